@@ -1,0 +1,177 @@
+// Package store is the seam between the lock engine and the places that keep
+// locks. The engine (package lockmw) decides how to wait, renew and give up; a
+// Store only answers single questions about single tokens.
+//
+// Every Store keeps these promises, and storetest checks them:
+//
+//   - a held key always carries a TTL, set in the same step that took it;
+//   - only the token that holds a key renews or releases it;
+//   - Renew never creates a key;
+//   - asking the same thing twice with one token gives the same answer, so a
+//     caller that lost a reply may simply ask again;
+//   - waiters are served in the order in which they first asked to wait, and
+//     nobody who asks later overtakes a live one;
+//   - nothing stays behind a key's last holder and last waiter.
+//
+// Stores are safe for concurrent use.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Ref names one holder or waiter of one key.
+type Ref struct {
+	Key   string        // the lock's name, without the store's namespace
+	Token string        // made by NewToken of the same store; a capability
+	TTL   time.Duration // how long the store keeps the key without a renewal
+}
+
+// Join says what an Acquire that is not granted leaves behind.
+type Join uint8
+
+const (
+	// Try leaves nothing: the token does not enter the queue.
+	Try Join = iota
+	// Wait puts the token at the tail of the queue, or keeps its place when
+	// it already stands there, and tells the store that its process lives.
+	Wait
+	// Last is the final question of a waiter: not granted, it leaves the
+	// queue in the same step.
+	Last
+)
+
+// A Request is one Acquire question.
+type Request struct {
+	Ref
+	Join Join
+
+	// Timeout bounds the question, counted from the call.
+	Timeout time.Duration
+
+	// Late, if not nil, is called once when ctx ended before the answer came
+	// (the error is Pending): with the answer when it arrives at last, or with
+	// the error that ended the question. It runs on a goroutine of the store
+	// and must not block.
+	Late func(Answer, error)
+}
+
+// An Answer is the store's reply to a Request.
+type Answer struct {
+	Granted bool
+	Fence   int64         // of the grant; 0 when the store has no fences
+	Left    time.Duration // not granted: what is left of the holder's TTL
+
+	// Server is the store's clock at the answer, in microseconds since an
+	// epoch of its own. A Grant's Server counts on the same clock.
+	Server int64
+
+	// Sibling is the token that holds the key when it is another token of
+	// this store value, else empty. A waiter whose grant message was lost is
+	// found that way.
+	Sibling string
+
+	// Fresh says that the store did not know any waiter of this process on
+	// this key. After the first question it means that the queue was lost.
+	Fresh bool
+}
+
+// A Grant is the news that a release handed the lock to a waiter.
+type Grant struct {
+	Ref          // TTL is the first TTL: what the waiter has until it renews
+	Fence  int64 // of this grant
+	Server int64 // the store's clock at the grant, see Answer.Server
+}
+
+// A Renewal asks to extend one held key to its full TTL. Renew fills in Held
+// and Err: Err nil and Held false mean that the token does not hold the key.
+type Renewal struct {
+	Ref
+	Held bool
+	Err  error
+}
+
+// Released says what Release did.
+type Released uint8
+
+const (
+	// NotHeld: the token did not hold the key. Nothing was changed, apart
+	// from a place in the queue that was given up.
+	NotHeld Released = iota
+	// Freed: the token held the key, which is free now.
+	Freed
+	// HandedOver: the token held the key, which now belongs to a waiter.
+	HandedOver
+)
+
+// A Listener is told about hand-overs. Its methods are called from one
+// goroutine, in order, and must not block.
+type Listener interface {
+	// Listening: hand-overs arrive from now on. Some may have been missed.
+	Listening()
+	// Granted: a waiter's token holds the key.
+	Granted(Grant)
+}
+
+// A Store keeps locks.
+type Store interface {
+	// NewToken returns a token nobody else has, with at least 122 random bits.
+	NewToken() string
+
+	// Acquire asks for the key once. An error is an *Error; the key may then
+	// be held by the token, or the token may stand in the queue, if it is
+	// Ambiguous. It returns when ctx ends, see Request.Late.
+	Acquire(ctx context.Context, r Request) (Answer, error)
+
+	// Release gives back whatever the token has. With leave it also takes the
+	// token out of the queue; a holder needs no leave. A key that comes free
+	// goes to the first live waiter. ctx ends it, and bounds it by a deadline.
+	Release(ctx context.Context, r Ref, leave bool) (Released, error)
+
+	// Renew extends all of them in one exchange, bounded by ctx.
+	Renew(ctx context.Context, batch []Renewal)
+
+	// Listen reports hand-overs to h until ctx ends or the connection is no
+	// longer alive, which it notices by itself within about a second. It
+	// returns nil when the store has no hand-overs to tell, ever.
+	Listen(ctx context.Context, h Listener) error
+
+	// Close frees what the store owns, after every call has returned.
+	Close() error
+}
+
+// An Error is a question that the store could not answer.
+type Error struct {
+	Err error
+
+	// Ambiguous: the question may have been carried out, or still may be.
+	Ambiguous bool
+
+	// Pending: ctx ended first. The question goes on, and Request.Late gets
+	// its outcome.
+	Pending bool
+
+	// Permanent: asking again will not help (wrong type, no permission).
+	Permanent bool
+
+	// Stale: the connection broke, as one does that the server had closed
+	// before. Asking again at once, on another connection, may well help.
+	Stale bool
+}
+
+// Error returns the cause's text.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// AsError returns err as an *Error. Anything else counts as ambiguous: it is
+// safe to clean up once too often.
+func AsError(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Err: err, Ambiguous: true}
+}
