@@ -1,0 +1,158 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"}
+
+// Acquire implements store.Store.
+func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	q := question{acquireScript, r.Key, []any{
+		r.Token, millis(r.TTL), joins[r.Join], s.process, s.hears(), s.channels(),
+	}}
+	var late func(any, error)
+	if r.Late != nil {
+		late = func(reply any, err error) {
+			if err == nil {
+				var a store.Answer
+				a, err = answer(reply)
+				r.Late(a, err)
+				return
+			}
+			r.Late(store.Answer{}, err)
+		}
+	}
+	reply, err := s.ask(ctx, r.Timeout, q, late)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	return answer(reply)
+}
+
+// answer reads acquire.lua's result.
+func answer(reply any) (store.Answer, error) {
+	f, ok := reply.([]any)
+	if !ok || len(f) < 3 {
+		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	granted, ok0 := f[0].(int64)
+	server, ok2 := integer(f[2])
+	if granted == 1 {
+		fence, ok1 := integer(f[1])
+		if !ok0 || !ok1 || !ok2 {
+			return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+		}
+		return store.Answer{Granted: true, Fence: fence, Server: server}, nil
+	}
+	if !ok0 || !ok2 || len(f) < 5 {
+		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	left, ok1 := f[1].(int64)
+	sibling, ok3 := f[3].(string)
+	fresh, ok4 := f[4].(int64)
+	if !ok1 || !ok3 || !ok4 {
+		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	return store.Answer{
+		Left:    time.Duration(max(left, 0)) * time.Millisecond,
+		Server:  server,
+		Sibling: sibling,
+		Fresh:   fresh == 1,
+	}, nil
+}
+
+// integer reads a number that a script sent as text, to keep all its digits.
+func integer(v any) (int64, bool) {
+	text, ok := v.(string)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	ttl := ""
+	if leave {
+		ttl = strconv.FormatInt(millis(r.TTL), 10)
+	}
+	var timeout time.Duration
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(deadline), time.Millisecond)
+	}
+	reply, err := s.ask(ctx, timeout, question{releaseScript, r.Key, []any{r.Token, ttl, s.channels()}}, nil)
+	if err != nil {
+		return store.NotHeld, err
+	}
+	switch reply {
+	case int64(0):
+		return store.NotHeld, nil
+	case int64(1):
+		return store.Freed, nil
+	case int64(2):
+		return store.HandedOver, nil
+	}
+	return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
+}
+
+// Renew implements store.Store, in one pipeline. A pipeline does not fall back
+// from EVALSHA to EVAL by itself, so the renewals that met a server without
+// the script are sent once more with its text.
+func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
+	unknown := s.renew(ctx, batch, nil)
+	if len(unknown) > 0 {
+		s.renew(ctx, batch, unknown)
+	}
+}
+
+// renew sends the renewals at the given places (nil: all, by hash) and
+// returns the places whose server did not know the script.
+func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) (unknown []int) {
+	verb, script := "eval", renewScript.text
+	if places == nil {
+		verb, script = "evalsha", renewScript.sha
+		places = make([]int, len(batch))
+		for i := range places {
+			places[i] = i
+		}
+	}
+	pipe := s.client.Pipeline()
+	cmds := make([]once, len(places))
+	for i, place := range places {
+		r := &batch[place]
+		cmds[i] = s.command(ctx, verb, script, question{renewScript, r.Key, []any{r.Token, millis(r.TTL)}})
+		_ = pipe.Process(ctx, cmds[i]) // only queues it
+	}
+	_, failed := pipe.Exec(ctx)
+	for i, place := range places {
+		r := &batch[place]
+		switch err := cmds[i].Err(); {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			unknown = append(unknown, place)
+			r.Err = classify(err)
+		case err != nil:
+			r.Err = classify(err)
+		default:
+			held, ok := cmds[i].Val().(int64)
+			r.Held, r.Err = held == 1, nil
+			if !ok {
+				r.Err = &store.Error{Err: errReply, Ambiguous: true}
+				if failed != nil {
+					r.Err = classify(failed)
+				}
+			}
+		}
+	}
+	if failed != nil {
+		_ = s.failed(failed) // for its side effect: a Cluster's topology is read anew
+	}
+	return unknown
+}

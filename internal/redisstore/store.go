@@ -1,0 +1,103 @@
+// Package redisstore keeps locks in one Redis: a single server, a master that
+// Sentinels watch, or a Cluster.
+//
+// All questions are scripts (lua/), so each is one round trip and atomic.
+// Start at lua/queue.lua for what lies in Redis, then acquire.lua and
+// release.lua; on this side at call.go for how a question is sent.
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Store is a store.Store over one Redis.
+type Store struct {
+	client     redis.UniversalClient // our own, see client.go
+	cluster    bool
+	ns         string
+	process    string         // names this Store in tokens and channels
+	subscribed atomic.Bool    // while Listen hears
+	calls      sync.WaitGroup // questions under way, also those nobody waits for
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns a Store that reaches the Redis of client over connections of
+// its own. Keys and channels begin with namespace. It does no I/O.
+func New(client redis.UniversalClient, namespace string) (*Store, error) {
+	own, cluster, err := ownClient(client)
+	if err != nil {
+		return nil, err
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	return &Store{
+		client:  own,
+		cluster: cluster,
+		ns:      namespace,
+		process: hex.EncodeToString(id[:]),
+	}, nil
+}
+
+// NewToken returns "<process>.<random UUID>": the process part tells a script
+// which channel hears of a grant, the random part has 122 bits.
+func (s *Store) NewToken() string {
+	return s.process + "." + uuid.NewString()
+}
+
+// Close waits for the questions under way, each of which is bounded by its
+// timeout, and closes the Store's connections. The user's client stays open.
+func (s *Store) Close() error {
+	s.calls.Wait()
+	return s.client.Close()
+}
+
+// EvictionPolicy returns the server's maxmemory-policy, which decides whether
+// it may throw away a held lock to make room. ctx bounds the question.
+func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
+	info, err := s.client.Info(ctx, "memory").Result()
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(info) {
+		if policy, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
+			return strings.TrimSpace(policy), nil
+		}
+	}
+	return "", fmt.Errorf("redisstore: INFO memory names no maxmemory_policy")
+}
+
+// keys returns the four keys of the lock called name. They share one hash
+// tag, so a Cluster keeps them together.
+func (s *Store) keys(name string) (lock, queue, alive, fence string) {
+	lock = s.ns + ":{" + name + "}"
+	return lock, lock + ":queue", lock + ":alive", lock + ":fence"
+}
+
+// name is the inverse of keys.
+func (s *Store) name(lock string) (string, bool) {
+	rest, ok := strings.CutPrefix(lock, s.ns+":{")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(rest, "}")
+}
+
+// channels is the prefix of the channels on which processes hear of grants.
+func (s *Store) channels() string { return s.ns + ":grants:" }
+
+func millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}
