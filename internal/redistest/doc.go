@@ -1,0 +1,19 @@
+// Package redistest gives tests a Redis: real servers that can be killed,
+// stopped and restarted, and embedded ones.
+//
+//   - [Real] starts a redis-server of its own for one test; [Start] is the same
+//     without a test around it.
+//   - [Shared] is one redis-server per test process, for tests that keep to
+//     keys below [Prefix].
+//   - [Embedded] is a miniredis inside the test process, [InMemory] one for a
+//     synctest bubble.
+//   - [Each] runs one test against an embedded and against a real server.
+//   - [Main] is the TestMain of a package that uses any of this: it stops the
+//     shared server and fails the run when goroutines are left over.
+//
+// A missing redis-server fails a test, it never skips one. Redis 7.0 or newer
+// is needed. Servers listen on loopback only and keep nothing on disk: what a
+// restarted server held before is gone.
+//
+// Start reading at server.go, then process.go; tests use what is in backend.go.
+package redistest

@@ -1,0 +1,222 @@
+package redistest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// ErrNoBinary tells that there is no redis-server to start.
+var ErrNoBinary = errors.New("redistest: no redis-server found; `make test` installs it, or set REDIS_SERVER to its path")
+
+const (
+	startTimeout = 20 * time.Second // for one server to answer, on a busy machine
+	portAttempts = 20
+
+	// Ports below the range from which systems take outgoing connections (Linux
+	// from 32768, macOS from 49152). A port inside of it could be taken between
+	// Kill and Restart by a client that dials the dead server and, by chance,
+	// from the very same port.
+	portMin = 12000
+	portMax = 32000
+)
+
+// Option changes how a server is started.
+type Option func(*Server)
+
+// Args adds arguments to the command line of redis-server, after those of this
+// package, so that they win: Args("--maxmemory-policy", "allkeys-lru").
+func Args(args ...string) Option {
+	return func(s *Server) { s.args = append(s.args, args...) }
+}
+
+// Server is a redis-server process on a loopback port. All methods may be called
+// concurrently; those that change its state wait for each other.
+type Server struct {
+	binary string
+	args   []string
+	dir    string
+	port   int
+
+	mu     sync.Mutex
+	proc   *process // nil when no process runs
+	closed bool
+}
+
+// Start starts a redis-server and returns once it answers. It returns
+// ErrNoBinary when there is none. The caller owns the server and must Close it;
+// on Linux it dies with this process in any case.
+func Start(opts ...Option) (*Server, error) {
+	binary, err := findBinary()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "redistest-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{binary: binary, dir: dir}
+	for _, opt := range opts {
+		opt(s)
+	}
+	if err := s.startOnFreePort(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func findBinary() (string, error) {
+	name := os.Getenv("REDIS_SERVER")
+	if name == "" {
+		name = "redis-server"
+	}
+	binary, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoBinary, err)
+	}
+	return filepath.Abs(binary) // the process runs in another directory
+}
+
+// Addr returns the server's address, "127.0.0.1:port". It never changes.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+}
+
+// Log returns what the server and its predecessors before a Restart have
+// written so far.
+func (s *Server) Log() string {
+	text, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Kill ends the process with SIGKILL and waits for its end, so that the port
+// refuses connections and all data is gone. A server that does not run is left
+// as it is. Restart brings it back.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+}
+
+// Stop suspends the process with SIGSTOP: connections stay open and new ones are
+// accepted by the system, but nothing is answered. On Linux it returns once the
+// process has stopped. It is an error if the server does not run.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return s.notRunning("stop")
+	}
+	return s.proc.suspend()
+}
+
+// Cont lets a stopped process continue; what it was sent meanwhile is answered.
+// It is an error if the server does not run.
+func (s *Server) Cont() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return s.notRunning("continue")
+	}
+	return s.proc.resume()
+}
+
+// Restart kills the process if it runs and starts an empty one on the same port.
+// It returns once that one answers.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return s.notRunning("restart")
+	}
+	s.kill()
+	deadline := time.Now().Add(startTimeout)
+	for {
+		err := s.start()
+		if !errors.Is(err, errPortTaken) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// Close ends the process like Kill and removes its directory; the server cannot
+// be restarted. A second Close does nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kill()
+	s.closed = true
+	return os.RemoveAll(s.dir)
+}
+
+func (s *Server) kill() {
+	if s.proc != nil {
+		s.proc.kill()
+		s.proc = nil
+	}
+}
+
+func (s *Server) notRunning(what string) error {
+	return fmt.Errorf("redistest: cannot %s the server at %s: it does not run", what, s.Addr())
+}
+
+// startOnFreePort tries ports at random, because a port that was found free may
+// be taken by the time redis-server binds it.
+func (s *Server) startOnFreePort() error {
+	var err error
+	for range portAttempts {
+		s.port = portMin + rand.IntN(portMax-portMin)
+		if err = s.start(); !errors.Is(err, errPortTaken) {
+			return err
+		}
+	}
+	return err
+}
+
+// start runs redis-server on s.port. On failure no process is left.
+func (s *Server) start() error {
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close() // the process has its own descriptor
+	before := len(s.Log())
+	cmd := exec.Command(s.binary, append(s.baseArgs(), s.args...)...)
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	proc, err := spawn(cmd)
+	if err != nil {
+		return err
+	}
+	if err := awaitReady(s.Addr(), proc, startTimeout); err != nil {
+		proc.kill()
+		said := []byte(s.Log())[before:]
+		if bytes.Contains(said, []byte("ddress already in use")) {
+			err = errPortTaken
+		}
+		return fmt.Errorf("redistest: %s on %s: %w (%v); it wrote:\n%s", s.binary, s.Addr(), err, proc.err, said)
+	}
+	s.proc = proc
+	return nil
+}
+
+func (s *Server) baseArgs() []string {
+	return []string{
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
+		"--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--enable-debug-command", "local", "--loglevel", "notice",
+	}
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
