@@ -1,0 +1,269 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	minRetryAfter = time.Second
+	maxRetryAfter = 30 * time.Second
+)
+
+// Acquire takes the lock of p.Prefix+key and keeps it until the lease is
+// released, watched over by the Locker: it is renewed every TTL/3, and the
+// lease's context ends before the lock can pass to somebody else.
+//
+// It waits as p says, in the order in which callers came, over all processes.
+// ctx bounds the wait and is the parent of the lease's context; it does not
+// release the lease. key is 1 to 512 bytes without braces and control
+// characters.
+//
+// The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull,
+// ErrUnavailable, ErrInvalidKey, ErrInvalidPolicy, ErrReentrant and
+// ErrClosed. When ctx ended the wait, it Is ErrNotAcquired and ctx's error,
+// and Acquire returns at once. After an error nothing stays in Redis, or it
+// is removed in the background within moments.
+func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
+	c := &claim{locker: l, ctx: ctx, policy: p.withDefaults(), start: time.Now()}
+	c.ref = store.Ref{Key: p.Prefix + key, TTL: c.policy.TTL}
+	if err := c.check(key, p); err != nil {
+		return nil, c.refuse(err)
+	}
+	if !l.enter() {
+		return nil, c.refuse(ErrClosed)
+	}
+	defer l.claims.Done()
+	l.check.Do(l.checkServer)
+
+	lease, err := c.run()
+	if err != nil {
+		return nil, c.refuse(err)
+	}
+	return lease, nil
+}
+
+// AcquireAll will take several locks, all or none. It is not supported yet and
+// returns ErrInvalidPolicy.
+func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
+	return nil, &AcquireError{Key: p.Prefix, Err: fmt.Errorf("%w: AcquireAll (%d keys) is not supported yet", ErrInvalidPolicy, len(keys))}
+}
+
+// A claim is one call of Acquire.
+type claim struct {
+	locker *Locker
+	ctx    context.Context
+	policy Policy // with defaults
+	ref    store.Ref
+	start  time.Time
+
+	waiter   *waiter // nil: the claim may not wait
+	attempts int
+	left     time.Duration // of the holder's TTL, at the last answer
+	fault    *store.Error  // what kept the last question from an answer
+	traces   bool          // the store may know the token
+	unsure   bool          // a question without an answer may still be under way
+}
+
+// check finds the mistakes that need no question to Redis.
+func (c *claim) check(key string, p Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if err := validateKey(key); err != nil {
+		return err
+	}
+	if c.locker.heldBy(c.ctx, c.ref.Key) {
+		return ErrReentrant
+	}
+	if c.ctx.Err() != nil {
+		return c.gaveUp()
+	}
+	return nil
+}
+
+// run has the claim's life: one attempt, and the wait if that is allowed.
+func (c *claim) run() (*Lease, error) {
+	l := c.locker
+	c.ref.Token = l.store.NewToken()
+	join := store.Try
+	if c.policy.waits() {
+		if c.waiter = l.waiters.join(c.ref.Key, c.ref.Token); c.waiter != nil {
+			join = store.Wait
+			l.subscriber.start()
+			defer l.waiters.leave(c.waiter)
+		}
+	}
+	lease, err := c.ask(join, opTimeout)
+	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
+		// The server had closed the connection, as it does when it restarts.
+		lease, err = c.ask(join, opTimeout)
+	}
+	switch {
+	case lease != nil || err != nil:
+		return lease, err
+	case c.waiter != nil:
+		return c.wait()
+	case c.fault != nil:
+		return c.unavailable()
+	case c.policy.waits():
+		return nil, ErrQueueFull
+	}
+	return nil, fmt.Errorf("%w: held by others", ErrNotAcquired)
+}
+
+// opTimeout bounds one question. A Redis that takes longer is no use for
+// locks, and what came of the question is cleaned up.
+const opTimeout = time.Second
+
+// ask puts one question. It returns a lease, or an error that ends the claim,
+// or neither; then c.fault says whether there was an answer.
+func (c *claim) ask(join store.Join, timeout time.Duration) (*Lease, error) {
+	l := c.locker
+	ref := c.ref
+	sent := now()
+	c.attempts++
+	c.traces = c.traces || join == store.Wait
+	answer, err := l.store.Acquire(c.ctx, store.Request{
+		Ref: ref, Join: join, Timeout: timeout,
+		Late: func(a store.Answer, err error) {
+			if err != nil || a.Granted || join != store.Try {
+				l.janitor.add(ref, err == nil)
+			}
+		},
+	})
+	if err != nil {
+		return nil, c.failed(store.AsError(err))
+	}
+	c.fault = nil
+	c.traces = c.traces && join != store.Last || c.unsure || answer.Granted
+	if c.waiter != nil {
+		l.waiters.heard(c.waiter, sent, answer.Server)
+	}
+	if answer.Granted {
+		return c.granted(grant{fence: answer.Fence, since: sent, ttl: c.policy.TTL})
+	}
+	c.left = answer.Left
+	if answer.Sibling != "" {
+		l.waiters.askAgain(answer.Sibling) // if it waits, its grant's message was lost
+	}
+	if answer.Fresh && c.attempts > 1 {
+		l.waiters.askAllAgain(c.waiter) // the store lost the line
+	}
+	return nil, nil
+}
+
+// failed notes a question without an answer.
+func (c *claim) failed(fault *store.Error) error {
+	if fault.Pending { // whatever comes of it, its Late cleans up all
+		return c.gaveUp()
+	}
+	c.traces = c.traces || fault.Ambiguous
+	c.unsure = c.unsure || fault.Ambiguous
+	c.fault = fault
+	switch {
+	case c.ctx.Err() != nil:
+		c.giveBack()
+		return c.gaveUp()
+	case fault.Permanent:
+		c.giveBack()
+		return fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
+	}
+	return nil
+}
+
+// granted makes a lease of a grant, unless it came too late to be of use;
+// then there is neither a lease nor an error.
+func (c *claim) granted(g grant) (*Lease, error) {
+	switch {
+	case c.ctx.Err() != nil:
+		c.giveBack()
+		return nil, c.gaveUp()
+	case g.left(now()) <= 0:
+		c.traces = true
+		c.fault = &store.Error{Err: errSlow}
+		return nil, nil
+	}
+	lease := newLease(c, g)
+	lease.begin()
+	e := Event{
+		Kind: EventAcquired, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Waited: c.waited(), Attempts: c.attempts, Left: g.left(now()),
+	}
+	if g.pushed {
+		e.Kind = EventHandedOver
+		c.locker.observe(lease.ctx, e)
+		e.Kind = EventAcquired
+	}
+	c.locker.observe(lease.ctx, e)
+	return lease, nil
+}
+
+// errSlow: the lease would have been over before it began.
+var errSlow = errors.New("the answer came too late for the TTL")
+
+// unavailable ends a claim that Redis did not answer.
+func (c *claim) unavailable() (*Lease, error) {
+	c.giveBack()
+	if c.policy.FailOpen {
+		return c.failOpen(c.fault.Err), nil
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, c.fault.Err)
+}
+
+// failOpen returns a lease that holds nothing.
+func (c *claim) failOpen(cause error) *Lease {
+	lease := newLease(c, grant{open: true})
+	lease.begin()
+	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "key", c.ref.Key, "error", cause)
+	c.locker.observe(lease.ctx, Event{
+		Kind: EventFailedOpen, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Waited: c.waited(), Attempts: c.attempts, Err: cause,
+	})
+	return lease
+}
+
+// giveBack has everything removed that the claim's questions may have left.
+func (c *claim) giveBack() {
+	if c.traces {
+		c.locker.janitor.add(c.ref, !c.unsure)
+	}
+}
+
+// gaveUp is the error of a claim that its context ended.
+func (c *claim) gaveUp() error {
+	err, cause := c.ctx.Err(), context.Cause(c.ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
+}
+
+// refuse describes why there is no lease.
+func (c *claim) refuse(err error) error {
+	refusal := &AcquireError{
+		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(),
+		RetryAfter: c.retryAfter(err), Err: err,
+	}
+	c.locker.observe(c.ctx, Event{
+		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
+	})
+	return refusal
+}
+
+func (c *claim) retryAfter(err error) time.Duration {
+	switch {
+	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrQueueFull):
+		return min(max(c.left, minRetryAfter), maxRetryAfter)
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+		return minRetryAfter
+	}
+	return 0
+}
+
+func (c *claim) waited() time.Duration { return time.Since(c.start) }

@@ -1,0 +1,33 @@
+package lockmw
+
+import "time"
+
+// epoch is what instants count their monotonic time from.
+var epoch = time.Now()
+
+// An instant is one moment on both clocks of the machine. Go's monotonic
+// clock stops while a virtual machine is suspended (golang/go#24595), and the
+// wall clock can be set; a lease must not outlive its TTL on either.
+type instant struct {
+	mono time.Duration // since epoch
+	wall int64         // Unix, ns
+}
+
+func now() instant {
+	t := time.Now()
+	return instant{mono: t.Sub(epoch), wall: t.UnixNano()}
+}
+
+// since is the time that passed from earlier to i, on whichever clock more of
+// it passed.
+func (i instant) since(earlier instant) time.Duration {
+	return max(i.mono-earlier.mono, time.Duration(i.wall-earlier.wall))
+}
+
+// add is the moment d after i.
+func (i instant) add(d time.Duration) instant {
+	return instant{mono: i.mono + d, wall: i.wall + int64(d)}
+}
+
+// time is i for people.
+func (i instant) time() time.Time { return time.Unix(0, i.wall) }

@@ -1,0 +1,52 @@
+// Package lockmw takes distributed locks in Redis for Go services.
+//
+//	locks, err := lockmw.New(redisClient)
+//	…
+//	err = locks.WithLock(ctx, "order:42", lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
+//		func(ctx context.Context) error { … })
+//
+// The doors (packages httplock, ginlock, echolock and grpclock) do the same
+// around a request, with a key from package keyfunc.
+//
+// # The lease
+//
+// Acquire returns a Lease: a lock that is held by nobody else until it is
+// released. Redis keeps it for the policy's TTL; the Locker's watchdog renews
+// it every third of that. The lease's context is the work's context: it ends
+// when the lease is released, and before that if the lease is lost.
+//
+// # The trust window
+//
+// Redis is the authority on who holds a lock, and the holder only knows what
+// Redis last told it. So a lease counts its validity from the moment before
+// the question was sent, not from the answer, less a margin for drifting
+// clocks (1 % of the TTL and 2 ms). A local timer ends the lease's context a
+// guard of TTL/10, at least 50 ms, before that validity ends, whatever the
+// network or the watchdog is doing then. A holder that is cut off is told
+// before anybody else can have its lock. A process that was stopped finds out
+// on its first call of Lease.Valid.
+//
+// # Waiting
+//
+// Waiters stand in one queue per key, in Redis, in the order in which they
+// came, over all processes. The release itself gives the lock to the first
+// live waiter and tells its process, so a hand-over takes one round trip.
+// Jittered retries run beside that and find what no message can tell: a holder
+// that died, a foreign program's release, a lost message.
+//
+// # What is not promised
+//
+// A lock on one Redis is as good as that Redis's memory. When Redis forgets
+// (a restart without persistence, a fail-over to a replica that is behind, an
+// eviction, FLUSHALL) or its clock jumps, two holders can overlap until the
+// first one's next renewal tells it. Where that matters, hand Lease.Fence to
+// the resource and have it refuse a number lower than it has seen. And a
+// context can only ask the work to stop: code that ignores its context goes on
+// without the lock.
+//
+// # Reading on
+//
+// Start at locker.go, then acquire.go (one attempt), wait.go (the queue's near
+// end) and lease.go (what is held); watchdog.go renews, release.go gives back,
+// janitor.go cleans up after those who gave up.
+package lockmw

@@ -1,0 +1,86 @@
+package lockmw
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The reasons for which a lock is refused or ends. Test for them with
+// errors.Is; details are in *AcquireError.
+var (
+	// ErrNotAcquired: others hold the lock and the policy's budget is used
+	// up. When the caller's context ended the wait, the error Is that
+	// context's error as well.
+	ErrNotAcquired = errors.New("lockmw: lock not acquired")
+
+	// ErrQueueFull: this Locker has as many waiters as it may have, see
+	// WithMaxWaiters.
+	ErrQueueFull = errors.New("lockmw: too many waiters")
+
+	// ErrUnavailable: Redis could not be reached or refused. It wraps the
+	// cause. On Release it means that no answer came: the lock ends by its TTL.
+	ErrUnavailable = errors.New("lockmw: lock store unavailable")
+
+	// ErrLost: the lease ended while it was held. Somebody else may hold the
+	// lock.
+	ErrLost = errors.New("lockmw: lock was lost")
+
+	// ErrInvalidKey: the key is empty, too long, or has braces or control
+	// characters; in a door, it cannot be derived from the request.
+	ErrInvalidKey = errors.New("lockmw: invalid key")
+
+	// ErrInvalidPolicy: the Policy contradicts itself, or asks for something
+	// this version does not have.
+	ErrInvalidPolicy = errors.New("lockmw: invalid policy")
+
+	// ErrReentrant: the context already holds this lock. Waiting for it would
+	// last until the TTL ran out.
+	ErrReentrant = errors.New("lockmw: lock is already held by this context")
+
+	// ErrClosed: the Locker is closed.
+	ErrClosed = errors.New("lockmw: locker is closed")
+)
+
+// The other causes with which a lease's context ends, beside ErrLost and the
+// cause of the parent.
+var (
+	// ErrMaxHold: the policy's MaxHold has passed.
+	ErrMaxHold = errors.New("lockmw: lock was held for longer than MaxHold")
+
+	// ErrReleased: the lease was released.
+	ErrReleased = errors.New("lockmw: lock was released")
+)
+
+// An AcquireError says why Acquire gave no lease. Every error of Acquire,
+// AcquireAll and WithLock's own is one.
+type AcquireError struct {
+	Key      string        // the policy's prefix and the key
+	Attempts int           // questions put to Redis
+	Waited   time.Duration // from the call to the refusal
+
+	// RetryAfter is when asking again makes sense, 0 if it does not: 1 to
+	// 30 s, from what is left of the holder's TTL; 1 s when Redis is
+	// unavailable or the Locker is closed.
+	RetryAfter time.Duration
+
+	Err error // Is one of this package's sentinels
+}
+
+// Error names the key, the reason and how long was tried. It is meant for
+// logs: it must not be sent to a client.
+func (e *AcquireError) Error() string {
+	reason := strings.TrimPrefix(e.Err.Error(), "lockmw: ")
+	if e.Attempts == 0 {
+		return fmt.Sprintf("lockmw: acquire %q: %s", e.Key, reason)
+	}
+	tries := "attempts"
+	if e.Attempts == 1 {
+		tries = "attempt"
+	}
+	return fmt.Sprintf("lockmw: acquire %q: %s (%d %s in %v)", e.Key, reason, e.Attempts, tries, e.Waited.Round(time.Millisecond))
+}
+
+// Unwrap returns the reason.
+func (e *AcquireError) Unwrap() error { return e.Err }

@@ -1,0 +1,139 @@
+package lockmw_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// newLocker opens a Locker on a Redis and closes it when the test ends.
+func newLocker(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
+	tb.Helper()
+	l, err := lockmw.New(client, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := l.Close(ctx); err != nil && !tb.Failed() {
+			tb.Logf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// mustAcquire takes the lock or fails the test.
+func mustAcquire(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy) *lockmw.Lease {
+	tb.Helper()
+	lease, err := l.Acquire(context.Background(), key, p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return lease
+}
+
+// mustRelease gives the lock back or fails the test.
+func mustRelease(tb testing.TB, lease *lockmw.Lease) {
+	tb.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// eventually waits until ok holds, and fails the test if that takes longer
+// than within.
+func eventually(tb testing.TB, within time.Duration, what string, ok func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(within)
+	for !ok() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", within, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// keysOf returns the Redis keys whose names hold part.
+func keysOf(tb testing.TB, c *redis.Client, part string) []string {
+	tb.Helper()
+	var keys []string
+	it := c.Scan(context.Background(), 0, "*", 1000).Iterator()
+	for it.Next(context.Background()) {
+		if strings.Contains(it.Val(), part) {
+			keys = append(keys, it.Val())
+		}
+	}
+	if err := it.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return keys
+}
+
+// noKeys waits until nothing is left in Redis of the locks whose keys hold part.
+func noKeys(tb testing.TB, c *redis.Client, part string, within time.Duration) {
+	tb.Helper()
+	var keys []string
+	deadline := time.Now().Add(within)
+	for {
+		if keys = keysOf(tb, c, part); len(keys) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("left in Redis after %v: %q", within, keys)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// queued returns how many waiters stand in a key's queue.
+func queued(tb testing.TB, c *redis.Client, key string) int {
+	tb.Helper()
+	n, err := c.ZCard(context.Background(), "lock:{"+key+"}:queue").Result()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return int(n)
+}
+
+// events collects what a Locker tells its observer.
+type events struct {
+	mu  sync.Mutex
+	all []lockmw.Event
+}
+
+func (e *events) option() lockmw.Option {
+	return lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.all = append(e.all, ev)
+	})
+}
+
+// of returns the events of one kind so far.
+func (e *events) of(kind lockmw.EventKind) []lockmw.Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var some []lockmw.Event
+	for _, ev := range e.all {
+		if ev.Kind == kind {
+			some = append(some, ev)
+		}
+	}
+	return some
+}
+
+// each runs test against an embedded and a real Redis, with a key of its own.
+func each(t *testing.T, test func(t *testing.T, c *redis.Client, key string)) {
+	t.Helper()
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		test(t, s.Client(t), redistest.Prefix(t))
+	})
+}

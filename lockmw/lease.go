@@ -1,0 +1,212 @@
+package lockmw
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A Lease is a lock that is held, and the only thing that can give it back.
+// Its methods are safe for concurrent use.
+type Lease struct {
+	locker *Locker
+	ref    store.Ref
+	policy Policy
+	fence  int64
+	open   bool // failed open: there is no lock
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	outer  *Lease // the next lease that the caller's context holds
+	start  time.Time
+
+	mu      sync.Mutex
+	state   state
+	grant   grant       // the last one, from the acquire or a renewal
+	expiry  *time.Timer // ends the lease in time, whatever renewals do
+	maxHold *time.Timer
+	stuckAt time.Duration // held this long, the next stuck event is due
+
+	renewal  renewal // the watchdog's
+	release  sync.Once
+	released error // Release's answer, once release is done
+}
+
+type state uint8
+
+const (
+	held state = iota
+	overHeld
+	lost
+	released
+)
+
+// A grant is what the store promised, and from when on.
+type grant struct {
+	fence  int64
+	since  instant // not later than when the store set the TTL
+	ttl    time.Duration
+	pushed bool // by a release; not confirmed by a question of ours yet
+	open   bool // no grant at all
+}
+
+// validity is how much of a TTL can be relied on: our clock and the store's
+// may differ in rate (1 %) and in resolution (2 ms). Redis's own Redlock
+// description has the same margin.
+func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
+
+// guard is how long before the end of its validity a lease's context ends,
+// so that the work can stop before the lock passes on.
+func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, ttl/10) }
+
+// left is how long a lease can be trusted from at.
+func (g grant) left(at instant) time.Duration {
+	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
+}
+
+func newLease(c *claim, g grant) *Lease {
+	l := &Lease{
+		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
+		grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
+	}
+	l.outer, _ = FromContext(c.ctx)
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	l.ctx, l.cancel = leaseContext{ctx, l}, cancel
+	return l
+}
+
+// begin arms the timers and hands the lease to the watchdog.
+func (l *Lease) begin() {
+	l.locker.keep(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if max := l.policy.MaxHold; max > 0 {
+		l.maxHold = time.AfterFunc(max, l.endMaxHold)
+	}
+	if l.open {
+		return
+	}
+	l.expiry = time.AfterFunc(l.grant.left(now()), func() { l.trusted(true) })
+	l.locker.watchdog.add(l, firstRenewal(l.grant))
+}
+
+// Context returns a child of the context that Acquire was called with. It
+// ends with the cause ErrLost, in time before somebody else can have the
+// lock; ErrMaxHold; ErrReleased; or with its parent. Run the work with it.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Key returns what is locked: the policy's prefix and the key.
+func (l *Lease) Key() string { return l.ref.Key }
+
+// Fence returns a number that strictly increases from one holder of the key
+// to the next, for resources that refuse a lower one than they have seen. It
+// is 0 where no lock is held because the policy failed open.
+func (l *Lease) Fence() int64 { return l.fence }
+
+// Valid reports whether the lock is still ours, and stays so for a moment:
+// call it right before a side effect. It compares the time that passed on
+// both of the machine's clocks, so it notices that the process or the whole
+// machine was stopped. Once false it stays false. Where the policy failed
+// open it is true until the release or MaxHold: no lock can be lost.
+func (l *Lease) Valid() bool { return l.trusted(false) }
+
+// trusted is Valid, for the expiry timer too: a timer that fired although a
+// renewal moved the end is armed anew.
+func (l *Lease) trusted(rearm bool) bool {
+	l.mu.Lock()
+	if l.state != held || l.open {
+		defer l.mu.Unlock()
+		return l.state == held
+	}
+	left := l.grant.left(now())
+	if left > 0 {
+		if rearm {
+			l.expiry.Reset(left)
+		}
+		l.mu.Unlock()
+		return true
+	}
+	l.end(lost, ErrLost)
+	l.mu.Unlock()
+	l.reportLost(errExpired)
+	return false
+}
+
+// ValidUntil returns when the lock can no longer be relied on, if no renewal
+// comes before. The context ends earlier, by the larger of 50 ms and a tenth
+// of the TTL. It is the zero time where the policy failed open.
+func (l *Lease) ValidUntil() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open {
+		return time.Time{}
+	}
+	return l.grant.since.add(validity(l.grant.ttl)).time()
+}
+
+// end ends the lease's trust, once. The caller holds mu.
+func (l *Lease) end(s state, cause error) {
+	l.state = s
+	l.cancel(cause)
+	if l.expiry != nil {
+		l.expiry.Stop()
+	}
+	if l.maxHold != nil {
+		l.maxHold.Stop()
+	}
+}
+
+// endMaxHold tells the work to stop. The lock stays until the release, or
+// until its TTL has passed: it is not renewed any more.
+func (l *Lease) endMaxHold() {
+	l.mu.Lock()
+	was := l.state
+	if was == held {
+		l.end(overHeld, ErrMaxHold)
+	}
+	l.mu.Unlock()
+	if was == held {
+		l.locker.log.Warn("lockmw: lock was held for longer than MaxHold; its work was told to stop", "key", l.ref.Key)
+		l.observe(EventStuck, ErrMaxHold)
+	}
+}
+
+// heldBy reports whether ctx holds the lock called key.
+func (l *Locker) heldBy(ctx context.Context, key string) bool {
+	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
+		if lease.locker == l && lease.ref.Key == key && lease.holds() {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *Lease) holds() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == held || l.state == overHeld
+}
+
+type leaseKey struct{}
+
+// A leaseContext carries its lease.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+// Value returns the lease to FromContext, and the parent's values.
+func (c leaseContext) Value(key any) any {
+	if key == (leaseKey{}) {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+// FromContext returns the innermost lease that ctx holds: inside a handler,
+// or inside the function that WithLock runs. The lease may have ended.
+func FromContext(ctx context.Context) (*Lease, bool) {
+	l, ok := ctx.Value(leaseKey{}).(*Lease)
+	return l, ok
+}

@@ -1,0 +1,188 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A Locker takes locks in one Redis. Make one per process with New and share
+// it: it is safe for concurrent use, and all its leases share one watchdog
+// and one subscription. Close it at the end.
+type Locker struct {
+	store      store.Store
+	log        *slog.Logger
+	observers  []func(context.Context, Event)
+	waiters    *waiters
+	watchdog   *watchdog
+	janitor    *janitor
+	subscriber *subscriber
+
+	closing chan struct{}  // closed when Close begins
+	claims  sync.WaitGroup // calls of Acquire under way
+	checks  sync.WaitGroup // the check of the server's settings
+	check   sync.Once
+	close   sync.Once
+	closed  error // Close's answer, once close is done
+
+	mu     sync.Mutex
+	ended  bool              // no more claims
+	leases map[string]*Lease // held, by token
+}
+
+// New returns a Locker that keeps its locks in the Redis of client: a single
+// server (*redis.Client), a master watched by Sentinels (the same, from
+// redis.NewFailoverClient) or a Cluster (*redis.ClusterClient). A *redis.Ring
+// is refused, because it gives one key two owners when a shard fails.
+//
+// The Locker opens connections of its own with client's addresses, TLS and
+// credentials, so that locks are renewed while the application has exhausted
+// its pool. It reaches Redis when the first lock is asked for: New does no
+// I/O, and a Redis that is down does not keep a service from starting. The
+// client stays the caller's: Close does not close it.
+func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
+	o, err := gather(opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := redisstore.New(client, o.namespace)
+	if err != nil {
+		return nil, fmt.Errorf("lockmw: %w", err)
+	}
+	return newLocker(s, o), nil
+}
+
+// NewQuorum will return a Locker that takes each lock on a majority of
+// independent Redis nodes (Redlock). It is not supported yet and returns an
+// error.
+func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
+	return nil, fmt.Errorf("lockmw: NewQuorum (%d nodes): a quorum is not supported yet", len(clients))
+}
+
+func newLocker(s store.Store, o options) *Locker {
+	l := &Locker{
+		store:     s,
+		log:       o.logger,
+		observers: o.observers,
+		waiters:   newWaiters(o.maxPerKey, o.maxTotal),
+		closing:   make(chan struct{}),
+		leases:    make(map[string]*Lease),
+	}
+	l.watchdog = newWatchdog(s)
+	l.janitor = newJanitor(s, o.logger)
+	l.subscriber = newSubscriber(l)
+	return l
+}
+
+// Close ends the Locker: Acquire returns ErrClosed from now on, also to those
+// who wait, and every held lease is released, its context ending with
+// ErrReleased. Close returns when that is done and no goroutine or connection
+// of the Locker is left, or soon after ctx ends. Its error says what could
+// not be released: such a lock ends by its TTL. Later calls wait for the
+// first and return the same.
+func (l *Locker) Close(ctx context.Context) error {
+	l.close.Do(func() { l.closed = l.shutDown(ctx) })
+	return l.closed
+}
+
+func (l *Locker) shutDown(ctx context.Context) error {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	close(l.closing)
+	l.claims.Wait() // each ends at once, or with the question it has put
+	err := l.releaseAll(ctx)
+	l.subscriber.stop()
+	err = errors.Join(err, l.janitor.stop(ctx))
+	l.watchdog.stop()
+	l.checks.Wait()
+	return errors.Join(err, l.store.Close())
+}
+
+// releaseAll releases all leases, a bounded number at the same time.
+func (l *Locker) releaseAll(ctx context.Context) error {
+	const atOnce = 32
+	l.mu.Lock()
+	leases := make([]*Lease, 0, len(l.leases))
+	for _, lease := range l.leases {
+		leases = append(leases, lease)
+	}
+	l.mu.Unlock()
+
+	next := make(chan *Lease)
+	errs := make([]error, atOnce)
+	var workers sync.WaitGroup
+	for i := range min(atOnce, len(leases)) {
+		workers.Go(func() {
+			for lease := range next {
+				if err := lease.Release(ctx); err != nil && !errors.Is(err, ErrLost) {
+					errs[i] = errors.Join(errs[i], err)
+				}
+			}
+		})
+	}
+	for _, lease := range leases {
+		next <- lease
+	}
+	close(next)
+	workers.Wait()
+	return errors.Join(errs...)
+}
+
+// enter counts a call of Acquire in, unless the Locker is closed.
+func (l *Locker) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return false
+	}
+	l.claims.Add(1)
+	return true
+}
+
+func (l *Locker) keep(lease *Lease) {
+	l.mu.Lock()
+	l.leases[lease.ref.Token] = lease
+	l.mu.Unlock()
+}
+
+func (l *Locker) forget(lease *Lease) {
+	l.mu.Lock()
+	delete(l.leases, lease.ref.Token)
+	l.mu.Unlock()
+}
+
+func (l *Locker) holds(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.leases[token]
+	return ok
+}
+
+// checkServer warns once about a server that may throw held locks away. It
+// runs beside the first acquire: New does no I/O, and a server that does not
+// tell (an ACL without INFO) is no reason to refuse.
+func (l *Locker) checkServer() {
+	s, ok := l.store.(interface {
+		EvictionPolicy(context.Context) (string, error)
+	})
+	if !ok {
+		return
+	}
+	l.checks.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
+			l.log.Warn("lockmw: Redis may evict held locks when its memory is full; give locks a server with maxmemory-policy noeviction",
+				"maxmemory-policy", policy)
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package lockmw_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+type wrapped struct{ redis.UniversalClient }
+
+func TestUnusableClientsAreRefusedWithTheReason(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
+	defer ring.Close()
+	for _, tc := range []struct {
+		client redis.UniversalClient
+		want   string
+	}{
+		{nil, "client is nil"},
+		{(*redis.Client)(nil), "nil *redis.Client"},
+		{(*redis.ClusterClient)(nil), "nil *redis.ClusterClient"},
+		{ring, "two holders"},
+		{wrapped{}, "pass the *redis.Client"},
+	} {
+		if _, err := lockmw.New(tc.client); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%T: err = %v, want it to say %q", tc.client, err, tc.want)
+		}
+	}
+}
+
+func TestBadOptionsAreRefusedWithTheReason(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	for _, tc := range []struct {
+		option lockmw.Option
+		want   string
+	}{
+		{nil, "option 1 is nil"},
+		{lockmw.WithNamespace(""), "WithNamespace: empty"},
+		{lockmw.WithNamespace("a{b"), `WithNamespace: has the character '{'`},
+		{lockmw.WithNamespace(strings.Repeat("n", 129)), "WithNamespace: 129 bytes"},
+		{lockmw.WithLogger((*slog.Logger)(nil)), "WithLogger: the logger is nil"},
+		{lockmw.WithObserver(nil), "WithObserver: the observer is nil"},
+		{lockmw.WithMaxWaiters(0, 5), "WithMaxWaiters: perKey is 0"},
+		{lockmw.WithMaxWaiters(5, 4), "WithMaxWaiters: total (4)"},
+	} {
+		if _, err := lockmw.New(c, tc.option); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("err = %v, want it to say %q", err, tc.want)
+		}
+	}
+}
+
+func TestNewAsksRedisNothing(t *testing.T) {
+	m := redistest.Embedded(t)
+	newLocker(t, m.Client(t))
+	if n := m.TotalConnectionCount(); n != 0 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+func TestNamespacesDoNotExcludeEachOther(t *testing.T) {
+	m := redistest.Embedded(t)
+	c := m.Client(t)
+	a := mustAcquire(t, newLocker(t, c, lockmw.WithNamespace("a")), "k", lockmw.Policy{})
+	b := mustAcquire(t, newLocker(t, c, lockmw.WithNamespace("b")), "k", lockmw.Policy{})
+	if !m.Exists("a:{k}") || !m.Exists("b:{k}") {
+		t.Errorf("keys: %q", m.Keys())
+	}
+	mustRelease(t, a)
+	mustRelease(t, b)
+}
+
+func TestQuorumIsRefusedForNow(t *testing.T) {
+	if _, err := lockmw.NewQuorum(nil); err == nil || !strings.Contains(err.Error(), "not supported yet") {
+		t.Errorf("err = %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+package lockmw
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+const (
+	defaultNamespace = "lock"
+	defaultPerKey    = 1000
+	defaultTotal     = 10000
+	maxNamespaceLen  = 128 // bytes
+)
+
+// An Option changes how a Locker behaves.
+type Option func(*options) error
+
+type options struct {
+	namespace           string
+	logger              *slog.Logger
+	observers           []func(context.Context, Event)
+	maxPerKey, maxTotal int
+}
+
+func gather(opts []Option) (options, error) {
+	o := options{
+		namespace: defaultNamespace,
+		logger:    slog.New(slog.DiscardHandler),
+		maxPerKey: defaultPerKey,
+		maxTotal:  defaultTotal,
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			return o, fmt.Errorf("lockmw: option %d is nil", i+1)
+		}
+		if err := opt(&o); err != nil {
+			return o, fmt.Errorf("lockmw: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// WithNamespace sets what all Redis keys and channels begin with: the lock of
+// key k is "<ns>:{<prefix+k>}". Lockers exclude each other only within one
+// namespace. It is 1 to 128 bytes without braces and control characters. The
+// default is "lock".
+func WithNamespace(ns string) Option {
+	return func(o *options) error {
+		if ns == "" {
+			return fmt.Errorf("WithNamespace: empty: the keys would lie between other programs' keys")
+		}
+		if len(ns) > maxNamespaceLen {
+			return fmt.Errorf("WithNamespace: %d bytes are more than %d", len(ns), maxNamespaceLen)
+		}
+		if r, bad := badRune(ns); bad {
+			return fmt.Errorf("WithNamespace: has the character %q; braces and control characters are not allowed", r)
+		}
+		o.namespace = ns
+		return nil
+	}
+}
+
+// WithLogger sets where the Locker reports what an operator should know:
+// leases that were lost, releases that failed, a Redis that cannot be heard.
+// It logs keys, never tokens. By default nothing is logged.
+func WithLogger(logger *slog.Logger) Option {
+	return func(o *options) error {
+		if logger == nil {
+			return fmt.Errorf("WithLogger: the logger is nil")
+		}
+		o.logger = logger
+		return nil
+	}
+}
+
+// WithObserver has observer told of every Event. It may be given more than
+// once; observers are called in that order. They are called where the event
+// happens, at the same time for different leases, and must neither block nor
+// panic.
+func WithObserver(observer func(context.Context, Event)) Option {
+	return func(o *options) error {
+		if observer == nil {
+			return fmt.Errorf("WithObserver: the observer is nil")
+		}
+		o.observers = append(o.observers, observer)
+		return nil
+	}
+}
+
+// WithMaxWaiters bounds how many calls of Acquire may wait in this Locker,
+// for one key and in total; one more gets ErrQueueFull when the lock is not
+// free. The defaults are 1000 and 10000.
+func WithMaxWaiters(perKey, total int) Option {
+	return func(o *options) error {
+		switch {
+		case perKey < 1:
+			return fmt.Errorf("WithMaxWaiters: perKey is %d; at least 1 is needed", perKey)
+		case total < perKey:
+			return fmt.Errorf("WithMaxWaiters: total (%d) is less than perKey (%d)", total, perKey)
+		}
+		o.maxPerKey, o.maxTotal = perKey, total
+		return nil
+	}
+}

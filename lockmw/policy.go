@@ -1,0 +1,207 @@
+package lockmw
+
+import (
+	"fmt"
+	"math"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	defaultTTL           = 30 * time.Second
+	defaultRetryInterval = 100 * time.Millisecond
+
+	minTTL       = 100 * time.Millisecond // below, the margins for drift and clocks eat the lease
+	maxPrefixLen = 256                    // bytes
+	maxKeyLen    = 512                    // bytes
+)
+
+// Forever is for Policy.Retries: no limit to the number of retries.
+const Forever = math.MaxInt
+
+// Mode says who may hold a key together.
+type Mode uint8
+
+const (
+	// Exclusive: one holder.
+	Exclusive Mode = iota
+	// Shared: a reader; many Shared or one Exclusive. Not yet supported.
+	Shared
+)
+
+// String returns "exclusive" or "shared".
+func (m Mode) String() string {
+	switch m {
+	case Exclusive:
+		return "exclusive"
+	case Shared:
+		return "shared"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// A Policy says how a lock is taken and kept. It is a plain value without
+// state: one Policy serves any number of calls, at the same time too.
+//
+// Waiting ends at whichever of Wait, Retries and the context ends first. With
+// neither Wait nor Retries there is one attempt.
+type Policy struct {
+	// Prefix is put before the key, verbatim: at most 256 bytes, no braces or
+	// control characters. Metrics are labelled by it. Zero means no prefix.
+	Prefix string
+
+	// TTL is how long Redis keeps the lock without a renewal, at least 100 ms.
+	// While the lease is held it is renewed every TTL/3. A crashed holder's
+	// lock comes free after TTL. Zero means 30 s.
+	TTL time.Duration
+
+	// Wait is the longest time to wait for the lock. Zero means not limited
+	// by this field.
+	Wait time.Duration
+
+	// Retries is how many retry intervals to wait; being handed the lock in
+	// between costs none. Forever means no limit. Zero means not limited by
+	// this field.
+	Retries int
+
+	// RetryInterval is the retries' pause: each is drawn anew from
+	// [interval, 2·interval), so that waiters do not march in step. Waiters
+	// are woken by the release; retries find what a wake-up cannot tell, such
+	// as a crashed holder. Zero means 100 ms.
+	RetryInterval time.Duration
+
+	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal
+	// after this long. Zero means no cap.
+	MaxHold time.Duration
+
+	// MinHold keeps the key taken at least this long after it was acquired,
+	// even when it is released sooner. Not yet supported. Zero means that a
+	// release frees it at once.
+	MinHold time.Duration
+
+	// Mode is Exclusive or Shared. Shared is not yet supported. Zero means
+	// Exclusive.
+	Mode Mode
+
+	// Permits makes the lock a semaphore with this many holders at most. Not
+	// yet supported. Zero means a mutex.
+	Permits int
+
+	// Reentrant lets a nested acquire of a key that the context already holds
+	// join that lease. Not yet supported. Zero means that it is refused with
+	// ErrReentrant.
+	Reentrant bool
+
+	// FailOpen runs the work without the lock when Redis cannot be reached.
+	// Where Redis answers, even with a refusal that is a configuration fault
+	// (no permission, a key that holds other data), the lock fails closed.
+	// Zero means fail closed always.
+	FailOpen bool
+}
+
+// Validate returns nil or an ErrInvalidPolicy that names the field and the
+// reason.
+func (p Policy) Validate() error {
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"TTL", p.TTL},
+		{"Wait", p.Wait},
+		{"RetryInterval", p.RetryInterval},
+		{"MaxHold", p.MaxHold},
+		{"MinHold", p.MinHold},
+	} {
+		if d.value < 0 {
+			return badPolicy(d.field, "%v is negative", d.value)
+		}
+	}
+	switch {
+	case len(p.Prefix) > maxPrefixLen:
+		return badPolicy("Prefix", "%d bytes are more than %d", len(p.Prefix), maxPrefixLen)
+	case p.TTL != 0 && p.TTL < minTTL:
+		return badPolicy("TTL", "%v is less than %v: the margins for clock drift and for telling the holder in time would use it up", p.TTL, minTTL)
+	case p.Retries < 0:
+		return badPolicy("Retries", "%d is negative; use lockmw.Forever for no limit", p.Retries)
+	case p.Permits < 0:
+		return badPolicy("Permits", "%d is negative", p.Permits)
+	case p.Mode > Shared:
+		return badPolicy("Mode", "%v is neither Exclusive nor Shared", p.Mode)
+	case p.Mode == Shared && p.Permits > 0:
+		return badPolicy("Mode", "Shared with Permits: a lock is either for readers and a writer or a semaphore")
+	case p.MaxHold > 0 && p.MinHold > p.MaxHold:
+		return badPolicy("MinHold", "%v is more than MaxHold (%v)", p.MinHold, p.MaxHold)
+	}
+	if r, bad := badRune(p.Prefix); bad {
+		return badPolicy("Prefix", "has the character %q; braces and control characters are not allowed", r)
+	}
+	return p.supported()
+}
+
+// supported refuses what is specified but not built yet, so that nobody takes
+// a mutex for it.
+func (p Policy) supported() error {
+	switch {
+	case p.Mode == Shared:
+		return badPolicy("Mode", "Shared is not supported yet")
+	case p.Permits > 0:
+		return badPolicy("Permits", "semaphores are not supported yet")
+	case p.Reentrant:
+		return badPolicy("Reentrant", "re-entrant locks are not supported yet")
+	case p.MinHold > 0:
+		return badPolicy("MinHold", "a minimum hold is not supported yet")
+	}
+	return nil
+}
+
+func badPolicy(field, reason string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrInvalidPolicy, field, fmt.Sprintf(reason, args...))
+}
+
+// withDefaults returns p with the zero fields that have a default filled in.
+func (p Policy) withDefaults() Policy {
+	if p.TTL == 0 {
+		p.TTL = defaultTTL
+	}
+	if p.RetryInterval == 0 {
+		p.RetryInterval = defaultRetryInterval
+	}
+	return p
+}
+
+// waits reports whether the policy allows more than one attempt.
+func (p Policy) waits() bool { return p.Wait > 0 || p.Retries > 0 }
+
+// validateKey checks a key as it was handed to Acquire. Braces would move the
+// hash tag that keeps a lock's Redis keys together.
+func validateKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("%w: empty: all work would wait for the same lock", ErrInvalidKey)
+	case len(key) > maxKeyLen:
+		return fmt.Errorf("%w: %d bytes are more than %d", ErrInvalidKey, len(key), maxKeyLen)
+	}
+	if r, bad := badRune(key); bad {
+		return fmt.Errorf("%w: has the character %q; braces and control characters are not allowed", ErrInvalidKey, r)
+	}
+	return nil
+}
+
+func badRune(s string) (rune, bool) {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < ' ' || c == 0x7f || c == '{' || c == '}' {
+			return rune(c), true
+		}
+		if c >= utf8.RuneSelf { // the rest may have control characters beyond ASCII
+			for _, r := range s[i:] {
+				if unicode.IsControl(r) || r == '{' || r == '}' {
+					return r, true
+				}
+			}
+			return 0, false
+		}
+	}
+	return 0, false
+}

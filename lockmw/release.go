@@ -1,0 +1,118 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	releaseTimeout = 400 * time.Millisecond // one try
+	releaseBudget  = time.Second            // all tries that Release waits for
+	releasePause   = 10 * time.Millisecond  // after the first failed try, then doubled
+)
+
+var errExpired = errors.New("no renewal came through in time")
+
+// errNotHeld: the store does not know the token as the holder.
+var errNotHeld = errors.New("the store gave it to nobody or to somebody else")
+
+// Release gives the lock back, to the next waiter if there is one. The
+// lease's context ends first (cause ErrReleased), then renewal has stopped,
+// then the lock is given back.
+//
+// It returns nil when the lock was given back; ErrLost when the lease had
+// ended before, so that somebody else may have held the lock meanwhile;
+// ErrUnavailable when Redis did not answer within about a second: then it is
+// tried further in the background, and the lock ends by its TTL at the latest.
+//
+// ctx lends its values only: Release works just as well when ctx is cancelled.
+// Later calls, from whichever goroutine, wait for the first, have no effect
+// and return the same.
+func (l *Lease) Release(ctx context.Context) error {
+	l.release.Do(func() { l.released = l.giveBack(context.WithoutCancel(ctx)) })
+	return l.released
+}
+
+func (l *Lease) giveBack(ctx context.Context) error {
+	l.Valid() // a lease that is over was lost, though its timer may be late
+	l.mu.Lock()
+	wasLost := l.state == lost
+	if !wasLost {
+		l.end(released, ErrReleased)
+	}
+	l.mu.Unlock()
+	l.locker.watchdog.remove(l)
+	defer l.locker.forget(l)
+
+	var err error
+	switch {
+	case wasLost:
+		return ErrLost // reported when it happened
+	case !l.open:
+		err = l.tryRelease(ctx)
+	}
+	if errors.Is(err, ErrLost) {
+		l.reportLost(errNotHeld)
+		return err
+	}
+	if err != nil {
+		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "key", l.ref.Key, "error", err)
+	}
+	l.observe(EventReleased, err)
+	return err
+}
+
+// tryRelease repeats the release until an answer comes or the budget ends.
+// After a try without an answer, "not held" means that it had worked: the
+// lease was trusted when that try was sent.
+func (l *Lease) tryRelease(ctx context.Context) error {
+	unsure := false
+	pause := releasePause
+	for end := time.Now().Add(releaseBudget); ; pause *= 2 {
+		try, cancel := context.WithTimeout(ctx, min(releaseTimeout, max(time.Until(end), releasePause)))
+		did, err := l.locker.store.Release(try, l.ref, false)
+		cancel()
+		switch {
+		case err == nil && did == store.NotHeld && !unsure:
+			return ErrLost
+		case err == nil:
+			return nil
+		}
+		fault := store.AsError(err)
+		unsure = unsure || fault.Ambiguous
+		if fault.Permanent || time.Until(end) < pause {
+			l.locker.janitor.add(l.ref, false)
+			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, l.ref.Key, fault.Err)
+		}
+		if !fault.Stale || pause > releasePause { // at first, another connection may work at once
+			time.Sleep(pause)
+		}
+	}
+}
+
+func (l *Lease) reportLost(reason error) {
+	l.locker.log.Warn("lockmw: lock was lost while it was held", "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
+	l.observe(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
+}
+
+// observe tells the observers about the lease. The context they get carries
+// the values of the lease's, and its end.
+func (l *Lease) observe(kind EventKind, err error) {
+	if len(l.locker.observers) == 0 {
+		return
+	}
+	l.mu.Lock()
+	left := l.grant.left(now())
+	if l.state != held || l.open {
+		left = 0
+	}
+	l.mu.Unlock()
+	l.locker.observe(l.ctx, Event{
+		Kind: kind, Prefix: l.policy.Prefix, Key: l.ref.Key,
+		Held: time.Since(l.start), Left: max(left, 0), Err: err,
+	})
+}

@@ -1,0 +1,93 @@
+package lockmw
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	firstBackoff  = 20 * time.Millisecond // after a subscription that worked
+	maxBackoff    = time.Second           // what a missed wake-up may cost at most
+	refusedPause  = 30 * time.Second      // between tries where subscribing is not allowed
+	settledPeriod = 5 * time.Second       // a subscription this old was sound
+)
+
+// A subscriber keeps one subscription to hand-overs alive. It begins with the
+// first call that may wait. While it does not hear, waiters poll.
+type subscriber struct {
+	locker *Locker
+	once   sync.Once
+	cancel context.CancelFunc
+	ctx    context.Context
+	ended  chan struct{}
+	heard  bool // in this session of Listen; Listen's goroutine and run, in turn
+}
+
+func newSubscriber(l *Locker) *subscriber {
+	s := &subscriber{locker: l, ended: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *subscriber) start() { s.once.Do(func() { go s.run() }) }
+
+// stop ends the subscription and waits for its goroutine.
+func (s *subscriber) stop() {
+	s.cancel()
+	s.once.Do(func() { close(s.ended) }) // never started
+	<-s.ended
+}
+
+func (s *subscriber) run() {
+	defer close(s.ended)
+	backoff, reported := firstBackoff, false
+	for {
+		s.heard = false
+		began := time.Now()
+		err := s.locker.store.Listen(s.ctx, s)
+		if err == nil || s.ctx.Err() != nil {
+			return
+		}
+		pause := backoff
+		switch {
+		case store.AsError(err).Permanent:
+			pause = refusedPause
+		case s.heard && time.Since(began) > settledPeriod:
+			backoff, pause, reported = firstBackoff, firstBackoff, false
+		default:
+			backoff = min(2*backoff, maxBackoff)
+			if s.heard { // it works, and is cut again and again
+				backoff = min(backoff, 4*firstBackoff)
+			}
+		}
+		if !reported {
+			reported = true
+			s.locker.log.Warn("lockmw: releases are not heard; waiters find them by polling until this is mended", "error", err)
+		}
+		select {
+		case <-time.After(jitter(pause)):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// Listening implements store.Listener. Grants may have been missed while
+// nobody listened, and the store should know that somebody does now.
+func (s *subscriber) Listening() {
+	s.heard = true
+	s.locker.waiters.askFirstsAgain()
+}
+
+// Granted implements store.Listener. A grant that nobody waits for any more
+// is given back, so that the next in line has it. A waiter that found its
+// grant by asking holds it already.
+func (s *subscriber) Granted(g store.Grant) {
+	l := s.locker
+	if !l.waiters.grant(g) && !l.holds(g.Token) {
+		l.janitor.add(g.Ref, true)
+	}
+}

@@ -1,0 +1,148 @@
+package lockmw
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	// pollAtLeast is how often the first of a line asks, whatever the
+	// policy's interval: it keeps the line alive in the store, and bounds
+	// what a lost wake-up costs.
+	pollAtLeast = time.Second
+
+	// faultPause is the least pause after a question without an answer: many
+	// waiters at short intervals must not storm a Redis that is down.
+	faultPause = 100 * time.Millisecond
+
+	// expirySlack is how long after the holder's TTL the question comes that
+	// finds it expired.
+	expirySlack = 2 * time.Millisecond
+
+	// lookAhead is how far the others of a line, who do not poll, sleep at
+	// least when they look for the end of their retries.
+	lookAhead = 250 * time.Millisecond
+
+	// lastTimeout bounds the question at the deadline, which the budget does
+	// not cover any more.
+	lastTimeout = 250 * time.Millisecond
+)
+
+// wait has the claim stand in the queue until it is granted or given up. Its
+// first question is behind it.
+func (c *claim) wait() (*Lease, error) {
+	l, w := c.locker, c.waiter
+	if c.fault == nil {
+		l.observe(c.ctx, Event{
+			Kind: EventContended, Prefix: c.policy.Prefix, Key: c.ref.Key,
+			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
+		})
+	}
+	asked := time.Now()
+	retries := newPace(c.policy, asked)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, final := c.next(&retries, asked)
+		timer.Reset(time.Until(next))
+		ask := false
+		select {
+		case g := <-w.granted:
+			if lease, err := c.handedOver(g); lease != nil || err != nil {
+				return lease, err
+			}
+			ask = true // to have the full TTL count from now
+		case <-w.wake:
+			ask = w.ask.Swap(false)
+		case <-timer.C:
+			if final {
+				return c.last()
+			}
+			ask = c.polls()
+		case <-c.ctx.Done():
+			c.giveBack()
+			return nil, c.gaveUp()
+		case <-l.closing:
+			c.giveBack()
+			return nil, ErrClosed
+		}
+		if ask {
+			asked = time.Now()
+			if lease, err := c.ask(store.Wait, opTimeout); lease != nil || err != nil {
+				return lease, err
+			}
+		}
+	}
+}
+
+// polls reports whether the claim asks Redis by itself: it is the first of
+// its line, or does not know that it stands in the queue.
+func (c *claim) polls() bool {
+	return c.fault != nil || c.locker.waiters.first(c.waiter)
+}
+
+// next is when the claim must do something by itself, and whether that is its
+// end. asked is when it put its last question.
+func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) {
+	t := time.Now()
+	if c.polls() {
+		at, final = retries.after(t)
+		if soon := asked.Add(pollAtLeast); soon.Before(at) {
+			at, final = soon, false
+		}
+		if c.fault == nil && c.left > 0 {
+			if expired := asked.Add(c.left + expirySlack); expired.Before(at) && expired.After(t) {
+				at, final = expired, false
+			}
+		}
+		if c.fault != nil {
+			if later := asked.Add(jitter(faultPause)); at.Before(later) && !final {
+				at = later
+			}
+		}
+	} else {
+		at, final = retries.after(t.Add(lookAhead))
+	}
+	if c.policy.Wait > 0 {
+		if end := c.start.Add(c.policy.Wait); end.Before(at) {
+			at, final = end, true
+		}
+	}
+	return at, final
+}
+
+// last is the claim's end at its deadline: one more question, which gives up
+// the place in the queue.
+func (c *claim) last() (*Lease, error) {
+	select {
+	case g := <-c.waiter.granted:
+		if lease, err := c.handedOver(g); lease != nil || err != nil {
+			return lease, err
+		}
+	default:
+	}
+	if c.fault != nil {
+		return c.unavailable()
+	}
+	lease, err := c.ask(store.Last, lastTimeout)
+	switch {
+	case lease != nil || err != nil:
+		return lease, err
+	case c.fault != nil:
+		return c.unavailable()
+	}
+	c.giveBack() // an earlier, unanswered question may yet enter the queue
+	return nil, fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
+}
+
+// handedOver makes a lease of a grant that a release pushed. Without an error
+// and a lease, the grant is too old, or its age unknown: asking again renews it.
+func (c *claim) handedOver(g store.Grant) (*Lease, error) {
+	since, ok := c.locker.waiters.since(c.waiter, g.Server)
+	if !ok {
+		return nil, nil
+	}
+	return c.granted(grant{fence: g.Fence, since: since, ttl: g.TTL, pushed: true})
+}

@@ -1,0 +1,174 @@
+package lockmw
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// waiters are the calls of Acquire that may wait, by token and by key. Those
+// of one key form a line in the order in which they came. Only the first of a
+// line polls Redis, on behalf of all: it keeps their places alive, finds a
+// holder that died and grants whose message was lost.
+type waiters struct {
+	maxPerKey, maxTotal int
+
+	mu      sync.Mutex
+	byToken map[string]*waiter
+	lines   map[string]*line
+}
+
+type line struct {
+	order list.List // of *waiter
+	clock serverClock
+}
+
+// A waiter is one call of Acquire in its line.
+type waiter struct {
+	key, token string
+	granted    chan store.Grant // one: a token is granted once until it asks again
+	wake       chan struct{}    // one: look at ask, and whether you are first
+	ask        atomic.Bool      // put a question to Redis now
+	place      *list.Element
+}
+
+// A serverClock is what the server's clock said to a question sent at sent,
+// so it said so at sent or later.
+type serverClock struct {
+	sent   instant
+	server int64 // µs
+}
+
+func newWaiters(perKey, total int) *waiters {
+	return &waiters{
+		maxPerKey: perKey,
+		maxTotal:  total,
+		byToken:   make(map[string]*waiter),
+		lines:     make(map[string]*line),
+	}
+}
+
+// join puts a new waiter at the end of its key's line, or returns nil when
+// there are too many.
+func (ws *waiters) join(key, token string) *waiter {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ln := ws.lines[key]
+	if len(ws.byToken) >= ws.maxTotal || ln != nil && ln.order.Len() >= ws.maxPerKey {
+		return nil
+	}
+	if ln == nil {
+		ln = new(line)
+		ws.lines[key] = ln
+	}
+	w := &waiter{key: key, token: token, granted: make(chan store.Grant, 1), wake: make(chan struct{}, 1)}
+	w.place = ln.order.PushBack(w)
+	ws.byToken[token] = w
+	return w
+}
+
+// leave takes w out of its line. The next one becomes first and is woken.
+func (ws *waiters) leave(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	delete(ws.byToken, w.token)
+	ln := ws.lines[w.key]
+	first := ln.order.Front() == w.place
+	ln.order.Remove(w.place)
+	switch next := ln.order.Front(); {
+	case next == nil:
+		delete(ws.lines, w.key)
+	case first:
+		next.Value.(*waiter).nudge(false)
+	}
+}
+
+// first reports whether w polls for its line.
+func (ws *waiters) first(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.lines[w.key].order.Front() == w.place
+}
+
+// heard notes the server's clock for w's line.
+func (ws *waiters) heard(w *waiter, sent instant, server int64) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.lines[w.key].clock = serverClock{sent, server}
+}
+
+// since returns a moment that is not later than the server's time at, for a
+// grant that was made after w's line last heard from the server. Without such
+// knowledge ok is false.
+func (ws *waiters) since(w *waiter, at int64) (moment instant, ok bool) {
+	ws.mu.Lock()
+	clock := ws.lines[w.key].clock
+	ws.mu.Unlock()
+	if clock.server == 0 {
+		return instant{}, false
+	}
+	passed := time.Duration(at-clock.server) * time.Microsecond
+	passed -= passed.Abs() / 100 // the clocks' rates may differ by up to 1 %
+	moment, received := clock.sent.add(passed), now()
+	if moment.mono > received.mono { // another server's clock, after a fail-over
+		moment = received
+	}
+	return moment, true
+}
+
+// grant delivers g to its waiter. It reports false when nobody waits for it.
+func (ws *waiters) grant(g store.Grant) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w, ok := ws.byToken[g.Token]
+	if !ok {
+		return false
+	}
+	select {
+	case w.granted <- g:
+	default: // an older grant lies there unread; it is as good
+	}
+	return true
+}
+
+// askAgain has the waiter of token, if there is one, put its question again.
+func (ws *waiters) askAgain(token string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w, ok := ws.byToken[token]; ok {
+		w.nudge(true)
+	}
+}
+
+// askAllAgain has all waiters of w's line but w put their question again.
+func (ws *waiters) askAllAgain(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for e := ws.lines[w.key].order.Front(); e != nil; e = e.Next() {
+		if e != w.place {
+			e.Value.(*waiter).nudge(true)
+		}
+	}
+}
+
+// askFirstsAgain has the first of every line put its question again.
+func (ws *waiters) askFirstsAgain() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, ln := range ws.lines {
+		ln.order.Front().Value.(*waiter).nudge(true)
+	}
+}
+
+func (w *waiter) nudge(ask bool) {
+	if ask {
+		w.ask.Store(true)
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,61 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+)
+
+// WithLock runs fn under the lock of p.Prefix+key, see Acquire for how it is
+// taken. fn gets the lease's context and must stop soon after it ends.
+//
+// Without the lock fn does not run, and the error is Acquire's. Otherwise the
+// error is fn's; if the lock was lost meanwhile, it Is ErrLost as well. A
+// release that Redis does not answer is logged and observed, not returned:
+// the work was done under the lock. A panic or runtime.Goexit in fn releases
+// the lock and goes on unchanged.
+func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) error {
+	_, err := WithLock(ctx, l, key, p, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, fn(ctx)
+	})
+	return err
+}
+
+// WithLock runs fn like Locker.WithLock and returns its result too, which
+// stands even if the error Is ErrLost.
+func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn func(ctx context.Context) (T, error)) (result T, err error) {
+	lease, err := l.Acquire(ctx, key, p)
+	if err != nil {
+		return result, err
+	}
+	defer func() { // no recover: a panic keeps its value and its stack
+		if lost := lease.Release(ctx); errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
+			err = errors.Join(err, lost)
+		}
+	}()
+	return fn(lease.Context())
+}
+
+// Wrap decorates fn: the function it returns runs fn under the lock that
+// key(arg) names, as WithLock does. An error of key Is ErrInvalidKey and fn
+// does not run. Wrap panics if l, key or fn is nil or p is invalid.
+func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
+	switch {
+	case l == nil:
+		panic("lockmw: Wrap: the Locker is nil")
+	case key == nil:
+		panic("lockmw: Wrap: the key function is nil")
+	case fn == nil:
+		panic("lockmw: Wrap: the wrapped function is nil")
+	}
+	if err := p.Validate(); err != nil {
+		panic("lockmw: Wrap: " + err.Error())
+	}
+	return func(ctx context.Context, arg A) (R, error) {
+		k, err := key(arg)
+		if err != nil {
+			var none R
+			return none, &AcquireError{Key: p.Prefix, Err: errors.Join(ErrInvalidKey, err)}
+		}
+		return WithLock(ctx, l, k, p, func(ctx context.Context) (R, error) { return fn(ctx, arg) })
+	}
+}
