@@ -98,10 +98,10 @@ func (c *claim) run() (*Lease, error) {
 			defer l.waiters.leave(c.waiter)
 		}
 	}
-	lease, err := c.ask(join, opTimeout)
+	lease, err := c.ask(join)
 	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
 		// The server had closed the connection, as it does when it restarts.
-		lease, err = c.ask(join, opTimeout)
+		lease, err = c.ask(join)
 	}
 	switch {
 	case lease != nil || err != nil:
@@ -116,20 +116,38 @@ func (c *claim) run() (*Lease, error) {
 	return nil, fmt.Errorf("%w: held by others", ErrNotAcquired)
 }
 
-// opTimeout bounds one question. A Redis that takes longer is no use for
-// locks, and what came of the question is cleaned up.
-const opTimeout = time.Second
+const (
+	// opTimeout bounds one question. A Redis that takes longer is no use for
+	// locks, and what came of the question is cleaned up.
+	opTimeout = time.Second
+
+	// leastTimeout is what a question gets at least, when the policy's budget
+	// is nearly used up or smaller than that.
+	leastTimeout = 250 * time.Millisecond
+)
+
+// timeout bounds the next question by what is left of the policy's budget.
+func (c *claim) timeout() time.Duration {
+	p, left := c.policy, opTimeout
+	if p.Wait > 0 {
+		left = min(left, p.Wait-c.waited())
+	}
+	if p.Retries > 0 && p.Retries < int(opTimeout/p.RetryInterval) {
+		left = min(left, 2*p.RetryInterval*time.Duration(p.Retries)-c.waited())
+	}
+	return max(left, leastTimeout)
+}
 
 // ask puts one question. It returns a lease, or an error that ends the claim,
 // or neither; then c.fault says whether there was an answer.
-func (c *claim) ask(join store.Join, timeout time.Duration) (*Lease, error) {
+func (c *claim) ask(join store.Join) (*Lease, error) {
 	l := c.locker
 	ref := c.ref
 	sent := now()
 	c.attempts++
 	c.traces = c.traces || join == store.Wait
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Timeout: timeout,
+		Ref: ref, Join: join, Timeout: c.timeout(),
 		Late: func(a store.Answer, err error) {
 			if err != nil || a.Granted || join != store.Try {
 				l.janitor.add(ref, err == nil)

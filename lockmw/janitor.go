@@ -36,6 +36,8 @@ type janitor struct {
 	mu      sync.Mutex
 	litter  []*litter
 	working bool
+	ending  bool // stop was called
+	given   int  // up, since then
 	wake    chan struct{}
 	worker  sync.WaitGroup
 }
@@ -75,9 +77,12 @@ func (j *janitor) add(ref store.Ref, certain bool) {
 	}
 }
 
-// stop waits until everything is cleaned up or ctx ends, and for the end of
-// the janitor's goroutines.
+// stop waits until everything is cleaned up, given up or ctx ends, and for the
+// end of the janitor's goroutines.
 func (j *janitor) stop(ctx context.Context) error {
+	j.mu.Lock()
+	j.ending = true
+	j.mu.Unlock()
 	done := make(chan struct{})
 	go func() { j.worker.Wait(); close(done) }()
 	select {
@@ -88,8 +93,8 @@ func (j *janitor) stop(ctx context.Context) error {
 	j.cancel()
 	j.mu.Unlock()
 	<-done
-	if n := len(j.litter); n > 0 {
-		return fmt.Errorf("lockmw: close: %d tokens were not cleaned up, they end by their TTL: %w", n, context.Cause(ctx))
+	if n := len(j.litter) + j.given; n > 0 {
+		return fmt.Errorf("%w: close: %d abandoned tokens could not be cleaned up; they end by their TTL", ErrUnavailable, n)
 	}
 	return nil
 }
@@ -183,7 +188,20 @@ func (j *janitor) try(it *litter) {
 		it.due = time.Time{}
 	case it.tries < len(cleanUps):
 		it.due = it.left.Add(cleanUps[it.tries])
+	case j.giveUp():
+		it.due = time.Time{}
 	default:
 		it.due = time.Now().Add(cleanUps[len(cleanUps)-1])
 	}
+}
+
+// giveUp says whether to stop trying, because the Locker is being closed and
+// Redis has not answered all this while.
+func (j *janitor) giveUp() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ending {
+		j.given++
+	}
+	return j.ending
 }

@@ -24,10 +24,6 @@ const (
 	// lookAhead is how far the others of a line, who do not poll, sleep at
 	// least when they look for the end of their retries.
 	lookAhead = 250 * time.Millisecond
-
-	// lastTimeout bounds the question at the deadline, which the budget does
-	// not cover any more.
-	lastTimeout = 250 * time.Millisecond
 )
 
 // wait has the claim stand in the queue until it is granted or given up. Its
@@ -70,7 +66,7 @@ func (c *claim) wait() (*Lease, error) {
 		}
 		if ask {
 			asked = time.Now()
-			if lease, err := c.ask(store.Wait, opTimeout); lease != nil || err != nil {
+			if lease, err := c.ask(store.Wait); lease != nil || err != nil {
 				return lease, err
 			}
 		}
@@ -106,7 +102,7 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 		at, final = retries.after(t.Add(lookAhead))
 	}
 	if c.policy.Wait > 0 {
-		if end := c.start.Add(c.policy.Wait); end.Before(at) {
+		if end := c.start.Add(c.policy.Wait); !end.After(at) {
 			at, final = end, true
 		}
 	}
@@ -126,7 +122,7 @@ func (c *claim) last() (*Lease, error) {
 	if c.fault != nil {
 		return c.unavailable()
 	}
-	lease, err := c.ask(store.Last, lastTimeout)
+	lease, err := c.ask(store.Last)
 	switch {
 	case lease != nil || err != nil:
 		return lease, err

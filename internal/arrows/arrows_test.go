@@ -1,0 +1,62 @@
+// Package arrows checks which package may import which: what a user of one
+// door has to compile, and that the layers point one way.
+package arrows
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lockmw/kit/"
+
+// deps returns the packages that pkg is compiled from, without the standard
+// library and itself.
+func deps(t *testing.T, pkg string) []string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+pkg)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	var others []string
+	for _, dep := range strings.Fields(string(out)) {
+		if dep != module+pkg {
+			others = append(others, dep)
+		}
+	}
+	return others
+}
+
+func TestKeyfuncUsesTheStandardLibraryOnly(t *testing.T) {
+	if got := deps(t, "keyfunc"); len(got) > 0 {
+		t.Errorf("keyfunc is compiled from %q too", got)
+	}
+}
+
+func TestPackagesAreFreeOf(t *testing.T) {
+	const gin, echo, grpc = "github.com/gin-gonic/", "github.com/labstack/", "google.golang.org/"
+	const embedded, checker = "github.com/alicebob/", "go.uber.org/goleak"
+	for _, tc := range []struct {
+		pkg  string
+		free []string
+	}{
+		{"lockmw", []string{gin, echo, grpc, embedded, checker, module + "keyfunc", module + "internal/httpdoor"}},
+		{"internal/redisstore", []string{gin, echo, grpc, embedded, checker, module + "lockmw", module + "keyfunc"}},
+		{"internal/store", []string{"github.com/", "google.golang.org/"}},
+		{"ginlock", []string{echo, "google.golang.org/grpc", embedded, checker}},
+	} {
+		t.Run(tc.pkg, func(t *testing.T) {
+			for _, dep := range deps(t, tc.pkg) {
+				for _, unwanted := range tc.free {
+					if strings.HasPrefix(dep, unwanted) && dep != module+tc.pkg {
+						t.Errorf("%s is compiled from %s", tc.pkg, dep)
+					}
+				}
+			}
+		})
+	}
+}

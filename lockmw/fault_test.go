@@ -1,0 +1,313 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// proxied returns a client that reaches a real Redis through a fault proxy.
+func proxied(tb testing.TB, s redistest.Backend) (*redis.Client, *faultproxy.Proxy) {
+	tb.Helper()
+	p, err := faultproxy.New(s.Addr())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = p.Close() })
+	return redistest.NewClient(tb, p.Addr()), p
+}
+
+// Invariant 9: a holder that is cut off is told before anybody else can have
+// the lock.
+func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
+	s := redistest.Shared(t)
+	prefix := redistest.Prefix(t)
+	const rounds, holders = 5, 10
+	p := lockmw.Policy{TTL: 1500 * time.Millisecond}
+	var mu sync.Mutex
+	var margins []time.Duration
+	for round := range rounds {
+		client, proxy := proxied(t, s)
+		cut, whole := newLocker(t, client), newLocker(t, s.Client(t))
+		var wg sync.WaitGroup
+		for i := range holders {
+			key := fmt.Sprint(prefix, round, "-", i)
+			lease := mustAcquire(t, cut, key, p)
+			told := make(chan time.Time, 1)
+			context.AfterFunc(lease.Context(), func() { told <- time.Now() })
+			wg.Go(func() {
+				next, err := whole.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Wait: 30 * time.Second})
+				at := time.Now()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if lease.Context().Err() == nil || lease.Valid() {
+					t.Errorf("%s: two holders", key)
+				}
+				mustRelease(t, next)
+				if t.Failed() {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				margins = append(margins, at.Sub(<-told))
+			})
+		}
+		// The cut comes at any point between two renewals.
+		time.Sleep(rand.N(p.TTL / 3))
+		proxy.BlackHole(faultproxy.Both)
+		wg.Wait()
+		proxy.Heal()
+	}
+	if len(margins) != rounds*holders {
+		t.Fatalf("%d margins, want %d", len(margins), rounds*holders)
+	}
+	smallest := margins[0]
+	for _, m := range margins {
+		smallest = min(smallest, m)
+	}
+	t.Logf("%d partitions; from the end of the context to the successor: at least %v", len(margins), smallest)
+	if smallest <= 0 {
+		t.Error("a successor ran before its predecessor was told")
+	}
+}
+
+func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
+	s := redistest.Shared(t)
+	c, key := s.Client(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l := newLocker(t, client)
+	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{})) // the scripts are loaded
+	const lost = 200
+	for i := range lost {
+		proxy.DropReplies(1, faultproxy.Match("evalsha"))
+		began := time.Now()
+		lease, err := l.Acquire(context.Background(), fmt.Sprint(key, i%7), lockmw.Policy{Wait: 5 * time.Second})
+		if err != nil {
+			t.Fatalf("reply %d: %v", i, err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("reply %d: blocked by itself for %v", i, took)
+		}
+		mustRelease(t, lease)
+	}
+	if got := proxy.Dropped(); got != lost {
+		t.Errorf("%d replies were dropped, want %d", got, lost)
+	}
+	noKeys(t, c, key, 1500*time.Millisecond)
+}
+
+func TestLostRepliesOfReleaseAreNoLoss(t *testing.T) {
+	s := redistest.Shared(t)
+	c, key := s.Client(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l := newLocker(t, client)
+	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
+	const lost = 200
+	for i := range lost {
+		lease := mustAcquire(t, l, fmt.Sprint(key, i%7), lockmw.Policy{})
+		proxy.DropReplies(1, faultproxy.Match("evalsha"))
+		if err := lease.Release(context.Background()); err != nil {
+			t.Fatalf("reply %d: %v", i, err)
+		}
+	}
+	if got := proxy.Dropped(); got != lost {
+		t.Errorf("%d replies were dropped, want %d", got, lost)
+	}
+	noKeys(t, c, key, 1500*time.Millisecond)
+}
+
+func TestCancelledAcquiresLeaveNothing(t *testing.T) {
+	s := redistest.Shared(t)
+	c, key := s.Client(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	proxy.Delay(faultproxy.Both, 2*time.Millisecond) // so that cancels hit every moment
+	l := newLocker(t, client)
+	const cancels = 300
+	var late time.Duration
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 20)
+	for i := range cancels {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithCancel(context.Background())
+			var at time.Time
+			timer := time.AfterFunc(rand.N(50*time.Millisecond), func() { at = time.Now(); cancel() })
+			defer timer.Stop()
+			lease, err := l.Acquire(ctx, fmt.Sprint(key, i%3), lockmw.Policy{Wait: 5 * time.Second})
+			if err == nil {
+				<-ctx.Done()
+				if err := lease.Release(ctx); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			<-ctx.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			late = max(late, time.Since(at))
+			if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d acquires; the latest return came %v after its cancel", cancels, late)
+	noKeys(t, c, key, 1500*time.Millisecond)
+}
+
+func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
+	s := redistest.Shared(t)
+	for _, tc := range []struct {
+		name  string
+		fault func(*faultproxy.Proxy)
+	}{
+		{"refused", func(p *faultproxy.Proxy) { p.Refuse(true) }},
+		{"black hole", func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.Both) }},
+	} {
+		for _, p := range []lockmw.Policy{{}, {Wait: 700 * time.Millisecond}, {Retries: 2}} {
+			t.Run(fmt.Sprint(tc.name, p.Wait, p.Retries), func(t *testing.T) {
+				client, proxy := proxied(t, s)
+				l := newLocker(t, client)
+				tc.fault(proxy)
+				began := time.Now()
+				err := l.WithLock(context.Background(), redistest.Prefix(t), p, func(context.Context) error {
+					t.Error("it ran")
+					return nil
+				})
+				took := time.Since(began)
+				var refusal *lockmw.AcquireError
+				if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) || refusal.RetryAfter != time.Second {
+					t.Errorf("err = %v", err)
+				}
+				if took > 1500*time.Millisecond {
+					t.Errorf("refused after %v", took)
+				}
+				t.Logf("%v after %v", err, took)
+			})
+		}
+	}
+}
+
+func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
+	client, proxy := proxied(t, redistest.Shared(t))
+	var seen events
+	l := newLocker(t, client, seen.option())
+	proxy.Refuse(true)
+	ran := false
+	err := l.WithLock(context.Background(), "k", lockmw.Policy{FailOpen: true}, func(ctx context.Context) error {
+		lease, _ := lockmw.FromContext(ctx)
+		if !lease.Valid() || lease.Fence() != 0 || !lease.ValidUntil().IsZero() {
+			t.Errorf("valid %v, fence %d, until %v", lease.Valid(), lease.Fence(), lease.ValidUntil())
+		}
+		ran = true
+		return nil
+	})
+	if err != nil || !ran {
+		t.Errorf("ran %v, err %v", ran, err)
+	}
+	if n := len(seen.of(lockmw.EventFailedOpen)); n != 1 {
+		t.Errorf("%d failed-open events", n)
+	}
+}
+
+func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
+	s := redistest.Shared(t)
+	key := redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l := newLocker(t, client)
+	lease := mustAcquire(t, l, key, lockmw.Policy{})
+	proxy.BlackHole(faultproxy.Both)
+	began := time.Now()
+	err := lease.Release(context.Background())
+	if !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("err = %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("Release took %v", took)
+	}
+	proxy.Heal()
+	noKeys(t, s.Client(t), key, 10*time.Second) // tried further in the background
+}
+
+func TestLostSubscriptionCostsMoments(t *testing.T) {
+	s := redistest.Real(t)
+	c := s.Client(t)
+	l := newLocker(t, s.Client(t))
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	killer.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.ClientKillByFilter(context.Background(), "TYPE", "pubsub")
+			case <-stop:
+				return
+			}
+		}
+	})
+	const workers, turns = 8, 250
+	var mu sync.Mutex
+	var longest time.Duration
+	last := time.Now()
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range turns {
+				lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 30 * time.Second})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				longest, last = max(longest, time.Since(last)), time.Now()
+				mu.Unlock()
+				mustRelease(t, lease)
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	killer.Wait()
+	t.Logf("%d hand-overs, the longest gap %v", workers*turns, longest)
+	if longest > 1100*time.Millisecond {
+		t.Errorf("a lost wake-up cost %v", longest)
+	}
+}
+
+func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
+	s := redistest.Shared(t)
+	key := redistest.Prefix(t)
+	c := s.Client(t, func(o *redis.Options) { o.PoolSize = 2; o.PoolTimeout = time.Minute; o.ReadTimeout = time.Minute })
+	l := newLocker(t, c)
+	var leases []*lockmw.Lease
+	for i := range 100 {
+		leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: time.Second}))
+	}
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() { c.BLPop(context.Background(), 3*time.Second, fmt.Sprint(key, "list", i)) })
+	}
+	wg.Wait() // 3 TTLs and more
+	for _, lease := range leases {
+		if !lease.Valid() {
+			t.Fatal("lost")
+		}
+		mustRelease(t, lease)
+	}
+}

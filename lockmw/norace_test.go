@@ -1,0 +1,5 @@
+//go:build !race
+
+package lockmw_test
+
+const manyKeys = 100_000
