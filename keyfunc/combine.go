@@ -1,0 +1,123 @@
+package keyfunc
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+)
+
+// Const returns a Func whose key is always s, with '%', braces, control
+// characters and what is not UTF-8 escaped. It never fails. It panics if s is
+// empty: an empty key would lock all requests against each other.
+func Const(s string) Func {
+	if s == "" {
+		panic("keyfunc: Const of an empty string: an empty key would lock all requests against each other")
+	}
+	key := finish(appendEscaped(nil, s, none, none))
+	return func(Request) (string, error) { return key, nil }
+}
+
+// Join returns a Func whose key is the keys of parts, joined with ':'. In each
+// part '%', ':' and what no key may hold are escaped, so different parts never
+// give the same key, whatever Funcs they come from: ("a:b", "c") gives
+// "a%3Ab:c" and ("a", "b:c") gives "a:b%3Ac".
+//
+// A '%' that a part holds because it has escaped something is escaped again.
+// For values without such characters, and keys of up to 200 bytes, Join and
+// the template that reads alike give the same key; do not lock one thing by
+// both of them.
+//
+// A part may be empty, which only Funcs of your own can be. If all are, the
+// error is [ErrMissing]; for a part over 8 KiB it is [ErrInvalidValue]. The
+// parts are asked in order, and the first error of one, [Skip] among them, is
+// returned as it is.
+//
+// Join panics without parts, and if one is nil.
+func Join(parts ...Func) Func {
+	if len(parts) == 0 {
+		panic("keyfunc: Join without parts: an empty key would lock all requests against each other")
+	}
+	parts = slices.Clone(parts)
+	for i, part := range parts {
+		if part == nil {
+			panic(fmt.Sprintf("keyfunc: Join: part %d is nil", i+1))
+		}
+	}
+	return func(r Request) (string, error) {
+		var buf [bufferSize]byte
+		key := buf[:0]
+		for i, part := range parts {
+			s, err := part(r)
+			if err != nil {
+				return "", err
+			}
+			if len(s) > maxValue {
+				return "", fmt.Errorf("%w: part %d of Join %s", ErrInvalidValue, i+1, tooLong)
+			}
+			if i > 0 {
+				key = append(key, separator)
+			}
+			key = appendEscaped(key, s, separator, none)
+		}
+		if len(key) == len(parts)-1 { // nothing but separators
+			return "", fmt.Errorf("%w: all parts of Join", ErrMissing)
+		}
+		return finish(key), nil
+	}
+}
+
+// Hash returns a Func whose key is the SHA-256 of f's key, as 64 lower-case
+// hexadecimal digits. It shortens and hides a key from a casual look; a value
+// that can be guessed, such as an e-mail address, can still be found by trying.
+// Use [Secret] for those.
+//
+// It hashes the key, in which some characters are escaped; the filter |hash
+// hashes the value itself. An error of f, [Skip] among them, is returned as it
+// is. An empty key is [ErrMissing], one over 8 KiB is [ErrInvalidValue].
+// Hash panics if f is nil.
+func Hash(f Func) Func {
+	if f == nil {
+		panic("keyfunc: Hash of a nil Func")
+	}
+	return digest("Hash", f, hexSHA256)
+}
+
+// Secret returns a Func whose key is the HMAC-SHA-256 of f's key under a secret
+// key, as 64 lower-case hexadecimal digits. Without the secret nobody can tell
+// which value it was. All instances of a service must use the same secret, or
+// they will not lock each other out; so must the old and the new instances
+// while it is being changed.
+//
+// Secret keeps a copy of key. Errors are those of [Hash]. It panics if key is
+// empty, because that hides no more than Hash does, and if f is nil.
+func Secret(key []byte, f Func) Func {
+	if len(key) == 0 {
+		panic("keyfunc: Secret with an empty key: it would hide nothing")
+	}
+	if f == nil {
+		panic("keyfunc: Secret of a nil Func")
+	}
+	key = slices.Clone(key)
+	return digest("Secret", f, func(s string) string {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(s))
+		return hexOf([sha256.Size]byte(mac.Sum(nil)))
+	})
+}
+
+// digest returns a Func whose key is the sum of f's key.
+func digest(name string, f Func, sum func(string) string) Func {
+	return func(r Request) (string, error) {
+		key, err := f(r)
+		switch {
+		case err != nil:
+			return "", err
+		case key == "":
+			return "", fmt.Errorf("%w: key to %s", ErrMissing, name)
+		case len(key) > maxValue:
+			return "", fmt.Errorf("%w: key to %s %s", ErrInvalidValue, name, tooLong)
+		}
+		return sum(key), nil
+	}
+}

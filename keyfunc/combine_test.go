@@ -1,0 +1,156 @@
+package keyfunc_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/keyfunc"
+)
+
+func TestConstIsTheSameForEveryRequest(t *testing.T) {
+	wantKey(t, keyfunc.Const("nightly job"), call{}, "nightly job")
+	wantKey(t, keyfunc.Const("50%{a}\n"), call{}, "50%25%7Ba%7D%0A")
+}
+
+func TestEmptyConstPanics(t *testing.T) {
+	got := panicOf(t, func() { keyfunc.Const("") })
+	want := "keyfunc: Const of an empty string: an empty key would lock all requests against each other"
+	if got != want {
+		t.Errorf("panic = %q, want %q", got, want)
+	}
+}
+
+func TestJoinEscapesItsParts(t *testing.T) {
+	for _, tc := range []struct {
+		parts []string
+		want  string
+	}{
+		{[]string{"order", "42"}, "order:42"},
+		{[]string{"a:b", "c"}, "a%3Ab:c"},
+		{[]string{"a", "b:c"}, "a:b%3Ac"},
+		{[]string{"a%3Ab", "c"}, "a%253Ab:c"},
+		{[]string{"{a}\n", "\xff"}, "%7Ba%7D%0A:%FF"},
+		{[]string{"a", ""}, "a:"},
+		{[]string{"", "a"}, ":a"},
+		{[]string{"", ":", ""}, ":%3A:"},
+	} {
+		parts := make([]keyfunc.Func, len(tc.parts))
+		for i, s := range tc.parts {
+			parts[i] = native(s)
+		}
+		wantKey(t, keyfunc.Join(parts...), call{}, tc.want)
+	}
+}
+
+func TestJoinAgreesWithTheTemplateThatReadsAlike(t *testing.T) {
+	join := keyfunc.Join(keyfunc.Const("order"), keyfunc.Param("id"))
+	template := keyfunc.MustParse("order:{param.id}")
+	for _, id := range []string{"42", "a:b", "größe", "a/b c#d"} {
+		r := call{param: texts("id", id)}
+		wantKey(t, join, r, mustKey(t, template, r))
+	}
+	lower := keyfunc.Join(keyfunc.Const("order"), keyfunc.MustParse("{param.id|lower}"))
+	wantKey(t, lower, call{param: texts("id", "A:B")}, "order:a%3Ab")
+}
+
+func TestJoinOfNothingButEmptyPartsIsErrMissing(t *testing.T) {
+	wantErr(t, keyfunc.Join(native("")), call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.Join(native(""), native(""), native("")), call{}, keyfunc.ErrMissing)
+}
+
+func TestJoinReturnsTheFirstErrorAsItIs(t *testing.T) {
+	first := errors.New("first")
+	unreached := func(keyfunc.Request) (string, error) {
+		t.Error("a part after the failing one was asked")
+		return "", nil
+	}
+	_, err := keyfunc.Join(native("a"), failing(first), unreached)(call{})
+	if err != first { //nolint:errorlint // as it is: not wrapped
+		t.Errorf("error = %v, want %v itself", err, first)
+	}
+}
+
+func TestSkipOfOnePartSkipsTheWhole(t *testing.T) {
+	skip := failing(fmt.Errorf("read only: %w", keyfunc.Skip))
+	for name, f := range map[string]keyfunc.Func{
+		"join":   keyfunc.Join(native("a"), skip),
+		"hash":   keyfunc.Hash(skip),
+		"secret": keyfunc.Secret([]byte("k"), skip),
+	} {
+		t.Run(name, func(t *testing.T) { wantErr(t, f, call{}, keyfunc.Skip) })
+	}
+}
+
+func TestJoinWithoutPartsPanics(t *testing.T) {
+	got := panicOf(t, func() { keyfunc.Join() })
+	want := "keyfunc: Join without parts: an empty key would lock all requests against each other"
+	if got != want {
+		t.Errorf("panic = %q, want %q", got, want)
+	}
+}
+
+func TestJoinWithANilPartPanicsAndNamesIt(t *testing.T) {
+	got := panicOf(t, func() { keyfunc.Join(native("a"), nil) })
+	if want := "keyfunc: Join: part 2 is nil"; got != want {
+		t.Errorf("panic = %q, want %q", got, want)
+	}
+}
+
+func TestJoinKeepsItsOwnCopyOfTheParts(t *testing.T) {
+	parts := []keyfunc.Func{native("a")}
+	f := keyfunc.Join(parts...)
+	parts[0] = native("b")
+	wantKey(t, f, call{}, "a")
+}
+
+func TestHashIsSHA256OfTheKey(t *testing.T) {
+	sum := sha256.Sum256([]byte("ann@example.com"))
+	want := hex.EncodeToString(sum[:])
+	r := call{query: texts("email", "ann@example.com")}
+	wantKey(t, keyfunc.Hash(keyfunc.Query("email")), r, want)
+	wantKey(t, keyfunc.MustParse("{query.email|hash}"), r, want)
+}
+
+func TestSecretIsHMACOfTheKey(t *testing.T) {
+	mac := hmac.New(sha256.New, []byte("pepper"))
+	mac.Write([]byte("ann@example.com"))
+	want := hex.EncodeToString(mac.Sum(nil))
+	r := call{query: texts("email", "ann@example.com")}
+	wantKey(t, keyfunc.Secret([]byte("pepper"), keyfunc.Query("email")), r, want)
+}
+
+func TestSecretKeepsItsOwnCopyOfTheKey(t *testing.T) {
+	key := []byte("pepper")
+	f := keyfunc.Secret(key, native("a"))
+	want := mustKey(t, f, call{})
+	clear(key)
+	wantKey(t, f, call{}, want)
+}
+
+func TestDigestOfAnEmptyKeyIsErrMissing(t *testing.T) {
+	wantErr(t, keyfunc.Hash(native("")), call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.Secret([]byte("k"), native("")), call{}, keyfunc.ErrMissing)
+}
+
+func TestDigestMistakesPanic(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		f    func()
+		want string
+	}{
+		{"Hash of nil", func() { keyfunc.Hash(nil) }, "Hash of a nil Func"},
+		{"Secret of nil", func() { keyfunc.Secret([]byte("k"), nil) }, "Secret of a nil Func"},
+		{"Secret without key", func() { keyfunc.Secret(nil, native("a")) }, "Secret with an empty key"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := fmt.Sprint(panicOf(t, tc.f)); !strings.HasPrefix(got, "keyfunc: "+tc.want) {
+				t.Errorf("panic = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

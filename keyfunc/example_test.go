@@ -1,0 +1,114 @@
+package keyfunc_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/lockmw/kit/keyfunc"
+)
+
+func ExampleParse() {
+	key, err := keyfunc.Parse("stock:{query.shop|lower}:{query.sku?}")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(key(call{query: texts("shop", "Berlin", "sku", "A-1")}))
+	fmt.Println(key(call{query: texts("shop", "berlin")}))
+	fmt.Println(key(call{}))
+	// Output:
+	// stock:berlin:A-1 <nil>
+	// stock:berlin: <nil>
+	//  keyfunc: required value is missing or empty: query "shop"
+}
+
+func ExampleParse_error() {
+	_, err := keyfunc.Parse("order:{parm.id}")
+	fmt.Println(err)
+
+	var syntax *keyfunc.SyntaxError
+	if errors.As(err, &syntax) {
+		fmt.Println(syntax.Column, syntax.Reason)
+	}
+	// Output:
+	// keyfunc: template, column 8: unknown source "parm"; did you mean "param"?
+	// 	order:{parm.id}
+	// 	       ^
+	// 8 unknown source "parm"; did you mean "param"?
+}
+
+func ExampleMustParse() {
+	key := keyfunc.MustParse("order:{param.id}")
+	fmt.Println(key(call{param: texts("id", "42")}))
+	fmt.Println(key(call{param: texts("id", "4:2")}))
+	// Output:
+	// order:42 <nil>
+	// order:4%3A2 <nil>
+}
+
+func ExampleJoin() {
+	key := keyfunc.Join(keyfunc.Const("order"), keyfunc.Param("shop"), keyfunc.Param("id"))
+	fmt.Println(key(call{param: texts("shop", "a:b", "id", "c")}))
+	fmt.Println(key(call{param: texts("shop", "a", "id", "b:c")}))
+	// Output:
+	// order:a%3Ab:c <nil>
+	// order:a:b%3Ac <nil>
+}
+
+func ExampleParams() {
+	r := call{route: "/shops/:shop/orders/:id", param: texts("shop", "berlin", "id", "42")}
+	fmt.Println(keyfunc.Params("id")(r))
+	fmt.Println(keyfunc.Params()(r))
+	// Output:
+	// 42 <nil>
+	// berlin:42 <nil>
+}
+
+func ExampleRoute() {
+	fmt.Println(keyfunc.Route()(call{method: "POST", route: "/orders/:id"}))
+	fmt.Println(keyfunc.Route()(call{method: "POST", route: "POST /orders/{id}"}))
+	// Output:
+	// POST /orders/:id <nil>
+	// POST /orders/%7Bid%7D <nil>
+}
+
+func ExampleHash() {
+	key := keyfunc.Hash(keyfunc.Header("Idempotency-Key"))
+	fmt.Println(key(call{header: texts("Idempotency-Key", "a very long one")}))
+	// Output:
+	// 4a0b63886d4f550531cc1446c48c5bb5ed3d73fb76396922566587323b5b2f52 <nil>
+}
+
+func ExampleSecret() {
+	pepper := []byte("from the configuration")
+	key := keyfunc.Join(keyfunc.Const("signup"), keyfunc.Secret(pepper, keyfunc.Body("email")))
+	fmt.Println(key(call{fields: texts("email", "ann@example.com")}))
+	// Output:
+	// signup:5a0c6fc335d99993592e257b610e96336325e4dc7b6d56f6fa480432fadeee90 <nil>
+}
+
+// A Func of your own decides that reading needs no lock.
+func ExampleFunc_skip() {
+	order := keyfunc.MustParse("order:{param.id}")
+	key := func(r keyfunc.Request) (string, error) {
+		if r.Method() == "GET" {
+			return "", keyfunc.Skip
+		}
+		return order(r)
+	}
+	_, err := key(call{method: "GET", param: texts("id", "42")})
+	fmt.Println(errors.Is(err, keyfunc.Skip))
+	fmt.Println(key(call{method: "POST", param: texts("id", "42")}))
+	// Output:
+	// true
+	// order:42 <nil>
+}
+
+// The tenant comes from authentication, not from what the client sends, and
+// stands first: no tenant can lock the resources of another.
+func ExampleValue() {
+	key := keyfunc.Join(keyfunc.Value("tenant"), keyfunc.Param("id"))
+	fmt.Println(key(call{values: map[string]any{"tenant": 12}, param: texts("id", "42")}))
+	// Output:
+	// 12:42 <nil>
+}

@@ -1,0 +1,114 @@
+package keyfunc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// filter brings all spellings that a handler takes as equal to one.
+type filter struct {
+	name  string
+	wants string // what apply accepts, for the error
+	// apply returns the changed value, which is never empty, and false if
+	// it is not what the filter wants. The value given is never empty.
+	apply func(string) (string, bool)
+}
+
+var knownFilters = []filter{
+	{"hash", "a value", func(s string) (string, bool) { return hexSHA256(s), true }},
+	{"int", "an integer", canonicalInt},
+	{"lower", "a value", func(s string) (string, bool) { return lower(s), true }},
+	{"uuid", "a UUID", canonicalUUID},
+}
+
+// hexSHA256 returns the SHA-256 of s in hexadecimal digits.
+func hexSHA256(s string) string {
+	return hexOf(sha256.Sum256([]byte(s)))
+}
+
+func hexOf(sum [sha256.Size]byte) string {
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
+}
+
+// lower is strings.ToLower, except that it leaves bytes alone that are not
+// UTF-8. ToLower replaces each by U+FFFD, which makes different values equal.
+func lower(s string) string {
+	if utf8.ValidString(s) {
+		return strings.ToLower(s)
+	}
+	out := make([]byte, 0, len(s))
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 {
+			out = append(out, s[0])
+		} else {
+			out = utf8.AppendRune(out, unicode.ToLower(r))
+		}
+		s = s[size:]
+	}
+	return string(out)
+}
+
+// canonicalInt returns a decimal integer of any length without '+', leading
+// zeros and negative zero.
+func canonicalInt(s string) (string, bool) {
+	digits := s
+	if s[0] == '+' || s[0] == '-' {
+		digits = s[1:]
+	}
+	if digits == "" {
+		return "", false
+	}
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return "", false
+		}
+	}
+	digits = strings.TrimLeft(digits, "0")
+	switch {
+	case digits == "":
+		return "0", true
+	case s[0] == '-':
+		return "-" + digits, true
+	}
+	return digits, true
+}
+
+// canonicalUUID returns a UUID as lower-case digits with hyphens. Like the
+// parsers that handlers use it also takes upper case, "urn:uuid:" in front,
+// braces around, and 32 digits without hyphens. It asks for no version.
+func canonicalUUID(s string) (string, bool) {
+	const urn, form = "urn:uuid:", "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+	switch len(s) {
+	case len(urn) + len(form):
+		if !strings.EqualFold(s[:len(urn)], urn) {
+			return "", false
+		}
+		s = s[len(urn):]
+	case len("{") + len(form) + len("}"):
+		if s[0] != '{' || s[len(s)-1] != '}' {
+			return "", false
+		}
+		s = s[1 : len(s)-1]
+	case len(form):
+	case len(form) - strings.Count(form, "-"):
+		s = s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+	default:
+		return "", false
+	}
+	for i := range len(form) {
+		if form[i] == '-' && s[i] != '-' || form[i] == 'x' && !isHex(s[i]) {
+			return "", false
+		}
+	}
+	return strings.ToLower(s), true
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}

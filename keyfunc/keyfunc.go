@@ -1,0 +1,99 @@
+// Package keyfunc says what is locked: it derives a lock's key from a request.
+//
+// A [Func] reads a [Request], a neutral view of one call that every door
+// (net/http, Gin, Echo, gRPC) provides, and returns the key. Most routes need
+// one template:
+//
+//	keyfunc.MustParse("order:{param.id}")   // order:42
+//
+// and the same in plain functions:
+//
+//	keyfunc.Join(keyfunc.Const("order"), keyfunc.Param("id"))   // order:42
+//
+// # What a key looks like
+//
+// Keys made here are never empty, are valid UTF-8 of at most 210 bytes and
+// hold no '{', '}' or control character. Those, '%' and bytes that are not
+// UTF-8 are written as %XX, as in a URL. Whatever separates two values is
+// written as %XX inside the values, so that different values never give the
+// same key: ("a:b", "c") and ("a", "b:c") are two locks. A key over 200 bytes
+// keeps its first 140 or so, followed by '#' and the SHA-256 of the whole.
+// Everything else stays as it is and can be read in a log.
+//
+// # What is not promised
+//
+// Two different Funcs may give the same key; put a different literal, [Route]
+// or Policy.Prefix in front of each. A missing value and an empty one are the
+// same. Upper and lower case, "7" and "007" are different values unless a
+// filter such as |lower or |int says that the handler takes them as equal.
+// The key shows the values in it; use [Secret] for private ones.
+//
+// Every Func made by this package may be called by many goroutines at once.
+//
+// Start reading at this file, then template.go, combine.go and encode.go.
+package keyfunc
+
+import (
+	"context"
+	"errors"
+)
+
+// Request is a neutral view of one call. Each door implements it; a Func must
+// not keep it after it has returned.
+//
+// What a Request returns must be what the handler sees: the decoded parameter,
+// the last of two equal body fields. Otherwise a client could dodge the lock
+// by another spelling.
+type Request interface {
+	// Context returns the context of the call.
+	Context() context.Context
+	// Method returns the HTTP method ("POST"), in gRPC the full method
+	// ("/shop.v1.Orders/Pay").
+	Method() string
+	// Route returns the route as the framework writes it ("/orders/:id",
+	// "POST /orders/{id}"), in gRPC the full method. It is empty where no
+	// route is known.
+	Route() string
+	// Param returns the decoded route parameter of that name.
+	Param(name string) (string, bool)
+	// Query returns the query parameter of that name.
+	Query(name string) (string, bool)
+	// Header returns the header of that name, in any case; in gRPC the
+	// incoming metadata.
+	Header(name string) (string, bool)
+	// Body returns the body field at path ("customer.id"): a field of the
+	// JSON body, in gRPC of the request message. An error means that the
+	// body could not be read, for instance an [*net/http.MaxBytesError].
+	Body(path string) (string, bool, error)
+	// Value returns what earlier middleware stored under name.
+	Value(name string) (any, bool)
+}
+
+// Func derives the key of a lock from a request. With an error there is no
+// key, and the request must not run as if it had been locked. The one
+// exception is [Skip].
+//
+// A Func is called by many goroutines at once. Functions of your own are Funcs
+// too; escape what they join, or leave that to [Join]. What they return is used
+// as it is: 1 to 512 bytes, prefix included, without braces and control
+// characters.
+type Func func(Request) (string, error)
+
+// Skip is returned by a Func to run this request without a lock. The functions
+// that combine Funcs pass it on, so one part that skips skips the whole.
+// Test for it with [errors.Is].
+var Skip = errors.New("keyfunc: run without a lock")
+
+// The errors of the Funcs made here, for [errors.Is]. The text names the
+// source ('param "id"'), never the value, which may be private. An error that
+// [Request.Body] returned is wrapped instead, so that [errors.As] finds it.
+var (
+	// ErrMissing says that a required value is missing or empty. An empty
+	// key would lock all requests against each other.
+	ErrMissing = errors.New("keyfunc: required value is missing or empty")
+
+	// ErrInvalidValue says that a value is there and cannot be used: it is
+	// longer than 8 KiB, is not what a filter asks for, or is a Value of a
+	// type that has no definite text.
+	ErrInvalidValue = errors.New("keyfunc: value cannot be used")
+)

@@ -1,0 +1,124 @@
+package keyfunc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Params returns a Func whose key is the route parameters of these names
+// together, in the order given, escaped and joined with ':'. Without names it
+// takes all parameters of the route, in the order of the route.
+//
+// The route is read from [Request.Route] in the spellings of Gin and Echo
+// (":id", "*path", and Echo's "*", which is a parameter of that name) and of
+// net/http ("{id}", "{path...}"). Where a pattern holds '{', a ':' or '*' in
+// it is plain text. Gin shows an escaped colon as a plain one; name the
+// parameters of such a route.
+//
+// The key holds the values only. Join it with [Route] where several routes
+// share the Func.
+//
+// The errors are [ErrMissing] for a parameter that is missing or empty and for
+// a route without parameters, and [ErrInvalidValue] for a value over 8 KiB.
+// Params panics if a name is empty.
+func Params(names ...string) Func {
+	names = slices.Clone(names)
+	if i := slices.Index(names, ""); i >= 0 {
+		panic(fmt.Sprintf("keyfunc: Params: name %d is empty: no request has one, all would be refused", i+1))
+	}
+	return func(r Request) (string, error) {
+		var buf [bufferSize]byte
+		key, err := appendParams(buf[:0], r, names, nil, none)
+		if err != nil {
+			return "", err
+		}
+		return finish(key), nil
+	}
+}
+
+// appendParams appends the parameters, each filtered and escaped, with the
+// separator between them. Without names it appends all of the route.
+func appendParams(dst []byte, r Request, names []string, filters []filter, stop rune) ([]byte, error) {
+	if len(names) == 0 {
+		return appendRouteParams(dst, r, filters, stop)
+	}
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, separator)
+		}
+		var err error
+		if dst, err = appendParam(dst, r, name, filters, stop); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
+}
+
+// appendRouteParams reads the route again for each request. That allocates
+// nothing and is cheaper than it looks, and a cache would have to be bounded.
+func appendRouteParams(dst []byte, r Request, filters []filter, stop rune) ([]byte, error) {
+	route := r.Route()
+	if route == "" {
+		return nil, fmt.Errorf("%w: params: %s", ErrMissing, noRoute)
+	}
+	next := nextColonParam
+	if strings.Contains(route, "{") {
+		next = nextBraceParam
+	}
+	name, rest, ok := next(route)
+	if !ok {
+		return nil, fmt.Errorf("%w: params: route %q has no parameters", ErrMissing, route)
+	}
+	for {
+		var err error
+		if dst, err = appendParam(dst, r, name, filters, stop); err != nil {
+			return nil, err
+		}
+		if name, rest, ok = next(rest); !ok {
+			return dst, nil
+		}
+		dst = append(dst, separator)
+	}
+}
+
+func appendParam(dst []byte, r Request, name string, filters []filter, stop rune) ([]byte, error) {
+	v := value{source: sourceParam, name: name, filters: filters}
+	s, err := v.text(r)
+	if err != nil {
+		return nil, err
+	}
+	return appendEscaped(dst, s, separator, stop), nil
+}
+
+// nextColonParam finds the first parameter of a Gin or Echo route. It begins
+// at a ':' or '*', anywhere in a segment, and ends with the segment.
+func nextColonParam(route string) (name, rest string, ok bool) {
+	for i := 0; i < len(route); i++ {
+		switch route[i] {
+		case '\\':
+			i++ // Echo's "\:" is a literal colon
+		case ':', '*':
+			name, rest = route[i+1:], ""
+			if end := strings.IndexByte(name, '/'); end >= 0 {
+				name, rest = name[:end], name[end:]
+			}
+			if name == "" {
+				name = route[i : i+1] // Echo's "*"
+			}
+			return name, rest, true
+		}
+	}
+	return "", "", false
+}
+
+// nextBraceParam finds the first parameter of a net/http pattern. A method and
+// a host in front hold no braces.
+func nextBraceParam(pattern string) (name, rest string, ok bool) {
+	_, after, _ := strings.Cut(pattern, "{")
+	name, rest, ok = strings.Cut(after, "}")
+	if !ok || name == "$" { // "{$}" only marks the end
+		return "", "", false
+	}
+	return strings.TrimSuffix(name, "..."), rest, true
+}

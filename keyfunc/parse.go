@@ -1,0 +1,162 @@
+package keyfunc
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// parser reads one template. Positions are byte offsets in it.
+type parser struct {
+	template string
+}
+
+// parse returns the template, or a *SyntaxError.
+func parse(text string) (*template, error) {
+	p := parser{text}
+	if text == "" {
+		return nil, p.errorAt(0, "empty template; an empty key would lock all requests against each other")
+	}
+	var texts []string
+	var values []value
+	var literal strings.Builder
+	for pos := 0; pos < len(text); {
+		rest := text[pos:]
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			literal.WriteByte(rest[0])
+			pos += 2
+		case rest[0] == '}':
+			return nil, p.errorAt(pos, "'}' without '{'; write }} for a brace in the text")
+		case rest[0] == '{':
+			v, size, err := p.placeholder(pos)
+			if err != nil {
+				return nil, err
+			}
+			texts, values = append(texts, literal.String()), append(values, v)
+			literal.Reset()
+			pos += size
+		default:
+			literal.WriteByte(rest[0])
+			pos++
+		}
+	}
+	return compile(append(texts, literal.String()), values), nil
+}
+
+// placeholder reads the placeholder that opens at pos, and returns its size.
+func (p parser) placeholder(pos int) (v value, size int, err error) {
+	start := pos + len("{")
+	inside := p.template[start:]
+	end := strings.IndexAny(inside, "{}")
+	switch {
+	case end < 0:
+		return v, 0, p.errorAt(pos, "'{' is never closed; write {{ for a brace in the text")
+	case inside[end] == '{':
+		return v, 0, p.errorAt(start+end, "'{' inside a placeholder")
+	}
+	inside = inside[:end]
+
+	subject, _, _ := strings.Cut(inside, "|")
+	if v, err = p.subject(start, subject); err != nil {
+		return v, 0, err
+	}
+	for at := len(subject); at < len(inside); {
+		at += len("|")
+		name, _, _ := strings.Cut(inside[at:], "|")
+		f, err := p.filter(start+at, name)
+		if err != nil {
+			return v, 0, err
+		}
+		v.filters = append(v.filters, f)
+		at += len(name)
+	}
+	return v, len("{") + end + len("}"), nil
+}
+
+// namedSources come with a name, plainSources without.
+var (
+	namedSources = []string{string(sourceParam), string(sourceQuery), string(sourceHeader), string(sourceBody), string(sourceValue)}
+	plainSources = []string{string(sourceMethod), string(sourceRoute), string(sourceParams)}
+)
+
+// subject reads the text before the first '|': source.name, source.name? or
+// source.
+func (p parser) subject(pos int, text string) (value, error) {
+	text, after, optional := strings.Cut(text, "?")
+	if after != "" {
+		return value{}, p.errorAt(pos+len(text), "'?' must stand after the name")
+	}
+	word, name, dotted := strings.Cut(text, ".")
+	dot := pos + len(word)
+	if err := p.trimmed(pos, word); err != nil {
+		return value{}, err
+	}
+	switch {
+	case word == "":
+		return value{}, p.errorAt(pos, "a placeholder begins with a source, as in {param.id}")
+	case slices.Contains(plainSources, word):
+		if dotted {
+			return value{}, p.errorAt(dot, "%s takes no name", word)
+		}
+		if optional {
+			return value{}, p.errorAt(pos+len(text), "%s cannot be optional", word)
+		}
+	case slices.Contains(namedSources, word):
+		if name == "" {
+			return value{}, p.errorAt(pos+len(text), "%s needs a name, as in {%s.id}", word, word)
+		}
+		if err := p.trimmed(dot+len("."), name); err != nil {
+			return value{}, err
+		}
+	default:
+		return value{}, p.errorAt(pos, "unknown source %q; %s", word, oneOf(word, slices.Concat(namedSources, plainSources)))
+	}
+	return value{source: source(word), name: name, optional: optional}, nil
+}
+
+// filter reads the name of a filter.
+func (p parser) filter(pos int, name string) (filter, error) {
+	if name == "" {
+		return filter{}, p.errorAt(pos, "a filter is missing after '|'")
+	}
+	if err := p.trimmed(pos, name); err != nil {
+		return filter{}, err
+	}
+	names := make([]string, len(knownFilters))
+	for i, f := range knownFilters {
+		if f.name == name {
+			return f, nil
+		}
+		names[i] = f.name
+	}
+	if i := strings.IndexByte(name, '?'); i >= 0 {
+		return filter{}, p.errorAt(pos+i, "'?' must stand after the name")
+	}
+	return filter{}, p.errorAt(pos, "unknown filter %q; %s", name, oneOf(name, names))
+}
+
+// trimmed refuses space around a word. In a name it would be part of the name,
+// which no request has then, and nobody sees why.
+func (p parser) trimmed(pos int, word string) error {
+	trimmed := strings.TrimLeftFunc(word, unicode.IsSpace)
+	if trimmed == word {
+		trimmed = strings.TrimRightFunc(word, unicode.IsSpace)
+		pos += len(trimmed)
+	}
+	if trimmed != word {
+		return p.errorAt(pos, "space in a placeholder")
+	}
+	return nil
+}
+
+// errorAt returns the error for the position pos.
+func (p parser) errorAt(pos int, format string, args ...any) error {
+	return &SyntaxError{
+		Template: p.template,
+		Column:   utf8.RuneCountInString(p.template[:pos]) + 1,
+		Reason:   fmt.Sprintf(format, args...),
+	}
+}

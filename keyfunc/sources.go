@@ -1,0 +1,195 @@
+package keyfunc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// source is a part of the request that a value can come from, by the name that
+// templates and errors give it.
+type source string
+
+const (
+	sourceParam  source = "param"
+	sourceQuery  source = "query"
+	sourceHeader source = "header"
+	sourceBody   source = "body"
+	sourceValue  source = "value"
+	sourceMethod source = "method"
+	sourceRoute  source = "route"
+	sourceParams source = "params" // many values; see params.go
+)
+
+// value is one value of a request and what is asked of it.
+type value struct {
+	source   source
+	name     string // empty for method and route
+	optional bool   // missing and empty are fine
+	filters  []filter
+}
+
+// text returns the filtered value. It is empty only if the value is optional.
+func (v *value) text(r Request) (string, error) {
+	s, err := v.read(r)
+	if err != nil {
+		return "", err
+	}
+	if len(s) > maxValue {
+		return "", v.invalid(tooLong)
+	}
+	if s == "" {
+		// Missing stays missing: no filter makes a value out of nothing.
+		return "", v.missing()
+	}
+	for _, f := range v.filters {
+		var ok bool
+		if s, ok = f.apply(s); !ok {
+			return "", v.invalid("is not " + f.wants)
+		}
+	}
+	return s, nil
+}
+
+// read returns the value as the request has it, empty if it is missing.
+func (v *value) read(r Request) (string, error) {
+	var s string
+	var ok bool
+	switch v.source {
+	case sourceParam:
+		s, ok = r.Param(v.name)
+	case sourceQuery:
+		s, ok = r.Query(v.name)
+	case sourceHeader:
+		s, ok = r.Header(v.name)
+	case sourceBody:
+		var err error
+		if s, ok, err = r.Body(v.name); err != nil {
+			return "", fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+		}
+	case sourceValue:
+		return v.stored(r)
+	case sourceMethod:
+		return r.Method(), nil
+	case sourceRoute:
+		return r.Route(), nil
+	}
+	if !ok {
+		return "", nil
+	}
+	return s, nil
+}
+
+// label names the value for errors: param "id", method.
+func (v *value) label() string {
+	if v.name == "" {
+		return string(v.source)
+	}
+	return fmt.Sprintf("%s %q", v.source, v.name)
+}
+
+const tooLong = "is longer than 8 KiB"
+
+func (v *value) missing() error {
+	switch {
+	case v.optional:
+		return nil
+	case v.source == sourceRoute:
+		return fmt.Errorf("%w: route: %s", ErrMissing, noRoute)
+	}
+	return fmt.Errorf("%w: %s", ErrMissing, v.label())
+}
+
+// noRoute tells what to do, because this is a mistake of the program and every
+// request fails by it.
+const noRoute = "no route is known here; put the middleware on the route, not in front of the router"
+
+func (v *value) invalid(why string) error {
+	return fmt.Errorf("%w: %s %s", ErrInvalidValue, v.label(), why)
+}
+
+// Param returns a Func whose key is the route parameter of that name. The
+// errors are [ErrMissing] and, for a value over 8 KiB, [ErrInvalidValue].
+// It panics if name is empty.
+func Param(name string) Func { return one(sourceParam, name) }
+
+// Query returns a Func whose key is the query parameter of that name. The
+// errors are [ErrMissing] and, for a value over 8 KiB, [ErrInvalidValue].
+// It panics if name is empty.
+func Query(name string) Func { return one(sourceQuery, name) }
+
+// Header returns a Func whose key is the header of that name, in gRPC the
+// incoming metadata. The errors are [ErrMissing] and, for a value over 8 KiB,
+// [ErrInvalidValue]. It panics if name is empty.
+func Header(name string) Func { return one(sourceHeader, name) }
+
+// Body returns a Func whose key is the body field at a path such as
+// "customer.id". The errors are [ErrMissing], [ErrInvalidValue] for a value
+// over 8 KiB, and whatever [Request.Body] returns, wrapped.
+// It panics if path is empty.
+func Body(path string) Func { return one(sourceBody, path) }
+
+// Value returns a Func whose key is what earlier middleware stored under name:
+// the tenant, the user. It can be a string, []byte, integer or bool, a type
+// made from one of these, or any other type that implements
+// [encoding.TextMarshaler] or [fmt.Stringer]; that text must tell two
+// different values apart. Integers, strings and bools are taken as they are
+// even if they have such methods.
+//
+// The errors are [ErrMissing], and [ErrInvalidValue] for nil, for any other
+// type (the error names it), for a MarshalText that fails and for a text over
+// 8 KiB. It panics if name is empty.
+func Value(name string) Func { return one(sourceValue, name) }
+
+func one(s source, name string) Func {
+	if name == "" {
+		panic(fmt.Sprintf("keyfunc: %s with an empty name: no request has one, all would be refused", s))
+	}
+	v := value{source: s, name: name}
+	return func(r Request) (string, error) {
+		text, err := v.text(r)
+		if err != nil {
+			return "", err
+		}
+		var buf [bufferSize]byte
+		return finish(appendEscaped(buf[:0], text, none, none)), nil
+	}
+}
+
+// Route returns a Func whose key is the method and the route:
+// "POST /orders/:id". Braces are escaped, so the net/http pattern
+// "POST /orders/{id}" becomes "POST /orders/%7Bid%7D". What is said twice is
+// written once: a pattern that begins with its method, and in gRPC the full
+// method, which is the route as well.
+//
+// The error is [ErrMissing] where the route is not known, as in a middleware
+// in front of the router, and [ErrInvalidValue] for a method over 8 KiB.
+func Route() Func {
+	method, route := value{source: sourceMethod}, value{source: sourceRoute}
+	return func(r Request) (string, error) {
+		m, err := method.text(r)
+		if err != nil {
+			return "", err
+		}
+		p, err := route.text(r)
+		if err != nil {
+			return "", err
+		}
+		var buf [bufferSize]byte
+		key := appendEscaped(buf[:0], m, ' ', none) // the first space ends the method
+		if p != m {
+			key = append(key, ' ')
+			key = appendEscaped(key, withoutMethod(p, m), none, none)
+		}
+		return finish(key), nil
+	}
+}
+
+// withoutMethod removes from a net/http pattern the method that it may begin
+// with, and the blanks after that.
+func withoutMethod(pattern, method string) string {
+	rest, ok := strings.CutPrefix(pattern, method)
+	if path := strings.TrimLeft(rest, " \t"); ok && path != rest {
+		return path
+	}
+	return pattern
+}

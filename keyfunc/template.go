@@ -1,0 +1,152 @@
+package keyfunc
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Parse returns the Func that a template describes: literal text and
+// placeholders in braces.
+//
+//	order:{param.id}                  a route parameter
+//	stock:{query.shop}:{query.sku?}   sku may be missing or empty
+//	user:{header.X-User|uuid}         a filter
+//	pay:{body.customer.id|int|hash}   filters one after another
+//	{value.tenant}:{method}:{route}   what middleware stored; the call
+//	{params}                          all parameters of the route
+//
+// Sources with a name are param, query, header, body and value. The name ends
+// at '?', '|' or '}' and may hold dots. {method} and {route} are those of the
+// [Request], so unlike [Route] the latter has no method put in front; {params}
+// is what [Params] gives.
+//
+// The filters make equal spellings one, so that a client cannot dodge the lock
+// by another. After {params} they apply to each parameter.
+//
+//	lower   lower case
+//	int     a decimal integer without '+' and leading zeros, of any length
+//	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
+//	hash    SHA-256 in hexadecimal, for long values
+//
+// "{{" and "}}" stand for braces. As no key may hold braces, they appear there
+// as %7B and %7D.
+//
+// Different values never give the same key. In a value ':' is escaped, and so
+// is the character that follows the placeholder in the template: with
+// "{param.a}-{param.b}", "1-2" becomes "1%2D2". Where no text follows, or text
+// that begins with '%', a brace or a control character, a ':' is put there. A
+// template that is one placeholder and nothing else gives the key of [Param]
+// and its like, in which ':' is not escaped.
+//
+// An error of Parse is a [*SyntaxError]. The errors of the Func are
+// [ErrMissing] for a value without '?' that is missing or empty, and for a
+// template without literal text of which all values are; [ErrInvalidValue] for
+// a value over 8 KiB, for one that is not what a filter wants, and those of
+// [Value]; and what [Request.Body] returns, wrapped.
+func Parse(template string) (Func, error) {
+	t, err := parse(template)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.holes) == 0 {
+		return Const(t.literal), nil
+	}
+	return t.key, nil
+}
+
+// MustParse is [Parse] for templates that are part of the program. It panics
+// with the [*SyntaxError] if the template cannot be parsed.
+func MustParse(template string) Func {
+	f, err := Parse(template)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+// template is literal text, then holes, each followed by text of its own.
+type template struct {
+	literal string // as written, for a template without holes
+	head    string // literal, escaped
+	holes   []hole
+	// bare is the length of a key to which no value contributed, if there
+	// is no literal text either; otherwise -1.
+	bare int
+}
+
+// hole is a place for a value, and the text between it and the next.
+type hole struct {
+	value
+	// sep and stop are escaped in the value. A reader who knows the template
+	// finds the end of a value at the first raw rune that tail begins with.
+	sep, stop rune
+	tail      string // escaped
+}
+
+// key is the template's Func.
+func (t *template) key(r Request) (string, error) {
+	var buf [bufferSize]byte
+	key := append(buf[:0], t.head...)
+	for i := range t.holes {
+		h := &t.holes[i]
+		var err error
+		if key, err = h.append(key, r); err != nil {
+			return "", err
+		}
+		key = append(key, h.tail...)
+	}
+	if len(key) == t.bare {
+		return "", fmt.Errorf("%w: all values of the template", ErrMissing)
+	}
+	return finish(key), nil
+}
+
+func (h *hole) append(key []byte, r Request) ([]byte, error) {
+	if h.source == sourceParams {
+		return appendParams(key, r, nil, h.filters, h.stop)
+	}
+	s, err := h.text(r)
+	if err != nil {
+		return nil, err
+	}
+	return appendEscaped(key, s, h.sep, h.stop), nil
+}
+
+// compile builds a template of values and the literal texts around them, of
+// which there is one more. It decides where each value ends in the key.
+//
+// A key can be taken apart again, because in every value that something
+// follows, the first rune of what follows is escaped. That rune cannot be
+// mistaken for part of an escape, which begins with '%' and is read as three;
+// only '%' itself could, so a text that begins with it gets a ':' in front.
+// {params} has raw ':' between its values; how many, follows from how many the
+// whole key has, since all other raw ':' are text of the template.
+func compile(texts []string, values []value) *template {
+	t := &template{literal: texts[0], head: escapedText(texts[0]), bare: -1}
+	size, literal := 0, texts[0] != ""
+	for i, v := range values {
+		h := hole{value: v, sep: separator, stop: none, tail: escapedText(texts[i+1])}
+		switch {
+		case h.tail != "" && h.tail[0] != '%':
+			h.stop, _ = utf8.DecodeRuneInString(h.tail)
+		case h.tail != "" || i < len(values)-1:
+			h.tail = string(separator) + h.tail
+		}
+		literal = literal || texts[i+1] != ""
+		size += len(h.tail)
+		t.holes = append(t.holes, h)
+	}
+	if !literal {
+		t.bare = size
+	}
+	if !literal && len(t.holes) == 1 {
+		// Nothing to tell the value from. So it is the key that Param gives,
+		// and as a part of Join it is not escaped twice.
+		t.holes[0].sep = none
+	}
+	return t
+}
+
+func escapedText(s string) string {
+	return string(appendEscaped(nil, s, none, none))
+}
