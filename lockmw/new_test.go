@@ -1,9 +1,13 @@
 package lockmw_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,6 +62,41 @@ func TestNewAsksRedisNothing(t *testing.T) {
 	newLocker(t, m.Client(t))
 	if n := m.TotalConnectionCount(); n != 0 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// goredisLog collects what go-redis logs.
+type goredisLog struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (g *goredisLog) Printf(_ context.Context, format string, v ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lines = append(g.lines, fmt.Sprintf(format, v...))
+}
+
+// The options of a client that is in use hold things that belong to it.
+func TestClientWithDefaultOptionsIsSharedQuietly(t *testing.T) {
+	var log goredisLog
+	redis.SetLogger(&log)
+	defer redis.SetLogger(&goredisLog{})
+	s := redistest.Shared(t)
+	c := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer c.Close()
+	if err := c.Ping(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := newLocker(t, c)
+	key := redistest.Prefix(t)
+	first := mustAcquire(t, l, key, lockmw.Policy{})
+	_, _ = l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond})
+	mustRelease(t, first)
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	for _, line := range log.lines {
+		t.Errorf("go-redis logged: %s", line)
 	}
 }
 

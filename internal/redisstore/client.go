@@ -53,6 +53,7 @@ func singleOptions(user *redis.Options) *redis.Options {
 	o.Limiter = nil
 	o.ClientSideCache = nil
 	o.ClientSideCacheConfig = nil
+	o.PushNotificationProcessor = nil // belongs to the user's client; ours gets its own
 	return &o
 }
 
@@ -70,6 +71,7 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.ReadOnly = false // a replica must not answer for its master
 	o.RouteByLatency = false
 	o.RouteRandomly = false
+	o.PushNotificationProcessor = nil
 	return &o
 }
 

@@ -1,0 +1,130 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// open returns a Locker on a Redis inside this program. A service passes its
+// own client to New instead.
+func open() (locks *lockmw.Locker, closeAll func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.ClockTTL(true)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	locks, err = lockmw.New(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locks, func() {
+		_ = locks.Close(context.Background())
+		_ = client.Close()
+		server.Close()
+	}
+}
+
+func ExampleLocker_WithLock() {
+	locks, closeAll := open()
+	defer closeAll()
+	ctx := context.Background()
+
+	policy := lockmw.Policy{Prefix: "report:", Wait: 2 * time.Second}
+	err := locks.WithLock(ctx, "2026-11", policy, func(ctx context.Context) error {
+		fmt.Println("nobody else writes this report now")
+		return ctx.Err() // ctx ends if the lock is lost
+	})
+	fmt.Println(err)
+	// Output:
+	// nobody else writes this report now
+	// <nil>
+}
+
+func ExampleWithLock() {
+	locks, closeAll := open()
+	defer closeAll()
+
+	number, err := lockmw.WithLock(context.Background(), locks, "invoices", lockmw.Policy{Wait: time.Second},
+		func(context.Context) (int, error) { return 1042, nil })
+	fmt.Println(number, err)
+	// Output: 1042 <nil>
+}
+
+func ExampleWrap() {
+	locks, closeAll := open()
+	defer closeAll()
+
+	charge := lockmw.Wrap(locks,
+		func(order string) (string, error) { return "order:" + order, nil },
+		lockmw.Policy{Prefix: "pay:", Retries: 3, RetryInterval: 200 * time.Millisecond},
+		func(_ context.Context, order string) (string, error) { return order + " is paid", nil })
+
+	fmt.Println(charge(context.Background(), "42"))
+	// Output: 42 is paid <nil>
+}
+
+func ExampleLocker_Acquire() {
+	locks, closeAll := open()
+	defer closeAll()
+	ctx := context.Background()
+
+	lease, err := locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("holding", lease.Key(), lease.Valid())
+
+	_, err = locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
+	var refusal *lockmw.AcquireError
+	switch {
+	case errors.Is(err, lockmw.ErrNotAcquired) && errors.As(err, &refusal):
+		fmt.Println("busy, try again in", refusal.RetryAfter.Round(time.Second))
+	case errors.Is(err, lockmw.ErrUnavailable):
+		fmt.Println("Redis is away")
+	}
+
+	fmt.Println("released:", lease.Release(ctx))
+	// Output:
+	// holding order:42 true
+	// busy, try again in 30s
+	// released: <nil>
+}
+
+// A store that keeps the highest fence it has seen refuses a writer whose lock
+// was taken over while it was not looking.
+func ExampleLease_Fence() {
+	locks, closeAll := open()
+	defer closeAll()
+	ctx := context.Background()
+
+	var highest int64
+	write := func(fence int64, text string) {
+		if fence < highest {
+			fmt.Println("refused:", text)
+			return
+		}
+		highest = fence
+		fmt.Println("written:", text)
+	}
+
+	slow, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
+	stale := slow.Fence()
+	_ = slow.Release(ctx) // or its TTL passed while the process was stopped
+
+	next, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
+	write(next.Fence(), "by the present holder")
+	write(stale, "by the former one")
+	_ = next.Release(ctx)
+	// Output:
+	// written: by the present holder
+	// refused: by the former one
+}
