@@ -25,8 +25,9 @@ const (
 //
 // The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull,
 // ErrUnavailable, ErrInvalidKey, ErrInvalidPolicy, ErrReentrant and
-// ErrClosed. When ctx ended the wait, it Is ErrNotAcquired and ctx's error,
-// and Acquire returns at once. After an error nothing stays in Redis, or it
+// ErrClosed. When ctx ended the wait, it Is ErrNotAcquired and ctx's error
+// (ErrUnavailable, if Redis did not answer until ctx's deadline), and Acquire
+// returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
 	c := &claim{locker: l, ctx: ctx, policy: p.withDefaults(), start: time.Now()}
@@ -65,6 +66,7 @@ type claim struct {
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
 	fault    *store.Error  // what kept the last question from an answer
+	answered bool          // a question was answered
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
 }
@@ -143,24 +145,31 @@ func (c *claim) timeout() time.Duration {
 func (c *claim) ask(join store.Join) (*Lease, error) {
 	l := c.locker
 	ref := c.ref
-	sent := now()
+	asked, sent := time.Now(), now()
 	c.attempts++
-	c.traces = c.traces || join == store.Wait
+	unsure, recovered := c.unsure, c.fault != nil
+	l.claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Timeout: c.timeout(),
 		Late: func(a store.Answer, err error) {
-			if err != nil || a.Granted || join != store.Try {
-				l.janitor.add(ref, err == nil)
+			defer l.claims.Done()
+			if err != nil || a.Granted || join != store.Try || unsure {
+				l.janitor.add(ref, err == nil && !unsure)
 			}
 		},
 	})
 	if err != nil {
-		return nil, c.failed(store.AsError(err))
+		fault := store.AsError(err)
+		if !fault.Pending {
+			l.claims.Done()
+		}
+		return nil, c.failed(fault)
 	}
-	c.fault = nil
-	c.traces = c.traces && join != store.Last || c.unsure || answer.Granted
+	l.claims.Done()
+	c.fault, c.answered = nil, true
+	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
-		l.waiters.heard(c.waiter, sent, answer.Server)
+		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server})
 	}
 	if answer.Granted {
 		return c.granted(grant{fence: answer.Fence, since: sent, ttl: c.policy.TTL})
@@ -169,8 +178,10 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	if answer.Sibling != "" {
 		l.waiters.askAgain(answer.Sibling) // if it waits, its grant's message was lost
 	}
-	if answer.Fresh && c.attempts > 1 {
-		l.waiters.askAllAgain(c.waiter) // the store lost the line
+	if join == store.Wait && (answer.Fresh || recovered && l.waiters.first(c.waiter)) {
+		// The store did not know the line, or had forgotten it when a
+		// question came through whose answer did not.
+		l.waiters.askAllAgain(c.waiter)
 	}
 	return nil, nil
 }
@@ -252,8 +263,12 @@ func (c *claim) giveBack() {
 	}
 }
 
-// gaveUp is the error of a claim that its context ended.
+// gaveUp is the error of a claim that its context ended. If Redis was silent
+// until a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
+	if c.attempts > 0 && (!c.answered || c.fault != nil) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
+	}
 	err, cause := c.ctx.Err(), context.Cause(c.ctx)
 	if errors.Is(cause, err) {
 		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)

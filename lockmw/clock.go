@@ -28,6 +28,3 @@ func (i instant) since(earlier instant) time.Duration {
 func (i instant) add(d time.Duration) instant {
 	return instant{mono: i.mono + d, wall: i.wall + int64(d)}
 }
-
-// time is i for people.
-func (i instant) time() time.Time { return time.Unix(0, i.wall) }

@@ -55,7 +55,7 @@ func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
 		t.Error("an age was given without having heard from the server")
 	}
 	sent := instant{mono: now().mono - time.Minute, wall: now().wall - int64(time.Minute)}
-	ws.heard(w, sent, 1_000_000_000)
+	ws.heard(w, time.Now(), serverClock{sent, 1_000_000_000})
 	for _, tc := range []struct {
 		name  string
 		grant int64 // µs of the server's clock after it was heard
@@ -69,8 +69,11 @@ func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
 			t.Errorf("%s: counts from %v after the question, want %v", tc.name, got.mono-sent.mono, tc.want)
 		}
 	}
-	future, _ := ws.since(w, 1_000_000_000+int64(time.Hour/time.Microsecond))
-	if future.mono > now().mono {
-		t.Error("another server's clock moved a grant into the future")
+	if _, ok := ws.since(w, 1_000_000_000+int64(time.Hour/time.Microsecond)); ok {
+		t.Error("a grant from the future was believed: another server's clock")
+	}
+	ws.askFirstsAgain()
+	if _, ok := ws.since(w, 1_000_000_000); ok {
+		t.Error("the clock of a former subscription was believed")
 	}
 }

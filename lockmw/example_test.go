@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -127,4 +128,26 @@ func ExampleLease_Fence() {
 	// Output:
 	// written: by the present holder
 	// refused: by the former one
+}
+
+// histogram stands for a metric of your library's.
+type histogram struct{}
+
+func (histogram) WithLabelValues(...string) histogram { return histogram{} }
+func (histogram) Observe(float64)                     {}
+
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer client.Close()
+	var waits histogram
+
+	locks, err := lockmw.New(client,
+		lockmw.WithNamespace("shop"),        // Redis keys are "shop:{…}"; default "lock"
+		lockmw.WithLogger(slog.Default()),   // lost leases, failed releases; default: silence
+		lockmw.WithMaxWaiters(1000, 10_000), // per key, in total: these are the defaults
+		lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			waits.WithLabelValues(e.Kind.String(), e.Prefix).Observe(e.Waited.Seconds())
+		}))
+	fmt.Println(err, locks.Close(context.Background()))
+	// Output: <nil> <nil>
 }

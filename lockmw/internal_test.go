@@ -2,9 +2,12 @@ package lockmw
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // leaseFor takes a lock in an embedded Redis.
@@ -20,4 +23,47 @@ func leaseFor(t *testing.T, p Policy) *Lease {
 		t.Fatal(err)
 	}
 	return lease
+}
+
+// A slowStore leaves its first question on the way until it is told.
+type slowStore struct {
+	store.Store
+	first *store.Request
+}
+
+func (s *slowStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.first == nil {
+		s.first = &r
+		return store.Answer{}, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true}
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+// A question that timed out is still on its way when a second one is granted
+// and the lease is released. Then it arrives, and takes the free lock for
+// nobody.
+func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
+	m := redistest.Embedded(t)
+	l, err := New(m.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	slow := &slowStore{Store: l.store}
+	l.store = slow
+	lease, err := l.Acquire(context.Background(), "k", Policy{Wait: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Store.Acquire(context.Background(), *slow.first); err != nil || !m.Exists("lock:{k}") {
+		t.Fatalf("the late question: %v", err)
+	}
+	for end := time.Now().Add(5 * time.Second); m.Exists("lock:{k}"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the lock is taken by nobody")
+		}
+	}
 }

@@ -34,12 +34,13 @@ type janitor struct {
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
-	litter  []*litter
-	working bool
-	ending  bool // stop was called
-	given   int  // up, since then
-	wake    chan struct{}
-	worker  sync.WaitGroup
+	waiting []*litter // not due yet, or there is no worker for them yet
+	working int       // tries under way
+	timer   *time.Timer
+	ending  bool          // stop was called
+	dropped int           // given up since then
+	idle    chan struct{} // closed when nothing is left to do; nil: nobody waits for that
+	tries   sync.WaitGroup
 }
 
 type litter struct {
@@ -51,7 +52,7 @@ type litter struct {
 }
 
 func newJanitor(s store.Store, log *slog.Logger) *janitor {
-	j := &janitor{store: s, log: log, wake: make(chan struct{}, 1)}
+	j := &janitor{store: s, log: log}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	return j
 }
@@ -65,143 +66,108 @@ func (j *janitor) add(ref store.Ref, certain bool) {
 	if j.ctx.Err() != nil {
 		return
 	}
-	j.litter = append(j.litter, &litter{ref: ref, certain: certain, left: at, due: at})
-	if !j.working {
-		j.working = true
-		j.worker.Go(j.work)
+	j.waiting = append(j.waiting, &litter{ref: ref, certain: certain, left: at, due: at})
+	j.dispatch()
+}
+
+// dispatch starts tries for what is due, as many as may run, and sets the
+// timer for the rest. The caller holds mu.
+func (j *janitor) dispatch() {
+	if j.ctx.Err() != nil {
 		return
 	}
-	select {
-	case j.wake <- struct{}{}:
-	default:
+	at, next := time.Now(), time.Duration(-1)
+	rest := j.waiting[:0]
+	for _, it := range j.waiting {
+		wait := it.due.Sub(at)
+		if wait <= 0 && j.working < cleanUpsAtOnce {
+			j.working++
+			j.tries.Go(func() { j.try(it) })
+			continue
+		}
+		rest = append(rest, it)
+		if wait > 0 && (next < 0 || wait < next) {
+			next = wait
+		}
 	}
+	clear(j.waiting[len(rest):])
+	j.waiting = rest
+	switch {
+	case next < 0:
+	case j.timer == nil:
+		j.timer = time.AfterFunc(next, j.tick)
+	default:
+		j.timer.Reset(next)
+	}
+	if j.idle != nil && j.working == 0 && len(j.waiting) == 0 {
+		close(j.idle)
+		j.idle = nil
+	}
+}
+
+func (j *janitor) tick() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dispatch()
+}
+
+// try cleans one up, and puts it back if that has to be done again.
+func (j *janitor) try(it *litter) {
+	ctx, cancel := context.WithTimeout(j.ctx, cleanUpTimeout)
+	_, err := j.store.Release(ctx, it.ref, true)
+	cancel()
+	it.tries++
+
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.working--
+	if j.again(it, err) {
+		j.waiting = append(j.waiting, it)
+	}
+	j.dispatch()
+}
+
+// again decides after a try whether and when there is another.
+func (j *janitor) again(it *litter, err error) bool {
+	switch {
+	case err == nil && (it.certain || it.tries >= len(cleanUps)):
+		return false // nothing can come any more, or nothing came in all that time
+	case err != nil && store.AsError(err).Permanent:
+		j.log.Debug("lockmw: Redis refused to clean up an abandoned attempt; what it left ends by its TTL", "key", it.ref.Key, "error", err)
+		return false
+	case it.tries < len(cleanUps):
+		it.due = it.left.Add(cleanUps[it.tries])
+		return true
+	case j.ending, time.Since(it.left) > max(it.ref.TTL, placeLives):
+		j.dropped++
+		j.log.Warn("lockmw: an abandoned attempt was not cleaned up; what it left ends by its TTL", "key", it.ref.Key, "error", err)
+		return false
+	}
+	it.due = time.Now().Add(cleanUps[len(cleanUps)-1])
+	return true
 }
 
 // stop waits until everything is cleaned up, given up or ctx ends, and for the
 // end of the janitor's goroutines.
 func (j *janitor) stop(ctx context.Context) error {
+	idle := make(chan struct{})
 	j.mu.Lock()
-	j.ending = true
+	j.ending, j.dropped, j.idle = true, 0, idle
+	j.dispatch()
 	j.mu.Unlock()
-	done := make(chan struct{})
-	go func() { j.worker.Wait(); close(done) }()
 	select {
-	case <-done:
+	case <-idle:
 	case <-ctx.Done():
 	}
 	j.mu.Lock()
 	j.cancel()
+	if j.timer != nil {
+		j.timer.Stop()
+	}
 	j.mu.Unlock()
-	<-done
-	if n := len(j.litter) + j.given; n > 0 {
-		return fmt.Errorf("%w: close: %d abandoned tokens could not be cleaned up; they end by their TTL", ErrUnavailable, n)
+	j.tries.Wait()
+	if n := len(j.waiting) + j.dropped; n > 0 {
+		return fmt.Errorf("%w: close: %d abandoned attempts could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n)
 	}
 	return nil
-}
-
-// work cleans until there is nothing left, which ends its goroutine.
-func (j *janitor) work() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		due, pause, more := j.take(time.Now())
-		if !more || j.ctx.Err() != nil {
-			return
-		}
-		j.clean(due)
-		if len(due) > 0 {
-			continue
-		}
-		timer.Reset(pause)
-		select {
-		case <-timer.C:
-		case <-j.wake:
-		case <-j.ctx.Done():
-		}
-	}
-}
-
-// take returns what is due and the pause until more is. With nothing at all
-// to do, the worker ends: more is false.
-func (j *janitor) take(at time.Time) (due []*litter, pause time.Duration, more bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	pause = time.Hour
-	for _, it := range j.litter {
-		switch wait := it.due.Sub(at); {
-		case wait > 0:
-			pause = min(pause, wait)
-		default:
-			due = append(due, it)
-		}
-	}
-	j.working = len(j.litter) > 0
-	return due, pause, j.working
-}
-
-// clean tries all of them once, and forgets those that are done.
-func (j *janitor) clean(due []*litter) {
-	if len(due) == 0 {
-		return
-	}
-	next := make(chan *litter)
-	var workers sync.WaitGroup
-	for range min(cleanUpsAtOnce, len(due)) {
-		workers.Go(func() {
-			for it := range next {
-				j.try(it)
-			}
-		})
-	}
-	for _, it := range due {
-		next <- it
-	}
-	close(next)
-	workers.Wait()
-
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	rest := j.litter[:0]
-	for _, it := range j.litter {
-		if !it.due.IsZero() {
-			rest = append(rest, it)
-		}
-	}
-	clear(j.litter[len(rest):])
-	j.litter = rest
-}
-
-// try cleans one up, and sets when to try again: zero means never.
-func (j *janitor) try(it *litter) {
-	ctx, cancel := context.WithTimeout(j.ctx, cleanUpTimeout)
-	released, err := j.store.Release(ctx, it.ref, true)
-	cancel()
-	it.tries++
-	expired := time.Since(it.left) > max(it.ref.TTL, placeLives)
-	switch {
-	case err == nil && (it.certain || released != store.NotHeld):
-		it.due = time.Time{}
-	case err == nil && it.tries >= len(cleanUps):
-		it.due = time.Time{} // nothing came in all that time
-	case err != nil && (store.AsError(err).Permanent || expired):
-		j.log.Warn("lockmw: clean-up of an abandoned attempt failed; what it left ends by its TTL", "key", it.ref.Key, "error", err)
-		it.due = time.Time{}
-	case it.tries < len(cleanUps):
-		it.due = it.left.Add(cleanUps[it.tries])
-	case j.giveUp():
-		it.due = time.Time{}
-	default:
-		it.due = time.Now().Add(cleanUps[len(cleanUps)-1])
-	}
-}
-
-// giveUp says whether to stop trying, because the Locker is being closed and
-// Redis has not answered all this while.
-func (j *janitor) giveUp() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.ending {
-		j.given++
-	}
-	return j.ending
 }

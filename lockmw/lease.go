@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,17 +17,20 @@ type Lease struct {
 	policy Policy
 	fence  int64
 	open   bool // failed open: there is no lock
+	unsure bool // a question for it got no answer and may still come true
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	outer  *Lease // the next lease that the caller's context holds
 	start  time.Time
 
-	mu      sync.Mutex
-	state   state
-	grant   grant       // the last one, from the acquire or a renewal
-	expiry  *time.Timer // ends the lease in time, whatever renewals do
-	maxHold *time.Timer
-	stuckAt time.Duration // held this long, the next stuck event is due
+	mu       sync.Mutex
+	state    state
+	expired  bool        // lost because no renewal came through
+	grant    grant       // the last one, from the acquire or a renewal
+	expiry   *time.Timer // ends the lease in time, whatever renewals do
+	maxHold  *time.Timer
+	stuckAt  time.Duration // held this long, the next stuck event is due
+	failures int           // renewals that failed in a row
 
 	renewal  renewal // the watchdog's
 	release  sync.Once
@@ -68,7 +72,7 @@ func (g grant) left(at instant) time.Duration {
 func newLease(c *claim, g grant) *Lease {
 	l := &Lease{
 		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
-		grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
+		unsure: c.unsure, grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
 	}
 	l.outer, _ = FromContext(c.ctx)
 	ctx, cancel := context.WithCancelCause(c.ctx)
@@ -128,6 +132,7 @@ func (l *Lease) trusted(rearm bool) bool {
 		return true
 	}
 	l.end(lost, ErrLost)
+	l.expired = true
 	l.mu.Unlock()
 	l.reportLost(errExpired)
 	return false
@@ -142,7 +147,7 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.open {
 		return time.Time{}
 	}
-	return l.grant.since.add(validity(l.grant.ttl)).time()
+	return time.Now().Add(validity(l.grant.ttl) - now().since(l.grant.since))
 }
 
 // end ends the lease's trust, once. The caller holds mu.
@@ -175,17 +180,18 @@ func (l *Lease) endMaxHold() {
 // heldBy reports whether ctx holds the lock called key.
 func (l *Locker) heldBy(ctx context.Context, key string) bool {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if lease.locker == l && lease.ref.Key == key && lease.holds() {
+		if lease.locker == l && lease.ref.Key == key && lease.holds(held, overHeld) {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *Lease) holds() bool {
+// holds reports whether the lease is in one of the states.
+func (l *Lease) holds(states ...state) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state == held || l.state == overHeld
+	return slices.Contains(states, l.state)
 }
 
 type leaseKey struct{}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,7 +28,7 @@ type Locker struct {
 	subscriber *subscriber
 
 	closing chan struct{}  // closed when Close begins
-	claims  sync.WaitGroup // calls of Acquire under way
+	claims  sync.WaitGroup // calls of Acquire and their questions under way
 	checks  sync.WaitGroup // the check of the server's settings
 	check   sync.Once
 	close   sync.Once
@@ -85,8 +86,8 @@ func newLocker(s store.Store, o options) *Locker {
 // Close ends the Locker: Acquire returns ErrClosed from now on, also to those
 // who wait, and every held lease is released, its context ending with
 // ErrReleased. Close returns when that is done and no goroutine or connection
-// of the Locker is left, or soon after ctx ends. Its error says what could
-// not be released: such a lock ends by its TTL. Later calls wait for the
+// of the Locker is left, or within a second or two after ctx ends. Its error
+// says what could not be released: such a lock ends by its TTL. Later calls wait for the
 // first and return the same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.close.Do(func() { l.closed = l.shutDown(ctx) })
@@ -98,7 +99,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.ended = true
 	l.mu.Unlock()
 	close(l.closing)
-	l.claims.Wait() // each ends at once, or with the question it has put
+	l.claims.Wait() // each ends at once, or with the question it has put, which is bounded
 	err := l.releaseAll(ctx)
 	l.subscriber.stop()
 	err = errors.Join(err, l.janitor.stop(ctx))
@@ -107,9 +108,16 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	return errors.Join(err, l.store.Close())
 }
 
-// releaseAll releases all leases, a bounded number at the same time.
+const (
+	closeAtOnce = 32              // releases under way
+	closeBudget = 5 * time.Second // for all of them, if ctx does not end before
+)
+
+// releaseAll releases all leases. What Redis does not take within ctx ends
+// here all the same, and there by its TTL.
 func (l *Locker) releaseAll(ctx context.Context) error {
-	const atOnce = 32
+	ctx, cancel := context.WithTimeout(ctx, closeBudget)
+	defer cancel()
 	l.mu.Lock()
 	leases := make([]*Lease, 0, len(l.leases))
 	for _, lease := range l.leases {
@@ -118,13 +126,13 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	l.mu.Unlock()
 
 	next := make(chan *Lease)
-	errs := make([]error, atOnce)
+	var failed atomic.Int64
 	var workers sync.WaitGroup
-	for i := range min(atOnce, len(leases)) {
+	for range min(closeAtOnce, len(leases)) {
 		workers.Go(func() {
 			for lease := range next {
-				if err := lease.Release(ctx); err != nil && !errors.Is(err, ErrLost) {
-					errs[i] = errors.Join(errs[i], err)
+				if err := lease.releaseWithin(ctx); err != nil && !errors.Is(err, ErrLost) {
+					failed.Add(1)
 				}
 			}
 		})
@@ -134,7 +142,10 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	}
 	close(next)
 	workers.Wait()
-	return errors.Join(errs...)
+	if n := failed.Load(); n > 0 {
+		return fmt.Errorf("%w: close: %d of %d leases could not be released; they end by their TTL", ErrUnavailable, n, len(leases))
+	}
+	return nil
 }
 
 // enter counts a call of Acquire in, unless the Locker is closed.

@@ -76,8 +76,8 @@ func WithLogger(logger *slog.Logger) Option {
 
 // WithObserver has observer told of every Event. It may be given more than
 // once; observers are called in that order. They are called where the event
-// happens, at the same time for different leases, and must neither block nor
-// panic.
+// happens, at the same time for different leases, and should return soon: one
+// that blocks holds up the call it is told about. It must not panic.
 func WithObserver(observer func(context.Context, Event)) Option {
 	return func(o *options) error {
 		if observer == nil {

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -20,7 +21,7 @@ func newPace(p Policy, start time.Time) pace {
 	if left == 0 {
 		left = Forever
 	}
-	return pace{interval: p.RetryInterval, left: left, end: start}
+	return pace{interval: max(p.RetryInterval, leastPause), left: left, end: start}
 }
 
 // after returns the end of the first interval that ends later than t, and
@@ -34,10 +35,8 @@ func (p *pace) after(t time.Time) (end time.Time, last bool) {
 	return p.end, p.left == 0
 }
 
+// leastPause keeps an interval of a nanosecond from being a busy loop.
+const leastPause = time.Millisecond
+
 // jitter draws from [d, 2·d).
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return d + rand.N(d)
-}
+func jitter(d time.Duration) time.Duration { return d + rand.N(max(min(d, math.MaxInt64-d), 1)) }

@@ -68,7 +68,7 @@ type Policy struct {
 	// RetryInterval is the retries' pause: each is drawn anew from
 	// [interval, 2·interval), so that waiters do not march in step. Waiters
 	// are woken by the release; retries find what a wake-up cannot tell, such
-	// as a crashed holder. Zero means 100 ms.
+	// as a crashed holder. Less than 1 ms counts as 1 ms. Zero means 100 ms.
 	RetryInterval time.Duration
 
 	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal

@@ -26,21 +26,26 @@ var errNotHeld = errors.New("the store gave it to nobody or to somebody else")
 //
 // It returns nil when the lock was given back; ErrLost when the lease had
 // ended before, so that somebody else may have held the lock meanwhile;
-// ErrUnavailable when Redis did not answer within about a second: then it is
+// ErrUnavailable when Redis did not answer within one or two seconds: then it is
 // tried further in the background, and the lock ends by its TTL at the latest.
 //
 // ctx lends its values only: Release works just as well when ctx is cancelled.
 // Later calls, from whichever goroutine, wait for the first, have no effect
 // and return the same.
 func (l *Lease) Release(ctx context.Context) error {
-	l.release.Do(func() { l.released = l.giveBack(context.WithoutCancel(ctx)) })
+	return l.releaseWithin(context.WithoutCancel(ctx))
+}
+
+// releaseWithin is Release, within ctx.
+func (l *Lease) releaseWithin(ctx context.Context) error {
+	l.release.Do(func() { l.released = l.giveBack(ctx) })
 	return l.released
 }
 
 func (l *Lease) giveBack(ctx context.Context) error {
-	l.Valid() // a lease that is over was lost, though its timer may be late
+	l.trusted(false) // a lease that is over was lost, though its timer may be late
 	l.mu.Lock()
-	wasLost := l.state == lost
+	wasLost, expired := l.state == lost, l.expired
 	if !wasLost {
 		l.end(released, ErrReleased)
 	}
@@ -50,10 +55,18 @@ func (l *Lease) giveBack(ctx context.Context) error {
 
 	var err error
 	switch {
-	case wasLost:
-		return ErrLost // reported when it happened
+	case wasLost: // reported when it happened
+		if expired {
+			// The store may keep it for a while yet, if a renewal came
+			// through whose answer did not.
+			l.locker.janitor.add(l.ref, false)
+		}
+		return ErrLost
 	case !l.open:
 		err = l.tryRelease(ctx)
+		if l.unsure {
+			l.locker.janitor.add(l.ref, false)
+		}
 	}
 	if errors.Is(err, ErrLost) {
 		l.reportLost(errNotHeld)
@@ -72,10 +85,12 @@ func (l *Lease) giveBack(ctx context.Context) error {
 func (l *Lease) tryRelease(ctx context.Context) error {
 	unsure := false
 	pause := releasePause
-	for end := time.Now().Add(releaseBudget); ; pause *= 2 {
-		try, cancel := context.WithTimeout(ctx, min(releaseTimeout, max(time.Until(end), releasePause)))
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
+	defer cancel()
+	for ; ; pause *= 2 {
+		try, end := context.WithTimeout(ctx, releaseTimeout)
 		did, err := l.locker.store.Release(try, l.ref, false)
-		cancel()
+		end()
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
 			return ErrLost
@@ -84,13 +99,23 @@ func (l *Lease) tryRelease(ctx context.Context) error {
 		}
 		fault := store.AsError(err)
 		unsure = unsure || fault.Ambiguous
-		if fault.Permanent || time.Until(end) < pause {
+		if !fault.Permanent && fault.Stale && pause == releasePause {
+			continue // on another connection it may work at once
+		}
+		if fault.Permanent || !sleep(ctx, pause) {
 			l.locker.janitor.add(l.ref, false)
 			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, l.ref.Key, fault.Err)
 		}
-		if !fault.Stale || pause > releasePause { // at first, another connection may work at once
-			time.Sleep(pause)
-		}
+	}
+}
+
+// sleep waits for d, and reports whether ctx goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -11,7 +11,7 @@ const (
 	// pollAtLeast is how often the first of a line asks, whatever the
 	// policy's interval: it keeps the line alive in the store, and bounds
 	// what a lost wake-up costs.
-	pollAtLeast = time.Second
+	pollAtLeast = 800 * time.Millisecond
 
 	// faultPause is the least pause after a question without an answer: many
 	// waiters at short intervals must not storm a Redis that is down.
@@ -85,7 +85,11 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 	t := time.Now()
 	if c.polls() {
 		at, final = retries.after(t)
-		if soon := asked.Add(pollAtLeast); soon.Before(at) {
+		line := asked // any question of the line keeps it alive
+		if c.fault == nil {
+			line = c.locker.waiters.asked(c.waiter)
+		}
+		if soon := line.Add(pollAtLeast); soon.Before(at) {
 			at, final = soon, false
 		}
 		if c.fault == nil && c.left > 0 {
@@ -119,8 +123,8 @@ func (c *claim) last() (*Lease, error) {
 		}
 	default:
 	}
-	if c.fault != nil {
-		return c.unavailable()
+	if c.fault != nil && c.fault.Ambiguous && !c.fault.Stale {
+		return c.unavailable() // it was silent until now: another question would overdraw the budget
 	}
 	lease, err := c.ask(store.Last)
 	switch {

@@ -23,6 +23,7 @@ type waiters struct {
 
 type line struct {
 	order list.List // of *waiter
+	asked time.Time // when the last question was put that was answered
 	clock serverClock
 }
 
@@ -93,16 +94,25 @@ func (ws *waiters) first(w *waiter) bool {
 	return ws.lines[w.key].order.Front() == w.place
 }
 
-// heard notes the server's clock for w's line.
-func (ws *waiters) heard(w *waiter, sent instant, server int64) {
+// heard notes an answer for w's line: to a question put at asked, and what it
+// said of the server's clock.
+func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ws.lines[w.key].clock = serverClock{sent, server}
+	ln := ws.lines[w.key]
+	ln.asked, ln.clock = asked, clock
 }
 
-// since returns a moment that is not later than the server's time at, for a
-// grant that was made after w's line last heard from the server. Without such
-// knowledge ok is false.
+// asked returns when the last question of w's line was put that was answered.
+func (ws *waiters) asked(w *waiter) time.Time {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.lines[w.key].asked
+}
+
+// since returns a moment that is not later than the server's time at, by what
+// the server's clock said to w's line. ok is false if it said nothing yet, or
+// something that another server must have said, as after a fail-over.
 func (ws *waiters) since(w *waiter, at int64) (moment instant, ok bool) {
 	ws.mu.Lock()
 	clock := ws.lines[w.key].clock
@@ -112,11 +122,8 @@ func (ws *waiters) since(w *waiter, at int64) (moment instant, ok bool) {
 	}
 	passed := time.Duration(at-clock.server) * time.Microsecond
 	passed -= passed.Abs() / 100 // the clocks' rates may differ by up to 1 %
-	moment, received := clock.sent.add(passed), now()
-	if moment.mono > received.mono { // another server's clock, after a fail-over
-		moment = received
-	}
-	return moment, true
+	moment = clock.sent.add(passed)
+	return moment, moment.mono <= now().mono
 }
 
 // grant delivers g to its waiter. It reports false when nobody waits for it.
@@ -154,11 +161,13 @@ func (ws *waiters) askAllAgain(w *waiter) {
 	}
 }
 
-// askFirstsAgain has the first of every line put its question again.
+// askFirstsAgain has the first of every line put its question again, and
+// forgets what the server's clock said: it may be another server now.
 func (ws *waiters) askFirstsAgain() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, ln := range ws.lines {
+		ln.clock = serverClock{}
 		ln.order.Front().Value.(*waiter).nudge(true)
 	}
 }

@@ -19,7 +19,6 @@ const (
 	minRenewTimeout = 20 * time.Millisecond
 	maxRenewTimeout = time.Second // what a Release may have to wait for
 	minRetryPause   = 25 * time.Millisecond
-	maxRetryPause   = 100 * time.Millisecond
 )
 
 // A watchdog renews the leases of one Locker: all that are due together go in
@@ -126,25 +125,31 @@ func (d *watchdog) arm() {
 	d.timer.Reset(time.Until(first))
 }
 
-// fly renews what is due, on the timer's goroutine.
+// fly renews what is due, on the timer's goroutine. What there is to report
+// comes last: an observer may be slow, or release a lease.
 func (d *watchdog) fly() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.wake = time.Time{}
 	if d.stopped || d.flights >= flightsMax {
+		d.mu.Unlock()
 		return
 	}
 	d.flights++
 	d.running.Add(1)
 	defer d.running.Done()
+	var reports []func()
 	for batch := d.take(); len(batch) > 0; batch = d.take() {
 		d.arm() // more may be due than one flight carries
 		d.mu.Unlock()
-		d.renew(batch)
+		reports = append(reports, d.renew(batch)...)
 		d.mu.Lock()
 	}
 	d.flights--
 	d.arm()
+	d.mu.Unlock()
+	for _, report := range reports {
+		report()
+	}
 }
 
 // take takes up to batchSize due leases off the agenda, for one flight. The
@@ -157,102 +162,91 @@ func (d *watchdog) take() []*Lease {
 		if l.renewal.due.After(t) {
 			break
 		}
+		heap.Pop(&d.agenda)
+		l.renewal.listed = false
+		if !l.holds(held) {
+			continue // it was lost, or has reached MaxHold
+		}
 		if flight == nil {
 			flight = make(chan struct{})
 		}
-		heap.Pop(&d.agenda)
-		l.renewal.listed, l.renewal.flight = false, flight
+		l.renewal.flight = flight
 		batch = append(batch, l)
 	}
 	return batch
 }
 
-// renew is one flight.
-func (d *watchdog) renew(batch []*Lease) {
+// renew is one flight. It returns what is to be told to observers.
+func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 	sent := now()
 	timeout := maxRenewTimeout
-	asks := make([]store.Renewal, 0, len(batch))
-	asked := batch[:0:0]
-	for _, l := range batch {
-		if left, ok := l.toRenew(sent); ok {
-			timeout = min(timeout, l.policy.TTL/6, left)
-			asks = append(asks, store.Renewal{Ref: l.ref})
-			asked = append(asked, l)
-		}
+	asks := make([]store.Renewal, len(batch))
+	for i, l := range batch {
+		timeout = min(timeout, l.policy.TTL/6)
+		asks[i].Ref = l.ref
 	}
-	if len(asks) > 0 {
-		ctx, cancel := context.WithTimeout(context.Background(), max(timeout, minRenewTimeout))
-		d.store.Renew(ctx, asks)
-		cancel()
-	}
-	pauses := make(map[*Lease]time.Duration, len(asked))
-	for i, l := range asked {
-		if pause, again := l.renewed(sent, asks[i]); again {
-			pauses[l] = pause
+	ctx, cancel := context.WithTimeout(context.Background(), max(timeout, minRenewTimeout))
+	d.store.Renew(ctx, asks)
+	cancel()
+
+	pauses := make([]time.Duration, len(batch)) // until the next renewal; 0: there is none
+	for i, l := range batch {
+		var report func()
+		if pauses[i], report = l.renewed(sent, asks[i]); report != nil {
+			reports = append(reports, report)
 		}
 	}
 
 	d.mu.Lock()
 	flight := batch[0].renewal.flight
-	for _, l := range batch {
+	for i, l := range batch {
 		l.renewal.flight = nil
-		if pause, again := pauses[l]; again {
-			d.list(l, time.Now().Add(pause))
+		if pauses[i] > 0 {
+			d.list(l, time.Now().Add(pauses[i]))
 		}
 	}
 	d.mu.Unlock()
 	close(flight)
+	return reports
 }
 
-// toRenew reports whether the lease is still to be renewed, and how long it
-// can be trusted.
-func (l *Lease) toRenew(at instant) (left time.Duration, ok bool) {
-	if !l.trusted(false) {
-		return 0, false
-	}
+// renewed takes in the answer to a renewal that was sent at sent. It returns
+// the pause until the next one, 0 if there is none, and what to report.
+func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, report func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.grant.left(at), l.state == held
-}
-
-// renewed takes in the answer to a renewal that was sent at sent, and says
-// when the next one is due, if any.
-func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, again bool) {
-	l.mu.Lock()
-	if l.state != held {
-		l.mu.Unlock()
-		return 0, false
-	}
 	switch {
+	case l.state != held:
+		return 0, nil
 	case r.Err != nil:
-		l.mu.Unlock()
-		l.observe(EventRenewalFailed, r.Err)
-		return minRetryPause + rand.N(maxRetryPause-minRetryPause), true
+		l.failures++
+		return l.retryAfter(), func() { l.observe(EventRenewalFailed, r.Err) }
 	case !r.Held:
 		l.end(lost, ErrLost)
-		l.mu.Unlock()
-		l.reportLost(errNotHeld)
-		return 0, false
+		return 0, func() { l.reportLost(errNotHeld) }
 	}
+	l.failures = 0
 	l.grant = grant{fence: l.fence, since: sent, ttl: l.policy.TTL}
-	left := l.grant.left(now())
-	if left > 0 {
-		l.expiry.Reset(left)
-	}
+	l.expiry.Reset(max(l.grant.left(now()), 0)) // 0: the answer took longer than the TTL
 	stuck := time.Since(l.start) >= l.stuckAt
 	if stuck {
 		l.stuckAt += stuckAfter * l.policy.TTL
 	}
-	l.mu.Unlock()
-	if left <= 0 { // the answer took longer than the TTL
-		return 0, l.trusted(false)
+	return renewAfter(l.policy.TTL), func() {
+		l.observe(EventRenewed, nil)
+		if stuck {
+			l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "key", l.ref.Key, "held", time.Since(l.start))
+			l.observe(EventStuck, nil)
+		}
 	}
-	l.observe(EventRenewed, nil)
-	if stuck {
-		l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "key", l.ref.Key, "held", time.Since(l.start))
-		l.observe(EventStuck, nil)
-	}
-	return renewAfter(l.policy.TTL), true
+}
+
+// retryAfter is the pause after a renewal that failed. It doubles from one to
+// the next, up to a tenth of the TTL, so that many leases of a server that is
+// away leave room for those of one that is not.
+func (l *Lease) retryAfter() time.Duration {
+	pause := minRetryPause << min(l.failures-1, 5)
+	return jitter(min(pause, max(l.policy.TTL/20, minRetryPause)))
 }
 
 // An agenda is a heap of leases, those due first on top.

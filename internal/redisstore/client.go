@@ -11,6 +11,12 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
+// renewalConns is the size of the pool that pipelines use. Four connections
+// are all that renewals need; but a pool in which that many dials failed in a
+// row goes on failing for up to a second after the server is back, which a
+// short lease does not survive.
+const renewalConns = 256
+
 // ownClient opens a client to the same Redis as the user's. Locks need
 // connections that an exhausted pool of the application cannot hold up, no
 // retries behind our back (a repeated release would report a false loss), and
@@ -47,6 +53,7 @@ func singleOptions(user *redis.Options) *redis.Options {
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
+	o.PipelinePoolSize = renewalConns
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0
@@ -65,6 +72,7 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
+	o.PipelinePoolSize = renewalConns
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0

@@ -23,7 +23,12 @@ var permanentPrefixes = []string{
 // Only what the server answered, or what never reached it, is certain.
 func classify(err error) *store.Error {
 	if refusal, ok := errors.AsType[redis.Error](err); ok {
-		return &store.Error{Err: err, Permanent: permanent(refusal.Error())}
+		text := refusal.Error()
+		// A command inside the script was refused, maybe not its first: what
+		// stood before it was carried out. A key of the wrong type is met
+		// before anything is written.
+		midway := strings.Contains(text, "script: ") && !strings.HasPrefix(text, "WRONGTYPE")
+		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return &store.Error{Err: err}

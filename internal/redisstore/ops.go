@@ -134,6 +134,7 @@ func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) 
 	_, failed := pipe.Exec(ctx)
 	for i, place := range places {
 		r := &batch[place]
+		r.Held = false
 		switch err := cmds[i].Err(); {
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			unknown = append(unknown, place)

@@ -98,6 +98,11 @@ func (s *Store) name(lock string) (string, bool) {
 // channels is the prefix of the channels on which processes hear of grants.
 func (s *Store) channels() string { return s.ns + ":grants:" }
 
+// millis rounds up: Redis must not forget a lock before we do.
 func millis(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return ms
 }

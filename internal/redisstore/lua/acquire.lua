@@ -24,17 +24,19 @@ local function enqueue(now)
   if tail[2] and tonumber(tail[2]) >= ticket then
     ticket = tonumber(tail[2]) + 1
   end
-  redis.call('ZADD', KEYS[2], 'NX', text(ticket), entry)
   local fresh = redis.call('HSET', KEYS[3], ARGV[4], text(now + LIVES) .. ARGV[5])
+  redis.call('ZADD', KEYS[2], 'NX', text(ticket), entry)
   redis.call('PEXPIRE', KEYS[2], KEEP)
   redis.call('PEXPIRE', KEYS[3], KEEP)
   return fresh
 end
 
+-- What may be refused to this user is asked before anything is written.
 local now = clock()
+local empty = redis.call('EXISTS', KEYS[2]) == 0
 
 if redis.call('SET', KEYS[1], token, 'NX', 'PX', ttl) then
-  if redis.call('EXISTS', KEYS[2]) == 0 then
+  if empty then
     return {1, mint(now, ttl), text(now)}
   end
   -- The lock came free while others stand in line: its holder died, or a
@@ -63,7 +65,7 @@ if holder == token then
   redis.call('PEXPIRE', KEYS[1], ttl)
   local fence = redis.call('GET', KEYS[4])
   if fence then
-    redis.call('PEXPIRE', KEYS[4], ttl + GRACE)
+    redis.call('PEXPIRE', KEYS[4], ttl + GRACE, 'GT') -- GT: see mint
   else
     fence = mint(now, ttl)
   end

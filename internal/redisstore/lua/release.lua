@@ -24,12 +24,7 @@ if redis.call('EXISTS', KEYS[2]) == 1 then
   heir = succeed(now, '', ARGV[3])
 end
 if not heir then
-  -- With waiters left that could not be told, the queue keeps its keys.
-  if redis.call('EXISTS', KEYS[2]) == 1 then
-    redis.call('DEL', KEYS[1])
-  else
-    clear(now)
-  end
+  clear(now)
 end
 if not holder then
   return 0

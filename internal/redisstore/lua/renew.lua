@@ -9,5 +9,5 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('PEXPIRE', KEYS[4], tonumber(ARGV[2]) + GRACE)
+redis.call('PEXPIRE', KEYS[4], tonumber(ARGV[2]) + GRACE, 'GT') -- GT: see mint
 return 1
