@@ -26,8 +26,7 @@ func ExampleParse_error() {
 	_, err := keyfunc.Parse("order:{parm.id}")
 	fmt.Println(err)
 
-	var syntax *keyfunc.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*keyfunc.SyntaxError](err); ok {
 		fmt.Println(syntax.Column, syntax.Reason)
 	}
 	// Output:

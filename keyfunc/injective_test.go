@@ -218,7 +218,7 @@ func decodes(f keyfunc.Func, want tuple) error {
 		part, after, more := strings.Cut(rest, ":")
 		got, err := url.PathUnescape(part)
 		if err != nil || i >= len(want) || got != want[i] || !more && i != len(want)-1 {
-			return fmt.Errorf("%q gives %q: part %d is decoded to %q, %v", want, key, i, got, err)
+			return fmt.Errorf("%q gives %q: part %d is decoded to %q (%v)", want, key, i, got, err) //nolint:errorlint // err may be nil
 		}
 		if !more {
 			return nil

@@ -72,6 +72,7 @@ func (v *value) read(r Request) (string, error) {
 		return r.Method(), nil
 	case sourceRoute:
 		return r.Route(), nil
+	case sourceParams: // has several values, see appendParams
 	}
 	if !ok {
 		return "", nil

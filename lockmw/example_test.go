@@ -80,7 +80,8 @@ func ExampleLocker_Acquire() {
 
 	lease, err := locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println("holding", lease.Key(), lease.Valid())
 

@@ -189,7 +189,7 @@ func validateKey(key string) error {
 }
 
 func badRune(s string) (rune, bool) {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if c < ' ' || c == 0x7f || c == '{' || c == '}' {
 			return rune(c), true

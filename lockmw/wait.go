@@ -43,7 +43,7 @@ func (c *claim) wait() (*Lease, error) {
 	for {
 		next, final := c.next(&retries, asked)
 		timer.Reset(time.Until(next))
-		ask := false
+		var ask bool
 		select {
 		case g := <-w.granted:
 			if lease, err := c.handedOver(g); lease != nil || err != nil {

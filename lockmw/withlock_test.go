@@ -82,7 +82,7 @@ func TestPanicReleasesAndGoesOn(t *testing.T) {
 		value := errors.New("the very value")
 		func() {
 			defer func() {
-				if got := recover(); got != value {
+				if got := recover(); got != value { //nolint:errorlint // the very value
 					t.Errorf("recovered %v", got)
 				}
 			}()

@@ -23,7 +23,7 @@ func deps(t *testing.T, pkg string) []string {
 		t.Fatalf("%v: %s", err, &stderr)
 	}
 	var others []string
-	for _, dep := range strings.Fields(string(out)) {
+	for dep := range strings.FieldsSeq(string(out)) {
 		if dep != module+pkg {
 			others = append(others, dep)
 		}
