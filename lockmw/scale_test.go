@@ -66,10 +66,11 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 	if float64(most)/float64(fewest) > 1.1 {
 		t.Errorf("most / fewest turns = %d / %d, want at most 1.1", most, fewest)
 	}
-	// On an idle machine it is below 1.5 times the ideal. Libraries that poll
-	// are at 20 times, so this tells them apart on a busy one too.
-	if limit := ideal * 8; p99 > limit {
-		t.Errorf("p99 = %v, want at most %v", p99, limit)
+	// On an idle machine p99 is below 1.5 times the ideal; on a busy one it
+	// says more about the machine than about us. The median does not: libraries
+	// that poll are far off there too.
+	if p50 := waits[len(waits)/2]; p50 > 3*ideal {
+		t.Errorf("p50 = %v, want at most %v", p50, 3*ideal)
 	}
 }
 

@@ -30,13 +30,6 @@ func TestEachRunsBoth(t *testing.T) {
 	}
 }
 
-func TestSharedIsOneServer(t *testing.T) {
-	a, b := Shared(t), Shared(t)
-	if a.Addr() != b.Addr() {
-		t.Errorf("shared servers at %s and %s, want one", a.Addr(), b.Addr())
-	}
-}
-
 func TestPrefixIsNeverTheSame(t *testing.T) {
 	if a, b := Prefix(t), Prefix(t); a == b {
 		t.Errorf("two prefixes = %q", a)

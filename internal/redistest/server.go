@@ -205,7 +205,7 @@ func (s *Server) start() error {
 		if bytes.Contains(said, []byte("ddress already in use")) {
 			err = errPortTaken
 		}
-		return fmt.Errorf("redistest: %s on %s: %w (%v); it wrote:\n%s", s.binary, s.Addr(), err, proc.err, said)
+		return fmt.Errorf("redistest: %s on %s: %w (exit: %w); it wrote:\n%s", s.binary, s.Addr(), err, proc.err, said)
 	}
 	s.proc = proc
 	return nil
@@ -216,6 +216,7 @@ func (s *Server) baseArgs() []string {
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port),
 		"--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--enable-debug-command", "local", "--loglevel", "notice",
+		"--repl-diskless-sync-delay", "0", // a replica is served at once, not in 5 s
 	}
 }
 

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -9,14 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shared is the one server of this test process. It exists only between the
-// beginning and the end of Main.
-var shared struct {
-	mu     sync.Mutex
-	active bool // inside Main
-	server *Server
-	err    error // why it did not start; it is not tried again
-}
+// shared is the one server of this test process. It exists only inside Main.
+var shared sharedServer
 
 // Shared returns the one real server of this test process and starts it at
 // first use. It is a Backend and not a *Server because it is not the caller's to
@@ -27,18 +22,11 @@ var shared struct {
 // TestMain that calls Main.
 func Shared(tb testing.TB) Backend {
 	tb.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if !shared.active {
-		tb.Fatal("redistest: nobody would stop the shared server: add `func TestMain(m *testing.M) { redistest.Main(m) }`")
+	s, err := shared.get()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = Start()
-	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.server
+	return s
 }
 
 // Main runs the tests of a package, stops the shared server and exits. Goroutines
@@ -46,39 +34,66 @@ func Shared(tb testing.TB) Backend {
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M, opts ...goleak.Option) {
-	goleak.VerifyTestMain(session{m}, opts...)
+	goleak.VerifyTestMain(session{m, &shared}, opts...)
 }
 
 // session puts the shared server's life around the tests, inside of what goleak
 // looks at.
-type session struct{ m goleak.TestingM }
+type session struct {
+	m      goleak.TestingM
+	server *sharedServer
+}
 
 // Run runs the tests and returns their exit code.
 func (s session) Run() int {
-	openShared()
+	s.server.open()
 	code := s.m.Run()
-	if err := closeShared(code != 0); err != nil {
+	if err := s.server.close(code != 0); err != nil {
 		fmt.Fprintln(os.Stderr, "redistest: close the shared server:", err)
 		return 1
 	}
 	return code
 }
 
-func openShared() {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	shared.active = true
+var errNoMain = errors.New("redistest: nobody would stop the shared server: " +
+	"add `func TestMain(m *testing.M) { redistest.Main(m) }` to the package")
+
+// sharedServer is a server that is started at first use.
+type sharedServer struct {
+	mu     sync.Mutex
+	usable bool
+	server *Server
+	err    error // why it did not start; it is not tried again
 }
 
-func closeShared(failed bool) error {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	server := shared.server
-	shared.active, shared.server, shared.err = false, nil, nil
+func (s *sharedServer) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.usable = true
+}
+
+func (s *sharedServer) get() (*Server, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.usable {
+		return nil, errNoMain
+	}
+	if s.server == nil && s.err == nil {
+		s.server, s.err = Start()
+	}
+	return s.server, s.err
+}
+
+// close stops the server, if one was started, and shows its log if asked to.
+func (s *sharedServer) close(showLog bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	server := s.server
+	s.usable, s.server, s.err = false, nil, nil
 	if server == nil {
 		return nil
 	}
-	if failed {
+	if showLog {
 		fmt.Fprintf(os.Stderr, "the shared redis-server at %s wrote:\n%s", server.Addr(), server.Log())
 	}
 	return server.Close()

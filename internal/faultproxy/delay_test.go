@@ -1,0 +1,76 @@
+package faultproxy
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+func TestDelayHoldsBackEachWay(t *testing.T) {
+	const d = 60 * time.Millisecond
+	for name, tc := range map[string]struct {
+		dir  Direction
+		want time.Duration
+	}{
+		"to server": {ToServer, d},
+		"to client": {ToClient, d},
+		"both":      {Both, 2 * d},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, _, _ := stage(t)
+			w := dial(t, p.Addr())
+			w.send("PING")
+			w.expect("+PONG")
+			p.Delay(tc.dir, d)
+			start := time.Now()
+			w.send("PING")
+			w.expect("+PONG")
+			if got := time.Since(start); got < tc.want {
+				t.Errorf("round trip = %v, want at least %v", got, tc.want)
+			}
+			p.Delay(tc.dir, 0)
+			w.send("PING")
+			w.expect("+PONG")
+		})
+	}
+}
+
+func TestDelayKeepsTheOrder(t *testing.T) {
+	p, _, key := stage(t)
+	w := dial(t, p.Addr())
+	for i := range 100 {
+		p.Delay(Both, time.Duration(i%3)*10*time.Millisecond)
+		w.send("INCR", key)
+	}
+	for i := range 100 {
+		w.expect(":" + strconv.Itoa(i+1))
+	}
+}
+
+func TestDelayedRequestOutlivesItsClient(t *testing.T) {
+	p, server, key := stage(t)
+	w := dial(t, p.Addr())
+	for i := range 4 { // the later ones arrive when replies to the first have found nobody
+		p.Delay(ToServer, time.Duration(i+1)*silence/2)
+		w.send("INCR", key)
+	}
+	w.Close()
+	direct := server.Client(t)
+	eventually(t, "all requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "4" })
+	eventually(t, "the connection ends", func() bool { return p.Connections() == 0 })
+}
+
+func TestBlackHoleSwallowsWhatIsDelayed(t *testing.T) {
+	p, server, key := stage(t)
+	w := dial(t, p.Addr())
+	p.Delay(ToServer, silence)
+	w.send("INCR", key)
+	p.BlackHole(ToServer)
+	w.expectSilence()
+	w.expectSilence()
+	p.Heal()
+	w.expectSilence()
+	if got := server.Client(t).Exists(t.Context(), key).Val(); got != 0 {
+		t.Error("a request passed a black hole that began before it was due")
+	}
+}

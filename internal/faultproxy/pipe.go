@@ -1,0 +1,174 @@
+package faultproxy
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// way is one direction through the proxy, for all connections.
+type way struct {
+	delay atomic.Int64 // time.Duration
+
+	mu     sync.RWMutex  // held for reading while something passes
+	healed chan struct{} // not nil: black hole, closed at its end
+}
+
+func (w *way) block() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.healed == nil {
+		w.healed = make(chan struct{})
+	}
+}
+
+func (w *way) unblock() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.healed != nil {
+		close(w.healed)
+		w.healed = nil
+	}
+}
+
+// blocked returns a channel that is closed when the black hole ends, nil when
+// there is none.
+func (w *way) blocked() <-chan struct{} {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.healed
+}
+
+// pass runs f unless there is a black hole, which cannot begin meanwhile. If
+// there is one, it returns a channel that is closed when it ends.
+func (w *way) pass(f func()) <-chan struct{} {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.healed == nil {
+		f()
+	}
+	return w.healed
+}
+
+// queueLength bounds what is on its way in one direction of one connection. What
+// does not fit stays with the sender.
+const queueLength = 256
+
+// pipe is one direction of one connection: receive and deliver, each in a
+// goroutine of its own, so that a delay lets more than one frame be on its way.
+type pipe struct {
+	link *link
+	way  *way
+	src  net.Conn
+	dst  net.Conn
+	read func(*bufio.Reader) (frame, error)
+	hand func(frame) // forwards to dst, or decides not to
+
+	queue chan parcel
+	dead  bool // deliver's own: nothing passes any more
+}
+
+type parcel struct {
+	frame frame
+	due   time.Time
+	end   bool // the source has closed its side
+}
+
+// receive reads frames until src or the link ends.
+func (d *pipe) receive() {
+	r := bufio.NewReader(d.src)
+	for {
+		f, err := d.read(r)
+		if errors.Is(err, errProtocol) {
+			d.link.fail(err)
+			return
+		}
+		p := parcel{frame: f, due: time.Now().Add(time.Duration(d.way.delay.Load())), end: err != nil}
+		select {
+		case d.queue <- p:
+		case <-d.link.closed():
+			return
+		}
+		if p.end {
+			return
+		}
+	}
+}
+
+// deliver hands on what receive has read, each frame when it is due.
+func (d *pipe) deliver() {
+	for {
+		select {
+		case p := <-d.queue:
+			if !d.wait(p.due) {
+				return
+			}
+			if p.end {
+				d.finish()
+				return
+			}
+			d.forward(p.frame)
+		case <-d.link.closed():
+			return
+		}
+	}
+}
+
+// wait returns true at the time due, or false when the link has ended.
+func (d *pipe) wait(due time.Time) bool {
+	left := time.Until(due)
+	if left <= 0 {
+		return true
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.link.closed():
+		return false
+	}
+}
+
+func (d *pipe) forward(f frame) {
+	if d.dead {
+		return
+	}
+	if hole := d.way.pass(func() { d.hand(f) }); hole != nil {
+		d.dead = true // what follows would stand behind a gap
+	}
+}
+
+// write hands f to dst. If dst has gone, that ends this direction only: what its
+// owner had sent before it left must still arrive.
+func (d *pipe) write(f frame) {
+	if _, err := d.dst.Write(f.bytes); err != nil {
+		d.dead = true
+	}
+}
+
+// finish tells dst that no more will come; a black hole holds that back as well.
+func (d *pipe) finish() {
+	for {
+		hole := d.way.pass(func() { closeWrite(d.dst) })
+		if hole == nil {
+			return
+		}
+		select {
+		case <-hole:
+		case <-d.link.closed():
+			return
+		}
+	}
+}
+
+// closeWrite closes the sending half of conn, so that what dst still has to say
+// gets through.
+func closeWrite(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite() // fails only when conn has ended
+	}
+}

@@ -1,0 +1,227 @@
+package faultproxy
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Direction is one of the two ways through the proxy, or both.
+type Direction uint8
+
+// The ways through the proxy. ToServer is taken by requests, ToClient by replies
+// and messages.
+const (
+	ToServer Direction = 1 << iota
+	ToClient
+	Both = ToServer | ToClient
+)
+
+// Proxy forwards connections to one server. All methods may be called
+// concurrently. Faults can be combined, and stay until they are taken back.
+type Proxy struct {
+	target   string
+	listener net.Listener
+	refuse   atomic.Bool
+	toServer way
+	toClient way
+	serving  sync.WaitGroup // the accepting goroutine and one of each connection
+
+	mu       sync.Mutex
+	links    map[*link]struct{} // nil after Close
+	rule     *rule              // nil: drop nothing
+	dropped  int
+	commands map[string]int
+	err      error // the first that should not have happened
+}
+
+// New starts a proxy on a free loopback port that forwards to target, a
+// host:port that need not answer yet. Its goroutines end with Close.
+func New(target string) (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		target:   target,
+		listener: listener,
+		links:    make(map[*link]struct{}),
+		commands: make(map[string]int),
+	}
+	p.serving.Go(p.accept)
+	return p, nil
+}
+
+// Start is New for a test: it fails the test on an error, closes the proxy when
+// the test ends, and fails it then if Close reports something.
+func Start(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	p, err := New(target)
+	if err != nil {
+		tb.Fatalf("faultproxy: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Errorf("close the proxy to %s: %v", target, err)
+		}
+	})
+	return p
+}
+
+// Addr returns the address that clients dial, "127.0.0.1:port".
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Close closes the listener and all connections and waits for the end of every
+// goroutine of the proxy. It returns the first thing that went wrong in the proxy
+// itself, above all a connection that did not speak RESP. A second Close waits for
+// the first and returns the same.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	links := p.links
+	p.links = nil
+	p.mu.Unlock()
+	if links != nil {
+		p.note(p.listener.Close())
+	}
+	for l := range links {
+		l.close()
+	}
+	p.serving.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// BlackHole swallows everything that takes the way dir from now on, including
+// what is still on its way because of Delay. When it returns, not a byte passes any
+// more; it waits for one write to a peer that does not read. Nothing is closed:
+// even the end of a connection reaches the other side only after Heal. New
+// connections are accepted; while requests are swallowed, without a connection to
+// the server, so that they never come to life.
+func (p *Proxy) BlackHole(dir Direction) {
+	for _, w := range p.ways(dir) {
+		w.block()
+	}
+}
+
+// Heal ends BlackHole in both directions. A connection that lost bytes in a
+// direction stays silent in it, for there is no going on behind a gap: its
+// client finds out by a timeout, or by Cut. Other connections go on.
+func (p *Proxy) Heal() {
+	for _, w := range p.ways(Both) {
+		w.unblock()
+	}
+}
+
+// Delay makes everything that enters the way dir from now on arrive d later, in
+// order; zero ends it for what enters later. A request that is on its way arrives
+// also when its client has left meanwhile.
+func (p *Proxy) Delay(dir Direction, d time.Duration) {
+	for _, w := range p.ways(dir) {
+		w.delay.Store(int64(d))
+	}
+}
+
+// Refuse makes the proxy close new connections at once, or ends that. Present
+// ones are left as they are.
+func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
+
+// Cut closes all connections, on both sides, and returns when nothing of them is
+// left. What was on its way is lost.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	links := maps.Clone(p.links)
+	p.mu.Unlock()
+	for l := range links {
+		l.close()
+	}
+	for l := range links {
+		<-l.over
+	}
+}
+
+// Connections returns the number of clients that are connected now.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.links)
+}
+
+// Commands returns how many requests were forwarded to the server since New or
+// ResetCommands, by upper-case name. Swallowed ones do not count; those that
+// clients send on their own when they connect (HELLO, CLIENT) do.
+func (p *Proxy) Commands() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.commands)
+}
+
+// ResetCommands makes Commands count from zero.
+func (p *Proxy) ResetCommands() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.commands)
+}
+
+func (p *Proxy) ways(dir Direction) []*way {
+	var ways []*way
+	if dir&ToServer != 0 {
+		ways = append(ways, &p.toServer)
+	}
+	if dir&ToClient != 0 {
+		ways = append(ways, &p.toClient)
+	}
+	return ways
+}
+
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				p.note(err)
+			}
+			return
+		}
+		if p.refuse.Load() {
+			_ = conn.Close() // the client is turned away, whatever its side says
+			continue
+		}
+		p.adopt(conn)
+	}
+}
+
+// adopt serves a client until either side ends the connection.
+func (p *Proxy) adopt(conn net.Conn) {
+	l := newLink(p, conn)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.links == nil { // closed meanwhile
+		l.close()
+		return
+	}
+	p.links[l] = struct{}{}
+	p.serving.Go(func() {
+		defer p.forget(l)
+		l.serve()
+	})
+}
+
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+	close(l.over)
+}
+
+func (p *Proxy) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		p.err = err
+	}
+}
