@@ -311,3 +311,26 @@ func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
 		mustRelease(t, lease)
 	}
 }
+
+// Validity counts from before the question, so a slow answer shortens it.
+func TestValidityNeverOutlastsTheKey(t *testing.T) {
+	s := redistest.Shared(t)
+	c, key := s.Client(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l := newLocker(t, client)
+	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
+	proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
+	lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		until := lease.ValidUntil()
+		left := c.PTTL(context.Background(), "lock:{"+key+"}").Val()
+		if expires := time.Now().Add(left); until.After(expires) {
+			t.Fatalf("valid for %v longer than the key lives", until.Sub(expires))
+		}
+	}
+	if !lease.Valid() {
+		t.Error("lost")
+	}
+	proxy.Delay(faultproxy.ToClient, 0)
+	mustRelease(t, lease)
+}
