@@ -182,7 +182,7 @@ func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 	timeout := maxRenewTimeout
 	asks := make([]store.Renewal, len(batch))
 	for i, l := range batch {
-		timeout = min(timeout, l.policy.TTL/6)
+		timeout = min(timeout, l.renewTimeout())
 		asks[i].Ref = l.ref
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(timeout, minRenewTimeout))
@@ -239,6 +239,15 @@ func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, rep
 			l.observe(EventStuck, nil)
 		}
 	}
+}
+
+// renewTimeout is a sixth of the TTL, which leaves time for further attempts,
+// and more after a failed one: a new connection over a slow network takes
+// several round trips before the renewal goes out on it.
+func (l *Lease) renewTimeout() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.policy.TTL / 6 << min(l.failures, 1)
 }
 
 // retryAfter is the pause after a renewal that failed. It doubles from one to

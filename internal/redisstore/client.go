@@ -54,6 +54,7 @@ func singleOptions(user *redis.Options) *redis.Options {
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
 	o.PipelinePoolSize = renewalConns
+	o.DisableIdentity = true // one round trip less before a renewal on a new connection
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0
@@ -73,6 +74,7 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
 	o.PipelinePoolSize = renewalConns
+	o.DisableIdentity = true // one round trip less before a renewal on a new connection
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0
