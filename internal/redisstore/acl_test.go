@@ -1,0 +1,221 @@
+package redisstore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// minimalACL is what a user of Redis needs for locks below the namespace
+// "kit", as the README prints it.
+const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
+	" +evalsha +eval +time" +
+	" +get +set +del +exists +pttl +pexpire" +
+	" +zadd +zrange +zrem +zpopmin" +
+	" +hset +hget +hdel" +
+	" +publish +pubsub|numsub +subscribe +ping"
+
+// A user of a server is given permissions by tests.
+type user struct {
+	*testing.T
+	server *redistest.Server
+	raw    *redis.Client
+}
+
+func newUser(t *testing.T) *user {
+	t.Helper()
+	s := redistest.Real(t)
+	return &user{t, s, s.Client(t)}
+}
+
+// may gives the user these permissions and no others, and returns two Stores
+// of that user.
+func (u *user) may(rules string) (*probe, *probe) {
+	u.Helper()
+	set := []any{"ACL", "SETUSER", "locker", "reset", "on", ">secret"}
+	for rule := range strings.FieldsSeq(rules) {
+		set = append(set, rule)
+	}
+	do(u.T, u.raw, set...)
+	do(u.T, u.raw, "SCRIPT", "FLUSH")
+	// Not redistest's options: a user's client also sends what those leave out.
+	client := redis.NewClient(&redis.Options{Addr: u.server.Addr(), Username: "locker", Password: "secret"})
+	u.Cleanup(func() { _ = client.Close() })
+	return open(u.T, client, "kit"), open(u.T, client, "kit")
+}
+
+// life puts p and q through all that a lock can go through and returns the
+// first error.
+func (u *user) life(p, q *probe) error {
+	ctx := u.Context()
+	e := newEar()
+	stop, ended := p.listen(e)
+	defer stop()
+	select {
+	case <-e.listening:
+	case err := <-ended:
+		return err
+	}
+	var failed error
+	ask := func(s *probe, r store.Ref, join store.Join, granted bool) {
+		if failed != nil {
+			return
+		}
+		a, err := s.Acquire(ctx, store.Request{Ref: r, Join: join})
+		if failed = err; err == nil && a.Granted != granted {
+			u.Errorf("Acquire(%s) granted = %v, want %v", joins[join], a.Granted, granted)
+		}
+	}
+	release := func(s *probe, r store.Ref, leave bool, want store.Released) {
+		if failed != nil {
+			return
+		}
+		got, err := s.Release(ctx, r, leave)
+		if failed = err; err == nil && got != want {
+			u.Errorf("Release = %v, want %v", got, want)
+		}
+	}
+	renew := func(s *probe, r store.Ref) {
+		if failed != nil {
+			return
+		}
+		batch := []store.Renewal{{Ref: r}}
+		s.Renew(ctx, batch)
+		failed = batch[0].Err
+	}
+
+	// Taken, asked for again, renewed, handed over to one who hears, and to
+	// one who polls.
+	held, hears, polls, gaveUp := p.ref(time.Minute), p.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
+	ask(p, held, store.Try, true)
+	ask(p, held, store.Try, true)
+	renew(p, held)
+	ask(p, hears, store.Wait, false)
+	ask(q, gaveUp, store.Wait, false)
+	ask(q, polls, store.Wait, false)
+	ask(q, gaveUp, store.Last, false)
+	release(p, held, false, store.HandedOver)
+	if failed == nil {
+		await(u, "the grant", e.grants)
+	}
+	renew(p, hears)
+	release(p, hears, true, store.HandedOver)
+	ask(q, polls, store.Wait, true)
+	release(q, polls, true, store.Freed)
+
+	// The rarer ways: a process that is not heard, one that stopped asking, a
+	// clock behind the last fence.
+	stop()
+	channel := p.channels() + p.process
+	eventually(u, "the server knows that nobody listens", func() bool {
+		return u.raw.PubSubNumSub(ctx, channel).Val()[channel] == 0
+	})
+	lock, queue, alive, fence := p.keys("k")
+	again, deaf := q.ref(time.Minute), p.ref(time.Minute)
+	ask(q, again, store.Try, true)
+	p.subscribed.Store(true)
+	ask(p, deaf, store.Wait, false)
+	release(q, again, false, store.Freed)
+	if failed == nil {
+		u.raw.HSet(ctx, alive, "dead", "1v") // since 1970
+		u.raw.ZAdd(ctx, queue, redis.Z{Score: 1, Member: "dead.token:60000"})
+		u.raw.Set(ctx, fence, time.Now().Add(time.Hour).UnixMicro(), time.Minute)
+	}
+	ask(q, again, store.Wait, true)
+	release(q, again, true, store.Freed)
+	u.raw.Del(ctx, lock, queue, alive, fence)
+	return failed
+}
+
+func TestTheMinimalACLIsEnough(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p, q := u.may(minimalACL)
+	for range 2 { // the second time the server knows the scripts
+		if err := u.life(p, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Without any one of its permissions something fails, and says what is
+// missing: a configuration to be mended, not an outage to be sat out.
+func TestTheMinimalACLIsMinimal(t *testing.T) {
+	t.Parallel()
+	rules := strings.Fields(minimalACL)
+	u := newUser(t)
+	for i, rule := range rules {
+		if strings.HasPrefix(rule, "reset") || rule == "-@all" {
+			continue
+		}
+		if rule == "+ping" { // see TestListenNeedsPing
+			continue
+		}
+		p, q := u.may(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " "))
+		err := u.life(p, q)
+		if err == nil {
+			t.Errorf("without %s nothing fails", rule)
+			continue
+		}
+		if e := store.AsError(err); !e.Permanent {
+			t.Errorf("without %s: %v: %+v, want a permanent error", rule, err, *e)
+		}
+	}
+}
+
+// Without PING the subscription's pulse stops and Listen ends again and again.
+func TestListenNeedsPing(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p, _ := u.may(strings.Replace(minimalACL, " +ping", "", 1))
+	e := newEar()
+	_, ended := p.listen(e)
+	await(t, "Listening", e.listening)
+	if err := store.AsError(await(t, "the end of Listen", ended)); !err.Permanent {
+		t.Errorf("Listen = %+v, want a permanent error", err)
+	}
+}
+
+// Where subscribing is not allowed, locks work by polling.
+func TestLocksWorkWithoutChannels(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p, q := u.may(strings.Replace(minimalACL, " +subscribe", "", 1))
+	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, "NOPERM")
+	held, waits := p.take(), q.ref(time.Minute)
+	q.refused(waits, store.Wait)
+	p.release(held, false, store.HandedOver)
+	q.get(waits, store.Wait)
+	q.release(waits, false, store.Freed)
+}
+
+func TestForeignKeysAreForbidden(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p, _ := u.may(minimalACL)
+	p.ns = "other"
+	for what, ask := range p.questions(p.ref(time.Minute)) {
+		wantVerdict(t, what, ask(), lasting, "NOPERM")
+	}
+	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, "NOPERM")
+}
+
+// A permission taken away while a lock is held.
+func TestARevokedPermissionIsAMistake(t *testing.T) {
+	t.Parallel()
+	u := newUser(t)
+	p, _ := u.may(minimalACL)
+	held := p.take()
+	do(t, u.raw, "ACL", "SETUSER", "locker", "-evalsha", "-eval")
+	for what, ask := range p.questions(held) {
+		wantVerdict(t, what, ask(), lasting, "NOPERM")
+	}
+	do(t, u.raw, "ACL", "SETUSER", "locker", "+evalsha", "+eval")
+	p.release(held, false, store.Freed)
+}

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+func TestAQuestionIsBoundedByItsTimeout(t *testing.T) {
+	proxy, p, _ := proxied(t, redistest.Shared(t))
+	proxy.BlackHole(faultproxy.Both)
+	for _, ctx := range []context.Context{t.Context(), context.Background()} {
+		start := time.Now()
+		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Timeout: brief})
+		if took := time.Since(start); took < brief || took > soon {
+			t.Errorf("Acquire with a timeout of %v took %v", brief, took)
+		}
+		wantSilence(t, "Acquire", err)
+	}
+}
+
+// Without a bound of the caller's there is one all the same.
+func TestAQuestionIsBoundedAnyway(t *testing.T) {
+	t.Parallel()
+	proxy, p, _ := proxied(t, redistest.Shared(t))
+	proxy.BlackHole(faultproxy.Both)
+	questions := map[string]func() error{
+		"Acquire without a timeout": func() error {
+			_, err := p.Acquire(context.Background(), store.Request{Ref: p.ref(time.Minute)})
+			return err
+		},
+		"Acquire with a timeout of a minute": func() error {
+			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Timeout: time.Minute})
+			return err
+		},
+		"Release": func() error {
+			_, err := p.Release(context.Background(), p.ref(time.Minute), true)
+			return err
+		},
+		"Renew": func() error {
+			batch := []store.Renewal{{Ref: p.ref(time.Minute)}}
+			p.Renew(context.Background(), batch)
+			return batch[0].Err
+		},
+	}
+	type outcome struct {
+		what string
+		err  error
+		took time.Duration
+	}
+	outcomes := make(chan outcome, len(questions))
+	for what, ask := range questions { // side by side, for each takes a second
+		go func() {
+			start := time.Now()
+			err := ask()
+			outcomes <- outcome{what, err, time.Since(start)}
+		}()
+	}
+	for range questions {
+		o := await(t, "a question to return", outcomes)
+		if o.took > 3*opTimeout {
+			t.Errorf("%s took %v, want about %v", o.what, o.took, opTimeout)
+		}
+		wantSilence(t, o.what, o.err)
+	}
+}
+
+func TestAReleaseIsBoundedByItsContext(t *testing.T) {
+	proxy, p, _ := proxied(t, redistest.Shared(t))
+	proxy.BlackHole(faultproxy.Both)
+	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	defer cancel()
+	start := time.Now()
+	_, err := p.Release(ctx, p.ref(time.Minute), true)
+	if took := time.Since(start); took < brief || took > soon {
+		t.Errorf("Release with a timeout of %v took %v", brief, took)
+	}
+	wantSilence(t, "Release", err)
+}
+
+func TestARenewalIsBoundedByItsContext(t *testing.T) {
+	proxy, p, _ := proxied(t, redistest.Shared(t))
+	proxy.BlackHole(faultproxy.Both)
+	ctx, cancel := context.WithTimeout(t.Context(), brief)
+	defer cancel()
+	batch := []store.Renewal{{Ref: p.ref(time.Minute)}, {Ref: p.ref(time.Minute)}}
+	start := time.Now()
+	p.Renew(ctx, batch)
+	if took := time.Since(start); took < brief || took > soon {
+		t.Errorf("Renew with a timeout of %v took %v", brief, took)
+	}
+	for _, r := range batch {
+		wantSilence(t, "Renew", r.Err)
+	}
+}
+
+// wantSilence wants the error of a question that nobody answered.
+func wantSilence(t *testing.T, what string, err error) {
+	t.Helper()
+	e := (*store.Error)(nil)
+	if !errors.As(err, &e) || !e.Ambiguous || e.Permanent || e.Stale {
+		t.Errorf("%s = %+v, want an ambiguous error of a live connection", what, err)
+	}
+}
+
+func TestARefusedConnectionIsKnownAtOnce(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, redistest.NewClient(t, listener.Addr().String()), "kit")
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	_, err = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
+	if took := time.Since(start); took > soon {
+		t.Errorf("Acquire took %v, want less than %v", took, soon)
+	}
+	if e := store.AsError(err); e.Ambiguous || e.Permanent || e.Stale {
+		t.Errorf("Acquire = %+v, want an error that says it was not sent", e)
+	}
+}

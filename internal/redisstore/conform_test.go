@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	for name, place := range map[string]func(tb testing.TB) storetest.Place{
+		"embedded": embeddedPlace,
+		"redis":    func(tb testing.TB) storetest.Place { return placeAt(tb, redistest.Shared(tb).Client(tb)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true})
+		})
+	}
+}
+
+// embeddedPlace has a clock that moves only when the suite moves it.
+func embeddedPlace(tb testing.TB) storetest.Place {
+	mini := redistest.Embedded(tb)
+	now := noon
+	mini.SetTime(now)
+	mini.ClockTTL(true) // TTLs count from noon on
+	place := placeAt(tb, mini.Client(tb))
+	place.Pass = func(d time.Duration) {
+		now = now.Add(d)
+		mini.SetTime(now)
+	}
+	return place
+}
+
+func placeAt(tb testing.TB, client *redis.Client) storetest.Place {
+	ns := redistest.Prefix(tb) + "kit"
+	return storetest.Place{
+		Open: func(tb testing.TB) store.Store {
+			tb.Helper()
+			s, err := New(client, ns)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return s
+		},
+		Nodes:  []redis.UniversalClient{client},
+		Prefix: ns,
+		Key: func(lock string) string {
+			key, _, _, _ := (&Store{ns: ns}).keys(lock)
+			return key
+		},
+	}
+}

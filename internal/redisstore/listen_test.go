@@ -1,0 +1,222 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// unnoticed is the longest a dead connection may go unnoticed: about 1.3 s are
+// meant, the rest is for a slow machine.
+const unnoticed = 3 * time.Second
+
+func TestListenNoticesABlackHole(t *testing.T) {
+	for name, dir := range map[string]faultproxy.Direction{
+		"both ways": faultproxy.Both, "requests": faultproxy.ToServer, "replies": faultproxy.ToClient,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+			p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+			e := newEar()
+			_, ended := p.listen(e)
+			await(t, "Listening", e.listening)
+			proxy.BlackHole(dir)
+			start := time.Now()
+			err := await(t, "the end of Listen", ended)
+			took := time.Since(start)
+			t.Logf("noticed after %v", took)
+			if took > unnoticed {
+				t.Errorf("noticed after %v, want %v at most", took, unnoticed)
+			}
+			if e := (*store.Error)(nil); !errors.As(err, &e) || e.Permanent {
+				t.Errorf("Listen = %v, want an error that passes", err)
+			}
+		})
+	}
+}
+
+// A server that accepts connections and then says nothing.
+func TestListenNoticesAServerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+	proxy.BlackHole(faultproxy.Both)
+	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+	start := time.Now()
+	err := p.Listen(t.Context(), newEar())
+	// It connects twice, and go-redis puts two questions each time.
+	if took := time.Since(start); took > 2*4*opTimeout {
+		t.Errorf("Listen took %v, want about %v", took, 4*opTimeout)
+	}
+	if e := (*store.Error)(nil); !errors.As(err, &e) || e.Permanent {
+		t.Errorf("Listen = %v, want an error that passes", err)
+	}
+}
+
+func TestListenNoticesAKilledConnectionAtOnce(t *testing.T) {
+	s := redistest.Real(t)
+	raw := s.Client(t)
+	p := open(t, s.Client(t), "kit")
+	for range 5 {
+		e := newEar()
+		_, ended := p.listen(e)
+		await(t, "Listening", e.listening)
+		if got, want := p.hears(), "v"; got != want {
+			t.Errorf("a process that listens says %q, want %q", got, want)
+		}
+		do(t, raw, "CLIENT", "KILL", "TYPE", "pubsub")
+		start := time.Now()
+		err := await(t, "the end of Listen", ended)
+		if took := time.Since(start); took > soon {
+			t.Errorf("noticed after %v, want at once", took)
+		}
+		wantVerdict(t, "Listen", err, brokenOff, "")
+		if got, want := p.hears(), "p"; got != want {
+			t.Errorf("a process that listened says %q, want %q", got, want)
+		}
+	}
+}
+
+func TestListenHearsAgainWhenCalledAnew(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		proxy, p, holder := proxied(t, s)
+		for range 3 {
+			e := newEar()
+			_, ended := p.listen(e)
+			await(t, "Listening", e.listening)
+			held, waits := holder.take(), p.ref(time.Minute)
+			p.refused(waits, store.Wait)
+			holder.release(held, false, store.HandedOver)
+			if g := await(t, "the grant", e.grants); g.Token != waits.Token {
+				t.Errorf("heard of a grant to %s, want %s", g.Token, waits.Token)
+			}
+			p.release(waits, false, store.Freed)
+			proxy.Cut()
+			await(t, "the end of Listen", ended)
+			if n := len(e.listening); n != 0 {
+				t.Errorf("Listening was called %d times more, want once for each call of Listen", n)
+			}
+		}
+	})
+}
+
+func TestListenEndsWithItsContext(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		proxy, p, _ := proxied(t, s)
+		before := proxy.Connections()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		e, ended := newEar(), make(chan error, 1)
+		go func() { ended <- p.Listen(ctx, e) }()
+		await(t, "Listening", e.listening)
+		cancel(errGaveUp)
+		if err := await(t, "the end of Listen", ended); !errors.Is(err, errGaveUp) {
+			t.Errorf("Listen = %v, want the context's cause %v", err, errGaveUp)
+		}
+		eventually(t, "its connection is closed", func() bool { return proxy.Connections() == before })
+	})
+}
+
+// Also while it still tries to connect.
+func TestListenEndsWithItsContextBeforeItListens(t *testing.T) {
+	t.Parallel()
+	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+	proxy.BlackHole(faultproxy.Both)
+	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Listen(ctx, newEar()) }()
+	eventually(t, "it connects", func() bool { return proxy.Connections() > 0 })
+	cancel()
+	start := time.Now()
+	if err := await(t, "the end of Listen", ended); err == nil {
+		t.Error("Listen = nil, which says that there is nothing to hear, ever")
+	}
+	if took := time.Since(start); took > 3*opTimeout {
+		t.Errorf("Listen took %v to end, want about %v at most", took, opTimeout)
+	}
+	eventually(t, "its connection is closed", func() bool { return proxy.Connections() == 0 })
+}
+
+// Silence on the channel is not silence of the connection.
+func TestListenStaysWhenThereIsNothingToHear(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		t.Parallel()
+		proxy, p, _ := proxied(t, s)
+		e := newEar()
+		_, ended := p.listen(e)
+		await(t, "Listening", e.listening)
+		eventually(t, "it pinged often", func() bool { return proxy.Commands()["PING"] >= 5 })
+		if len(ended) != 0 {
+			t.Errorf("Listen = %v, want it to go on", <-ended)
+		}
+		if n := len(e.listening); n != 0 {
+			t.Errorf("Listening was called %d times more, want once", n)
+		}
+	})
+}
+
+// The channel is open to everybody who may publish.
+func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, holder := open(t, client, ns), open(t, client, ns)
+		e := p.hear()
+		lock, _, _, _ := p.keys("k")
+		for _, news := range []string{
+			"", " ", "    ", "hello", "a b c d", "token 1 2 3", "token x 2 3 " + lock, "token 1 x 3 " + lock, "token 1 2 x " + lock,
+			"token 1 2 3 elsewhere:{k}", "token 1 2 3 " + lock[:len(lock)-1], "token 1 2 3 k", "token 99999999999999999999 2 3 " + lock,
+			"\x00\xff", "token  1 2 3 " + lock,
+		} {
+			if err := client.Publish(t.Context(), p.channels()+p.process, news).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held, waits := holder.take(), p.ref(time.Minute)
+		p.refused(waits, store.Wait)
+		holder.release(held, false, store.HandedOver)
+		if g := await(t, "the grant", e.grants); g.Token != waits.Token {
+			t.Errorf("heard of a grant to %+v, want %s", g, waits.Token)
+		}
+	})
+}
+
+// Two processes, or two namespaces, do not hear each other's grants.
+func TestChannelsDiffer(t *testing.T) {
+	client := redistest.Embedded(t).Client(t)
+	seen := make(map[string]bool)
+	for _, ns := range []string{"a", "a", "b", "b"} {
+		p := open(t, client, ns)
+		channel := p.channels() + p.process
+		if seen[channel] {
+			t.Errorf("two stores have the channel %s", channel)
+		}
+		seen[channel] = true
+	}
+}
+
+func TestManyGrantsArriveInOrder(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		const n = 60
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, holder := open(t, client, ns), open(t, client, ns)
+		e := p.hear()
+		for i := range n {
+			name := fmt.Sprint("lock ", i)
+			held := store.Ref{Key: name, Token: holder.NewToken(), TTL: time.Minute}
+			holder.get(held, store.Try)
+			p.refused(store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}, store.Wait)
+			holder.release(held, false, store.HandedOver)
+		}
+		for i := range n {
+			if g, want := await(t, "a grant", e.grants), fmt.Sprint("lock ", i); g.Key != want {
+				t.Fatalf("grant %d is of %q, want %q", i, g.Key, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package redisstore
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// patience bounds every wait of these tests, on a slow machine.
+const patience = 20 * time.Second
+
+// A probe is a Store with which a test asks about the lock named k.
+type probe struct {
+	*testing.T
+	*Store
+}
+
+// open returns a Store of one more process. It is closed when the test ends.
+func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
+	t.Helper()
+	s, err := New(client, ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
+	return &probe{T: t, Store: s}
+}
+
+func (p *probe) ref(ttl time.Duration) store.Ref {
+	return store.Ref{Key: "k", Token: p.NewToken(), TTL: ttl}
+}
+
+func (p *probe) ask(r store.Ref, join store.Join) store.Answer {
+	p.Helper()
+	a, err := p.Acquire(context.Background(), store.Request{Ref: r, Join: join})
+	if err != nil {
+		p.Fatalf("Acquire(%s): %v", joins[join], err)
+	}
+	return a
+}
+
+func (p *probe) get(r store.Ref, join store.Join) store.Answer {
+	p.Helper()
+	a := p.ask(r, join)
+	if !a.Granted {
+		p.Errorf("Acquire(%s) was not granted", joins[join])
+	}
+	return a
+}
+
+// take takes the lock with a new token.
+func (p *probe) take() store.Ref {
+	p.Helper()
+	r := p.ref(time.Minute)
+	p.get(r, store.Try)
+	return r
+}
+
+func (p *probe) refused(r store.Ref, join store.Join) store.Answer {
+	p.Helper()
+	a := p.ask(r, join)
+	if a.Granted {
+		p.Errorf("Acquire(%s) was granted", joins[join])
+	}
+	return a
+}
+
+func (p *probe) leave(r store.Ref, leave bool) store.Released {
+	p.Helper()
+	got, err := p.Release(context.Background(), r, leave)
+	if err != nil {
+		p.Fatalf("Release: %v", err)
+	}
+	return got
+}
+
+func (p *probe) release(r store.Ref, leave bool, want store.Released) {
+	p.Helper()
+	if got := p.leave(r, leave); got != want {
+		p.Errorf("Release = %v, want %v", got, want)
+	}
+}
+
+func (p *probe) renew(r store.Ref, want bool) {
+	p.Helper()
+	batch := []store.Renewal{{Ref: r}}
+	p.Renew(context.Background(), batch)
+	if got := batch[0]; got.Held != want || got.Err != nil {
+		p.Errorf("Renew = %v, %v, want %v, nil", got.Held, got.Err, want)
+	}
+}
+
+// An ear is a Listener that a test reads.
+type ear struct {
+	listening chan struct{}
+	grants    chan store.Grant
+}
+
+func newEar() *ear {
+	return &ear{make(chan struct{}, 100), make(chan store.Grant, 1000)} // more than any test is told
+}
+
+// Listening implements store.Listener.
+func (e *ear) Listening() { e.listening <- struct{}{} }
+
+// Granted implements store.Listener.
+func (e *ear) Granted(g store.Grant) { e.grants <- g }
+
+// hear has p listen until the test ends, and returns when it does.
+func (p *probe) hear() *ear {
+	p.Helper()
+	e := newEar()
+	p.listen(e)
+	await(p, "Listening", e.listening)
+	return e
+}
+
+// listen starts Listen and returns a function that ends it, and where its
+// result arrives.
+func (p *probe) listen(e *ear) (stop func(), ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	result := make(chan error, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result <- p.Listen(ctx, e)
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done })
+	p.Cleanup(stop)
+	return stop, result
+}
+
+// do has a server carry out a command.
+func do(t *testing.T, client *redis.Client, args ...any) {
+	t.Helper()
+	if err := client.Do(context.Background(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
+// await returns what arrives on c, which must be soon.
+func await[T any](tb testing.TB, what string, c <-chan T) T {
+	tb.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		tb.Fatalf("waited %v in vain for %s", patience, what)
+	}
+	panic("unreachable")
+}
+
+// eventually asks cond until it is true.
+func eventually(tb testing.TB, what string, cond func() bool) {
+	tb.Helper()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	deadline := time.After(patience)
+	for !cond() {
+		select {
+		case <-poll.C:
+		case <-deadline:
+			tb.Fatalf("waited %v in vain until %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+var all = []string{"Acquire", "Release", "Renew"}
+
+// wantRefusals puts every question, with a lock held before the trouble began.
+func (p *probe) wantRefusals(held store.Ref, want verdict, says string) {
+	p.Helper()
+	for _, what := range all {
+		r := held
+		if what == "Acquire" {
+			r = p.ref(time.Minute)
+		}
+		wantVerdict(p.T, what, p.questions(r)[what](), want, says)
+	}
+}
+
+// Out of memory, what takes memory is refused; what is held can be kept and
+// given back.
+func TestOutOfMemoryRefusesAcquireOnly(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held := p.take()
+	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+	for _, name := range []string{"k", "another"} {
+		r := store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}
+		wantVerdict(t, "Acquire of "+name, p.questions(r)["Acquire"](), failed, "OOM")
+	}
+	p.renew(held, true)
+	p.release(held, true, store.Freed)
+	do(t, raw, "CONFIG", "SET", "maxmemory", "0")
+	p.take()
+}
+
+// A hand-over under way must not be lost to a lack of memory.
+func TestOutOfMemoryReleaseHandsOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held, waits := p.take(), p.ref(time.Minute)
+	p.refused(waits, store.Wait)
+	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+	p.release(held, false, store.HandedOver)
+	p.renew(waits, true)
+	p.release(waits, false, store.Freed)
+}
+
+func TestAReplicaRefusesForTheTimeBeing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held := p.take()
+	do(t, raw, "REPLICAOF", "127.0.0.1", "1")
+	p.wantRefusals(held, midway, "READONLY")
+	do(t, raw, "CONFIG", "SET", "replica-serve-stale-data", "no")
+	p.wantRefusals(held, passing, "MASTERDOWN")
+	do(t, raw, "REPLICAOF", "NO", "ONE")
+	p.release(held, false, store.Freed)
+}
+
+func TestTooFewReplicasRefuseForTheTimeBeing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held := p.take()
+	do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "1")
+	p.wantRefusals(held, midway, "NOREPLICAS")
+	do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "0")
+	p.release(held, false, store.Freed)
+}
+
+func TestAServerThatCannotSaveRefusesForTheTimeBeing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Args("--save", "3600 1", "--dbfilename", "taken"))
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held := p.take()
+	dir := raw.ConfigGet(t.Context(), "dir").Val()["dir"]
+	if err := os.MkdirAll(filepath.Join(dir, "taken", "not-empty"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	do(t, raw, "BGSAVE")
+	eventually(t, "the save has failed", func() bool {
+		return strings.Contains(raw.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+	p.wantRefusals(held, midway, "MISCONF")
+	do(t, raw, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+	p.release(held, false, store.Freed)
+}
+
+func TestABusyServerRefusesForTheTimeBeing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Args("--busy-reply-threshold", "1"))
+	p := open(t, s.Client(t), "kit")
+	held := p.take()
+	p.renew(held, true)
+	loop := s.Client(t, func(o *redis.Options) { o.ReadTimeout = -1; o.MaxRetries = -1 })
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Eval(context.Background(), "while true do end", nil).Err() }()
+	raw := s.Client(t)
+	eventually(t, "the server is busy", func() bool {
+		return redis.HasErrorPrefix(raw.Ping(t.Context()).Err(), "BUSY")
+	})
+	p.wantRefusals(held, passing, "BUSY")
+	do(t, raw, "SCRIPT", "KILL")
+	await(t, "the script's end", ended)
+	p.release(held, false, store.Freed)
+}
+
+func TestALoadingServerRefusesForTheTimeBeing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Args("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024", "--save", "3600 1000000"))
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held := p.take()
+	p.renew(held, true)
+	// 10,000 keys at a millisecond each last longer than the test; it does not
+	// wait for the end.
+	fill := `for i = 1, 10000 do redis.call('SET', 'filler:' .. i, string.rep('x', 100)) end return 1`
+	if err := raw.Eval(t.Context(), fill, nil).Err(); err != nil {
+		t.Fatal(err)
+	}
+	loader := s.Client(t, func(o *redis.Options) { o.ReadTimeout = -1; o.MaxRetries = -1 })
+	ended := make(chan error, 1)
+	go func() { ended <- loader.Do(t.Context(), "DEBUG", "RELOAD").Err() }()
+	eventually(t, "the server loads", func() bool {
+		return redis.HasErrorPrefix(raw.Get(t.Context(), "filler:1").Err(), "LOADING")
+	})
+	p.wantRefusals(held, passing, "LOADING")
+	s.Kill()
+	await(t, "the end of the load", ended)
+}
+
+func TestMissingCredentialsAreAMistake(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Args("--requirepass", "secret"))
+	for said, password := range map[string]string{"NOAUTH": "", "WRONGPASS": "guess"} {
+		for _, what := range all {
+			p := open(t, s.Client(t, func(o *redis.Options) { o.Password = password }), "kit")
+			err := p.questions(p.ref(time.Minute))[what]()
+			if password == "" && what == "Acquire" {
+				// It has more arguments than Redis reads from a stranger.
+				wantVerdict(t, what, err, lasting, "unauthenticated")
+				continue
+			}
+			wantVerdict(t, what, err, lasting, said)
+			wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, said)
+		}
+	}
+	p := open(t, s.Client(t, func(o *redis.Options) { o.Password = "secret" }), "kit")
+	p.hear()
+	p.release(p.take(), false, store.Freed)
+}
+
+func TestTooManyClientsPass(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t, redistest.Args("--maxclients", "2"))
+	raw := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
+	do(t, raw, "PING")
+	second, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	eventually(t, "the second client is counted", func() bool {
+		return strings.Contains(raw.Info(t.Context(), "clients").Val(), "connected_clients:2")
+	})
+	p := open(t, s.Client(t), "kit")
+	for what, ask := range p.questions(p.ref(time.Minute)) {
+		e := (*store.Error)(nil)
+		if err := ask(); !errors.As(err, &e) || e.Permanent {
+			t.Errorf("%s = %v, want an error that is not permanent", what, err)
+		}
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := p.ref(time.Minute)
+	eventually(t, "there is room", func() bool {
+		a, err := p.Acquire(t.Context(), store.Request{Ref: r})
+		return err == nil && a.Granted
+	})
+}

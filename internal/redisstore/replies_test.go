@@ -1,0 +1,165 @@
+package redisstore
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+func TestAnswersAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply any
+		want  store.Answer
+	}{
+		"granted":      {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
+		"the highest":  {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
+		"not granted":  {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
+		"a sibling":    {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Sibling: "p.t"}},
+		"fresh":        {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Left: time.Millisecond, Server: 7, Fresh: true}},
+		"without TTL":  {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
+		"just expired": {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Server: 7}},
+	} {
+		if got, err := answer(c.reply); got != c.want || err != nil {
+			t.Errorf("%s: answer = %+v, %v, want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// strange are replies that no version of the scripts gives.
+var strange = []any{
+	nil, "", "OK", int64(0), int64(1), 1.5, true, math.NaN(), big.NewInt(1), errors.New("odd"), map[any]any{"a": int64(1)},
+	[]any{}, []any{int64(1)}, []any{int64(1), "1"}, []any{nil, nil, nil}, []any{int64(1), nil, nil}, []any{int64(1), int64(1), int64(1)},
+	[]any{int64(1), "x", "1"}, []any{int64(1), "1", "x"}, []any{int64(1), "1.5", "1"}, []any{int64(1), "1e15", "1"},
+	[]any{int64(1), "9223372036854775808", "1"}, []any{"1", "1", "1"}, []any{true, "1", "1"}, []any{1.0, "1", "1"},
+	[]any{int64(0), int64(1), "1"}, []any{int64(0), int64(1), "1", ""}, []any{int64(0), "1", "1", "", int64(0)},
+	[]any{int64(0), int64(1), int64(1), "", int64(0)}, []any{int64(0), int64(1), "1", nil, int64(0)}, []any{int64(0), int64(1), "1", "", nil},
+	[]any{int64(0), int64(1), "1", "", "1"}, []any{nil, int64(1), "1", "", int64(0)}, []any{[]any{int64(1), "1", "1"}}, []int64{1, 1, 1},
+}
+
+func TestStrangeAnswersAreErrors(t *testing.T) {
+	for _, reply := range strange {
+		a, err := answer(reply)
+		if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Ambiguous || e.Permanent {
+			t.Errorf("answer(%#v) = %v, want an ambiguous error", reply, err)
+		}
+		if a != (store.Answer{}) {
+			t.Errorf("answer(%#v) = %+v, want none", reply, a)
+		}
+	}
+}
+
+// The same through the client, in the types of the protocol.
+func TestStrangeRepliesAreErrors(t *testing.T) {
+	mini := redistest.Embedded(t)
+	p := open(t, mini.Client(t), "kit")
+	p.release(p.take(), false, store.Freed)
+	for name, write := range map[string]func(c *server.Peer){
+		"a null":           (*server.Peer).WriteNull,
+		"a status":         func(c *server.Peer) { c.WriteInline("OK") },
+		"a string":         func(c *server.Peer) { c.WriteBulk("1") },
+		"an empty string":  func(c *server.Peer) { c.WriteBulk("") },
+		"a number":         func(c *server.Peer) { c.WriteInt(3) },
+		"a negative":       func(c *server.Peer) { c.WriteInt(-1) },
+		"a float":          func(c *server.Peer) { c.WriteRaw(",1.5\r\n") },
+		"a boolean":        func(c *server.Peer) { c.WriteRaw("#t\r\n") },
+		"a big number":     func(c *server.Peer) { c.WriteRaw("(12345678901234567890123\r\n") },
+		"a verbatim":       func(c *server.Peer) { c.WriteRaw("=6\r\ntxt:ok\r\n") },
+		"a map":            func(c *server.Peer) { c.WriteRaw("%1\r\n+a\r\n:1\r\n") },
+		"a set":            func(c *server.Peer) { c.WriteRaw("~2\r\n:1\r\n:2\r\n") },
+		"an empty array":   func(c *server.Peer) { c.WriteLen(0) },
+		"an array of null": func(c *server.Peer) { c.WriteLen(3); c.WriteNull(); c.WriteNull(); c.WriteNull() },
+		"nested arrays":    func(c *server.Peer) { c.WriteLen(1); c.WriteLen(1); c.WriteLen(0) },
+		"an odd error":     func(c *server.Peer) { c.WriteError("ODD thing") },
+		"an empty error":   func(c *server.Peer) { c.WriteError("") },
+	} {
+		mini.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if !strings.HasPrefix(cmd, "EVAL") {
+				return false
+			}
+			write(c)
+			return true
+		})
+		for what, ask := range p.questions(p.ref(time.Minute)) {
+			if what == "Renew" && (name == "a number" || name == "a negative") {
+				continue // it reads any number but 1 as "not held"
+			}
+			err := ask()
+			if e := (*store.Error)(nil); !errors.As(err, &e) {
+				t.Errorf("%s answered with %s = %v, want a *store.Error", what, name, err)
+			}
+		}
+	}
+	mini.Server().SetPreHook(nil)
+	p.release(p.take(), false, store.Freed)
+}
+
+// FuzzReplies has the readers of replies and of messages meet anything.
+func FuzzReplies(f *testing.F) {
+	s := &Store{ns: "kit"}
+	f.Add([]byte{7, 3, 1, 1, 2, 1, '1', 2, 1, '1'}, "p.t 1763726400123457 1763726400123458 2000 kit:{a name}")
+	f.Add([]byte{7, 5, 1, 0, 1, 9, 2, 1, '7', 2, 0, 1, 1}, "p.t 1 2 3 kit:{}")
+	f.Add([]byte{}, "")
+	f.Add([]byte{7, 255, 7, 255, 7}, "    ")
+	f.Fuzz(func(t *testing.T, data []byte, news string) {
+		reply, _ := value(data, 4)
+		switch a, err := answer(reply); {
+		case err != nil && a != (store.Answer{}):
+			t.Errorf("answer(%#v) = %+v and %v, want one of them", reply, a, err)
+		case err != nil:
+		case a.Granted && (a.Left != 0 || a.Sibling != "" || a.Fresh):
+			t.Errorf("answer(%#v) = %+v, want a grant alone", reply, a)
+		case !a.Granted && a.Fence != 0, a.Left < 0:
+			t.Errorf("answer(%#v) = %+v, want what a refusal has", reply, a)
+		}
+		if g, ok := s.grant(news); ok {
+			lock, _, _, _ := s.keys(g.Key)
+			if !strings.HasSuffix(news, " "+lock) || !strings.HasPrefix(news, g.Token+" ") {
+				t.Errorf("grant(%q) = %+v, want what it says", news, g)
+			}
+		}
+	})
+}
+
+// value makes a reply out of bytes: a type, then what that type needs. It
+// returns the bytes that are left.
+func value(data []byte, depth int) (any, []byte) {
+	if len(data) < 2 || depth == 0 {
+		return nil, nil
+	}
+	kind, n, rest := data[0]%10, int(data[1]), data[2:]
+	switch kind {
+	case 1:
+		return int64(int8(n)), rest
+	case 2:
+		n = min(n, len(rest))
+		return string(rest[:n]), rest[n:]
+	case 3:
+		return float64(n) / 3, rest
+	case 4:
+		return n%2 == 0, rest
+	case 5:
+		return big.NewInt(int64(n)), rest
+	case 6:
+		return errors.New("odd"), rest
+	case 7:
+		list := make([]any, 0, n%8)
+		for range n % 8 {
+			var v any
+			v, rest = value(rest, depth-1)
+			list = append(list, v)
+		}
+		return list, rest
+	case 8:
+		v, rest := value(rest, depth-1)
+		return map[any]any{"k": v}, rest
+	}
+	return nil, rest
+}

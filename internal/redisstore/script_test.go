@@ -1,0 +1,113 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// In a Cluster a subscription may be on another node than the lock, so that
+// PUBLISH finds no receiver: that says nothing there.
+func TestAProcessElsewhereInTheClusterIsGrantedUnheard(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		holder, elsewhere := open(t, client, ns), open(t, client, ns)
+		elsewhere.cluster = true
+		elsewhere.subscribed.Store(true)
+		r, waits := holder.ref(time.Minute), elsewhere.ref(time.Minute)
+		holder.get(r, store.Try)
+		elsewhere.refused(waits, store.Wait)
+		holder.release(r, false, store.HandedOver)
+		elsewhere.get(waits, store.Wait)
+	})
+}
+
+// A process may ask while its subscription is broken and it has not noticed
+// yet. Nobody hears the message then, but the answer names the sibling.
+func TestANewcomerDoesNotOvertakeItsOwnDeafProcess(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+			client, ns := s.Client(t), redistest.Prefix(t)
+			holder, deaf := open(t, client, ns), open(t, client, ns)
+			deaf.subscribed.Store(true)
+			holder.get(holder.ref(time.Minute), store.Try)
+			first, newcomer := deaf.ref(time.Minute), deaf.ref(time.Minute)
+			deaf.refused(first, store.Wait)
+			lock, _, _, _ := deaf.keys("k")
+			client.Del(t.Context(), lock)
+			if got := deaf.refused(newcomer, join).Sibling; got != first.Token {
+				t.Errorf("Acquire(%s): Sibling = %q, want %q, which stood in front", joins[join], got, first.Token)
+			}
+		}
+	})
+}
+
+// Whoever uses one of a lock's side keys for other data is told so and keeps
+// the data, and nothing stays for ever.
+func TestOtherDataInASideKeyAreLeftAlone(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		for i, side := range []string{"queue", "alive", "fence"} {
+			for _, contended := range []bool{false, true} {
+				client, ns := s.Client(t), redistest.Prefix(t)
+				holder, p := open(t, client, ns), open(t, client, ns)
+				_, queue, alive, fence := p.keys("k")
+				planted := []string{queue, alive, fence}[i]
+				if contended {
+					holder.get(holder.ref(time.Minute), store.Try)
+				}
+				client.Del(t.Context(), planted)
+				if err := client.RPush(t.Context(), planted, "data").Err(); err != nil {
+					t.Fatal(err)
+				}
+
+				_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Join: store.Wait})
+				if e := (*store.Error)(nil); err != nil && (!errors.As(err, &e) || !e.Permanent) {
+					t.Errorf("%s (contended %v): Acquire = %v, want nil or a permanent error", side, contended, err)
+				}
+				if got := client.LRange(t.Context(), planted, 0, -1).Val(); !slices.Equal(got, []string{"data"}) {
+					t.Errorf("%s (contended %v): Acquire made of the data %q", side, contended, got)
+				}
+				for _, key := range client.Keys(t.Context(), ns+"*").Val() {
+					if key != planted && client.PTTL(t.Context(), key).Val() < 0 {
+						t.Errorf("%s (contended %v): Acquire = %v and left %s without a TTL", side, contended, err, key)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A foreign program may keep its lock without a TTL.
+func TestAForeignLockWithoutTTLIsWaitedFor(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p := open(t, client, ns)
+		lock, _, _, _ := p.keys("k")
+		if err := client.Set(context.Background(), lock, "theirs", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if left := p.refused(p.ref(time.Minute), store.Try).Left; left != 0 {
+			t.Errorf("Left = %v, want 0: unknown", left)
+		}
+		if ttl := client.PTTL(context.Background(), lock).Val(); ttl != -1 {
+			t.Errorf("PTTL = %v, want -1 as before", ttl)
+		}
+	})
+}
+
+// The scripts are known to the server by the hash that Go computes.
+func TestScriptsAreCalledByTheirHash(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client := s.Client(t)
+		for _, script := range []*script{acquireScript, releaseScript, renewScript} {
+			if got, err := client.ScriptLoad(t.Context(), script.text).Result(); got != script.sha || err != nil {
+				t.Errorf("SCRIPT LOAD = %q, %v, want %q", got, err, script.sha)
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import "github.com/lockmw/kit/internal/store"
+
+// fences is about the fences of a lock's grants.
+var fences = []test{
+	{"FencesIncreaseFromReleaseToGrant", fencesIncreaseAfterReleases},
+	{"FencesIncreaseAcrossExpiry", fencesIncreaseAcrossExpiry},
+	{"FencesIncreaseAcrossALossOfAllData", fencesIncreaseAcrossALoss},
+	{"FencesIncreaseAcrossForeignDeletion", fencesIncreaseAcrossDeletion},
+	{"ALostFenceIsMintedAnewAndHigher", aLostFenceIsMintedAnew},
+}
+
+// queueFences is about fences of grants to waiters.
+var queueFences = []test{
+	{"FencesIncreaseAcrossHandOvers", fencesIncreaseAcrossHandOvers},
+	{"AReaskOfAGrantGivesItsFence", aReaskOfAGrantGivesItsFence},
+}
+
+// A rising collects fences, each of which must be higher than the last.
+type rising struct {
+	*world
+	last int64
+}
+
+func (f *rising) add(fence int64, when string) {
+	f.Helper()
+	if fence <= f.last {
+		f.Errorf("%s: fence %d after %d, want a higher one", when, fence, f.last)
+	}
+	f.last = fence
+}
+
+func fencesIncreaseAfterReleases(w *world) {
+	seen := rising{world: w}
+	processes := []*process{w.open(), w.open()}
+	for i := range 60 {
+		p := processes[i%2]
+		r := p.ref(long)
+		seen.add(p.mustGet(r, store.Try).Fence, "after a release")
+		p.release(r, false, store.Freed)
+	}
+}
+
+func fencesIncreaseAcrossExpiry(w *world) {
+	seen := rising{world: w}
+	processes := []*process{w.open(), w.open()}
+	for i := range 3 {
+		p := processes[i%2]
+		seen.add(p.mustGet(p.ref(short), store.Try).Fence, "after expiry")
+		w.awaitExpiry()
+	}
+}
+
+func fencesIncreaseAcrossALoss(w *world) {
+	seen := rising{world: w}
+	p := w.open()
+	for range 50 {
+		seen.add(p.mustGet(p.ref(long), store.Try).Fence, "after a loss of all data")
+		w.wipe()
+	}
+}
+
+func fencesIncreaseAcrossDeletion(w *world) {
+	seen := rising{world: w}
+	p := w.open()
+	for range 50 {
+		seen.add(p.mustGet(p.ref(long), store.Try).Fence, "after a foreign DEL")
+		w.drop()
+	}
+}
+
+// aLostFenceIsMintedAnew: everything was lost but the lock, which is what a
+// program makes that follows the convention with our token.
+func aLostFenceIsMintedAnew(w *world) {
+	seen := rising{world: w}
+	p := w.open()
+	r := p.ref(long)
+	seen.add(p.mustGet(r, store.Try).Fence, "first grant")
+	for _, node := range w.place.Nodes {
+		for name := range w.keysOf(node) {
+			if name == w.place.Key(lock) {
+				continue
+			}
+			if err := node.Del(w.Context(), name).Err(); err != nil {
+				w.Fatal(err)
+			}
+		}
+	}
+	again := p.mustGet(r, store.Try).Fence
+	seen.add(again, "asked again after the fence was lost")
+	if third := p.mustGet(r, store.Try).Fence; third != again {
+		w.Errorf("asked a third time: fence %d, want %d as before", third, again)
+	}
+	p.release(r, false, store.Freed)
+	w.mustBeEmpty("the release")
+}
+
+func fencesIncreaseAcrossHandOvers(w *world) {
+	const n = 20
+	seen := rising{world: w}
+	holder, polls, e := w.open(), w.open(), w.open().listen()
+	r := holder.ref(long)
+	seen.add(holder.mustGet(r, store.Try).Fence, "first grant")
+	for i := range n {
+		var next store.Ref
+		if i%2 == 0 {
+			next = e.queue(long)
+			holder.release(r, false, store.HandedOver)
+			seen.add(e.hears(next).Fence, "grant by message")
+		} else {
+			next = polls.queue(long)
+			holder.release(r, false, store.HandedOver)
+			seen.add(polls.mustGet(next, store.Wait).Fence, "grant found by asking")
+		}
+		r = next
+	}
+}
+
+func aReaskOfAGrantGivesItsFence(w *world) {
+	holder, e := w.open(), w.open().listen()
+	r := holder.take(long)
+	waits := e.queue(long)
+	holder.release(r, false, store.HandedOver)
+	fence := e.hears(waits).Fence
+	for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+		if got := e.mustGet(waits, join).Fence; got != fence {
+			w.Errorf("Acquire(%s): fence %d, want %d as in the message", joins[join], got, fence)
+		}
+		if !e.renew(waits) {
+			w.Error("Renew = false, want true")
+		}
+	}
+}
