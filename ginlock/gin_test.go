@@ -1,0 +1,260 @@
+package ginlock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/gin-gonic/gin/binding"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// What only Gin has. What all doors do is in doortest.
+
+// newLocker opens a Locker on a Redis of its own.
+func newLocker(t *testing.T) (*lockmw.Locker, *redis.Client) {
+	t.Helper()
+	client := redistest.Embedded(t).Client(t)
+	l, err := lockmw.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, client
+}
+
+// send has handler serve a POST.
+func send(handler http.Handler, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+	return w
+}
+
+type order struct {
+	ID int `json:"id"`
+}
+
+func TestBodyCanBeBoundInEveryWay(t *testing.T) {
+	locks, _ := newLocker(t)
+	engine := gin.New()
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
+		for name, bind := range map[string]func(*order) error{
+			"ShouldBindBodyWith": func(o *order) error { return c.ShouldBindBodyWith(o, binding.JSON) },
+			"ShouldBindJSON":     func(o *order) error { return c.ShouldBindJSON(o) },
+		} {
+			var o order
+			if err := bind(&o); err != nil || o.ID != 7 {
+				t.Errorf("%s: %+v, %v; want id 7", name, o, err)
+			}
+		}
+	})
+	if w := send(engine, "/", `{"id":7}`); w.Code != http.StatusOK {
+		t.Errorf("status = %d %s", w.Code, w.Body)
+	}
+}
+
+func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
+	locks, _ := newLocker(t)
+	var key string
+	engine := gin.New()
+	engine.Use(func(c *gin.Context) {
+		if err := c.ShouldBindBodyWith(new(order), binding.JSON); err != nil {
+			t.Error(err)
+		}
+	})
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
+		if lease, ok := lockmw.FromContext(c.Request.Context()); ok {
+			key = lease.Key()
+		}
+	})
+	if w := send(engine, "/", `{"id":7}`); w.Code != http.StatusOK || key != "7" {
+		t.Errorf("status = %d, key = %q; want 200, 7", w.Code, key)
+	}
+	if w := send(engine, "/", `{"id":7,"x":"`+strings.Repeat("x", 64<<10)+`"}`); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status of a long body = %d, want 413", w.Code)
+	}
+}
+
+func TestBodyIsNotKeptWhereTheKeyDoesNotNeedIt(t *testing.T) {
+	locks, _ := newLocker(t)
+	engine := gin.New()
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}),
+		func(c *gin.Context) { // as middleware does that decrypts or unpacks
+			c.Request.Body = io.NopCloser(strings.NewReader(`{"id":8}`))
+		},
+		func(c *gin.Context) {
+			var o order
+			if err := c.ShouldBindBodyWith(&o, binding.JSON); err != nil || o.ID != 8 {
+				t.Errorf("bound %+v, %v; want id 8", o, err)
+			}
+		})
+	if w := send(engine, "/", `packed`); w.Code != http.StatusOK {
+		t.Errorf("status = %d %s", w.Code, w.Body)
+	}
+}
+
+func TestRefusalIsRecordedAndAborts(t *testing.T) {
+	locks, client := newLocker(t)
+	client.Set(context.Background(), "lock:{k}", "other", 0)
+	var errs []*gin.Error
+	engine := gin.New()
+	engine.Use(func(c *gin.Context) {
+		c.Next()
+		errs = c.Errors
+		if !c.IsAborted() {
+			t.Error("the chain is not aborted")
+		}
+	})
+	handled := false
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{},
+		ginlock.WithErrorHandler(func(c *gin.Context, _ error) { c.Next() })),
+		func(*gin.Context) { handled = true })
+	w := send(engine, "/", "")
+	if w.Code != http.StatusConflict || handled {
+		t.Errorf("status = %d, handled %v; want 409, false", w.Code, handled)
+	}
+	var refused *lockmw.AcquireError
+	if len(errs) != 1 || !errors.As(errs[0], &refused) || !errors.Is(refused, lockmw.ErrNotAcquired) {
+		t.Errorf("c.Errors = %v, want the refusal", errs)
+	}
+}
+
+func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
+	locks, client := newLocker(t)
+	client.Set(context.Background(), "lock:{k}", "other", 0)
+	engine := gin.New()
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{},
+		ginlock.WithErrorHandler(func(c *gin.Context, _ error) { c.Status(http.StatusLocked) })))
+	if w := send(engine, "/", ""); w.Code != http.StatusLocked || w.Body.Len() > 0 {
+		t.Errorf("answer = %d %s, want 423 alone", w.Code, w.Body)
+	}
+}
+
+func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
+	locks, _ := newLocker(t)
+	engine := gin.New()
+	engine.GET("/orders/:id", func(*gin.Context) {})
+	engine.NoRoute(ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(c *gin.Context) {
+		t.Errorf("the handler runs; c.Param = %q", c.Param("id"))
+	})
+	if w := send(engine, "/orders/7/x", ""); w.Code != http.StatusBadRequest {
+		t.Errorf("status = %d, want 400", w.Code)
+	}
+}
+
+// lose takes the lock k away.
+func lose(client *redis.Client) { client.Del(context.Background(), "lock:{k}") }
+
+func TestStatusWithoutABodyIsNoAnswerWhenTheLockIsLost(t *testing.T) {
+	for name, opts := range map[string][]ginlock.Option{
+		"default":       nil,
+		"error handler": {ginlock.WithErrorHandler(func(*gin.Context, error) {})},
+		"buffered":      {ginlock.WithBufferedResponse(10)},
+	} {
+		locks, client := newLocker(t)
+		engine := gin.New()
+		engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, opts...), func(c *gin.Context) {
+			c.Status(http.StatusNoContent)
+			lose(client)
+		})
+		if w := send(engine, "/", ""); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "LOCK_LOST") {
+			t.Errorf("%s: answer = %d %s, want 500 LOCK_LOST", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestLostLockIsRecorded(t *testing.T) {
+	for _, body := range []string{"", "written"} {
+		locks, client := newLocker(t)
+		var errs []*gin.Error
+		engine := gin.New()
+		engine.Use(func(c *gin.Context) {
+			c.Next()
+			errs = c.Errors
+		})
+		engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}), func(c *gin.Context) {
+			if body != "" {
+				c.String(http.StatusOK, body)
+			}
+			lose(client)
+		})
+		send(engine, "/", "")
+		if len(errs) != 1 || !errors.Is(errs[0], lockmw.ErrLost) {
+			t.Errorf("%q: errors = %v, want one that is %v", body, errs, lockmw.ErrLost)
+		}
+	}
+}
+
+func TestHeldResponseLooksLikeGins(t *testing.T) {
+	locks, _ := newLocker(t)
+	type state struct {
+		Status, Size int
+		Written      bool
+	}
+	states := make(map[string][]state)
+	for name, opts := range map[string][]ginlock.Option{"plain": nil, "held": {ginlock.WithBufferedResponse(100)}} {
+		engine := gin.New()
+		engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, opts...), func(c *gin.Context) {
+			note := func() {
+				states[name] = append(states[name], state{c.Writer.Status(), c.Writer.Size(), c.Writer.Written()})
+			}
+			note()
+			c.Status(http.StatusAccepted)
+			note()
+			c.Status(http.StatusCreated)
+			c.Writer.WriteHeaderNow()
+			note()
+			c.Status(http.StatusTeapot) // too late
+			_, _ = c.Writer.WriteString("ab")
+			note()
+			_, _ = c.Writer.Write([]byte("cde"))
+			c.Writer.Flush()
+			note()
+		})
+		if w := send(engine, "/", ""); w.Code != http.StatusCreated || w.Body.String() != "abcde" {
+			t.Errorf("%s: answer = %d %s, want 201 abcde", name, w.Code, w.Body)
+		}
+	}
+	for i, want := range states["plain"] {
+		if got := states["held"][i]; got != want {
+			t.Errorf("state %d = %+v, want %+v", i, got, want)
+		}
+	}
+}
+
+func TestHeldStatusIsSent(t *testing.T) {
+	locks, _ := newLocker(t)
+	engine := gin.New()
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)),
+		func(c *gin.Context) { c.Status(http.StatusNoContent) })
+	if w := send(engine, "/", ""); w.Code != http.StatusNoContent {
+		t.Errorf("status = %d, want 204", w.Code)
+	}
+}
+
+func TestRecoveryAnswersInPlaceOfAHeldResponse(t *testing.T) {
+	locks, _ := newLocker(t)
+	engine := gin.New()
+	engine.Use(gin.RecoveryWithWriter(io.Discard))
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)), func(c *gin.Context) {
+		c.String(http.StatusOK, "half")
+		panic("broken")
+	})
+	if w := send(engine, "/", ""); w.Code != http.StatusInternalServerError || w.Body.Len() > 0 {
+		t.Errorf("answer = %d %q, want 500 alone", w.Code, w.Body)
+	}
+}

@@ -1,0 +1,127 @@
+// Package ginlock runs Gin requests under a Redis lock: one line beside a route.
+//
+//	r.POST("/orders/:id/pay",
+//		ginlock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}),
+//		pay)
+//
+// The handlers behind it run while the lock is held. The context of c.Request
+// is the lease's: it ends when the lock is lost, and lockmw.FromContext finds
+// the lease in it. c itself is no such context; give c.Request.Context() to
+// what the handler calls.
+//
+// A request that does not get the lock is answered with a problem
+// (application/problem+json), the error is added to c.Errors, and the handlers
+// do not run. If the lock is lost while they run and they have written nothing,
+// the answer is a problem too; WithBufferedResponse makes that possible when
+// they have written.
+//
+// # Where it goes
+//
+// Behind recovery, logging, authentication and rate limits, and directly
+// before the handler: a lock before authorisation lets strangers block
+// somebody's resource. gin-contrib/timeout runs the handler in another
+// goroutine; the lock belongs inside of it.
+//
+// # Request bodies
+//
+// A body is read before the lock is taken, up to WithBodyLimit, so that a slow
+// client does not hold a lock while it sends. The handler reads it again, byte
+// for byte. What is longer is refused (413) if the key is a field of it, and
+// otherwise read by the handler, under the lock. A handler that answers before
+// it has seen the end of the request's body, as in a two-way stream, would wait
+// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+//
+// A body field is looked up as encoding/json does it, and refused (400) where
+// handlers may differ about what it is: a name in another case ("ID" for
+// "id"), an object or array, a number that a float64 does not hold. 1 and "1"
+// are the same key, and so are 100, 100.0 and 1e2.
+//
+// Start reading at this file, then request.go (what key functions see),
+// options.go and response.go.
+package ginlock
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Middleware returns a handler that runs those behind it under the lock that
+// key names. It panics if l or key or an option is nil or p is invalid.
+//
+// The key function is called before anything else. If it returns keyfunc.Skip
+// the request goes on without a lock; if it fails, the answer is 400, or 413
+// for a body over the limit, and Redis is not asked.
+func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
+	o := newOptions(opts)
+	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
+	return m.handle
+}
+
+type middleware struct {
+	options
+	door *httpdoor.Door
+}
+
+func (m *middleware) handle(c *gin.Context) {
+	if m.skip != nil && m.skip(c) {
+		return
+	}
+	v := &view{Visit: m.door.Visit(c.Request), c: c}
+	locked, err := v.Enter(v)
+	if err != nil {
+		m.refuse(c, err)
+		return
+	}
+	v.keepBody()
+	if !locked {
+		return
+	}
+	switch err := m.run(c, v); {
+	case err == nil:
+	case c.Writer.Written():
+		_ = c.Error(err)
+	default:
+		m.refuse(c, err)
+	}
+}
+
+// run runs the handlers and releases the lock, also when they panic. The error
+// says that the lock was lost.
+func (m *middleware) run(c *gin.Context, v *view) error {
+	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
+	c.Request = v.Inner()
+	defer func() { c.Request = v.Outer() }()
+	if !v.HoldsResponse() {
+		c.Next()
+		return v.Leave()
+	}
+	w := &heldResponse{ResponseWriter: c.Writer, held: v.Hold(c.Writer), status: c.Writer.Status()}
+	c.Writer = w
+	defer func() { c.Writer = w.ResponseWriter }()
+	c.Next()
+	err := v.Leave()
+	if err == nil || !w.held.Held() {
+		w.send()
+	}
+	return err
+}
+
+// refuse answers a request that did not get the lock, or lost it.
+func (m *middleware) refuse(c *gin.Context, err error) {
+	c.Abort()
+	_ = c.Error(err)
+	o := outcome.Of(err)
+	if m.onError != nil && o.Kind != outcome.ClientGone {
+		c.Status(defaultStatus) // forget what a handler may have set that lost the lock
+		m.onError(c, err)
+		c.Abort()
+		if c.Writer.Written() || c.Writer.Status() != defaultStatus {
+			return
+		}
+	}
+	httpdoor.WriteProblem(c.Writer, c.Request, o)
+}

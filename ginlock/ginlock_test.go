@@ -1,0 +1,91 @@
+package ginlock_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.TestMode)
+	redistest.Main(m)
+}
+
+var framework = doortest.Framework{Door: "ginlock", Serve: serve, Key: key, Values: true}
+
+func TestDoor(t *testing.T) { doortest.Run(t, framework) }
+
+func serve(routes ...doortest.Route) http.Handler {
+	engine := gin.New()
+	for _, route := range routes {
+		engine.Handle(route.Method, doortest.ColonPath(route.Path), around(route),
+			ginlock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...), handler(route))
+	}
+	return engine
+}
+
+// around is the middleware around the door.
+func around(route doortest.Route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		for name, value := range route.Values {
+			c.Set(name, value)
+		}
+		c.Next()
+		if route.After != nil {
+			route.After(c.Request)
+		}
+	}
+}
+
+func handler(route doortest.Route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		x := &doortest.Exchange{W: c.Writer, R: c.Request, Param: c.Param, Query: c.Query}
+		if err := route.Handle(x); err != nil {
+			_ = c.AbortWithError(http.StatusInternalServerError, err)
+		}
+	}
+}
+
+func options(o doortest.Options) []ginlock.Option {
+	var opts []ginlock.Option
+	if o.ErrorHandler != nil {
+		opts = append(opts, ginlock.WithErrorHandler(func(c *gin.Context, err error) { o.ErrorHandler(c.Writer, c.Request, err) }))
+	}
+	if o.Skipper != nil {
+		opts = append(opts, ginlock.WithSkipper(func(c *gin.Context) bool { return o.Skipper(c.Request) }))
+	}
+	if o.ReadWrite {
+		opts = append(opts, ginlock.WithReadWrite())
+	}
+	if o.BodyLimit != nil {
+		opts = append(opts, ginlock.WithBodyLimit(*o.BodyLimit))
+	}
+	if o.BufferedResponse != nil {
+		opts = append(opts, ginlock.WithBufferedResponse(*o.BufferedResponse))
+	}
+	if o.Nil {
+		opts = append(opts, nil)
+	}
+	if o.NilErrorHandler {
+		opts = append(opts, ginlock.WithErrorHandler(nil))
+	}
+	if o.NilSkipper {
+		opts = append(opts, ginlock.WithSkipper(nil))
+	}
+	return opts
+}
+
+func key(native func(*http.Request) (string, error)) keyfunc.Func {
+	if native == nil {
+		return ginlock.Key(nil)
+	}
+	return ginlock.Key(func(c *gin.Context) (string, error) { return native(c.Request) })
+}
+
+func BenchmarkDoor(b *testing.B) { doortest.Benchmark(b, framework) }

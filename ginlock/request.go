@@ -1,0 +1,74 @@
+package ginlock
+
+import (
+	"errors"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// A view is what a key function sees of a request: the same as its handler.
+type view struct {
+	httpdoor.Visit
+	c *gin.Context
+}
+
+// Route returns the route as it was registered, such as "/orders/:id". It is
+// empty where no route matched.
+func (v *view) Route() string { return v.c.FullPath() }
+
+// Param returns what c.Param does. Without a route there are none: Gin may
+// leave parameters of a route that it tried.
+func (v *view) Param(name string) (string, bool) {
+	if v.c.FullPath() == "" {
+		return "", false
+	}
+	return v.c.Params.Get(name)
+}
+
+// Query returns what c.GetQuery does.
+func (v *view) Query(name string) (string, bool) { return v.c.GetQuery(name) }
+
+// Value returns what c.Get does.
+func (v *view) Value(name string) (any, bool) { return v.c.Get(name) }
+
+// Body returns a field of the JSON body, also if c.ShouldBindBodyWith has read
+// it before.
+func (v *view) Body(path string) (string, bool, error) {
+	if bytes, ok := v.c.Get(gin.BodyBytesKey); ok {
+		if bytes, ok := bytes.([]byte); ok {
+			v.UseBody(bytes)
+		}
+	}
+	return v.Visit.Body(path)
+}
+
+// keepBody has c.ShouldBindBodyWith see the body that the key was made from.
+func (v *view) keepBody() {
+	if bytes, ok := v.KeyBody(); ok {
+		v.c.Set(gin.BodyBytesKey, bytes)
+	}
+}
+
+var errNotGin = errors.New("ginlock: a function from ginlock.Key is used in another door")
+
+// Key makes a key function of one that reads a Gin context. It works in
+// ginlock only. The function must not read the body. What it returns is escaped
+// where a key may not hold a character, as in keyfunc.Const; an empty string is
+// keyfunc.ErrMissing. The function must escape values that it joins itself, or
+// leave that to keyfunc.Join. Key panics if it is nil.
+func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
+	if key == nil {
+		panic("ginlock: Key: the function is nil")
+	}
+	return func(r keyfunc.Request) (string, error) {
+		v, ok := r.(*view)
+		if !ok {
+			return "", errNotGin
+		}
+		s, err := key(v.c)
+		return httpdoor.NativeKey("ginlock.Key", s, err)
+	}
+}

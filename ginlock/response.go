@@ -1,0 +1,73 @@
+package ginlock
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+)
+
+const (
+	defaultStatus = http.StatusOK // of a Gin response before anybody sets one
+	noSize        = -1            // of a Gin response before anything is written
+)
+
+// A heldResponse is the writer of handlers whose response is held back. Like
+// Gin's own it keeps a status without writing it.
+type heldResponse struct {
+	gin.ResponseWriter // the one below; it gives CloseNotify
+	held               *httpdoor.Buffer
+	status             int
+}
+
+func (w *heldResponse) Header() http.Header { return w.held.Header() }
+
+func (w *heldResponse) WriteHeader(status int) {
+	if status > 0 && !w.Written() {
+		w.status = status
+	}
+}
+
+func (w *heldResponse) WriteHeaderNow() { w.held.WriteHeader(w.status) }
+
+func (w *heldResponse) Write(p []byte) (int, error) {
+	w.WriteHeaderNow()
+	return w.held.Write(p)
+}
+
+func (w *heldResponse) WriteString(s string) (int, error) {
+	w.WriteHeaderNow()
+	return w.held.WriteString(s)
+}
+
+func (w *heldResponse) Status() int { return w.status }
+
+func (w *heldResponse) Written() bool { return w.held.Written() }
+
+func (w *heldResponse) Size() int {
+	if !w.Written() {
+		return noSize
+	}
+	return w.held.Size()
+}
+
+func (w *heldResponse) Flush() {
+	w.WriteHeaderNow()
+	w.held.Flush()
+}
+
+func (w *heldResponse) Pusher() http.Pusher { return nil }
+
+func (w *heldResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
+
+// send sends what was held back. A status that was set and not written stays
+// so.
+func (w *heldResponse) send() {
+	w.ResponseWriter.WriteHeader(w.status)
+	w.held.Send()
+}

@@ -1,0 +1,165 @@
+package httpdoor
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+)
+
+// A body is what was read of a request's body before the handler runs.
+type body struct {
+	state  bodyState
+	bytes  []byte
+	err    error // of failed
+	parsed bool  // bytes is JSON as field wants it
+}
+
+type bodyState uint8
+
+const (
+	unread bodyState = iota
+	whole            // bytes is all of it
+	tooLong
+	failed // after bytes, with err
+)
+
+const (
+	firstRead   = 4 << 10 // of a body of unknown length
+	readGrowth  = 5       // large, so that little garbage is made
+	trustedSize = 64 << 10
+)
+
+// read reads up to limit bytes and puts a body in r's place that gives the
+// same: all bytes from the beginning, then what was left or the error. It does
+// so once.
+func (b *body) read(r *http.Request, limit int64) {
+	if b.state != unread {
+		return
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		b.state = whole
+		return
+	}
+	buf, err := readUpTo(r.Body, r.ContentLength, limit+1)
+	b.bytes = buf
+	again := &replay{bytes: buf, Closer: r.Body}
+	switch {
+	case int64(len(buf)) > limit:
+		b.state = tooLong
+		again.rest = r.Body
+	case errors.Is(err, io.EOF):
+		b.state = whole
+	default:
+		b.state, b.err = failed, err
+		again.rest = failing{err}
+	}
+	r.Body = again
+}
+
+// readUpTo reads max bytes, or what comes before an error. length is what the
+// client says it sends, -1 for unknown. It is believed up to a point: memory
+// for more is taken when the bytes are there.
+func readUpTo(r io.Reader, length, max int64) (buf []byte, err error) {
+	size := int64(firstRead)
+	if length >= 0 {
+		size = min(length, trustedSize) + 1 // one more, to see the end
+	}
+	for size = min(size, max); err == nil && int64(len(buf)) < max; size = min(readGrowth*size, max) {
+		grown := make([]byte, len(buf), size)
+		copy(grown, buf)
+		buf = grown
+		for err == nil && int64(len(buf)) < size {
+			var n int
+			n, err = r.Read(buf[len(buf):size])
+			buf = buf[:len(buf)+n]
+		}
+	}
+	return buf, err
+}
+
+// readAhead reads a body that the key does not need. One that is known to be
+// longer than the limit is left alone: reading its beginning gains nothing.
+func (b *body) readAhead(r *http.Request, limit int64) {
+	if r.ContentLength <= limit {
+		b.read(r, limit)
+	}
+}
+
+// use takes bytes for the body.
+func (b *body) use(bytes []byte, limit int64) {
+	b.state, b.bytes = whole, bytes
+	if int64(len(bytes)) > limit {
+		b.state = tooLong
+	}
+}
+
+// field returns the field at path of a JSON body. No body has no fields.
+func (b *body) field(r *http.Request, limit int64, path string) (string, bool, error) {
+	if b.state == unread && r.ContentLength > limit {
+		return "", false, &http.MaxBytesError{Limit: limit} // not a byte of it is needed
+	}
+	b.read(r, limit)
+	switch {
+	case b.state == tooLong:
+		return "", false, &http.MaxBytesError{Limit: limit}
+	case b.state == failed:
+		return "", false, b.err
+	case len(b.bytes) == 0:
+		return "", false, nil
+	}
+	if !b.parsed {
+		if err := checkForm(r, b.bytes); err != nil {
+			return "", false, err
+		}
+		if err := checkJSON(b.bytes); err != nil {
+			return "", false, err
+		}
+		b.parsed = true
+	}
+	return field(b.bytes, path)
+}
+
+var errForm = errors.New("httpdoor: the body says it is a form")
+
+// checkForm refuses bodies that a handler could read as a form with the same
+// fields and other values: `{"a":"&id=2&","id":1}`. Binders of several formats
+// go by the Content-Type, which the client chooses. Without a '&', a form has
+// one field, whose name begins with '{'; so JSON that is sent by `curl -d`,
+// which calls everything a form, passes.
+func checkForm(r *http.Request, body []byte) error {
+	if bytes.IndexByte(body, '&') < 0 {
+		return nil
+	}
+	// As net/http judges it: a parameter that is broken does not matter.
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if kind == "application/x-www-form-urlencoded" {
+		return errForm
+	}
+	return nil
+}
+
+// A replay reads bytes, then rest.
+type replay struct {
+	bytes []byte
+	rest  io.Reader // nil: nothing
+	io.Closer
+}
+
+func (p *replay) Read(b []byte) (int, error) {
+	if len(p.bytes) > 0 {
+		n := copy(b, p.bytes)
+		p.bytes = p.bytes[n:]
+		return n, nil
+	}
+	if p.rest == nil {
+		return 0, io.EOF
+	}
+	return p.rest.Read(b)
+}
+
+// failing gives a body's error again.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

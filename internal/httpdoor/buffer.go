@@ -1,0 +1,111 @@
+package httpdoor
+
+import (
+	"io"
+	"maps"
+	"net/http"
+)
+
+// A Buffer is an http.ResponseWriter that holds a response back, header and
+// body, until Send. Without a Send nothing of it reaches the client, and
+// another answer can be written in its place.
+//
+// A body that grows over the limit is sent, as far as it has come, and from
+// then on nothing is held back: there is no place to keep it, and to refuse it
+// would fail a request that was done. Flush does nothing while the response is
+// held back. 1xx responses are dropped. There is no Hijack.
+type Buffer struct {
+	below  http.ResponseWriter
+	header http.Header // the handler's
+	frozen http.Header // header as it was at WriteHeader; nil before
+	status int
+	body   []byte
+	size   int // of the body, sent or not
+	max    int
+	sent   bool
+}
+
+func newBuffer(w http.ResponseWriter, max int) *Buffer {
+	return &Buffer{below: w, header: w.Header().Clone(), status: http.StatusOK, max: max}
+}
+
+// Header returns the header of the response that is held back. It begins with
+// what outer middleware has set.
+func (b *Buffer) Header() http.Header {
+	if b.header == nil {
+		b.header = make(http.Header)
+	}
+	return b.header
+}
+
+// WriteHeader sets the status, once, and the header as it is now.
+func (b *Buffer) WriteHeader(status int) {
+	if b.Written() || 100 <= status && status < 200 && status != http.StatusSwitchingProtocols {
+		return
+	}
+	b.status = status
+	b.frozen = b.Header().Clone()
+}
+
+// Write adds to the body.
+func (b *Buffer) Write(p []byte) (int, error) {
+	if !b.take(len(p)) {
+		return b.below.Write(p)
+	}
+	b.body = append(b.body, p...)
+	return len(p), nil
+}
+
+// WriteString adds to the body.
+func (b *Buffer) WriteString(s string) (int, error) {
+	if !b.take(len(s)) {
+		return io.WriteString(b.below, s)
+	}
+	b.body = append(b.body, s...)
+	return len(s), nil
+}
+
+// take reports whether n more bytes are to be held back.
+func (b *Buffer) take(n int) bool {
+	b.WriteHeader(b.status)
+	b.size += n
+	if !b.sent && b.size > b.max {
+		b.Send()
+	}
+	return !b.sent
+}
+
+// Flush flushes a response that is not held back any more.
+func (b *Buffer) Flush() {
+	if b.sent {
+		_ = http.NewResponseController(b.below).Flush() // not all can
+	}
+}
+
+// Written reports whether the handler has written a header or body.
+func (b *Buffer) Written() bool { return b.frozen != nil }
+
+// Size returns how much of a body the handler has written.
+func (b *Buffer) Size() int { return b.size }
+
+// Held reports whether nothing has been sent.
+func (b *Buffer) Held() bool { return !b.sent }
+
+// Send sends what is held back, and the trailers that the handler has set
+// since. If the handler has written nothing, only the header is handed on.
+func (b *Buffer) Send() {
+	header := b.below.Header()
+	if !b.sent {
+		b.sent = true
+		clear(header)
+		if b.Written() {
+			maps.Copy(header, b.frozen)
+			b.below.WriteHeader(b.status)
+			if len(b.body) > 0 {
+				_, _ = b.below.Write(b.body) // the handler is not there to be told
+			}
+			b.body = nil
+		}
+	}
+	maps.Copy(header, b.header)
+}

@@ -1,0 +1,19 @@
+// Package httpdoor is what the HTTP doors (httplock, ginlock, echolock) have in
+// common, over net/http types only. A door translates between its framework
+// and this package, and does nothing else.
+//
+// A [Door] is made once per middleware and refuses start-up mistakes. Each
+// request makes a [Visit], which the door embeds in its keyfunc.Request:
+//
+//	v := &view{Visit: door.Visit(r), ...}
+//	locked, err := v.Enter(v)      // key, then the body, then the lock
+//	if err != nil { refuse }       // the handler does not run
+//	if !locked { run the handler } // keyfunc.Skip
+//	defer v.Leave()                // for a panic or Goexit
+//	run the handler with v.Inner()
+//	if err := v.Leave(); err != nil { lost: refuse, if nothing was written }
+//
+// Start reading at door.go, then visit.go, body.go, json.go and number.go (what
+// a key function sees of a body), problem.go and buffer.go (what the client
+// gets).
+package httpdoor

@@ -1,0 +1,64 @@
+package httpdoor
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/kit/internal/outcome"
+)
+
+// A Problem is the body of a refusal, as RFC 9457 has it.
+type Problem struct {
+	Type         string `json:"type"`
+	Title        string `json:"title"`
+	Status       int    `json:"status"`
+	Detail       string `json:"detail"`
+	Code         string `json:"code"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+}
+
+// ProblemOf returns the body that tells of o.
+func ProblemOf(o outcome.Outcome) Problem {
+	return Problem{
+		Type: "about:blank", Title: o.Title(), Status: o.Status, Detail: o.Detail,
+		Code: o.Code, RetryAfterMS: o.RetryAfter.Milliseconds(),
+	}
+}
+
+// String returns the problem in short, for logs.
+func (p Problem) String() string { return p.Title + " (" + p.Code + ")" }
+
+// SetProblemHeader prepares h for the body that tells of o. What the handler
+// may have said about a body of its own is taken back, as http.Error does.
+func SetProblemHeader(h http.Header, r *http.Request, o outcome.Outcome) {
+	for _, name := range []string{"Content-Length", "Content-Encoding", "ETag", "Last-Modified", "Retry-After"} {
+		h.Del(name)
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	if o.RetryAfter > 0 {
+		seconds := (o.RetryAfter + time.Second - 1) / time.Second
+		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	}
+	if o.Kind == outcome.TooLarge && r.ProtoMajor == 1 {
+		h.Set("Connection", "close") // rather than read the rest of the body
+	}
+}
+
+// WriteProblem answers r with o. If the client is gone only the status is set,
+// for those who log it.
+func WriteProblem(w http.ResponseWriter, r *http.Request, o outcome.Outcome) {
+	if o.Kind == outcome.ClientGone {
+		w.WriteHeader(o.Status)
+		return
+	}
+	body, err := json.Marshal(ProblemOf(o))
+	if err != nil {
+		panic(err) // it has strings and numbers only
+	}
+	SetProblemHeader(w.Header(), r, o)
+	w.WriteHeader(o.Status)
+	_, _ = w.Write(append(body, '\n')) // to a client that left, perhaps
+}

@@ -1,0 +1,132 @@
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Visit is one request's way through a door: Enter, the handler, Leave. It
+// is also the part of a keyfunc.Request that is the same in every framework,
+// and doors embed it in theirs. It belongs to the request's goroutine.
+type Visit struct {
+	door  *Door
+	outer *http.Request // as it came
+	inner *http.Request // the handler's
+	lease *lockmw.Lease
+	body  body
+}
+
+// Visit begins the visit of r.
+func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
+
+// Enter derives the key and takes the lock. view is the keyfunc.Request that
+// v is embedded in. If locked is true, the handler must run with Inner and
+// Leave be called; if it is false without an error, the key function asks for
+// no lock and the request goes on as it came.
+//
+// The error is a *lockmw.AcquireError. If no key can be derived, it Is
+// lockmw.ErrInvalidKey and wraps the reason, and Redis was not asked.
+//
+// A body is read before the lock is taken, up to the limit, so that a slow
+// client does not hold one meanwhile; the handler reads it again from the
+// beginning.
+func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
+	policy := v.door.policy(v.outer.Method)
+	key, err := v.door.key(view)
+	if errors.Is(err, keyfunc.Skip) {
+		return false, nil
+	}
+	if err != nil {
+		return false, noKey(policy, err)
+	}
+	v.body.readAhead(v.outer, v.door.bodyLimit)
+	v.lease, err = v.door.locker.Acquire(v.outer.Context(), key, *policy)
+	if err != nil {
+		return false, err
+	}
+	v.inner = v.outer.WithContext(v.lease.Context())
+	return true, nil
+}
+
+// noKey is the refusal of a request that has no key. It looks like Acquire's,
+// so that error handlers find the same in both.
+func noKey(policy *lockmw.Policy, err error) error {
+	if !errors.Is(err, lockmw.ErrInvalidKey) {
+		err = fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, err)
+	}
+	return &lockmw.AcquireError{Key: policy.Prefix, Err: err}
+}
+
+// Inner returns the handler's request, whose context is the lease's.
+func (v *Visit) Inner() *http.Request { return v.inner }
+
+// Outer returns the request as it came.
+func (v *Visit) Outer() *http.Request { return v.outer }
+
+// Leave releases the lock. The error is nil, or Is lockmw.ErrLost: the handler
+// may have worked without the lock. A release that Redis does not answer is no
+// error: the work was done under the lock, and the Locker has logged it. Calling
+// Leave again changes nothing and returns the same.
+func (v *Visit) Leave() error {
+	if v.outer.MultipartForm == nil {
+		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
+	}
+	if err := v.lease.Release(v.outer.Context()); errors.Is(err, lockmw.ErrLost) {
+		return err
+	}
+	return nil
+}
+
+// HoldsResponse reports whether the response is to be held back until Leave.
+func (v *Visit) HoldsResponse() bool { return v.door.buffer > 0 }
+
+// Hold returns a writer that holds back what is written to w.
+func (v *Visit) Hold(w http.ResponseWriter) *Buffer { return newBuffer(w, v.door.buffer) }
+
+// Context returns the request's context.
+func (v *Visit) Context() context.Context { return v.outer.Context() }
+
+// Method returns the request's method.
+func (v *Visit) Method() string { return v.outer.Method }
+
+// Header returns the first line of the header called name, in any case.
+func (v *Visit) Header(name string) (string, bool) {
+	name = http.CanonicalHeaderKey(name)
+	if name == "Host" { // the server takes it out of the headers
+		return v.outer.Host, v.outer.Host != ""
+	}
+	if lines := v.outer.Header[name]; len(lines) > 0 {
+		return lines[0], true
+	}
+	return "", false
+}
+
+// Body returns the field at path of the JSON body, see field. The error is an
+// *http.MaxBytesError if the body is over the limit.
+func (v *Visit) Body(path string) (string, bool, error) {
+	return v.body.field(v.outer, v.door.bodyLimit, path)
+}
+
+// UseBody has Body look in bytes, which earlier middleware has read.
+func (v *Visit) UseBody(bytes []byte) { v.body.use(bytes, v.door.bodyLimit) }
+
+// KeyBody returns the body that Body has read and looked in, if it did.
+func (v *Visit) KeyBody() ([]byte, bool) { return v.body.bytes, v.body.parsed }
+
+// NativeKey makes a key of what a native key function has returned. Like a
+// keyfunc.Const it is escaped where no key may hold a character, and a long
+// one is shortened by a hash.
+func NativeKey(name, s string, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case s == "":
+		return "", fmt.Errorf("%w: %s", keyfunc.ErrMissing, name)
+	}
+	return keyfunc.Const(s)(nil)
+}
