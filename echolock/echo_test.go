@@ -1,0 +1,246 @@
+package echolock_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/echolock"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// What only Echo has. What all doors do is in doortest.
+
+// newLocker opens a Locker on a Redis of its own.
+func newLocker(t *testing.T) (*lockmw.Locker, *redis.Client) {
+	t.Helper()
+	client := redistest.Embedded(t).Client(t)
+	l, err := lockmw.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, client
+}
+
+// send has handler serve a request without a body.
+func send(handler http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// lock returns the middleware on the lock k.
+func lock(locks *lockmw.Locker, opts ...echolock.Option) echo.MiddlewareFunc {
+	return echolock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, opts...)
+}
+
+// occupy takes the lock k, as another program would.
+func occupy(client *redis.Client) { client.Set(context.Background(), "lock:{k}", "other", 0) }
+
+// lose takes the lock k away.
+func lose(client *redis.Client) { client.Del(context.Background(), "lock:{k}") }
+
+func unreachable(t *testing.T) echo.HandlerFunc {
+	return func(echo.Context) error {
+		t.Error("the handler runs")
+		return nil
+	}
+}
+
+func TestCentralErrorHandlerIsAskedOnce(t *testing.T) {
+	locks, client := newLocker(t)
+	occupy(client)
+	var errs []error
+	e := echo.New()
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		errs = append(errs, err)
+		e.DefaultHTTPErrorHandler(err, c)
+	}
+	logged := 0
+	e.Use(middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+		LogStatus: true, LogError: true,
+		LogValuesFunc: func(_ echo.Context, v middleware.RequestLoggerValues) error {
+			logged++
+			if v.Status != http.StatusConflict || !errors.Is(v.Error, lockmw.ErrNotAcquired) {
+				t.Errorf("logged %d, %v; want 409 and the refusal", v.Status, v.Error)
+			}
+			return nil
+		},
+	}))
+	e.POST("/", unreachable(t), lock(locks))
+	w := send(e, http.MethodPost, "/")
+	if w.Code != http.StatusConflict || w.Header().Get(echo.HeaderContentType) != "application/problem+json" || logged != 1 {
+		t.Errorf("answer = %d %v, logged %d times", w.Code, w.Header(), logged)
+	}
+	var refused *echo.HTTPError
+	if len(errs) != 1 || !errors.As(errs[0], &refused) || refused.Code != http.StatusConflict || !errors.Is(refused, lockmw.ErrNotAcquired) {
+		t.Errorf("errors = %v, want one *echo.HTTPError 409", errs)
+	}
+}
+
+func TestCentralErrorHandlerMayAnswerInItsOwnWay(t *testing.T) {
+	locks, client := newLocker(t)
+	occupy(client)
+	e := echo.New()
+	e.HTTPErrorHandler = func(err error, c echo.Context) {
+		c.Response().Header().Set(echo.HeaderContentType, echo.MIMETextPlain)
+		_ = c.String(http.StatusTooManyRequests, "later")
+	}
+	e.POST("/", unreachable(t), lock(locks))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusTooManyRequests || w.Body.String() != "later" || w.Header().Get("Retry-After") == "" {
+		t.Errorf("answer = %d %q %v, want 429 later", w.Code, w.Body, w.Header())
+	}
+}
+
+func TestErrorOfAnErrorHandlerIsEchos(t *testing.T) {
+	locks, client := newLocker(t)
+	occupy(client)
+	e := echo.New()
+	e.POST("/", unreachable(t), lock(locks, echolock.WithErrorHandler(func(echo.Context, error) error {
+		return echo.NewHTTPError(http.StatusLocked, "later")
+	})))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusLocked || !strings.Contains(w.Body.String(), "later") {
+		t.Errorf("answer = %d %q, want 423 later", w.Code, w.Body)
+	}
+}
+
+func TestRefusedHeadHasNoBody(t *testing.T) {
+	locks, client := newLocker(t)
+	occupy(client)
+	e := echo.New()
+	e.HEAD("/", unreachable(t), lock(locks))
+	if w := send(e, http.MethodHead, "/"); w.Code != http.StatusConflict || w.Body.Len() > 0 {
+		t.Errorf("answer = %d %q, want 409 alone", w.Code, w.Body)
+	}
+}
+
+func TestHandlersErrorAndTheLossAreBothSeen(t *testing.T) {
+	errHandler := errors.New("out of stock")
+	for _, tc := range []struct {
+		written string
+		status  int
+		body    string
+	}{
+		{"", http.StatusInternalServerError, "LOCK_LOST"},
+		{"written", http.StatusOK, "written"},
+	} {
+		locks, client := newLocker(t)
+		var seen error
+		e := echo.New()
+		e.HTTPErrorHandler = func(err error, c echo.Context) {
+			seen = err
+			e.DefaultHTTPErrorHandler(err, c)
+		}
+		e.POST("/", func(c echo.Context) error {
+			if tc.written != "" {
+				_ = c.String(http.StatusOK, tc.written)
+			}
+			lose(client)
+			return errHandler
+		}, lock(locks))
+		w := send(e, http.MethodPost, "/")
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.body) || strings.Contains(w.Body.String(), "stock") {
+			t.Errorf("answer = %d %q, want %d %s", w.Code, w.Body, tc.status, tc.body)
+		}
+		if !errors.Is(seen, errHandler) || !errors.Is(seen, lockmw.ErrLost) {
+			t.Errorf("error = %v, want both", seen)
+		}
+	}
+}
+
+func TestParameterBeyondItsSegmentIsRefused(t *testing.T) {
+	locks, _ := newLocker(t)
+	e := echo.New()
+	var key string
+	note := func(c echo.Context) error {
+		if lease, ok := lockmw.FromContext(c.Request().Context()); ok {
+			key = lease.Key()
+		}
+		return nil
+	}
+	e.GET("/orders/:id", note, echolock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{}))
+	e.GET("/const/:id", note, lock(locks))
+	e.GET("/files/*", note, echolock.Middleware(locks, keyfunc.Param("*"), lockmw.Policy{}))
+	for _, tc := range []struct {
+		path   string
+		status int
+		key    string
+	}{
+		{"/orders/42", http.StatusOK, "order:42"},
+		{"/orders/%34%32", http.StatusOK, "order:42"},
+		{"/orders/42/", http.StatusBadRequest, ""},
+		{"/orders/%34%32/", http.StatusBadRequest, ""},
+		{"/orders/42//", http.StatusBadRequest, ""},
+		{"/orders/42/x", http.StatusBadRequest, ""},
+		{"/orders/42%2F", http.StatusOK, "order:42/"},
+		{"/orders/a%252Fb", http.StatusOK, "order:a%252Fb"},
+		{"/const/42/", http.StatusOK, "k"},
+		{"/files/a/b", http.StatusOK, "a/b"},
+	} {
+		key = ""
+		if w := send(e, http.MethodGet, tc.path); w.Code != tc.status || key != tc.key {
+			t.Errorf("%s: status %d, key %q; want %d, %q", tc.path, w.Code, key, tc.status, tc.key)
+		}
+	}
+}
+
+func TestNoRouteIsKnownInPre(t *testing.T) {
+	locks, _ := newLocker(t)
+	e := echo.New()
+	e.Pre(echolock.Middleware(locks, keyfunc.Route(), lockmw.Policy{}))
+	e.POST("/", unreachable(t))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusBadRequest {
+		t.Errorf("status = %d, want 400", w.Code)
+	}
+}
+
+func TestRecoverAnswersInPlaceOfAHeldResponse(t *testing.T) {
+	locks, _ := newLocker(t)
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	e.Use(middleware.Recover())
+	e.POST("/", func(c echo.Context) error {
+		_ = c.String(http.StatusOK, "half")
+		panic("broken")
+	}, lock(locks, echolock.WithBufferedResponse(10)))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "half") {
+		t.Errorf("answer = %d %q, want 500 and nothing of the handler's", w.Code, w.Body)
+	}
+}
+
+func TestErrorAfterAHeldResponseChangesNothing(t *testing.T) {
+	locks, _ := newLocker(t)
+	e := echo.New()
+	e.POST("/", func(c echo.Context) error {
+		_ = c.String(http.StatusCreated, "done")
+		return errors.New("too late")
+	}, lock(locks, echolock.WithBufferedResponse(10)))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusCreated || w.Body.String() != "done" {
+		t.Errorf("answer = %d %q, want 201 done", w.Code, w.Body)
+	}
+}
+
+func TestErrorOfAHeldHandlerIsAnswered(t *testing.T) {
+	locks, _ := newLocker(t)
+	e := echo.New()
+	e.POST("/", func(echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "no") },
+		lock(locks, echolock.WithBufferedResponse(10)))
+	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusTeapot || !strings.Contains(w.Body.String(), "no") {
+		t.Errorf("answer = %d %q, want 418 no", w.Code, w.Body)
+	}
+}

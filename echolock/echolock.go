@@ -1,0 +1,146 @@
+// Package echolock runs Echo (v4) requests under a Redis lock: one line beside
+// a route.
+//
+//	e.POST("/orders/:id/pay", pay,
+//		echolock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}))
+//
+// The handler runs while the lock is held. The context of c.Request() is the
+// lease's: it ends when the lock is lost, and lockmw.FromContext finds the
+// lease in it.
+//
+// For a request that does not get the lock the handler does not run, and the
+// middleware returns an *echo.HTTPError. Echo's HTTPErrorHandler makes a problem
+// (application/problem+json) of it, and logging middleware sees it like any
+// other error: errors.Is finds the reason in it. An HTTPErrorHandler of your
+// own that writes something else than JSON must set the Content-Type. If the
+// lock is lost while the handler runs and it has written nothing, the answer is
+// a problem too; WithBufferedResponse makes that possible when it has written.
+//
+// # Where it goes
+//
+// On routes and groups or in Echo.Use, not in Echo.Pre, where no route is
+// known. Behind recovery, logging, authentication and rate limits, and directly
+// before the handler: a lock before authorisation lets strangers block
+// somebody's resource. Echo's Timeout middleware runs the handler in another
+// goroutine; the lock belongs inside of it.
+//
+// # Route parameters
+//
+// Echo gives a parameter as it was sent when the path was sent in an unusual
+// spelling: for /orders/%34%32 c.Param("id") is "%34%32". Keys are made from the
+// decoded value, so that a client cannot dodge the lock of 42. Echo also takes
+// "42/" for the last parameter of /orders/:id; such a request is refused (400)
+// if its key is made from that parameter.
+//
+// # Request bodies
+//
+// A body is read before the lock is taken, up to WithBodyLimit, so that a slow
+// client does not hold a lock while it sends. The handler reads it again, byte
+// for byte. What is longer is refused (413) if the key is a field of it, and
+// otherwise read by the handler, under the lock. A handler that answers before
+// it has seen the end of the request's body, as in a two-way stream, would wait
+// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+//
+// A body field is looked up as encoding/json does it, and refused (400) where
+// handlers may differ about what it is: a name in another case ("ID" for
+// "id"), an object or array, a number that a float64 does not hold. 1 and "1"
+// are the same key, and so are 100, 100.0 and 1e2.
+//
+// Start reading at this file, then request.go (what key functions see) and
+// options.go.
+package echolock
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Middleware returns a middleware that runs the handler under the lock that key
+// names. It panics if l or key or an option is nil or p is invalid.
+//
+// The key function is called before anything else. If it returns keyfunc.Skip
+// the handler runs without a lock; if it fails, the answer is 400, or 413 for a
+// body over the limit, and Redis is not asked.
+func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
+	o := newOptions(opts)
+	m := &middleware{options: o, door: httpdoor.New(l, straight(key), p, o.Config)}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error { return m.handle(c, next) }
+	}
+}
+
+type middleware struct {
+	options
+	door *httpdoor.Door
+}
+
+func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
+	if m.skip != nil && m.skip(c) {
+		return next(c)
+	}
+	v := &view{Visit: m.door.Visit(c.Request()), c: c}
+	locked, err := v.Enter(v)
+	switch {
+	case err != nil:
+		return m.refuse(c, err)
+	case !locked:
+		return next(c)
+	}
+	err, lost := m.run(c, v, next)
+	switch {
+	case lost == nil:
+		return err
+	case c.Response().Committed:
+		return errors.Join(err, lost)
+	}
+	return m.refuse(c, errors.Join(err, lost))
+}
+
+// run runs the handler and releases the lock, also when it panics. It returns
+// the handler's error, and one that says that the lock was lost.
+func (m *middleware) run(c echo.Context, v *view, next echo.HandlerFunc) (err, lost error) {
+	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
+	c.SetRequest(v.Inner())
+	defer c.SetRequest(v.Outer())
+	if !v.HoldsResponse() {
+		err = next(c)
+		return err, v.Leave()
+	}
+	response := c.Response()
+	below, held := response.Writer, v.Hold(response.Writer)
+	response.Writer = held
+	defer func() {
+		response.Writer = below
+		if held.Held() { // nothing of it counts
+			response.Committed, response.Status, response.Size = false, http.StatusOK, 0
+		}
+	}()
+	err = next(c)
+	if lost = v.Leave(); lost == nil || !held.Held() {
+		held.Send()
+	}
+	return err, lost
+}
+
+// refuse returns the error of a request that did not get the lock, or lost it.
+func (m *middleware) refuse(c echo.Context, err error) error {
+	o := outcome.Of(err)
+	if o.Kind == outcome.ClientGone {
+		httpdoor.WriteProblem(c.Response(), c.Request(), o)
+		return err // for those who log it: an answer is committed
+	}
+	if m.onError != nil {
+		if err := m.onError(c, err); err != nil || c.Response().Committed {
+			return err
+		}
+	}
+	httpdoor.SetProblemHeader(c.Response().Header(), c.Request(), o)
+	return &echo.HTTPError{Code: o.Status, Message: httpdoor.ProblemOf(o), Internal: err}
+}

@@ -1,0 +1,63 @@
+package echolock
+
+import (
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+)
+
+// An Option changes how Middleware behaves.
+type Option func(*options)
+
+type options struct {
+	httpdoor.Config
+	skip    func(echo.Context) bool
+	onError func(echo.Context, error) error
+}
+
+func newOptions(opts []Option) options {
+	o := options{Config: httpdoor.NewConfig("echolock")}
+	httpdoor.Apply(o.Config, &o, opts)
+	return o
+}
+
+// WithErrorHandler sets who answers a request that does not get the lock, or
+// that loses it before anything was written. It writes an answer, or returns an
+// error for Echo's HTTPErrorHandler. err is a *lockmw.AcquireError, or Is
+// lockmw.ErrLost. Its text names the key and is not for clients.
+//
+// The handler does not run, whatever handle does. If it neither writes nor
+// returns an error, the problem is sent as without it. It is not called when
+// the client is gone.
+func WithErrorHandler(handle func(c echo.Context, err error) error) Option {
+	return func(o *options) {
+		o.Func("WithErrorHandler", handle == nil)
+		o.onError = handle
+	}
+}
+
+// WithSkipper has requests run without a lock for which skip returns true.
+func WithSkipper(skip func(c echo.Context) bool) Option {
+	return func(o *options) {
+		o.Func("WithSkipper", skip == nil)
+		o.skip = skip
+	}
+}
+
+// WithReadWrite has safe methods (GET, HEAD, OPTIONS, TRACE) take the lock in
+// mode lockmw.Shared, the others in lockmw.Exclusive. Middleware panics for as
+// long as lockmw does not support Shared.
+func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
+
+// WithBodyLimit sets how much of a request's body is read before the lock is
+// taken. A longer one is refused if the key is a field of it. The default is
+// 64 KiB. Middleware panics unless it is positive.
+func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(bytes) } }
+
+// WithBufferedResponse holds the response back until the lock is released, so
+// that a lost lock can be answered with an error although the handler has
+// written, and a slow client does not prolong the lock. A body of more than max
+// bytes is sent from then on as it is written, and such an answer can not be
+// taken back. While a response is held back Flush does nothing; Hijack fails.
+// Middleware panics unless max is positive.
+func WithBufferedResponse(max int) Option { return func(o *options) { o.HoldResponse(max) } }

@@ -1,0 +1,89 @@
+package echolock
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// A view is what a key function sees of a request: the same as its handler.
+type view struct {
+	httpdoor.Visit
+	c       echo.Context
+	crooked bool // a parameter was asked for that took more than its segment
+}
+
+// Route returns the route as it was registered, such as "/orders/:id".
+func (v *view) Route() string { return v.c.Path() }
+
+// Param returns what c.Param does, decoded. Echo matches the path as it was
+// sent if that is not the usual spelling, and the decoded path otherwise; that
+// one must not be decoded again.
+func (v *view) Param(name string) (string, bool) {
+	value := v.c.Param(name)
+	if name != "*" && strings.Contains(value, "/") {
+		v.crooked = true
+	}
+	if v.Outer().URL.RawPath == "" {
+		return value, value != ""
+	}
+	value, err := url.PathUnescape(value)
+	return value, err == nil && value != ""
+}
+
+// Query returns what c.QueryParam does.
+func (v *view) Query(name string) (string, bool) {
+	if values := v.c.QueryParams()[name]; len(values) > 0 {
+		return values[0], true
+	}
+	return "", false
+}
+
+// Value returns what c.Get does.
+func (v *view) Value(name string) (any, bool) {
+	value := v.c.Get(name)
+	return value, value != nil
+}
+
+var errCrooked = errors.New("echolock: a route parameter took more than its segment of the path")
+
+// straight refuses a key that was made from a crooked parameter: "42/" in the
+// place of 42. A nil key stays nil.
+func straight(key keyfunc.Func) keyfunc.Func {
+	if key == nil {
+		return nil
+	}
+	return func(r keyfunc.Request) (string, error) {
+		s, err := key(r)
+		if err == nil && r.(*view).crooked {
+			return "", errCrooked
+		}
+		return s, err
+	}
+}
+
+var errNotEcho = errors.New("echolock: a function from echolock.Key is used in another door")
+
+// Key makes a key function of one that reads an Echo context. It works in
+// echolock only. The function must not read the body. What it returns is
+// escaped where a key may not hold a character, as in keyfunc.Const; an empty
+// string is keyfunc.ErrMissing. The function must escape values that it joins
+// itself, or leave that to keyfunc.Join. Key panics if it is nil.
+func Key(key func(echo.Context) (string, error)) keyfunc.Func {
+	if key == nil {
+		panic("echolock: Key: the function is nil")
+	}
+	return func(r keyfunc.Request) (string, error) {
+		v, ok := r.(*view)
+		if !ok {
+			return "", errNotEcho
+		}
+		s, err := key(v.c)
+		return httpdoor.NativeKey("echolock.Key", s, err)
+	}
+}

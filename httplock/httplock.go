@@ -1,0 +1,128 @@
+// Package httplock runs net/http requests under a Redis lock: one line around
+// a handler.
+//
+//	lock := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second})
+//	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
+//
+// The handler runs while the lock is held. Its request's context is the
+// lease's: it ends when the lock is lost, and lockmw.FromContext finds the
+// lease in it.
+//
+// A request that does not get the lock is answered with a problem
+// (application/problem+json), and the handler does not run. If the lock is
+// lost while it runs and it has written nothing, the answer is a problem too;
+// WithBufferedResponse makes that possible when it has written.
+//
+// # Where it goes
+//
+// On each route, inside the mux: outside of it neither the pattern nor its
+// parameters are known, and every request whose key needs them is refused.
+// Behind recovery, logging, authentication and rate limits, and directly before
+// the handler: a lock before authorisation lets strangers block somebody's
+// resource. http.TimeoutHandler runs its handler in another goroutine; the lock
+// belongs inside of it.
+//
+// # Request bodies
+//
+// A body is read before the lock is taken, up to WithBodyLimit, so that a slow
+// client does not hold a lock while it sends. The handler reads it again, byte
+// for byte. What is longer is refused (413) if the key is a field of it, and
+// otherwise read by the handler, under the lock. A handler that answers before
+// it has seen the end of the request's body, as in a two-way stream, would wait
+// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+//
+// A body field is looked up as encoding/json does it, and refused (400) where
+// handlers may differ about what it is: a name in another case ("ID" for
+// "id"), an object or array, a number that a float64 does not hold. 1 and "1"
+// are the same key, and so are 100, 100.0 and 1e2.
+//
+// Start reading at this file, then request.go (what key functions see),
+// options.go and response.go.
+package httplock
+
+import (
+	"net/http"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Middleware returns a function that puts a handler under the lock that key
+// names. It panics if l or key or an option is nil or p is invalid; what it
+// returns panics if the handler is nil.
+//
+// The key function is called before anything else. If it returns keyfunc.Skip
+// the handler runs without a lock; if it fails, the answer is 400, or 413 for a
+// body over the limit, and Redis is not asked.
+func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) func(http.Handler) http.Handler {
+	o := newOptions(opts)
+	door := httpdoor.New(l, key, p, o.Config)
+	return func(next http.Handler) http.Handler {
+		if next == nil {
+			panic("httplock: Middleware: the handler is nil")
+		}
+		return &handler{options: o, door: door, next: next}
+	}
+}
+
+type handler struct {
+	options
+	door *httpdoor.Door
+	next http.Handler
+}
+
+// ServeHTTP runs the next handler under the lock.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.skip != nil && h.skip(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	v := &view{Visit: h.door.Visit(r)}
+	locked, err := v.Enter(v)
+	if err == nil && !locked {
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	if err == nil {
+		err = h.run(w, v)
+	}
+	if err != nil {
+		h.refuse(w, r, err)
+	}
+}
+
+// run runs the next handler and releases the lock, also when it panics. The
+// error says that the lock was lost and nothing was written.
+func (h *handler) run(w http.ResponseWriter, v *view) error {
+	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
+	if v.HoldsResponse() {
+		held := v.Hold(w)
+		h.next.ServeHTTP(held, v.Inner())
+		if err := v.Leave(); err != nil && held.Held() {
+			return err
+		}
+		held.Send()
+		return nil
+	}
+	watched := response{ResponseWriter: w}
+	h.next.ServeHTTP(watched.alike(), v.Inner())
+	if err := v.Leave(); err != nil && !watched.written {
+		return err
+	}
+	return nil
+}
+
+// refuse answers a request that did not get the lock, or lost it.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	o := outcome.Of(err)
+	if h.onError != nil && o.Kind != outcome.ClientGone {
+		watched := response{ResponseWriter: w}
+		h.onError(watched.alike(), r, err)
+		if watched.written {
+			return
+		}
+	}
+	httpdoor.WriteProblem(w, r, o)
+}

@@ -1,0 +1,83 @@
+package httplock_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var framework = doortest.Framework{Door: "httplock", Serve: serve, Key: key}
+
+func TestDoor(t *testing.T) { doortest.Run(t, framework) }
+
+func serve(routes ...doortest.Route) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		lock := httplock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...)
+		mux.Handle(route.Method+" "+route.Path, around(route, lock(handler(route))))
+	}
+	return mux
+}
+
+// around is the middleware around the door.
+func around(route doortest.Route, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r)
+		if route.After != nil {
+			route.After(r)
+		}
+	})
+}
+
+func handler(route doortest.Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &doortest.Exchange{W: w, R: r, Param: r.PathValue, Query: r.URL.Query().Get}
+		if err := route.Handle(x); err != nil {
+			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		}
+	})
+}
+
+func options(o doortest.Options) []httplock.Option {
+	var opts []httplock.Option
+	if o.ErrorHandler != nil {
+		opts = append(opts, httplock.WithErrorHandler(o.ErrorHandler))
+	}
+	if o.Skipper != nil {
+		opts = append(opts, httplock.WithSkipper(o.Skipper))
+	}
+	if o.ReadWrite {
+		opts = append(opts, httplock.WithReadWrite())
+	}
+	if o.BodyLimit != nil {
+		opts = append(opts, httplock.WithBodyLimit(*o.BodyLimit))
+	}
+	if o.BufferedResponse != nil {
+		opts = append(opts, httplock.WithBufferedResponse(*o.BufferedResponse))
+	}
+	if o.Nil {
+		opts = append(opts, nil)
+	}
+	if o.NilErrorHandler {
+		opts = append(opts, httplock.WithErrorHandler(nil))
+	}
+	if o.NilSkipper {
+		opts = append(opts, httplock.WithSkipper(nil))
+	}
+	return opts
+}
+
+func key(native func(*http.Request) (string, error)) keyfunc.Func {
+	if native == nil {
+		return httplock.Key(nil)
+	}
+	return httplock.Key(native)
+}
+
+func BenchmarkDoor(b *testing.B) { doortest.Benchmark(b, framework) }

@@ -1,0 +1,175 @@
+package doortest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// wantBody fails the test unless r's body is want.
+func (e *env) wantBody(r *http.Request, want string) {
+	e.Helper()
+	got, err := io.ReadAll(r.Body)
+	if err != nil || string(got) != want {
+		e.Errorf("the handler reads %d bytes, %v; want %d bytes as they were sent", len(got), err, len(want))
+	}
+}
+
+func bodyOverTheLimitIsRefused(e *env) {
+	small := int64(len(`{"id":7}`))
+	limited, usual := e.bodyRoute(fine), e.bodyRoute(fine)
+	limited.Path, limited.Options.BodyLimit = "/limited", &small
+	e.serve(limited, usual)
+	for path, limit := range map[string]int{"/limited": int(small), "/orders": 64 << 10} {
+		over := `{"id":7}` + strings.Repeat(" ", limit-int(small)) + " "
+		for _, body := range []io.Reader{strings.NewReader(over), bufio.NewReader(strings.NewReader(over))} {
+			a := e.do(e.request(http.MethodPost, path, body))
+			e.wantProblem(a, http.StatusRequestEntityTooLarge, "LOCK_KEY_INVALID")
+		}
+	}
+	e.wantRuns(0)
+	e.wantUnasked()
+	for path, limit := range map[string]int{"/limited": int(small), "/orders": 64 << 10} {
+		most := `{"id":7}` + strings.Repeat(" ", limit-int(small))
+		e.wantStatus(e.do(e.request(http.MethodPost, path, strings.NewReader(most))), http.StatusOK)
+	}
+	e.wantRuns(2)
+}
+
+func bodyReachesTheHandler(e *env) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	noise := make([]byte, 100_000) // more than the limit
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	var want string
+	var length int64
+	handle := func(x *Exchange) error {
+		e.wantBody(x.R, want)
+		if x.R.ContentLength != length {
+			e.Errorf("ContentLength = %d, want %d", x.R.ContentLength, length)
+		}
+		return nil
+	}
+	e.serve(e.route(handle), e.bodyRoute(handle))
+	for path, bodies := range map[string][]string{
+		payPath:   {"", "a", string(noise[:64<<10]), string(noise[:64<<10+1]), string(noise)},
+		"/orders": {`{"id":7}`, " {\"id\" : 1e2,\r\n\"x\":\"\xff\"}\n", `{"id":7,"x":"` + strings.Repeat("y", 60_000) + `"}`},
+	} {
+		for _, body := range bodies {
+			want, length = body, int64(len(body))
+			e.wantStatus(e.do(e.request(http.MethodPost, path, strings.NewReader(body))), http.StatusOK)
+			if body != "" {
+				length = -1
+				e.wantStatus(e.do(e.request(http.MethodPost, path, bufio.NewReader(strings.NewReader(body)))), http.StatusOK)
+			}
+		}
+	}
+	e.wantRuns(15)
+}
+
+func slowBodyHoldsNoLock(e *env) {
+	const body = `{"id":7}`
+	handle := func(x *Exchange) error {
+		e.wantBody(x.R, body)
+		return nil
+	}
+	e.serve(e.route(handle), e.bodyRoute(handle))
+	for i, path := range []string{payPath, "/orders"} {
+		conn := e.dial()
+		answers := bufio.NewReader(conn)
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body))
+		// The server says so when somebody begins to read the body.
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			e.Fatalf("%s: answer = %q, %v; want 100 Continue", path, line, err)
+		}
+		_, _ = answers.ReadString('\n')
+		if i == 0 {
+			e.wantUnasked()
+		}
+		for _, b := range []byte(body) {
+			if left := e.left(); len(left) > 0 {
+				e.Errorf("%s: while the body is unread Redis has %q", path, left)
+			}
+			_, _ = conn.Write([]byte{b})
+		}
+		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+			e.Errorf("%s: answer = %q, %v; want 200", path, line, err)
+		}
+		_ = conn.Close()
+	}
+	e.wantRuns(2)
+}
+
+func spellingsOfAFieldAreOneLock(e *env) {
+	e.serve(e.bodyRoute(fine))
+	for key, bodies := range map[string][]string{
+		"100": {`{"id":100}`, `{"id":"100"}`, `{"id":1e2}`, `{"id":100.0}`, `{"\u0069d":100}`, `{"id":"\u0031\u00300"}`, `{"id":1,"id":100}`, `{"x":{"id":1},"id":100}`},
+		"-1":  {`{"id":-1}`, `{"id":-1.0}`, `{"id":"-1"}`},
+	} {
+		lease := e.take(prefix + "order:" + key)
+		for _, body := range bodies {
+			if a := e.post(body); a.status != http.StatusConflict {
+				e.Errorf("%s: status %d while %s is locked, want 409", body, a.status, key)
+			}
+		}
+		for _, body := range []string{`{"id":101}`, `{"id":100,"id":1}`, `{"id":"100.0"}`} {
+			if a := e.post(body); a.status != http.StatusOK {
+				e.Errorf("%s: status %d while %s is locked, want 200", body, a.status, key)
+			}
+		}
+		e.release(lease)
+	}
+}
+
+// endless is a body that does not end, and counts what was read of it.
+type endless struct{ read *atomic.Int64 }
+
+func (b endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '['
+	}
+	b.read.Add(int64(len(p)))
+	return len(p), nil
+}
+
+func hugeBodiesCostLittle(e *env) {
+	const bodies, limit = 100, 64 << 10
+	handler := e.handler(e.bodyRoute(fine))
+	for _, length := range []int64{1 << 30, -1} {
+		var read atomic.Int64
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		var all sync.WaitGroup
+		for range bodies {
+			all.Go(func() {
+				r := httptest.NewRequest(http.MethodPost, "/orders", endless{&read})
+				r.ContentLength = length
+				w := httptest.NewRecorder()
+				w.Body = new(bytes.Buffer)
+				handler.ServeHTTP(w, r)
+				if w.Code != http.StatusRequestEntityTooLarge {
+					e.Errorf("status = %d, want 413", w.Code)
+				}
+			})
+		}
+		all.Wait()
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(bodies*(limit+64<<10)); got > most {
+			e.Errorf("%d bodies cost %d bytes, want at most %d", bodies, got, most)
+		}
+		if got, most := read.Load(), int64(bodies*(limit+1)); got > most {
+			e.Errorf("%d bytes were read of %d bodies, want at most %d", got, bodies, most)
+		}
+	}
+	e.wantRuns(0)
+	e.wantUnasked()
+}

@@ -1,0 +1,163 @@
+package doortest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func busyIsRefused(e *env) {
+	e.serve(e.route(fine))
+	lease := e.hold()
+	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_BUSY")
+	e.wantRuns(0)
+	e.release(lease)
+	e.wantStatus(e.pay(), http.StatusOK)
+	e.wantRuns(1)
+}
+
+func waiterIsServed(e *env) {
+	route := e.route(fine)
+	route.Policy.Wait = patience
+	e.serve(route)
+	lease := e.hold()
+	answers := e.background(e.request(http.MethodPost, payPath, nil))
+	e.until(patience, "the request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.wantRuns(0)
+	e.release(lease)
+	a, _ := receive(e, "the answer", answers)
+	e.wantStatus(a, http.StatusOK)
+	e.wantRuns(1)
+}
+
+func waitEndsWithTheBudget(e *env) {
+	route := e.route(fine)
+	route.Policy.Wait = 20 * time.Millisecond
+	e.serve(route)
+	e.hold()
+	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantRuns(0)
+}
+
+func waitEndsWithTheDeadline(e *env) {
+	route := e.route(fine)
+	route.Policy.Retries = lockmw.Forever
+	handler := e.handler(route)
+	e.hold()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	e.wantProblem(e.record(ctx, handler), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantRuns(0)
+}
+
+// record has handler serve the usual request without a server.
+func (e *env) record(ctx context.Context, handler http.Handler) answer {
+	e.Helper()
+	answers := make(chan answer, 1)
+	go func() { // ends with the Locker at the latest
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, payPath, nil).WithContext(ctx))
+		answers <- answer{w.Code, w.Result().Header, w.Body.String()}
+	}()
+	a, _ := receive(e, "the answer", answers)
+	return a
+}
+
+func fullQueueIsRefused(e *env) {
+	e.locks = e.locker(lockmw.WithMaxWaiters(1, 1))
+	route := e.route(fine)
+	route.Policy.Wait = patience
+	e.serve(route)
+	lease := e.hold()
+	answers := e.background(e.request(http.MethodPost, payPath, nil))
+	e.until(patience, "the first request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_QUEUE_FULL")
+	e.wantRuns(0)
+	e.release(lease)
+	a, _ := receive(e, "the answer", answers)
+	e.wantStatus(a, http.StatusOK)
+}
+
+func redisThatIsDownIsRefused(e *env) {
+	once, waiting := e.route(fine), e.route(fine)
+	waiting.Path = "/patient/{id}"
+	waiting.Policy.Wait = 500 * time.Millisecond
+	e.serve(once, waiting)
+	e.backend.(*redistest.Mini).Close()
+	for _, path := range []string{payPath, "/patient/" + id} {
+		start := time.Now()
+		e.wantProblem(e.do(e.request(http.MethodPost, path, nil)), http.StatusServiceUnavailable, "LOCK_BACKEND_UNAVAILABLE")
+		if took := time.Since(start); took > 3*time.Second { // 0.5 s, on a machine that is busy
+			e.Errorf("%s: refused after %v", path, took)
+		}
+	}
+	e.wantRuns(0)
+}
+
+func closedLockerIsRefused(e *env) {
+	e.serve(e.route(fine))
+	e.close(e.locks)
+	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_CLOSED")
+	e.wantRuns(0)
+}
+
+func otherDataIsLeftAlone(e *env) {
+	ctx := context.Background()
+	if err := e.client.HSet(ctx, e.redisKey(lockKey), "balance", "100").Err(); err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { e.client.Del(ctx, e.redisKey(lockKey)) })
+	e.serve(e.route(fine))
+	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_BACKEND_UNAVAILABLE")
+	e.wantRuns(0)
+	if got := e.client.HGetAll(ctx, e.redisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
+		e.Errorf("the data are %v, want them as they were", got)
+	}
+}
+
+func nestedLockIsRefused(e *env) {
+	handler := e.handler(e.route(fine))
+	lease := e.hold()
+	e.wantProblem(e.record(lease.Context(), handler), http.StatusInternalServerError, "LOCK_MISUSE")
+	e.wantRuns(0)
+}
+
+func waiterWhoLeavesIsForgotten(e *env) {
+	route := e.route(fine)
+	route.Policy.Retries = lockmw.Forever
+	e.serve(route)
+	lease := e.hold()
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	answers := e.background(e.request(http.MethodPost, payPath, nil).WithContext(ctx))
+	e.until(patience, "the request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	leave()
+	receive(e, "the client's end", answers)
+	e.until(patience, "the wait ends", func() bool { return e.seen(lockmw.EventRefused) == 1 })
+	e.release(lease)
+	e.until(patience, "nothing is left in Redis", func() bool { return len(e.left()) == 0 })
+	e.wantRuns(0)
+}
+
+func clientWhoIsGoneGetsNothing(e *env) {
+	route := e.route(fine)
+	route.Options.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {
+		e.Error("the error handler is called, and nobody is there to read its answer")
+	}
+	for _, route := range []Route{e.route(fine), route} {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		a := e.record(ctx, e.handler(route))
+		if a.body != "" || len(a.header) > 0 {
+			e.Errorf("answer = %v %q, want neither header nor body", a.header, a.body)
+		}
+		if a.status < 400 {
+			e.Errorf("status = %d, want one that nobody takes for success", a.status)
+		}
+	}
+	e.wantRuns(0)
+}

@@ -1,0 +1,96 @@
+package doortest
+
+import (
+	"testing"
+
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+// A Case is one behaviour that every door has.
+type Case struct {
+	Name string // a sentence
+	// embedded tells that it needs a Redis that can be broken.
+	embedded bool
+	check    func(e *env)
+}
+
+// Check runs the case on backend.
+func (c Case) Check(tb testing.TB, fw Framework, backend redistest.Backend) {
+	c.check(newEnv(tb, fw, backend))
+}
+
+// Run runs the whole suite for a framework: against an embedded Redis, and
+// where it can, against a real one too. The package's TestMain must be
+// redistest.Main.
+func Run(t *testing.T, fw Framework) {
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.embedded {
+				c.Check(t, fw, redistest.Embedded(t))
+				return
+			}
+			redistest.Each(t, func(t *testing.T, s redistest.Backend) { c.Check(t, fw, s) })
+		})
+	}
+}
+
+// Cases returns all cases.
+func Cases() []Case {
+	return []Case{
+		// refuse.go
+		{Name: "BusyIsRefused", check: busyIsRefused},
+		{Name: "WaiterIsServed", check: waiterIsServed},
+		{Name: "WaitEndsWithTheBudget", check: waitEndsWithTheBudget},
+		{Name: "WaitEndsWithTheDeadline", check: waitEndsWithTheDeadline},
+		{Name: "FullQueueIsRefused", check: fullQueueIsRefused},
+		{Name: "RedisThatIsDownIsRefused", embedded: true, check: redisThatIsDownIsRefused},
+		{Name: "ClosedLockerIsRefused", check: closedLockerIsRefused},
+		{Name: "OtherDataIsLeftAlone", check: otherDataIsLeftAlone},
+		{Name: "NestedLockIsRefused", check: nestedLockIsRefused},
+		{Name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
+		{Name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
+
+		// hold.go
+		{Name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
+		{Name: "HandlerFindsItsLease", check: handlerFindsItsLease},
+		{Name: "RequestIsPutBack", check: requestIsPutBack},
+		{Name: "EveryExitReleases", check: everyExitReleases},
+		{Name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
+		{Name: "CounterIsExact", check: counterIsExact},
+		{Name: "StreamingSurvives", check: streamingSurvives},
+		{Name: "HijackingSurvives", check: hijackingSurvives},
+		{Name: "UploadedFilesAreRemoved", check: uploadedFilesAreRemoved},
+
+		// lost.go
+		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
+		{Name: "LostLockIsAnswered", check: lostLockIsAnswered},
+		{Name: "LostLockLeavesAWrittenResponse", check: lostLockLeavesAWrittenResponse},
+		{Name: "LostLockReplacesAHeldResponse", check: lostLockReplacesAHeldResponse},
+		{Name: "LostLockLeavesAResponseOverTheLimit", check: lostLockLeavesAResponseOverTheLimit},
+
+		// key.go
+		{Name: "RequestWithoutAKeyIsRefused", check: requestWithoutAKeyIsRefused},
+		{Name: "KeySeesWhatTheHandlerSees", check: keySeesWhatTheHandlerSees},
+		{Name: "EverySourceOfAKeyWorks", check: everySourceOfAKeyWorks},
+		{Name: "NativeKeyWorks", check: nativeKeyWorks},
+		{Name: "NativeKeyIsEscaped", check: nativeKeyIsEscaped},
+		{Name: "NativeKeyOfAnotherDoorIsRefused", check: nativeKeyOfAnotherDoorIsRefused},
+		{Name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},
+
+		// body.go
+		{Name: "BodyOverTheLimitIsRefused", check: bodyOverTheLimitIsRefused},
+		{Name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
+		{Name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
+		{Name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
+		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
+
+		// options.go
+		{Name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
+		{Name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},
+		{Name: "ErrorHandlerHearsOfALostLock", check: errorHandlerHearsOfALostLock},
+		{Name: "BufferedResponseIsTheSame", check: bufferedResponseIsTheSame},
+		{Name: "SlowReaderOfABufferedResponseHoldsNoLock", check: slowReaderOfABufferedResponseHoldsNoLock},
+		{Name: "SafeMethodsShareTheLock", check: safeMethodsShareTheLock},
+		{Name: "MistakesPanicAtTheStart", check: mistakesPanicAtTheStart},
+	}
+}
