@@ -181,7 +181,9 @@ func TestCloseEndsConnectionsInEveryState(t *testing.T) {
 	lost.send("PING")
 	lost.expect("+PONG")
 	p.Delay(ToServer, time.Hour)
-	delayed.send("PING")
+	for range queueLength + 9 {
+		delayed.send("PING")
+	}
 	p.BlackHole(Both)
 	lost.send("PING")
 	fresh := dial(t, p.Addr())

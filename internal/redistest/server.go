@@ -67,7 +67,7 @@ func Start(opts ...Option) (*Server, error) {
 	for _, opt := range opts {
 		opt(s)
 	}
-	if err := s.startOnFreePort(); err != nil {
+	if err := s.startOnFreePort(randomPort); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
@@ -173,16 +173,18 @@ func (s *Server) notRunning(what string) error {
 
 // startOnFreePort tries ports at random, because a port that was found free may
 // be taken by the time redis-server binds it.
-func (s *Server) startOnFreePort() error {
+func (s *Server) startOnFreePort(pick func() int) error {
 	var err error
 	for range portAttempts {
-		s.port = portMin + rand.IntN(portMax-portMin)
+		s.port = pick()
 		if err = s.start(); !errors.Is(err, errPortTaken) {
 			return err
 		}
 	}
 	return err
 }
+
+func randomPort() int { return portMin + rand.IntN(portMax-portMin) }
 
 // start runs redis-server on s.port. On failure no process is left.
 func (s *Server) start() error {

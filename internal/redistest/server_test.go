@@ -119,15 +119,15 @@ func TestStoppedServerCanBeClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("second Close = %v, want nil", err)
 	}
-	if err := s.Restart(); err == nil {
-		t.Error("Restart of a closed server = nil, want an error")
+	if err := s.Restart(); err == nil || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("Restart of a closed server = %v, want an error that says so", err)
 	}
 }
 
 func TestArgsWinOverDefaults(t *testing.T) {
-	s := Real(t, Args("--maxmemory-policy", "allkeys-lru", "--maxclients", "77"))
+	s := Real(t, Args("--maxmemory-policy", "allkeys-lru", "--loglevel", "warning"))
 	client := s.Client(t)
-	for name, want := range map[string]string{"maxmemory-policy": "allkeys-lru", "maxclients": "77"} {
+	for name, want := range map[string]string{"maxmemory-policy": "allkeys-lru", "loglevel": "warning"} {
 		if got := client.ConfigGet(t.Context(), name).Val()[name]; got != want {
 			t.Errorf("%s = %q, want %q", name, got, want)
 		}
@@ -182,5 +182,26 @@ func TestTakenPortIsNotTakenForOurs(t *testing.T) {
 	}
 	if err := probe(other.Addr(), other.proc.pid()+1); !errors.Is(err, errPortTaken) {
 		t.Errorf("probe for another process = %v, want %v", err, errPortTaken)
+	}
+}
+
+func TestTakenPortLetsAnotherBeTried(t *testing.T) {
+	other := Real(t)
+	s := &Server{binary: other.binary, dir: t.TempDir()}
+	ports := []int{other.port, other.port}
+	err := s.startOnFreePort(func() int {
+		if len(ports) == 0 {
+			return randomPort()
+		}
+		port := ports[0]
+		ports = ports[1:]
+		return port
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Kill()
+	if s.port == other.port {
+		t.Error("two servers have one port")
 	}
 }

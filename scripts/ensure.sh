@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Makes sure that programs which the tests need are there:
+#
+#   ensure.sh [redis-server] [cc] [make]
+#
+# One that is there is left alone. Otherwise it is installed with apt-get
+# (Debian, Ubuntu) or brew (macOS). Where neither is possible the script says
+# what to do and fails. REDIS_SERVER may name a redis-server outside of PATH.
+#
+# The tests start their own servers on free ports; no service is wanted, so
+# Debian's package is kept from starting the one it brings on port 6379.
+set -euo pipefail
+
+say() { printf 'ensure: %s\n' "$*"; }
+
+give_up() {
+	say "$*" >&2
+	exit 1
+}
+
+# Where to find a program, why it is needed, and its packages.
+program() { [ "$1" = redis-server ] && echo "${REDIS_SERVER:-redis-server}" || echo "$1"; }
+purpose() {
+	case $1 in
+	redis-server) echo "the tests run against real servers; Redis 7.0 or newer, or set REDIS_SERVER to the path of its redis-server" ;;
+	cc) echo "the race detector needs a C compiler" ;;
+	make) echo "the Makefile is the way to all checks" ;;
+	esac
+}
+debian_packages() {
+	case $1 in
+	redis-server) echo redis-server ;;
+	cc) echo gcc libc6-dev ;;
+	make) echo make ;;
+	esac
+}
+brew_formula() {
+	case $1 in
+	redis-server) echo redis ;;
+	make) echo make ;;
+	esac
+}
+
+as_root=()
+
+# Runs its arguments as root. The odd expansion is for bash 3.2 (macOS), which
+# takes an empty array for an unset variable.
+root() { ${as_root[@]+"${as_root[@]}"} "$@"; }
+
+policy=/usr/sbin/policy-rc.d
+forget_policy() { root rm -f "$policy"; }
+
+# Debian asks policy-rc.d before a package starts its service; 101 means "no".
+# One that is there already belongs to the machine and is respected.
+forbid_services() {
+	[ ! -e "$policy" ] || return 0
+	trap forget_policy EXIT
+	printf '#!/bin/sh\nexit 101\n' | root tee "$policy" >/dev/null
+	root chmod 755 "$policy"
+}
+
+apt() {
+	root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120 \
+		-o Acquire::Retries=3 "$@" </dev/null
+}
+
+# Once is enough; a machine without network may still have what is needed.
+refresh_lists() {
+	[ -z "$refreshed" ] || return 0
+	refreshed=yes
+	apt update || say "apt-get update failed; going on with the package lists that are here." >&2
+}
+refreshed=
+
+with_apt() {
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null || give_up "$1 is missing, and to install it needs root or sudo: $(purpose "$1")."
+		as_root=(sudo)
+	fi
+	local packages
+	read -ra packages <<<"$(debian_packages "$1")"
+	say "$1 is missing; installing ${packages[*]} with apt-get, without starting a service."
+	forbid_services
+	refresh_lists
+	apt install -y --no-install-recommends "${packages[@]}" || give_up "apt-get could not install ${packages[*]}: $(purpose "$1")."
+	if [ "$1" = redis-server ] && [ -d /run/systemd/system ]; then
+		root systemctl disable --quiet redis-server.service || true # nor at the next boot
+	fi
+}
+
+with_brew() {
+	local formula
+	formula=$(brew_formula "$1")
+	[ -n "$formula" ] || give_up "$1 is missing: $(purpose "$1"). Run xcode-select --install."
+	say "$1 is missing; installing $formula with brew."
+	brew install "$formula" </dev/null || give_up "brew could not install $formula: $(purpose "$1")."
+}
+
+ensure() {
+	local binary
+	if binary=$(command -v "$(program "$1")"); then
+		say "$1 is there: $binary"
+		return
+	fi
+	[ "$(program "$1")" = "$1" ] || give_up "REDIS_SERVER=$REDIS_SERVER is not a program that can be run."
+	if command -v apt-get >/dev/null; then
+		with_apt "$1"
+	elif command -v brew >/dev/null; then
+		with_brew "$1"
+	else
+		give_up "$1 is missing, and neither apt-get nor brew is here to install it: $(purpose "$1")."
+	fi
+	binary=$(command -v "$1") || give_up "its package is installed, but there is still no $1 in PATH: $(purpose "$1")."
+	say "installed $binary"
+}
+
+for name in "$@"; do
+	[ -n "$(purpose "$name")" ] || give_up "do not know how to install $name."
+	ensure "$name"
+done

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test -json (see go doc test2json).
+type event struct {
+	Action  string
+	Package string
+	Test    string // empty: about the package
+	Output  string
+}
+
+// name identifies a test, or a package.
+type name struct{ pkg, test string }
+
+// report turns events into the output of go test.
+type report struct {
+	out     io.Writer
+	verbose bool // show everything
+
+	said    map[name][]string // by what has not ended yet
+	passed  int
+	failed  int
+	skipped []string
+}
+
+func newReport(out io.Writer, verbose bool) *report {
+	return &report{out: out, verbose: verbose, said: make(map[name][]string)}
+}
+
+// read reports all events. Lines that are none are passed on.
+func (r *report) read(events io.Reader) error {
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) == nil && e.Action != "" {
+				r.take(e)
+			} else {
+				r.print(string(line))
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// close prints the totals and returns an error if a test was skipped.
+func (r *report) close() error {
+	r.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped)))
+	if len(r.skipped) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a run with skipped tests proves nothing about them:\n%s", strings.Join(r.skipped, ""))
+}
+
+func (r *report) take(e event) {
+	n := name{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		r.print(e.Output)
+	case "output":
+		r.output(n, e.Output)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			r.endPackage(n, e.Action)
+		} else {
+			r.endTest(n, e.Action)
+		}
+	}
+}
+
+func (r *report) output(n name, text string) {
+	if r.verbose {
+		r.print(text)
+	}
+	if !isProgress(text) {
+		r.said[n] = append(r.said[n], text)
+	}
+}
+
+func (r *report) endTest(n name, action string) {
+	switch action {
+	case "pass":
+		r.passed++
+	case "fail":
+		r.failed++
+		r.show(r.said[n])
+	case "skip":
+		r.skipped = append(r.skipped, fmt.Sprintf("%s %s\n%s", n.pkg, n.test, strings.Join(r.said[n], "")))
+	}
+	delete(r.said, n)
+}
+
+// endPackage shows the package's line and, if it failed, what it said besides,
+// after what those tests have said that it took with it.
+func (r *report) endPackage(pkg name, action string) {
+	for _, n := range r.unfinished(pkg.pkg) {
+		if action == "fail" {
+			r.show(r.said[n])
+		}
+		delete(r.said, n)
+	}
+	for _, text := range r.said[pkg] {
+		if action == "fail" || isSummary(text) {
+			r.show([]string{text})
+		}
+	}
+	delete(r.said, pkg)
+}
+
+func (r *report) unfinished(pkg string) []name {
+	var names []name
+	for n := range r.said {
+		if n.pkg == pkg && n.test != "" {
+			names = append(names, n)
+		}
+	}
+	slices.SortFunc(names, func(a, b name) int { return strings.Compare(a.test, b.test) })
+	return names
+}
+
+// show prints what has not been printed before.
+func (r *report) show(texts []string) {
+	if !r.verbose {
+		r.print(strings.Join(texts, ""))
+	}
+}
+
+// print has nobody to tell that its writer failed.
+func (r *report) print(text string) { _, _ = io.WriteString(r.out, text) }
+
+// isProgress tells the lines by which go test -v says which test is running.
+func isProgress(text string) bool {
+	for _, prefix := range []string{"=== RUN ", "=== PAUSE ", "=== CONT ", "=== NAME "} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSummary tells the lines that go test prints of a package that passed.
+func isSummary(text string) bool {
+	for _, prefix := range []string{"ok ", "? ", "\t", "testing: warning"} {
+		if strings.HasPrefix(text, prefix) {
+			return true
+		}
+	}
+	return false
+}
