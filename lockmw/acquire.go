@@ -9,11 +9,6 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-const (
-	minRetryAfter = time.Second
-	maxRetryAfter = 30 * time.Second
-)
-
 // Acquire takes the lock of p.Prefix+key and keeps it until the lease is
 // released, watched over by the Locker: it is renewed every TTL/3, and the
 // lease's context ends before the lock can pass to somebody else.
@@ -262,41 +257,3 @@ func (c *claim) giveBack() {
 		c.locker.janitor.add(c.ref, !c.unsure)
 	}
 }
-
-// gaveUp is the error of a claim that its context ended. If Redis was silent
-// until a deadline, that is what there is to say: nobody knows of a holder.
-func (c *claim) gaveUp() error {
-	if c.attempts > 0 && (!c.answered || c.fault != nil) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
-	}
-	err, cause := c.ctx.Err(), context.Cause(c.ctx)
-	if errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
-	}
-	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
-}
-
-// refuse describes why there is no lease.
-func (c *claim) refuse(err error) error {
-	refusal := &AcquireError{
-		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(),
-		RetryAfter: c.retryAfter(err), Err: err,
-	}
-	c.locker.observe(c.ctx, Event{
-		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
-	})
-	return refusal
-}
-
-func (c *claim) retryAfter(err error) time.Duration {
-	switch {
-	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrQueueFull):
-		return min(max(c.left, minRetryAfter), maxRetryAfter)
-	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
-		return minRetryAfter
-	}
-	return 0
-}
-
-func (c *claim) waited() time.Duration { return time.Since(c.start) }

@@ -48,7 +48,7 @@ func waitEndsWithTheDeadline(e *env) {
 	route.Policy.Retries = lockmw.Forever
 	handler := e.handler(route)
 	e.hold()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // long enough for a first answer
 	defer cancel()
 	e.wantProblem(e.record(ctx, handler), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.wantRuns(0)

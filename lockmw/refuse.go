@@ -1,0 +1,51 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	minRetryAfter = time.Second
+	maxRetryAfter = 30 * time.Second
+)
+
+// gaveUp is the error of a claim that its context ended. If Redis was silent
+// until a deadline, that is what there is to say: nobody knows of a holder.
+func (c *claim) gaveUp() error {
+	if c.attempts > 0 && (!c.answered || c.fault != nil) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
+	}
+	err, cause := c.ctx.Err(), context.Cause(c.ctx)
+	if errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
+	}
+	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
+}
+
+// refuse describes why there is no lease.
+func (c *claim) refuse(err error) error {
+	refusal := &AcquireError{
+		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(),
+		RetryAfter: c.retryAfter(err), Err: err,
+	}
+	c.locker.observe(c.ctx, Event{
+		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
+	})
+	return refusal
+}
+
+func (c *claim) retryAfter(err error) time.Duration {
+	switch {
+	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrQueueFull):
+		return min(max(c.left, minRetryAfter), maxRetryAfter)
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+		return minRetryAfter
+	}
+	return 0
+}
+
+func (c *claim) waited() time.Duration { return time.Since(c.start) }
