@@ -28,7 +28,6 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
 			h := newHistory(t, seed)
 			for range steps {
 				h.step()
