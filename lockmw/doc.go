@@ -5,8 +5,8 @@
 //	err = locks.WithLock(ctx, "order:42", lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
 //		func(ctx context.Context) error { … })
 //
-// The doors (packages httplock, ginlock, echolock and grpclock) do the same
-// around a request, with a key from package keyfunc.
+// The doors (packages httplock, ginlock and echolock) do the same around a
+// request, with a key from package keyfunc.
 //
 // # The lease
 //
