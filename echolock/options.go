@@ -50,8 +50,9 @@ func WithSkipper(skip func(c echo.Context) bool) Option {
 func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is
-// taken. A longer one is refused if the key is a field of it. The default is
-// 64 KiB. Middleware panics unless it is positive.
+// taken. A longer one is refused if the key is a field of it. A request that
+// waits for its lock keeps as much in memory. The default is 64 KiB. Middleware
+// panics unless bytes is positive.
 func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(bytes) } }
 
 // WithBufferedResponse holds the response back until the lock is released, so

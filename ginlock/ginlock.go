@@ -118,7 +118,6 @@ func (m *middleware) refuse(c *gin.Context, err error) {
 	if m.onError != nil && o.Kind != outcome.ClientGone {
 		c.Status(defaultStatus) // forget what a handler may have set that lost the lock
 		m.onError(c, err)
-		c.Abort()
 		if c.Writer.Written() || c.Writer.Status() != defaultStatus {
 			return
 		}

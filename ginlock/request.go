@@ -19,8 +19,9 @@ type view struct {
 // empty where no route matched.
 func (v *view) Route() string { return v.c.FullPath() }
 
-// Param returns what c.Param does. Without a route there are none: Gin may
-// leave parameters of a route that it tried.
+// Param returns what c.Param does, which is decoded unless the engine was told
+// to leave that to its handlers. Without a route there are none: Gin may leave
+// parameters of a route that it tried.
 func (v *view) Param(name string) (string, bool) {
 	if v.c.FullPath() == "" {
 		return "", false

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the root module for a while each: fuzz.sh [TIME]
+# Runs every fuzz target of every module for a while each: fuzz.sh [TIME]
 set -euo pipefail
 
 time=${1:-5s}
@@ -9,7 +9,8 @@ if [ -z "$targets" ]; then
 	echo "no fuzz targets"
 	exit 0
 fi
-while read -r package target; do
-	echo "fuzz $package $target for $time"
-	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" </dev/null
+while read -r folder target; do
+	echo "fuzz $folder $target for $time"
+	# From within the folder, which may be part of another module.
+	(cd "$folder" && go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" . </dev/null)
 done <<<"$targets"

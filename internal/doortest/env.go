@@ -2,13 +2,11 @@ package doortest
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -151,13 +149,6 @@ func (e *env) serve(routes ...Route) {
 		e.close(locks) // the server waits for requests, and they may wait for a lock
 		server.Close()
 	})
-}
-
-// An answer is what a client got.
-type answer struct {
-	status int
-	header http.Header
-	body   string
 }
 
 // request returns a request for the server. Headers are pairs.
@@ -310,85 +301,5 @@ func (e *env) wantRuns(want int) {
 	e.Helper()
 	if got := int(e.ran.Load()); got != want {
 		e.Errorf("%d handlers were run, want %d", got, want)
-	}
-}
-
-func (e *env) wantStatus(a answer, want int) {
-	e.Helper()
-	if a.status != want {
-		e.Errorf("status = %d, want %d; body: %s", a.status, want, a.body)
-	}
-}
-
-// secrets are what no answer may show, in lower case.
-var secrets = []string{strings.TrimSuffix(prefix, ":"), id, "redis", "lockmw", "keyfunc", "httpdoor", "wrongtype", "dial", "127.0.0.1", "http:"}
-
-// wantProblem fails the test unless a is the problem with that status and
-// code, complete and with nothing else in it.
-func (e *env) wantProblem(a answer, status int, code string) {
-	e.Helper()
-	e.wantStatus(a, status)
-	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
-		e.Errorf("Content-Type = %q, want application/problem+json", got)
-	}
-	if got := a.header.Get("Cache-Control"); got != "no-store" {
-		e.Errorf("Cache-Control = %q, want no-store", got)
-	}
-	var p map[string]any
-	if err := json.Unmarshal([]byte(a.body), &p); err != nil {
-		e.Errorf("the body is no JSON: %v: %q", err, a.body)
-		return
-	}
-	for name, want := range map[string]any{
-		"type": "about:blank", "title": http.StatusText(status), "status": float64(status), "code": code,
-	} {
-		if p[name] != want {
-			e.Errorf("%s = %v, want %v", name, p[name], want)
-		}
-	}
-	if detail, _ := p["detail"].(string); detail == "" {
-		e.Errorf("detail = %v, want a sentence", p["detail"])
-	}
-	e.wantRetry(a.header.Get("Retry-After"), p["retry_after_ms"], code)
-	for name := range p {
-		if !slices.Contains([]string{"type", "title", "status", "detail", "code", "retry_after_ms"}, name) {
-			e.Errorf("the body has a member %q", name)
-		}
-	}
-	e.wantNoSecrets(a)
-}
-
-// wantRetry checks when the client is told to come back.
-func (e *env) wantRetry(header string, ms any, code string) {
-	e.Helper()
-	switch code {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE":
-		if header != "" || ms != nil {
-			e.Errorf("Retry-After = %q, retry_after_ms = %v; want none", header, ms)
-		}
-		return
-	}
-	seconds, err := strconv.Atoi(header)
-	millis, _ := ms.(float64)
-	if err != nil || seconds < 1 || seconds > 30 || millis > float64(seconds*1000) || millis <= float64((seconds-1)*1000) {
-		e.Errorf("Retry-After = %q, retry_after_ms = %v; want 1 to 30 s, the same in both", header, ms)
-	}
-}
-
-func (e *env) wantNoSecrets(a answer) {
-	e.Helper()
-	text := a.body
-	for name, values := range a.header {
-		text += "\n" + name + ": " + strings.Join(values, ", ")
-	}
-	text = strings.ToLower(text)
-	hidden := append([]string{strings.ToLower(e.ns)}, secrets...)
-	if token := e.client.Get(context.Background(), e.redisKey(lockKey)).Val(); token != "" {
-		hidden = append(hidden, strings.ToLower(token))
-	}
-	for _, secret := range hidden {
-		if strings.Contains(text, secret) {
-			e.Errorf("the answer shows %q: %s", secret, text)
-		}
 	}
 }

@@ -6,7 +6,8 @@
 // package can watch it fail for a door that is broken on purpose.
 //
 // Start reading at this file, then env.go (a Redis, a Locker, a server and a
-// client around the routes), run.go (the list of cases), and any of the cases.
+// client around the routes), answer.go (what is asked of an answer), run.go (the
+// list of cases), and any of the cases.
 package doortest
 
 import (

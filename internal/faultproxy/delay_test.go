@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"net"
 	"strconv"
 	"testing"
 	"time"
@@ -50,14 +51,30 @@ func TestDelayKeepsTheOrder(t *testing.T) {
 func TestDelayedRequestOutlivesItsClient(t *testing.T) {
 	p, server, key := stage(t)
 	w := dial(t, p.Addr())
-	for i := range 4 { // the later ones arrive when replies to the first have found nobody
-		p.Delay(ToServer, time.Duration(i+1)*silence/2)
-		w.send("INCR", key)
-	}
+	p.Delay(ToServer, silence)
+	w.send("INCR", key)
+	w.send("INCR", key)
 	w.Close()
 	direct := server.Client(t)
-	eventually(t, "all requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "4" })
+	eventually(t, "both requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
 	eventually(t, "the connection ends", func() bool { return p.Connections() == 0 })
+}
+
+// A reply to a client that has left must not take the requests with it that are
+// still on their way.
+func TestReplyThatFindsNobodyEndsOneDirectionOnly(t *testing.T) {
+	here, there := net.Pipe()
+	there.Close()
+	l := newLink(nil, here)
+	defer l.close()
+	down := &pipe{link: l, dst: here}
+	down.write(frame{bytes: []byte("+OK\r\n")})
+	if !down.dead {
+		t.Error("replies go on")
+	}
+	if l.ctx.Err() != nil {
+		t.Error("the connection is closed")
+	}
 }
 
 func TestBlackHoleSwallowsWhatIsDelayed(t *testing.T) {

@@ -1,0 +1,309 @@
+package doortest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A door is a net/http door with the fault of that name, or with none.
+type door struct {
+	fault string
+	redis *redistest.Mini // for faults that go behind the Locker's back
+}
+
+func (d door) framework() Framework { return Framework{Door: "testdoor", Serve: d.serve, Key: d.key} }
+
+func (d door) serve(routes ...Route) http.Handler {
+	mux := http.NewServeMux()
+	for _, route := range routes {
+		h := &brokenHandler{door: d, Route: route}
+		h.open()
+		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			if route.After != nil {
+				route.After(r)
+			}
+		})
+	}
+	return mux
+}
+
+func (d door) key(native func(*http.Request) (string, error)) keyfunc.Func {
+	if native == nil {
+		panic("testdoor: Key: the function is nil")
+	}
+	return func(r keyfunc.Request) (string, error) {
+		v, ok := r.(*brokenView)
+		switch {
+		case d.fault == "ignores native keys":
+			return "any", nil
+		case !ok:
+			return "", errors.New("testdoor: Key is used in another door")
+		}
+		s, err := native(v.Outer())
+		if d.fault == "does not escape native keys" {
+			return s, err
+		}
+		return httpdoor.NativeKey("testdoor.Key", s, err)
+	}
+}
+
+type brokenHandler struct {
+	door
+	Route
+	common *httpdoor.Door
+}
+
+func (h *brokenHandler) open() {
+	if h.fault == "checks nothing at the start" {
+		defer func() { _ = recover() }()
+	}
+	c := httpdoor.NewConfig("testdoor")
+	o := h.Options
+	if o.Nil {
+		httpdoor.Apply(c, &c, []func(*httpdoor.Config){nil})
+	}
+	c.Func("WithErrorHandler", o.NilErrorHandler)
+	c.Func("WithSkipper", o.NilSkipper)
+	if o.ReadWrite {
+		c.ReadWrite()
+	}
+	if o.BodyLimit != nil {
+		c.LimitBody(*o.BodyLimit)
+	}
+	if h.fault == "has a high limit for bodies" {
+		c.LimitBody(1 << 20)
+	}
+	if o.BufferedResponse != nil && h.fault != "does not hold responses back" {
+		c.HoldResponse(*o.BufferedResponse)
+	}
+	if h.fault == "does not wait" {
+		h.Policy.Wait, h.Policy.Retries = 0, 0
+	}
+	h.common = httpdoor.New(h.Locks, h.Key, h.Policy, c)
+}
+
+func (h *brokenHandler) next(w http.ResponseWriter, r *http.Request) {
+	x := &Exchange{W: w, R: r, Param: r.PathValue, Query: r.URL.Query().Get}
+	if err := h.Handle(x); err != nil {
+		http.Error(w, "error", http.StatusInternalServerError)
+	}
+}
+
+func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if skip := h.Options.Skipper; h.fault == "does not lock" || skip != nil && skip(r) && h.fault != "locks what is to be skipped" {
+		h.next(w, r)
+		return
+	}
+	defer h.before(r)()
+	visited := r
+	if h.fault == "loses the request's context" {
+		visited = r.WithContext(context.Background())
+		visited.SetPathValue("id", r.PathValue("id"))
+	}
+	v := &brokenView{Visit: h.common.Visit(visited), fault: h.fault}
+	locked, err := v.Enter(v)
+	switch {
+	case err != nil:
+		h.refuse(w, r, err)
+	case !locked:
+		h.next(w, r)
+	default:
+		h.run(w, r, v)
+	}
+}
+
+// before does what should not be done before the key is known, and returns
+// what is to be done at the end.
+func (h *brokenHandler) before(r *http.Request) func() {
+	switch h.fault {
+	case "eats the body":
+		_, _ = io.Copy(io.Discard, r.Body)
+	case "locks before it reads":
+		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{}); err == nil {
+			return func() { _ = lease.Release(r.Context()) }
+		}
+	case "removes other data":
+		h.redis.FlushAll()
+	}
+	return func() {}
+}
+
+func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenView) {
+	leave := v.Leave
+	switch h.fault {
+	case "never releases":
+		leave = func() error { return nil }
+	case "releases late":
+		leave = func() error {
+			lease, _ := lockmw.FromContext(v.Inner().Context())
+			time.AfterFunc(20*time.Millisecond, func() { _ = lease.Release(context.Background()) })
+			return nil
+		}
+	}
+	switch h.fault {
+	case "releases on return only":
+	case "swallows panics":
+		defer func() { _ = leave(); _ = recover() }()
+	default:
+		defer leave() // for panics
+	}
+	inner := v.Inner()
+	switch h.fault {
+	case "keeps the request's own context":
+		inner = v.Outer()
+	case "changes the request for good":
+		*r = *inner
+	case "forgets uploads":
+		inner = inner.WithContext(inner.Context())
+	}
+	if v.HoldsResponse() {
+		h.runHeld(w, r, v, inner)
+		return
+	}
+	watched := &watchedWriter{ResponseWriter: w}
+	if h.fault == "hides the writer" {
+		h.next(struct{ http.ResponseWriter }{watched}, inner)
+	} else {
+		h.next(watched, inner)
+	}
+	err := leave()
+	switch {
+	case err != nil && h.fault == "takes the other holder's key away":
+		h.redis.FlushAll()
+		h.refuse(w, r, err)
+	case err == nil, h.fault == "does not notice a loss":
+	case !watched.written, h.fault == "always answers a loss":
+		h.refuse(w, r, err)
+	}
+}
+
+func (h *brokenHandler) runHeld(w http.ResponseWriter, r *http.Request, v *brokenView, inner *http.Request) {
+	held := v.Hold(w)
+	h.next(held, inner)
+	err := v.Leave()
+	switch {
+	case h.fault == "drops held headers":
+		clear(held.Header())
+		held.Send()
+		w.Header().Set("X-Order", "0")
+	case err == nil, h.fault == "does not notice a loss", !held.Held() && h.fault != "always answers a loss":
+		held.Send()
+	default:
+		h.refuse(w, r, err)
+	}
+}
+
+func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	o := outcome.Of(err)
+	switch {
+	case h.fault == "shows the error":
+		o.Detail = err.Error()
+	case h.fault == "answers in plain text":
+		http.Error(w, o.Detail, o.Status)
+		return
+	case h.Options.ErrorHandler != nil && o.Kind != outcome.ClientGone && h.fault != "ignores error handlers":
+		watched := &watchedWriter{ResponseWriter: w}
+		h.Options.ErrorHandler(watched, r, err)
+		if watched.written || h.fault == "trusts error handlers" {
+			return
+		}
+	}
+	httpdoor.WriteProblem(w, r, o)
+	if h.fault == "runs what was refused" {
+		h.next(w, r)
+	}
+}
+
+// A brokenView is what key functions see.
+type brokenView struct {
+	httpdoor.Visit
+	fault string
+}
+
+func (v *brokenView) Value(string) (any, bool) { return nil, false }
+
+func (v *brokenView) Route() string {
+	if v.fault == "does not know its route" {
+		return ""
+	}
+	return v.Outer().Pattern
+}
+
+func (v *brokenView) Param(name string) (string, bool) {
+	if v.fault == "takes parameters as they are written" {
+		path := v.Outer().URL.EscapedPath()
+		return path[strings.LastIndexByte(path, '/')+1:], true
+	}
+	value := v.Outer().PathValue(name)
+	return value, value != ""
+}
+
+func (v *brokenView) Query(name string) (string, bool) { return v.pick(v.Outer().URL.Query()[name]) }
+
+func (v *brokenView) Header(name string) (string, bool) {
+	if strings.EqualFold(name, "Host") {
+		return v.Visit.Header(name)
+	}
+	return v.pick(v.Outer().Header.Values(name))
+}
+
+func (v *brokenView) pick(values []string) (string, bool) {
+	if len(values) == 0 {
+		return "", false
+	}
+	if v.fault == "takes the last of several" {
+		return values[len(values)-1], true
+	}
+	return values[0], true
+}
+
+func (v *brokenView) Body(path string) (string, bool, error) {
+	if v.fault == "takes JSON as it is written" {
+		var fields map[string]json.RawMessage
+		err := json.NewDecoder(v.Outer().Body).Decode(&fields)
+		return string(fields[path]), true, err
+	}
+	return v.Visit.Body(path)
+}
+
+// A watchedWriter notes whether anything was written.
+type watchedWriter struct {
+	http.ResponseWriter
+	written bool
+}
+
+func (w *watchedWriter) Flush() {
+	w.written = true
+	w.ResponseWriter.(http.Flusher).Flush()
+}
+
+func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.written = true
+	return w.ResponseWriter.(http.Hijacker).Hijack()
+}
+
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watchedWriter) WriteHeader(status int) {
+	w.written = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.written = true
+	return w.ResponseWriter.Write(p)
+}
