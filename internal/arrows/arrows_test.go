@@ -48,6 +48,8 @@ func TestPackagesAreFreeOf(t *testing.T) {
 		{"internal/redisstore", []string{gin, echo, grpc, embedded, checker, module + "lockmw", module + "keyfunc"}},
 		{"internal/store", []string{"github.com/", "google.golang.org/"}},
 		{"ginlock", []string{echo, "google.golang.org/grpc", embedded, checker}},
+		{"echolock", []string{gin, grpc, embedded, checker}},
+		{"httplock", []string{gin, echo, grpc, embedded, checker}},
 	} {
 		t.Run(tc.pkg, func(t *testing.T) {
 			for _, dep := range deps(t, tc.pkg) {
