@@ -187,7 +187,7 @@ func TestLocksWorkWithoutChannels(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	p, q := u.may(strings.Replace(minimalACL, " +subscribe", "", 1))
-	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, "NOPERM")
+	wantVerdict(t, "Listen", p.listenBriefly(), lasting, "NOPERM")
 	held, waits := p.take(), q.ref(time.Minute)
 	q.refused(waits, store.Wait)
 	p.release(held, false, store.HandedOver)
@@ -203,7 +203,7 @@ func TestForeignKeysAreForbidden(t *testing.T) {
 	for what, ask := range p.questions(p.ref(time.Minute)) {
 		wantVerdict(t, what, ask(), lasting, "NOPERM")
 	}
-	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, "NOPERM")
+	wantVerdict(t, "Listen", p.listenBriefly(), lasting, "NOPERM")
 }
 
 // A permission taken away while a lock is held.

@@ -25,8 +25,8 @@ func classify(err error) *store.Error {
 	if refusal, ok := errors.AsType[redis.Error](err); ok {
 		text := refusal.Error()
 		// A command inside the script was refused, maybe not its first: what
-		// stood before it was carried out. A key of the wrong type is met
-		// before anything is written.
+		// stood before it was carried out. A lock of the wrong type is met
+		// before anything is written; that is by far the most frequent.
 		midway := strings.Contains(text, "script: ") && !strings.HasPrefix(text, "WRONGTYPE")
 		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway}
 	}

@@ -109,7 +109,7 @@ func TestADeadServerWasNotAsked(t *testing.T) {
 	for what, ask := range p.questions(p.ref(time.Minute)) {
 		wantVerdict(t, what, ask(), passing, "refused")
 	}
-	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), passing, "refused")
+	wantVerdict(t, "Listen", p.listenBriefly(), passing, "refused")
 }
 
 func TestAnExhaustedPoolPasses(t *testing.T) {
@@ -148,7 +148,7 @@ func TestAClosedStoreIsOver(t *testing.T) {
 	for what, ask := range p.questions(held) {
 		wantVerdict(t, what, ask(), lasting, "closed")
 	}
-	wantVerdict(t, "Listen", p.Listen(t.Context(), newEar()), lasting, "closed")
+	wantVerdict(t, "Listen", p.listenBriefly(), lasting, "closed")
 }
 
 // A connection that ends while the server works on a question.

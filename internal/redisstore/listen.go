@@ -56,7 +56,7 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 			now := heard.Load()
 			if now != last {
 				last, silent = now, 0
-			} else if silent++; silent > 2 {
+			} else if silent++; silent >= 2 {
 				_ = sub.Close()
 				<-ended
 				return &store.Error{Err: errSilent}

@@ -139,6 +139,13 @@ func (p *probe) listen(e *ear) (stop func(), ended <-chan error) {
 	return stop, result
 }
 
+// listenBriefly returns what Listen does, which must not take long.
+func (p *probe) listenBriefly() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return p.Listen(ctx, newEar())
+}
+
 // do has a server carry out a command.
 func do(t *testing.T, client *redis.Client, args ...any) {
 	t.Helper()
