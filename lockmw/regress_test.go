@@ -187,3 +187,39 @@ func TestNobodyIsToldOfAGrantThatWasNotMade(t *testing.T) {
 		c.Del(ctx, "lock:{"+key+"}:alive", "lock:{"+key+"}:queue", "lock:{"+key+"}:fence")
 	})
 }
+
+// A waiter that is not the first of its line, and so does not poll, is granted
+// the lock, and the message is lost: the one that polls sees it.
+func TestLostGrantOfAWaiterThatDoesNotPollIsFound(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := newLocker(t, c)
+		ctx := context.Background()
+		holder := mustAcquire(t, l, key, lockmw.Policy{})
+		type turn struct {
+			waiter int
+			lease  *lockmw.Lease
+		}
+		got := make(chan turn, 2)
+		for i := range 2 {
+			go func() {
+				got <- turn{i, mustAcquire(t, l, key, lockmw.Policy{TTL: time.Minute, Wait: 20 * time.Second})}
+			}()
+			eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == i+1 })
+		}
+		entry := c.ZRange(ctx, "lock:{"+key+"}:queue", 1, 1).Val()[0]
+		token := entry[:len(entry)-len(":60000")]
+		c.Set(ctx, "lock:{"+key+"}", token, 30*time.Second)
+		c.ZRem(ctx, "lock:{"+key+"}:queue", entry)
+		select {
+		case first := <-got:
+			if first.waiter != 1 {
+				t.Error("the other waiter has the lock")
+			}
+			mustRelease(t, first.lease)
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody found the grant")
+		}
+		mustRelease(t, (<-got).lease)
+		_ = holder.Release(ctx) // lost: its lock was taken away
+	})
+}
