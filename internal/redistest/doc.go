@@ -5,6 +5,8 @@
 //     without a test around it.
 //   - [Shared] is one redis-server per test process, for tests that keep to
 //     keys below [Prefix].
+//   - [Cluster] is a Redis Cluster whose slots can be moved, [Sentinel] a
+//     master with a replica that takes over.
 //   - [Embedded] is a miniredis inside the test process, [InMemory] one for a
 //     synctest bubble.
 //   - [Each] runs one test against an embedded and against a real server.
@@ -15,5 +17,6 @@
 // is needed. Servers listen on loopback only and keep nothing on disk: what a
 // restarted server held before is gone.
 //
-// Start reading at server.go, then process.go; tests use what is in backend.go.
+// Start reading at server.go, then process.go; tests use what is in
+// backend.go, cluster.go and sentinel.go.
 package redistest

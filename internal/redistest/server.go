@@ -41,10 +41,11 @@ func Args(args ...string) Option {
 // Server is a redis-server process on a loopback port. All methods may be called
 // concurrently; those that change its state wait for each other.
 type Server struct {
-	binary string
-	args   []string
-	dir    string
-	port   int
+	binary   string
+	args     []string
+	sentinel string // its configuration; empty: a server that keeps data
+	dir      string
+	port     int
 
 	mu     sync.Mutex
 	proc   *process // nil when no process runs
@@ -194,7 +195,13 @@ func (s *Server) start() error {
 	}
 	defer log.Close() // the process has its own descriptor
 	before := len(s.Log())
-	cmd := exec.Command(s.binary, append(s.baseArgs(), s.args...)...)
+	args := append(s.baseArgs(), s.args...)
+	if s.sentinel != "" {
+		if args, err = s.sentinelArgs(); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(s.binary, args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	proc, err := spawn(cmd)

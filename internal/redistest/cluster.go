@@ -1,0 +1,193 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	slots       = 16384
+	settleAfter = 30 * time.Second // for several servers to know each other, on a busy machine
+)
+
+// Shards are the masters of a Redis Cluster. They have no replicas: what a
+// killed one had is gone, while the others go on serving their slots.
+type Shards struct {
+	Nodes []*Server
+}
+
+// Cluster starts a Redis Cluster of three masters for this test alone and
+// returns once all of them serve. It takes two to three seconds, because a
+// new master refuses to serve for two. It is closed when the test ends.
+func Cluster(tb testing.TB) *Shards {
+	tb.Helper()
+	const masters = 3
+	c := new(Shards)
+	for range masters {
+		c.Nodes = append(c.Nodes, Real(tb, Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes")))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
+	defer cancel()
+	for i, node := range c.Nodes {
+		first, last := i*slots/masters, (i+1)*slots/masters-1
+		command(ctx, tb, node, "CLUSTER", "ADDSLOTSRANGE", first, last)
+		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1) // or they would quarrel about it
+		host, port, _ := strings.Cut(node.Addr(), ":")
+		command(ctx, tb, c.Nodes[0], "CLUSTER", "MEET", host, port)
+	}
+	for _, node := range c.Nodes {
+		settle(ctx, tb, node, "serves in the Cluster", func(client *redis.Client) (string, bool) {
+			info := client.ClusterInfo(ctx).Val()
+			whole := true
+			for _, sign := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d\r", masters), fmt.Sprintf("cluster_slots_ok:%d\r", slots)} {
+				whole = whole && strings.Contains(info, sign)
+			}
+			return info, whole
+		})
+	}
+	return c
+}
+
+// Client opens a client of the Cluster, with Options' settings, and closes it
+// when the test ends.
+func (c *Shards) Client(tb testing.TB, mutators ...func(*redis.ClusterOptions)) *redis.ClusterClient {
+	tb.Helper()
+	opts := &redis.ClusterOptions{MaintNotificationsConfig: Options("").MaintNotificationsConfig}
+	for _, node := range c.Nodes {
+		opts.Addrs = append(opts.Addrs, node.Addr())
+	}
+	for _, mutate := range mutators {
+		mutate(opts)
+	}
+	client := redis.NewClusterClient(opts)
+	tb.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			tb.Errorf("close the Cluster's client: %v", err)
+		}
+	})
+	return client
+}
+
+// Owner returns the node that serves key's slot, by what the first node that
+// runs says.
+func (c *Shards) Owner(ctx context.Context, key string) (*Server, error) {
+	for _, asked := range c.Nodes {
+		owner, err := c.ownerBy(ctx, asked, key)
+		if err == nil {
+			return owner, nil
+		}
+	}
+	return nil, fmt.Errorf("redistest: no node of the Cluster knows who serves %q", key)
+}
+
+func (c *Shards) ownerBy(ctx context.Context, asked *Server, key string) (*Server, error) {
+	client := redis.NewClient(Options(asked.Addr()))
+	defer client.Close()
+	slot, err := client.ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return nil, err
+	}
+	shards, err := client.ClusterShards(ctx).Result()
+	if err != nil {
+		return nil, err
+	}
+	for _, shard := range shards {
+		for _, r := range shard.Slots {
+			if r.Start > slot || slot > r.End || len(shard.Nodes) == 0 {
+				continue
+			}
+			for _, node := range c.Nodes {
+				if int64(node.port) == shard.Nodes[0].Port {
+					return node, nil
+				}
+			}
+		}
+	}
+	return nil, fmt.Errorf("redistest: nobody serves slot %d", slot)
+}
+
+// Move moves key's slot to another node, as an operator does while clients go
+// on: during opens a window in which the slot is in both places, calls the
+// function, if there is one, and closes it. Until then commands on several of
+// the slot's keys are refused with TRYAGAIN, if only some of them exist.
+func (c *Shards) Move(ctx context.Context, key string, to *Server, during func()) error {
+	from, err := c.Owner(ctx, key)
+	if err != nil || from == to {
+		return err
+	}
+	m := &move{ctx: ctx, from: redis.NewClient(Options(from.Addr())), to: redis.NewClient(Options(to.Addr()))}
+	defer m.from.Close()
+	defer m.to.Close()
+	slot := m.do(m.from, "CLUSTER", "KEYSLOT", key)
+	source, target := m.do(m.from, "CLUSTER", "MYID"), m.do(m.to, "CLUSTER", "MYID")
+	m.do(m.to, "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
+	m.do(m.from, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+	if during != nil && m.err == nil {
+		during()
+	}
+	host, port, _ := strings.Cut(to.Addr(), ":")
+	for m.err == nil {
+		keys, _ := m.do(m.from, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		m.do(m.from, append([]any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}, keys...)...)
+	}
+	m.do(m.to, "CLUSTER", "SETSLOT", slot, "NODE", target) // first, or both might refuse the slot
+	m.do(m.from, "CLUSTER", "SETSLOT", slot, "NODE", target)
+	return m.err
+}
+
+// A move remembers its first error, after which it does nothing.
+type move struct {
+	ctx      context.Context
+	from, to *redis.Client
+	err      error
+}
+
+func (m *move) do(at *redis.Client, args ...any) any {
+	if m.err != nil {
+		return nil
+	}
+	reply, err := at.Do(m.ctx, args...).Result()
+	if err != nil {
+		m.err = fmt.Errorf("redistest: %v at %s: %w", args, at.Options().Addr, err)
+	}
+	return reply
+}
+
+// command has a server carry out a command, or fails the test.
+func command(ctx context.Context, tb testing.TB, s *Server, args ...any) {
+	tb.Helper()
+	client := redis.NewClient(Options(s.Addr()))
+	defer client.Close()
+	if err := client.Do(ctx, args...).Err(); err != nil {
+		tb.Fatalf("redistest: %v at %s: %v", args, s.Addr(), err)
+	}
+}
+
+// settle asks a server until it says what it should.
+func settle(ctx context.Context, tb testing.TB, s *Server, what string, ask func(client *redis.Client) (said string, ok bool)) {
+	tb.Helper()
+	client := redis.NewClient(Options(s.Addr()))
+	defer client.Close()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		said, ok := ask(client)
+		if ok {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			tb.Fatalf("redistest: the server at %s is not there after %v: it %s; it says:\n%s", s.Addr(), settleAfter, what, said)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// masterName is how Sentinels and clients call what is watched.
+const masterName = "main"
+
+// Watched is a master with a replica that three Sentinels watch, of which two
+// must agree that it is down. They say so after half a second.
+type Watched struct {
+	servers   []*Server // master and replica, in the order in which they were started
+	sentinels []*Server
+}
+
+// Sentinel starts a master, its replica and three Sentinels for this test
+// alone, and returns once they know each other, which takes two to three
+// seconds. They are closed when the test ends.
+func Sentinel(tb testing.TB) *Watched {
+	tb.Helper()
+	replication := Args("--repl-diskless-sync", "yes", "--repl-ping-replica-period", "1")
+	master := Real(tb, replication)
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	replica := Real(tb, replication, Args("--replicaof", host, port))
+	w := &Watched{servers: []*Server{master, replica}}
+	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
+	defer cancel()
+	settle(ctx, tb, replica, "follows its master", func(client *redis.Client) (string, bool) {
+		info := client.Info(ctx, "replication").Val()
+		return info, strings.Contains(info, "master_link_status:up")
+	})
+	for range 3 {
+		w.sentinels = append(w.sentinels, Real(tb, sentinel(fmt.Sprintf(
+			"sentinel monitor %[1]s %[2]s %[3]s 2\n"+
+				"sentinel down-after-milliseconds %[1]s 500\n"+
+				"sentinel failover-timeout %[1]s 3000\n", masterName, host, port))))
+	}
+	for _, s := range w.sentinels {
+		settle(ctx, tb, s, "knows the replica and the other Sentinels", func(*redis.Client) (string, bool) {
+			client := redis.NewSentinelClient(Options(s.Addr()))
+			defer client.Close()
+			said := client.Master(ctx, masterName).Val()
+			return fmt.Sprint(said), said["num-slaves"] == "1" && said["num-other-sentinels"] == "2" && said["flags"] == "master"
+		})
+	}
+	return w
+}
+
+// Client opens a client that asks the Sentinels for the master, and closes it
+// when the test ends.
+func (w *Watched) Client(tb testing.TB, mutators ...func(*redis.FailoverOptions)) *redis.Client {
+	tb.Helper()
+	opts := &redis.FailoverOptions{MasterName: masterName}
+	for _, s := range w.sentinels {
+		opts.SentinelAddrs = append(opts.SentinelAddrs, s.Addr())
+	}
+	for _, mutate := range mutators {
+		mutate(opts)
+	}
+	client := redis.NewFailoverClient(opts)
+	tb.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			tb.Errorf("close the client of the Sentinels' master: %v", err)
+		}
+	})
+	return client
+}
+
+// Master returns the server that the Sentinels call the master.
+func (w *Watched) Master(ctx context.Context) (*Server, error) {
+	var addr []string
+	var err error
+	for _, s := range w.sentinels {
+		client := redis.NewSentinelClient(Options(s.Addr()))
+		addr, err = client.GetMasterAddrByName(ctx, masterName).Result()
+		_ = client.Close()
+		if err == nil {
+			break
+		}
+	}
+	for _, s := range w.servers {
+		if err == nil && s.Addr() == strings.Join(addr, ":") {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("redistest: the Sentinels name no master of ours: %q, %w", addr, err)
+}
+
+// KillMaster ends the master's process. The replica takes over, without what
+// had not reached it, once the Sentinels have agreed.
+func (w *Watched) KillMaster(ctx context.Context) error {
+	master, err := w.Master(ctx)
+	if err != nil {
+		return err
+	}
+	master.Kill()
+	return nil
+}
+
+// sentinel has a server run as a Sentinel with this configuration. A Sentinel
+// wants it in a file, which it rewrites.
+func sentinel(conf string) Option {
+	return func(s *Server) { s.sentinel = conf }
+}
+
+// sentinelArgs writes a Sentinel's file and returns its command line.
+func (s *Server) sentinelArgs() ([]string, error) {
+	file := filepath.Join(s.dir, "sentinel.conf")
+	_, port, _ := strings.Cut(s.Addr(), ":")
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %q\n%s", port, s.dir, s.sentinel)
+	return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
+}
