@@ -17,7 +17,7 @@ import (
 const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
 	" +evalsha +eval +time" +
 	" +get +set +del +exists +pttl +pexpire" +
-	" +zadd +zrange +zrem +zpopmin" +
+	" +zadd +zrange +zrem +zpopmin +zscore +zcard" +
 	" +hset +hget +hdel" +
 	" +publish +pubsub|numsub +subscribe +ping"
 
@@ -116,7 +116,8 @@ func (u *user) life(p, q *probe) error {
 	eventually(u, "the server knows that nobody listens", func() bool {
 		return u.raw.PubSubNumSub(ctx, channel).Val()[channel] == 0
 	})
-	lock, queue, alive, fence := p.keys("k")
+	keys := p.keys("k")
+	lock, queue, alive, fence := keys[0], keys[1], keys[2], keys[3]
 	again, deaf := q.ref(time.Minute), p.ref(time.Minute)
 	ask(q, again, store.Try, true)
 	p.subscribed.Store(true)
@@ -130,6 +131,22 @@ func (u *user) life(p, q *probe) error {
 	ask(q, again, store.Wait, true)
 	release(q, again, true, store.Freed)
 	u.raw.Del(ctx, lock, queue, alive, fence)
+
+	// Several hold: renewed, asked for again, given back early and late.
+	reads, beside, writes := p.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
+	reads.Kind.Shared, beside.Kind.Shared = true, true
+	ask(p, reads, store.Try, true)
+	ask(q, beside, store.Try, true)
+	ask(p, reads, store.Try, true)
+	renew(p, reads)
+	ask(q, writes, store.Wait, false)
+	release(p, reads, false, store.Freed)
+	if failed == nil {
+		_, failed = q.ReleaseAfter(ctx, beside, time.Minute)
+	}
+	release(q, writes, true, store.NotHeld)
+	release(q, beside, false, store.Freed)
+	u.raw.Del(ctx, keys[:]...)
 	return failed
 }
 
@@ -218,4 +235,31 @@ func TestARevokedPermissionIsAMistake(t *testing.T) {
 	}
 	do(t, u.raw, "ACL", "SETUSER", "locker", "+evalsha", "+eval")
 	p.release(held, false, store.Freed)
+}
+
+// clusterACL is what a user needs in a Cluster besides, as the README says.
+const clusterACL = " +cluster|slots +command +asking"
+
+func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
+	t.Parallel()
+	shards := redistest.Cluster(t)
+	for _, node := range shards.Nodes {
+		set := []any{"ACL", "SETUSER", "locker", "reset", "on", ">secret"}
+		for rule := range strings.FieldsSeq(minimalACL + clusterACL) {
+			set = append(set, rule)
+		}
+		do(t, node.Client(t), set...)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{shards.Nodes[0].Addr()}, Username: "locker", Password: "secret"})
+	t.Cleanup(func() { _ = client.Close() })
+	p, q := open(t, client, "kit"), open(t, client, "kit")
+	e := q.hear()
+	for range 20 { // on all nodes
+		held, waits := p.take(), q.ref(time.Minute)
+		q.refused(waits, store.Wait)
+		p.renew(held, true)
+		p.release(held, false, store.HandedOver)
+		await(t, "the grant", e.grants)
+		q.release(waits, true, store.Freed)
+	}
 }

@@ -20,28 +20,50 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 const (
-	keyCount    = 4
+	keyCount    = 5
 	keyPosition = 3 // EVALSHA sha numkeys key …
 )
 
-// question is one script call on one lock.
+// question is one script call on one lock, or on several.
 type question struct {
 	script *script
 	name   string
+	more   []string // further locks
 	args   []any
 }
 
+// about returns a question on one lock.
+func about(name string, s *script, args ...any) question {
+	return question{script: s, name: name, args: args}
+}
+
 func (s *Store) command(ctx context.Context, verb, script string, q question) once {
-	lock, queue, alive, fence := s.keys(q.name)
-	args := make([]any, 0, keyPosition+keyCount+len(q.args))
-	args = append(args, verb, script, keyCount, lock, queue, alive, fence)
+	keys := keyCount * (1 + len(q.more))
+	args := make([]any, 0, keyPosition+keys+len(q.args))
+	args = append(args, verb, script, keys)
+	args = appendKeys(args, s.keys(q.name))
+	for _, name := range q.more {
+		args = appendKeys(args, s.keys(name))
+	}
 	cmd := redis.NewCmd(ctx, append(args, q.args...)...)
 	cmd.SetFirstKeyPos(keyPosition)
 	return once{cmd}
 }
 
+// appendKeys appends pointers: a string would be copied to where an interface
+// can point.
+func appendKeys(args []any, keys *[keyCount]string) []any {
+	for i := range keys {
+		args = append(args, &keys[i])
+	}
+	return args
+}
+
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
 func (s *Store) exchange(ctx context.Context, q question) (any, error) {
+	if s.replicas > 0 && q.script == acquireScript {
+		return s.confirmed(ctx, q)
+	}
 	cmd := s.command(ctx, "evalsha", q.script.sha, q)
 	err := s.client.Process(ctx, cmd)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {

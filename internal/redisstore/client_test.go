@@ -134,7 +134,7 @@ func TestTheUsersDatabaseIsUsed(t *testing.T) {
 		client := s.Client(t, func(o *redis.Options) { o.DB = 3 })
 		p := open(t, client, redistest.Prefix(t))
 		r := p.take()
-		lock, _, _, _ := p.keys("k")
+		lock := p.keys("k")[0]
 		if got := client.Get(t.Context(), lock).Val(); got != r.Token {
 			t.Errorf("GET in the user's database = %q, want %q", got, r.Token)
 		}

@@ -56,8 +56,8 @@ func (s *still) open() *probe { return open(s.T, s.client, "kit") }
 func (s *still) ttls() [4]int64 {
 	s.Helper()
 	var all [4]int64
-	lock, queue, alive, fence := (&Store{ns: "kit"}).keys("k")
-	for i, key := range []string{lock, queue, alive, fence} {
+	keys := (&Store{ns: "kit"}).keys("k")
+	for i, key := range keys[:len(all)] {
 		ttl, err := s.client.PTTL(context.Background(), key).Result()
 		if err != nil {
 			s.Fatal(err)
@@ -207,6 +207,12 @@ func TestFencesIncreaseWhenTheClockIsSetBack(t *testing.T) {
 			p.release(r, false, store.HandedOver)
 			s.advance(time.Minute)
 		},
+		"release in a while, and later": func(s *still, p, _ *probe, r store.Ref) {
+			if _, err := p.ReleaseAfter(t.Context(), r, time.Second); err != nil {
+				t.Error(err)
+			}
+			s.advance(time.Minute)
+		},
 		"release past a deaf waiter, and later": func(s *still, p, waits *probe, r store.Ref) {
 			waits.subscribed.Store(true)
 			waits.refused(waits.ref(ttl), store.Wait)
@@ -215,14 +221,17 @@ func TestFencesIncreaseWhenTheClockIsSetBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStill(t)
-			p, waits := s.open(), s.open()
-			r := p.ref(ttl)
-			first := p.get(r, store.Try).Fence
-			s.advance(-time.Hour)
-			end(s, p, waits, r)
-			if next := waits.get(waits.ref(ttl), store.Try).Fence; next <= first {
-				t.Errorf("fence %d after %d, want a higher one", next, first)
+			for _, kind := range []store.Kind{{}, {Shared: true}, {Permits: 1}} {
+				s := newStill(t)
+				p, waits := s.open(), s.open()
+				r := p.ref(ttl)
+				r.Kind = kind
+				first := p.get(r, store.Try).Fence
+				s.advance(-time.Hour)
+				end(s, p, waits, r)
+				if next := waits.get(waits.ref(ttl), store.Try).Fence; next <= first {
+					t.Errorf("%+v: fence %d after %d, want a higher one", kind, next, first)
+				}
 			}
 		})
 	}

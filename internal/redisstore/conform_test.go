@@ -17,9 +17,18 @@ func TestConformance(t *testing.T) {
 		"redis":    func(tb testing.TB) storetest.Place { return placeAt(tb, redistest.Shared(tb).Client(tb)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true})
+			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true, Permits: true})
 		})
 	}
+}
+
+// In a Cluster a release cannot see who listens, so it passes nobody over.
+func TestConformanceOfACluster(t *testing.T) {
+	client := redistest.Cluster(t).Client(t)
+	storetest.Run(t, storetest.Backend{
+		New:    func(tb testing.TB) storetest.Place { return placeAt(tb, client) },
+		Queues: true, Fences: true, Permits: true,
+	})
 }
 
 // embeddedPlace has a clock that moves only when the suite moves it.
@@ -36,7 +45,7 @@ func embeddedPlace(tb testing.TB) storetest.Place {
 	return place
 }
 
-func placeAt(tb testing.TB, client *redis.Client) storetest.Place {
+func placeAt(tb testing.TB, client redis.UniversalClient) storetest.Place {
 	ns := redistest.Prefix(tb) + "kit"
 	return storetest.Place{
 		Open: func(tb testing.TB) store.Store {
@@ -50,7 +59,7 @@ func placeAt(tb testing.TB, client *redis.Client) storetest.Place {
 		Nodes:  []redis.UniversalClient{client},
 		Prefix: ns,
 		Key: func(lock string) string {
-			key, _, _, _ := (&Store{ns: ns}).keys(lock)
+			key := (&Store{ns: ns}).keys(lock)[0]
 			return key
 		},
 	}

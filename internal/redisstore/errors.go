@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -25,9 +26,13 @@ func classify(err error) *store.Error {
 	if refusal, ok := errors.AsType[redis.Error](err); ok {
 		text := refusal.Error()
 		// A command inside the script was refused, maybe not its first: what
-		// stood before it was carried out. A lock of the wrong type is met
-		// before anything is written; that is by far the most frequent.
-		midway := strings.Contains(text, "script: ") && !strings.HasPrefix(text, "WRONGTYPE")
+		// stood before it was carried out.
+		midway := strings.Contains(text, "script: ")
+		if strings.Contains(text, "unauthenticated multibulk") {
+			// Redis reads no more than ten arguments from somebody who has
+			// not given a password, and says so in place of NOAUTH.
+			return &store.Error{Err: fmt.Errorf("NOAUTH: the server wants a password: %w", err), Permanent: true}
+		}
 		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {

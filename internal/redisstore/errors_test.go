@@ -80,7 +80,7 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 		"OOM command not allowed when used memory > 'maxmemory'.":                                            lasting,
 		"OOM command not allowed when used memory > 'maxmemory'. script: 0a1b, on @user_script:1.":           failed,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                  lasting,
-		"WRONGTYPE Operation against a key holding the wrong kind of value script: 0a1b, on @user_script:1.": lasting,
+		"WRONGTYPE Operation against a key holding the wrong kind of value script: 0a1b, on @user_script:1.": failed,
 		"ERR Error compiling script (new function): :30: WRONGTYPE Operation against a key holding …":        lasting,
 		"NOAUTH Authentication required.":                                                                    lasting,
 		"WRONGPASS invalid username-password pair or user is disabled.":                                      lasting,

@@ -167,7 +167,7 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 		client, ns := s.Client(t), redistest.Prefix(t)
 		p, holder := open(t, client, ns), open(t, client, ns)
 		e := p.hear()
-		lock, _, _, _ := p.keys("k")
+		lock := p.keys("k")[0]
 		for _, news := range []string{
 			"", " ", "    ", "hello", "a b c d", "token 1 2 3", "token x 2 3 " + lock, "token 1 x 3 " + lock, "token 1 2 x " + lock,
 			"token 1 2 3 elsewhere:{k}", "token 1 2 3 " + lock[:len(lock)-1], "token 1 2 3 k", "token 99999999999999999999 2 3 " + lock,

@@ -1,7 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -11,9 +14,11 @@ import (
 // which processes live. Moments are the server's, in microseconds.
 type model struct {
 	now     int64
-	holder  string // "" nobody; it need not be one of ours
-	expires int64
-	grants  int // so far
+	holder  string // exclusive, "" nobody; it need not be one of ours
+	several []*share
+	limits  []limit // of permits; nil: they share
+	expires int64   // of the lock's key
+	fence   int64   // of the last grant
 
 	queue      []*claim
 	queueUntil int64
@@ -21,10 +26,23 @@ type model struct {
 	aliveUntil int64
 }
 
-// A claim is one token with its TTL.
+// A limit is a number of permits that binds for a time.
+type limit struct {
+	n    int
+	till int64
+}
+
+// A share is one of several holders.
+type share struct {
+	*claim
+	ends int64
+}
+
+// A claim is one token with what it asks for, and its last grant's fence.
 type claim struct {
 	store.Ref
 	member *member
+	fence  int64
 }
 
 // A member is one process. It says that it hears (subscribed of its Store) or
@@ -58,7 +76,7 @@ func (m *model) elapse(d time.Duration) {
 		return
 	}
 	if m.expires <= m.now {
-		m.holder = ""
+		m.free()
 	}
 	if m.queueUntil <= m.now {
 		m.queue = nil
@@ -68,135 +86,150 @@ func (m *model) elapse(d time.Duration) {
 	}
 }
 
-func (m *model) grant(holder string, ttl time.Duration) {
-	m.grants++
-	m.extend(holder, ttl)
-}
+func (m *model) free() { m.holder, m.several, m.limits = "", nil, nil }
 
-func (m *model) extend(holder string, ttl time.Duration) { m.holder, m.expires = holder, m.in(ttl) }
+func (m *model) taken() bool { return m.holder != "" || len(m.several) > 0 }
 
-func (m *model) leave(c *claim) {
-	m.queue = slices.DeleteFunc(m.queue, func(other *claim) bool { return other == c })
-}
-
-// A turn is what a question came to.
-type turn struct {
-	granted  bool
-	fresh    bool
-	released store.Released
-	told     *claim // the waiter whose process was told about its grant
-}
-
-func (m *model) acquire(c *claim, join store.Join) (t turn) {
-	free := m.holder == ""
-	switch {
-	case m.holder == c.Token:
-		m.extend(c.Token, c.TTL)
-		return turn{granted: true}
-	case free && len(m.queue) == 0:
-		m.grant(c.Token, c.TTL)
-		return turn{granted: true}
+// forget drops those of several holders whose lease is over. A question does
+// that, and only of a lock whose key is there.
+func (m *model) forget() {
+	if len(m.several) == 0 {
+		return
 	}
-	if join == store.Wait {
-		t.fresh = m.enqueue(c)
+	m.several = slices.DeleteFunc(m.several, func(s *share) bool { return s.ends <= m.now })
+	if len(m.several) == 0 {
+		m.free()
 	}
-	if free {
-		heir := m.succeed(c)
-		if heir == nil || heir == c {
-			m.leave(c)
-			m.grant(c.Token, c.TTL)
-			return turn{granted: true}
+}
+
+// share returns c's place among several holders, or nil.
+func (m *model) share(c *claim) *share {
+	for _, s := range m.several {
+		if s.claim == c {
+			return s
 		}
-		t.told = m.told(heir)
-	}
-	if join == store.Last {
-		m.leave(c)
-	}
-	return t
-}
-
-func (m *model) enqueue(c *claim) (fresh bool) {
-	if !slices.Contains(m.queue, c) {
-		m.queue = append(m.queue, c)
-	}
-	fresh = m.alive[c.member] == nil
-	m.alive[c.member] = &sign{m.in(lives), c.member.subscribed.Load()}
-	m.queueUntil, m.aliveUntil = m.in(keep), m.in(keep)
-	return fresh
-}
-
-func (m *model) release(c *claim, leave bool) (t turn) {
-	if leave {
-		m.leave(c)
-	}
-	if m.holder != "" && m.holder != c.Token {
-		return turn{released: store.NotHeld}
-	}
-	held := m.holder != ""
-	m.holder = ""
-	if heir := m.succeed(nil); heir != nil {
-		t.told, t.released = m.told(heir), store.HandedOver
-	} else {
-		t.released = store.Freed
-		if len(m.queue) == 0 {
-			clear(m.alive)
-		}
-	}
-	if !held {
-		t.released = store.NotHeld
-	}
-	return t
-}
-
-func (m *model) renew(c *claim) (held bool) {
-	if m.holder != c.Token {
-		return false
-	}
-	m.extend(c.Token, c.TTL)
-	return true
-}
-
-// succeed gives the lock to the first who can have it: the one that asks, who
-// sets it itself; one whose process is told, or polls, or asks just now.
-func (m *model) succeed(asks *claim) (heir *claim) {
-	notHeard := make(map[*member]bool)
-	var passed []*claim
-	queue := m.queue
-	for len(queue) > 0 && heir == nil {
-		c := queue[0]
-		queue = queue[1:]
-		s := m.alive[c.member]
-		switch {
-		case c == asks:
-			heir = c
-		case notHeard[c.member]:
-			passed = append(passed, c)
-		case s == nil || s.until <= m.now:
-			delete(m.alive, c.member)
-		case s.hears && !c.member.receives && (asks == nil || asks.member != c.member):
-			notHeard[c.member] = true
-			s.until = min(s.until, m.in(deaf))
-			passed = append(passed, c)
-		default:
-			heir = c
-			first := firstAsked
-			if s.hears {
-				first = firstHeard
-			}
-			m.grant(c.Token, min(c.TTL, first))
-		}
-	}
-	if len(m.queue) > 0 {
-		m.queueUntil = m.in(keep)
-	}
-	m.queue = slices.Concat(passed, queue)
-	return heir
-}
-
-// told is c if its process received a message about its grant.
-func (m *model) told(c *claim) *claim {
-	if m.alive[c.member].hears && c.member.receives {
-		return c
 	}
 	return nil
+}
+
+func (m *model) holds(c *claim) bool { return m.holder == c.Token || m.share(c) != nil }
+
+// room says whether one more of a kind can have the lock.
+func (m *model) room(kind store.Kind) bool {
+	switch {
+	case !m.taken():
+		return true
+	case m.holder != "" || kind == store.Kind{}:
+		return false
+	case kind.Shared:
+		return m.limits == nil
+	}
+	n := kind.Permits
+	for _, l := range m.limits {
+		if l.till > m.now {
+			n = min(n, l.n)
+		}
+	}
+	return m.limits != nil && len(m.several) < n
+}
+
+// grant gives c the lock for ttl.
+func (m *model) grant(c *claim, ttl time.Duration) {
+	m.fence = max(m.fence+1, m.now)
+	c.fence = m.fence
+	m.extend(c, ttl)
+}
+
+// extend has c hold the lock for ttl from now on.
+func (m *model) extend(c *claim, ttl time.Duration) {
+	ends := m.in(ttl)
+	if c.Kind == (store.Kind{}) {
+		m.holder, m.expires = c.Token, ends
+		return
+	}
+	if n := c.Kind.Permits; n > 0 {
+		own := limit{n, ends}
+		m.limits = slices.DeleteFunc(m.limits, func(l limit) bool {
+			if l.n == n {
+				own.till = max(own.till, l.till)
+			}
+			return l.n == n || l.till <= m.now
+		})
+		m.limits = append(m.limits, own)
+	}
+	s := m.share(c)
+	if s == nil {
+		s = &share{claim: c}
+		m.several = append(m.several, s)
+	}
+	s.ends = ends
+	m.last()
+}
+
+// last has the lock's key end with the last of several holders, in whole
+// milliseconds from now.
+func (m *model) last() {
+	var last int64
+	for _, s := range m.several {
+		last = max(last, s.ends)
+	}
+	m.expires = m.in(ceil(last - m.now))
+}
+
+// ceil returns µs in whole milliseconds.
+func ceil(micros int64) time.Duration { return time.Duration((micros+999)/1000) * time.Millisecond }
+
+// left is what a refused claim is told about the end of those in its way.
+func (m *model) left(c *claim) time.Duration {
+	if c.Kind.Permits == 0 || m.limits == nil {
+		return (time.Duration(m.expires-m.now) * time.Microsecond).Truncate(time.Millisecond)
+	}
+	first := m.several[0].ends
+	for _, s := range m.several {
+		first = min(first, s.ends)
+	}
+	return ceil(first - m.now)
+}
+
+// siblings are the tokens of a member that hold the lock, and where several
+// hold, not for long.
+func (m *model) siblings(of *member) string {
+	if strings.HasPrefix(m.holder, of.process+".") {
+		return m.holder
+	}
+	var found []*share
+	for _, s := range m.several {
+		if s.member == of && s.ends <= m.in(firstHeard) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b *share) int {
+		return cmp.Or(cmp.Compare(a.ends, b.ends), strings.Compare(a.Token, b.Token))
+	})
+	var tokens []string
+	for _, s := range found {
+		tokens = append(tokens, s.Token)
+	}
+	return strings.Join(tokens, " ")
+}
+
+// value is what the lock's key holds.
+func (m *model) value() string {
+	switch {
+	case len(m.several) == 0:
+		return m.holder
+	case m.limits != nil:
+		value := "*permits"
+		for _, l := range m.limits {
+			value += fmt.Sprintf(" %d %d", l.n, l.till)
+		}
+		return value
+	}
+	return "*shared"
+}
+
+func (m *model) leave(c *claim) (was bool) {
+	before := len(m.queue)
+	m.queue = slices.DeleteFunc(m.queue, func(other *claim) bool { return other == c })
+	return len(m.queue) < before
 }

@@ -14,9 +14,7 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
-	q := question{acquireScript, r.Key, []any{
-		r.Token, millis(r.TTL), joins[r.Join], s.process, s.hears(), s.channels(),
-	}}
+	q := about(r.Key, acquireScript, r.Token, terms(r.Ref), joins[r.Join], s.process, s.hears(), s.channels())
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {
@@ -49,22 +47,28 @@ func answer(reply any) (store.Answer, error) {
 		if !ok0 || !ok1 || !ok2 {
 			return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 		}
-		return store.Answer{Granted: true, Fence: fence, Server: server}, nil
+		a := store.Answer{Granted: true, Fence: fence, Server: server}
+		if len(f) > 3 {
+			if a.Siblings, ok = f[3].(string); !ok {
+				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+			}
+		}
+		return a, nil
 	}
 	if !ok0 || !ok2 || len(f) < 5 {
 		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 	}
 	left, ok1 := f[1].(int64)
-	sibling, ok3 := f[3].(string)
+	siblings, ok3 := f[3].(string)
 	fresh, ok4 := f[4].(int64)
 	if !ok1 || !ok3 || !ok4 {
 		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 	}
 	return store.Answer{
-		Left:    time.Duration(max(left, 0)) * time.Millisecond,
-		Server:  server,
-		Sibling: sibling,
-		Fresh:   fresh == 1,
+		Left:     time.Duration(max(left, 0)) * time.Millisecond,
+		Server:   server,
+		Siblings: siblings,
+		Fresh:    fresh == 1,
 	}, nil
 }
 
@@ -80,15 +84,20 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	ttl := ""
+	place := ""
 	if leave {
-		ttl = strconv.FormatInt(millis(r.TTL), 10)
+		place = terms(r)
 	}
-	var timeout time.Duration
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(deadline), time.Millisecond)
-	}
-	reply, err := s.ask(ctx, timeout, question{releaseScript, r.Key, []any{r.Token, ttl, s.channels()}}, nil)
+	return s.release(ctx, r, place, "")
+}
+
+// ReleaseAfter implements store.Store.
+func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
+	return s.release(ctx, r, "", strconv.FormatInt(max(millis(stay), 1), 10))
+}
+
+func (s *Store) release(ctx context.Context, r store.Ref, place, stay string) (store.Released, error) {
+	reply, err := s.ask(ctx, untilDeadline(ctx), about(r.Key, releaseScript, r.Token, place, s.channels(), stay), nil)
 	if err != nil {
 		return store.NotHeld, err
 	}
@@ -101,6 +110,15 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 		return store.HandedOver, nil
 	}
 	return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
+}
+
+// untilDeadline is the time until ctx's deadline, 0 if it has none.
+func untilDeadline(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return max(time.Until(deadline), time.Millisecond)
 }
 
 // Renew implements store.Store, in one pipeline. A pipeline does not fall back
@@ -128,7 +146,7 @@ func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) 
 	cmds := make([]once, len(places))
 	for i, place := range places {
 		r := &batch[place]
-		cmds[i] = s.command(ctx, verb, script, question{renewScript, r.Key, []any{r.Token, millis(r.TTL)}})
+		cmds[i] = s.command(ctx, verb, script, about(r.Key, renewScript, r.Token, terms(r.Ref)))
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, failed := pipe.Exec(ctx)

@@ -48,6 +48,35 @@ func TestOutOfMemoryRefusesAcquireOnly(t *testing.T) {
 	p.take()
 }
 
+// Readers too: their renewals write more than an expiry, and were refused once.
+func TestOutOfMemoryRefusesNewReadersOnly(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	reader := func(name string) store.Ref {
+		return store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute, Kind: store.Kind{Shared: true}}
+	}
+	held, beside := reader("k"), reader("k")
+	p.get(held, store.Try)
+	p.get(beside, store.Try)
+	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+	for _, name := range []string{"k", "another"} {
+		wantVerdict(t, "Acquire of "+name, p.questions(reader(name))["Acquire"](), failed, "OOM")
+	}
+	for range 2 {
+		p.renew(held, true)
+		p.get(held, store.Try)
+		if did, err := p.ReleaseAfter(t.Context(), held, time.Minute); did != store.Freed || err != nil {
+			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
+		}
+	}
+	p.release(held, true, store.Freed)
+	p.release(beside, true, store.Freed)
+	if keys := raw.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("left: %q", keys)
+	}
+}
+
 // A hand-over under way must not be lost to a lack of memory.
 func TestOutOfMemoryReleaseHandsOver(t *testing.T) {
 	t.Parallel()
@@ -151,13 +180,7 @@ func TestMissingCredentialsAreAMistake(t *testing.T) {
 	for said, password := range map[string]string{"NOAUTH": "", "WRONGPASS": "guess"} {
 		for _, what := range all {
 			p := open(t, s.Client(t, func(o *redis.Options) { o.Password = password }), "kit")
-			err := p.questions(p.ref(time.Minute))[what]()
-			if password == "" && what == "Acquire" {
-				// It has more arguments than Redis reads from a stranger.
-				wantVerdict(t, what, err, lasting, "unauthenticated")
-				continue
-			}
-			wantVerdict(t, what, err, lasting, said)
+			wantVerdict(t, what, p.questions(p.ref(time.Minute))[what](), lasting, said)
 			wantVerdict(t, "Listen", p.listenBriefly(), lasting, said)
 		}
 	}

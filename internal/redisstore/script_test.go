@@ -38,10 +38,10 @@ func TestANewcomerDoesNotOvertakeItsOwnDeafProcess(t *testing.T) {
 			holder.get(holder.ref(time.Minute), store.Try)
 			first, newcomer := deaf.ref(time.Minute), deaf.ref(time.Minute)
 			deaf.refused(first, store.Wait)
-			lock, _, _, _ := deaf.keys("k")
+			lock := deaf.keys("k")[0]
 			client.Del(t.Context(), lock)
-			if got := deaf.refused(newcomer, join).Sibling; got != first.Token {
-				t.Errorf("Acquire(%s): Sibling = %q, want %q, which stood in front", joins[join], got, first.Token)
+			if got := deaf.refused(newcomer, join).Siblings; got != first.Token {
+				t.Errorf("Acquire(%s): Siblings = %q, want %q, which stood in front", joins[join], got, first.Token)
 			}
 		}
 	})
@@ -51,21 +51,27 @@ func TestANewcomerDoesNotOvertakeItsOwnDeafProcess(t *testing.T) {
 // the data, and nothing stays for ever.
 func TestOtherDataInASideKeyAreLeftAlone(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
-		for i, side := range []string{"queue", "alive", "fence"} {
-			for _, contended := range []bool{false, true} {
+		kinds := []store.Kind{{}, {Shared: true}, {Permits: 2}}
+		for i, side := range []string{"queue", "alive", "fence", "holders"} {
+			for n := range 2 * len(kinds) {
+				contended, kind := n%2 == 1, kinds[n/2]
 				client, ns := s.Client(t), redistest.Prefix(t)
 				holder, p := open(t, client, ns), open(t, client, ns)
-				_, queue, alive, fence := p.keys("k")
-				planted := []string{queue, alive, fence}[i]
+				keys := p.keys("k")
+				planted := keys[i+1]
 				if contended {
-					holder.get(holder.ref(time.Minute), store.Try)
+					holds := holder.ref(time.Minute)
+					holds.Kind = kind
+					holder.get(holds, store.Try)
 				}
 				client.Del(t.Context(), planted)
 				if err := client.RPush(t.Context(), planted, "data").Err(); err != nil {
 					t.Fatal(err)
 				}
 
-				_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Join: store.Wait})
+				asks := p.ref(time.Minute)
+				asks.Kind = kind
+				_, err := p.Acquire(t.Context(), store.Request{Ref: asks, Join: store.Wait})
 				if e := (*store.Error)(nil); err != nil && (!errors.As(err, &e) || !e.Permanent) {
 					t.Errorf("%s (contended %v): Acquire = %v, want nil or a permanent error", side, contended, err)
 				}
@@ -87,7 +93,7 @@ func TestAForeignLockWithoutTTLIsWaitedFor(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client, ns := s.Client(t), redistest.Prefix(t)
 		p := open(t, client, ns)
-		lock, _, _, _ := p.keys("k")
+		lock := p.keys("k")[0]
 		if err := client.Set(context.Background(), lock, "theirs", 0).Err(); err != nil {
 			t.Fatal(err)
 		}

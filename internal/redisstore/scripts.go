@@ -4,7 +4,11 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
+
+//go:embed lua/lock.lua
+var lockLua string
 
 //go:embed lua/queue.lua
 var queueLua string
@@ -18,6 +22,15 @@ var releaseLua string
 //go:embed lua/renew.lua
 var renewLua string
 
+//go:embed lua/all.lua
+var allLua string
+
+//go:embed lua/inspect.lua
+var inspectLua string
+
+//go:embed lua/force.lua
+var forceLua string
+
 // A script is sent by its hash, and by its text where the server does not
 // know the hash (after a restart, a fail-over or SCRIPT FLUSH). redis.Script
 // would do the same, but leaves no room for the markers of once.
@@ -25,16 +38,23 @@ type script struct {
 	text, sha string
 }
 
-// The queue's functions stand in front of every script, so that the facts
-// about it (keys, life times, who is next) exist once.
+// The scripts include what they share, so that the facts about a lock and its
+// queue (keys, life times, who is next) exist once. They include it where it is
+// needed first: Redis makes the functions anew with each call, which costs a
+// microsecond that most calls can do without.
+var include = strings.NewReplacer("-- include lock\n", lockLua, "-- include queue\n", queueLua)
+
 var (
 	acquireScript = newScript(acquireLua)
 	releaseScript = newScript(releaseLua)
 	renewScript   = newScript(renewLua)
+	allScript     = newScript(allLua)
+	inspectScript = newScript(inspectLua)
+	forceScript   = newScript(forceLua)
 )
 
 func newScript(body string) *script {
-	text := queueLua + "\n" + body
+	text := include.Replace(body)
 	sum := sha1.Sum([]byte(text)) // Redis names scripts by SHA-1; nothing secret is in it
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }

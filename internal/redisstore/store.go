@@ -2,7 +2,7 @@
 // Sentinels watch, or a Cluster.
 //
 // All questions are scripts (lua/), so each is one round trip and atomic.
-// Start at lua/queue.lua for what lies in Redis, then acquire.lua and
+// Start at lua/lock.lua for what lies in Redis, then acquire.lua and
 // release.lua; on this side at call.go for how a question is sent.
 package redisstore
 
@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,8 @@ type Store struct {
 	ns         string
 	process    string         // names this Store in tokens and channels
 	subscribed atomic.Bool    // while Listen hears
+	replicas   int            // that confirm a grant; 0: none is asked
+	within     time.Duration  // they answer
 	calls      sync.WaitGroup // questions under way, also those nobody waits for
 }
 
@@ -41,7 +44,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var id [8]byte
+	var id [processBytes]byte
 	rand.Read(id[:])
 	return &Store{
 		client:  own,
@@ -50,6 +53,28 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 		process: hex.EncodeToString(id[:]),
 	}, nil
 }
+
+const (
+	processBytes = 8  // random bytes in a process's name
+	uuidLen      = 36 // as text
+)
+
+// Addr returns where the Redis is: its address, or a Cluster's with commas
+// between them. It is empty for a master that Sentinels name.
+func (s *Store) Addr() string {
+	switch c := s.client.(type) {
+	case *redis.Client:
+		if addr := c.Options().Addr; addr != failoverAddr {
+			return addr
+		}
+	case *redis.ClusterClient:
+		return strings.Join(c.Options().Addrs, ",")
+	}
+	return ""
+}
+
+// failoverAddr is what go-redis has for an address behind Sentinels.
+const failoverAddr = "FailoverClient"
 
 // NewToken returns "<process>.<random UUID>": the process part tells a script
 // which channel hears of a grant, the random part has 122 bits.
@@ -79,11 +104,18 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("redisstore: INFO memory names no maxmemory_policy")
 }
 
-// keys returns the four keys of the lock called name. They share one hash
-// tag, so a Cluster keeps them together.
-func (s *Store) keys(name string) (lock, queue, alive, fence string) {
-	lock = s.ns + ":{" + name + "}"
-	return lock, lock + ":queue", lock + ":alive", lock + ":fence"
+// keys returns the keys of the lock called name: lock, queue, alive, fence and
+// holders. They share one hash tag, so a Cluster keeps them together.
+func (s *Store) keys(name string) *[keyCount]string {
+	const queue, alive, fence, holders = "}:queue", "}:alive", "}:fence", "}:holders"
+	open := s.ns + ":{" + name
+	all := open + queue + open + alive + open + fence + open + holders // one piece of memory
+	cut := func(end string) (key string) {
+		key, all = all[:len(open)+len(end)], all[len(open)+len(end):]
+		return key
+	}
+	q := cut(queue)
+	return &[...]string{q[:len(open)+1], q, cut(alive), cut(fence), cut(holders)}
 }
 
 // name is the inverse of keys.
@@ -97,6 +129,21 @@ func (s *Store) name(lock string) (string, bool) {
 
 // channels is the prefix of the channels on which processes hear of grants.
 func (s *Store) channels() string { return s.ns + ":grants:" }
+
+// terms writes what r asks for in the words of lock.lua.
+func terms(r store.Ref) string {
+	if r.Kind == (store.Kind{}) && r.Least == 0 {
+		return strconv.FormatInt(millis(r.TTL), 10)
+	}
+	kind := ""
+	switch {
+	case r.Kind.Permits > 0:
+		kind = "p" + strconv.Itoa(r.Kind.Permits)
+	case r.Kind.Shared:
+		kind = "s"
+	}
+	return fmt.Sprintf("%d:%s:%d", millis(r.TTL), kind, millis(r.Least))
+}
 
 // millis rounds up: Redis must not forget a lock before we do.
 func millis(d time.Duration) int64 {

@@ -10,7 +10,8 @@
 //   - asking the same thing twice with one token gives the same answer, so a
 //     caller that lost a reply may simply ask again;
 //   - waiters are served in the order in which they first asked to wait, and
-//     nobody who asks later overtakes a live one;
+//     nobody who asks later overtakes a live one, of whichever kind;
+//   - where several hold a key, each one's TTL is its own;
 //   - nothing stays behind a key's last holder and last waiter.
 //
 // Stores are safe for concurrent use.
@@ -27,6 +28,18 @@ type Ref struct {
 	Key   string        // the lock's name, without the store's namespace
 	Token string        // made by NewToken of the same store; a capability
 	TTL   time.Duration // how long the store keeps the key without a renewal
+	Kind  Kind          // who may hold the key beside it
+
+	// Least is how long a grant lasts at least, also one that a release hands
+	// to a waiter and nobody takes note of. At most TTL.
+	Least time.Duration
+}
+
+// A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
+// that differ, apart from the number of permits, exclude each other.
+type Kind struct {
+	Shared  bool // with others that are Shared
+	Permits int  // with others that want permits, while no more than this hold
 }
 
 // Join says what an Acquire that is not granted leaves behind.
@@ -68,14 +81,30 @@ type Answer struct {
 	// epoch of its own. A Grant's Server counts on the same clock.
 	Server int64
 
-	// Sibling is the token that holds the key when it is another token of
-	// this store value, else empty. A waiter whose grant message was lost is
-	// found that way.
-	Sibling string
+	// Siblings are other tokens of this store value, with blanks between
+	// them, that hold the key and may not know it. A waiter whose grant
+	// message was lost is found that way.
+	Siblings string
 
 	// Fresh says that the store did not know any waiter of this process on
 	// this key. After the first question it means that the queue was lost.
 	Fresh bool
+
+	// Ballot is how the nodes of a quorum answered, where that did not grant.
+	// The attempt is taken back then; the next one takes a new token.
+	Ballot *Ballot
+}
+
+// A Ballot has the votes of a quorum's nodes. One that has neither Granted nor
+// Refused nor Err was not cast.
+type Ballot struct{ Votes []Vote }
+
+// A Vote is one node's answer to an Acquire.
+type Vote struct {
+	Node    string // for people
+	Granted bool
+	Refused bool // another token holds the key
+	Err     error
 }
 
 // A Grant is the news that a release handed the lock to a waiter.
@@ -130,6 +159,10 @@ type Store interface {
 	// goes to the first live waiter. ctx ends it, and bounds it by a deadline.
 	Release(ctx context.Context, r Ref, leave bool) (Released, error)
 
+	// ReleaseAfter gives back a held key in stay, whatever was left of its
+	// TTL: until then nobody else gets it. Otherwise it is like Release.
+	ReleaseAfter(ctx context.Context, r Ref, stay time.Duration) (Released, error)
+
 	// Renew extends all of them in one exchange, bounded by ctx.
 	Renew(ctx context.Context, batch []Renewal)
 
@@ -138,8 +171,41 @@ type Store interface {
 	// returns nil when the store has no hand-overs to tell, ever.
 	Listen(ctx context.Context, h Listener) error
 
+	// Inspect tells who has a key, without touching it. ctx bounds it.
+	Inspect(ctx context.Context, key string) (Info, error)
+
+	// ForceRelease takes a key from whoever has it, as their release would,
+	// and makes its next fence higher than theirs. ctx bounds it.
+	ForceRelease(ctx context.Context, key string) error
+
+	// Instance names this store value in Info.
+	Instance() string
+
 	// Close frees what the store owns, after every call has returned.
 	Close() error
+}
+
+// A Bundler is a Store that can take several keys in one step.
+type Bundler interface {
+	// AcquireAll takes all keys or none, each with its token and on the same
+	// terms: if each has room and nobody waits for any. It returns the fences,
+	// or nil if not all could be had, which leaves nothing behind. Errors, ctx
+	// and late are as in Acquire.
+	AcquireAll(ctx context.Context, refs []Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error)
+}
+
+// Info tells who has a key.
+type Info struct {
+	Kind    Kind // of the holders; Permits is the least that binds now
+	Holders []Holder
+	Waiting int // places in the queue
+}
+
+// A Holder is one who has a key.
+type Holder struct {
+	Instance string        // of its Store; empty if a foreign program has the key
+	Age      time.Duration // since the grant; 0 if that is not known
+	Left     time.Duration // of the TTL; negative: there is none
 }
 
 // An Error is a question that the store could not answer.
@@ -159,6 +225,12 @@ type Error struct {
 	// Stale: the connection broke, as one does that the server had closed
 	// before. Asking again at once, on another connection, may well help.
 	Stale bool
+
+	// Answered: the store is there, and what it did is not enough.
+	Answered bool
+
+	// Ballot is how the nodes of a quorum answered, or nil.
+	Ballot *Ballot
 }
 
 // Error returns the cause's text.

@@ -1,62 +1,11 @@
--- The queue of one lock, shared by all scripts that may hand the lock over.
---
--- KEYS[1] lock   string: the holder's token, always with a TTL
--- KEYS[2] queue  sorted set: "<token>:<ttl ms>" by ticket (arrival, in µs)
--- KEYS[3] alive  hash: process -> "<until µs><v|u|p>", see reach
--- KEYS[4] fence  string: the fence of the last grant
---
--- A token reads "<process>.<random>". All four keys carry a TTL whenever they
--- exist. Times are the server's; only durations come from outside.
+-- Several holders and the queue: the second part of the scripts that need it,
+-- behind what is answered without. See lock.lua for the keys.
 
-local LIVES = 2500000 -- µs a process counts as alive after its last question
-local DEAF  = 1500000 -- µs it has left when nobody hears its channel
-local KEEP  = 10000   -- ms an untouched queue outlives its last question
-local GRACE = 1000    -- ms a fence outlives the lock it was minted for
-
--- ms a waiter gets with a hand-over, until it renews; less where the server
--- cannot see whether the waiter is there
-local FIRST = {v = 2000, u = 1000, p = 1000}
-
-local function clock()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
-
-local function text(n)
-  return string.format('%.0f', n) -- tostring would lose digits
-end
-
--- mint makes the fence of a new grant. It grows even when the clock stepped
--- back (by the previous fence) or all data were lost (by the clock).
-local function mint(now, ttl)
-  local fence = text(now)
-  local previous = redis.call('SET', KEYS[4], fence, 'PX', ttl + GRACE, 'GET')
-  if previous and tonumber(previous) >= now then
-    fence = text(tonumber(previous) + 1)
-    redis.call('SET', KEYS[4], fence, 'PX', math.max(ttl, math.ceil((fence - now) / 1000)) + GRACE)
-  end
-  return fence
-end
-
--- clear frees a lock that nobody takes over. Those who wait and could not be
--- told keep their places. The fence stays at least until the clock has passed
--- it, or the next one might not be higher.
-local function clear(now)
-  local fence, stays = tonumber(redis.call('GET', KEYS[4]) or 0), 0
-  if fence >= now then
-    stays = math.ceil((fence - now) / 1000) + GRACE
-  end
-  if redis.call('EXISTS', KEYS[2]) == 1 then
-    redis.call('DEL', KEYS[1])
-    stays = math.max(stays, KEEP)
-  else
-    redis.call('DEL', KEYS[1], KEYS[3])
-  end
-  if stays > 0 then
-    redis.call('PEXPIRE', KEYS[4], stays)
-  else
-    redis.call('DEL', KEYS[4])
-  end
+-- linger has the fence outlive a lock that ends in ms, and its own moment, or
+-- the next one might not be higher.
+local function linger(now, ms)
+  local fence = tonumber(redis.call('GET', KEYS[4]) or 0)
+  redis.call('PEXPIRE', KEYS[4], math.max(ms, math.ceil((fence - now) / 1000)) + GRACE)
 end
 
 -- reach says how a waiting process would learn of a grant, and so whether it
@@ -81,45 +30,180 @@ local function reach(now, process, asking, channel)
   return how
 end
 
--- grant sets the lock, then tells. In that order: whoever hears of a grant
--- has it, also where the message takes its own way, as to a replica.
-local function grant(now, token, process, ttl, how, channel)
-  local first = math.min(ttl, FIRST[how])
-  local fence = mint(now, ttl)
-  redis.call('SET', KEYS[1], token, 'PX', first)
+local function parse(terms)
+  local ttl, kind, least = string.match(terms, '^(%d+):?([sp]?%d*):?(%d*)$')
+  return tonumber(ttl), kind, tonumber(least) or 0
+end
+
+-- standing says who holds the lock, of which value is what was read: holder is
+-- an exclusive one; otherwise count are there, of semaphores with the limits
+-- {n, until} that may bind. It is empty when the lock is free.
+local function standing(now, value)
+  if not value then return {} end
+  local permits = string.match(value, '^%*permits( %d+ %d+[ %d]*)$')
+  if not permits and value ~= '*shared' then return {holder = value} end
+  for _, token in ipairs(redis.call('ZRANGE', KEYS[5], 0, text(now), 'BYSCORE')) do
+    redis.call('ZREM', KEYS[5], token, '=' .. token) -- its lease is over
+  end
+  local count = redis.call('ZCARD', KEYS[5]) / 2
+  if count == 0 then
+    redis.call('DEL', KEYS[1], KEYS[5])
+    return {}
+  end
+  local limits = permits and {}
+  for n, till in string.gmatch(permits or '', ' (%d+) (%d+)') do
+    limits[#limits + 1] = {tonumber(n), tonumber(till)}
+  end
+  return {count = count, limits = limits}
+end
+
+-- lasts is how many ms are left to the last of several holders.
+local function lasts(now)
+  local last = redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')
+  return math.ceil((tonumber(last[2]) - now) / 1000)
+end
+
+-- room says whether one more of a kind can have the lock.
+local function room(state, now, kind)
+  if state.holder then return false end
+  if not state.count then return true end
+  if kind == 's' then return not state.limits end
+  local n = state.limits and tonumber(string.sub(kind, 2))
+  if not n then return false end
+  for _, limit in ipairs(state.limits) do
+    if limit[2] > now then n = math.min(n, limit[1]) end
+  end
+  return state.count < n
+end
+
+-- bind has n be a limit until its holder ends, beside those of the others that
+-- still bind, and returns the lock's value that says so.
+local function bind(state, now, n, ends)
+  local kept, value = {}, '*permits'
+  for _, limit in ipairs(state.limits or {}) do
+    if limit[1] == n then
+      ends = math.max(ends, limit[2])
+    elseif limit[2] > now then
+      kept[#kept + 1] = limit
+    end
+  end
+  kept[#kept + 1] = {n, ends}
+  for _, limit in ipairs(kept) do
+    value = value .. ' ' .. limit[1] .. ' ' .. text(limit[2])
+  end
+  state.limits = kept
+  return value
+end
+
+-- hold gives the lock to token for ms and returns its fence: the given one, or
+-- a new one. What cannot be written because a key holds other data fails
+-- before the lock is set.
+local function hold(state, now, token, ms, kind, fence)
+  if kind == '' then
+    fence = fence or mint(now, ms)
+    redis.call('SET', KEYS[1], token, 'PX', ms)
+    state.holder = token
+    return fence
+  end
+  local ends, value = now + ms * 1000, '*shared'
+  if kind ~= 's' then
+    value = bind(state, now, tonumber(string.sub(kind, 2)), ends)
+  end
+  local left = ms
+  if state.count then
+    left = math.max(ms, lasts(now))
+  elseif redis.call('ZCARD', KEYS[5]) > 0 then -- ZCARD: other data are no zset, an error
+    redis.call('DEL', KEYS[5]) -- holders whose lock has expired
+  end
+  if fence then
+    redis.call('PEXPIRE', KEYS[4], left + GRACE, 'GT') -- GT: see mint
+  else
+    fence = mint(now, left)
+  end
+  redis.call('ZADD', KEYS[5], text(ends), token, '-' .. fence, '=' .. token)
+  redis.call('PEXPIRE', KEYS[5], left + GRACE)
+  redis.call('SET', KEYS[1], value, 'PX', left)
+  state.count = (state.count or 0) + 1
+  return fence
+end
+
+-- prolong gives one of several holders its full TTL anew and returns its fence;
+-- negated is what holders say of that. The ZREM comes first also because Redis,
+-- when it is out of memory, lets a script write more only after it has freed.
+local function prolong(state, now, token, ttl, kind, negated)
+  redis.call('ZREM', KEYS[5], token)
+  state.count = state.count - 1
+  return hold(state, now, token, ttl, kind, text(-tonumber(negated)))
+end
+
+-- drop takes a token from several holders, or in stay ms. It reports whether
+-- it was one. The lock ends with the last of the others.
+local function drop(state, now, token, stay)
+  if redis.call('ZREM', KEYS[5], token) == 0 then return false end
+  if stay then
+    redis.call('ZADD', KEYS[5], text(now + stay * 1000), token)
+  else
+    redis.call('ZREM', KEYS[5], '=' .. token)
+    state.count = state.count - 1
+  end
+  if state.count == 0 then -- no limit binds those who come now
+    redis.call('DEL', KEYS[1])
+    state.count, state.limits = nil, nil
+    return true
+  end
+  local left = lasts(now)
+  redis.call('PEXPIRE', KEYS[1], left)
+  redis.call('PEXPIRE', KEYS[5], left + GRACE)
+  if stay then linger(now, left) end
+  return true
+end
+
+-- grant gives the lock to a waiter, then tells. In that order: whoever hears
+-- of a grant has it, also where the message takes its own way, as to a replica.
+local function grant(state, now, token, process, ttl, kind, least, how, channel)
+  local first = math.max(math.min(ttl, FIRST[how]), least)
+  local fence = hold(state, now, token, first, kind, mint(now, ttl))
   if how ~= 'p' then
     redis.call('PUBLISH', channel .. process, table.concat({token, fence, text(now), first, KEYS[1]}, ' '))
   end
 end
 
--- succeed gives the lock to the first waiter that can have it and returns its
--- token, or nothing when there is none; then KEYS[1] is as it was. The deaf
--- are passed over and keep their places, the dead are forgotten. self is the
--- asking token: its caller sets the lock. channel is the prefix of the
+-- succeed gives the lock to those at the head of the queue, as many as it has
+-- room for. The deaf are passed over and keep their places, the dead are
+-- forgotten; a live one without room keeps all behind it out. self is the
+-- asking token, which needs no message. channel is the prefix of the
 -- processes' channels.
-local function succeed(now, self, channel)
+-- Result: the first heir's token; self's fence, if self is one; whether there
+-- is a live one left without room
+local function succeed(state, now, self, channel)
   local asking = string.match(self, '^[^.]+')
-  local passed, known, heir = {}, {}, nil
-  while not heir do
+  local passed, known, heir, mine, full = {}, {}, nil, nil, false
+  while not state.holder and not full do
     local head = redis.call('ZPOPMIN', KEYS[2])
     if not head[1] then break end
-    local token, process, ttl = string.match(head[1], '^(([^.]+)%.[^:]*):(%d+)$')
-    if token and token == self then
-      heir = token
-    elseif token then
-      local how = known[process] or reach(now, process, asking, channel)
-      known[process] = how
-      if how == 'deaf' then
-        passed[#passed + 1] = head
-      elseif how ~= 'dead' then
-        heir = token
-        grant(now, token, process, tonumber(ttl), how, channel)
-      end
+    local token, process, ttl, kind, least =
+      string.match(head[1], '^(([^.]+)%.[^:]*):(%d+):?([sp]?%d*):?(%d*)$')
+    local how = 'dead' -- not one of ours
+    if token then
+      how = token == self and 'self' or known[process] or reach(now, process, asking, channel)
+      known[process] = token ~= self and how or known[process]
+    end
+    if how == 'deaf' then
+      passed[#passed + 1] = head
+    elseif how ~= 'dead' and not room(state, now, kind) then
+      passed[#passed + 1] = head
+      full = true
+    elseif how == 'self' then
+      heir = heir or token
+      mine = hold(state, now, token, tonumber(ttl), kind)
+    elseif how ~= 'dead' then
+      heir = heir or token
+      grant(state, now, token, process, tonumber(ttl), kind, tonumber(least) or 0, how, channel)
     end
   end
   for _, head in ipairs(passed) do
     redis.call('ZADD', KEYS[2], head[2], head[1])
   end
   redis.call('PEXPIRE', KEYS[2], KEEP) -- the last ZPOPMIN took the TTL along with the key
-  return heir
+  return heir, mine, full
 end

@@ -92,8 +92,8 @@ func aForeignHolderExcludesUs(w *world) {
 		if a.Left <= long-timeout || a.Left > long {
 			w.Errorf("Left = %v, want nearly %v", a.Left, long)
 		}
-		if a.Sibling != "" {
-			w.Errorf("Sibling = %q of a foreign holder, want none", a.Sibling)
+		if a.Siblings != "" {
+			w.Errorf("Siblings = %q of a foreign holder, want none", a.Siblings)
 		}
 		p.release(r, true, store.NotHeld)
 		if p.renew(r) {

@@ -178,8 +178,8 @@ func aDeafWaiterIsServedByItsNextQuestion(w *world) {
 	a, b := deaf.queue(long), deaf.queue(long)
 	deaf.deafen()
 	holder.release(r, false, store.Freed)
-	if got := deaf.mustNotGet(b, store.Wait); got.Sibling != a.Token {
-		w.Errorf("Sibling = %q, want %q, which stood in front", got.Sibling, a.Token)
+	if got := deaf.mustNotGet(b, store.Wait); got.Siblings != a.Token {
+		w.Errorf("Siblings = %q, want %q, which stood in front", got.Siblings, a.Token)
 	}
 	deaf.mustGet(a, store.Wait)
 	deaf.release(a, false, store.HandedOver)

@@ -35,6 +35,13 @@ func (p *process) ref(ttl time.Duration) store.Ref {
 	return store.Ref{Key: lock, Token: p.NewToken(), TTL: ttl}
 }
 
+// as returns a new token's Ref to lock, of a kind.
+func (p *process) as(kind store.Kind, ttl time.Duration) store.Ref {
+	r := p.ref(ttl)
+	r.Kind = kind
+	return r
+}
+
 // ask puts one question, which must be answered.
 func (p *process) ask(r store.Ref, join store.Join) store.Answer {
 	p.Helper()
@@ -72,6 +79,14 @@ func (p *process) take(ttl time.Duration) store.Ref {
 	return r
 }
 
+// takeAs is take for one of a kind.
+func (p *process) takeAs(kind store.Kind, ttl time.Duration) store.Ref {
+	p.Helper()
+	r := p.as(kind, ttl)
+	p.mustGet(r, store.Try)
+	return r
+}
+
 // mustGet asks and wants a grant.
 func (p *process) mustGet(r store.Ref, join store.Join) store.Answer {
 	p.Helper()
@@ -100,6 +115,26 @@ func (p *process) queue(ttl time.Duration) store.Ref {
 	return r
 }
 
+// queueAs is queue for one of a kind.
+func (p *process) queueAs(kind store.Kind) store.Ref {
+	p.Helper()
+	r := p.as(kind, long)
+	p.mustNotGet(r, store.Wait)
+	return r
+}
+
+// excluded wants no grant of a kind, however it is asked for.
+func (p *process) excluded(kind store.Kind) {
+	p.Helper()
+	for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+		r := p.as(kind, long)
+		p.mustNotGet(r, join)
+		if join == store.Wait {
+			p.release(r, true, store.NotHeld)
+		}
+	}
+}
+
 // release wants a definite outcome.
 func (p *process) release(r store.Ref, leave bool, want store.Released) {
 	p.Helper()
@@ -117,6 +152,20 @@ func (p *process) leave(r store.Ref, leave bool) (got store.Released, sure bool)
 		return err
 	})
 	return got, sure
+}
+
+// releaseAfter wants a definite outcome.
+func (p *process) releaseAfter(r store.Ref, stay time.Duration, want store.Released) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	var got store.Released
+	p.insist("ReleaseAfter", func() (err error) {
+		got, err = p.ReleaseAfter(p.Context(), r, stay)
+		return err
+	})
+	if got != want { // asked again it says the same
+		p.Errorf("ReleaseAfter(%v) = %v, want %v", stay, got, want)
+	}
 }
 
 // renew renews one key and reports whether it is held.

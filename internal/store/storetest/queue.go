@@ -243,11 +243,11 @@ func aWaiterSeesItsSibling(w *world) {
 	p, other := w.open(), w.open()
 	r := p.take(long)
 	for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
-		if a := p.mustNotGet(p.ref(long), join); a.Sibling != r.Token {
-			w.Errorf("Acquire(%s): Sibling = %q, want the holder %q", joins[join], a.Sibling, r.Token)
+		if a := p.mustNotGet(p.ref(long), join); a.Siblings != r.Token {
+			w.Errorf("Acquire(%s): Siblings = %q, want the holder %q", joins[join], a.Siblings, r.Token)
 		}
-		if a := other.mustNotGet(other.ref(long), join); a.Sibling != "" {
-			w.Errorf("Acquire(%s) of another process: Sibling = %q, want none", joins[join], a.Sibling)
+		if a := other.mustNotGet(other.ref(long), join); a.Siblings != "" {
+			w.Errorf("Acquire(%s) of another process: Siblings = %q, want none", joins[join], a.Siblings)
 		}
 	}
 }
@@ -266,8 +266,8 @@ func aWaiterSeesItsSiblingServed(w *world) {
 				want = first.Token
 			}
 			r := asks.ref(long)
-			if a := asks.mustNotGet(r, join); a.Sibling != want {
-				w.Errorf("Acquire(%s): Sibling = %q, want %q", joins[join], a.Sibling, want)
+			if a := asks.mustNotGet(r, join); a.Siblings != want {
+				w.Errorf("Acquire(%s): Siblings = %q, want %q", joins[join], a.Siblings, want)
 			}
 			asks.leave(r, true)
 			p.release(first, true, store.Freed)

@@ -1,15 +1,16 @@
 // Package storetest is the conformance suite of package store: what every
 // Store promises, written once and run against each backend.
 //
-//	storetest.Run(t, storetest.Backend{New: newPlace, Queues: true, Notices: true, Fences: true})
+//	storetest.Run(t, storetest.Backend{New: newPlace, Queues: true, Notices: true, Fences: true, Permits: true})
 //
 // A backend says what it can do, and the tests of what it cannot do are left
 // out. After each question the suite looks at what lies in Redis: a key
 // without a TTL fails the test, whatever it was about.
 //
-// The tests are in holding.go and foreign.go (every backend), queue.go and
-// handover.go (those with a queue) and fence.go (those with fences); world.go
-// and process.go are what they stand on.
+// The tests are in holding.go, foreign.go, readers.go, strangers.go and stay.go
+// (every backend), queue.go, handover.go and turns.go (those with a queue),
+// permits.go and mixtures.go (those with permits) and fence.go (those with
+// fences); world.go and process.go are what they stand on.
 package storetest
 
 import (
@@ -27,9 +28,13 @@ type Backend struct {
 	// New returns a place for one test. It is empty and nobody else uses it.
 	New func(tb testing.TB) Place
 
-	Queues  bool // waiters stand in line, a release hands over and tells
+	Queues  bool // waiters stand in line, of whichever kind; a release hands over and tells
 	Notices bool // a release notices at once when nobody hears a waiter's process
 	Fences  bool // grants carry fences
+	Permits bool // several may hold permits. Not without Queues
+
+	// Readers and writers exclude each other in every backend. Without Queues
+	// they have no order: a stream of readers may keep a writer out.
 }
 
 // A Place is where the stores of one test keep their locks.
@@ -62,10 +67,12 @@ type test struct {
 // Run runs the tests that suit b, side by side.
 func Run(t *testing.T, b Backend) {
 	t.Helper()
-	tests := slices.Concat(holding, foreign)
+	tests := slices.Concat(holding, foreign, readers, strangers, stays)
 	if b.Queues {
-		tests = append(tests, queue...)
-		tests = append(tests, handover...)
+		tests = slices.Concat(tests, queue, handover, turns, leasts)
+	}
+	if b.Permits {
+		tests = slices.Concat(tests, permits, mixtures)
 	}
 	if b.Queues && b.Notices {
 		tests = append(tests, notices...)
@@ -75,6 +82,9 @@ func Run(t *testing.T, b Backend) {
 	}
 	if b.Fences && b.Queues {
 		tests = append(tests, queueFences...)
+	}
+	if b.Fences && b.Permits {
+		tests = append(tests, kindFences...)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -217,6 +217,24 @@ func (w *world) awaitExpiry() {
 	})
 }
 
+// lasts wants the lock to end in d, or in a little less.
+func (w *world) lasts(d time.Duration, when string) {
+	w.Helper()
+	var left time.Duration
+	if !w.holds(func() bool { left = w.left(); return left <= d && left > d-timeout }) {
+		w.Errorf("%s: PTTL = %v, want nearly %v", when, left, d)
+	}
+}
+
+// outlast lets so much time pass that what had d left is over.
+func (w *world) outlast(d time.Duration) {
+	if w.place.Pass != nil {
+		w.place.Pass(d)
+		return
+	}
+	<-time.After(d + time.Millisecond)
+}
+
 // pass lets time pass where the test is to do that.
 func (w *world) pass(d time.Duration) {
 	if w.place.Pass != nil {

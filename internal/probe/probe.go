@@ -1,0 +1,83 @@
+// Package probe lets a test watch another one fail: a suite of behaviours is
+// run against something that is broken on purpose, and must notice it.
+package probe
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A Probe is a testing.TB that may fail without failing the test.
+type Probe struct {
+	testing.TB // for the name
+	mu         sync.Mutex
+	failed     bool
+	said       string
+	cleanups   []func()
+}
+
+// New returns a Probe that has the name of tb.
+func New(tb testing.TB) *Probe { return &Probe{TB: tb} }
+
+// Run runs f as a test, with its clean-up, and waits for both.
+func (p *Probe) Run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, cleanup := range slices.Backward(p.cleanups) {
+				cleanup()
+			}
+		}()
+		f()
+	}()
+	<-done
+}
+
+// Said returns what was logged, and why f failed.
+func (p *Probe) Said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.said
+}
+
+// Failed reports whether f has failed.
+func (p *Probe) Failed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
+func (p *Probe) note(failed bool, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = p.failed || failed
+	p.said += text + "\n"
+}
+
+// Helper does nothing.
+func (p *Probe) Helper() {}
+
+// Cleanup has f called at the end of Run.
+func (p *Probe) Cleanup(f func()) { p.cleanups = append(p.cleanups, f) }
+
+// Log notes args.
+func (p *Probe) Log(args ...any) { p.note(false, fmt.Sprint(args...)) }
+
+// Logf notes args.
+func (p *Probe) Logf(f string, args ...any) { p.note(false, fmt.Sprintf(f, args...)) }
+
+// Error notes that the test has failed.
+func (p *Probe) Error(args ...any) { p.note(true, fmt.Sprint(args...)) }
+
+// Errorf notes that the test has failed.
+func (p *Probe) Errorf(f string, args ...any) { p.note(true, fmt.Sprintf(f, args...)) }
+
+// Fatal notes that the test has failed, and ends it.
+func (p *Probe) Fatal(args ...any) { p.Error(args...); runtime.Goexit() }
+
+// Fatalf notes that the test has failed, and ends it.
+func (p *Probe) Fatalf(f string, args ...any) { p.Errorf(f, args...); runtime.Goexit() }

@@ -1,0 +1,61 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Confirm has every grant confirmed by replicas within a time. It is called
+// before the first question.
+func (s *Store) Confirm(replicas int, within time.Duration) error {
+	if s.cluster {
+		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")
+	}
+	s.replicas, s.within = replicas, within
+	return nil
+}
+
+// confirmed is exchange with WAIT behind the script, on the same connection:
+// WAIT counts the replicas that have all that its connection has written.
+func (s *Store) confirmed(ctx context.Context, q question) (any, error) {
+	reply, acks, err := s.andWait(ctx, "evalsha", q.script.sha, q)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, acks, err = s.andWait(ctx, "eval", q.script.text, q)
+	}
+	if err != nil {
+		e := store.AsError(s.failed(err))
+		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
+		return nil, e
+	}
+	if a, err := answer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
+		return nil, &store.Error{
+			Err:       fmt.Errorf("redisstore: %d of %d replicas confirmed within %v", acks, s.replicas, s.within),
+			Ambiguous: true, // the lock is there
+			Answered:  true,
+		}
+	}
+	return reply, nil
+}
+
+func (s *Store) andWait(ctx context.Context, verb, script string, q question) (reply any, acks int64, err error) {
+	pipe := s.client.Pipeline()
+	cmd := s.command(ctx, verb, script, q)
+	_ = pipe.Process(ctx, cmd) // only queues it
+	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(s.within))}
+	_ = pipe.Process(ctx, wait)
+	_, err = pipe.Exec(ctx)
+	if cmd.Err() != nil {
+		return nil, 0, cmd.Err()
+	}
+	if err != nil {
+		return cmd.Val(), 0, err
+	}
+	acks, _ = wait.Val().(int64)
+	return cmd.Val(), acks, nil
+}

@@ -1,0 +1,68 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Of several holders the one with the longest lease keeps the fence, also
+// where others came later with less time, by themselves or by a hand-over.
+func TestTheFenceLastsAsLongAsTheLastHolder(t *testing.T) {
+	for name, join := range map[string]func(s *still, p, waits *probe){
+		"asks": func(_ *still, _, waits *probe) { waits.get(shared(waits, time.Second), store.Try) },
+		"is let in": func(_ *still, p, waits *probe) {
+			writer := p.ref(time.Minute)
+			p.refused(writer, store.Wait)
+			waits.refused(shared(waits, time.Second), store.Wait)
+			p.release(writer, true, store.NotHeld)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStill(t)
+			p, waits := s.open(), s.open()
+			r := shared(p, time.Minute)
+			p.get(r, store.Try)
+			join(s, p, waits)
+			s.wantFenceFor(61 * time.Second)
+			s.advance(30 * time.Second)
+			p.renew(r, true)
+			s.wantFenceFor(61 * time.Second)
+			s.advance(30 * time.Second)
+			p.get(r, store.Try)
+			s.wantFenceFor(61 * time.Second)
+		})
+	}
+}
+
+func TestReleaseAfterKeepsTheFenceForAsLong(t *testing.T) {
+	for _, kind := range []store.Kind{{}, {Shared: true}, {Permits: 2}} {
+		s := newStill(t)
+		p := s.open()
+		r := p.ref(time.Minute)
+		r.Kind = kind
+		p.get(r, store.Try)
+		for range 2 {
+			if did, err := p.ReleaseAfter(t.Context(), r, 2*time.Second); did != store.Freed || err != nil {
+				t.Errorf("%+v: ReleaseAfter = %v, %v, want %v", kind, did, err, store.Freed)
+			}
+			s.wantFenceFor(3 * time.Second)
+		}
+		s.advance(3 * time.Second)
+		s.wantEmpty()
+	}
+}
+
+func shared(p *probe, ttl time.Duration) store.Ref {
+	r := p.ref(ttl)
+	r.Kind.Shared = true
+	return r
+}
+
+func (s *still) wantFenceFor(d time.Duration) {
+	s.Helper()
+	if got := s.ttls()[3]; got != d.Milliseconds() {
+		s.Errorf("the fence is kept for %d ms, want %v", got, d)
+	}
+}

@@ -1,0 +1,191 @@
+package redisstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A turn is what a question came to.
+type turn struct {
+	granted  bool
+	fresh    bool
+	released store.Released
+	told     []*claim // the waiters whose processes were told about their grants
+}
+
+func (m *model) acquire(c *claim, join store.Join) (t turn) {
+	m.forget()
+	switch {
+	case m.holds(c):
+		m.extend(c, c.TTL)
+		if join == store.Wait && len(m.queue) > 0 {
+			m.sign(c.member)
+		}
+		return turn{granted: true}
+	case len(m.queue) == 0 && m.room(c.Kind):
+		m.grant(c, c.TTL)
+		return turn{granted: true}
+	}
+	if join == store.Wait {
+		t.fresh = m.enqueue(c)
+	}
+	full := false
+	if m.holder == "" {
+		heirs, kept := m.succeed(c, c.member)
+		full = kept
+		if !m.holds(c) && !full && m.room(c.Kind) {
+			m.grant(c, c.TTL)
+		}
+		t.told = m.told(heirs, c)
+		if m.holds(c) {
+			m.leave(c)
+			t.granted, t.fresh = true, false
+			return t
+		}
+	}
+	if join == store.Last && m.leave(c) && full {
+		heirs, _ := m.succeed(c, c.member)
+		t.told = append(t.told, m.told(heirs, c)...)
+	}
+	return t
+}
+
+func (m *model) enqueue(c *claim) (fresh bool) {
+	if !slices.Contains(m.queue, c) {
+		m.queue = append(m.queue, c)
+	}
+	return m.sign(c.member)
+}
+
+// sign notes that a process lives, and how it hears.
+func (m *model) sign(who *member) (fresh bool) {
+	fresh = m.alive[who] == nil
+	m.alive[who] = &sign{m.in(lives), who.subscribed.Load()}
+	m.queueUntil, m.aliveUntil = m.in(keep), m.in(keep)
+	return fresh
+}
+
+// release gives back what c has. With stay it has it for that long.
+func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
+	if leave {
+		m.leave(c)
+	}
+	m.forget()
+	held := m.holds(c)
+	switch {
+	case m.holder != "" && !held:
+		return turn{released: store.NotHeld}
+	case held && stay > 0 && m.holder != "":
+		m.expires = m.in(stay)
+		if len(m.queue) == 0 {
+			clear(m.alive)
+		}
+		return turn{released: store.Freed}
+	case held && stay > 0:
+		m.share(c).ends = m.in(stay)
+		m.last()
+		if len(m.queue) == 0 {
+			clear(m.alive)
+		}
+	case held:
+		m.several = slices.DeleteFunc(m.several, func(s *share) bool { return s.claim == c })
+		if m.last(); len(m.several) == 0 {
+			m.free()
+		}
+	}
+	heirs, _ := m.succeed(nil, nil)
+	t.told = m.told(heirs, nil)
+	if !m.taken() && len(m.queue) == 0 {
+		clear(m.alive)
+	}
+	switch {
+	case !held:
+		t.released = store.NotHeld
+	case len(heirs) > 0:
+		t.released = store.HandedOver
+	default:
+		t.released = store.Freed
+	}
+	return t
+}
+
+func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
+	m.forget()
+	if !m.holds(c) {
+		return false
+	}
+	m.extend(c, ttl)
+	return true
+}
+
+// succeed gives the lock to those at the head of the queue, as many as there
+// is room for: the one that asks; those whose process is told, or polls, or
+// asks just now. A live one without room keeps those behind it out.
+func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool) {
+	known := make(map[*member]string)
+	var passed []*claim
+	if len(m.queue) > 0 {
+		m.queueUntil = m.in(keep)
+	}
+	for len(m.queue) > 0 && m.holder == "" && !full {
+		c := m.queue[0]
+		m.queue = m.queue[1:]
+		how := known[c.member]
+		if c == asks {
+			how = "self"
+		} else if how == "" {
+			how = m.reach(c.member, asking)
+			known[c.member] = how
+		}
+		switch {
+		case how == "dead":
+		case how == "deaf":
+			passed = append(passed, c)
+		case !m.room(c.Kind):
+			passed = append(passed, c)
+			full = true
+		case how == "self":
+			m.grant(c, c.TTL)
+			heirs = append(heirs, c)
+		default:
+			first := firstAsked
+			if how == "hears" {
+				first = firstHeard
+			}
+			m.grant(c, c.first(first))
+			heirs = append(heirs, c)
+		}
+	}
+	m.queue = slices.Concat(passed, m.queue)
+	return heirs, full
+}
+
+// first is how long a hand-over lasts that would last d.
+func (c *claim) first(d time.Duration) time.Duration { return max(min(c.TTL, d), c.Least) }
+
+func (m *model) reach(of, asking *member) string {
+	s := m.alive[of]
+	switch {
+	case s == nil || s.until <= m.now:
+		delete(m.alive, of)
+		return "dead"
+	case s.hears && !of.receives && of != asking:
+		s.until = min(s.until, m.in(deaf))
+		return "deaf"
+	case s.hears:
+		return "hears"
+	}
+	return "polls"
+}
+
+// told are those whose process received a message about its grant.
+func (m *model) told(heirs []*claim, self *claim) (told []*claim) {
+	for _, c := range heirs {
+		if c != self && m.alive[c.member].hears && c.member.receives {
+			told = append(told, c)
+		}
+	}
+	return told
+}

@@ -1,0 +1,188 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// stays is about locks that stay taken for a while after their release.
+var stays = []test{
+	{"ReleaseAfterKeepsTheLockTaken", releaseAfterKeepsTheLockTaken},
+	{"ReleaseAfterEndsByItself", releaseAfterEndsByItself},
+	{"ReleaseAfterBySomeoneElseChangesNothing", releaseAfterBySomeoneElse},
+	{"ReleaseAfterOfOneReaderLeavesOthersAsTheyAre", releaseAfterOfOneReader},
+}
+
+// leasts is about grants that last at least so long.
+var leasts = []test{
+	{"AHandOverLastsAtLeastThatLong", aHandOverLastsAtLeastThatLong},
+	{"ReleaseAfterKeepsThePlacesInTheQueue", releaseAfterKeepsThePlaces},
+	{"NothingStaysForLongBehindReleaseAfter", nothingStaysForLongBehindReleaseAfter},
+	{"ReleaseAfterOfAPermitLeavesOthersAsTheyAre", releaseAfterOfAPermit},
+}
+
+func releaseAfterKeepsTheLockTaken(w *world) {
+	p, other := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		r := p.takeAs(kind, long/4)
+		for range 2 { // asked again, it says the same
+			p.releaseAfter(r, long/2, store.Freed)
+			w.lasts(long/2, "ReleaseAfter")
+			other.excluded(writer)
+			w.onNodes(func(ctx context.Context, node redis.UniversalClient, key string) error {
+				if got, err := node.SetNX(ctx, key, "theirs", long).Result(); got || err != nil {
+					w.Errorf("SET NX = %v, %v, want a refusal", got, err)
+				}
+				return nil
+			})
+		}
+		p.release(r, false, store.Freed) // it has it until then
+		w.mustBeEmpty("the release")
+	}
+}
+
+func releaseAfterEndsByItself(w *world) {
+	p, other := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		r := p.takeAs(kind, long)
+		p.releaseAfter(r, short, store.Freed)
+		w.outlast(short)
+		if p.renew(r) {
+			w.Error("Renew after the lock stayed taken = true, want false")
+		}
+		p.releaseAfter(r, long, store.NotHeld)
+		next := other.take(long)
+		w.mustHold(next.Token)
+		other.release(next, false, store.Freed)
+		w.mustBeEmpty("the next one's release")
+
+		p.releaseAfter(p.takeAs(kind, long), short, store.Freed)
+		w.outlast(short + grace)
+		w.mustBeEmpty("the lock had stayed taken")
+	}
+}
+
+func releaseAfterBySomeoneElse(w *world) {
+	p, other := w.open(), w.open()
+	other.releaseAfter(other.ref(long), long, store.NotHeld)
+	w.mustBeEmpty("ReleaseAfter of a lock that nobody holds")
+	for _, kind := range []store.Kind{writer, reader} {
+		r := p.takeAs(kind, long/2)
+		others := append(forgeries(r), other.as(writer, long), other.as(reader, long))
+		for _, stranger := range others {
+			other.releaseAfter(stranger, short, store.NotHeld)
+			other.releaseAfter(stranger, long, store.NotHeld)
+		}
+		w.lasts(long/2, "strangers' ReleaseAfter")
+		p.release(r, false, store.Freed)
+		w.mustBeEmpty("the release")
+	}
+}
+
+func releaseAfterOfOneReader(w *world) {
+	p, other := w.open(), w.open()
+	dies, lives := other.takeAs(reader, short), other.takeAs(reader, long/2)
+	stays := p.takeAs(reader, long)
+	p.releaseAfter(stays, long/4, store.Freed)
+	w.lasts(long/2, "ReleaseAfter of the one with the most time")
+	p.releaseAfter(stays, long, store.Freed)
+	w.lasts(long, "ReleaseAfter with more time than all")
+	w.outlast(short)
+	if other.renew(dies) || !other.renew(lives) {
+		w.Error("ReleaseAfter changed the leases of others")
+	}
+	other.release(lives, false, store.Freed)
+	other.excluded(writer)
+	p.release(stays, false, store.Freed)
+	w.mustBeEmpty("the releases")
+}
+
+func aHandOverLastsAtLeastThatLong(w *world) {
+	holder, e, polls := w.open(), w.open().listen(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		for _, least := range []time.Duration{short, long / 2, long} {
+			for _, by := range []*process{e.process, polls} {
+				r := holder.take(long)
+				waits := by.as(kind, long)
+				waits.Least = least
+				by.mustNotGet(waits, store.Wait)
+				holder.release(r, false, store.HandedOver)
+				w.mustLast(least)
+				if by == e.process {
+					if g := e.hears(waits); g.TTL < least || g.TTL > max(least, firstTTL) {
+						w.Errorf("told of a grant for %v, want at least %v and no more than that needs", g.TTL, least)
+					}
+				}
+				by.mustGet(waits, store.Wait)
+				w.lasts(long, "asked again")
+				by.release(waits, true, store.Freed)
+				w.mustBeEmpty("the release")
+			}
+		}
+	}
+}
+
+// mustLast fails the test if the lock ends before least, give or take what has
+// passed since.
+func (w *world) mustLast(least time.Duration) {
+	w.Helper()
+	if left := w.left(); left <= least-timeout {
+		w.Errorf("PTTL after the hand-over = %v, want about %v at least", left, least)
+	}
+}
+
+func releaseAfterKeepsThePlaces(w *world) {
+	p, other := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		r := p.takeAs(kind, long)
+		first, second := other.queue(long), other.queueAs(reader)
+		other.releaseAfter(first, short, store.NotHeld) // it waits
+		p.releaseAfter(r, short, store.Freed)
+		w.outlast(short)
+		other.mustNotGet(second, store.Wait)
+		other.mustGet(first, store.Wait)
+		w.mustHold(first.Token)
+		other.release(first, false, store.HandedOver)
+		other.mustGet(second, store.Wait)
+		other.release(second, false, store.Freed)
+		w.mustBeEmpty("the last release")
+	}
+}
+
+// nothingStaysForLongBehindReleaseAfter: nor of one that had waited.
+func nothingStaysForLongBehindReleaseAfter(w *world) {
+	holder, p := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		r, waits := holder.take(long), p.queueAs(kind)
+		holder.release(r, false, store.HandedOver)
+		p.mustGet(waits, store.Wait)
+		p.releaseAfter(waits, short, store.Freed)
+		w.outlast(short + grace)
+		w.mustBeEmpty("the lock had stayed taken")
+	}
+}
+
+func releaseAfterOfAPermit(w *world) {
+	p, other := w.open(), w.open()
+	kind := store.Kind{Permits: 2}
+	dies, stays := other.takeAs(kind, short), p.takeAs(kind, long/4)
+	p.releaseAfter(stays, long/2, store.Freed)
+	w.outlast(short)
+	if other.renew(dies) {
+		w.Error("ReleaseAfter prolonged the lease of another")
+	}
+	lives := other.takeAs(kind, long/4)
+	other.excluded(kind) // the one that stays still counts
+	w.lasts(long/2, "the one that stays ends last")
+	p.releaseAfter(stays, short, store.Freed)
+	w.lasts(long/4, "the other one ends last")
+	w.outlast(short)
+	other.takeAs(kind, long)
+	if !other.renew(lives) {
+		w.Error("ReleaseAfter ended the lease of another")
+	}
+}
