@@ -1,9 +1,11 @@
-package lockmw
+// Package janitor cleans up behind those who gave up: it takes tokens that
+// nobody waits for any more out of a store, as often as that takes.
+package janitor
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,15 +21,20 @@ const (
 	cleanUpsAtOnce = 16
 	cleanUpTimeout = 500 * time.Millisecond
 
+	// mostWaiting bounds what a server that is away leaves to be done. TTLs
+	// do the rest.
+	mostWaiting = 1000
+
 	// A place in the queue that is not kept alive ends within this time by
 	// itself, a lock within its TTL.
 	placeLives = 10 * time.Second
 )
 
-// A janitor takes tokens that nobody waits for any more out of the store:
-// the place in the queue, and the lock if it was granted meanwhile. It works
-// on goroutines of its own, so that a caller who gives up returns at once.
-type janitor struct {
+// A Janitor takes tokens that nobody waits for any more out of one store: the
+// place in the queue, and the lock if it was granted meanwhile. It works on
+// goroutines of its own, so that a caller who gives up returns at once. It is
+// safe for concurrent use; Stop ends it.
+type Janitor struct {
 	store  store.Store
 	log    *slog.Logger
 	ctx    context.Context
@@ -37,8 +44,8 @@ type janitor struct {
 	waiting []*litter // not due yet, or there is no worker for them yet
 	working int       // tries under way
 	timer   *time.Timer
-	ending  bool          // stop was called
-	dropped int           // given up since then
+	ending  bool          // Stop was called
+	dropped int           // given up; Stop counts anew
 	idle    chan struct{} // closed when nothing is left to do; nil: nobody waits for that
 	tries   sync.WaitGroup
 }
@@ -51,19 +58,33 @@ type litter struct {
 	tries   int
 }
 
-func newJanitor(s store.Store, log *slog.Logger) *janitor {
-	j := &janitor{store: s, log: log}
+// New returns a Janitor for s. It has no goroutine until there is work.
+func New(s store.Store, log *slog.Logger) *Janitor {
+	j := &Janitor{store: s, log: log}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	return j
 }
 
-// add has ref cleaned up. certain says that no question of its token is under
-// way any more, so that one definite answer is enough.
-func (j *janitor) add(ref store.Ref, certain bool) {
+// Add has ref cleaned up. certain says that no question of its token is under
+// way any more, so that one definite answer is enough. After Stop it does
+// nothing.
+func (j *Janitor) Add(ref store.Ref, certain bool) { j.AddAt(time.Time{}, ref, certain) }
+
+// AddAt is Add, but nothing is done before a moment.
+func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	at := time.Now()
+	if notBefore.After(at) {
+		at = notBefore
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ctx.Err() != nil {
+		return
+	}
+	if len(j.waiting) >= mostWaiting {
+		if j.dropped++; j.dropped == 1 {
+			j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL", "key", ref.Key)
+		}
 		return
 	}
 	j.waiting = append(j.waiting, &litter{ref: ref, certain: certain, left: at, due: at})
@@ -72,7 +93,7 @@ func (j *janitor) add(ref store.Ref, certain bool) {
 
 // dispatch starts tries for what is due, as many as may run, and sets the
 // timer for the rest. The caller holds mu.
-func (j *janitor) dispatch() {
+func (j *Janitor) dispatch() {
 	if j.ctx.Err() != nil {
 		return
 	}
@@ -105,14 +126,14 @@ func (j *janitor) dispatch() {
 	}
 }
 
-func (j *janitor) tick() {
+func (j *Janitor) tick() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.dispatch()
 }
 
 // try cleans one up, and puts it back if that has to be done again.
-func (j *janitor) try(it *litter) {
+func (j *Janitor) try(it *litter) {
 	ctx, cancel := context.WithTimeout(j.ctx, cleanUpTimeout)
 	_, err := j.store.Release(ctx, it.ref, true)
 	cancel()
@@ -128,7 +149,7 @@ func (j *janitor) try(it *litter) {
 }
 
 // again decides after a try whether and when there is another.
-func (j *janitor) again(it *litter, err error) bool {
+func (j *Janitor) again(it *litter, err error) bool {
 	switch {
 	case err == nil && (it.certain || it.tries >= len(cleanUps)):
 		return false // nothing can come any more, or nothing came in all that time
@@ -143,16 +164,20 @@ func (j *janitor) again(it *litter, err error) bool {
 		j.log.Warn("lockmw: an abandoned attempt was not cleaned up; what it left ends by its TTL", "key", it.ref.Key, "error", err)
 		return false
 	}
-	it.due = time.Now().Add(cleanUps[len(cleanUps)-1])
+	// Each pause is twice the one before: a server that stays away costs little.
+	it.due = time.Now().Add(cleanUps[len(cleanUps)-1] << min(it.tries-len(cleanUps), 5))
 	return true
 }
 
-// stop waits until everything is cleaned up, given up or ctx ends, and for the
-// end of the janitor's goroutines.
-func (j *janitor) stop(ctx context.Context) error {
+// Stop waits until everything is cleaned up, given up or ctx ends, and for the
+// end of the janitor's goroutines. It returns how many tokens could not be
+// cleaned up: what they left ends by its TTL.
+func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	j.ending, j.dropped, j.idle = true, 0, idle
+	at := time.Now()
+	j.waiting = slices.DeleteFunc(j.waiting, func(it *litter) bool { return it.left.After(at) }) // a MinHold ends by the TTL
 	j.dispatch()
 	j.mu.Unlock()
 	select {
@@ -166,8 +191,5 @@ func (j *janitor) stop(ctx context.Context) error {
 	}
 	j.mu.Unlock()
 	j.tries.Wait()
-	if n := len(j.waiting) + j.dropped; n > 0 {
-		return fmt.Errorf("%w: close: %d abandoned attempts could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n)
-	}
-	return nil
+	return len(j.waiting) + j.dropped
 }

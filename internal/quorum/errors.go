@@ -1,0 +1,42 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// errNoAnswer stands for nodes that were not waited for any longer.
+var errNoAnswer = errors.New("no answer in time")
+
+// A majorityError says that too few nodes answered.
+type majorityError struct {
+	errs []error
+	want int
+}
+
+// Error names the nodes that did not answer, and why.
+func (e *majorityError) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = err.Error()
+	}
+	return fmt.Sprintf("no majority of %d nodes answered: %s", e.want, strings.Join(texts, "; "))
+}
+
+// Unwrap returns the nodes' errors.
+func (e *majorityError) Unwrap() []error { return e.errs }
+
+// noMajority describes a question that too few nodes answered, for the reasons
+// in errs. It lasts if so many of these do that the others are too few.
+func (s *Store) noMajority(errs []error) *store.Error {
+	permanent := 0
+	for _, err := range errs {
+		if store.AsError(err).Permanent {
+			permanent++
+		}
+	}
+	return &store.Error{Err: &majorityError{errs, s.majority}, Permanent: permanent >= s.majority, Ambiguous: true}
+}

@@ -1,0 +1,94 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Instance implements store.Store: tokens are made by the first node's store.
+func (s *Store) Instance() string { return s.nodes[0].Store.Instance() }
+
+// ForceRelease implements store.Store, at all nodes. It fails if it did not
+// work at a majority.
+func (s *Store) ForceRelease(ctx context.Context, key string) error {
+	_, err := ask(ctx, s, func(ctx context.Context, n store.Store) (struct{}, error) {
+		return struct{}{}, n.ForceRelease(ctx, key)
+	})
+	return err
+}
+
+// Inspect implements store.Store: it tells what a majority of the nodes agree
+// on. Where none does, as while several compete for the key, nobody has it.
+func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
+	infos, err := ask(ctx, s, func(ctx context.Context, n store.Store) (store.Info, error) {
+		return n.Inspect(ctx, key)
+	})
+	if err != nil {
+		return store.Info{}, err
+	}
+	seen := make(map[string][]store.Info) // by instance, the nodes where it holds
+	for _, info := range infos {
+		for _, name := range instances(info) {
+			seen[name] = append(seen[name], info)
+		}
+	}
+	var agreed store.Info
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
+		at := seen[name]
+		if len(at) < s.majority {
+			continue
+		}
+		agreed.Kind = at[0].Kind
+		for _, h := range at[0].Holders {
+			if h.Instance == name {
+				agreed.Holders = append(agreed.Holders, h)
+			}
+		}
+	}
+	return agreed, nil
+}
+
+// instances names those who hold at a node, each once.
+func instances(info store.Info) []string {
+	var names []string
+	for _, h := range info.Holders {
+		names = append(names, h.Instance)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ask puts a question to all nodes and returns the answers, which are those of
+// a majority at least.
+func ask[T any](ctx context.Context, s *Store, question func(context.Context, store.Store) (T, error)) ([]T, error) {
+	type reply struct {
+		node   int
+		answer T
+		err    error
+	}
+	replies := make(chan reply, len(s.nodes))
+	for i, n := range s.nodes {
+		s.calls.Go(func() {
+			answer, err := question(ctx, n.Store)
+			replies <- reply{i, answer, err}
+		})
+	}
+	var answers []T
+	var errs []error
+	for range s.nodes {
+		got := <-replies
+		if got.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.nodes[got.node].Name, got.err))
+			continue
+		}
+		answers = append(answers, got.answer)
+	}
+	if len(answers) < s.majority {
+		return nil, s.noMajority(errs)
+	}
+	return answers, nil
+}

@@ -1,0 +1,69 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	return s.release(ctx, r, 0, func(ctx context.Context, n store.Store) (store.Released, error) {
+		return n.Release(ctx, r, leave)
+	})
+}
+
+// ReleaseAfter implements store.Store.
+func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
+	return s.release(ctx, r, stay, func(ctx context.Context, n store.Store) (store.Released, error) {
+		return n.ReleaseAfter(ctx, r, stay)
+	})
+}
+
+// release asks all nodes and answers when a majority has freed the lock, or
+// denies that it was held. Where a node does not answer, or denies it, the
+// question that took the lock may be under way yet: the janitors see to that.
+//
+// Asked again after an error, nodes that freed the lock the first time deny
+// that it is held. So it may end in an error, or NotHeld, although a majority
+// has freed the lock by and by; the caller knows of the first error.
+func (s *Store) release(ctx context.Context, r store.Ref, stay time.Duration, ask func(context.Context, store.Store) (store.Released, error)) (store.Released, error) {
+	type reply struct {
+		node int
+		did  store.Released
+		err  error
+	}
+	replies := make(chan reply, len(s.nodes))
+	for i, n := range s.nodes {
+		s.calls.Go(func() {
+			ctx, cancel := detached(ctx)
+			defer cancel()
+			did, err := ask(ctx, n.Store)
+			if err != nil || did == store.NotHeld {
+				s.janitors[i].AddAt(time.Now().Add(stay), r, false)
+			}
+			replies <- reply{i, did, err}
+		})
+	}
+	freed, denied := 0, 0
+	var errs []error
+	for range s.nodes {
+		switch got := <-replies; {
+		case got.err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", s.nodes[got.node].Name, got.err))
+		case got.did == store.NotHeld:
+			denied++
+		default:
+			freed++
+		}
+		switch {
+		case freed >= s.majority:
+			return store.Freed, nil
+		case denied >= s.majority:
+			return store.NotHeld, nil
+		}
+	}
+	return store.NotHeld, s.noMajority(errs)
+}
