@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -25,10 +26,26 @@ import (
 // returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
-	c := &claim{locker: l, ctx: ctx, policy: p.withDefaults(), start: time.Now()}
-	c.ref = store.Ref{Key: p.Prefix + key, TTL: c.policy.TTL}
-	if err := c.check(key, p); err != nil {
+	return l.newClaim(ctx, key, p, time.Now(), nil).acquire()
+}
+
+// newClaim returns a claim that began at start. Several claims that have one
+// budget share a start and a pace.
+func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *pace) *claim {
+	c := &claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries}
+	c.ref = c.policy.ref(key)
+	return c
+}
+
+// acquire is Locker.Acquire.
+func (c *claim) acquire() (*Lease, error) {
+	l := c.locker
+	outer, err := c.check()
+	if err != nil {
 		return nil, c.refuse(err)
+	}
+	if outer != nil {
+		return outer.join(c), nil
 	}
 	if !l.enter() {
 		return nil, c.refuse(ErrClosed)
@@ -43,44 +60,43 @@ func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, err
 	return lease, nil
 }
 
-// AcquireAll will take several locks, all or none. It is not supported yet and
-// returns ErrInvalidPolicy.
-func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
-	return nil, &AcquireError{Key: p.Prefix, Err: fmt.Errorf("%w: AcquireAll (%d keys) is not supported yet", ErrInvalidPolicy, len(keys))}
-}
-
 // A claim is one call of Acquire.
 type claim struct {
 	locker *Locker
 	ctx    context.Context
+	key    string // without the prefix
+	given  Policy // as the caller wrote it
 	policy Policy // with defaults
 	ref    store.Ref
 	start  time.Time
 
 	waiter   *waiter // nil: the claim may not wait
+	retries  *pace   // shared with other claims; nil: its own
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
 	fault    *store.Error  // what kept the last question from an answer
+	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	answered bool          // a question was answered
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
 }
 
-// check finds the mistakes that need no question to Redis.
-func (c *claim) check(key string, p Policy) error {
-	if err := p.Validate(); err != nil {
-		return err
+// check finds the mistakes that need no question to Redis, and the lease that
+// the claim joins, if there is one.
+func (c *claim) check() (outer *Lease, err error) {
+	if err := c.locker.Validate(c.given); err != nil {
+		return nil, err
 	}
-	if err := validateKey(key); err != nil {
-		return err
+	if err := validateKey(c.key); err != nil {
+		return nil, err
 	}
-	if c.locker.heldBy(c.ctx, c.ref.Key) {
-		return ErrReentrant
+	if outer = c.locker.heldBy(c.ctx, c.ref.Key); outer != nil && (!c.given.Reentrant || !outer.covers(c.ref.Kind)) {
+		return nil, ErrReentrant
 	}
 	if c.ctx.Err() != nil {
-		return c.gaveUp()
+		return nil, c.gaveUp()
 	}
-	return nil
+	return outer, nil
 }
 
 // run has the claim's life: one attempt, and the wait if that is allowed.
@@ -107,7 +123,11 @@ func (c *claim) run() (*Lease, error) {
 		return c.wait()
 	case c.fault != nil:
 		return c.unavailable()
-	case c.policy.waits():
+	}
+	if c.unsure {
+		c.giveBack() // the first of two questions may yet be carried out
+	}
+	if c.policy.waits() {
 		return nil, ErrQueueFull
 	}
 	return nil, fmt.Errorf("%w: held by others", ErrNotAcquired)
@@ -149,30 +169,32 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
 			if err != nil || a.Granted || join != store.Try || unsure {
-				l.janitor.add(ref, err == nil && !unsure)
+				l.janitor.Add(ref, err == nil && !unsure)
 			}
 		},
 	})
 	if err != nil {
 		fault := store.AsError(err)
+		c.ballot = fault.Ballot
 		if !fault.Pending {
 			l.claims.Done()
 		}
 		return nil, c.failed(fault)
 	}
 	l.claims.Done()
-	c.fault, c.answered = nil, true
+	c.fault, c.answered, c.ballot = nil, true, answer.Ballot
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
 		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server})
 	}
+	for sibling := range strings.FieldsSeq(answer.Siblings) {
+		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
+	}
 	if answer.Granted {
-		return c.granted(grant{fence: answer.Fence, since: sent, ttl: c.policy.TTL})
+		return c.granted(grant{fence: answer.Fence, since: sent, ttl: ref.TTL})
 	}
 	c.left = answer.Left
-	if answer.Sibling != "" {
-		l.waiters.askAgain(answer.Sibling) // if it waits, its grant's message was lost
-	}
+	c.freshToken()
 	if join == store.Wait && (answer.Fresh || recovered && l.waiters.first(c.waiter)) {
 		// The store did not know the line, or had forgotten it when a
 		// question came through whose answer did not.
@@ -181,11 +203,24 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	return nil, nil
 }
 
+// freshToken changes the token after an attempt at a quorum that failed: what
+// it left is being taken back, by token, and that may arrive late.
+func (c *claim) freshToken() {
+	if c.ballot != nil {
+		c.ref.Token, c.traces = c.locker.store.NewToken(), false
+	}
+}
+
 // failed notes a question without an answer.
 func (c *claim) failed(fault *store.Error) error {
 	if fault.Pending { // whatever comes of it, its Late cleans up all
 		return c.gaveUp()
 	}
+	if c.ctx.Err() != nil && !fault.Ambiguous { // it was not put: this says nothing about Redis
+		c.giveBack()
+		return c.gaveUp()
+	}
+	c.freshToken()
 	c.traces = c.traces || fault.Ambiguous
 	c.unsure = c.unsure || fault.Ambiguous
 	c.fault = fault
@@ -233,7 +268,7 @@ var errSlow = errors.New("the answer came too late for the TTL")
 // unavailable ends a claim that Redis did not answer.
 func (c *claim) unavailable() (*Lease, error) {
 	c.giveBack()
-	if c.policy.FailOpen {
+	if c.policy.FailOpen && !c.fault.Answered {
 		return c.failOpen(c.fault.Err), nil
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, c.fault.Err)
@@ -254,6 +289,6 @@ func (c *claim) failOpen(cause error) *Lease {
 // giveBack has everything removed that the claim's questions may have left.
 func (c *claim) giveBack() {
 	if c.traces {
-		c.locker.janitor.add(c.ref, !c.unsure)
+		c.locker.janitor.Add(c.ref, !c.unsure)
 	}
 }

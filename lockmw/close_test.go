@@ -26,11 +26,18 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 		}()
 		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key+"0") == 1 })
 
+		ctx, end := context.WithCancel(context.Background())
 		closed := make(chan error)
-		go func() { closed <- l.Close(context.Background()) }()
+		go func() { closed <- l.Close(ctx) }()
 		if err := <-waiting; !errors.Is(err, lockmw.ErrClosed) {
 			t.Errorf("the waiter got %v", err)
 		}
+		for _, lease := range leases {
+			if !lease.Valid() {
+				t.Fatal("a lease ended before Close's context")
+			}
+		}
+		end()
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
@@ -38,7 +45,9 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 			if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrReleased) {
 				t.Fatalf("cause = %v", cause)
 			}
-			mustRelease(t, lease) // done already
+			if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) { // somebody else may have it
+				t.Fatalf("Release after Close = %v", err)
+			}
 		}
 		noKeys(t, c, key, 0)
 		_, err := l.Acquire(context.Background(), key, lockmw.Policy{})
@@ -52,5 +61,44 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 		if err := l.Close(context.Background()); err != nil {
 			t.Errorf("second Close: %v", err)
 		}
+	})
+}
+
+// A lease that is held while Close waits is renewed, and Close returns as soon
+// as the last one is released.
+func TestCloseWaitsForTheWork(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		renewed := make(chan struct{}, 100)
+		l := newLocker(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			if e.Kind == lockmw.EventRenewed {
+				renewed <- struct{}{}
+			}
+		}))
+		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 300 * time.Millisecond})
+		closed := make(chan error, 1)
+		go func() { closed <- l.Close(context.Background()) }()
+		eventually(t, 5*time.Second, "Close has begun", func() bool {
+			early, err := l.Acquire(context.Background(), key+"2", lockmw.Policy{})
+			if err == nil {
+				mustRelease(t, early)
+			}
+			return errors.Is(err, lockmw.ErrClosed)
+		})
+		for range 6 { // two TTLs
+			<-renewed
+		}
+		select {
+		case err := <-closed:
+			t.Fatalf("Close = %v while a lock is held", err)
+		default:
+		}
+		if !lease.Valid() {
+			t.Error("the lease ended while Close waits")
+		}
+		mustRelease(t, lease)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		noKeys(t, c, key, 0)
 	})
 }

@@ -5,8 +5,8 @@
 //	err = locks.WithLock(ctx, "order:42", lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
 //		func(ctx context.Context) error { … })
 //
-// The doors (packages httplock, ginlock and echolock) do the same around a
-// request, with a key from package keyfunc.
+// The doors (packages httplock, ginlock, echolock and grpclock) do the same
+// around a request, with a key from package keyfunc.
 //
 // # The lease
 //
@@ -34,6 +34,15 @@
 // Jittered retries run beside that and find what no message can tell: a holder
 // that died, a foreign program's release, a lost message.
 //
+// # Kinds
+//
+// Policy.Mode and Policy.Permits say who may hold a key together: one, readers
+// or a writer, or so many. They differ in what is asked of Redis, not in how a
+// lease is waited for, renewed, handed over or released; all stand in the one
+// queue, so a writer that waits keeps later readers out. AcquireAll takes
+// several keys or none. NewQuorum takes each lock at a majority of independent
+// servers: there is no queue then, and there are no fences.
+//
 // # What is not promised
 //
 // A lock on one Redis is as good as that Redis's memory. When Redis forgets
@@ -48,5 +57,6 @@
 //
 // Start at locker.go, then acquire.go (one attempt), wait.go (the queue's near
 // end) and lease.go (what is held); watchdog.go renews, release.go gives back,
-// janitor.go cleans up after those who gave up.
+// internal/janitor cleans up after those who gave up. multi.go and reentrant.go
+// are leases made of leases. What lies in Redis: internal/redisstore/lua/lock.lua.
 package lockmw

@@ -65,7 +65,30 @@ type AcquireError struct {
 	// unavailable or the Locker is closed.
 	RetryAfter time.Duration
 
+	// Votes are the answers of a quorum's nodes to the last question, in the
+	// order in which NewQuorum got them. Empty for a single Redis, and where
+	// no question was put.
+	Votes []Vote
+
 	Err error // Is one of this package's sentinels
+}
+
+// A Vote is how one node of a quorum answered.
+type Vote struct {
+	Node     string // its address
+	Acquired bool   // it gave its vote, which has been taken back
+	Err      error  // why it did not answer; nil and not Acquired: another holder has its vote
+}
+
+// String returns the vote in words, for logs.
+func (v Vote) String() string {
+	switch {
+	case v.Acquired:
+		return v.Node + ": acquired"
+	case v.Err != nil:
+		return v.Node + ": " + v.Err.Error()
+	}
+	return v.Node + ": held by another"
 }
 
 // Error names the key, the reason and how long was tried. It is meant for
@@ -79,7 +102,11 @@ func (e *AcquireError) Error() string {
 	if e.Attempts == 1 {
 		tries = "attempt"
 	}
-	return fmt.Sprintf("lockmw: acquire %q: %s (%d %s in %v)", e.Key, reason, e.Attempts, tries, e.Waited.Round(time.Millisecond))
+	votes := ""
+	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) { // otherwise the reason has them
+		votes = fmt.Sprintf(" %v", e.Votes)
+	}
+	return fmt.Sprintf("lockmw: acquire %q: %s%s (%d %s in %v)", e.Key, reason, votes, e.Attempts, tries, e.Waited.Round(time.Millisecond))
 }
 
 // Unwrap returns the reason.

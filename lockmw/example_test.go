@@ -8,29 +8,23 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // open returns a Locker on a Redis inside this program. A service passes its
-// own client to New instead.
+// own client to New.
 func open() (locks *lockmw.Locker, closeAll func()) {
-	server, err := miniredis.Run()
-	if err != nil {
-		log.Fatal(err)
-	}
-	server.ClockTTL(true)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	locks, err = lockmw.New(client)
+	client, closeRedis := redistest.Example()
+	locks, err := lockmw.New(client)
 	if err != nil {
 		log.Fatal(err)
 	}
 	return locks, func() {
 		_ = locks.Close(context.Background())
-		_ = client.Close()
-		server.Close()
+		closeRedis()
 	}
 }
 

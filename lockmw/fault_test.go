@@ -170,6 +170,7 @@ func TestCancelledAcquiresLeaveNothing(t *testing.T) {
 }
 
 func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	for _, tc := range []struct {
 		name  string
@@ -225,6 +226,7 @@ func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
 }
 
 func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	client, proxy := proxied(t, s)

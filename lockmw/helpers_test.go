@@ -13,7 +13,8 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// newLocker opens a Locker on a Redis and closes it when the test ends.
+// newLocker opens a Locker on a Redis and closes it when the test ends, with
+// what is still held.
 func newLocker(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
 	tb.Helper()
 	l, err := lockmw.New(client, opts...)
@@ -21,13 +22,18 @@ func newLocker(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Optio
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := l.Close(ctx); err != nil && !tb.Failed() {
+		if err := l.Close(over()); err != nil && !tb.Failed() {
 			tb.Logf("close: %v", err)
 		}
 	})
 	return l
+}
+
+// over returns a context that has ended.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // mustAcquire takes the lock or fails the test.

@@ -17,7 +17,11 @@ func leaseFor(t *testing.T, p Policy) *Lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ctx)
+	})
 	lease, err := l.Acquire(context.Background(), "k", p)
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,10 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
-	open   bool // failed open: there is no lock
-	unsure bool // a question for it got no answer and may still come true
+	open   bool     // failed open: there is no lock
+	base   *Lease   // the lease that this one has joined, see reentrant.go
+	parts  []*Lease // of AcquireAll, see multi.go
+	unsure bool     // a question for it got no answer and may still come true
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	outer  *Lease // the next lease that the caller's context holds
@@ -29,6 +31,7 @@ type Lease struct {
 	grant    grant       // the last one, from the acquire or a renewal
 	expiry   *time.Timer // ends the lease in time, whatever renewals do
 	maxHold  *time.Timer
+	stayTill time.Time     // the key stays taken until then; zero: released at once
 	stuckAt  time.Duration // held this long, the next stuck event is due
 	failures int           // renewals that failed in a row
 
@@ -74,10 +77,18 @@ func newLease(c *claim, g grant) *Lease {
 		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
 		unsure: c.unsure, grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
 	}
-	l.outer, _ = FromContext(c.ctx)
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	l.ctx, l.cancel = leaseContext{ctx, l}, cancel
+	if min := c.policy.MinHold; min > 0 && !g.open {
+		l.stayTill = l.start.Add(min)
+	}
+	l.derive(c.ctx)
 	return l
+}
+
+// derive makes the lease's context.
+func (l *Lease) derive(parent context.Context) {
+	l.outer, _ = FromContext(parent)
+	ctx, cancel := context.WithCancelCause(parent)
+	l.ctx, l.cancel = leaseContext{ctx, l}, cancel
 }
 
 // begin arms the timers and hands the lease to the watchdog.
@@ -85,14 +96,29 @@ func (l *Lease) begin() {
 	l.locker.keep(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if max := l.policy.MaxHold; max > 0 {
-		l.maxHold = time.AfterFunc(max, l.endMaxHold)
-	}
+	l.limit(l.policy.MaxHold)
 	if l.open {
 		return
 	}
 	l.expiry = time.AfterFunc(l.grant.left(now()), func() { l.trusted(true) })
-	l.locker.watchdog.add(l, firstRenewal(l.grant))
+	l.locker.watchdog.add(l, l.firstRenewal())
+}
+
+// limit has the lease end after max, if that is not zero. The caller holds mu.
+func (l *Lease) limit(max time.Duration) {
+	if max > 0 {
+		l.maxHold = time.AfterFunc(max, l.endMaxHold)
+	}
+}
+
+// ask is the Ref with which the lease is renewed: for its TTL, or until it may
+// be given back, if that is longer.
+func (l *Lease) ask() store.Ref {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ref := l.ref
+	ref.TTL = max(l.policy.TTL, time.Until(l.stayTill))
+	return ref
 }
 
 // Context returns a child of the context that Acquire was called with. It
@@ -106,6 +132,8 @@ func (l *Lease) Key() string { return l.ref.Key }
 // Fence returns a number that strictly increases from one holder of the key
 // to the next, for resources that refuse a lower one than they have seen. It
 // is 0 where no lock is held because the policy failed open.
+//
+// It is 0 on a quorum, and for several keys, see FenceOf.
 func (l *Lease) Fence() int64 { return l.fence }
 
 // Valid reports whether the lock is still ours, and stays so for a moment:
@@ -113,13 +141,22 @@ func (l *Lease) Fence() int64 { return l.fence }
 // both of the machine's clocks, so it notices that the process or the whole
 // machine was stopped. Once false it stays false. Where the policy failed
 // open it is true until the release or MaxHold: no lock can be lost.
-func (l *Lease) Valid() bool { return l.trusted(false) }
+func (l *Lease) Valid() bool {
+	valid := l.trusted(false)
+	if l.base != nil {
+		return valid && l.base.Valid()
+	}
+	for _, part := range l.parts {
+		valid = part.Valid() && valid // each one that has ended is told so
+	}
+	return valid
+}
 
 // trusted is Valid, for the expiry timer too: a timer that fired although a
 // renewal moved the end is armed anew.
 func (l *Lease) trusted(rearm bool) bool {
 	l.mu.Lock()
-	if l.state != held || l.open {
+	if l.state != held || !l.owns() {
 		defer l.mu.Unlock()
 		return l.state == held
 	}
@@ -142,6 +179,12 @@ func (l *Lease) trusted(rearm bool) bool {
 // comes before. The context ends earlier, by the larger of 50 ms and a tenth
 // of the TTL. It is the zero time where the policy failed open.
 func (l *Lease) ValidUntil() time.Time {
+	switch {
+	case l.base != nil:
+		return l.base.ValidUntil()
+	case l.parts != nil:
+		return l.partsValidUntil()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open {
@@ -149,6 +192,9 @@ func (l *Lease) ValidUntil() time.Time {
 	}
 	return time.Now().Add(validity(l.grant.ttl) - now().since(l.grant.since))
 }
+
+// owns reports whether there is a lock in the store that is this lease's own.
+func (l *Lease) owns() bool { return !l.open && l.base == nil && l.parts == nil }
 
 // end ends the lease's trust, once. The caller holds mu.
 func (l *Lease) end(s state, cause error) {
@@ -177,14 +223,22 @@ func (l *Lease) endMaxHold() {
 	}
 }
 
-// heldBy reports whether ctx holds the lock called key.
-func (l *Locker) heldBy(ctx context.Context, key string) bool {
+// heldBy returns the lease by which ctx holds the lock called key, or nil.
+func (l *Locker) heldBy(ctx context.Context, key string) *Lease {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if lease.locker == l && lease.ref.Key == key && lease.holds(held, overHeld) {
-			return true
+		if lease.locker == l && lease.parts == nil && lease.ref.Key == key && lease.owner().holds(held, overHeld) {
+			return lease.owner()
 		}
 	}
-	return false
+	return nil
+}
+
+// owner returns the lease whose lock this one works under.
+func (l *Lease) owner() *Lease {
+	if l.base != nil {
+		return l.base
+	}
+	return l
 }
 
 // holds reports whether the lease is in one of the states.

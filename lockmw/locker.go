@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -20,11 +22,13 @@ import (
 // and one subscription. Close it at the end.
 type Locker struct {
 	store      store.Store
+	quorum     bool
+	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
 	log        *slog.Logger
 	observers  []func(context.Context, Event)
 	waiters    *waiters
 	watchdog   *watchdog
-	janitor    *janitor
+	janitor    *janitor.Janitor
 	subscriber *subscriber
 
 	closing chan struct{}  // closed when Close begins
@@ -35,8 +39,11 @@ type Locker struct {
 	closed  error // Close's answer, once close is done
 
 	mu     sync.Mutex
-	ended  bool              // no more claims
-	leases map[string]*Lease // held, by token
+	ended  bool                 // no more claims
+	leases map[string]*Lease    // held, by token
+	stays  map[string]time.Time // tokens that were released, and keep their key taken until then
+	purge  int                  // stays this large are looked through for those that are over
+	idle   chan struct{}        // closed with the last lease; nil: nobody waits for that
 }
 
 // New returns a Locker that keeps its locks in the Redis of client: a single
@@ -58,14 +65,10 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lockmw: %w", err)
 	}
+	if err := confirm(s, o); err != nil {
+		return nil, err
+	}
 	return newLocker(s, o), nil
-}
-
-// NewQuorum will return a Locker that takes each lock on a majority of
-// independent Redis nodes (Redlock). It is not supported yet and returns an
-// error.
-func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
-	return nil, fmt.Errorf("lockmw: NewQuorum (%d nodes): a quorum is not supported yet", len(clients))
 }
 
 func newLocker(s store.Store, o options) *Locker {
@@ -73,22 +76,42 @@ func newLocker(s store.Store, o options) *Locker {
 		store:     s,
 		log:       o.logger,
 		observers: o.observers,
+		confirms:  o.acks > 0,
 		waiters:   newWaiters(o.maxPerKey, o.maxTotal),
 		closing:   make(chan struct{}),
 		leases:    make(map[string]*Lease),
+		stays:     make(map[string]time.Time),
 	}
 	l.watchdog = newWatchdog(s)
-	l.janitor = newJanitor(s, o.logger)
+	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)
 	return l
 }
 
-// Close ends the Locker: Acquire returns ErrClosed from now on, also to those
-// who wait, and every held lease is released, its context ending with
-// ErrReleased. Close returns when that is done and no goroutine or connection
-// of the Locker is left, or within a second or two after ctx ends. Its error
-// says what could not be released: such a lock ends by its TTL. Later calls wait for the
-// first and return the same.
+// Validate returns nil or an ErrInvalidPolicy: p's own, or that this Locker
+// cannot keep p, as a quorum cannot bound permits. The doors' constructors ask,
+// so that such a mistake shows at the start.
+func (l *Locker) Validate(p Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if p.Permits > 0 && l.quorum {
+		return badPolicy("Permits", "a quorum cannot bound them: with 3 nodes and 2 permits, 3 holders can have a majority each")
+	}
+	return nil
+}
+
+// Close ends the Locker. Acquire returns ErrClosed from now on, also to those
+// who wait. Held leases are renewed until they are released, or until ctx ends:
+// then Close releases them, their contexts end with ErrReleased, and what their
+// work gets from Release is ErrLost. So stop the server first, then Close, with
+// one ctx for both.
+//
+// When Close returns no goroutine or connection of the Locker is left (go-redis
+// may take a second more to notice, where a server was down). That is within
+// two or three seconds after ctx has ended, on a quorum within five. Its error
+// says what could not be released: such a lock ends by its TTL. Later calls wait
+// for the first and return the same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.close.Do(func() { l.closed = l.shutDown(ctx) })
 	return l.closed
@@ -100,9 +123,14 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.mu.Unlock()
 	close(l.closing)
 	l.claims.Wait() // each ends at once, or with the question it has put, which is bounded
+	l.drain(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
+	defer cancel()
 	err := l.releaseAll(ctx)
 	l.subscriber.stop()
-	err = errors.Join(err, l.janitor.stop(ctx))
+	if n := l.janitor.Stop(ctx); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
+	}
 	l.watchdog.stop()
 	l.checks.Wait()
 	return errors.Join(err, l.store.Close())
@@ -110,14 +138,28 @@ func (l *Locker) shutDown(ctx context.Context) error {
 
 const (
 	closeAtOnce = 32              // releases under way
-	closeBudget = 5 * time.Second // for all of them, if ctx does not end before
+	closeBudget = 2 * time.Second // for all of them, and for cleaning up
 )
+
+// drain waits until all leases are released, or ctx ends.
+func (l *Locker) drain(ctx context.Context) {
+	idle := make(chan struct{})
+	l.mu.Lock()
+	if len(l.leases) == 0 {
+		close(idle)
+	} else {
+		l.idle = idle
+	}
+	l.mu.Unlock()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
 
 // releaseAll releases all leases. What Redis does not take within ctx ends
 // here all the same, and there by its TTL.
 func (l *Locker) releaseAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, closeBudget)
-	defer cancel()
 	l.mu.Lock()
 	leases := make([]*Lease, 0, len(l.leases))
 	for _, lease := range l.leases {
@@ -131,7 +173,7 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	for range min(closeAtOnce, len(leases)) {
 		workers.Go(func() {
 			for lease := range next {
-				if err := lease.releaseWithin(ctx); err != nil && !errors.Is(err, ErrLost) {
+				if err := lease.revoke(ctx); err != nil && !errors.Is(err, ErrLost) {
 					failed.Add(1)
 				}
 			}
@@ -168,6 +210,10 @@ func (l *Locker) keep(lease *Lease) {
 func (l *Locker) forget(lease *Lease) {
 	l.mu.Lock()
 	delete(l.leases, lease.ref.Token)
+	if len(l.leases) == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
 	l.mu.Unlock()
 }
 
@@ -175,8 +221,23 @@ func (l *Locker) holds(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ok := l.leases[token]
-	return ok
+	return ok || time.Now().Before(l.stays[token])
 }
+
+// noteStaying has holds know a token after its release, while its MinHold
+// lasts: a message about its grant may come late.
+func (l *Locker) noteStaying(token string, till time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.stays) >= l.purge { // not each time: there may be many
+		at := time.Now()
+		maps.DeleteFunc(l.stays, func(_ string, till time.Time) bool { return till.Before(at) })
+		l.purge = 2*len(l.stays) + leastPurge
+	}
+	l.stays[token] = till
+}
+
+const leastPurge = 64
 
 // checkServer warns once about a server that may throw held locks away. It
 // runs beside the first acquire: New does no I/O, and a server that does not

@@ -1,9 +1,20 @@
 package lockmw_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/lockmw/kit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(childEnv); addr != "" {
+		if err := child(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	redistest.Main(m)
+}

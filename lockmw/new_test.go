@@ -111,9 +111,3 @@ func TestNamespacesDoNotExcludeEachOther(t *testing.T) {
 	mustRelease(t, a)
 	mustRelease(t, b)
 }
-
-func TestQuorumIsRefusedForNow(t *testing.T) {
-	if _, err := lockmw.NewQuorum(nil); err == nil || !strings.Contains(err.Error(), "not supported yet") {
-		t.Errorf("err = %v", err)
-	}
-}

@@ -2,4 +2,7 @@
 
 package lockmw_test
 
-const manyKeys = 100_000
+const (
+	manyKeys    = 100_000
+	quorumTurns = 2000
+)

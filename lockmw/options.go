@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 const (
@@ -21,6 +22,8 @@ type options struct {
 	logger              *slog.Logger
 	observers           []func(context.Context, Event)
 	maxPerKey, maxTotal int
+	acks                int // replicas that confirm an acquire
+	acksWithin          time.Duration
 }
 
 func gather(opts []Option) (options, error) {

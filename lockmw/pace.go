@@ -14,14 +14,18 @@ type pace struct {
 	end      time.Time // of the interval that was drawn last
 }
 
-// newPace starts the intervals at start. Without retries of its own the
-// policy's other bounds end the wait.
-func newPace(p Policy, start time.Time) pace {
-	left := p.Retries
+// begin starts the intervals at start, or goes on where another wait of the
+// same budget has left them. Without retries of its own the policy's other
+// bounds end the wait.
+func (p *pace) begin(policy Policy, start time.Time) {
+	if p.interval > 0 {
+		return
+	}
+	left := policy.Retries
 	if left == 0 {
 		left = Forever
 	}
-	return pace{interval: max(p.RetryInterval, leastPause), left: left, end: start}
+	*p = pace{interval: max(policy.RetryInterval, leastPause), left: left, end: start}
 }
 
 // after returns the end of the first interval that ends later than t, and

@@ -7,7 +7,8 @@ import (
 
 func TestPausesAreDrawnFromIntervalToTwiceInterval(t *testing.T) {
 	start := time.Now()
-	p := newPace(Policy{RetryInterval: 100 * time.Millisecond, Retries: 1000}, start)
+	var p pace
+	p.begin(Policy{RetryInterval: 100 * time.Millisecond, Retries: 1000}, start)
 	previous := start
 	shortest, longest := time.Hour, time.Duration(0)
 	for {
@@ -29,7 +30,8 @@ func TestPausesAreDrawnFromIntervalToTwiceInterval(t *testing.T) {
 
 func TestRetriesAreCountedOnce(t *testing.T) {
 	start := time.Now()
-	p := newPace(Policy{RetryInterval: time.Second, Retries: 3}, start)
+	var p pace
+	p.begin(Policy{RetryInterval: time.Second, Retries: 3}, start)
 	for range 3 { // looking again costs nothing
 		if end, last := p.after(start); last || !end.After(start) {
 			t.Fatalf("after the start: %v, %v", end.Sub(start), last)
@@ -47,7 +49,8 @@ func TestRetriesAreCountedOnce(t *testing.T) {
 func TestForeverHasNoEnd(t *testing.T) {
 	start := time.Now()
 	for _, retries := range []int{0, Forever} {
-		p := newPace(Policy{RetryInterval: time.Second, Retries: retries}, start)
+		var p pace
+		p.begin(Policy{RetryInterval: time.Second, Retries: retries}, start)
 		if end, last := p.after(start.Add(time.Hour)); last || !end.After(start.Add(time.Hour)) {
 			t.Errorf("Retries %d: ended after %v", retries, end.Sub(start))
 		}

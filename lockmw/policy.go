@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 const (
@@ -26,7 +28,9 @@ type Mode uint8
 const (
 	// Exclusive: one holder.
 	Exclusive Mode = iota
-	// Shared: a reader; many Shared or one Exclusive. Not yet supported.
+	// Shared: a reader; many Shared or one Exclusive. Readers and writers
+	// stand in the one queue: a waiting writer keeps later readers out, and a
+	// writer's release lets all readers at the head of the queue in together.
 	Shared
 )
 
@@ -76,24 +80,31 @@ type Policy struct {
 	MaxHold time.Duration
 
 	// MinHold keeps the key taken at least this long after it was acquired,
-	// even when it is released sooner. Not yet supported. Zero means that a
-	// release frees it at once.
+	// even when it is released sooner or its holder crashes (then for at most
+	// TTL longer). Whoever waits gets the lock by asking, not by a hand-over,
+	// within a second. Zero means that a release frees it at once.
 	MinHold time.Duration
 
-	// Mode is Exclusive or Shared. Shared is not yet supported. Zero means
-	// Exclusive.
+	// Mode is Exclusive or Shared. Zero means Exclusive.
 	Mode Mode
 
-	// Permits makes the lock a semaphore with this many holders at most. Not
-	// yet supported. Zero means a mutex.
+	// Permits makes the lock a semaphore with this many holders at most. Where
+	// policies name different numbers for one key, the smaller wins while both
+	// are in use, and for up to a TTL after its last holder. A key that is used
+	// with Permits here and without there has either kind of holders at a
+	// time, in the order of the queue. Not for a quorum, whose majority does
+	// not bound permits. Zero means a mutex.
 	Permits int
 
 	// Reentrant lets a nested acquire of a key that the context already holds
-	// join that lease. Not yet supported. Zero means that it is refused with
-	// ErrReentrant.
+	// join that lease: it takes no lock of its own, ends with the outer lease,
+	// and its release leaves the lock to that. A reader or a holder of a permit
+	// cannot become exclusive that way (ErrReentrant): it would wait for
+	// itself. Zero means that a nested acquire is refused with ErrReentrant.
 	Reentrant bool
 
-	// FailOpen runs the work without the lock when Redis cannot be reached.
+	// FailOpen runs the work without the lock when Redis cannot be reached, as
+	// soon as that is certain: while Redis hangs that takes Wait, or a second.
 	// Where Redis answers, even with a refusal that is a configuration fault
 	// (no permission, a key that holds other data), the lock fails closed.
 	// Zero means fail closed always.
@@ -136,22 +147,6 @@ func (p Policy) Validate() error {
 	if r, bad := badRune(p.Prefix); bad {
 		return badPolicy("Prefix", "has the character %q; braces and control characters are not allowed", r)
 	}
-	return p.supported()
-}
-
-// supported refuses what is specified but not built yet, so that nobody takes
-// a mutex for it.
-func (p Policy) supported() error {
-	switch {
-	case p.Mode == Shared:
-		return badPolicy("Mode", "Shared is not supported yet")
-	case p.Permits > 0:
-		return badPolicy("Permits", "semaphores are not supported yet")
-	case p.Reentrant:
-		return badPolicy("Reentrant", "re-entrant locks are not supported yet")
-	case p.MinHold > 0:
-		return badPolicy("MinHold", "a minimum hold is not supported yet")
-	}
 	return nil
 }
 
@@ -170,17 +165,31 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
+// ref says what the policy asks of the store for key.
+func (p Policy) ref(key string) store.Ref {
+	return store.Ref{
+		Key: p.Prefix + key,
+		TTL: max(p.TTL, p.MinHold), Least: p.MinHold,
+		Kind: store.Kind{Shared: p.Mode == Shared, Permits: p.Permits},
+	}
+}
+
 // waits reports whether the policy allows more than one attempt.
 func (p Policy) waits() bool { return p.Wait > 0 || p.Retries > 0 }
 
 // validateKey checks a key as it was handed to Acquire. Braces would move the
 // hash tag that keeps a lock's Redis keys together.
-func validateKey(key string) error {
+func validateKey(key string) error { return validate(key, maxKeyLen) }
+
+// validateName checks a key with its prefix.
+func validateName(key string) error { return validate(key, maxPrefixLen+maxKeyLen) }
+
+func validate(key string, longest int) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("%w: empty: all work would wait for the same lock", ErrInvalidKey)
-	case len(key) > maxKeyLen:
-		return fmt.Errorf("%w: %d bytes are more than %d", ErrInvalidKey, len(key), maxKeyLen)
+	case len(key) > longest:
+		return fmt.Errorf("%w: %d bytes are more than %d", ErrInvalidKey, len(key), longest)
 	}
 	if r, bad := badRune(key); bad {
 		return fmt.Errorf("%w: has the character %q; braces and control characters are not allowed", ErrInvalidKey, r)

@@ -36,10 +36,6 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 		{"newline in Prefix", lockmw.Policy{Prefix: "a\nb"}, `Prefix: has the character '\n'`},
 		{"C1 control in Prefix", lockmw.Policy{Prefix: "é\u0085"}, `Prefix: has the character '\u0085'`},
 		{"long Prefix", lockmw.Policy{Prefix: strings.Repeat("x", 257)}, "Prefix: 257 bytes are more than 256"},
-		{"Shared", lockmw.Policy{Mode: lockmw.Shared}, "Mode: Shared is not supported yet"},
-		{"Permits", lockmw.Policy{Permits: 2}, "Permits: semaphores are not supported yet"},
-		{"Reentrant", lockmw.Policy{Reentrant: true}, "Reentrant: "},
-		{"MinHold", lockmw.Policy{MinHold: time.Second}, "MinHold: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := tc.policy.Validate()

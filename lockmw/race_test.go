@@ -2,5 +2,8 @@
 
 package lockmw_test
 
-// manyKeys is smaller where each costs ten times as much.
-const manyKeys = 30_000
+// These are smaller where each one costs ten times as much.
+const (
+	manyKeys    = 30_000
+	quorumTurns = 600
+)

@@ -29,7 +29,7 @@ func (c *claim) gaveUp() error {
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
 		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(),
-		RetryAfter: c.retryAfter(err), Err: err,
+		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
 	c.locker.observe(c.ctx, Event{
 		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
@@ -37,6 +37,23 @@ func (c *claim) refuse(err error) error {
 	})
 	return refusal
 }
+
+// votes are those of the last question, if a quorum was asked.
+func (c *claim) votes() []Vote {
+	if c.ballot == nil {
+		return nil
+	}
+	votes := make([]Vote, len(c.ballot.Votes))
+	for i, v := range c.ballot.Votes {
+		votes[i] = Vote{Node: v.Node, Acquired: v.Granted, Err: v.Err}
+		if !v.Granted && !v.Refused && v.Err == nil {
+			votes[i].Err = errNotCast
+		}
+	}
+	return votes
+}
+
+var errNotCast = errors.New("no answer was waited for: a majority had refused")
 
 func (c *claim) retryAfter(err error) time.Duration {
 	switch {

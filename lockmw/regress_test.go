@@ -19,6 +19,7 @@ import (
 // The release of a lease that its local timer ended: the last renewal had
 // come through, only its answer had not.
 func TestLostLeaseDoesNotKeepTheKeyAfterItsRelease(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	client, proxy := proxied(t, s)
@@ -56,6 +57,7 @@ func TestObserverMayReleaseTheLeaseItIsToldAbout(t *testing.T) {
 }
 
 func TestSlowObserverDoesNotCostLeases(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T, _ *redistest.Mini, l *lockmw.Locker) {
 		var leases []*lockmw.Lease
 		for i := range 500 {
@@ -78,6 +80,7 @@ func TestSlowObserverDoesNotCostLeases(t *testing.T) {
 // After Redis lost the queue, or this process lost Redis, all of a line get
 // their places back, not only the one that polls.
 func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	c := s.Client(t)
@@ -115,6 +118,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 }
 
 func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
+	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)
 	key := redistest.Prefix(t)
@@ -141,6 +145,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 }
 
 func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
+	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)
 	proxy.BlackHole(faultproxy.Both)

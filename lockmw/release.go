@@ -26,6 +26,7 @@ var errNotHeld = errors.New("the store gave it to nobody or to somebody else")
 //
 // It returns nil when the lock was given back; ErrLost when the lease had
 // ended before, so that somebody else may have held the lock meanwhile;
+// also where Close has taken the lock from work that goes on;
 // ErrUnavailable when Redis did not answer within one or two seconds: then it is
 // tried further in the background, and the lock ends by its TTL at the latest.
 //
@@ -42,7 +43,23 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 	return l.released
 }
 
+// revoke releases the lease of work that may go on. What that is told when it
+// releases is ErrLost: somebody else may have the lock by then.
+func (l *Lease) revoke(ctx context.Context) (err error) {
+	l.release.Do(func() {
+		err = l.giveBack(ctx)
+		l.released = ErrLost
+	})
+	return err
+}
+
 func (l *Lease) giveBack(ctx context.Context) error {
+	switch {
+	case l.base != nil:
+		return l.unjoin()
+	case l.parts != nil:
+		return l.releaseParts(ctx)
+	}
 	l.trusted(false) // a lease that is over was lost, though its timer may be late
 	l.mu.Lock()
 	wasLost, expired := l.state == lost, l.expired
@@ -56,16 +73,14 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	var err error
 	switch {
 	case wasLost: // reported when it happened
-		if expired {
-			// The store may keep it for a while yet, if a renewal came
-			// through whose answer did not.
-			l.locker.janitor.add(l.ref, false)
-		}
+		// The store may keep it for a while yet: if a renewal came through
+		// whose answer did not, or at the minority of a quorum's nodes.
+		l.locker.janitor.AddAt(l.staysTill(), l.ref, !expired && !l.unsure)
 		return ErrLost
 	case !l.open:
 		err = l.tryRelease(ctx)
 		if l.unsure {
-			l.locker.janitor.add(l.ref, false)
+			l.locker.janitor.AddAt(l.staysTill(), l.ref, false)
 		}
 	}
 	if errors.Is(err, ErrLost) {
@@ -85,28 +100,55 @@ func (l *Lease) giveBack(ctx context.Context) error {
 func (l *Lease) tryRelease(ctx context.Context) error {
 	unsure := false
 	pause := releasePause
-	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
-	defer cancel()
+	deadline := time.Now().Add(releaseBudget)
 	for ; ; pause *= 2 {
-		try, end := context.WithTimeout(ctx, releaseTimeout)
-		did, err := l.locker.store.Release(try, l.ref, false)
+		try, end := context.WithTimeout(ctx, min(releaseTimeout, time.Until(deadline)))
+		trusted := l.leftNow() > 0
+		did, err := l.endInStore(try)
 		end()
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
 			return ErrLost
 		case err == nil:
+			if did == store.Freed { // to nobody, as far as the store knows
+				l.locker.waiters.askFirstAgain(l.ref.Key)
+			}
 			return nil
 		}
 		fault := store.AsError(err)
-		unsure = unsure || fault.Ambiguous
+		unsure = unsure || fault.Ambiguous && trusted
 		if !fault.Permanent && fault.Stale && pause == releasePause {
 			continue // on another connection it may work at once
 		}
-		if fault.Permanent || !sleep(ctx, pause) {
-			l.locker.janitor.add(l.ref, false)
+		if fault.Permanent || time.Until(deadline) <= pause || !sleep(ctx, pause) {
+			l.locker.janitor.AddAt(l.staysTill(), l.ref, false)
 			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, l.ref.Key, fault.Err)
 		}
 	}
+}
+
+// endInStore has the store end the lease: now, or when its MinHold has passed.
+func (l *Lease) endInStore(ctx context.Context) (store.Released, error) {
+	till := l.staysTill()
+	if stay := time.Until(till); stay > 0 {
+		l.locker.noteStaying(l.ref.Token, till)
+		return l.locker.store.ReleaseAfter(ctx, l.ref, stay)
+	}
+	return l.locker.store.Release(ctx, l.ref, false)
+}
+
+// staysTill is until when the key stays taken after a release; zero: no longer.
+func (l *Lease) staysTill() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stayTill
+}
+
+// leftNow is how long the last grant can be trusted.
+func (l *Lease) leftNow() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.grant.left(now())
 }
 
 // sleep waits for d, and reports whether ctx goes on.
@@ -132,7 +174,7 @@ func (l *Lease) observe(kind EventKind, err error) {
 	}
 	l.mu.Lock()
 	left := l.grant.left(now())
-	if l.state != held || l.open {
+	if l.state != held || !l.owns() {
 		left = 0
 	}
 	l.mu.Unlock()

@@ -88,6 +88,6 @@ func (s *subscriber) Listening() {
 func (s *subscriber) Granted(g store.Grant) {
 	l := s.locker
 	if !l.waiters.grant(g) && !l.holds(g.Token) {
-		l.janitor.add(g.Ref, true)
+		l.janitor.Add(g.Ref, true)
 	}
 }

@@ -37,11 +37,15 @@ func (c *claim) wait() (*Lease, error) {
 		})
 	}
 	asked := time.Now()
-	retries := newPace(c.policy, asked)
+	retries := c.retries
+	if retries == nil {
+		retries = new(pace)
+	}
+	retries.begin(c.policy, asked)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		next, final := c.next(&retries, asked)
+		next, final := c.next(retries, asked)
 		timer.Reset(time.Until(next))
 		var ask bool
 		select {
@@ -138,10 +142,11 @@ func (c *claim) last() (*Lease, error) {
 }
 
 // handedOver makes a lease of a grant that a release pushed. Without an error
-// and a lease, the grant is too old, or its age unknown: asking again renews it.
+// and a lease, the grant is too old, its age unknown, or replicas are to confirm
+// it: asking again does all that.
 func (c *claim) handedOver(g store.Grant) (*Lease, error) {
 	since, ok := c.locker.waiters.since(c.waiter, g.Server)
-	if !ok {
+	if !ok || c.locker.confirms {
 		return nil, nil
 	}
 	return c.granted(grant{fence: g.Fence, since: since, ttl: g.TTL, pushed: true})

@@ -150,6 +150,16 @@ func (ws *waiters) askAgain(token string) {
 	}
 }
 
+// askFirstAgain has the first of key's line, if there is one, put its question
+// again: the key is free.
+func (ws *waiters) askFirstAgain(key string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ln := ws.lines[key]; ln != nil {
+		ln.order.Front().Value.(*waiter).nudge(true)
+	}
+}
+
 // askAllAgain has all waiters of w's line but w put their question again.
 func (ws *waiters) askAllAgain(w *waiter) {
 	ws.mu.Lock()

@@ -55,11 +55,11 @@ func renewAfter(ttl time.Duration) time.Duration {
 
 // firstRenewal of a pushed grant comes soon: it confirms the grant, and
 // extends the short TTL that the hand-over came with.
-func firstRenewal(g grant) time.Duration {
-	if g.pushed {
-		return min(confirmAfter, g.ttl/3)
+func (l *Lease) firstRenewal() time.Duration {
+	if l.grant.pushed {
+		return min(confirmAfter, l.grant.ttl/3)
 	}
-	return renewAfter(g.ttl)
+	return renewAfter(l.policy.TTL)
 }
 
 // add has l renewed after pause for the first time.
@@ -78,6 +78,17 @@ func (d *watchdog) list(l *Lease, due time.Time) {
 	r.due, r.listed = due, true
 	heap.Push(&d.agenda, l)
 	d.arm()
+}
+
+// hurry has l renewed now, unless it is in a flight already.
+func (d *watchdog) hurry(l *Lease) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r := &l.renewal; r.listed {
+		r.due = time.Now()
+		heap.Fix(&d.agenda, r.index)
+		d.arm()
+	}
 }
 
 // remove ends the renewal of l: when it returns, none is under way.
@@ -183,7 +194,7 @@ func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 	asks := make([]store.Renewal, len(batch))
 	for i, l := range batch {
 		timeout = min(timeout, l.renewTimeout())
-		asks[i].Ref = l.ref
+		asks[i].Ref = l.ask()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(timeout, minRenewTimeout))
 	d.store.Renew(ctx, asks)
@@ -226,7 +237,7 @@ func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, rep
 		return 0, func() { l.reportLost(errNotHeld) }
 	}
 	l.failures = 0
-	l.grant = grant{fence: l.fence, since: sent, ttl: l.policy.TTL}
+	l.grant = grant{fence: l.fence, since: sent, ttl: r.TTL}
 	l.expiry.Reset(max(l.grant.left(now()), 0)) // 0: the answer took longer than the TTL
 	stuck := time.Since(l.start) >= l.stuckAt
 	if stuck {

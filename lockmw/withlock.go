@@ -47,7 +47,7 @@ func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(co
 	case fn == nil:
 		panic("lockmw: Wrap: the wrapped function is nil")
 	}
-	if err := p.Validate(); err != nil {
+	if err := l.Validate(p); err != nil {
 		panic("lockmw: Wrap: " + err.Error())
 	}
 	return func(ctx context.Context, arg A) (R, error) {

@@ -1,0 +1,14 @@
+// Package seam opens lockmw to other packages of this module, where users must
+// not reach in: to benchmarks that want a Locker without Redis, and to locktest.
+// Package lockmw fills in the functions when it is initialised. A Locker is
+// passed as any, because lockmw imports this package.
+package seam
+
+import "github.com/lockmw/kit/internal/store"
+
+// NewLocker returns a *lockmw.Locker over s, with default options.
+var NewLocker func(s store.Store) any
+
+// RenewNow has the *lockmw.Locker locker renew its leases of key (with prefix)
+// at once, so that one that was lost is told without waiting for its turn.
+var RenewNow func(locker any, key string)

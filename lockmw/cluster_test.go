@@ -1,0 +1,177 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A fail-over to a replica that is behind may give a lock to two: that is out
+// of the model, so overlaps are counted. Fences stay in order nevertheless.
+func TestSentinelFailoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := redistest.Sentinel(t)
+	lockers := []*lockmw.Locker{newLocker(t, w.Client(t)), newLocker(t, w.Client(t))}
+	ld := startLoad(lockers, 4, []string{"a", "b", "c"}, lockmw.Policy{TTL: 2 * time.Second, Wait: time.Second})
+	ld.more(t, 300)
+	before, err := w.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	if err := w.KillMaster(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 40*time.Second, "another master is named and writes", func() bool {
+		master, err := w.Master(t.Context())
+		if err != nil || master == before {
+			return false
+		}
+		c := redis.NewClient(redistest.Options(master.Addr()))
+		defer c.Close()
+		return c.Set(t.Context(), "there", "", time.Minute).Err() == nil
+	})
+	up := time.Now()
+	ld.more(t, 1)
+	back := time.Now()
+	ld.more(t, 300)
+	ld.end(t)
+	var last time.Time
+	for _, m := range ld.mishaps {
+		if m.at.Before(killed) {
+			t.Errorf("an error before the master was killed: %v", m.err)
+		}
+		last = m.at
+	}
+	t.Logf("a master was up again %v after the kill, turns went on after %v, the last error was %v after the kill; %d overlaps",
+		up.Sub(killed), back.Sub(killed), last.Sub(killed), ld.overlaps(t))
+	// Whoever asked while there was no master may wait for its budget and the
+	// cleaning up of its traces.
+	if late := last.Sub(up); late > 5*time.Second {
+		t.Errorf("the last error came %v after a master was up", late)
+	}
+}
+
+// A slot moves from node to node and back while its key is contended. A lock
+// that is held all the time, in the same slot, is not lost.
+func TestClusterSlotMovesUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := redistest.Cluster(t)
+	lockers := []*lockmw.Locker{newLocker(t, c.Client(t)), newLocker(t, c.Client(t))}
+	client := c.Client(t)
+	const key = "contended"
+	held := mustAcquire(t, lockers[0], sameSlot(t, client, key), lockmw.Policy{TTL: 3 * time.Second})
+
+	ld := startLoad(lockers, 3, []string{key}, lockmw.Policy{TTL: 2 * time.Second, Wait: 3 * time.Second})
+	ld.more(t, 100)
+	from, err := c.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var windows []time.Duration
+	moves := 0
+	began := time.Now()
+	for _, to := range append(c.Nodes, from) {
+		if owner, _ := c.Owner(t.Context(), key); owner == to {
+			continue
+		}
+		opened := time.Now()
+		window := time.NewTimer(300 * time.Millisecond) // what an operator's tool takes for the other keys
+		if err := c.Move(t.Context(), key, to, func() { <-window.C }); err != nil {
+			t.Fatal(err)
+		}
+		moves++
+		windows = append(windows, time.Since(opened).Round(time.Millisecond))
+		ld.more(t, 100)
+		if !held.Valid() {
+			t.Errorf("the lock that was held was lost: %v", context.Cause(held.Context()))
+		}
+	}
+	ld.end(t)
+	t.Logf("%d moves, windows of %v; the longest time without a turn was %v", moves, windows, ld.longestGap(began))
+	if moves < 3 {
+		t.Errorf("the slot moved %d times, want 3", moves)
+	}
+	if n := ld.overlaps(t); n > 0 {
+		t.Errorf("%d holds overlap", n)
+	}
+	if err := held.Release(context.Background()); err != nil {
+		t.Errorf("release of the lock that was held: %v", err)
+	}
+}
+
+// sameSlot returns another key whose lock is in the same slot.
+func sameSlot(t *testing.T, client *redis.ClusterClient, key string) string {
+	t.Helper()
+	want := client.ClusterKeySlot(t.Context(), key).Val()
+	for batch := range 200 {
+		var slots []*redis.IntCmd
+		if _, err := client.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+			for i := range 1000 {
+				slots = append(slots, pipe.ClusterKeySlot(t.Context(), fmt.Sprintf("k%d", batch*1000+i)))
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for i, slot := range slots {
+			if slot.Val() == want {
+				return fmt.Sprintf("k%d", batch*1000+i)
+			}
+		}
+	}
+	t.Fatal("no key in the same slot")
+	return ""
+}
+
+// The locks of the other nodes' slots go on, and the killed node's are refused.
+func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
+	t.Parallel()
+	c := redistest.Cluster(t)
+	l := newLocker(t, c.Client(t))
+	owner, err := c.Owner(t.Context(), "k0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs, others []string
+	for i := range 40 {
+		key := fmt.Sprint("k", i)
+		at, err := c.Owner(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at == owner {
+			theirs = append(theirs, key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	p := lockmw.Policy{TTL: 2 * time.Second}
+	lost := mustAcquire(t, l, theirs[0], p)
+	kept := mustAcquire(t, l, others[0], p)
+	owner.Kill()
+	select {
+	case <-lost.Context().Done():
+	case <-time.After(20 * time.Second):
+		t.Error("a lock of a dead node is held on to")
+	}
+	if !kept.Valid() {
+		t.Error("a lock of another node was lost")
+	}
+	for _, key := range others[1:] {
+		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{TTL: 2 * time.Second, Wait: 10 * time.Second}))
+	}
+	for _, key := range theirs[1:3] {
+		if _, err := l.Acquire(context.Background(), key, p); err == nil {
+			t.Errorf("%s was granted by a dead node", key)
+		}
+	}
+	mustRelease(t, kept)
+	_ = lost.Release(context.Background()) // lost
+}

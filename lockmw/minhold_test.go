@@ -1,0 +1,178 @@
+package lockmw_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// freeAfter waits until the lock's key is gone and returns when that was.
+func freeAfter(t *testing.T, c *redis.Client, key string) time.Time {
+	t.Helper()
+	eventually(t, 20*time.Second, "the lock is free", func() bool {
+		return c.Exists(context.Background(), "lock:{"+key+"}").Val() == 0
+	})
+	return time.Now()
+}
+
+const slack = 700 * time.Millisecond // of a slow machine
+
+func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
+	t.Parallel()
+	for _, p := range []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 1}, {TTL: 150 * time.Millisecond}} {
+		each(t, func(t *testing.T, c *redis.Client, key string) {
+			l, other := newLocker(t, c), newLocker(t, c)
+			p.MinHold = 500 * time.Millisecond
+			before := time.Now()
+			lease := mustAcquire(t, l, key, p)
+			acquired := time.Now()
+			mustRelease(t, lease)
+			mustRelease(t, lease) // safe to repeat
+			next, err := other.Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
+			got := time.Now()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if early := p.MinHold - got.Sub(before); early > 0 {
+				t.Errorf("%s: another had the lock %v before MinHold was over", name(p), early)
+			}
+			if late := got.Sub(acquired) - p.MinHold; late > slack {
+				t.Errorf("%s: another had the lock %v after MinHold was over", name(p), late)
+			}
+			mustRelease(t, next)
+			noKeys(t, c, key, 2*time.Second)
+		})
+	}
+}
+
+func TestMinHoldIsNotAddedToALongHold(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := newLocker(t, c)
+		lease := mustAcquire(t, l, key, lockmw.Policy{MinHold: 20 * time.Millisecond})
+		time.Sleep(30 * time.Millisecond) // the work
+		mustRelease(t, lease)
+		noKeys(t, c, key, 0)
+	})
+}
+
+// A holder that crashes cannot be told from one that is cut off.
+func TestMinHoldOutlastsACrash(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := s.Client(t)
+	p := lockmw.Policy{TTL: 400 * time.Millisecond, MinHold: 1200 * time.Millisecond}
+	for _, crashAfter := range []time.Duration{0, 700 * time.Millisecond} {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		before := time.Now()
+		mustAcquire(t, l, key, p)
+		acquired := time.Now()
+		time.Sleep(crashAfter) // some renewals came through
+		proxy.BlackHole(faultproxy.Both)
+		free := freeAfter(t, c, key)
+		t.Logf("crashed %v after it had the lock: free after %v", crashAfter, free.Sub(acquired))
+		if early := p.MinHold - free.Sub(before); early > 0 {
+			t.Errorf("the lock was free %v before MinHold was over", early)
+		}
+		if late := free.Sub(acquired) - p.MinHold - p.TTL; late > slack {
+			t.Errorf("the lock was free %v after MinHold and a TTL", late)
+		}
+	}
+}
+
+// A waiter that crashes at the moment in which it is handed the lock.
+func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, key := s.Client(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	holder := mustAcquire(t, other, key, lockmw.Policy{})
+	p := lockmw.Policy{TTL: 500 * time.Millisecond, MinHold: 2500 * time.Millisecond, Wait: time.Minute}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if lease, err := l.Acquire(ctx, key, p); err == nil {
+			_ = lease.Release(context.Background())
+		}
+	}()
+	eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
+	proxy.BlackHole(faultproxy.ToServer) // it hears, and can do nothing
+	before := time.Now()
+	mustRelease(t, holder)
+	after := time.Now()
+	free := freeAfter(t, c, key)
+	cancel()
+	<-ended
+	t.Logf("handed over to one that could do nothing: free after %v", free.Sub(after))
+	if early := p.MinHold - free.Sub(before); early > 0 {
+		t.Errorf("the lock was free %v before MinHold was over", early)
+	}
+	if late := free.Sub(after) - p.MinHold - p.TTL; late > slack {
+		t.Errorf("the lock was free %v after MinHold and a TTL", late)
+	}
+}
+
+func TestMinHoldCountsFromAHandOver(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l, other := newLocker(t, c), newLocker(t, c)
+		holder := mustAcquire(t, other, key, lockmw.Policy{})
+		p := lockmw.Policy{MinHold: 600 * time.Millisecond, Wait: time.Minute}
+		got := make(chan error, 1)
+		go func() {
+			lease, err := l.Acquire(context.Background(), key, p)
+			if err == nil {
+				err = lease.Release(context.Background())
+			}
+			got <- err
+		}()
+		eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
+		before := time.Now()
+		mustRelease(t, holder)
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+		after := time.Now()
+		free := freeAfter(t, c, key)
+		if early := p.MinHold - free.Sub(before); early > 0 {
+			t.Errorf("the lock was free %v before MinHold was over", early)
+		}
+		if late := free.Sub(after) - p.MinHold; late > slack {
+			t.Errorf("the lock was free %v after MinHold", late)
+		}
+		noKeys(t, c, key, 2*time.Second)
+	})
+}
+
+// The message about a grant may come after the lease has ended. It must not
+// free a key that stays taken.
+func TestLateMessageDoesNotCutMinHoldShort(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		ctx := context.Background()
+		l := newLocker(t, c)
+		lock := "lock:{" + key + "}"
+		lease := mustAcquire(t, l, key, lockmw.Policy{MinHold: time.Minute, Wait: time.Second})
+		token := c.Get(ctx, lock).Val()
+		channel := "lock:grants:" + l.Instance()
+		eventually(t, 5*time.Second, "the Locker listens", func() bool { return c.PubSubNumSub(ctx, channel).Val()[channel] == 1 })
+		mustRelease(t, lease)
+		if n := c.Publish(ctx, channel, token+" 1 1 2000 "+lock).Val(); n != 1 {
+			t.Fatalf("%d hear the message", n)
+		}
+		for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if c.Exists(ctx, lock).Val() == 0 {
+				t.Fatal("the key was freed before its MinHold")
+			}
+		}
+		c.Del(ctx, lock, lock+":fence")
+	})
+}

@@ -1,0 +1,98 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// An invalid key is told before any lock is waited for.
+func TestManyKeysAreCheckedFirst(t *testing.T) {
+	l := newLocker(t, redistest.Embedded(t).Client(t))
+	mustAcquire(t, l, "a", lockmw.Policy{})
+	began := time.Now()
+	_, err := l.AcquireAll(context.Background(), []string{"a", "b{"}, lockmw.Policy{Wait: 5 * time.Second})
+	var refusal *lockmw.AcquireError
+	if !errors.Is(err, lockmw.ErrInvalidKey) || !errors.As(err, &refusal) || refusal.Key != "b{" {
+		t.Errorf("err = %v", err)
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("told after %v", took)
+	}
+}
+
+// A Redis that is silent until the deadline is unavailable, however many keys.
+func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
+	t.Parallel()
+	client, proxy := proxied(t, redistest.Embedded(t))
+	l := newLocker(t, client)
+	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
+	proxy.BlackHole(faultproxy.Both)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{})
+	var refusal *lockmw.AcquireError
+	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Many keys of a Redis that is away take as long as one.
+func TestManyKeysFailOpenTogether(t *testing.T) {
+	t.Parallel()
+	client, proxy := proxied(t, redistest.Embedded(t))
+	l := newLocker(t, client)
+	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
+	proxy.BlackHole(faultproxy.Both)
+	began := time.Now()
+	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{FailOpen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("ran without the locks after %v", took)
+	}
+	mustRelease(t, lease)
+}
+
+func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
+	t.Parallel()
+	client, proxy := proxied(t, redistest.Embedded(t))
+	l := newLocker(t, client)
+	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.BlackHole(faultproxy.Both)
+	began := time.Now()
+	if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("Release = %v", err)
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("released after %v", took)
+	}
+}
+
+// A joined part of many keys keeps its key taken too.
+func TestManyKeysKeepAJoinedPartForMinHold(t *testing.T) {
+	t.Parallel()
+	m := redistest.Embedded(t)
+	l := newLocker(t, m.Client(t))
+	outer := mustAcquire(t, l, "a", lockmw.Policy{})
+	lease, err := l.AcquireAll(outer.Context(), []string{"a", "b"}, lockmw.Policy{Reentrant: true, MinHold: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, lease)
+	mustRelease(t, outer)
+	for _, key := range []string{"lock:{a}", "lock:{b}"} {
+		if !m.Exists(key) {
+			t.Errorf("%s was released before its MinHold", key)
+		}
+	}
+}

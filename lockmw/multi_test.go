@@ -1,0 +1,210 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestManyKeysInAnyOrderDoNotDeadlock(t *testing.T) {
+	s := redistest.Shared(t)
+	prefix, c := redistest.Prefix(t), s.Client(t)
+	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	const callers = 40
+	orders := [][]string{{"x", "y"}, {"y", "x"}}
+	var inside atomic.Int32
+	var wg sync.WaitGroup
+	began := time.Now()
+	for i := range callers {
+		wg.Go(func() {
+			lease, err := lockers[i%2].AcquireAll(context.Background(), orders[i/2%2], lockmw.Policy{Prefix: prefix, Wait: time.Minute})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if n := inside.Add(1); n > 1 {
+				t.Errorf("%d hold both keys", n)
+			}
+			inside.Add(-1)
+			if err := lease.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d callers had two keys each after %v", callers, time.Since(began))
+	noKeys(t, c, prefix, time.Second)
+}
+
+func TestPartOfManyKeysLeavesNothing(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, prefix string) {
+		l, other := newLocker(t, c), newLocker(t, c)
+		holder := mustAcquire(t, other, "y", lockmw.Policy{Prefix: prefix})
+		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
+			_, err := l.AcquireAll(context.Background(), []string{"z", "y", "x", "y"}, lockmw.Policy{Prefix: prefix, Wait: wait})
+			var refusal *lockmw.AcquireError
+			if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || refusal.Key != prefix+"y" {
+				t.Errorf("err = %v, want ErrNotAcquired of y", err)
+			}
+			noKeys(t, c, "x}", time.Second)
+			noKeys(t, c, "z}", 0)
+		}
+		mustRelease(t, holder)
+		noKeys(t, c, prefix, time.Second)
+	})
+}
+
+func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, prefix string) {
+		l := newLocker(t, c)
+		keys := []string{"x", "y", "z"}
+		for _, lost := range keys {
+			whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 600 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !whole.Valid() {
+				t.Error("a new lease is not valid")
+			}
+			c.Del(context.Background(), "lock:{"+prefix+lost+"}")
+			select {
+			case <-whole.Context().Done():
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s was lost and the work goes on", lost)
+			}
+			if cause := context.Cause(whole.Context()); !errors.Is(cause, lockmw.ErrLost) {
+				t.Errorf("cause = %v, want ErrLost", cause)
+			}
+			if whole.Valid() {
+				t.Error("the lease is valid after a loss")
+			}
+			if err := whole.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) || !strings.Contains(err.Error(), prefix+lost) {
+				t.Errorf("release = %v, want ErrLost that names %s", err, lost)
+			}
+			noKeys(t, c, prefix, 2*time.Second) // the others are free
+		}
+	})
+}
+
+func TestManyKeysAreReleasedInReverseOrder(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	var seen events
+	l := newLocker(t, c, seen.option())
+	lease, err := l.AcquireAll(context.Background(), []string{"b", "c", "a"}, lockmw.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, lease)
+	for kind, want := range map[lockmw.EventKind][]string{
+		lockmw.EventAcquired: {"a", "b", "c"},
+		lockmw.EventReleased: {"c", "b", "a"},
+	} {
+		var got []string
+		for _, e := range seen.of(kind) {
+			got = append(got, e.Key)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", kind, got, want)
+		}
+	}
+	mustRelease(t, lease) // again: the same answer, no effect
+}
+
+// The first key comes free when most of the budget is used up; the second one
+// gets what is left of it, and not the whole once more.
+func TestManyKeysHaveOneBudget(t *testing.T) {
+	for name, p := range map[string]lockmw.Policy{
+		"wait":    {Wait: 1200 * time.Millisecond},
+		"retries": {Retries: 8, RetryInterval: 100 * time.Millisecond}, // 0.8 to 1.6 s
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := redistest.Embedded(t).Client(t)
+			l, other := newLocker(t, c), newLocker(t, c)
+			x := mustAcquire(t, other, "x", lockmw.Policy{})
+			defer mustRelease(t, mustAcquire(t, other, "y", lockmw.Policy{}))
+			freed := make(chan error, 1)
+			const usedUp = 700 * time.Millisecond
+			time.AfterFunc(usedUp, func() { freed <- x.Release(context.Background()) })
+			began := time.Now()
+			_, err := l.AcquireAll(context.Background(), []string{"x", "y"}, p)
+			took := time.Since(began)
+			if err := <-freed; err != nil {
+				t.Error(err)
+			}
+			var refusal *lockmw.AcquireError
+			if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || refusal.Key != "y" {
+				t.Errorf("err = %v, want ErrNotAcquired of y", err)
+			}
+			t.Logf("gave up after %v", took)
+			if took < p.Wait {
+				t.Errorf("gave up after %v, before the budget of %v was used up", took, p.Wait)
+			}
+			if took >= 1750*time.Millisecond { // two budgets take 1.9 s, or nearly
+				t.Errorf("gave up after %v, the second key had a budget of its own", took)
+			}
+		})
+	}
+}
+
+func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	l, other := newLocker(t, c), newLocker(t, c)
+	const max, wait = 300 * time.Millisecond, 400 * time.Millisecond
+	y := mustAcquire(t, other, "y", lockmw.Policy{})
+	freed := make(chan error, 1)
+	time.AfterFunc(wait, func() { freed <- y.Release(context.Background()) })
+	lease, err := l.AcquireAll(context.Background(), []string{"x", "y"}, lockmw.Policy{MaxHold: max, Wait: 20 * time.Second})
+	held := time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-freed; err != nil {
+		t.Error(err)
+	}
+	<-lease.Context().Done()
+	if took := time.Since(held); took < max-50*time.Millisecond {
+		t.Errorf("the context ended %v after all were held, want %v: x was held for longer", took, max)
+	}
+	if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrMaxHold) {
+		t.Errorf("cause = %v, want ErrMaxHold", cause)
+	}
+	for _, key := range []string{"x", "y"} { // nobody else gets them before the release
+		if _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			t.Errorf("%s beside a lease over its MaxHold: %v", key, err)
+		}
+	}
+	mustRelease(t, lease)
+	noKeys(t, c, "lock", time.Second)
+}
+
+func TestFencesOfManyKeys(t *testing.T) {
+	l := newLocker(t, redistest.Embedded(t).Client(t))
+	lease, err := l.AcquireAll(context.Background(), []string{"y", "x"}, lockmw.Policy{Prefix: "p:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, y := lease.FenceOf("p:x"), lease.FenceOf("p:y"); x <= 0 || y <= 0 || lease.Fence() != 0 || lease.FenceOf("p:z") != 0 {
+		t.Errorf("fences of x, y, all and z = %d, %d, %d, %d", x, y, lease.Fence(), lease.FenceOf("p:z"))
+	}
+	mustRelease(t, lease)
+}
+
+func TestManyKeysNeedAKey(t *testing.T) {
+	l := newLocker(t, redistest.NewClient(t, "127.0.0.1:1"))
+	_, err := l.AcquireAll(context.Background(), nil, lockmw.Policy{Prefix: "p:"})
+	var refusal *lockmw.AcquireError
+	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !errors.As(err, &refusal) {
+		t.Errorf("err = %v", err)
+	}
+}

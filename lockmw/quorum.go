@@ -1,0 +1,61 @@
+package lockmw
+
+import (
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/quorum"
+	"github.com/lockmw/kit/internal/redisstore"
+)
+
+const leastNodes = 3
+
+// NewQuorum returns a Locker that takes each lock at a majority of independent
+// Redis nodes, as Redlock describes it: locks are held and given while fewer
+// than half of the nodes are away. There must be an odd number of nodes, at
+// least three, none of them twice, and none a replica of another.
+//
+// It differs from New's Locker: waiters do not stand in a queue. They ask again
+// after each retry interval, and only those of one process in the order in
+// which they came; so a stream of Shared holders can keep a writer out. Fences
+// are 0. Permits are refused, because a majority does not bound them. A refusal
+// tells each node's vote, see AcquireError.
+//
+// A node that restarts without its data gives its vote a second time: keep such
+// a node away for the longest TTL, or have it write each command to disk. All
+// nodes' clocks must run at about the same rate.
+func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
+	o, err := gather(opts)
+	if err != nil {
+		return nil, err
+	}
+	switch n := len(clients); {
+	case n < leastNodes:
+		return nil, fmt.Errorf("lockmw: NewQuorum: %d nodes; there must be at least %d: with fewer, no node may fail", n, leastNodes)
+	case n%2 == 0:
+		return nil, fmt.Errorf("lockmw: NewQuorum: %d nodes; the number must be odd: one more node than %d lets no more of them fail", n, n-1)
+	}
+	nodes := make([]quorum.Node, len(clients))
+	for i, client := range clients {
+		s, err := redisstore.New(client, o.namespace)
+		if err != nil {
+			return nil, fmt.Errorf("lockmw: NewQuorum: node %d: %w", i+1, err)
+		}
+		if err := confirm(s, o); err != nil {
+			return nil, err
+		}
+		nodes[i] = quorum.Node{Name: s.Addr(), Store: s}
+		if nodes[i].Name == "" {
+			nodes[i].Name = fmt.Sprintf("node %d", i+1)
+		}
+		for j := range i {
+			if clients[j] == client || nodes[j].Name == nodes[i].Name {
+				return nil, fmt.Errorf("lockmw: NewQuorum: nodes %d and %d are both %s: it would have two votes", j+1, i+1, nodes[i].Name)
+			}
+		}
+	}
+	l := newLocker(quorum.New(nodes, o.logger), o)
+	l.quorum = true
+	return l, nil
+}

@@ -1,0 +1,67 @@
+package lockmw
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// covers reports whether work of a kind may be done under the lease.
+func (l *Lease) covers(kind store.Kind) bool {
+	has := l.ref.Kind
+	if has == (store.Kind{}) {
+		return true // nobody else is there
+	}
+	return has.Shared == kind.Shared && (has.Permits > 0) == (kind.Permits > 0)
+}
+
+// join returns a lease of c's own under l's lock: it has a context and a
+// MaxHold, and nothing of it is in the store. Observers hear of the lock only,
+// once.
+func (l *Lease) join(c *claim) *Lease {
+	j := &Lease{
+		locker: l.locker, ref: l.ref, policy: c.policy, fence: l.fence, open: l.open,
+		base: l, start: time.Now(),
+	}
+	j.derive(c.ctx)
+	// c's context may have been cut off from the outer lease's end.
+	cancel := j.cancel
+	unlink := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	j.cancel = func(cause error) { unlink(); cancel(cause) }
+	j.mu.Lock()
+	j.limit(c.policy.MaxHold)
+	j.mu.Unlock()
+	l.stay(c.policy.MinHold)
+	return j
+}
+
+// stay keeps the key taken for min from now, if the lease is released sooner.
+func (l *Lease) stay(min time.Duration) {
+	if min == 0 || l.open {
+		return
+	}
+	till := time.Now().Add(min)
+	l.mu.Lock()
+	longer := till.After(l.stayTill) && (l.state == held || l.state == overHeld)
+	if longer {
+		l.stayTill = till
+	}
+	l.mu.Unlock()
+	if longer && min > l.policy.TTL {
+		l.locker.watchdog.hurry(l) // a crash must not free it sooner
+	}
+}
+
+// unjoin ends a lease that has joined another. The lock stays with that one.
+func (l *Lease) unjoin() error {
+	l.mu.Lock()
+	if l.state != lost {
+		l.end(released, ErrReleased)
+	}
+	l.mu.Unlock()
+	if !l.base.Valid() && !l.base.holds(overHeld) {
+		return ErrLost
+	}
+	return nil
+}

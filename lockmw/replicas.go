@@ -1,0 +1,44 @@
+package lockmw
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/redisstore"
+)
+
+const maxAcksWithin = 500 * time.Millisecond
+
+// WithReplicaAcks has every acquire confirmed by n of the master's replicas
+// within a time of 1 to 500 ms (WAIT, on the connection that took the lock). An
+// acquire that too few confirm is tried again while the policy's budget lasts,
+// then taken back, and refused as ErrUnavailable. A hand-over takes one more
+// round trip.
+//
+// This makes it less likely that a fail-over forgets a held lock; it does not
+// rule it out. Sentinels may promote a replica that has not confirmed, and
+// replication that has lagged since may lose a renewal. It is for a single
+// master with replicas: New refuses it with a *redis.ClusterClient.
+func WithReplicaAcks(n int, within time.Duration) Option {
+	return func(o *options) error {
+		switch {
+		case n < 1:
+			return fmt.Errorf("lockmw: WithReplicaAcks: %d replicas: there would be nothing to confirm", n)
+		case within < time.Millisecond || within > maxAcksWithin:
+			return fmt.Errorf("lockmw: WithReplicaAcks: %v is not within 1 ms to %v", within, maxAcksWithin)
+		}
+		o.acks, o.acksWithin = n, within
+		return nil
+	}
+}
+
+// confirm has s ask replicas, if o says so.
+func confirm(s *redisstore.Store, o options) error {
+	if o.acks == 0 {
+		return nil
+	}
+	if err := s.Confirm(o.acks, o.acksWithin); err != nil {
+		return fmt.Errorf("lockmw: WithReplicaAcks: %w", err)
+	}
+	return nil
+}
