@@ -52,8 +52,11 @@ func Join(parts ...Func) Func {
 			if err != nil {
 				return "", err
 			}
-			if len(s) > maxValue {
+			switch {
+			case len(s) > maxValue:
 				return "", fmt.Errorf("%w: part %d of Join %s", ErrInvalidValue, i+1, tooLong)
+			case Several(s):
+				return "", fmt.Errorf("%w: part %d of Join is an All, %s", ErrInvalidValue, i+1, notInside)
 			}
 			if i > 0 {
 				key = append(key, separator)
@@ -106,6 +109,8 @@ func Secret(key []byte, f Func) Func {
 	})
 }
 
+const notInside = "which goes around other Funcs, not into them: one lock would stand for all its keys"
+
 // digest returns a Func whose key is the sum of f's key.
 func digest(name string, f Func, sum func(string) string) Func {
 	return func(r Request) (string, error) {
@@ -117,6 +122,8 @@ func digest(name string, f Func, sum func(string) string) Func {
 			return "", fmt.Errorf("%w: key to %s", ErrMissing, name)
 		case len(key) > maxValue:
 			return "", fmt.Errorf("%w: key to %s %s", ErrInvalidValue, name, tooLong)
+		case Several(key):
+			return "", fmt.Errorf("%w: key to %s is an All, %s", ErrInvalidValue, name, notInside)
 		}
 		return sum(key), nil
 	}

@@ -78,6 +78,15 @@ func ExampleHash() {
 	// 4a0b63886d4f550531cc1446c48c5bb5ed3d73fb76396922566587323b5b2f52 <nil>
 }
 
+func ExampleAll() {
+	key := keyfunc.All( // both accounts of a transfer
+		keyfunc.MustParse("account:{body.from}"),
+		keyfunc.MustParse("account:{body.to}"))
+	list, _ := key(call{fields: map[string]string{"from": "17", "to": "4"}})
+	fmt.Println(keyfunc.Keys(list))
+	// Output: [account:17 account:4]
+}
+
 func ExampleSecret() {
 	pepper := []byte("from the configuration")
 	key := keyfunc.Join(keyfunc.Const("signup"), keyfunc.Secret(pepper, keyfunc.Body("email")))

@@ -75,7 +75,7 @@ type Request interface {
 //
 // A Func is called by many goroutines at once. Functions of your own are Funcs
 // too; escape what they join, or leave that to [Join]. What they return is used
-// as it is: 1 to 512 bytes, prefix included, without braces and control
+// as it is: 1 to 512 bytes, without braces and control
 // characters.
 type Func func(Request) (string, error)
 
