@@ -19,11 +19,16 @@ var framework = doortest.Framework{Door: "echolock", Serve: serve, Key: key, Val
 
 func TestDoor(t *testing.T) { doortest.Run(t, framework) }
 
+func TestDoorCostsFewAllocations(t *testing.T) { doortest.CheckAllocations(t, framework) }
+
 func serve(routes ...doortest.Route) http.Handler {
 	e := echo.New()
 	for _, route := range routes {
-		e.Add(route.Method, doortest.ColonPath(route.Path), handler(route), around(route),
-			echolock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...))
+		middleware := []echo.MiddlewareFunc{around(route)}
+		if !route.Bare {
+			middleware = append(middleware, echolock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...))
+		}
+		e.Add(route.Method, doortest.ColonPath(route.Path), handler(route), middleware...)
 	}
 	return e
 }

@@ -21,11 +21,16 @@ var framework = doortest.Framework{Door: "ginlock", Serve: serve, Key: key, Valu
 
 func TestDoor(t *testing.T) { doortest.Run(t, framework) }
 
+func TestDoorCostsFewAllocations(t *testing.T) { doortest.CheckAllocations(t, framework) }
+
 func serve(routes ...doortest.Route) http.Handler {
 	engine := gin.New()
 	for _, route := range routes {
-		engine.Handle(route.Method, doortest.ColonPath(route.Path), around(route),
-			ginlock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...), handler(route))
+		handlers := []gin.HandlerFunc{around(route)}
+		if !route.Bare {
+			handlers = append(handlers, ginlock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...))
+		}
+		engine.Handle(route.Method, doortest.ColonPath(route.Path), append(handlers, handler(route))...)
 	}
 	return engine
 }

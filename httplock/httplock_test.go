@@ -16,11 +16,16 @@ var framework = doortest.Framework{Door: "httplock", Serve: serve, Key: key}
 
 func TestDoor(t *testing.T) { doortest.Run(t, framework) }
 
+func TestDoorCostsFewAllocations(t *testing.T) { doortest.CheckAllocations(t, framework) }
+
 func serve(routes ...doortest.Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
-		lock := httplock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...)
-		mux.Handle(route.Method+" "+route.Path, around(route, lock(handler(route))))
+		next := handler(route)
+		if !route.Bare {
+			next = httplock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...)(next)
+		}
+		mux.Handle(route.Method+" "+route.Path, around(route, next))
 	}
 	return mux
 }

@@ -5,63 +5,112 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Benchmark measures what a door costs beside its lock, with a key of three
-// values. "door" is a request through the door; "hand" is one that the door
-// skips and whose handler takes the same lock by hand: the difference is the
-// door's. "bare" is one that the door skips and whose handler does nothing.
-// "key" goes through the door until the key is there, and then on without a
-// lock: the part of the door that does not depend on Redis.
-func Benchmark(b *testing.B, fw Framework) {
-	e := newEnv(b, fw, redistest.Shared(b))
-	skip := Options{Skipper: func(*http.Request) bool { return true }}
-	key := keyfunc.MustParse("order:{param.id}:{query.sku}:{header.X-User}")
-	const made = "order:" + id + ":7:ann"
+// What a door costs is measured over a store that grants everything at once,
+// with a key of three values. These are the requests.
+const (
+	// bare goes through the framework alone.
+	bare = "bare"
+	// byKey goes through the door until the key is there, and on without a lock.
+	byKey = "key"
+	// byHand goes through the framework, and its handler takes the lock that
+	// the door would take, and gives it back.
+	byHand = "hand"
+	// byDoor goes through the door.
+	byDoor = "door"
+)
 
-	door := e.route(fine)
-	door.Key = key
-	bare := door
-	bare.Options = skip
-	hand := bare
-	hand.Handle = func(x *Exchange) error {
-		lease, err := e.locks.Acquire(x.R.Context(), made, lockmw.Policy{Prefix: prefix})
-		if err != nil {
-			b.Fatal(err)
+// doorAllocs is how many allocations a door may cost beside its lock.
+const doorAllocs = 12
+
+// costs returns a function that makes one of the requests.
+func costs(tb testing.TB, fw Framework, request string) (run func()) {
+	tb.Helper()
+	locks := seam.NewLocker(new(yes)).(*lockmw.Locker)
+	tb.Cleanup(func() {
+		if err := locks.Close(context.Background()); err != nil {
+			tb.Error(err)
 		}
-		return lease.Release(context.Background())
+	})
+	key := keyfunc.MustParse("order:{param.id}:{query.sku}:{header.X-User}")
+	route := Route{
+		Method: http.MethodPost, Path: "/orders/{id}/pay",
+		Locks: locks, Key: key, Policy: lockmw.Policy{Prefix: prefix}, Handle: fine,
 	}
-	keyOnly := door
-	keyOnly.Key = func(r keyfunc.Request) (string, error) {
-		if made, err := key(r); err != nil {
-			return made, err
+	switch request {
+	case bare:
+		route.Bare = true
+	case byKey:
+		route.Key = func(r keyfunc.Request) (string, error) {
+			if made, err := key(r); err != nil {
+				return made, err
+			}
+			return "", keyfunc.Skip
 		}
-		return "", keyfunc.Skip
+	case byHand:
+		route.Bare = true
+		route.Handle = func(x *Exchange) error {
+			lease, err := locks.Acquire(x.R.Context(), "order:"+id+":7:ann", route.Policy)
+			if err != nil {
+				return err
+			}
+			return lease.Release(context.Background())
+		}
 	}
-	for _, bc := range []struct {
-		name  string
-		route Route
-	}{{"bare", bare}, {"key", keyOnly}, {"hand", hand}, {"door", door}} {
-		b.Run(bc.name, func(b *testing.B) {
-			handler := e.fw.Serve(bc.route)
-			r := httptest.NewRequest(http.MethodPost, payPath+"?sku=7", nil)
-			r.Header.Set("X-User", "ann")
+	handler := fw.Serve(route)
+	r := httptest.NewRequest(http.MethodPost, payPath+"?sku=7", nil)
+	r.Header.Set("X-User", "ann")
+	w := &nowhere{header: make(http.Header)}
+	if handler.ServeHTTP(w, r); w.status >= http.StatusMultipleChoices {
+		tb.Fatalf("%s: status %d", request, w.status)
+	}
+	return func() { handler.ServeHTTP(w, r) }
+}
+
+// Benchmark measures the requests, and how much longer the door takes than the
+// framework alone, and than the framework and the lock.
+func Benchmark(b *testing.B, fw Framework) {
+	took := make(map[string]time.Duration)
+	for _, request := range []string{bare, byKey, byHand, byDoor} {
+		b.Run(request, func(b *testing.B) {
+			run := costs(b, fw, request)
 			b.ReportAllocs()
 			for b.Loop() {
-				w := nowhere{make(http.Header)}
-				handler.ServeHTTP(w, r)
+				run()
+			}
+			took[request] = b.Elapsed() / time.Duration(b.N)
+			if request == byDoor && len(took) == 4 {
+				b.ReportMetric(float64(took[byDoor]-took[bare]), "ns-bare")
+				b.ReportMetric(float64(took[byDoor]-took[byHand]), "ns-hand")
 			}
 		})
 	}
 }
 
-// nowhere is a response that nobody gets.
-type nowhere struct{ header http.Header }
+// CheckAllocations checks how many allocations a door costs beside its lock.
+func CheckAllocations(t *testing.T, fw Framework) {
+	allocs := make(map[string]float64)
+	for _, request := range []string{bare, byKey, byHand, byDoor} {
+		allocs[request] = testing.AllocsPerRun(1000, costs(t, fw, request))
+	}
+	t.Logf("allocations: %v", allocs)
+	if got := allocs[byDoor] - allocs[byHand]; got > doorAllocs {
+		t.Errorf("the door costs %v allocations beside its lock, want at most %d", got, doorAllocs)
+	}
+}
 
-func (w nowhere) Header() http.Header         { return w.header }
-func (w nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (w nowhere) WriteHeader(int)             {}
+// nowhere is a response that nobody gets.
+type nowhere struct {
+	header http.Header
+	status int
+}
+
+func (w *nowhere) Header() http.Header         { return w.header }
+func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (w *nowhere) WriteHeader(status int)      { w.status = status }

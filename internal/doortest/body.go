@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // wantBody fails the test unless r's body is want.
@@ -109,6 +110,39 @@ func slowBodyHoldsNoLock(e *env) {
 	e.wantRuns(2)
 }
 
+// drip is the pause between the bytes of a body that comes slowly.
+var drip = time.Second
+
+func drippingBodyHoldsNoLock(e *env) {
+	const body = `{"id":7}`
+	e.serve(e.bodyRoute(fine))
+	conn := e.dial()
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience + time.Duration(len(body))*drip)); err != nil {
+		e.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\n\r\n", len(body))
+	others := 0
+	for i := range len(body) {
+		_, _ = conn.Write([]byte{body[i]})
+		if i == len(body)-1 {
+			break
+		}
+		for next := time.Now().Add(drip); time.Now().Before(next); time.Sleep(drip / 20) {
+			if left := e.left(); len(left) > 0 {
+				e.Fatalf("while the body comes, Redis has %q", left)
+			}
+			e.wantStatus(e.post(body), http.StatusOK) // another request for the same lock
+			others++
+		}
+	}
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
+		e.Errorf("answer = %q, %v; want 200", line, err)
+	}
+	e.wantRuns(others + 1)
+	e.Logf("%d other requests had the lock while a body came, a byte in %v", others, drip)
+}
+
 func spellingsOfAFieldAreOneLock(e *env) {
 	e.serve(e.bodyRoute(fine))
 	for key, bodies := range map[string][]string{
@@ -163,12 +197,14 @@ func hugeBodiesCostLittle(e *env) {
 		}
 		all.Wait()
 		runtime.ReadMemStats(&after)
-		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(bodies*(limit+64<<10)); got > most {
+		got, most := after.TotalAlloc-before.TotalAlloc, uint64(bodies*(limit+64<<10))
+		if got > most {
 			e.Errorf("%d bodies cost %d bytes, want at most %d", bodies, got, most)
 		}
 		if got, most := read.Load(), int64(bodies*(limit+1)); got > most {
 			e.Errorf("%d bytes were read of %d bodies, want at most %d", got, bodies, most)
 		}
+		e.Logf("%d bodies of a length of %d cost %d KiB, of %d at most; %d KiB of them were read", bodies, length, got>>10, most>>10, read.Load()>>10)
 	}
 	e.wantRuns(0)
 	e.wantUnasked()

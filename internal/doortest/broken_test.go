@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/probe"
 	"github.com/lockmw/kit/internal/redistest"
 )
 
@@ -38,7 +39,7 @@ var faults = []struct {
 	{"hides the writer", []string{"StreamingSurvives", "HijackingSurvives"}},
 	{"forgets uploads", []string{"UploadedFilesAreRemoved"}},
 	{"eats the body", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
-	{"locks before it reads", []string{"SlowBodyHoldsNoLock", "RequestWithoutAKeyIsRefused", "BodyOverTheLimitIsRefused"}},
+	{"locks before it reads", []string{"SlowBodyHoldsNoLock", "DrippingBodyHoldsNoLock", "RequestWithoutAKeyIsRefused", "BodyOverTheLimitIsRefused"}},
 	{"has a high limit for bodies", []string{"BodyOverTheLimitIsRefused", "HugeBodiesCostLittle"}},
 	{"takes JSON as it is written", []string{"SpellingsOfAFieldAreOneLock"}},
 	{"takes parameters as they are written", []string{"KeySeesWhatTheHandlerSees"}},
@@ -52,8 +53,11 @@ var faults = []struct {
 	{"trusts error handlers", []string{"SilentErrorHandlerIsNoSuccess"}},
 	{"does not hold responses back", []string{"LostLockReplacesAHeldResponse", "SlowReaderOfABufferedResponseHoldsNoLock"}},
 	{"drops held headers", []string{"BufferedResponseIsTheSame"}},
-	{"checks nothing at the start", []string{"MistakesPanicAtTheStart", "SafeMethodsShareTheLock"}},
+	{"makes no difference of methods", []string{"SafeMethodsShareTheLock"}},
+	{"shares with all methods", []string{"SafeMethodsShareTheLock"}},
+	{"checks nothing at the start", []string{"MistakesPanicAtTheStart"}},
 	{"does not escape native keys", []string{"NativeKeyIsEscaped"}},
+	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},
 	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
 }
 
@@ -69,15 +73,15 @@ func TestBrokenDoorIsNoticed(t *testing.T) {
 	for _, fault := range faults {
 		for _, name := range fault.cases {
 			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
-				p := &probe{TB: t}
-				p.run(func() {
+				p := probe.New(t)
+				p.Run(func() {
 					redis := redistest.Embedded(p)
 					byName[name].Check(p, door{fault.name, redis}.framework(), redis)
 				})
-				if !p.failed {
+				if !p.Failed() {
 					t.Error("the case passes")
 				}
-				t.Logf("%.200s", p.said)
+				t.Logf("%.200s", p.Said())
 			})
 		}
 	}

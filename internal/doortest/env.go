@@ -2,12 +2,9 @@ package doortest
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -78,8 +75,8 @@ func (e *env) locker(opts ...lockmw.Option) *lockmw.Locker {
 }
 
 func (e *env) close(l *lockmw.Locker) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx, end := context.WithCancel(context.Background())
+	end() // what is still held is not waited for
 	if err := l.Close(ctx); err != nil {
 		e.Logf("close: %v", err)
 	}
@@ -151,66 +148,6 @@ func (e *env) serve(routes ...Route) {
 	})
 }
 
-// request returns a request for the server. Headers are pairs.
-func (e *env) request(method, path string, body io.Reader, headers ...string) *http.Request {
-	e.Helper()
-	r, err := http.NewRequest(method, e.server.URL+path, body)
-	if err != nil {
-		e.Fatal(err)
-	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Add(headers[i], headers[i+1])
-	}
-	return r
-}
-
-// do sends a request and reads the answer.
-func (e *env) do(r *http.Request) answer {
-	e.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
-	response, err := e.server.Client().Do(r.WithContext(ctx))
-	if err != nil {
-		e.Fatalf("%s %s: %v", r.Method, r.URL, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		e.Fatalf("%s %s: read the answer: %v", r.Method, r.URL, err)
-	}
-	return answer{response.StatusCode, response.Header, string(body)}
-}
-
-// pay sends the usual request.
-func (e *env) pay() answer {
-	e.Helper()
-	return e.do(e.request(http.MethodPost, payPath, nil))
-}
-
-// post sends a body to the bodyRoute.
-func (e *env) post(body string) answer {
-	e.Helper()
-	return e.do(e.request(http.MethodPost, "/orders", strings.NewReader(body), "Content-Type", "application/json"))
-}
-
-// background sends a request and returns where its answer will come.
-func (e *env) background(r *http.Request) <-chan answer {
-	answers := make(chan answer, 1)
-	go func() { // ends by do's deadline
-		defer close(answers)
-		response, err := e.server.Client().Do(r)
-		if err != nil {
-			return // no answer: the channel is closed
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err == nil {
-			answers <- answer{response.StatusCode, response.Header, string(body)}
-		}
-	}()
-	return answers
-}
-
 // receive returns what comes from ch, and fails the test if nothing does.
 func receive[T any](e *env, what string, ch <-chan T) (value T, ok bool) {
 	e.Helper()
@@ -220,79 +157,6 @@ func receive[T any](e *env, what string, ch <-chan T) (value T, ok bool) {
 	case <-time.After(patience):
 		e.Fatalf("not within %v: %s", patience, what)
 		return value, false
-	}
-}
-
-// hold takes the lock of the usual route.
-func (e *env) hold() *lockmw.Lease { return e.take(lockKey) }
-
-// take takes the lock of a key with its prefix.
-func (e *env) take(key string) *lockmw.Lease {
-	e.Helper()
-	lease, err := e.locks.Acquire(context.Background(), key, lockmw.Policy{})
-	if err != nil {
-		e.Fatal(err)
-	}
-	return lease
-}
-
-func (e *env) release(lease *lockmw.Lease) {
-	e.Helper()
-	if err := lease.Release(context.Background()); err != nil {
-		e.Fatal(err)
-	}
-}
-
-// redisKey returns where Redis keeps the lock of a key with its prefix.
-func (e *env) redisKey(key string) string { return e.ns + ":{" + key + "}" }
-
-// token returns the token that holds a key, or "".
-func (e *env) token(key string) string {
-	e.Helper()
-	token, err := e.client.Get(context.Background(), e.redisKey(key)).Result()
-	if err != nil && err != redis.Nil { //nolint:errorlint // go-redis returns it bare
-		e.Fatal(err)
-	}
-	return token
-}
-
-// left returns what is in Redis of the case's locks. The fence of a lock may
-// outlive it for a moment.
-func (e *env) left() []string {
-	e.Helper()
-	keys, err := e.client.Keys(context.Background(), "*").Result()
-	if err != nil {
-		e.Fatal(err)
-	}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return !strings.HasPrefix(key, e.ns) || strings.HasSuffix(key, ":fence")
-	})
-}
-
-// free fails the test if a lock is held or waited for.
-func (e *env) free() {
-	e.Helper()
-	if left := e.left(); len(left) > 0 {
-		e.Errorf("left in Redis: %q", left)
-	}
-}
-
-// A countedConn is a connection of the Locker's.
-type countedConn struct {
-	net.Conn
-	sent *atomic.Int64
-}
-
-func (c countedConn) Write(p []byte) (int, error) {
-	c.sent.Add(1)
-	return c.Conn.Write(p)
-}
-
-// wantUnasked fails the test if the Locker has sent anything to Redis.
-func (e *env) wantUnasked() {
-	e.Helper()
-	if n := e.sent.Load(); n > 0 {
-		e.Errorf("Redis was asked %d times, want never", n)
 	}
 }
 

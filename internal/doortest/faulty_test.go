@@ -78,8 +78,11 @@ func (h *brokenHandler) open() {
 	}
 	c.Func("WithErrorHandler", o.NilErrorHandler)
 	c.Func("WithSkipper", o.NilSkipper)
-	if o.ReadWrite {
+	if o.ReadWrite && h.fault != "makes no difference of methods" {
 		c.ReadWrite()
+	}
+	if h.fault == "shares with all methods" {
+		h.Policy.Mode = lockmw.Shared
 	}
 	if o.BodyLimit != nil {
 		c.LimitBody(*o.BodyLimit)
@@ -93,7 +96,14 @@ func (h *brokenHandler) open() {
 	if h.fault == "does not wait" {
 		h.Policy.Wait, h.Policy.Retries = 0, 0
 	}
-	h.common = httpdoor.New(h.Locks, h.Key, h.Policy, c)
+	key := h.Key
+	if h.fault == "takes one lock of several" {
+		key = func(r keyfunc.Request) (string, error) {
+			list, err := h.Key(r)
+			return keyfunc.Keys(list)[0], err
+		}
+	}
+	h.common = httpdoor.New(h.Locks, key, h.Policy, c)
 }
 
 func (h *brokenHandler) next(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +143,7 @@ func (h *brokenHandler) before(r *http.Request) func() {
 	case "eats the body":
 		_, _ = io.Copy(io.Discard, r.Body)
 	case "locks before it reads":
-		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{}); err == nil {
+		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: patience}); err == nil {
 			return func() { _ = lease.Release(r.Context()) }
 		}
 	case "removes other data":

@@ -5,9 +5,9 @@
 // Each case is a function over a [testing.TB], so that the tests of this
 // package can watch it fail for a door that is broken on purpose.
 //
-// Start reading at this file, then env.go (a Redis, a Locker, a server and a
-// client around the routes), answer.go (what is asked of an answer), run.go (the
-// list of cases), and any of the cases.
+// Start reading at this file, then env.go (a Redis, a Locker and a server around
+// the routes), client.go and redis.go (what a case does to them), answer.go (what
+// is asked of an answer), run.go (the list of cases), and any of the cases.
 package doortest
 
 import (
@@ -44,6 +44,9 @@ type Route struct {
 	Key     keyfunc.Func
 	Policy  lockmw.Policy
 	Options Options
+
+	// Bare is a route without the door.
+	Bare bool
 
 	// Values are set by a middleware around the door, if it can.
 	Values map[string]any

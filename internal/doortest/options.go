@@ -163,24 +163,47 @@ func slowReaderOfABufferedResponseHoldsNoLock(e *env) {
 }
 
 func safeMethodsShareTheLock(e *env) {
-	route := e.route(fine)
-	route.Options.ReadWrite = true
-	if err := (lockmw.Policy{Mode: lockmw.Shared}).Validate(); err != nil {
-		e.wantPanic(route, err.Error())
-		return
+	inside, leave := make(chan struct{}), make(chan struct{})
+	write := e.route(fine)
+	write.Options.ReadWrite = true
+	write.Policy.Wait = time.Second
+	read := write
+	read.Method = http.MethodGet
+	read.Handle = func(*Exchange) error {
+		inside <- struct{}{}
+		<-leave
+		return nil
 	}
-	get := route
-	get.Method = http.MethodGet
-	e.serve(route, get)
-	reader, err := e.locks.Acquire(context.Background(), lockKey, lockmw.Policy{Mode: lockmw.Shared})
-	if err != nil {
-		e.Fatal(err)
+	e.serve(write, read)
+	readers := []<-chan answer{
+		e.background(e.request(http.MethodGet, payPath, nil)), e.background(e.request(http.MethodGet, payPath, nil)),
 	}
-	e.wantStatus(e.do(e.request(http.MethodGet, payPath, nil)), http.StatusOK)
-	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_BUSY")
-	e.release(reader)
-	e.wantStatus(e.pay(), http.StatusOK)
+	defer close(leave)
+	for range readers { // both, before either leaves
+		receive(e, "a reader beside another", inside)
+	}
+	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.wantRuns(2)
+
+	writer := e.background(e.request(http.MethodPost, payPath, nil))
+	e.until(patience, "the writer waits", func() bool {
+		return e.client.ZCard(context.Background(), e.redisKey(lockKey)+":queue").Val() == 1
+	})
+	for range readers {
+		leave <- struct{}{}
+	}
+	for _, answers := range append(readers, writer) {
+		if a, ok := receive(e, "an answer", answers); !ok || a.status != http.StatusOK {
+			e.Errorf("status = %d, want %d", a.status, http.StatusOK)
+		}
+	}
+	e.wantRuns(3)
+	e.free()
+
+	holder := e.hold() // a writer
+	e.wantProblem(e.do(e.request(http.MethodGet, payPath, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.release(holder)
+	e.wantRuns(3)
 }
 
 func mistakesPanicAtTheStart(e *env) {

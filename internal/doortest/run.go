@@ -9,7 +9,7 @@ import (
 // A Case is one behaviour that every door has.
 type Case struct {
 	Name string // a sentence
-	// embedded tells that it needs a Redis that can be broken.
+	// embedded tells that it needs a Redis that can be broken, or is slow.
 	embedded bool
 	check    func(e *env)
 }
@@ -54,12 +54,14 @@ func Cases() []Case {
 		{Name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 		{Name: "HandlerFindsItsLease", check: handlerFindsItsLease},
 		{Name: "RequestIsPutBack", check: requestIsPutBack},
-		{Name: "EveryExitReleases", check: everyExitReleases},
 		{Name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 		{Name: "CounterIsExact", check: counterIsExact},
 		{Name: "StreamingSurvives", check: streamingSurvives},
 		{Name: "HijackingSurvives", check: hijackingSurvives},
 		{Name: "UploadedFilesAreRemoved", check: uploadedFilesAreRemoved},
+
+		// exit.go
+		{Name: "EveryExitReleases", check: everyExitReleases},
 
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
@@ -75,12 +77,14 @@ func Cases() []Case {
 		{Name: "NativeKeyWorks", check: nativeKeyWorks},
 		{Name: "NativeKeyIsEscaped", check: nativeKeyIsEscaped},
 		{Name: "NativeKeyOfAnotherDoorIsRefused", check: nativeKeyOfAnotherDoorIsRefused},
+		{Name: "SeveralKeysAreTakenTogether", check: severalKeysAreTakenTogether},
 		{Name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},
 
 		// body.go
 		{Name: "BodyOverTheLimitIsRefused", check: bodyOverTheLimitIsRefused},
 		{Name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
 		{Name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
+		{Name: "DrippingBodyHoldsNoLock", embedded: true, check: drippingBodyHoldsNoLock},
 		{Name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
 		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
 

@@ -75,8 +75,8 @@ type Door struct {
 	buffer       int
 }
 
-// New returns a door. It panics if l or key is nil or p is invalid, or not
-// valid in the modes that ReadWrite asks for.
+// New returns a door. It panics if l or key is nil or p is invalid, for l or in
+// the modes that ReadWrite asks for.
 func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 	switch {
 	case l == nil:
@@ -89,7 +89,7 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 		d.safe.Mode, d.unsafe.Mode = lockmw.Shared, lockmw.Exclusive
 	}
 	for _, p := range []lockmw.Policy{d.unsafe, d.safe} {
-		if err := p.Validate(); err != nil {
+		if err := l.Validate(p); err != nil {
 			c.panicf("Middleware: %v", err)
 		}
 	}

@@ -2,10 +2,10 @@ package httpdoor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -18,6 +18,8 @@ type Visit struct {
 	outer *http.Request // as it came
 	inner *http.Request // the handler's
 	lease *lockmw.Lease
+	left  bool
+	lost  error // Leave's answer, once left
 	body  body
 }
 
@@ -38,28 +40,15 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
 	key, err := v.door.key(view)
-	if errors.Is(err, keyfunc.Skip) {
-		return false, nil
+	if err == nil {
+		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
-	if err != nil {
-		return false, noKey(policy, err)
-	}
-	v.body.readAhead(v.outer, v.door.bodyLimit)
-	v.lease, err = v.door.locker.Acquire(v.outer.Context(), key, *policy)
-	if err != nil {
+	v.lease, err = entry.Acquire(v.outer.Context(), v.door.locker, key, err, *policy)
+	if v.lease == nil {
 		return false, err
 	}
 	v.inner = v.outer.WithContext(v.lease.Context())
 	return true, nil
-}
-
-// noKey is the refusal of a request that has no key. It looks like Acquire's,
-// so that error handlers find the same in both.
-func noKey(policy *lockmw.Policy, err error) error {
-	if !errors.Is(err, lockmw.ErrInvalidKey) {
-		err = fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, err)
-	}
-	return &lockmw.AcquireError{Key: policy.Prefix, Err: err}
 }
 
 // Inner returns the handler's request, whose context is the lease's.
@@ -73,13 +62,15 @@ func (v *Visit) Outer() *http.Request { return v.outer }
 // error: the work was done under the lock, and the Locker has logged it. Calling
 // Leave again changes nothing and returns the same.
 func (v *Visit) Leave() error {
+	if v.left {
+		return v.lost
+	}
+	v.left = true
 	if v.outer.MultipartForm == nil {
 		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
 	}
-	if err := v.lease.Release(v.outer.Context()); errors.Is(err, lockmw.ErrLost) {
-		return err
-	}
-	return nil
+	v.lost = entry.Release(v.outer.Context(), v.lease)
+	return v.lost
 }
 
 // HoldsResponse reports whether the response is to be held back until Leave.

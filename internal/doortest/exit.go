@@ -1,0 +1,73 @@
+package doortest
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+)
+
+// An exit is how a handler ends.
+type exit struct {
+	name   string
+	handle func(x *Exchange) error
+	panics any  // what it panics with
+	gone   bool // the goroutine ends
+}
+
+var errHandler = errors.New("the handler failed")
+
+func exits() []exit {
+	value := &exit{name: "a value of its own"}
+	return []exit{
+		{name: "return", handle: fine},
+		{name: "error", handle: func(*Exchange) error { return errHandler }},
+		{name: "panic", handle: func(*Exchange) error { panic(value) }, panics: value},
+		{name: "ErrAbortHandler", handle: func(*Exchange) error { panic(http.ErrAbortHandler) }, panics: http.ErrAbortHandler},
+		{name: "Goexit", handle: func(*Exchange) error { runtime.Goexit(); return nil }, gone: true},
+	}
+}
+
+func everyExitReleases(e *env) {
+	const times = 100
+	all := exits()
+	buffered := 100
+	for _, exit := range all {
+		route := e.route(exit.handle)
+		route.Policy.Wait = patience // a machine that is busy is no reason to refuse
+		held := route
+		held.Options.BufferedResponse = &buffered
+		handlers := []http.Handler{e.handler(route), e.handler(held)}
+		for i := range times {
+			value, returned := e.runAway(handlers[i%len(handlers)])
+			if value != exit.panics || returned == (exit.gone || exit.panics != nil) {
+				e.Fatalf("%s: panic value %v, returned %v", exit.name, value, returned)
+			}
+			if left := e.left(); len(left) > 0 {
+				e.Fatalf("%s: left in Redis: %q", exit.name, left)
+			}
+		}
+	}
+	e.wantRuns(times * len(all))
+	e.Logf("%d exits of %d kinds left no key", times*len(all), len(all))
+}
+
+// runAway has handler serve the usual request in a goroutine of its own, and
+// returns what it panicked with and whether it returned.
+func (e *env) runAway(handler http.Handler) (value any, returned bool) {
+	e.Helper()
+	w := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { value = recover() }()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, payPath, nil))
+		returned = true
+	}()
+	receive(e, "the end of the handler", done)
+	if strings.Contains(w.Body.String(), "LOCK_") {
+		e.Fatalf("refused: %d %s", w.Code, w.Body)
+	}
+	return value, returned
+}

@@ -1,0 +1,38 @@
+package doortest
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// yes is a store that grants everything at once, to everybody: what is measured
+// over it is all but Redis.
+type yes struct {
+	store.Store // nil: what no door asks
+	tokens      atomic.Int64
+}
+
+var _ store.Store = (*yes)(nil)
+
+func (s *yes) NewToken() string { return strconv.FormatInt(s.tokens.Add(1), 36) }
+
+func (s *yes) Acquire(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{Granted: true}, nil
+}
+
+func (s *yes) Release(context.Context, store.Ref, bool) (store.Released, error) {
+	return store.Freed, nil
+}
+
+func (s *yes) Renew(_ context.Context, batch []store.Renewal) {
+	for i := range batch {
+		batch[i].Held = true
+	}
+}
+
+func (s *yes) Listen(context.Context, store.Listener) error { return nil }
+
+func (s *yes) Close() error { return nil }

@@ -1,0 +1,47 @@
+// Package entry is the way into a lock and out of it that all doors share:
+// from what a key function returned to a lease, or to a refusal.
+package entry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Acquire takes the lock that a key function named, or the locks, if it is a
+// keyfunc.All; key and err are what it returned. Without a lease and an error
+// it asks for no lock. The error is a *lockmw.AcquireError.
+func Acquire(ctx context.Context, l *lockmw.Locker, key string, err error, p lockmw.Policy) (*lockmw.Lease, error) {
+	switch {
+	case errors.Is(err, keyfunc.Skip):
+		return nil, nil
+	case err != nil:
+		return nil, NoKey(p.Prefix, err)
+	case keyfunc.Several(key):
+		return l.AcquireAll(ctx, keyfunc.Keys(key), p)
+	}
+	return l.Acquire(ctx, key, p)
+}
+
+// NoKey is the refusal of a request that has no key, because of err; prefix is
+// its policy's. It looks like one of Acquire's, so that error handlers find the
+// same in both.
+func NoKey(prefix string, err error) error {
+	if !errors.Is(err, lockmw.ErrInvalidKey) {
+		err = fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, err)
+	}
+	return &lockmw.AcquireError{Key: prefix, Err: err}
+}
+
+// Release gives a lock back. The error is nil or Is lockmw.ErrLost: the handler
+// may have worked without the lock. A release that Redis does not answer is no
+// error: the work was done under the lock, and the Locker has logged it.
+func Release(ctx context.Context, lease *lockmw.Lease) error {
+	if err := lease.Release(ctx); errors.Is(err, lockmw.ErrLost) {
+		return err
+	}
+	return nil
+}
