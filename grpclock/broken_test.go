@@ -1,0 +1,100 @@
+package grpclock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/probe"
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+// faults are ways in which the door can be broken, and the cases that must
+// notice it.
+var faults = []struct {
+	name  string
+	cases []string
+}{
+	{"runs what was refused", []string{
+		"BusyIsRefused", "WaitEndsWithTheBudget", "RedisThatIsDownIsRefused", "ClosedLockerIsRefused", "NestedLockIsRefused",
+		"RequestWithoutAKeyIsRefused", "SilentErrorHandlerIsNoSuccess", "BusyStreamIsRefused",
+	}},
+	{"does not lock", []string{
+		"LockIsHeldWhileTheHandlerRuns", "CounterIsExact", "StreamIsLockedFromStartToEnd", "BusyStreamIsRefused",
+		"FunctionMayAskForTheMessage", "StreamWithoutAMessageIsRefused", "StreamHasOneContext",
+	}},
+	{"does not wait", []string{"WaiterIsServed", "FullQueueIsRefused", "WaiterWhoLeavesIsForgotten"}},
+	{"never releases", []string{
+		"LockIsHeldWhileTheHandlerRuns", "EveryExitReleases", "EveryExitOfAStreamReleases", "ClientWhoLeavesEndsTheWork",
+	}},
+	{"keeps a lease that comes too late", []string{"LeaseThatComesTooLateIsReleased"}},
+	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns", "StreamIsLockedFromStartToEnd"}},
+	{"releases on return only", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
+	{"swallows panics", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
+	{"keeps the call's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork", "LostLockEndsAStream", "StreamHasOneContext"}},
+	{"loses the call's context", []string{
+		"HandlerFindsItsLease", "NestedLockIsRefused", "WaitEndsWithTheDeadline", "WaiterWhoLeavesIsForgotten",
+		"ClientWhoIsGoneGetsNothing", "ClientWhoLeavesEndsTheWork",
+	}},
+	{"gives a stream a new context each time", []string{"StreamHasOneContext"}},
+	{"does not notice a loss", []string{"LostLockIsAnswered", "ErrorHandlerHearsOfALostLock", "LostLockKeepsTheHandlersError"}},
+	{"hides the handler's error", []string{"LostLockKeepsTheHandlersError"}},
+	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
+	{"lets an ended stream go on", []string{"LostLockEndsAStream", "LongHoldEndsAStream"}},
+	{"hides the errors of a stream", []string{"LostLockHoldsMessagesBack"}},
+	{"forgets the longest hold", []string{"LongHoldEndsAStream"}},
+	{"forgets the refusal of a stream", []string{"RefusalOfAStreamIsFinal"}},
+	{"keeps messages back", []string{"StreamingSurvives", "SkippedStreamTakesNoLock"}},
+	{"eats the message", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
+	{"asks Redis first", []string{"SlowBodyHoldsNoLock", "RequestWithoutAKeyIsRefused", "SkippedRequestTakesNoLock", "SkippedStreamTakesNoLock"}},
+	{"makes a key of its own for each call", []string{"SpellingsOfAFieldAreOneLock", "CounterIsExact"}},
+	{"takes the last of several", []string{"KeySeesWhatTheHandlerSees", "EverySourceOfAKeyWorks"}},
+	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},
+	{"does not know its method", []string{"EverySourceOfAKeyWorks"}},
+	{"shows the error", []string{"BusyIsRefused", "OtherDataIsLeftAlone"}},
+	{"gives no details", []string{"BusyIsRefused"}},
+	{"has one code for all", []string{"BusyIsRefused", "WaitEndsWithTheBudget"}},
+	{"forgets the trailer", []string{"BusyIsRefused"}},
+	{"removes other data", []string{"OtherDataIsLeftAlone"}},
+	{"ignores error handlers", []string{"ErrorHandlerAnswers", "ErrorHandlerHearsOfALostLock"}},
+	{"trusts error handlers", []string{"SilentErrorHandlerIsNoSuccess"}},
+	{"checks nothing at the start", []string{"MistakesPanicAtTheStart"}},
+}
+
+func TestBrokenDoorIsNoticed(t *testing.T) {
+	defer func(usual time.Duration) { patience = usual }(patience)
+	byName := make(map[string]doorCase)
+	for _, c := range cases {
+		byName[c.name] = c
+	}
+	for _, fault := range faults {
+		for _, name := range fault.cases {
+			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
+				c, p := byName[name], probe.New(t)
+				patience = max(500*time.Millisecond, c.takes)
+				p.Run(func() {
+					redis := redistest.Embedded(p)
+					c.check(newEnv(p, faulty{fault.name, redis}.doors(), redis))
+				})
+				if !p.Failed() {
+					t.Error("the case passes")
+				}
+				t.Logf("%.200s", p.Said())
+			})
+		}
+	}
+}
+
+func TestEveryCaseIsSeenToFail(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, fault := range faults {
+		for _, name := range fault.cases {
+			seen[name] = true
+		}
+	}
+	for _, c := range cases {
+		if !seen[c.name] {
+			t.Errorf("no broken door is there for %s", c.name)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package grpclock_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/examples/grpc/shopv1"
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// openLocks returns a Locker on a Redis inside this program. A service passes its
+// own client to New.
+func openLocks() (locks *lockmw.Locker, closeAll func()) {
+	client, closeRedis := redistest.Example()
+	locks, err := lockmw.New(client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locks, func() {
+		_ = locks.Close(context.Background())
+		closeRedis()
+	}
+}
+
+// payments pays each order while nobody else does.
+type payments struct {
+	shopv1.UnimplementedOrdersServer
+}
+
+func (payments) Pay(ctx context.Context, r *shopv1.PayRequest) (*shopv1.PayReply, error) {
+	lease, locked := lockmw.FromContext(ctx)
+	if !locked {
+		return &shopv1.PayReply{Text: fmt.Sprintf("order %d is paid", r.GetOrderId())}, nil
+	}
+	return &shopv1.PayReply{Text: fmt.Sprintf("order %d is paid under the lock %s", r.GetOrderId(), lease.Key())}, nil
+}
+
+// serveOrders serves payments until closed, and returns a client.
+func serveOrders(server *grpc.Server) (client shopv1.OrdersClient, closeAll func()) {
+	shopv1.RegisterOrdersServer(server, payments{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.Serve(listener)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return shopv1.NewOrdersClient(conn), func() {
+		_ = conn.Close()
+		server.Stop()
+	}
+}
+
+func Example() {
+	locks, closeLocks := openLocks()
+	defer closeLocks()
+
+	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
+		Key:    keyfunc.MustParse("order:{body.order_id}"),
+		Policy: lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
+	}}
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),
+		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(locks, rules)),
+	)
+
+	client, closeServer := serveOrders(server)
+	defer closeServer()
+	reply, err := client.Pay(context.Background(), &shopv1.PayRequest{OrderId: 42})
+	fmt.Println(reply.GetText(), err)
+	// Output: order 42 is paid under the lock pay:order:42 <nil>
+}
+
+// The .proto file of shop.v1 says beside Pay that it is locked by its order.
+// The rule given in code wins: here it has calls fail that have to wait.
+func ExampleAnnotated() {
+	rules, err := grpclock.Annotated("shop.v1.Orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	rules = rules.With(grpclock.Rules{"/shop.v1.Orders/Pay": {
+		Key:    keyfunc.MustParse("order:{body.order_id}"),
+		Policy: lockmw.Policy{Prefix: "pay:"},
+	}})
+
+	locks, closeLocks := openLocks()
+	defer closeLocks()
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),
+		grpc.ChainStreamInterceptor(grpclock.StreamServerInterceptor(locks, rules)),
+	)
+
+	client, closeServer := serveOrders(server)
+	defer closeServer()
+	err = locks.WithLock(context.Background(), "order:42", lockmw.Policy{Prefix: "pay:"}, func(ctx context.Context) error {
+		_, err := client.Pay(ctx, &shopv1.PayRequest{OrderId: 42})
+		return err
+	})
+	fmt.Println(status.Code(err), status.Convert(err).Message())
+	// Output: Aborted Another request is at work on the same resource.
+}

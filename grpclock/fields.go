@@ -1,0 +1,103 @@
+package grpclock
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A field is a path such as "customer.id", found in a message's descriptor.
+type field struct {
+	path string
+	of   protoreflect.MessageDescriptor
+	on   []protoreflect.FieldDescriptor // messages on the way
+	leaf protoreflect.FieldDescriptor
+}
+
+// newField finds the field at path: names as in the .proto file or in JSON,
+// joined by dots. The error says that there is none, or none that has a
+// definite text.
+func newField(of protoreflect.MessageDescriptor, path string) (field, error) {
+	f := field{path: path, of: of}
+	message, rest := of, path
+	for {
+		name, after, more := strings.Cut(rest, ".")
+		found, err := fieldOf(message, name)
+		if err != nil {
+			return field{}, fmt.Errorf("field %q: %w", path, err)
+		}
+		if !more {
+			f.leaf = found
+			break
+		}
+		if message = found.Message(); message == nil || found.Cardinality() == protoreflect.Repeated {
+			return field{}, fmt.Errorf("field %q: %s is not one message, it has no fields", path, found.FullName())
+		}
+		f.on, rest = append(f.on, found), after
+	}
+	if what, bad := textless(f.leaf); bad {
+		return field{}, fmt.Errorf("field %q: %s is a %s, which has no definite text", path, f.leaf.FullName(), what)
+	}
+	return f, nil
+}
+
+func fieldOf(message protoreflect.MessageDescriptor, name string) (protoreflect.FieldDescriptor, error) {
+	inProto, inJSON := message.Fields().ByName(protoreflect.Name(name)), message.Fields().ByJSONName(name)
+	switch {
+	case inProto == nil && inJSON == nil:
+		return nil, fmt.Errorf("%s has no field %q", message.FullName(), name)
+	case inProto == nil:
+		return inJSON, nil
+	case inJSON != nil && inJSON != inProto:
+		return nil, fmt.Errorf("%s has two fields %q, one by that name and one in JSON", message.FullName(), name)
+	}
+	return inProto, nil
+}
+
+// textless tells what kind of field it is that cannot be part of a key. Floats
+// cannot on purpose: 0.1+0.2 and 0.3 would be two keys.
+func textless(f protoreflect.FieldDescriptor) (what string, bad bool) {
+	switch {
+	case f.IsMap():
+		return "map", true
+	case f.IsList():
+		return "list", true
+	}
+	switch f.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind, protoreflect.FloatKind, protoreflect.DoubleKind:
+		return f.Kind().String(), true
+	default:
+		return "", false
+	}
+}
+
+// text returns the field's text in m, and whether it is set. A scalar without
+// presence is always set: its zero is what the handler sees, too.
+func (f *field) text(m protoreflect.Message) (string, bool) {
+	for _, step := range f.on {
+		if !m.Has(step) {
+			return "", false
+		}
+		m = m.Get(step).Message()
+	}
+	if f.leaf.HasPresence() && !m.Has(f.leaf) {
+		return "", false
+	}
+	value := m.Get(f.leaf)
+	switch f.leaf.Kind() {
+	case protoreflect.StringKind:
+		return value.String(), true
+	case protoreflect.BytesKind:
+		return string(value.Bytes()), true
+	case protoreflect.BoolKind:
+		return strconv.FormatBool(value.Bool()), true
+	case protoreflect.EnumKind:
+		return strconv.FormatInt(int64(value.Enum()), 10), true
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
+		return strconv.FormatUint(value.Uint(), 10), true
+	default: // signed integers; textless has refused the rest
+		return strconv.FormatInt(value.Int(), 10), true
+	}
+}

@@ -1,0 +1,84 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// An endless stream is one whose own context does not end.
+type endless struct{ grpc.ServerStream }
+
+func (endless) Context() context.Context { return context.Background() }
+
+func (endless) RecvMsg(m any) error {
+	proto.Merge(m.(proto.Message), order())
+	return nil
+}
+
+func TestContextOfALateStreamEndsWithItsHandler(t *testing.T) {
+	skip := func(keyfunc.Request) (string, error) { return "", keyfunc.Skip }
+	for name, key := range map[string]keyfunc.Func{
+		"locked":  keyfunc.Body("order_id"),
+		"skipped": keyfunc.Join(keyfunc.Body("order_id"), skip),
+	} {
+		interceptor := grpclock.StreamServerInterceptor(newLocker(t), grpclock.Rules{chatMethod: {Key: key}})
+		for _, messages := range []int{0, 1, 2} {
+			contexts := make(chan context.Context, 1)
+			err := interceptor(nil, endless{}, &grpc.StreamServerInfo{FullMethod: chatMethod}, func(_ any, s grpc.ServerStream) error {
+				ctx := s.Context()
+				contexts <- ctx
+				for range messages {
+					if err := s.RecvMsg(order()); err != nil {
+						return err
+					}
+				}
+				return ctx.Err()
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if cause := context.Cause(<-contexts); !errors.Is(cause, lockmw.ErrReleased) {
+				t.Errorf("%s: after %d messages the context's cause is %v, want %v", name, messages, cause, lockmw.ErrReleased)
+			}
+		}
+	}
+}
+
+// leaseThatComesTooLateIsReleased: a handler that returns while another
+// goroutine is in its RecvMsg, which gets the lock only then.
+func leaseThatComesTooLateIsReleased(e *env) {
+	acquired, over := make(chan struct{}, 2), make(chan struct{})
+	e.locks = e.locker(lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
+		if ev.Kind == lockmw.EventAcquired { // in Acquire, before it returns
+			acquired <- struct{}{}
+			<-over
+		}
+	}))
+	ends := make(chan error, 1)
+	e.serve(&shop{chat: func(s chatting) error {
+		go func() {
+			_, err := s.Recv()
+			ends <- err
+		}()
+		receive(e, "the lock", acquired)
+		return nil
+	}})
+	s, cancel := e.open(chatMethod, order())
+	defer cancel()
+	e.finish(s)
+	close(over)
+	if err := receive(e, "the end of RecvMsg", ends); status.Code(err) != codes.Canceled {
+		e.Errorf("RecvMsg: %v, want %v", err, codes.Canceled)
+	}
+	e.until(patience, "the key is free", func() bool { return len(e.left()) == 0 })
+}

@@ -1,0 +1,217 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// short is a TTL at which a loss is noticed soon.
+func short(p *lockmw.Policy) { p.TTL = 600 * time.Millisecond }
+
+// ways in which a lock is taken away. They are called while it is held.
+func (e *env) ways() map[string]func() {
+	ctx := context.Background()
+	return map[string]func(){
+		"deleted": func() {
+			if n := e.client.Del(ctx, e.redisKey(lockKey)).Val(); n != 1 {
+				e.Errorf("%d keys were deleted, want 1", n)
+			}
+		},
+		"taken": func() {
+			if err := e.client.SetXX(ctx, e.redisKey(lockKey), "other", patience).Err(); err != nil {
+				e.Error(err)
+			}
+		},
+	}
+}
+
+// cleared removes what the case has put in the lock's place.
+func (e *env) cleared() { e.client.Del(context.Background(), e.redisKey(lockKey)) }
+
+// wantEnd fails the test unless ctx ends with that cause.
+func (e *env) wantEnd(ctx context.Context, want error) {
+	e.Helper()
+	select {
+	case <-ctx.Done():
+	case <-time.After(patience):
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, want) {
+		e.Errorf("the context ends with %v, want %v", cause, want)
+	}
+}
+
+func lostLockEndsTheWork(e *env) {
+	for name, lose := range e.ways() {
+		e.serve(&shop{rules: usual(short), pay: func(ctx context.Context, _ *testpb.Order) error {
+			lose()
+			e.wantEnd(ctx, lockmw.ErrLost)
+			return ctx.Err()
+		}})
+		e.wantRefusal(e.pay(), codes.Internal, "LOCK_LOST")
+		if token := e.token(lockKey); name == "taken" && token != "other" {
+			e.Errorf("the other holder's token became %q", token)
+		}
+		e.cleared()
+	}
+	e.wantRuns(2)
+}
+
+func lostLockIsAnswered(e *env) {
+	for _, lose := range e.ways() {
+		for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
+			e.serve(&shop{
+				rules: rules,
+				pay:   func(context.Context, *testpb.Order) error { lose(); return nil }, // before it is noticed
+				watch: func(_ *testpb.Order, s watching) error {
+					err := s.Send(&testpb.Receipt{Text: "paid"})
+					lose()
+					return err
+				},
+			})
+			e.wantRefusal(e.pay(), codes.Internal, "LOCK_LOST")
+			e.cleared()
+			a, texts := e.streamed(watchMethod)
+			e.wantRefusal(a, codes.Internal, "LOCK_LOST")
+			if len(texts) != 1 {
+				e.Errorf("messages = %q, want the one that was sent before", texts)
+			}
+			e.cleared()
+		}
+	}
+	e.wantRuns(8)
+}
+
+var errHandler = errors.New("the handler failed")
+
+func lostLockKeepsTheHandlersError(e *env) {
+	var got error
+	lose := e.ways()["deleted"]
+	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
+		e.serve(&shop{
+			rules: rules,
+			options: options{errorHandler: func(_ context.Context, _ string, err error) error {
+				got = err
+				return nil
+			}},
+			pay:   func(context.Context, *testpb.Order) error { lose(); return errHandler },
+			watch: func(*testpb.Order, watching) error { lose(); return errHandler },
+		})
+		for _, call := range []func() answer{e.pay, func() answer { a, _ := e.streamed(watchMethod); return a }} {
+			got = nil
+			e.wantRefusal(call(), codes.Internal, "LOCK_LOST")
+			if !errors.Is(got, lockmw.ErrLost) || !errors.Is(got, errHandler) {
+				e.Errorf("the error handler's error = %v, want both", got)
+			}
+		}
+	}
+	e.wantRuns(4)
+}
+
+// An end is what a stream's handler saw when its context was over.
+type end struct{ receive, send error }
+
+// endOf waits for the end of the stream's lock and then goes on for a bit.
+func (e *env) endOf(s grpc.ServerStream, cause error) (seen end) {
+	e.wantEnd(s.Context(), cause)
+	seen.receive = s.RecvMsg(new(testpb.Order))
+	seen.send = s.SendMsg(new(testpb.Receipt))
+	return seen
+}
+
+// wantEnds serves a chat that goes on after its lock is over, and fails the
+// test unless it was told so, and not only by its context.
+func (e *env) wantEnds(rules grpclock.Rules, lose func(), cause error, code codes.Code) answer {
+	e.Helper()
+	ends := make(chan end, 1)
+	e.serve(&shop{rules: rules, chat: func(s chatting) error {
+		if _, err := s.Recv(); err != nil {
+			return err
+		}
+		lose()
+		seen := e.endOf(s, cause)
+		ends <- seen
+		return seen.receive
+	}})
+	s, cancel := e.open(chatMethod, order(), order())
+	defer cancel()
+	a, texts := e.finish(s)
+	seen := receive(e, "what the handler saw", ends)
+	if status.Code(seen.receive) != code || status.Code(seen.send) != code || len(texts) > 0 {
+		e.Errorf("to receive: %v, to send: %v, sent %q; want %v and nothing sent", seen.receive, seen.send, texts, code)
+	}
+	return a
+}
+
+func lostLockEndsAStream(e *env) {
+	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
+		a := e.wantEnds(rules, e.ways()["deleted"], lockmw.ErrLost, codes.Internal)
+		e.wantRefusal(a, codes.Internal, "LOCK_LOST")
+	}
+}
+
+func longHoldEndsAStream(e *env) {
+	brief := func(p *lockmw.Policy) { p.MaxHold = 50 * time.Millisecond }
+	for _, rules := range []grpclock.Rules{usual(brief), byTenant(brief)} {
+		a := e.wantEnds(rules, func() {}, lockmw.ErrMaxHold, codes.DeadlineExceeded)
+		e.wantCode(a, codes.DeadlineExceeded)
+		e.wantNoSecrets(a)
+		e.free()
+	}
+}
+
+// A waiting stream tells when somebody waits for its next message.
+type waitingStream struct {
+	grpc.ServerStream
+	waits chan<- struct{}
+}
+
+func (s waitingStream) RecvMsg(m any) error {
+	s.waits <- struct{}{}
+	return s.ServerStream.RecvMsg(m)
+}
+
+// lostLockHoldsMessagesBack: one that comes when the lock was lost is not
+// worked on, although the handler waited for it before.
+func lostLockHoldsMessagesBack(e *env) {
+	waits, contexts, ends := make(chan struct{}, 3), make(chan context.Context, 1), make(chan error, 1)
+	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
+		e.serve(&shop{
+			rules: rules,
+			around: []grpc.ServerOption{grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+				return handler(srv, waitingStream{ss, waits})
+			})},
+			chat: func(s chatting) error {
+				if _, err := s.Recv(); err != nil {
+					return err
+				}
+				contexts <- s.Context()
+				_, err := s.Recv()
+				ends <- err
+				return err
+			},
+		})
+		s, cancel := e.open(chatMethod, order())
+		receive(e, "the first message", waits)
+		receive(e, "the second message", waits)
+		e.ways()["deleted"]()
+		e.wantEnd(receive(e, "the stream's context", contexts), lockmw.ErrLost)
+		if err := s.SendMsg(order()); err != nil {
+			e.Error(err)
+		}
+		if err := receive(e, "the end of RecvMsg", ends); status.Code(err) != codes.Internal {
+			e.Errorf("the message is received with %v, want %v", err, codes.Internal)
+		}
+		a, _ := e.finish(s)
+		cancel()
+		e.wantRefusal(a, codes.Internal, "LOCK_LOST")
+	}
+}

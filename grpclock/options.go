@@ -1,0 +1,66 @@
+package grpclock
+
+import (
+	"context"
+	"log/slog"
+)
+
+// An Option changes how an interceptor behaves.
+type Option func(*options)
+
+type options struct {
+	constructor string // for panics
+	log         *slog.Logger
+	skip        func(ctx context.Context, method string) bool
+	onError     func(ctx context.Context, method string, err error) error
+}
+
+func newOptions(constructor string, opts []Option) options {
+	o := options{constructor: constructor}
+	for i, opt := range opts {
+		if opt == nil {
+			o.panicf("option %d is nil", i+1)
+		}
+		opt(&o)
+	}
+	if o.log == nil {
+		o.log = slog.Default()
+	}
+	return o
+}
+
+// WithErrorHandler sets who makes the error of a call that does not get the
+// lock, or loses it. It gets the call's context and full method. err is a
+// *lockmw.AcquireError, or Is lockmw.ErrLost; then the handler's own error is
+// joined to it, if it failed too. The text of err names the key and is not for
+// clients.
+//
+// What handle returns is the call's error, with its status, and details and
+// trailers are handle's to set, too. If it returns nil, or an error whose
+// status is OK, the call ends as without it; no refusal becomes a success. It
+// is not called when the client is gone.
+func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) Option {
+	return func(o *options) {
+		o.need("WithErrorHandler", "function", handle == nil)
+		o.onError = handle
+	}
+}
+
+// WithSkipper has calls run without a lock for which skip returns true. It is
+// asked about methods that have a rule.
+func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
+	return func(o *options) {
+		o.need("WithSkipper", "function", skip == nil)
+		o.skip = skip
+	}
+}
+
+// WithLogger sets where rules are reported, at start-up, whose methods this
+// program does not know. The default is slog.Default(). What happens to locks
+// later is logged by the Locker, see lockmw.WithLogger.
+func WithLogger(logger *slog.Logger) Option {
+	return func(o *options) {
+		o.need("WithLogger", "logger", logger == nil)
+		o.log = logger
+	}
+}

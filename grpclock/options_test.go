@@ -1,0 +1,188 @@
+package grpclock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func errorHandlerAnswers(e *env) {
+	var got error
+	own := options{errorHandler: func(_ context.Context, method string, err error) error {
+		if !strings.HasPrefix(method, shopService) {
+			e.Errorf("method = %q", method)
+		}
+		got = err
+		return status.Error(codes.OutOfRange, "later")
+	}}
+	wantOwn := func(a answer) {
+		e.Helper()
+		if a.status.Code() != codes.OutOfRange || a.status.Message() != "later" || len(a.trailer["grpc-retry-pushback-ms"]) > 0 {
+			e.Errorf("answer = %v, trailer %v; want the error handler's", a.status, a.trailer)
+		}
+	}
+	var refused *lockmw.AcquireError
+	lease := e.hold()
+	for _, rules := range []grpclock.Rules{usual(), byTenant()} {
+		e.serve(&shop{rules: rules, options: own})
+		wantOwn(e.pay())
+		for _, method := range streams {
+			got = nil
+			a, _ := e.streamed(method)
+			wantOwn(a)
+			if !errors.Is(got, lockmw.ErrNotAcquired) || !errors.As(got, &refused) || refused.Key != lockKey {
+				e.Errorf("error = %v, want the one of Acquire", got)
+			}
+		}
+	}
+	e.release(lease)
+
+	e.serve(&shop{rules: ruled("{header.x-nothing}"), options: own})
+	wantOwn(e.pay())
+	if !errors.Is(got, lockmw.ErrInvalidKey) || !errors.Is(got, keyfunc.ErrMissing) || !errors.As(got, &refused) {
+		e.Errorf("error = %v, want %v and the reason", got, lockmw.ErrInvalidKey)
+	}
+	e.wantRuns(0)
+}
+
+// An okError is an error whose status says that it is none.
+type okError struct{}
+
+func (okError) Error() string              { return "fine" }
+func (okError) GRPCStatus() *status.Status { return status.New(codes.OK, "fine") }
+
+func silentErrorHandlerIsNoSuccess(e *env) {
+	e.hold()
+	for _, silence := range []error{nil, status.Error(codes.OK, ""), okError{}} {
+		e.serve(&shop{options: options{errorHandler: func(context.Context, string, error) error { return silence }}})
+		e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
+		a, _ := e.streamed(watchMethod)
+		e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
+	}
+	e.wantRuns(0)
+}
+
+func errorHandlerHearsOfALostLock(e *env) {
+	for _, silent := range []bool{false, true} {
+		var got error
+		e.serve(&shop{
+			rules: usual(short),
+			options: options{errorHandler: func(_ context.Context, _ string, err error) error {
+				got = err
+				if silent {
+					return nil
+				}
+				return status.Error(codes.DataLoss, "lost")
+			}},
+			pay: func(context.Context, *testpb.Order) error { e.ways()["deleted"](); return nil },
+		})
+		a := e.pay()
+		if silent {
+			e.wantRefusal(a, codes.Internal, "LOCK_LOST")
+		} else if a.status.Code() != codes.DataLoss || a.status.Message() != "lost" {
+			e.Errorf("answer = %v, want the error handler's", a.status)
+		}
+		if !errors.Is(got, lockmw.ErrLost) {
+			e.Errorf("error = %v, want %v", got, lockmw.ErrLost)
+		}
+	}
+	e.wantRuns(2)
+}
+
+func mistakesPanicAtTheStart(e *env) {
+	rule := func(name string, key keyfunc.Func, p lockmw.Policy) grpclock.Rules {
+		return grpclock.Rules{name: {Key: key, Policy: p}}
+	}
+	fine := keyfunc.Const("k")
+	parse := keyfunc.MustParse
+	for want, rules := range map[string]grpclock.Rules{
+		"the Rules are nil":                                                           nil,
+		`rule "` + payMethod + `": its Key is nil`:                                    rule(payMethod, nil, lockmw.Policy{}),
+		`rule "` + payMethod + `": lockmw: invalid policy: TTL`:                       rule(payMethod, fine, lockmw.Policy{TTL: time.Millisecond}),
+		`rule "` + payMethod + `": lockmw: invalid policy: Prefix`:                    rule(payMethod, fine, lockmw.Policy{Prefix: "{"}),
+		`rule "": it must be named`:                                                   rule("", fine, lockmw.Policy{}),
+		`rule "*": it must be named`:                                                  rule("*", fine, lockmw.Policy{}),
+		`rule "/": it must be named`:                                                  rule("/", fine, lockmw.Policy{}),
+		`rule "/*": it must be named`:                                                 rule("/*", fine, lockmw.Policy{}),
+		`rule "/Pay": it must be named`:                                               rule("/Pay", fine, lockmw.Policy{}),
+		`rule "//Pay": it must be named`:                                              rule("//Pay", fine, lockmw.Policy{}),
+		`rule "a.Shop/Pay": it must be named`:                                         rule("a.Shop/Pay", fine, lockmw.Policy{}),
+		`rule "/a.Shop/": it must be named`:                                           rule("/a.Shop/", fine, lockmw.Policy{}),
+		`rule "/a.Shop": it must be named`:                                            rule("/a.Shop", fine, lockmw.Policy{}),
+		`rule "/a.Shop/P*": it must be named`:                                         rule("/a.Shop/P*", fine, lockmw.Policy{}),
+		`rule "/a..Shop/Pay": it must be named`:                                       rule("/a..Shop/Pay", fine, lockmw.Policy{}),
+		`rule "/a/b/Pay": it must be named`:                                           rule("/a/b/Pay", fine, lockmw.Policy{}),
+		`rule "//a.Shop/Pay": it must be named`:                                       rule("//a.Shop/Pay", fine, lockmw.Policy{}),
+		`rule "/a.Shop/ Pay": it must be named`:                                       rule("/a.Shop/ Pay", fine, lockmw.Policy{}),
+		`rule "` + payMethod + `": field "id": lockmwtest.v1.Order has no field "id"`: rule(payMethod, parse("{body.id}"), lockmw.Policy{}),
+		`rule "` + shopService + `*": method ` + chatMethod + `: field "customer.name": lockmwtest.v1.Customer has no field "name"`: {
+			shopService + "*": {Key: parse("{body.customer.name?}x")}, collectMethod: {Key: fine}, payMethod: {Key: fine}, watchMethod: {Key: fine},
+		},
+		`field "order_id.x": lockmwtest.v1.Order.order_id is not one message`: rule(payMethod, parse("{body.order_id.x}"), lockmw.Policy{}),
+		`field "items.x": lockmwtest.v1.Order.items is not one message`:       rule(payMethod, parse("{body.items.x}"), lockmw.Policy{}),
+		`field "labels.key": lockmwtest.v1.Order.labels is not one message`:   rule(payMethod, parse("{body.labels.key}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.items is a list`:                                 rule(payMethod, parse("{body.items}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.labels is a map`:                                 rule(payMethod, parse("{body.labels}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.customer is a message`:                           rule(payMethod, parse("{body.customer}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.weight is a float`:                               rule(payMethod, parse("{body.weight}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.price is a double`:                               rule(payMethod, parse("{body.price|hash}"), lockmw.Policy{}),
+		`its Key needs the route parameter "id"`:                              rule(payMethod, parse("a:{param.id}"), lockmw.Policy{}),
+		`its Key needs the query parameter "sku"`:                             rule(payMethod, parse("{body.order_id}:{query.sku}"), lockmw.Policy{}),
+		`its Key needs the value "tenant" of earlier middleware`:              rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
+		`its Key needs parameters of the route`:                               rule(payMethod, keyfunc.Params(), lockmw.Policy{}),
+		`rule "/elsewhere.Shop/Pay": its Key needs`:                           rule("/elsewhere.Shop/Pay", parse("{param.id}"), lockmw.Policy{}),
+		`rule "/elsewhere.Shop/*": its Key needs`:                             rule("/elsewhere.Shop/*", parse("{param.id}"), lockmw.Policy{}),
+	} {
+		e.wantPanics(e.locks, rules, options{}, want)
+	}
+	e.wantPanics(nil, usual(), options{}, "the Locker is nil")
+	e.wantPanics(e.locks, usual(), options{more: []grpclock.Option{nil}}, "option 1 is nil")
+	for want, option := range map[string]func() grpclock.Option{
+		"WithErrorHandler: the function is nil": func() grpclock.Option { return grpclock.WithErrorHandler(nil) },
+		"WithSkipper: the function is nil":      func() grpclock.Option { return grpclock.WithSkipper(nil) },
+		"WithLogger: the logger is nil":         func() grpclock.Option { return grpclock.WithLogger(nil) },
+	} {
+		e.wantPanics(e.locks, usual(), options{more: []grpclock.Option{option()}}, want)
+	}
+	for _, rules := range []grpclock.Rules{{}, usual()} { // no mistakes
+		if got := panicOf(func() { e.unary(e.locks, rules, options{}) }); got != "" {
+			e.Errorf("panic = %q, want none", got)
+		}
+	}
+}
+
+// wantPanics fails the test unless both constructors panic with a text that
+// names the package and holds want.
+func (e *env) wantPanics(l *lockmw.Locker, rules grpclock.Rules, o options, want string) {
+	e.Helper()
+	for constructor, construct := range map[string]func(){
+		"UnaryServerInterceptor":  func() { e.unary(l, rules, o) },
+		"StreamServerInterceptor": func() { e.stream(l, rules, o) },
+	} {
+		got := panicOf(construct)
+		if !strings.HasPrefix(got, "grpclock: "+constructor+": ") || !strings.Contains(got, want) {
+			e.Errorf("panic = %q, want grpclock: %s: … %s", got, constructor, want)
+		}
+	}
+}
+
+// panicOf returns the text that f panics with.
+func panicOf(f func()) (text string) {
+	defer func() {
+		if value := recover(); value != nil {
+			text = fmt.Sprint(value)
+		}
+	}()
+	f()
+	return ""
+}

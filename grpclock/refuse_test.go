@@ -1,0 +1,179 @@
+package grpclock_test
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func busyIsRefused(e *env) {
+	e.serve(&shop{})
+	lease := e.hold()
+	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
+	e.wantRuns(0)
+	e.wantCode(e.payFor(&testpb.Order{OrderId: "another"}), codes.OK)
+	e.release(lease)
+	e.wantCode(e.pay(), codes.OK)
+	e.wantRuns(2)
+}
+
+func waiterIsServed(e *env) {
+	e.serve(&shop{rules: usual(patient)})
+	lease := e.hold()
+	ctx, cancel := e.context()
+	defer cancel()
+	answers := e.background(ctx)
+	e.until(patience, "the call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.wantRuns(0)
+	e.release(lease)
+	e.wantCode(receive(e, "the answer", answers), codes.OK)
+	e.wantRuns(1)
+}
+
+func waitEndsWithTheBudget(e *env) {
+	e.serve(&shop{rules: usual(func(p *lockmw.Policy) { p.Wait = 20 * time.Millisecond })})
+	e.hold()
+	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_WAIT_TIMEOUT")
+	e.wantRuns(0)
+}
+
+func forever(p *lockmw.Policy) { p.Retries = lockmw.Forever }
+
+func waitEndsWithTheDeadline(e *env) {
+	e.hold()
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // long enough for a first answer
+	defer cancel()
+	rare := func(p *lockmw.Policy) { p.RetryInterval = time.Minute } // no question is under way at the deadline
+	e.wantRefusal(e.direct(ctx, &shop{rules: usual(forever, rare)}), codes.DeadlineExceeded, "LOCK_WAIT_TIMEOUT")
+	e.wantRuns(0)
+}
+
+// direct calls the unary interceptor without a server, which would tell the
+// client of some ends before the interceptor does.
+func (e *env) direct(ctx context.Context, s *shop) answer {
+	e.Helper()
+	s.e = e
+	if s.rules == nil {
+		s.rules = usual()
+	}
+	interceptor := e.unary(e.locks, s.rules, s.options)
+	answers := make(chan answer, 1)
+	go func() { // ends with the Locker at the latest
+		var a answer
+		ctx := grpc.NewContextWithServerTransportStream(ctx, transport{trailer: &a.trailer})
+		_, err := interceptor(ctx, order(), &grpc.UnaryServerInfo{FullMethod: payMethod}, func(ctx context.Context, req any) (any, error) {
+			return s.Pay(ctx, req.(*testpb.Order))
+		})
+		a.status = status.Convert(err)
+		answers <- a
+	}()
+	return receive(e, "the answer", answers)
+}
+
+// A transport is a stream without a connection.
+type transport struct{ trailer *metadata.MD }
+
+func (transport) Method() string               { return payMethod }
+func (transport) SetHeader(metadata.MD) error  { return nil }
+func (transport) SendHeader(metadata.MD) error { return nil }
+func (t transport) SetTrailer(md metadata.MD) error {
+	*t.trailer = metadata.Join(*t.trailer, md)
+	return nil
+}
+
+func fullQueueIsRefused(e *env) {
+	e.locks = e.locker(lockmw.WithMaxWaiters(1, 1))
+	e.serve(&shop{rules: usual(patient)})
+	lease := e.hold()
+	ctx, cancel := e.context()
+	defer cancel()
+	answers := e.background(ctx)
+	e.until(patience, "the first call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.wantRefusal(e.pay(), codes.ResourceExhausted, "LOCK_QUEUE_FULL")
+	e.wantRuns(0)
+	e.release(lease)
+	e.wantCode(receive(e, "the answer", answers), codes.OK)
+}
+
+func redisThatIsDownIsRefused(e *env) {
+	rules := usual()
+	rules[watchMethod] = usual(func(p *lockmw.Policy) { p.Wait = 500 * time.Millisecond })[shopService+"*"]
+	e.serve(&shop{rules: rules})
+	e.backend.(*redistest.Mini).Close()
+	start := time.Now()
+	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
+	for _, method := range streams {
+		a, _ := e.streamed(method)
+		e.wantRefusal(a, codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
+	}
+	if took := time.Since(start); took > patience { // 0.5 s, on a machine that is busy
+		e.Errorf("refused after %v", took)
+	}
+	e.wantRuns(0)
+}
+
+func closedLockerIsRefused(e *env) {
+	e.serve(&shop{})
+	e.close(e.locks)
+	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_CLOSED")
+	e.wantRuns(0)
+}
+
+func otherDataIsLeftAlone(e *env) {
+	ctx := context.Background()
+	if err := e.client.HSet(ctx, e.redisKey(lockKey), "balance", "100").Err(); err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() { e.client.Del(ctx, e.redisKey(lockKey)) })
+	e.serve(&shop{})
+	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
+	e.wantRuns(0)
+	if got := e.client.HGetAll(ctx, e.redisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
+		e.Errorf("the data are %v, want them as they were", got)
+	}
+}
+
+func nestedLockIsRefused(e *env) {
+	lease := e.hold()
+	e.wantRefusal(e.direct(lease.Context(), &shop{}), codes.Internal, "LOCK_MISUSE")
+	e.wantRuns(0)
+}
+
+func waiterWhoLeavesIsForgotten(e *env) {
+	e.serve(&shop{rules: usual(forever)})
+	lease := e.hold()
+	ctx, leave := e.context()
+	answers := e.background(ctx)
+	e.until(patience, "the call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	leave()
+	receive(e, "the client's end", answers)
+	e.until(patience, "the wait ends", func() bool { return e.seen(lockmw.EventRefused) == 1 })
+	e.release(lease)
+	e.until(patience, "nothing is left in Redis", func() bool { return len(e.left()) == 0 })
+	e.wantRuns(0)
+}
+
+func clientWhoIsGoneGetsNothing(e *env) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, s := range []*shop{{}, {options: options{errorHandler: func(context.Context, string, error) error {
+		e.Error("the error handler is called, and nobody is there to read its answer")
+		return nil
+	}}}} {
+		a := e.direct(ctx, s)
+		e.wantCode(a, codes.Canceled)
+		if len(a.status.Details()) > 0 || len(a.trailer) > 0 {
+			e.Errorf("details %v, trailer %v; want none", a.status.Details(), a.trailer)
+		}
+		e.wantNoSecrets(a)
+	}
+	e.wantRuns(0)
+}

@@ -1,0 +1,67 @@
+package grpclock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// eager is a retry policy by which a client would not wait.
+const eager = `{"methodConfig": [{"name": [{}], "retryPolicy": {
+	"maxAttempts": 2, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+	"retryableStatusCodes": ["ABORTED", "INVALID_ARGUMENT"]
+}}]}`
+
+func TestClientRetriesWhenItIsTold(t *testing.T) {
+	e := newEnv(t, sound, redistest.Embedded(t))
+	var attempts atomic.Int32
+	refused := make(chan struct{}, 1)
+	e.serve(&shop{around: []grpc.ServerOption{grpc.ChainUnaryInterceptor(
+		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			reply, err := handler(ctx, req)
+			if attempts.Add(1) == 1 {
+				refused <- struct{}{}
+			}
+			return reply, err
+		})}})
+	conn, err := grpc.NewClient(e.conn.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(eager))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := testpb.NewShopClient(conn)
+
+	lease, err := e.locks.Acquire(t.Context(), lockKey, lockmw.Policy{TTL: time.Second}) // so it is told a second
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-refused
+		_ = lease.Release(context.Background())
+	}()
+	start := time.Now()
+	if _, err := client.Pay(t.Context(), order()); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); attempts.Load() != 2 || took < time.Second {
+		t.Errorf("%d attempts in %v, want 2, the second one a second later", attempts.Load(), took)
+	}
+
+	attempts.Store(1)
+	if _, err := client.Pay(t.Context(), &testpb.Order{}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("error = %v, want %v", err, codes.InvalidArgument)
+	}
+	if got := attempts.Load() - 1; got != 1 {
+		t.Errorf("%d attempts of a call that has no key, want 1", got)
+	}
+}

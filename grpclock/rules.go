@@ -1,0 +1,85 @@
+package grpclock
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Rules say which methods run under which lock, by full method
+// ("/shop.v1.Orders/Pay") or for all methods of a service
+// ("/shop.v1.Orders/*"), its streams too. The full method wins: a Key that
+// returns keyfunc.Skip takes one method out of a "*". A method without a rule
+// runs without a lock.
+//
+// The interceptors copy what they need; later changes have no effect.
+type Rules map[string]Rule
+
+// A Rule is a lock: what is locked, and how it is taken.
+type Rule struct {
+	// Key derives the key from a call. It must not be nil.
+	Key keyfunc.Func
+
+	// Policy is how the lock is taken and kept. Zero means one attempt.
+	Policy lockmw.Policy
+}
+
+// With returns the rules of both, as new Rules. Where both have one for a
+// method, that of code wins; a "/shop.v1.Orders/*" of code also wins over all
+// that r has for methods of that service:
+//
+//	rules, err := grpclock.Annotated()
+//	…
+//	rules = rules.With(grpclock.Rules{"/shop.v1.Orders/Pay": {…}})
+func (r Rules) With(code Rules) Rules {
+	both := make(Rules, len(r)+len(code))
+	for name, rule := range r {
+		service, _ := cut(name)
+		if _, replaced := code[service+wildcard]; !replaced {
+			both[name] = rule
+		}
+	}
+	maps.Copy(both, code)
+	return both
+}
+
+const wildcard = "*"
+
+// cut parts "/shop.v1.Orders/Pay" into "/shop.v1.Orders/" and "Pay".
+func cut(name string) (service, method string) {
+	i := strings.LastIndexByte(name, '/') + 1
+	return name[:i], name[i:]
+}
+
+var errName = errors.New(`it must be named "/package.Service/Method" or "/package.Service/*"`)
+
+// check finds the mistakes that need no descriptor.
+func (r Rule) check(l *lockmw.Locker, name string) error {
+	service, method := cut(name)
+	if len(service) < 2 || service[0] != '/' || !serviceName(service).IsValid() {
+		return errName
+	}
+	if method != wildcard && !protoreflect.Name(method).IsValid() {
+		return errName
+	}
+	if r.Key == nil {
+		return errors.New("its Key is nil")
+	}
+	return l.Validate(r.Policy)
+}
+
+// serviceName makes "shop.v1.Orders" of "/shop.v1.Orders/".
+func serviceName(service string) protoreflect.FullName {
+	return protoreflect.FullName(service[1 : len(service)-1])
+}
+
+// fullMethod makes "/shop.v1.Orders/Pay" of a method.
+func fullMethod(m protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+}

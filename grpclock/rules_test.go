@@ -1,0 +1,136 @@
+package grpclock_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// named returns rules whose keys are their names.
+func named(names ...string) grpclock.Rules {
+	rules := make(grpclock.Rules)
+	for _, name := range names {
+		rules[name] = grpclock.Rule{Key: keyfunc.Const(name)}
+	}
+	return rules
+}
+
+// lockOf returns which lock a call of a method runs under, or "".
+func lockOf(t *testing.T, interceptor grpc.UnaryServerInterceptor, method string) string {
+	t.Helper()
+	key := ""
+	_, err := interceptor(t.Context(), order(), &grpc.UnaryServerInfo{FullMethod: method}, func(ctx context.Context, _ any) (any, error) {
+		if lease, found := lockmw.FromContext(ctx); found {
+			key = lease.Key()
+		}
+		return new(testpb.Receipt), nil
+	})
+	if err != nil {
+		t.Errorf("%s: %v", method, err)
+	}
+	return key
+}
+
+func TestExactRuleWins(t *testing.T) {
+	const elsewhere = "/elsewhere.ExactRuleWins/"
+	rules := named(payMethod, shopService+"*", elsewhere+"Pay", elsewhere+"*")
+	interceptor := grpclock.UnaryServerInterceptor(newLocker(t), rules)
+	clear(rules) // they were copied
+	for method, want := range map[string]string{
+		payMethod:                      payMethod,
+		watchMethod:                    shopService + "*",
+		shopService + "NotInThere":     shopService + "*",
+		elsewhere + "Pay":              elsewhere + "Pay",
+		elsewhere + "Ship":             elsewhere + "*",
+		"/lockmwtest.v1.Shopping/Pay":  "",
+		"/lockmwtest.v1.Annotated/Pay": "",
+		"/Shop/Pay":                    "",
+		"/":                            "",
+		"":                             "",
+	} {
+		if got := lockOf(t, interceptor, method); got != want {
+			t.Errorf("%s runs under %q, want %q", method, got, want)
+		}
+	}
+}
+
+func TestCodeWinsOverAnnotations(t *testing.T) {
+	const other = "/lockmwtest.v1.Other/"
+	annotated := named(payMethod, watchMethod, other+"Pay", other+"*")
+	for _, tc := range []struct {
+		code grpclock.Rules
+		want []string
+	}{
+		{nil, []string{payMethod, watchMethod, other + "Pay", other + "*"}},
+		{named(payMethod), []string{payMethod, watchMethod, other + "Pay", other + "*"}},
+		{named(chatMethod), []string{payMethod, watchMethod, chatMethod, other + "Pay", other + "*"}},
+		{named(shopService + "*"), []string{shopService + "*", other + "Pay", other + "*"}},
+		{named(shopService+"*", payMethod), []string{shopService + "*", payMethod, other + "Pay", other + "*"}},
+		{named(other + "*"), []string{payMethod, watchMethod, other + "*"}},
+		{named(other + "Pay"), []string{payMethod, watchMethod, other + "Pay", other + "*"}},
+	} {
+		mark := lockmw.Policy{Prefix: "code:"}
+		for name, rule := range tc.code {
+			rule.Policy = mark
+			tc.code[name] = rule
+		}
+		both := annotated.With(tc.code)
+		if got, want := slices.Sorted(maps.Keys(both)), slices.Sorted(slices.Values(tc.want)); !slices.Equal(got, want) {
+			t.Errorf("with %q: %q, want %q", slices.Sorted(maps.Keys(tc.code)), got, want)
+		}
+		for name := range tc.code {
+			if both[name].Policy != mark {
+				t.Errorf("with %q: the rule of %s is not that of code", slices.Sorted(maps.Keys(tc.code)), name)
+			}
+		}
+	}
+	if len(annotated) != 4 {
+		t.Errorf("With has changed its receiver: %d rules", len(annotated))
+	}
+	if both := grpclock.Rules(nil).With(nil); both == nil || len(both) > 0 {
+		t.Errorf("nothing with nothing = %v, want no rules", both)
+	}
+}
+
+func TestUnknownMethodIsReportedOnce(t *testing.T) {
+	const service = "/elsewhere.UnknownMethodIsReportedOnce/"
+	var log bytes.Buffer
+	logger := grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+	locks, rules := newLocker(t), named(service+"Pay", service+"*", shopService+"Unknown", payMethod, shopService+"*")
+	unary := grpclock.UnaryServerInterceptor(locks, rules, logger)
+	grpclock.StreamServerInterceptor(locks, rules, logger)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 3 {
+		t.Errorf("%d lines were logged, want 3:\n%s", len(lines), &log)
+	}
+	for _, name := range []string{service + "Pay", service + "*", shopService + "Unknown"} {
+		if n := strings.Count(log.String(), "level=WARN msg=\"grpclock: a rule is for a method that this program does not know: is it spelled right?\" rule="+name+"\n"); n != 1 {
+			t.Errorf("%s was reported %d times, want once:\n%s", name, n, &log)
+		}
+		if got := lockOf(t, unary, strings.Replace(name, "*", "Other", 1)); got != name {
+			t.Errorf("%s runs under %q", name, got)
+		}
+	}
+}
+
+func TestMethodWithoutARuleCostsNothing(t *testing.T) {
+	interceptor := grpclock.UnaryServerInterceptor(newLocker(t), usual())
+	info := &grpc.UnaryServerInfo{FullMethod: "/elsewhere.Shop/Pay"}
+	var message any = order()
+	handler := func(context.Context, any) (any, error) { return message, nil }
+	ctx := context.Background()
+	if n := testing.AllocsPerRun(100, func() { _, _ = interceptor(ctx, message, info, handler) }); n > 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
