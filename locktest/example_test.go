@@ -1,0 +1,77 @@
+package locktest_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/locktest"
+)
+
+// shop is the code under test. It charges for an order under the order's lock.
+func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler {
+	pay := func(w http.ResponseWriter, r *http.Request) {
+		if err := charge(r.Context()); err == nil {
+			fmt.Fprint(w, "paid")
+		}
+	}
+	mux := http.NewServeMux()
+	lock := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:"})
+	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
+	return mux
+}
+
+func post(handler http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+	return w
+}
+
+func Example() {
+	t := new(exampleT) // a test has a *testing.T instead
+	defer t.end()
+	locks := locktest.New(t)
+
+	// Another process has the order.
+	handler := shop(locks, func(context.Context) error { return nil })
+	release := locktest.Hold(t, locks, "pay:order:42")
+	fmt.Println(post(handler, "/orders/42/pay").Code)
+	release()
+	fmt.Println(post(handler, "/orders/42/pay").Code)
+
+	// The lock is lost while the customer is charged.
+	handler = shop(locks, func(ctx context.Context) error {
+		locktest.Lose(t, locks, "pay:order:42")
+		fmt.Println("charge:", context.Cause(ctx))
+		return ctx.Err()
+	})
+	fmt.Println(post(handler, "/orders/42/pay").Body)
+	// Output:
+	// 409
+	// 200
+	// charge: lockmw: lock was lost
+	// {"type":"about:blank","title":"Internal Server Error","status":500,"detail":"Exclusive access was lost while the request was processed; it may have taken effect.","code":"LOCK_LOST"}
+}
+
+// exampleT stands for the *testing.T that examples do not get.
+type exampleT struct {
+	testing.TB
+	cleanups []func()
+}
+
+func (t *exampleT) Helper()                           {}
+func (t *exampleT) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
+func (t *exampleT) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (t *exampleT) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+
+func (t *exampleT) end() {
+	for _, f := range slices.Backward(t.cleanups) {
+		f()
+	}
+}

@@ -1,0 +1,142 @@
+// Package locktest is for tests of code that takes locks: a Locker over a Redis
+// inside the test, and the two things that do not happen by themselves while a
+// test looks, a lock that others hold and a lock that is lost.
+//
+//	locks := locktest.New(t)
+//	release := locktest.Hold(t, locks, "pay:order:42") // the handler answers 409
+//	release()                                          // whoever waits has it now
+//	locktest.Lose(t, locks, "pay:order:42")            // the handler's context ends
+//
+// Keys are whole: the policy's prefix and what the key function returns, as
+// lockmw.Lease.Key gives them.
+//
+// Time is real, and so is the way to Redis, over a loopback connection: tests in
+// a synctest bubble cannot use this package. Tests that run in parallel do not
+// meet, because every Locker has a Redis of its own.
+//
+// Hold and Lose may be called from any goroutine, also by the code that holds
+// the lock. They fail by t.Fatal, which ends the goroutine it is called from:
+// outside of the test's own goroutine the test is marked as failed and goes on.
+package locktest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// New returns a Locker over a Redis that runs inside the test. Both are closed
+// when the test ends, the Locker first: locks that are still held then are
+// released, and who still waits gets lockmw.ErrClosed.
+//
+// The options are lockmw.New's. WithNamespace has no effect: nobody else uses
+// this Redis. An observer is not told of what Hold does.
+func New(t testing.TB, opts ...lockmw.Option) *lockmw.Locker {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	server.ClockTTL(true) // keys expire as time passes
+	if err := server.Start(); err != nil {
+		t.Fatalf("locktest: New: start a Redis: %v", err)
+	}
+	t.Cleanup(server.Close)
+
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(),
+		// Its handshake is a command that this Redis does not know.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+
+	s := &stage{server: server, leases: make(map[*lockmw.Lease]bool)}
+	// The stage's observer is the first, so that it knows what another one is
+	// told; its namespace is the last, so that it counts.
+	s.locks = open(t, client, append([]lockmw.Option{lockmw.WithObserver(s.observe)}, opts...)...)
+	s.others = open(t, client)
+
+	stages.Store(s.locks, s)
+	t.Cleanup(func() { stages.Delete(s.locks) })
+	return s.locks
+}
+
+// open returns a Locker that is closed when the test ends.
+func open(t testing.TB, client *redis.Client, opts ...lockmw.Option) *lockmw.Locker {
+	t.Helper()
+	l, err := lockmw.New(client, append(opts, lockmw.WithNamespace(namespace))...)
+	if err != nil {
+		t.Fatalf("locktest: New: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, end := context.WithCancel(context.Background())
+		end() // what is still held is not waited for
+		if err := l.Close(ctx); err != nil {
+			t.Errorf("locktest: close the Locker: %v", err)
+		}
+	})
+	return l
+}
+
+// Hold takes a key as another process would and keeps it until release is
+// called or the test ends. Meanwhile the code under test is refused, or waits,
+// as its policy says; of those that wait the first has the key when release
+// returns. Calling release again does nothing.
+//
+// Hold does not wait. It fails the test if the key is taken, by the code under
+// test or by an earlier Hold, if no lock can have such a key, and if l is not
+// from New.
+func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
+	t.Helper()
+	s := stageOf(t, "Hold", l)
+	lease, err := s.others.Acquire(context.Background(), key, lockmw.Policy{})
+	switch {
+	case err == nil:
+	case errors.Is(err, lockmw.ErrNotAcquired) && len(s.holders(key)) > 0:
+		t.Fatalf("locktest: Hold: the code under test holds %q", key)
+	case errors.Is(err, lockmw.ErrNotAcquired):
+		t.Fatalf("locktest: Hold: %q is taken: an earlier Hold was not released, or the code under test waits for it", key)
+	default:
+		t.Fatalf("locktest: Hold: %v", err)
+	}
+	release = sync.OnceFunc(func() {
+		t.Helper()
+		if err := lease.Release(context.Background()); err != nil {
+			t.Errorf("locktest: release what Hold took: %v", err)
+		}
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// Lose takes a key away from the code under test, as a Redis does that forgets
+// it: in a restart, a fail-over, an eviction. It returns when the holder has been
+// told, which takes milliseconds here: its lease's context has ended, with the
+// cause lockmw.ErrLost unless the holder gave the key back in that moment or was
+// over its MaxHold, and its release will say lockmw.ErrLost.
+//
+// The key is free then. Those who wait for it keep their places, and the first
+// finds it within its retry interval. Call Hold next for a key that somebody
+// else has.
+//
+// It fails the test if no lease of l holds the key, and if l is not from New.
+func Lose(t testing.TB, l *lockmw.Locker, key string) {
+	t.Helper()
+	s := stageOf(t, "Lose", l)
+	holders := s.holders(key)
+	if len(holders) == 0 {
+		t.Fatalf("locktest: Lose: the code under test does not hold %q%s", key, s.whatElse())
+	}
+	s.forget(key)
+	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	defer cancel()
+	for _, lease := range holders {
+		if !s.tell(ctx, lease) {
+			t.Fatalf("locktest: Lose: the holder of %q was not told within %v", key, tellTimeout)
+		}
+	}
+}

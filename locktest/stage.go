@@ -1,0 +1,122 @@
+package locktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/lockmw"
+)
+
+const (
+	namespace = "lock" // of all locks in a stage's Redis
+
+	tellTimeout = 5 * time.Second      // a renewal takes a millisecond
+	tellPause   = 2 * time.Millisecond // until it is asked for again
+)
+
+// A stage is what stands behind a Locker from New.
+type stage struct {
+	server *miniredis.Miniredis
+	locks  *lockmw.Locker // of the code under test
+	others *lockmw.Locker // of Hold: another process in the same Redis
+
+	mu     sync.Mutex
+	leases map[*lockmw.Lease]bool // held through locks
+}
+
+// stages finds the stage of a Locker, from New until the test ends.
+var stages sync.Map // *lockmw.Locker → *stage
+
+func stageOf(t testing.TB, caller string, l *lockmw.Locker) *stage {
+	t.Helper()
+	s, ok := stages.Load(l)
+	if !ok {
+		t.Fatalf("locktest: %s: the Locker is not from locktest.New, or its test is over", caller)
+	}
+	return s.(*stage)
+}
+
+// observe keeps account of the leases. Events about a lease come with its
+// context.
+func (s *stage) observe(ctx context.Context, e lockmw.Event) {
+	lease, found := lockmw.FromContext(ctx)
+	if !found || lease.Key() != e.Key {
+		return // about a call of Acquire
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.Kind {
+	case lockmw.EventAcquired:
+		s.leases[lease] = true
+	case lockmw.EventReleased, lockmw.EventLost:
+		delete(s.leases, lease)
+	default: // it holds as before
+	}
+}
+
+// holders returns the leases that hold a key.
+func (s *stage) holders(key string) []*lockmw.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var holders []*lockmw.Lease
+	for lease := range s.leases {
+		if lease.Key() == key && !errors.Is(context.Cause(lease.Context()), lockmw.ErrLost) {
+			holders = append(holders, lease)
+		}
+	}
+	return holders
+}
+
+// whatElse tells which keys are held, for who has mistaken one.
+func (s *stage) whatElse() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for lease := range s.leases {
+		keys = append(keys, lease.Key())
+	}
+	if len(keys) == 0 {
+		return ", nor any other key"
+	}
+	slices.Sort(keys)
+	return fmt.Sprintf("; it holds %q", slices.Compact(keys))
+}
+
+// forget removes what Redis has of a lock, except for who waits and for the
+// last fence: the next must be higher.
+func (s *stage) forget(key string) {
+	lock := namespace + ":{" + key + "}"
+	for _, found := range s.server.Keys() {
+		rest, ours := strings.CutPrefix(found, lock)
+		if ours && !slices.Contains([]string{":queue", ":alive", ":fence"}, rest) {
+			s.server.Del(found)
+		}
+	}
+}
+
+// tell returns when a lease whose key is gone has ended, or false at the end of
+// ctx. It asks again and again: a renewal that is under way may have come before
+// the loss, and hides the next one until it is done.
+func (s *stage) tell(ctx context.Context, lease *lockmw.Lease) bool {
+	again := time.NewTicker(tellPause)
+	defer again.Stop()
+	for {
+		seam.RenewNow(s.locks, lease.Key())
+		select {
+		case <-lease.Context().Done():
+			return true
+		case <-again.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
