@@ -1,0 +1,133 @@
+// Package demotest does to an example what its comment says to do with curl.
+package demotest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/examples/internal/demo"
+)
+
+const (
+	work  = 700 * time.Millisecond // time enough for two requests to meet
+	limit = 30 * time.Second       // of a request, on a machine that is busy
+)
+
+// Run starts an example over an embedded Redis, on a port that is free, sends
+// its three pairs of requests, and ends it while requests are under way.
+func Run(t *testing.T, serve func(context.Context, demo.Options) error) {
+	t.Setenv("REDIS_ADDR", "")
+	s := start(t, serve)
+	const customer7, customer8 = `{"customer":{"id":7}}`, `{"customer":{"id":8}}`
+	t.Run("SecondPaymentWaits", func(t *testing.T) {
+		began := time.Now()
+		s.want(t, "/orders/42/pay", []string{"", ""}, http.StatusOK)
+		if took := time.Since(began); took < 2*work {
+			t.Errorf("two payments took %v, want one after the other", took)
+		}
+	})
+	t.Run("SecondTransferIsRefused", func(t *testing.T) {
+		s.want(t, "/transfers", []string{customer7, customer7}, http.StatusConflict)
+		s.want(t, "/transfers", []string{customer7, customer8}, http.StatusOK)
+	})
+	t.Run("SecondReportIsRefused", func(t *testing.T) {
+		s.want(t, "/report", []string{"", ""}, http.StatusConflict)
+	})
+	t.Run("LastRequestsAreAnswered", func(t *testing.T) {
+		answers := s.post("/orders/42/pay", "", "")
+		first := <-answers
+		s.stop() // the second has the lock, or waits for it
+		if second := <-answers; first.status != http.StatusOK || second.status != http.StatusOK {
+			t.Errorf("answers = %v, %v; want two payments", first, second)
+		}
+		select {
+		case err := <-s.ended:
+			if err != nil {
+				t.Errorf("the example ends with %v", err)
+			}
+		case <-time.After(limit):
+			t.Error("the example does not end")
+		}
+	})
+}
+
+// A server is an example that runs.
+type server struct {
+	url   string
+	stop  context.CancelFunc
+	ended <-chan error
+}
+
+func start(t *testing.T, serve func(context.Context, demo.Options) error) *server {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := serve(ctx, demo.Options{Addr: "127.0.0.1:0", Work: work, Out: in})
+		_ = in.Close()
+		ended <- err
+	}()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the example does not start: %v", <-ended)
+	}
+	_, rest, _ := strings.Cut(line, "listening on ")
+	url, _, found := strings.Cut(rest, ";")
+	if !found {
+		t.Fatalf("the example says %q", line)
+	}
+	return &server{url: url, stop: stop, ended: ended}
+}
+
+// An answer is what a client got: a status, or a fault.
+type answer struct {
+	status int
+	text   string
+}
+
+// post sends requests at the same time. Their answers come as they come.
+func (s *server) post(path string, bodies ...string) <-chan answer {
+	answers := make(chan answer, len(bodies))
+	for _, body := range bodies {
+		go func() { answers <- request(s.url+path, body) }()
+	}
+	return answers
+}
+
+func request(url, body string) answer {
+	client := http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true}}
+	// The Content-Type is what curl -d says.
+	response, err := client.Post(url, "application/x-www-form-urlencoded", strings.NewReader(body))
+	if err != nil {
+		return answer{text: err.Error()}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
+	return answer{response.StatusCode, string(text)}
+}
+
+// want sends two requests at the same time. The answers must be 200 and other.
+func (s *server) want(t *testing.T, path string, bodies []string, other int) {
+	t.Helper()
+	answers := s.post(path, bodies...)
+	a, b := <-answers, <-answers
+	if a.status > b.status {
+		a, b = b, a
+	}
+	if a.status != http.StatusOK || b.status != other {
+		t.Errorf("%s: answers = %v, %v; want 200 and %d", path, a, b, other)
+	}
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.text) }
