@@ -13,10 +13,10 @@ REPORT = go run -C tools ./testreport
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
-.PHONY: help demo test lint fuzz
+.PHONY: help demo test lint fuzz generate
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to try it by hand)
 	go run ./examples/orders $(ARGS)
@@ -29,8 +29,9 @@ test: ## Run all tests with the race detector; installs redis-server when it is 
 		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -timeout 10m -short $(TESTFLAGS) ./...; \
 	done
 
-lint: ## Check format, vet and golangci-lint
+lint: ## Check format, generated code, vet and golangci-lint
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	go run -C tools ./protogen -check "$(CURDIR)"
 	@set -e; for m in $(MODULES); do \
 		echo "lint $$m"; \
 		(cd $$m && go vet ./... && $(GOLANGCI) run --allow-parallel-runners ./...); \
@@ -38,3 +39,6 @@ lint: ## Check format, vet and golangci-lint
 
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
+
+generate: ## Write the Go code of the .proto files
+	go run -C tools ./protogen "$(CURDIR)"

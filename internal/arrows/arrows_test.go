@@ -39,17 +39,20 @@ func TestKeyfuncUsesTheStandardLibraryOnly(t *testing.T) {
 
 func TestPackagesAreFreeOf(t *testing.T) {
 	const gin, echo, grpc = "github.com/gin-gonic/", "github.com/labstack/", "google.golang.org/"
-	const embedded, checker = "github.com/alicebob/", "go.uber.org/goleak"
+	const embedded, checker, aid = "github.com/alicebob/", "go.uber.org/goleak", module + "locktest"
 	for _, tc := range []struct {
 		pkg  string
 		free []string
 	}{
-		{"lockmw", []string{gin, echo, grpc, embedded, checker, module + "keyfunc", module + "internal/httpdoor"}},
+		{"lockmw", []string{gin, echo, grpc, embedded, checker, aid, module + "keyfunc", module + "internal/httpdoor"}},
 		{"internal/redisstore", []string{gin, echo, grpc, embedded, checker, module + "lockmw", module + "keyfunc"}},
 		{"internal/store", []string{"github.com/", "google.golang.org/"}},
-		{"ginlock", []string{echo, "google.golang.org/grpc", embedded, checker}},
-		{"echolock", []string{gin, grpc, embedded, checker}},
-		{"httplock", []string{gin, echo, grpc, embedded, checker}},
+		{"ginlock", []string{echo, "google.golang.org/grpc", embedded, checker, aid}},
+		{"echolock", []string{gin, grpc, embedded, checker, aid}},
+		{"httplock", []string{gin, echo, grpc, embedded, checker, aid}},
+		{"grpclock", []string{gin, echo, embedded, checker, aid, module + "internal/httpdoor", module + "examples/"}},
+		{"grpclock/lockmwv1", []string{gin, echo, grpc + "grpc/", embedded, checker, module}},
+		{"locktest", []string{gin, echo, grpc, checker, module + "keyfunc", module + "internal/redistest"}},
 	} {
 		t.Run(tc.pkg, func(t *testing.T) {
 			for _, dep := range deps(t, tc.pkg) {
