@@ -1,0 +1,80 @@
+// Package engines puts this library and its rivals behind one small interface,
+// so that one worker and one nemesis serve all. Each rival is used as its own
+// documentation recommends for work that may outlast the TTL.
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Ask is one acquire.
+type Ask struct {
+	Key     string
+	TTL     time.Duration
+	Wait    time.Duration
+	Shared  bool // a reader; ours only
+	Permits int  // a semaphore; ours only
+}
+
+// Engine takes locks.
+type Engine interface {
+	Acquire(ctx context.Context, ask Ask) (Hold, error)
+	Close() error
+}
+
+// Hold is a lock that is held.
+type Hold interface {
+	// Context ends when the engine finds out that the lock is lost, or when it is
+	// released.
+	Context() context.Context
+	// ValidUntil is until when the engine says that the lock may be trusted; the
+	// zero time if it does not say.
+	ValidUntil() time.Time
+	// Fence returns 0 if the engine has none.
+	Fence() int64
+	Release(ctx context.Context) error
+}
+
+// Names of the engines.
+const (
+	Ours        = "lockmw"
+	Redislock   = "redislock 0.9.4, watchdog"
+	Redsync     = "redsync 4.18.1"
+	Rueidislock = "rueidislock 1.0.79"
+)
+
+// All lists the engines, this library first.
+func All() []string { return []string{Ours, Redislock, Redsync, Rueidislock} }
+
+// Open opens an engine over one Redis.
+func Open(name, addr string, ttl time.Duration) (Engine, error) {
+	switch name {
+	case Ours:
+		return openOurs(addr)
+	case Redislock:
+		return openRedislock(addr), nil
+	case Redsync:
+		return openRedsync(addr), nil
+	case Rueidislock:
+		return openRueidislock(addr, ttl)
+	}
+	return nil, fmt.Errorf("engines: no engine %q", name)
+}
+
+// ErrTaken is what a rival returns when others hold the lock.
+var ErrTaken = errors.New("engines: taken")
+
+// client opens a client with go-redis's defaults; only the maintenance
+// notifications are off, whose handshake a Redis 7 does not know.
+func client(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                     addr,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
