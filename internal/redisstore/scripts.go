@@ -58,3 +58,12 @@ func newScript(body string) *script {
 	sum := sha1.Sum([]byte(text)) // Redis names scripts by SHA-1; nothing secret is in it
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
+
+// Scripts returns the texts of the scripts by the names of their files, for
+// tools that recognise them on the wire.
+func Scripts() map[string]string {
+	return map[string]string{
+		"acquire": acquireScript.text, "release": releaseScript.text, "renew": renewScript.text,
+		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
+	}
+}

@@ -38,11 +38,17 @@ func Args(args ...string) Option {
 	return func(s *Server) { s.args = append(s.args, args...) }
 }
 
+// Env adds variables, "NAME=value", to the environment of redis-server.
+func Env(vars ...string) Option {
+	return func(s *Server) { s.env = append(s.env, vars...) }
+}
+
 // Server is a redis-server process on a loopback port. All methods may be called
 // concurrently; those that change its state wait for each other.
 type Server struct {
 	binary   string
 	args     []string
+	env      []string // besides this process's own
 	sentinel string // its configuration; empty: a server that keeps data
 	dir      string
 	port     int
@@ -204,6 +210,7 @@ func (s *Server) start() error {
 	cmd := exec.Command(s.binary, args...)
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), s.env...)
 	proc, err := spawn(cmd)
 	if err != nil {
 		return err

@@ -205,3 +205,14 @@ func TestTakenPortLetsAnotherBeTried(t *testing.T) {
 		t.Error("two servers have one port")
 	}
 }
+
+// What redis-server keeps of its environment cannot be read; its log follows TZ.
+func TestServerGetsItsEnvironment(t *testing.T) {
+	there := time.FixedZone("there", 7*60*60)
+	hour := func() string { return time.Now().In(there).Format("02 Jan 2006 15:") }
+	before := hour()
+	s := Real(t, Env("TZ=UTC-7"))
+	if said := s.Log(); !strings.Contains(said, before) && !strings.Contains(said, hour()) {
+		t.Errorf("no %q in its log:\n%s", before, said)
+	}
+}
