@@ -49,7 +49,7 @@ type Server struct {
 	binary   string
 	args     []string
 	env      []string // besides this process's own
-	sentinel string // its configuration; empty: a server that keeps data
+	sentinel string   // its configuration; empty: a server that keeps data
 	dir      string
 	port     int
 

@@ -20,7 +20,8 @@ const (
 // Ways in which a hold came to its end.
 const (
 	Released = "released"
-	Lost     = "lost"   // its context ended, or its release was told so
+	Lost     = "lost"   // its context ended before it was released
+	Unsure   = "unsure" // released, and not confirmed
 	Killed   = "killed" // with its process
 )
 

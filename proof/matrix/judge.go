@@ -1,0 +1,228 @@
+package matrix
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/proof/history"
+)
+
+// Injection is one fault that was done.
+type Injection struct {
+	Kind    string        `json:"kind"`
+	Forgets bool          `json:"forgets"`
+	Lane    string        `json:"lane"`
+	At      time.Duration `json:"at"`     // it began, or Redis had forgotten
+	Healed  time.Duration `json:"healed"` //
+	Alive   time.Duration `json:"alive"`  // a new holder of each short key had begun after that
+	Dead    []string      `json:"dead"`   // short keys that got none
+	Gone    []string      `json:"gone"`   // what Redis forgot
+}
+
+// Outcome is what one lane, or all of them, saw.
+type Outcome struct {
+	Injections []Injection
+	Holds      []history.Hold
+	Writes     []history.Write
+	Refused    int
+	Left       []string // keys that should have ended
+	Eternal    []string // keys that were without a TTL
+	Failures   []string // of the harness itself
+}
+
+// Add puts another lane's outcome to this one. Lanes have keys of the same names,
+// so that they are told apart here.
+func (o *Outcome) Add(lane string, more Outcome) {
+	for i := range more.Holds {
+		more.Holds[i].Key = lane + "/" + more.Holds[i].Key
+	}
+	for i := range more.Writes {
+		more.Writes[i].Key = lane + "/" + more.Writes[i].Key
+	}
+	o.Injections = append(o.Injections, more.Injections...)
+	o.Holds = append(o.Holds, more.Holds...)
+	o.Writes = append(o.Writes, more.Writes...)
+	o.Refused += more.Refused
+	o.Left = append(o.Left, more.Left...)
+	o.Eternal = append(o.Eternal, more.Eternal...)
+	o.Failures = append(o.Failures, more.Failures...)
+}
+
+// Line is what the report says of one kind of fault.
+type Line struct {
+	Kind       string        `json:"kind"`
+	Forgets    bool          `json:"forgets"`
+	Injections int           `json:"injections"`
+	Holds      int           `json:"holds"`     // that began between such an injection and the next one of its lane
+	Lost       int           `json:"lost"`      // of those that were open then or began, how many were lost
+	Overlaps   int           `json:"overlaps"`  //
+	Margin     time.Duration `json:"margin"`    // the shortest time from the end of a lost or killed holder to the next one
+	Recovery   time.Duration `json:"recovery"`  // the longest from healing until all short keys had a new holder
+	Noticed    time.Duration `json:"noticed"`   // the longest from the forgetting to the end of a hold that was forgotten
+	Forgotten  int           `json:"forgotten"` // how many of those there were
+}
+
+// Lines sorts what happened by the kinds of faults.
+func (o *Outcome) Lines() []Line {
+	lines := make(map[string]*Line)
+	byLane := make(map[string][]Injection)
+	for _, in := range o.Injections {
+		line := lines[in.Kind]
+		if line == nil {
+			line = &Line{Kind: in.Kind, Forgets: in.Forgets, Margin: -1}
+			lines[in.Kind] = line
+		}
+		line.Injections++
+		if len(in.Dead) == 0 {
+			line.Recovery = max(line.Recovery, in.Alive-in.Healed)
+		}
+		byLane[in.Lane] = append(byLane[in.Lane], in)
+	}
+	// during returns the injection of a lane that was the latest at a moment.
+	during := func(key string, at time.Duration) *Line {
+		lane, _, _ := strings.Cut(key, "/")
+		ins := byLane[lane]
+		i, _ := slices.BinarySearchFunc(ins, at, func(in Injection, at time.Duration) int { return cmp.Compare(in.At, at) })
+		if i == 0 {
+			return &Line{} // before the first
+		}
+		return lines[ins[i-1].Kind]
+	}
+	for _, h := range o.Holds {
+		during(h.Key, h.Began).Holds++
+		if h.How == history.Lost {
+			during(h.Key, h.Ended).Lost++
+		}
+	}
+	for _, overlap := range history.Overlaps(o.Holds) {
+		during(overlap.Hold.Key, overlap.Hold.Began).Overlaps++
+	}
+	o.margins(during)
+	o.notice(lines)
+	return slices.SortedFunc(func(yield func(Line) bool) {
+		for _, line := range lines {
+			if !yield(*line) {
+				return
+			}
+		}
+	}, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(one(a.Forgets), one(b.Forgets)), cmp.Compare(a.Kind, b.Kind))
+	})
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// margins looks for the shortest time between a holder that did not release and
+// its successor.
+func (o *Outcome) margins(during func(string, time.Duration) *Line) {
+	byKey := make(map[string][]history.Hold)
+	for _, h := range o.Holds {
+		if h.Kind == history.Mutex {
+			byKey[h.Key] = append(byKey[h.Key], h)
+		}
+	}
+	for key, holds := range byKey {
+		slices.SortFunc(holds, func(a, b history.Hold) int { return cmp.Compare(a.Began, b.Began) })
+		for i, h := range holds[:len(holds)-1] {
+			if h.How != history.Lost && h.How != history.Killed {
+				continue
+			}
+			line, margin := during(key, h.Ended), holds[i+1].Began-h.Ended
+			if line.Margin < 0 || margin < line.Margin {
+				line.Margin = margin
+			}
+		}
+	}
+}
+
+// notice looks how long the holders took to find out that Redis had forgotten.
+func (o *Outcome) notice(lines map[string]*Line) {
+	for _, in := range o.Injections {
+		line := lines[in.Kind]
+		for _, h := range o.Holds {
+			lane, rest, _ := strings.Cut(h.Key, "/")
+			name, _, _ := strings.Cut(rest, "@")
+			gone := slices.Contains(in.Gone, "*") || slices.Contains(in.Gone, name)
+			// One that was asked for only just then may have come after it.
+			if !gone || lane != in.Lane || h.Began > in.At-10*time.Millisecond || h.Ended < in.At || h.How != history.Lost {
+				continue
+			}
+			line.Forgotten++
+			line.Noticed = max(line.Noticed, h.Ended-in.At)
+		}
+	}
+}
+
+// Faults returns all that must not be, whatever was injected; overlaps only where
+// Redis kept its word.
+func (o *Outcome) Faults() []string {
+	var faults []string
+	add := func(what string, which ...string) {
+		for _, one := range which {
+			faults = append(faults, what+": "+one)
+		}
+	}
+	forgot := make(map[string]bool)
+	for _, in := range o.Injections {
+		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
+		if len(in.Dead) > 0 {
+			add("no progress", fmt.Sprintf("%s after %q: %v", in.Lane, in.Kind, in.Dead))
+		}
+	}
+	for _, overlap := range history.Overlaps(o.Holds) {
+		if lane, _, _ := strings.Cut(overlap.Hold.Key, "/"); !forgot[lane] {
+			add("overlap", overlap.String())
+		}
+	}
+	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
+	add("fence", history.FenceFaults(o.Holds)...)
+	add("key left", o.Left...)
+	add("key without TTL", o.Eternal...)
+	add("harness", o.Failures...)
+	return faults
+}
+
+// Kept returns the outcome of the lanes whose Redis kept its word.
+func (o *Outcome) Kept() (holds []history.Hold, writes []history.Write) {
+	forgot := make(map[string]bool)
+	for _, in := range o.Injections {
+		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
+	}
+	keeps := func(key string) bool { lane, _, _ := strings.Cut(key, "/"); return !forgot[lane] }
+	for _, h := range o.Holds {
+		if keeps(h.Key) {
+			holds = append(holds, h)
+		}
+	}
+	for _, w := range o.Writes {
+		if keeps(w.Key) {
+			writes = append(writes, w)
+		}
+	}
+	return holds, writes
+}
+
+// Count returns how many injections there were, and of how many kinds.
+func Count(lines []Line, forgets bool) (kinds, injections, overlaps, least int) {
+	all := make(map[string]int)
+	for _, line := range lines {
+		if line.Forgets == forgets {
+			all[line.Kind] += line.Injections
+			injections += line.Injections
+			overlaps += line.Overlaps
+		}
+	}
+	if len(all) > 0 {
+		least = slices.Min(slices.Collect(maps.Values(all)))
+	}
+	return len(all), injections, overlaps, least
+}

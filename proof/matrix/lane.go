@@ -1,0 +1,258 @@
+// Package matrix has worker processes take locks on real servers while a nemesis
+// injects faults, and judges the histories. A lane is one Redis with its workers
+// and its nemesis: lane.go; the faults are in network.go, server.go, process.go
+// and, those that no lock on one Redis can survive, forget.go; judge.go says what
+// became of all lanes.
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/engines"
+	"github.com/lockmw/kit/proof/fenced"
+	"github.com/lockmw/kit/proof/history"
+	"github.com/lockmw/kit/proof/skew"
+	"github.com/lockmw/kit/proof/worker"
+)
+
+// workersPerLane is how many processes share a lane's Redis.
+const workersPerLane = 3
+
+// Lane is one Redis with worker processes, each behind a proxy of its own. Its
+// methods are for one goroutine, the nemesis of the lane.
+type Lane struct {
+	Name string
+	TTL  time.Duration
+
+	tb      testing.TB
+	rnd     *rand.Rand
+	redis   *redistest.Server
+	admin   *redis.Client // not through a proxy
+	store   *fenced.Store
+	proxies []*faultproxy.Proxy
+	workers []*worker.Process // in the places that the proxies have
+	all     []*worker.Process // with those that have ended
+	started int
+
+	mu       sync.Mutex
+	latest   map[string]time.Duration // by the key's name without its epoch: when the latest hold began
+	eternal  map[string]struct{}      // keys that were seen without a TTL
+	watching sync.WaitGroup
+	unwatch  context.CancelFunc
+
+	clock *skew.Clock   // nil unless the server's clock can be moved
+	skew  time.Duration // how far it was
+
+	moment     time.Duration // when Redis had forgotten; see settle
+	injections []Injection
+}
+
+// What the server of a lane must be able to do for some kinds of faults.
+const (
+	anyServer  = ""
+	fromFile   = "append-only file" // it keeps what it was told over a restart
+	movedClock = "clock"
+	forgetful  = "forgets" // its lane is not judged by overlaps
+)
+
+// keys is the load: short turns on a lock of each kind, and mutexes that are held
+// long enough to be renewed.
+func keys(ttl time.Duration) []worker.Key {
+	turn := worker.Key{Least: time.Millisecond, Most: 15 * time.Millisecond, Think: 40 * time.Millisecond, Goroutines: 3}
+	m, r, p := turn, turn, turn
+	m.Name, m.Kind = "m", history.Mutex
+	r.Name, r.Kind, r.Writers = "r", history.Readers, 4
+	p.Name, p.Kind, p.Permits = "p", history.Permits, 2
+	all := []worker.Key{m, r, p}
+	for _, name := range []string{"l1", "l2"} {
+		all = append(all, worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: ttl / 4, Most: 3 * ttl / 2, Think: ttl / 20})
+	}
+	return all
+}
+
+// NewLane starts a lane; it ends with the test.
+func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs string) *Lane {
+	tb.Helper()
+	l := &Lane{
+		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
+		latest: make(map[string]time.Duration), eternal: make(map[string]struct{}),
+	}
+	var options []redistest.Option
+	switch needs {
+	case fromFile:
+		options = append(options, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+	case movedClock:
+		clock, option := skew.New(tb)
+		l.clock = clock
+		options = append(options, option)
+	}
+	l.redis = redistest.Real(tb, options...)
+	l.admin = l.redis.Client(tb, func(o *redis.Options) { // short, for a server that may hang
+		o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second
+	})
+	for range workersPerLane {
+		l.proxies = append(l.proxies, faultproxy.Start(tb, l.redis.Addr()))
+		l.workers = append(l.workers, nil)
+		l.hire(len(l.workers) - 1)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.unwatch = cancel
+	l.watching.Go(func() { l.watch(ctx) })
+	tb.Cleanup(func() { cancel(); l.watching.Wait() })
+	return l
+}
+
+// hire starts a worker in a place.
+func (l *Lane) hire(place int) {
+	l.started++
+	p := worker.Start(l.tb, worker.Config{
+		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Addr: l.proxies[place].Addr(), Fenced: l.store.Addr(),
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: 5 * time.Second, Keys: keys(l.TTL),
+	}, l.began)
+	l.workers[place] = p
+	l.all = append(l.all, p)
+}
+
+// began notes the progress of a key.
+func (l *Lane) began(h history.Hold) {
+	name, _, _ := strings.Cut(h.Key, "@")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.latest[name] = max(l.latest[name], h.Began)
+}
+
+// watch looks for keys that would stay for ever.
+func (l *Lane) watch(ctx context.Context) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			names, _ := l.admin.Keys(ctx, "lock:*").Result()
+			for _, name := range names {
+				if d, err := l.admin.PTTL(ctx, name).Result(); err == nil && d == -1 {
+					l.mu.Lock()
+					l.eternal[name] = struct{}{}
+					l.mu.Unlock()
+				}
+			}
+		}
+	}
+}
+
+// place draws one of the workers' places.
+func (l *Lane) place() int { return l.rnd.IntN(workersPerLane) }
+
+// part returns a time of about this share of the TTL, between 0.8 and 1.2 of it.
+func (l *Lane) part(share float64) time.Duration {
+	return time.Duration(share * float64(l.TTL) * (0.8 + 0.4*l.rnd.Float64()))
+}
+
+// last lets the fault last.
+func (l *Lane) last(d time.Duration) { time.Sleep(d) }
+
+// Inject does one fault and waits until the lane is alive again.
+func (l *Lane) Inject(kind Kind) {
+	l.last(time.Duration(l.rnd.Int64N(int64(l.TTL / 4)))) // meet the holders at any point of their renewal
+	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, At: clock.Now()}
+	in.Gone = kind.Do(l)
+	in.At = max(in.At, l.moment)
+	in.Healed = clock.Now()
+	in.Alive, in.Dead = l.alive(in.Healed)
+	l.injections = append(l.injections, in)
+}
+
+// turnKeys are the keys whose holds are short, so that a new one must begin soon.
+var turnKeys = []string{"m", "r", "p"}
+
+// alive waits until each short key has a holder that began after since.
+func (l *Lane) alive(since time.Duration) (at time.Duration, dead []string) {
+	deadline := since + 10*l.TTL + 20*time.Second
+	for {
+		dead = dead[:0]
+		l.mu.Lock()
+		for _, key := range turnKeys {
+			if l.latest[key] <= since {
+				dead = append(dead, key)
+			} else {
+				at = max(at, l.latest[key])
+			}
+		}
+		l.mu.Unlock()
+		if len(dead) == 0 || clock.Now() > deadline {
+			return at, dead
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// End has all workers finish, and returns what the lane saw.
+func (l *Lane) End() Outcome {
+	var ends sync.WaitGroup
+	errs := make([]error, len(l.workers))
+	for i, p := range l.workers {
+		ends.Go(func() { errs[i] = p.End() })
+	}
+	ends.Wait()
+	o := Outcome{Injections: l.injections}
+	for _, err := range errs {
+		if err != nil {
+			o.Failures = append(o.Failures, err.Error())
+		}
+	}
+	forgot := false
+	for _, in := range l.injections {
+		forgot = forgot || in.Forgets
+	}
+	if !forgot { // one that forgot a part of what belongs together leaves the rest to its TTL
+		o.Left = l.left()
+	}
+	l.unwatch()
+	l.watching.Wait()
+	for name := range l.eternal {
+		o.Eternal = append(o.Eternal, name)
+	}
+	for _, p := range l.all {
+		saw := p.Saw()
+		o.Holds = append(o.Holds, saw.Holds...)
+		o.Writes = append(o.Writes, saw.Writes...)
+		o.Refused += len(saw.Refusals)
+		o.Failures = append(o.Failures, saw.Failures...)
+	}
+	return o
+}
+
+// left returns the keys that are still there when all that may outlive a worker
+// must have ended; a fence may stay for its own TTL.
+func (l *Lane) left() []string {
+	deadline := time.Now().Add(l.TTL + 4*time.Second)
+	for {
+		var left []string
+		names, err := l.admin.Keys(context.Background(), "lock:*").Result()
+		if err != nil {
+			left = []string{err.Error()}
+		}
+		for _, name := range names {
+			if !strings.HasSuffix(name, ":fence") {
+				left = append(left, name)
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

@@ -1,0 +1,166 @@
+package matrix
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/proof/history"
+	"github.com/lockmw/kit/proof/record"
+	"github.com/lockmw/kit/proof/worker"
+)
+
+func TestMain(m *testing.M) {
+	worker.Main()
+	redistest.Main(m)
+}
+
+// seed returns the seed of a run, which PROOF_SEED replays. What is replayed is
+// the choice of faults, places and times, not the scheduling of the processes.
+func seed(tb testing.TB) uint64 {
+	tb.Helper()
+	s := rand.Uint64() >> 1
+	if text := os.Getenv("PROOF_SEED"); text != "" {
+		var err error
+		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	tb.Logf("PROOF_SEED=%d", s)
+	return s
+}
+
+// ttl is what faults.md asks for; a run of a few injections is content with less.
+func ttl() time.Duration {
+	if testing.Short() {
+		return time.Second
+	}
+	return 2 * time.Second
+}
+
+// run does each kind so many times, on lanes side by side.
+func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	byNeed := make(map[string][]Kind)
+	for _, kind := range kinds {
+		for range times {
+			byNeed[kind.Needs] = append(byNeed[kind.Needs], kind)
+		}
+	}
+	var all Outcome
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	total := len(kinds) * times
+	n := 0
+	needs := make([]string, 0, len(byNeed))
+	for need := range byNeed {
+		needs = append(needs, need)
+	}
+	slices.Sort(needs)
+	for _, need := range needs {
+		jobs := byNeed[need]
+		rnd.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+		share := max(1, (lanes*len(jobs)+total/2)/total) // of the lanes
+		for i := range share {
+			n++
+			lane := NewLane(t, fmt.Sprintf("lane%d", n), rnd.Uint64(), ttl(), need)
+			running.Go(func() {
+				for j := i; j < len(jobs); j += share {
+					lane.Inject(jobs[j])
+				}
+				o := lane.End()
+				mu.Lock()
+				defer mu.Unlock()
+				all.Add(lane.Name, o)
+			})
+		}
+	}
+	running.Wait()
+	return all
+}
+
+// report says what must not be, and logs each kind's line.
+func report(t *testing.T, o *Outcome, lines []Line) {
+	t.Helper()
+	for i, fault := range o.Faults() {
+		if i == 30 {
+			t.Error("…")
+			break
+		}
+		t.Error(fault)
+	}
+	for _, line := range lines {
+		t.Logf("%3d × %s: %d holds, %d lost, %d overlaps, margin %v, alive again after %v, noticed after %v (%d)",
+			line.Injections, line.Kind, line.Holds, line.Lost, line.Overlaps, line.Margin, line.Recovery, line.Noticed, line.Forgotten)
+	}
+}
+
+// Checks 2 and 4.
+func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
+	s := seed(t)
+	began := time.Now()
+	kinds := slices.Concat(network(), server(), process())
+	o := run(t, record.Pick(4, 8), record.Pick(1, 50), s, kinds)
+	took := time.Since(began)
+	lines := o.Lines()
+	report(t, &o, lines)
+
+	kindsSeen, injections, overlaps, least := Count(lines, false)
+	record.Save(t, "matrix", lines)
+	record.Add(t, record.Row{
+		Check: 4, Name: "faults while Redis keeps its word",
+		Goal:   fmt.Sprintf("≥ 24 kinds × ≥ %d: 0 overlaps", record.Pick(1, 50)),
+		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections in %v, %d holds: %d overlaps", kindsSeen, least, injections, took.Round(time.Second), len(o.Holds), overlaps),
+		Met:    kindsSeen >= 24 && least >= record.Pick(1, 50) && overlaps == 0,
+		Note:   fmt.Sprintf("seed %d", s),
+	})
+	verdict := history.Check(o.Holds, o.Writes, 5*time.Minute)
+	record.Add(t, record.Row{
+		Check: 2, Name: "porcupine on the same histories",
+		Goal:   fmt.Sprintf("≥ %d operations, ≥ 20 keys: 0 illegal, 0 unknown", record.Pick(1000, 40_000)),
+		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), verdict.Operations, verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
+		Met:    verdict.Total() >= record.Pick(1000, 40_000) && verdict.Keys >= 20 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
+		Note:   fmt.Sprint(verdict.Illegal, verdict.Unknown),
+	})
+}
+
+// Check 5.
+func TestFencesHoldWhereRedisForgets(t *testing.T) {
+	s := seed(t)
+	kinds := forgets()
+	o := run(t, record.Pick(2, 6), record.Pick(1, 30), s, kinds)
+	lines := o.Lines()
+	report(t, &o, lines)
+	record.Save(t, "forgets", lines)
+
+	kindsSeen, injections, overlaps, least := Count(lines, true)
+	late, stale := 0, len(history.StaleWrites(o.Holds, o.Writes))
+	for _, w := range o.Writes {
+		if w.Late && !w.Accepted {
+			late++
+		}
+	}
+	var noticed time.Duration
+	for _, line := range lines {
+		noticed = max(noticed, line.Noticed)
+	}
+	limit := ttl()/3 + 500*time.Millisecond
+	if testing.Short() {
+		limit += 5 * time.Second // on a machine that is busy with other tests
+	}
+	record.Add(t, record.Row{
+		Check: 5, Name: "Redis forgets, with the fenced store",
+		Goal: fmt.Sprintf("≥ 6 kinds × %d: 0 stale writes accepted, noticed within %v", record.Pick(1, 30), limit),
+		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections: %d stale writes accepted (%d writes, %d late ones refused), noticed within %v; %d overlaps",
+			kindsSeen, least, injections, stale, len(o.Writes), late, noticed.Round(time.Millisecond), overlaps),
+		Met:  kindsSeen >= 6 && least >= record.Pick(1, 30) && stale == 0 && noticed <= limit,
+		Note: fmt.Sprintf("seed %d", s),
+	})
+}

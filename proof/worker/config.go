@@ -1,0 +1,69 @@
+// Package worker is the process that takes locks while the nemesis is at work. It
+// is the test's own program, started again: call Main first in TestMain. A test
+// starts one with Start, and gets what it saw as a history.
+//
+// config.go says what a worker does, work.go does it, process.go is the test's
+// side.
+package worker
+
+import (
+	"time"
+
+	"github.com/lockmw/kit/proof/history"
+)
+
+// Config says what a worker does.
+type Config struct {
+	Name   string        `json:"name"`
+	Engine string        `json:"engine"`
+	Addr   string        `json:"addr"`   // of the Redis, or of a proxy before it
+	Fenced string        `json:"fenced"` // address of the fenced store; empty: none
+	Seed   uint64        `json:"seed"`
+	TTL    time.Duration `json:"ttl"`
+	Wait   time.Duration `json:"wait"`
+	Epoch  time.Duration `json:"epoch"` // after this long the keys get other names, so that no key's history grows too long
+	Keys   []Key         `json:"keys"`
+}
+
+// Key is one key and how it is used.
+type Key struct {
+	Name       string        `json:"name"`
+	Kind       history.Kind  `json:"kind"`
+	Permits    int           `json:"permits"`
+	Writers    int           `json:"writers"` // of a readers/writer lock: one in so many takes it alone
+	Goroutines int           `json:"goroutines"`
+	Least      time.Duration `json:"least"` // each hold lasts between these two
+	Most       time.Duration `json:"most"`
+	Think      time.Duration `json:"think"`      // at most so long between two
+	Turns      int           `json:"turns"`      // per goroutine; 0: until the worker is told to end
+	Watch      bool          `json:"watch"`      // asks Valid without a pause while it holds
+	StaysAlive bool          `json:"staysAlive"` // holds until it is lost, or the worker is told to end
+}
+
+// event is one line that a worker writes.
+type event struct {
+	Began   *history.Hold  `json:"began,omitempty"`
+	Ended   *history.Hold  `json:"ended,omitempty"`
+	Write   *history.Write `json:"write,omitempty"`
+	Refused *Refusal       `json:"refused,omitempty"`
+	Woke    *Woke          `json:"woke,omitempty"`
+	Done    time.Duration  `json:"done,omitempty"`   // the context of a lost hold had ended by now
+	Failed  string         `json:"failed,omitempty"` // the worker itself is broken
+}
+
+// Refusal is an acquire that came to nothing.
+type Refusal struct {
+	Key      string        `json:"key"`
+	Asked    time.Duration `json:"asked"`
+	Returned time.Duration `json:"returned"`
+	Err      string        `json:"err"`
+}
+
+// Woke is what a holder that watches saw when it ran again after it had been
+// stopped for longer than a third of the TTL.
+type Woke struct {
+	Key    string        `json:"key"`
+	Valid  bool          `json:"valid"` // the first answer after the stop
+	Asked  time.Duration `json:"asked"` // when that was
+	Before time.Duration `json:"before"`
+}

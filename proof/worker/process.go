@@ -1,0 +1,181 @@
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/history"
+)
+
+// Process is a worker that was started. Its methods may be called concurrently.
+type Process struct {
+	Config Config
+
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	ended  chan struct{} // closed when the process has ended and all it wrote was read
+	killed bool
+
+	mu       sync.Mutex
+	open     map[int]history.Hold // by ID: began, not ended
+	holds    []history.Hold
+	writes   []history.Write
+	refusals []Refusal
+	woke     []Woke
+	done     []time.Duration
+	failures []string
+	began    func(history.Hold)
+}
+
+// Start starts a worker; a test that ends kills it. began, if not nil, is told of
+// each hold; it must return soon and not call the Process.
+func Start(tb testing.TB, c Config, began func(history.Hold)) *Process {
+	tb.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Process{Config: c, cmd: exec.Command(self), ended: make(chan struct{}), open: make(map[int]history.Hold), began: began}
+	p.cmd.Env = append(os.Environ(), configEnv+"="+string(text))
+	p.cmd.Stderr = os.Stderr
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		tb.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	go p.read(stdout)
+	tb.Cleanup(p.Kill)
+	return p
+}
+
+// read takes down what the worker tells, until it has ended.
+func (p *Process) read(stdout io.Reader) {
+	defer close(p.ended)
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			e = event{Failed: fmt.Sprintf("unreadable: %q", lines.Text())}
+		}
+		p.note(e)
+	}
+	err := p.cmd.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil && !p.killed {
+		p.failures = append(p.failures, err.Error())
+	}
+	for _, h := range p.open { // with the process ended what it held
+		h.How, h.Ended = history.Killed, clock.Now()
+		h.Freed = h.Ended + p.Config.TTL + time.Second
+		p.holds = append(p.holds, h)
+	}
+	clear(p.open)
+}
+
+func (p *Process) note(e event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case e.Began != nil:
+		p.open[e.Began.ID] = *e.Began
+		if p.began != nil {
+			p.began(*e.Began)
+		}
+	case e.Ended != nil:
+		delete(p.open, e.Ended.ID)
+		p.holds = append(p.holds, *e.Ended)
+	case e.Write != nil:
+		p.writes = append(p.writes, *e.Write)
+	case e.Refused != nil:
+		p.refusals = append(p.refusals, *e.Refused)
+	case e.Done != 0:
+		p.done = append(p.done, e.Done)
+	case e.Woke != nil:
+		p.woke = append(p.woke, *e.Woke)
+	default:
+		p.failures = append(p.failures, e.Failed)
+	}
+}
+
+// Signal sends SIGSTOP or SIGCONT.
+func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+
+// PID returns the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends the process with SIGKILL and returns when it is gone.
+func (p *Process) Kill() {
+	p.mu.Lock()
+	p.killed = true
+	p.mu.Unlock()
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.ended
+}
+
+// Do sends a line: "hog 2s" has the worker burn all processors, "cancel 2s" has it
+// cancel each acquire early.
+func (p *Process) Do(line string) error {
+	_, err := fmt.Fprintln(p.stdin, line)
+	return err
+}
+
+// End has the worker finish what it holds and close its engine; it waits until the
+// process has ended, and kills it if that takes too long.
+func (p *Process) End() error {
+	_ = p.stdin.Close()
+	select {
+	case <-p.ended:
+		return nil
+	case <-time.After(15 * time.Second):
+		p.Kill()
+		return fmt.Errorf("worker %s did not end when it was told to", p.Config.Name)
+	}
+}
+
+// Ended is closed when the process has ended by itself or otherwise.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Saw is what a worker told so far.
+type Saw struct {
+	Holds    []history.Hold // that have ended
+	Open     []history.Hold // that have not
+	Writes   []history.Write
+	Refusals []Refusal
+	Woke     []Woke
+	Done     []time.Duration // when the work of each lost hold was told so
+	Failures []string        // of the worker itself
+}
+
+// Saw returns what the worker told so far.
+func (p *Process) Saw() Saw {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Saw{
+		Holds: slices.Clone(p.holds), Writes: slices.Clone(p.writes), Refusals: slices.Clone(p.refusals),
+		Woke: slices.Clone(p.woke), Done: slices.Clone(p.done), Failures: slices.Clone(p.failures),
+	}
+	for _, h := range p.open {
+		s.Open = append(s.Open, h)
+	}
+	return s
+}

@@ -1,0 +1,247 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/engines"
+	"github.com/lockmw/kit/proof/fenced"
+	"github.com/lockmw/kit/proof/history"
+)
+
+// configEnv has a program be a worker.
+const configEnv = "PROOF_WORKER"
+
+// Main does nothing unless this process was started by Start. Then it works until
+// it is told to end, and exits.
+func Main() {
+	text := os.Getenv(configEnv)
+	if text == "" {
+		return
+	}
+	w := &worker{out: json.NewEncoder(os.Stdout)}
+	if err := w.run(text); err != nil {
+		w.tell(event{Failed: err.Error()})
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+type worker struct {
+	Config
+
+	engine engines.Engine
+	store  *fenced.Client // nil: none
+	ids    atomic.Int64
+	rash   atomic.Int64 // until this moment (of package clock) acquires are cancelled early
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// tell writes at once: what a process that is killed had told is not lost.
+func (w *worker) tell(e event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.out.Encode(e); err != nil {
+		os.Exit(1) // nobody listens
+	}
+}
+
+func (w *worker) run(text string) (err error) {
+	if err := json.Unmarshal([]byte(text), &w.Config); err != nil {
+		return err
+	}
+	if w.Fenced != "" {
+		if w.store, err = fenced.Dial(w.Fenced); err != nil {
+			return err
+		}
+		defer w.store.Close()
+	}
+	// A server that does not answer just now is what a worker must live with.
+	for {
+		w.engine, err = engines.Open(w.Engine, w.Addr, w.TTL)
+		if err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var all sync.WaitGroup
+	for i, key := range w.Keys {
+		for j := range key.Goroutines {
+			rnd := rand.New(rand.NewPCG(w.Seed, uint64(i)<<32|uint64(j)))
+			all.Go(func() { w.work(ctx, key, rnd) })
+		}
+	}
+	go w.obey(stop)
+	all.Wait()
+	if err := w.engine.Close(); err != nil { // a server that does not answer just now
+		w.tell(event{Refused: &Refusal{Key: "close", Err: err.Error()}})
+	}
+	return nil
+}
+
+// obey does what the test's side says, a line each, until it says no more.
+func (w *worker) obey(stop context.CancelFunc) {
+	defer stop()
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		verb, arg, _ := strings.Cut(lines.Text(), " ")
+		d, err := time.ParseDuration(arg)
+		if err != nil {
+			w.tell(event{Failed: err.Error()})
+			return
+		}
+		switch verb {
+		case "hog":
+			for range runtime.NumCPU() + 1 {
+				go func() {
+					for until := clock.Now() + d; clock.Now() < until; {
+					}
+				}()
+			}
+		case "cancel":
+			w.rash.Store(int64(clock.Now() + d))
+		}
+	}
+}
+
+// work takes turns on one key.
+func (w *worker) work(ctx context.Context, key Key, rnd *rand.Rand) {
+	for turn := 0; ctx.Err() == nil && (key.Turns == 0 || turn < key.Turns); turn++ {
+		w.turn(ctx, key, rnd)
+		select {
+		case <-ctx.Done():
+		case <-time.After(upTo(rnd, key.Think)):
+		}
+	}
+}
+
+func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) {
+	name := key.Name
+	if w.Epoch > 0 {
+		name = fmt.Sprintf("%s@%d", name, clock.Now()/w.Epoch)
+	}
+	h := history.Hold{Key: name, Kind: key.Kind, Permits: key.Permits, Worker: w.Name}
+	h.Shared = key.Kind == history.Readers && rnd.IntN(key.Writers) > 0
+
+	asking := ctx
+	if time.Duration(w.rash.Load()) > clock.Now() {
+		var cancel context.CancelFunc
+		asking, cancel = context.WithTimeout(ctx, upTo(rnd, 50*time.Millisecond))
+		defer cancel()
+	}
+	h.Asked = clock.Now()
+	hold, err := w.engine.Acquire(asking, engines.Ask{Key: name, TTL: w.TTL, Wait: w.Wait, Shared: h.Shared, Permits: key.Permits})
+	h.Began = clock.Now()
+	if err != nil {
+		if ctx.Err() == nil {
+			w.tell(event{Refused: &Refusal{Key: name, Asked: h.Asked, Returned: h.Began, Err: err.Error()}})
+		}
+		return
+	}
+	h.ID = int(w.ids.Add(1))
+	h.Fence = hold.Fence()
+	w.tell(event{Began: &h})
+	w.hold(ctx, asking, key, rnd, hold, h)
+}
+
+// hold does the work under the lock, which was asked for under a context of its
+// own, and tells how it ended.
+func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold engines.Hold, h history.Hold) {
+	writes := w.store != nil && h.Fence != 0 && key.Kind == history.Mutex
+	if writes {
+		w.write(h, false)
+	}
+	h.How = history.Released
+	length := key.Least + upTo(rnd, key.Most-key.Least)
+	if key.StaysAlive {
+		length = 24 * time.Hour
+	}
+	if key.Watch {
+		w.watch(ctx, hold, h)
+	}
+	select {
+	case <-hold.Context().Done():
+	case <-ctx.Done():
+	case <-time.After(length):
+	}
+	if hold.Context().Err() != nil && asked.Err() == nil {
+		h.How = history.Lost
+	}
+	h.Ended = clock.Now()
+	if h.How == history.Lost {
+		w.tell(event{Done: h.Ended})
+	}
+	if until := hold.ValidUntil(); !until.IsZero() {
+		h.Ended = min(h.Ended, clock.Of(until))
+	}
+	if writes && h.How == history.Lost {
+		w.write(h, true)
+	}
+	release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := hold.Release(release)
+	h.Freed = clock.Now()
+	if err != nil {
+		if h.How == history.Released {
+			h.How = history.Unsure
+		}
+		h.Freed = h.Ended + 2*w.TTL + 2*time.Second // Redis must have forgotten it by then
+	}
+	w.tell(event{Ended: &h})
+}
+
+func (w *worker) write(h history.Hold, late bool) {
+	called := clock.Now()
+	a, err := w.store.Write(h.Key, h.Fence)
+	if err != nil {
+		w.tell(event{Failed: err.Error()})
+		return
+	}
+	w.tell(event{Write: &history.Write{
+		Key: h.Key, Worker: h.Worker, ID: h.ID, Fence: h.Fence, Called: called, Returned: clock.Now(),
+		Accepted: a.Accepted, Highest: a.Highest, Place: a.Place, Late: late,
+	}})
+}
+
+// watch asks whether the lease is valid until it ends, as work would before each
+// side effect, and tells the first answer after a gap.
+func (w *worker) watch(ctx context.Context, hold engines.Hold, h history.Hold) {
+	valid, ok := hold.(interface{ Valid() bool })
+	if !ok {
+		w.tell(event{Failed: errors.ErrUnsupported.Error()})
+		return
+	}
+	for last := clock.Now(); ctx.Err() == nil; {
+		is, now := valid.Valid(), clock.Now()
+		if now-last > w.TTL/3 {
+			w.tell(event{Woke: &Woke{Key: h.Key, Valid: is, Asked: now, Before: last}})
+		}
+		if !is {
+			return
+		}
+		last = now
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// upTo draws a time below d.
+func upTo(rnd *rand.Rand, d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(rnd.Int64N(int64(d)))
+}
