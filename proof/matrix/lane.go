@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -255,4 +256,14 @@ func (l *Lane) left() []string {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// oldest returns the worker that has been there the longest.
+func (l *Lane) oldest() *worker.Process {
+	for _, p := range l.all {
+		if slices.Contains(l.workers, p) {
+			return p
+		}
+	}
+	return l.workers[0]
 }
