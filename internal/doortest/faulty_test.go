@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -143,7 +144,7 @@ func (h *brokenHandler) before(r *http.Request) func() {
 	case "eats the body":
 		_, _ = io.Copy(io.Discard, r.Body)
 	case "locks before it reads":
-		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: patience}); err == nil {
+		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: rig.Patience}); err == nil {
 			return func() { _ = lease.Release(r.Context()) }
 		}
 	case "removes other data":

@@ -61,8 +61,8 @@ func requestWithoutAKeyIsRefused(e *env) {
 		}
 		e.wantProblem(a, http.StatusBadRequest, "LOCK_KEY_INVALID")
 	}
-	e.wantRuns(0)
-	e.wantUnasked()
+	e.WantRuns(0)
+	e.WantUnasked()
 }
 
 // spellings are request targets for GET /o/{id}, of which several name the
@@ -110,7 +110,7 @@ func keySeesWhatTheHandlerSees(e *env) {
 			e.Errorf("%q: the key saw %+q, the handler %+q", target, *inKey, *inHandler)
 		}
 	}
-	got := e.ran.Load()
+	got := e.Ran.Load()
 	if got < leastServed {
 		e.Errorf("only %d of %d spellings were served", got, len(spellings))
 	}
@@ -237,7 +237,7 @@ func nativeKeyOfAnotherDoorIsRefused(e *env) {
 	if reason == nil || !strings.Contains(reason.Error(), e.fw.Door) {
 		e.Errorf("error = %v, want one that names %s", reason, e.fw.Door)
 	}
-	e.wantUnasked()
+	e.WantUnasked()
 }
 
 // severalKeysAreTakenTogether: keyfunc.All.
@@ -245,7 +245,7 @@ func severalKeysAreTakenTogether(e *env) {
 	keys := []string{prefix + "account:" + id, prefix + "account:b"}
 	route := e.route(func(*Exchange) error {
 		for _, key := range keys {
-			if e.token(key) == "" {
+			if e.Token(key) == "" {
 				e.Errorf("%s is not locked while the handler runs", key)
 			}
 		}
@@ -256,13 +256,13 @@ func severalKeysAreTakenTogether(e *env) {
 	pay := func() answer { return e.do(e.request(http.MethodPost, payPath+"?to=b", nil)) }
 	e.wantStatus(pay(), http.StatusOK)
 	for _, key := range keys {
-		lease := e.take(key)
+		lease := e.Take(key)
 		e.wantProblem(pay(), http.StatusConflict, "LOCK_BUSY")
-		e.release(lease)
+		e.Release(lease)
 	}
-	e.free()
+	e.WantFree()
 	e.wantStatus(pay(), http.StatusOK)
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func skippedRequestTakesNoLock(e *env) {
@@ -283,8 +283,8 @@ func skippedRequestTakesNoLock(e *env) {
 	e.serve(byKey, byOption)
 	e.wantStatus(e.do(e.request(http.MethodPost, "/bykey/"+id, strings.NewReader(body))), http.StatusOK)
 	e.wantStatus(e.do(e.request(http.MethodPost, payPath, strings.NewReader(body), "X-Guest", "1")), http.StatusOK)
-	e.wantUnasked()
+	e.WantUnasked()
 	e.hold()
 	e.wantProblem(e.do(e.request(http.MethodPost, payPath, strings.NewReader(body))), http.StatusConflict, "LOCK_BUSY")
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
