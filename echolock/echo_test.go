@@ -14,28 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/echolock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // What only Echo has. What all doors do is in doortest.
-
-// newLocker opens a Locker on a Redis of its own.
-func newLocker(t *testing.T) (*lockmw.Locker, *redis.Client) {
-	t.Helper()
-	client := redistest.Embedded(t).Client(t)
-	l, err := lockmw.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l, client
-}
 
 // send has handler serve a request without a body.
 func send(handler http.Handler, method, path string) *httptest.ResponseRecorder {
@@ -63,7 +47,7 @@ func unreachable(t *testing.T) echo.HandlerFunc {
 }
 
 func TestCentralErrorHandlerIsAskedOnce(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	occupy(client)
 	var errs []error
 	e := echo.New()
@@ -94,7 +78,7 @@ func TestCentralErrorHandlerIsAskedOnce(t *testing.T) {
 }
 
 func TestCentralErrorHandlerMayAnswerInItsOwnWay(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	occupy(client)
 	e := echo.New()
 	e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -108,7 +92,7 @@ func TestCentralErrorHandlerMayAnswerInItsOwnWay(t *testing.T) {
 }
 
 func TestErrorOfAnErrorHandlerIsEchos(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	occupy(client)
 	e := echo.New()
 	e.POST("/", unreachable(t), lock(locks, echolock.WithErrorHandler(func(echo.Context, error) error {
@@ -120,7 +104,7 @@ func TestErrorOfAnErrorHandlerIsEchos(t *testing.T) {
 }
 
 func TestRefusedHeadHasNoBody(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	occupy(client)
 	e := echo.New()
 	e.HEAD("/", unreachable(t), lock(locks))
@@ -139,7 +123,7 @@ func TestHandlersErrorAndTheLossAreBothSeen(t *testing.T) {
 		{"", http.StatusInternalServerError, "LOCK_LOST"},
 		{"written", http.StatusOK, "written"},
 	} {
-		locks, client := newLocker(t)
+		locks, client := rig.Locker(t)
 		var seen error
 		e := echo.New()
 		e.HTTPErrorHandler = func(err error, c echo.Context) {
@@ -164,7 +148,7 @@ func TestHandlersErrorAndTheLossAreBothSeen(t *testing.T) {
 }
 
 func TestParameterBeyondItsSegmentIsRefused(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	e := echo.New()
 	var key string
 	note := func(c echo.Context) error {
@@ -200,7 +184,7 @@ func TestParameterBeyondItsSegmentIsRefused(t *testing.T) {
 }
 
 func TestNoRouteIsKnownInPre(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	e := echo.New()
 	e.Pre(echolock.Middleware(locks, keyfunc.Route(), lockmw.Policy{}))
 	e.POST("/", unreachable(t))
@@ -210,7 +194,7 @@ func TestNoRouteIsKnownInPre(t *testing.T) {
 }
 
 func TestRecoverAnswersInPlaceOfAHeldResponse(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
 	e.Use(middleware.Recover())
@@ -224,7 +208,7 @@ func TestRecoverAnswersInPlaceOfAHeldResponse(t *testing.T) {
 }
 
 func TestErrorAfterAHeldResponseChangesNothing(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	e := echo.New()
 	e.POST("/", func(c echo.Context) error {
 		_ = c.String(http.StatusCreated, "done")
@@ -236,7 +220,7 @@ func TestErrorAfterAHeldResponseChangesNothing(t *testing.T) {
 }
 
 func TestErrorOfAHeldHandlerIsAnswered(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	e := echo.New()
 	e.POST("/", func(echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "no") },
 		lock(locks, echolock.WithBufferedResponse(10)))

@@ -14,28 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/ginlock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // What only Gin has. What all doors do is in doortest.
-
-// newLocker opens a Locker on a Redis of its own.
-func newLocker(t *testing.T) (*lockmw.Locker, *redis.Client) {
-	t.Helper()
-	client := redistest.Embedded(t).Client(t)
-	l, err := lockmw.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l, client
-}
 
 // send has handler serve a POST.
 func send(handler http.Handler, path, body string) *httptest.ResponseRecorder {
@@ -49,7 +33,7 @@ type order struct {
 }
 
 func TestBodyCanBeBoundInEveryWay(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
 		for name, bind := range map[string]func(*order) error{
@@ -68,7 +52,7 @@ func TestBodyCanBeBoundInEveryWay(t *testing.T) {
 }
 
 func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	var key string
 	engine := gin.New()
 	engine.Use(func(c *gin.Context) {
@@ -90,7 +74,7 @@ func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
 }
 
 func TestBodyIsNotKeptWhereTheKeyDoesNotNeedIt(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}),
 		func(c *gin.Context) { // as middleware does that decrypts or unpacks
@@ -108,7 +92,7 @@ func TestBodyIsNotKeptWhereTheKeyDoesNotNeedIt(t *testing.T) {
 }
 
 func TestRefusalIsRecordedAndAborts(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)
 	var errs []*gin.Error
 	engine := gin.New()
@@ -134,7 +118,7 @@ func TestRefusalIsRecordedAndAborts(t *testing.T) {
 }
 
 func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{},
@@ -145,7 +129,7 @@ func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
 }
 
 func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	engine := gin.New()
 	engine.POST("/orders/:id/pay", func(*gin.Context) {})
 	engine.NoRoute(ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(c *gin.Context) {
@@ -165,7 +149,7 @@ func TestStatusWithoutABodyIsNoAnswerWhenTheLockIsLost(t *testing.T) {
 		"error handler": {ginlock.WithErrorHandler(func(*gin.Context, error) {})},
 		"buffered":      {ginlock.WithBufferedResponse(10)},
 	} {
-		locks, client := newLocker(t)
+		locks, client := rig.Locker(t)
 		engine := gin.New()
 		engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, opts...), func(c *gin.Context) {
 			c.Status(http.StatusNoContent)
@@ -179,7 +163,7 @@ func TestStatusWithoutABodyIsNoAnswerWhenTheLockIsLost(t *testing.T) {
 
 func TestLostLockIsRecorded(t *testing.T) {
 	for _, body := range []string{"", "written"} {
-		locks, client := newLocker(t)
+		locks, client := rig.Locker(t)
 		var errs []*gin.Error
 		engine := gin.New()
 		engine.Use(func(c *gin.Context) {
@@ -200,7 +184,7 @@ func TestLostLockIsRecorded(t *testing.T) {
 }
 
 func TestHeldResponseLooksLikeGins(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	type state struct {
 		Status, Size int
 		Written      bool
@@ -237,7 +221,7 @@ func TestHeldResponseLooksLikeGins(t *testing.T) {
 }
 
 func TestHeldStatusIsSent(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)),
 		func(c *gin.Context) { c.Status(http.StatusNoContent) })
@@ -247,7 +231,7 @@ func TestHeldStatusIsSent(t *testing.T) {
 }
 
 func TestRecoveryAnswersInPlaceOfAHeldResponse(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	engine := gin.New()
 	engine.Use(gin.RecoveryWithWriter(io.Discard))
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)), func(c *gin.Context) {

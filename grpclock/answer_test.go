@@ -83,8 +83,8 @@ func (e *env) wantNoSecrets(a answer) {
 		}
 	}
 	text = strings.ToLower(text)
-	hidden := append([]string{strings.ToLower(e.ns)}, secrets...)
-	if held := e.client.Get(e.Context(), e.redisKey(lockKey)).Val(); held != "" {
+	hidden := append([]string{strings.ToLower(e.Namespace)}, secrets...)
+	if held := e.Client.Get(e.Context(), e.RedisKey(lockKey)).Val(); held != "" {
 		hidden = append(hidden, strings.ToLower(held))
 	}
 	for _, secret := range hidden {

@@ -62,7 +62,6 @@ var faults = []struct {
 }
 
 func TestBrokenDoorIsNoticed(t *testing.T) {
-	defer func(usual time.Duration) { patience = usual }(patience)
 	byName := make(map[string]doorCase)
 	for _, c := range cases {
 		byName[c.name] = c
@@ -71,10 +70,11 @@ func TestBrokenDoorIsNoticed(t *testing.T) {
 		for _, name := range fault.cases {
 			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
 				c, p := byName[name], probe.New(t)
-				patience = max(500*time.Millisecond, c.takes)
 				p.Run(func() {
 					redis := redistest.Embedded(p)
-					c.check(newEnv(p, faulty{fault.name, redis}.doors(), redis))
+					e := newEnv(p, faulty{fault.name, redis}.doors(), redis)
+					e.Patience = max(500*time.Millisecond, c.takes)
+					c.check(e)
 				})
 				if !p.Failed() {
 					t.Error("the case passes")

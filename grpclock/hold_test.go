@@ -16,21 +16,22 @@ import (
 
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func lockIsHeldWhileTheHandlerRuns(e *env) {
 	e.serve(&shop{pay: func(context.Context, *testpb.Order) error {
-		if e.token(lockKey) == "" {
+		if e.Token(lockKey) == "" {
 			e.Error("the lock is not held while the handler runs")
 		}
 		return nil
 	}})
 	for range 20 {
 		e.wantCode(e.pay(), codes.OK)
-		e.free() // before the client has the answer
+		e.WantFree() // before the client has the answer
 	}
-	e.wantRuns(20)
+	e.WantRuns(20)
 }
 
 // wantLease fails the test unless ctx is that of the usual lock's holder.
@@ -47,7 +48,7 @@ func (e *env) wantLease(ctx context.Context) {
 	if md, _ := metadata.FromIncomingContext(ctx); len(md["x-order"]) == 0 {
 		e.Errorf("the call's own context is lost: its metadata are %v", md)
 	}
-	if _, err := e.locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
+	if _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
 		e.Errorf("to lock the same again is %v, want %v", err, lockmw.ErrReentrant)
 	}
 }
@@ -69,7 +70,7 @@ func handlerFindsItsLease(e *env) {
 		a, _ := e.streamed(watchMethod)
 		e.wantCode(a, codes.OK)
 	}
-	e.wantRuns(4)
+	e.WantRuns(4)
 }
 
 // An exit is how a handler ends.
@@ -142,24 +143,24 @@ func everyExitReleases(e *env) {
 			if exit.gone {
 				cancel()
 			}
-			if a := receive(e, "the answer", answers); !exit.gone && a.status.Code() != exit.code {
+			if a := rig.Receive(e.Rig, "the answer", answers); !exit.gone && a.status.Code() != exit.code {
 				e.Fatalf("%s: %v, want %v", exit.name, a.status, exit.code)
 			}
 			cancel()
 		}
 	}
-	e.wantRuns(exitTimes * len(exits()))
+	e.WantRuns(exitTimes * len(exits()))
 }
 
 // wantEnding fails the test unless the next call ends by the exit, and leaves
 // nothing in Redis.
 func (e *env) wantEnding(exit exit, endings <-chan ending) {
 	e.Helper()
-	got := receive(e, "the handler's end", endings)
+	got := rig.Receive(e.Rig, "the handler's end", endings)
 	if got.panicked != exit.panics || got.returned == (exit.gone || exit.panics != nil) {
 		e.Fatalf("%s: panic value %v, returned %v", exit.name, got.panicked, got.returned)
 	}
-	if left := e.left(); len(left) > 0 {
+	if left := e.Left(); len(left) > 0 {
 		e.Fatalf("%s: left in Redis: %q", exit.name, left)
 	}
 }
@@ -172,7 +173,7 @@ func everyExitOfAStreamReleases(e *env) {
 				if _, err := s.Recv(); err != nil {
 					return err
 				}
-				e.ran.Add(1)
+				e.Ran.Add(1)
 				return exit.leave()
 			}})
 			for range exitTimes / 2 {
@@ -186,7 +187,7 @@ func everyExitOfAStreamReleases(e *env) {
 			}
 		}
 	}
-	e.wantRuns(exitTimes * len(exits()))
+	e.WantRuns(exitTimes * len(exits()))
 }
 
 func clientWhoLeavesEndsTheWork(e *env) {
@@ -197,7 +198,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 			select {
 			case <-ctx.Done():
 				ended <- ctx.Err()
-			case <-time.After(patience):
+			case <-time.After(e.Patience):
 				ended <- nil
 			}
 			return nil
@@ -208,17 +209,17 @@ func clientWhoLeavesEndsTheWork(e *env) {
 			watch: func(_ *testpb.Order, s watching) error { return work(s.Context()) },
 		})
 		gone := func(method string, leave context.CancelFunc) {
-			receive(e, "the handler's start", started)
+			rig.Receive(e.Rig, "the handler's start", started)
 			leave()
-			if err := receive(e, "the handler's end", ended); !errors.Is(err, context.Canceled) {
+			if err := rig.Receive(e.Rig, "the handler's end", ended); !errors.Is(err, context.Canceled) {
 				e.Errorf("%s: the handler's context: %v, want %v", method, err, context.Canceled)
 			}
-			e.until(time.Second, "the key is free", func() bool { return len(e.left()) == 0 })
+			e.Until(time.Second, "the key is free", func() bool { return len(e.Left()) == 0 })
 		}
 		ctx, leave := e.context()
 		answers := e.background(ctx)
 		gone(payMethod, leave)
-		receive(e, "the client's end", answers)
+		rig.Receive(e.Rig, "the client's end", answers)
 		s, leave := e.open(watchMethod, order())
 		_ = s.CloseSend()
 		gone(watchMethod, leave)

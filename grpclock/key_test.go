@@ -56,8 +56,8 @@ func requestWithoutAKeyIsRefused(e *env) {
 		}
 		e.wantRefusal(a, codes.InvalidArgument, "LOCK_KEY_INVALID")
 	}
-	e.wantRuns(0)
-	e.wantUnasked()
+	e.WantRuns(0)
+	e.WantUnasked()
 }
 
 // sometimes returns a function that reads a field in calls only, not when it
@@ -148,7 +148,7 @@ func severalKeysAreTakenTogether(e *env) {
 	}
 	e.serve(&shop{rules: rules, pay: func(context.Context, *testpb.Order) error {
 		for _, key := range keys {
-			if e.token(key) == "" {
+			if e.Token(key) == "" {
 				e.Errorf("%s is not locked while the handler runs", key)
 			}
 		}
@@ -161,11 +161,11 @@ func severalKeysAreTakenTogether(e *env) {
 	}
 	pay(codes.OK)
 	for _, key := range keys {
-		lease := e.take(key)
+		lease := e.Take(key)
 		pay(codes.Aborted)
-		e.release(lease)
+		e.Release(lease)
 	}
-	e.free()
+	e.WantFree()
 	pay(codes.OK)
 }
 
@@ -194,11 +194,11 @@ func skippedRequestTakesNoLock(e *env) {
 		e.wantCode(e.payWith(metadata.AppendToOutgoingContext(ctx, "x-guest", "1"), order()), codes.OK)
 		cancel()
 	}
-	e.wantUnasked()
+	e.WantUnasked()
 	e.serve(&shop{options: guest})
 	e.hold()
 	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
-	e.wantRuns(3)
+	e.WantRuns(3)
 }
 
 func bodyReachesTheHandler(e *env) {
@@ -221,7 +221,7 @@ func bodyReachesTheHandler(e *env) {
 					return err
 				}
 				same(o)
-				e.ran.Add(1)
+				e.Ran.Add(1)
 			}
 			return s.SendAndClose(&testpb.Receipt{})
 		},
@@ -233,7 +233,7 @@ func bodyReachesTheHandler(e *env) {
 		cancel()
 		e.wantCode(a, codes.OK)
 	}
-	e.wantRuns(4)
+	e.WantRuns(4)
 }
 
 // wire sends and receives messages that are bytes already.
@@ -261,7 +261,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 	varint := func(b []byte, v ...byte) []byte {
 		return append(protowire.AppendTag(b, number, protowire.VarintType), v...)
 	}
-	lease := e.take(prefix + "order:7")
+	lease := e.Take(prefix + "order:7")
 	for spelling, message := range map[string][]byte{
 		"shortest":      varint(nil, 7),
 		"padded":        varint(nil, 0x87, 0x80, 0),
@@ -279,7 +279,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 		}
 	}
 	e.wantCode(e.payFor(&testpb.Order{I32: 8}), codes.OK)
-	e.release(lease)
+	e.Release(lease)
 	e.wantCode(e.payFor(&testpb.Order{I32: 7}), codes.OK)
-	e.wantRuns(2)
+	e.WantRuns(2)
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -58,7 +59,7 @@ func TestContextOfALateStreamEndsWithItsHandler(t *testing.T) {
 // goroutine is in its RecvMsg, which gets the lock only then.
 func leaseThatComesTooLateIsReleased(e *env) {
 	acquired, over := make(chan struct{}, 2), make(chan struct{})
-	e.locks = e.locker(lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
+	e.Locks = e.NewLocker(lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
 		if ev.Kind == lockmw.EventAcquired { // in Acquire, before it returns
 			acquired <- struct{}{}
 			<-over
@@ -70,15 +71,15 @@ func leaseThatComesTooLateIsReleased(e *env) {
 			_, err := s.Recv()
 			ends <- err
 		}()
-		receive(e, "the lock", acquired)
+		rig.Receive(e.Rig, "the lock", acquired)
 		return nil
 	}})
 	s, cancel := e.open(chatMethod, order())
 	defer cancel()
 	e.finish(s)
 	close(over)
-	if err := receive(e, "the end of RecvMsg", ends); status.Code(err) != codes.Canceled {
+	if err := rig.Receive(e.Rig, "the end of RecvMsg", ends); status.Code(err) != codes.Canceled {
 		e.Errorf("RecvMsg: %v, want %v", err, codes.Canceled)
 	}
-	e.until(patience, "the key is free", func() bool { return len(e.left()) == 0 })
+	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
 }

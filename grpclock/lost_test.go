@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -22,12 +23,12 @@ func (e *env) ways() map[string]func() {
 	ctx := context.Background()
 	return map[string]func(){
 		"deleted": func() {
-			if n := e.client.Del(ctx, e.redisKey(lockKey)).Val(); n != 1 {
+			if n := e.Client.Del(ctx, e.RedisKey(lockKey)).Val(); n != 1 {
 				e.Errorf("%d keys were deleted, want 1", n)
 			}
 		},
 		"taken": func() {
-			if err := e.client.SetXX(ctx, e.redisKey(lockKey), "other", patience).Err(); err != nil {
+			if err := e.Client.SetXX(ctx, e.RedisKey(lockKey), "other", e.Patience).Err(); err != nil {
 				e.Error(err)
 			}
 		},
@@ -35,14 +36,14 @@ func (e *env) ways() map[string]func() {
 }
 
 // cleared removes what the case has put in the lock's place.
-func (e *env) cleared() { e.client.Del(context.Background(), e.redisKey(lockKey)) }
+func (e *env) cleared() { e.Client.Del(context.Background(), e.RedisKey(lockKey)) }
 
 // wantEnd fails the test unless ctx ends with that cause.
 func (e *env) wantEnd(ctx context.Context, want error) {
 	e.Helper()
 	select {
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(e.Patience):
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, want) {
 		e.Errorf("the context ends with %v, want %v", cause, want)
@@ -57,12 +58,12 @@ func lostLockEndsTheWork(e *env) {
 			return ctx.Err()
 		}})
 		e.wantRefusal(e.pay(), codes.Internal, "LOCK_LOST")
-		if token := e.token(lockKey); name == "taken" && token != "other" {
+		if token := e.Token(lockKey); name == "taken" && token != "other" {
 			e.Errorf("the other holder's token became %q", token)
 		}
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func lostLockIsAnswered(e *env) {
@@ -87,7 +88,7 @@ func lostLockIsAnswered(e *env) {
 			e.cleared()
 		}
 	}
-	e.wantRuns(8)
+	e.WantRuns(8)
 }
 
 var errHandler = errors.New("the handler failed")
@@ -113,7 +114,7 @@ func lostLockKeepsTheHandlersError(e *env) {
 			}
 		}
 	}
-	e.wantRuns(4)
+	e.WantRuns(4)
 }
 
 // An end is what a stream's handler saw when its context was over.
@@ -144,7 +145,7 @@ func (e *env) wantEnds(rules grpclock.Rules, lose func(), cause error, code code
 	s, cancel := e.open(chatMethod, order(), order())
 	defer cancel()
 	a, texts := e.finish(s)
-	seen := receive(e, "what the handler saw", ends)
+	seen := rig.Receive(e.Rig, "what the handler saw", ends)
 	if status.Code(seen.receive) != code || status.Code(seen.send) != code || len(texts) > 0 {
 		e.Errorf("to receive: %v, to send: %v, sent %q; want %v and nothing sent", seen.receive, seen.send, texts, code)
 	}
@@ -164,7 +165,7 @@ func longHoldEndsAStream(e *env) {
 		a := e.wantEnds(rules, func() {}, lockmw.ErrMaxHold, codes.DeadlineExceeded)
 		e.wantCode(a, codes.DeadlineExceeded)
 		e.wantNoSecrets(a)
-		e.free()
+		e.WantFree()
 	}
 }
 
@@ -200,14 +201,14 @@ func lostLockHoldsMessagesBack(e *env) {
 			},
 		})
 		s, cancel := e.open(chatMethod, order())
-		receive(e, "the first message", waits)
-		receive(e, "the second message", waits)
+		rig.Receive(e.Rig, "the first message", waits)
+		rig.Receive(e.Rig, "the second message", waits)
 		e.ways()["deleted"]()
-		e.wantEnd(receive(e, "the stream's context", contexts), lockmw.ErrLost)
+		e.wantEnd(rig.Receive(e.Rig, "the stream's context", contexts), lockmw.ErrLost)
 		if err := s.SendMsg(order()); err != nil {
 			e.Error(err)
 		}
-		if err := receive(e, "the end of RecvMsg", ends); status.Code(err) != codes.Internal {
+		if err := rig.Receive(e.Rig, "the end of RecvMsg", ends); status.Code(err) != codes.Internal {
 			e.Errorf("the message is received with %v, want %v", err, codes.Internal)
 		}
 		a, _ := e.finish(s)

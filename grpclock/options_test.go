@@ -45,14 +45,14 @@ func errorHandlerAnswers(e *env) {
 			}
 		}
 	}
-	e.release(lease)
+	e.Release(lease)
 
 	e.serve(&shop{rules: ruled("{header.x-nothing}"), options: own})
 	wantOwn(e.pay())
 	if !errors.Is(got, lockmw.ErrInvalidKey) || !errors.Is(got, keyfunc.ErrMissing) || !errors.As(got, &refused) {
 		e.Errorf("error = %v, want %v and the reason", got, lockmw.ErrInvalidKey)
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 // An okError is an error whose status says that it is none.
@@ -69,7 +69,7 @@ func silentErrorHandlerIsNoSuccess(e *env) {
 		a, _ := e.streamed(watchMethod)
 		e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func errorHandlerHearsOfALostLock(e *env) {
@@ -96,7 +96,7 @@ func errorHandlerHearsOfALostLock(e *env) {
 			e.Errorf("error = %v, want %v", got, lockmw.ErrLost)
 		}
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func mistakesPanicAtTheStart(e *env) {
@@ -143,19 +143,19 @@ func mistakesPanicAtTheStart(e *env) {
 		`rule "/elsewhere.Shop/Pay": its Key needs`:                           rule("/elsewhere.Shop/Pay", parse("{param.id}"), lockmw.Policy{}),
 		`rule "/elsewhere.Shop/*": its Key needs`:                             rule("/elsewhere.Shop/*", parse("{param.id}"), lockmw.Policy{}),
 	} {
-		e.wantPanics(e.locks, rules, options{}, want)
+		e.wantPanics(e.Locks, rules, options{}, want)
 	}
 	e.wantPanics(nil, usual(), options{}, "the Locker is nil")
-	e.wantPanics(e.locks, usual(), options{more: []grpclock.Option{nil}}, "option 1 is nil")
+	e.wantPanics(e.Locks, usual(), options{more: []grpclock.Option{nil}}, "option 1 is nil")
 	for want, option := range map[string]func() grpclock.Option{
 		"WithErrorHandler: the function is nil": func() grpclock.Option { return grpclock.WithErrorHandler(nil) },
 		"WithSkipper: the function is nil":      func() grpclock.Option { return grpclock.WithSkipper(nil) },
 		"WithLogger: the logger is nil":         func() grpclock.Option { return grpclock.WithLogger(nil) },
 	} {
-		e.wantPanics(e.locks, usual(), options{more: []grpclock.Option{option()}}, want)
+		e.wantPanics(e.Locks, usual(), options{more: []grpclock.Option{option()}}, want)
 	}
 	for _, rules := range []grpclock.Rules{{}, usual()} { // no mistakes
-		if got := panicOf(func() { e.unary(e.locks, rules, options{}) }); got != "" {
+		if got := panicOf(func() { e.unary(e.Locks, rules, options{}) }); got != "" {
 			e.Errorf("panic = %q, want none", got)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -18,11 +19,11 @@ func busyIsRefused(e *env) {
 	e.serve(&shop{})
 	lease := e.hold()
 	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
-	e.wantRuns(0)
+	e.WantRuns(0)
 	e.wantCode(e.payFor(&testpb.Order{OrderId: "another"}), codes.OK)
-	e.release(lease)
+	e.Release(lease)
 	e.wantCode(e.pay(), codes.OK)
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func waiterIsServed(e *env) {
@@ -31,18 +32,18 @@ func waiterIsServed(e *env) {
 	ctx, cancel := e.context()
 	defer cancel()
 	answers := e.background(ctx)
-	e.until(patience, "the call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
-	e.wantRuns(0)
-	e.release(lease)
-	e.wantCode(receive(e, "the answer", answers), codes.OK)
-	e.wantRuns(1)
+	e.Until(e.Patience, "the call waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
+	e.WantRuns(0)
+	e.Release(lease)
+	e.wantCode(rig.Receive(e.Rig, "the answer", answers), codes.OK)
+	e.WantRuns(1)
 }
 
 func waitEndsWithTheBudget(e *env) {
 	e.serve(&shop{rules: usual(func(p *lockmw.Policy) { p.Wait = 20 * time.Millisecond })})
 	e.hold()
 	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_WAIT_TIMEOUT")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func forever(p *lockmw.Policy) { p.Retries = lockmw.Forever }
@@ -53,7 +54,7 @@ func waitEndsWithTheDeadline(e *env) {
 	defer cancel()
 	rare := func(p *lockmw.Policy) { p.RetryInterval = time.Minute } // no question is under way at the deadline
 	e.wantRefusal(e.direct(ctx, &shop{rules: usual(forever, rare)}), codes.DeadlineExceeded, "LOCK_WAIT_TIMEOUT")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 // direct calls the unary interceptor without a server, which would tell the
@@ -64,7 +65,7 @@ func (e *env) direct(ctx context.Context, s *shop) answer {
 	if s.rules == nil {
 		s.rules = usual()
 	}
-	interceptor := e.unary(e.locks, s.rules, s.options)
+	interceptor := e.unary(e.Locks, s.rules, s.options)
 	answers := make(chan answer, 1)
 	go func() { // ends with the Locker at the latest
 		var a answer
@@ -75,7 +76,7 @@ func (e *env) direct(ctx context.Context, s *shop) answer {
 		a.status = status.Convert(err)
 		answers <- a
 	}()
-	return receive(e, "the answer", answers)
+	return rig.Receive(e.Rig, "the answer", answers)
 }
 
 // A transport is a stream without a connection.
@@ -90,53 +91,53 @@ func (t transport) SetTrailer(md metadata.MD) error {
 }
 
 func fullQueueIsRefused(e *env) {
-	e.locks = e.locker(lockmw.WithMaxWaiters(1, 1))
+	e.Locks = e.NewLocker(lockmw.WithMaxWaiters(1, 1))
 	e.serve(&shop{rules: usual(patient)})
 	lease := e.hold()
 	ctx, cancel := e.context()
 	defer cancel()
 	answers := e.background(ctx)
-	e.until(patience, "the first call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.Until(e.Patience, "the first call waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
 	e.wantRefusal(e.pay(), codes.ResourceExhausted, "LOCK_QUEUE_FULL")
-	e.wantRuns(0)
-	e.release(lease)
-	e.wantCode(receive(e, "the answer", answers), codes.OK)
+	e.WantRuns(0)
+	e.Release(lease)
+	e.wantCode(rig.Receive(e.Rig, "the answer", answers), codes.OK)
 }
 
 func redisThatIsDownIsRefused(e *env) {
 	rules := usual()
 	rules[watchMethod] = usual(func(p *lockmw.Policy) { p.Wait = 500 * time.Millisecond })[shopService+"*"]
 	e.serve(&shop{rules: rules})
-	e.backend.(*redistest.Mini).Close()
+	e.Backend.(*redistest.Mini).Close()
 	start := time.Now()
 	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
 	for _, method := range streams {
 		a, _ := e.streamed(method)
 		e.wantRefusal(a, codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
 	}
-	if took := time.Since(start); took > patience { // 0.5 s, on a machine that is busy
+	if took := time.Since(start); took > e.Patience { // 0.5 s, on a machine that is busy
 		e.Errorf("refused after %v", took)
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func closedLockerIsRefused(e *env) {
 	e.serve(&shop{})
-	e.close(e.locks)
+	e.CloseNow(e.Locks)
 	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_CLOSED")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func otherDataIsLeftAlone(e *env) {
 	ctx := context.Background()
-	if err := e.client.HSet(ctx, e.redisKey(lockKey), "balance", "100").Err(); err != nil {
+	if err := e.Client.HSet(ctx, e.RedisKey(lockKey), "balance", "100").Err(); err != nil {
 		e.Fatal(err)
 	}
-	e.Cleanup(func() { e.client.Del(ctx, e.redisKey(lockKey)) })
+	e.Cleanup(func() { e.Client.Del(ctx, e.RedisKey(lockKey)) })
 	e.serve(&shop{})
 	e.wantRefusal(e.pay(), codes.Unavailable, "LOCK_BACKEND_UNAVAILABLE")
-	e.wantRuns(0)
-	if got := e.client.HGetAll(ctx, e.redisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
+	e.WantRuns(0)
+	if got := e.Client.HGetAll(ctx, e.RedisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
 		e.Errorf("the data are %v, want them as they were", got)
 	}
 }
@@ -144,7 +145,7 @@ func otherDataIsLeftAlone(e *env) {
 func nestedLockIsRefused(e *env) {
 	lease := e.hold()
 	e.wantRefusal(e.direct(lease.Context(), &shop{}), codes.Internal, "LOCK_MISUSE")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func waiterWhoLeavesIsForgotten(e *env) {
@@ -152,13 +153,13 @@ func waiterWhoLeavesIsForgotten(e *env) {
 	lease := e.hold()
 	ctx, leave := e.context()
 	answers := e.background(ctx)
-	e.until(patience, "the call waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.Until(e.Patience, "the call waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
 	leave()
-	receive(e, "the client's end", answers)
-	e.until(patience, "the wait ends", func() bool { return e.seen(lockmw.EventRefused) == 1 })
-	e.release(lease)
-	e.until(patience, "nothing is left in Redis", func() bool { return len(e.left()) == 0 })
-	e.wantRuns(0)
+	rig.Receive(e.Rig, "the client's end", answers)
+	e.Until(e.Patience, "the wait ends", func() bool { return e.Seen(lockmw.EventRefused) == 1 })
+	e.Release(lease)
+	e.Until(e.Patience, "nothing is left in Redis", func() bool { return len(e.Left()) == 0 })
+	e.WantRuns(0)
 }
 
 func clientWhoIsGoneGetsNothing(e *env) {
@@ -175,5 +176,5 @@ func clientWhoIsGoneGetsNothing(e *env) {
 		}
 		e.wantNoSecrets(a)
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }

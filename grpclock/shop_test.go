@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -85,7 +86,7 @@ func byTenant(change ...func(*lockmw.Policy)) grpclock.Rules {
 	return ruled("order:{header.x-order}", change...)
 }
 
-func patient(p *lockmw.Policy) { p.Wait = patience }
+func patient(p *lockmw.Policy) { p.Wait = rig.Patience }
 
 type (
 	watching   = grpc.ServerStreamingServer[testpb.Receipt]
@@ -109,7 +110,7 @@ type shop struct {
 }
 
 func (s *shop) Pay(ctx context.Context, order *testpb.Order) (*testpb.Receipt, error) {
-	s.e.ran.Add(1)
+	s.e.Ran.Add(1)
 	if s.pay != nil {
 		if err := s.pay(ctx, order); err != nil {
 			return nil, err
@@ -119,7 +120,7 @@ func (s *shop) Pay(ctx context.Context, order *testpb.Order) (*testpb.Receipt, e
 }
 
 func (s *shop) Watch(order *testpb.Order, stream watching) error {
-	s.e.ran.Add(1)
+	s.e.Ran.Add(1)
 	if s.watch != nil {
 		return s.watch(order, stream)
 	}
@@ -139,7 +140,7 @@ func (s *shop) Collect(stream collecting) error {
 		if err != nil {
 			return err
 		}
-		s.e.ran.Add(1)
+		s.e.Ran.Add(1)
 		text += order.GetOrderId()
 	}
 }
@@ -156,7 +157,7 @@ func (s *shop) Chat(stream chatting) error {
 		if err != nil {
 			return err
 		}
-		s.e.ran.Add(1)
+		s.e.Ran.Add(1)
 		if err := stream.Send(&testpb.Receipt{Text: order.GetOrderId()}); err != nil {
 			return err
 		}
@@ -177,11 +178,11 @@ func (e *env) serve(s *shop) {
 		s.rules = usual()
 	}
 	opts := slices.Concat(s.around, []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(e.unary(e.locks, s.rules, s.options)),
-		grpc.ChainStreamInterceptor(e.stream(e.locks, s.rules, s.options)),
+		grpc.ChainUnaryInterceptor(e.unary(e.Locks, s.rules, s.options)),
+		grpc.ChainStreamInterceptor(e.stream(e.Locks, s.rules, s.options)),
 		grpc.WaitForHandlers(true),
 	})
-	server, locks := grpc.NewServer(opts...), e.locks
+	server, locks := grpc.NewServer(opts...), e.Locks
 	testpb.RegisterShopServer(server, s)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -195,7 +196,7 @@ func (e *env) serve(s *shop) {
 	}
 	e.remote = remote{conn: conn, shop: testpb.NewShopClient(conn)}
 	e.Cleanup(func() {
-		e.close(locks) // the server waits for handlers, and they may wait for a lock
+		e.CloseNow(locks) // the server waits for handlers, and they may wait for a lock
 		_ = conn.Close()
 		server.Stop()
 		if err := <-served; err != nil {
@@ -208,7 +209,7 @@ func (e *env) serve(s *shop) {
 func order() *testpb.Order { return &testpb.Order{OrderId: id} }
 
 func (e *env) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "x-order", id), patience)
+	return context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "x-order", id), e.Patience)
 }
 
 // pay calls the unary method.

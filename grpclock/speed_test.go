@@ -73,7 +73,7 @@ func BenchmarkDoor(b *testing.B) {
 	}
 	policy := lockmw.Policy{Prefix: prefix}
 	door := func(method string, key keyfunc.Func) grpc.UnaryServerInterceptor {
-		return grpclock.UnaryServerInterceptor(e.locks, grpclock.Rules{method: {Key: key, Policy: policy}})
+		return grpclock.UnaryServerInterceptor(e.Locks, grpclock.Rules{method: {Key: key, Policy: policy}})
 	}
 	message := &testpb.Order{OrderId: id, Customer: &testpb.Customer{Id: "ann"}}
 	for _, bc := range []struct {
@@ -87,7 +87,7 @@ func BenchmarkDoor(b *testing.B) {
 		{"key", door(payMethod, skipping(key))},
 		{"late", door(payMethod, late)},
 		{"hand", func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			lease, err := e.locks.Acquire(ctx, made, policy)
+			lease, err := e.Locks.Acquire(ctx, made, policy)
 			if err != nil {
 				return nil, err
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -37,9 +38,9 @@ func streamingSurvives(e *env) {
 		if len(texts) != 1 || texts[0] != "another" {
 			e.Errorf("messages = %q", texts)
 		}
-		e.free()
+		e.WantFree()
 	}
-	e.wantRuns(8)
+	e.WantRuns(8)
 }
 
 func slowBodyHoldsNoLock(e *env) {
@@ -49,29 +50,29 @@ func slowBodyHoldsNoLock(e *env) {
 		if _, err := s.Recv(); err != nil {
 			return err
 		}
-		if e.token(lockKey) == "" {
+		if e.Token(lockKey) == "" {
 			e.Error("the lock is not held after the first message")
 		}
-		e.ran.Add(1)
+		e.Ran.Add(1)
 		return s.SendAndClose(&testpb.Receipt{})
 	}})
 	s, cancel := e.open(collectMethod)
 	defer cancel()
-	receive(e, "the handler's start", ready)
-	e.wantUnasked()
+	rig.Receive(e.Rig, "the handler's start", ready)
+	e.WantUnasked()
 	if err := s.SendMsg(order()); err != nil {
 		e.Error(err)
 	}
 	a, _ := e.finish(s)
 	e.wantCode(a, codes.OK)
-	e.free()
-	e.wantRuns(1)
+	e.WantFree()
+	e.WantRuns(1)
 }
 
 // held tells whether the usual lock is.
 func (e *env) wantHeld() {
 	e.Helper()
-	if e.token(lockKey) == "" {
+	if e.Token(lockKey) == "" {
 		e.Error("the lock is not held")
 	}
 }
@@ -93,26 +94,26 @@ func streamIsLockedFromStartToEnd(e *env) {
 						return err
 					}
 					e.wantHeld()
-					e.ran.Add(1)
+					e.Ran.Add(1)
 				}
 			},
 		})
 		for _, method := range []string{watchMethod, chatMethod} {
 			a, _ := e.streamed(method)
 			e.wantCode(a, codes.OK)
-			e.free() // before the client has the status
+			e.WantFree() // before the client has the status
 		}
 	}
 	e.serve(&shop{rules: byTenant(), chat: func(chatting) error { // without a message
 		e.wantHeld()
-		e.ran.Add(1)
+		e.Ran.Add(1)
 		return nil
 	}})
 	s, cancel := e.open(chatMethod)
 	defer cancel()
 	a, _ := e.finish(s)
 	e.wantCode(a, codes.OK)
-	e.wantRuns(5)
+	e.WantRuns(5)
 }
 
 func busyStreamIsRefused(e *env) {
@@ -126,8 +127,8 @@ func busyStreamIsRefused(e *env) {
 				e.Errorf("%s: a refused stream sends %q", method, texts)
 			}
 		}
-		e.wantRuns(0)
-		e.release(lease)
+		e.WantRuns(0)
+		e.Release(lease)
 		for _, method := range streams {
 			a, texts := e.streamed(method)
 			e.wantCode(a, codes.OK)
@@ -135,8 +136,8 @@ func busyStreamIsRefused(e *env) {
 				e.Errorf("%s: the stream sends %q, want %q", method, texts, id)
 			}
 		}
-		e.wantRuns(3)
-		e.ran.Store(0)
+		e.WantRuns(3)
+		e.Ran.Store(0)
 	}
 }
 
@@ -160,7 +161,7 @@ func refusalOfAStreamIsFinal(e *env) {
 	if len(texts) > 0 {
 		e.Errorf("the client got %q, want nothing", texts)
 	}
-	for i, err := range receive(e, "what the handler saw", said) {
+	for i, err := range rig.Receive(e.Rig, "what the handler saw", said) {
 		if status.Code(err) != codes.Aborted {
 			e.Errorf("call %d of the refused stream: %v, want %v", i+1, err, codes.Aborted)
 		}
@@ -175,8 +176,8 @@ func streamWithoutAMessageIsRefused(e *env) {
 		cancel()
 		e.wantRefusal(a, codes.InvalidArgument, "LOCK_KEY_INVALID")
 	}
-	e.wantRuns(0)
-	e.wantUnasked()
+	e.WantRuns(0)
+	e.WantUnasked()
 }
 
 type contextKey struct{}
@@ -194,7 +195,7 @@ func streamHasOneContext(e *env) {
 		if _, err := s.Recv(); err != nil {
 			return err
 		}
-		e.ran.Add(1)
+		e.Ran.Add(1)
 		if s.Context() != ctx {
 			e.Error("the stream has another context after the first message")
 		}
@@ -220,11 +221,11 @@ func streamHasOneContext(e *env) {
 		e.finish(s)
 		cancel()
 		// A stream's own context ends with it; this one had before.
-		if cause := context.Cause(receive(e, "the handler's context", behind)); !errors.Is(cause, want) {
+		if cause := context.Cause(rig.Receive(e.Rig, "the handler's context", behind)); !errors.Is(cause, want) {
 			e.Errorf("%s: the context ended with %v, want %v", last, cause, want)
 		}
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 // functionMayAskForTheMessage: a function that was not seen to read the
@@ -248,14 +249,14 @@ func functionMayAskForTheMessage(e *env) {
 			a, _ := e.streamed(method)
 			e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
 		}
-		e.wantRuns(0)
-		e.release(lease)
+		e.WantRuns(0)
+		e.Release(lease)
 	}
 	for _, method := range streams {
 		a, _ := e.streamed(method)
 		e.wantCode(a, codes.OK)
 	}
-	e.wantRuns(3)
+	e.WantRuns(3)
 }
 
 func skippedStreamTakesNoLock(e *env) {
@@ -276,6 +277,6 @@ func skippedStreamTakesNoLock(e *env) {
 			}
 		}
 	}
-	e.wantUnasked()
-	e.wantRuns(12)
+	e.WantUnasked()
+	e.WantRuns(12)
 }

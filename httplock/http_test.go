@@ -10,31 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // What only net/http has. What all doors do is in doortest.
-
-// newLocker opens a Locker on a Redis of its own.
-func newLocker(t *testing.T) (*lockmw.Locker, *redis.Client) {
-	t.Helper()
-	client := redistest.Embedded(t).Client(t)
-	l, err := lockmw.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return l, client
-}
 
 // lock puts a handler under the lock k.
 func lock(locks *lockmw.Locker, handle http.HandlerFunc) http.Handler {
@@ -56,7 +38,7 @@ func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, 
 func (flushes) Flush()                                       {}
 
 func TestWriterCanDoWhatItCouldBefore(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	w := bare{httptest.NewRecorder()}
 	for _, tc := range []struct {
 		writer              http.ResponseWriter
@@ -95,7 +77,7 @@ func TestEveryWayOfWritingIsAnAnswer(t *testing.T) {
 		"Flush":       func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
 		"controller":  func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
 	} {
-		locks, client := newLocker(t)
+		locks, client := rig.Locker(t)
 		w := httptest.NewRecorder()
 		lock(locks, func(w http.ResponseWriter, _ *http.Request) {
 			write(w)
@@ -108,7 +90,7 @@ func TestEveryWayOfWritingIsAnAnswer(t *testing.T) {
 }
 
 func TestEarlyHintsAreNoAnswer(t *testing.T) {
-	locks, client := newLocker(t)
+	locks, client := rig.Locker(t)
 	server := httptest.NewServer(lock(locks, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		client.Del(context.Background(), "lock:{k}")
@@ -125,7 +107,7 @@ func TestEarlyHintsAreNoAnswer(t *testing.T) {
 }
 
 func TestStreamsWorkOverHTTP2(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	more := make(chan struct{}, 1)
 	server := httptest.NewUnstartedServer(lock(locks, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
@@ -156,7 +138,7 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 }
 
 func TestOutsideOfTheMuxNoRouteIsKnown(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/orders/{id}", func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") })
 	for name, key := range map[string]keyfunc.Func{
@@ -171,7 +153,7 @@ func TestOutsideOfTheMuxNoRouteIsKnown(t *testing.T) {
 }
 
 func TestNilHandlerPanics(t *testing.T) {
-	locks, _ := newLocker(t)
+	locks, _ := rig.Locker(t)
 	defer func() {
 		if got, want := recover(), "httplock: Middleware: the handler is nil"; got != want {
 			t.Errorf("panic = %v, want %s", got, want)

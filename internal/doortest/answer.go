@@ -85,8 +85,8 @@ func (e *env) wantNoSecrets(a answer) {
 		text += "\n" + name + ": " + strings.Join(values, ", ")
 	}
 	text = strings.ToLower(text)
-	hidden := append([]string{strings.ToLower(e.ns)}, secrets...)
-	if token := e.client.Get(context.Background(), e.redisKey(lockKey)).Val(); token != "" {
+	hidden := append([]string{strings.ToLower(e.Namespace)}, secrets...)
+	if token := e.Client.Get(context.Background(), e.RedisKey(lockKey)).Val(); token != "" {
 		hidden = append(hidden, strings.ToLower(token))
 	}
 	for _, secret := range hidden {

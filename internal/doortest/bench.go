@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -32,12 +31,7 @@ const doorAllocs = 12
 // costs returns a function that makes one of the requests.
 func costs(tb testing.TB, fw Framework, request string) (run func()) {
 	tb.Helper()
-	locks := seam.NewLocker(new(yes)).(*lockmw.Locker)
-	tb.Cleanup(func() {
-		if err := locks.Close(context.Background()); err != nil {
-			tb.Error(err)
-		}
-	})
+	locks := Instant(tb)
 	key := keyfunc.MustParse("order:{param.id}:{query.sku}:{header.X-User}")
 	route := Route{
 		Method: http.MethodPost, Path: "/orders/{id}/pay",

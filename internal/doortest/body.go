@@ -36,13 +36,13 @@ func bodyOverTheLimitIsRefused(e *env) {
 			e.wantProblem(a, http.StatusRequestEntityTooLarge, "LOCK_KEY_INVALID")
 		}
 	}
-	e.wantRuns(0)
-	e.wantUnasked()
+	e.WantRuns(0)
+	e.WantUnasked()
 	for path, limit := range map[string]int{"/limited": int(small), "/orders": 64 << 10} {
 		most := `{"id":7}` + strings.Repeat(" ", limit-int(small))
 		e.wantStatus(e.do(e.request(http.MethodPost, path, strings.NewReader(most))), http.StatusOK)
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func bodyReachesTheHandler(e *env) {
@@ -74,7 +74,7 @@ func bodyReachesTheHandler(e *env) {
 			}
 		}
 	}
-	e.wantRuns(15)
+	e.WantRuns(15)
 }
 
 func slowBodyHoldsNoLock(e *env) {
@@ -94,10 +94,10 @@ func slowBodyHoldsNoLock(e *env) {
 		}
 		_, _ = answers.ReadString('\n')
 		if i == 0 {
-			e.wantUnasked()
+			e.WantUnasked()
 		}
 		for _, b := range []byte(body) {
-			if left := e.left(); len(left) > 0 {
+			if left := e.Left(); len(left) > 0 {
 				e.Errorf("%s: while the body is unread Redis has %q", path, left)
 			}
 			_, _ = conn.Write([]byte{b})
@@ -107,7 +107,7 @@ func slowBodyHoldsNoLock(e *env) {
 		}
 		_ = conn.Close()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 // drip is the pause between the bytes of a body that comes slowly.
@@ -118,7 +118,7 @@ func drippingBodyHoldsNoLock(e *env) {
 	e.serve(e.bodyRoute(fine))
 	conn := e.dial()
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience + time.Duration(len(body))*drip)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(e.Patience + time.Duration(len(body))*drip)); err != nil {
 		e.Fatal(err)
 	}
 	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\n\r\n", len(body))
@@ -129,7 +129,7 @@ func drippingBodyHoldsNoLock(e *env) {
 			break
 		}
 		for next := time.Now().Add(drip); time.Now().Before(next); time.Sleep(drip / 20) {
-			if left := e.left(); len(left) > 0 {
+			if left := e.Left(); len(left) > 0 {
 				e.Fatalf("while the body comes, Redis has %q", left)
 			}
 			e.wantStatus(e.post(body), http.StatusOK) // another request for the same lock
@@ -139,7 +139,7 @@ func drippingBodyHoldsNoLock(e *env) {
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "200 OK") {
 		e.Errorf("answer = %q, %v; want 200", line, err)
 	}
-	e.wantRuns(others + 1)
+	e.WantRuns(others + 1)
 	e.Logf("%d other requests had the lock while a body came, a byte in %v", others, drip)
 }
 
@@ -149,7 +149,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 		"100": {`{"id":100}`, `{"id":"100"}`, `{"id":1e2}`, `{"id":100.0}`, `{"\u0069d":100}`, `{"id":"\u0031\u00300"}`, `{"id":1,"id":100}`, `{"x":{"id":1},"id":100}`},
 		"-1":  {`{"id":-1}`, `{"id":-1.0}`, `{"id":"-1"}`},
 	} {
-		lease := e.take(prefix + "order:" + key)
+		lease := e.Take(prefix + "order:" + key)
 		for _, body := range bodies {
 			if a := e.post(body); a.status != http.StatusConflict {
 				e.Errorf("%s: status %d while %s is locked, want 409", body, a.status, key)
@@ -160,7 +160,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 				e.Errorf("%s: status %d while %s is locked, want 200", body, a.status, key)
 			}
 		}
-		e.release(lease)
+		e.Release(lease)
 	}
 }
 
@@ -206,6 +206,6 @@ func hugeBodiesCostLittle(e *env) {
 		}
 		e.Logf("%d bodies of a length of %d cost %d KiB, of %d at most; %d KiB of them were read", bodies, length, got>>10, most>>10, read.Load()>>10)
 	}
-	e.wantRuns(0)
-	e.wantUnasked()
+	e.WantRuns(0)
+	e.WantUnasked()
 }

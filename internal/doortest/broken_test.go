@@ -64,8 +64,6 @@ var faults = []struct {
 func TestSoundDoorPasses(t *testing.T) { Run(t, door{}.framework()) }
 
 func TestBrokenDoorIsNoticed(t *testing.T) {
-	defer func(usual time.Duration) { patience = usual }(patience)
-	patience = 500 * time.Millisecond
 	byName := make(map[string]Case)
 	for _, c := range Cases() {
 		byName[c.Name] = c
@@ -76,7 +74,9 @@ func TestBrokenDoorIsNoticed(t *testing.T) {
 				p := probe.New(t)
 				p.Run(func() {
 					redis := redistest.Embedded(p)
-					byName[name].Check(p, door{fault.name, redis}.framework(), redis)
+					e := newEnv(p, door{fault.name, redis}.framework(), redis)
+					e.Patience = 500 * time.Millisecond
+					byName[name].check(e)
 				})
 				if !p.Failed() {
 					t.Error("the case passes")

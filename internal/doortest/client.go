@@ -25,7 +25,7 @@ func (e *env) request(method, path string, body io.Reader, headers ...string) *h
 // do sends a request and reads the answer.
 func (e *env) do(r *http.Request) answer {
 	e.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.Context(), e.Patience)
 	defer cancel()
 	response, err := e.server.Client().Do(r.WithContext(ctx))
 	if err != nil {
@@ -72,11 +72,11 @@ func (e *env) background(r *http.Request) <-chan answer {
 // dial opens a connection to the server that waits no longer than a test may.
 func (e *env) dial() *net.TCPConn {
 	e.Helper()
-	conn, err := net.DialTimeout("tcp", e.server.Listener.Addr().String(), patience)
+	conn, err := net.DialTimeout("tcp", e.server.Listener.Addr().String(), e.Patience)
 	if err != nil {
 		e.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(e.Patience)); err != nil {
 		e.Fatal(err)
 	}
 	return conn.(*net.TCPConn)

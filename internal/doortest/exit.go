@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+
+	"github.com/lockmw/kit/internal/rig"
 )
 
 // An exit is how a handler ends.
@@ -35,7 +37,7 @@ func everyExitReleases(e *env) {
 	buffered := 100
 	for _, exit := range all {
 		route := e.route(exit.handle)
-		route.Policy.Wait = patience // a machine that is busy is no reason to refuse
+		route.Policy.Wait = e.Patience // a machine that is busy is no reason to refuse
 		held := route
 		held.Options.BufferedResponse = &buffered
 		handlers := []http.Handler{e.handler(route), e.handler(held)}
@@ -44,12 +46,12 @@ func everyExitReleases(e *env) {
 			if value != exit.panics || returned == (exit.gone || exit.panics != nil) {
 				e.Fatalf("%s: panic value %v, returned %v", exit.name, value, returned)
 			}
-			if left := e.left(); len(left) > 0 {
+			if left := e.Left(); len(left) > 0 {
 				e.Fatalf("%s: left in Redis: %q", exit.name, left)
 			}
 		}
 	}
-	e.wantRuns(times * len(all))
+	e.WantRuns(times * len(all))
 	e.Logf("%d exits of %d kinds left no key", times*len(all), len(all))
 }
 
@@ -65,7 +67,7 @@ func (e *env) runAway(handler http.Handler) (value any, returned bool) {
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, payPath, nil))
 		returned = true
 	}()
-	receive(e, "the end of the handler", done)
+	rig.Receive(e.Rig, "the end of the handler", done)
 	if strings.Contains(w.Body.String(), "LOCK_") {
 		e.Fatalf("refused: %d %s", w.Code, w.Body)
 	}

@@ -1,19 +1,16 @@
 package doortest
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -143,7 +140,7 @@ func (h *brokenHandler) before(r *http.Request) func() {
 	case "eats the body":
 		_, _ = io.Copy(io.Discard, r.Body)
 	case "locks before it reads":
-		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: patience}); err == nil {
+		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: rig.Patience}); err == nil {
 			return func() { _ = lease.Release(r.Context()) }
 		}
 	case "removes other data":
@@ -236,84 +233,4 @@ func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error
 	if h.fault == "runs what was refused" {
 		h.next(w, r)
 	}
-}
-
-// A brokenView is what key functions see.
-type brokenView struct {
-	httpdoor.Visit
-	fault string
-}
-
-func (v *brokenView) Value(string) (any, bool) { return nil, false }
-
-func (v *brokenView) Route() string {
-	if v.fault == "does not know its route" {
-		return ""
-	}
-	return v.Outer().Pattern
-}
-
-func (v *brokenView) Param(name string) (string, bool) {
-	if v.fault == "takes parameters as they are written" {
-		path := v.Outer().URL.EscapedPath()
-		return path[strings.LastIndexByte(path, '/')+1:], true
-	}
-	value := v.Outer().PathValue(name)
-	return value, value != ""
-}
-
-func (v *brokenView) Query(name string) (string, bool) { return v.pick(v.Outer().URL.Query()[name]) }
-
-func (v *brokenView) Header(name string) (string, bool) {
-	if strings.EqualFold(name, "Host") {
-		return v.Visit.Header(name)
-	}
-	return v.pick(v.Outer().Header.Values(name))
-}
-
-func (v *brokenView) pick(values []string) (string, bool) {
-	if len(values) == 0 {
-		return "", false
-	}
-	if v.fault == "takes the last of several" {
-		return values[len(values)-1], true
-	}
-	return values[0], true
-}
-
-func (v *brokenView) Body(path string) (string, bool, error) {
-	if v.fault == "takes JSON as it is written" {
-		var fields map[string]json.RawMessage
-		err := json.NewDecoder(v.Outer().Body).Decode(&fields)
-		return string(fields[path]), true, err
-	}
-	return v.Visit.Body(path)
-}
-
-// A watchedWriter notes whether anything was written.
-type watchedWriter struct {
-	http.ResponseWriter
-	written bool
-}
-
-func (w *watchedWriter) Flush() {
-	w.written = true
-	w.ResponseWriter.(http.Flusher).Flush()
-}
-
-func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	w.written = true
-	return w.ResponseWriter.(http.Hijacker).Hijack()
-}
-
-func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *watchedWriter) WriteHeader(status int) {
-	w.written = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *watchedWriter) Write(p []byte) (int, error) {
-	w.written = true
-	return w.ResponseWriter.Write(p)
 }

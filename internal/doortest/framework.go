@@ -5,8 +5,8 @@
 // Each case is a function over a [testing.TB], so that the tests of this
 // package can watch it fail for a door that is broken on purpose.
 //
-// Start reading at this file, then env.go (a Redis, a Locker and a server around
-// the routes), client.go and redis.go (what a case does to them), answer.go (what
+// Start reading at this file, then env.go (a server around the routes, on a
+// rig.Rig of a Redis and a Locker), client.go (what a case sends), answer.go (what
 // is asked of an answer), run.go (the list of cases), and any of the cases.
 package doortest
 

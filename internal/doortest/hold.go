@@ -15,21 +15,22 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func lockIsHeldWhileTheHandlerRuns(e *env) {
 	e.serve(e.route(func(*Exchange) error {
-		if e.token(lockKey) == "" {
+		if e.Token(lockKey) == "" {
 			e.Error("the lock is not held while the handler runs")
 		}
 		return nil
 	}))
 	for range 20 {
 		e.wantStatus(e.pay(), http.StatusOK)
-		e.free() // before the client has the answer
+		e.WantFree() // before the client has the answer
 	}
-	e.wantRuns(20)
+	e.WantRuns(20)
 }
 
 func handlerFindsItsLease(e *env) {
@@ -46,13 +47,13 @@ func handlerFindsItsLease(e *env) {
 		if ctx.Value(http.ServerContextKey) == nil {
 			e.Error("the request's own context is lost")
 		}
-		if _, err := e.locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
+		if _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
 			e.Errorf("to lock the same again is %v, want %v", err, lockmw.ErrReentrant)
 		}
 		return nil
 	}))
 	e.wantStatus(e.pay(), http.StatusOK)
-	e.wantRuns(1)
+	e.WantRuns(1)
 }
 
 func requestIsPutBack(e *env) {
@@ -78,7 +79,7 @@ func requestIsPutBack(e *env) {
 	if after != 2 {
 		e.Errorf("outer middleware was called %d times, want 2", after)
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func clientWhoLeavesEndsTheWork(e *env) {
@@ -89,7 +90,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 			select {
 			case <-x.R.Context().Done():
 				ended <- x.R.Context().Err()
-			case <-time.After(patience):
+			case <-time.After(e.Patience):
 				ended <- nil
 			}
 			return nil
@@ -97,14 +98,14 @@ func clientWhoLeavesEndsTheWork(e *env) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		answers := e.background(e.request(http.MethodPost, payPath, strings.NewReader(body)).WithContext(ctx))
-		receive(e, "the handler's start", started)
+		rig.Receive(e.Rig, "the handler's start", started)
 		left := time.Now()
 		leave()
-		receive(e, "the client's end", answers)
-		if err, _ := receive(e, "the handler's end", ended); !errors.Is(err, context.Canceled) {
+		rig.Receive(e.Rig, "the client's end", answers)
+		if err := rig.Receive(e.Rig, "the handler's end", ended); !errors.Is(err, context.Canceled) {
 			e.Errorf("%q: the handler's context: %v, want %v", body, err, context.Canceled)
 		}
-		e.until(time.Until(left.Add(time.Second)), "the key is free", func() bool { return len(e.left()) == 0 })
+		e.Until(time.Until(left.Add(time.Second)), "the key is free", func() bool { return len(e.Left()) == 0 })
 		e.Logf("the key is free %v after the client has left", time.Since(left))
 	}
 }
@@ -152,14 +153,14 @@ func streamingSurvives(e *env) {
 			flusher.Flush()
 			select {
 			case <-more:
-			case <-time.After(patience):
+			case <-time.After(e.Patience):
 				e.Errorf("%q did not arrive", part)
 			}
 		}
 		if err := http.NewResponseController(x.W).Flush(); err != nil {
 			e.Errorf("flush by a controller: %v", err)
 		}
-		return http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(patience))
+		return http.NewResponseController(x.W).SetWriteDeadline(time.Now().Add(e.Patience))
 	}))
 	response, err := e.server.Client().Do(e.request(http.MethodPost, payPath, nil))
 	if err != nil {
@@ -194,7 +195,7 @@ func hijackingSurvives(e *env) {
 	if a := e.pay(); a.status != http.StatusCreated || a.body != "hi" {
 		e.Errorf("answer = %d %q, want 201 hi", a.status, a.body)
 	}
-	e.until(patience, "the key is free", func() bool { return len(e.left()) == 0 })
+	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
 }
 
 func uploadedFilesAreRemoved(e *env) {

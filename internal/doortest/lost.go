@@ -22,12 +22,12 @@ func (e *env) ways() map[string]func() {
 	ctx := context.Background()
 	return map[string]func(){
 		"deleted": func() {
-			if n := e.client.Del(ctx, e.redisKey(lockKey)).Val(); n != 1 {
+			if n := e.Client.Del(ctx, e.RedisKey(lockKey)).Val(); n != 1 {
 				e.Errorf("%d keys were deleted, want 1", n)
 			}
 		},
 		"taken": func() {
-			if err := e.client.SetXX(ctx, e.redisKey(lockKey), "other", patience).Err(); err != nil {
+			if err := e.Client.SetXX(ctx, e.RedisKey(lockKey), "other", e.Patience).Err(); err != nil {
 				e.Error(err)
 			}
 		},
@@ -35,7 +35,7 @@ func (e *env) ways() map[string]func() {
 }
 
 // cleared removes what the case has put in the lock's place.
-func (e *env) cleared() { e.client.Del(context.Background(), e.redisKey(lockKey)) }
+func (e *env) cleared() { e.Client.Del(context.Background(), e.RedisKey(lockKey)) }
 
 func lostLockEndsTheWork(e *env) {
 	for name, lose := range e.ways() {
@@ -43,7 +43,7 @@ func lostLockEndsTheWork(e *env) {
 			lose()
 			select {
 			case <-x.R.Context().Done():
-			case <-time.After(patience):
+			case <-time.After(e.Patience):
 			}
 			if cause := context.Cause(x.R.Context()); !errors.Is(cause, lockmw.ErrLost) {
 				e.Errorf("%s: the handler's context ends with %v, want %v", name, cause, lockmw.ErrLost)
@@ -51,12 +51,12 @@ func lostLockEndsTheWork(e *env) {
 			return nil
 		}))
 		e.wantProblem(e.pay(), http.StatusInternalServerError, "LOCK_LOST")
-		if token := e.token(lockKey); name == "taken" && token != "other" {
+		if token := e.Token(lockKey); name == "taken" && token != "other" {
 			e.Errorf("the other holder's token became %q", token)
 		}
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func lostLockIsAnswered(e *env) {
@@ -74,7 +74,7 @@ func lostLockIsAnswered(e *env) {
 		}
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 // paid writes a response and then loses the lock.
@@ -105,7 +105,7 @@ func lostLockLeavesAWrittenResponse(e *env) {
 		e.wantPaid(e.pay())
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func lostLockReplacesAHeldResponse(e *env) {
@@ -121,7 +121,7 @@ func lostLockReplacesAHeldResponse(e *env) {
 		}
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }
 
 func lostLockLeavesAResponseOverTheLimit(e *env) {
@@ -133,5 +133,5 @@ func lostLockLeavesAResponseOverTheLimit(e *env) {
 		e.wantPaid(e.pay())
 		e.cleared()
 	}
-	e.wantRuns(2)
+	e.WantRuns(2)
 }

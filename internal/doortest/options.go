@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -35,7 +36,7 @@ func errorHandlerAnswers(e *env) {
 	if !errors.Is(got, lockmw.ErrNotAcquired) || !errors.As(got, &refused) || refused.Key != lockKey {
 		e.Errorf("error = %v, want the one of Acquire", got)
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 
 	keyless := route
 	keyless.Key = keyfunc.Query("sku")
@@ -44,7 +45,7 @@ func errorHandlerAnswers(e *env) {
 	if !errors.Is(got, lockmw.ErrInvalidKey) || !errors.Is(got, keyfunc.ErrMissing) || !errors.As(got, &refused) {
 		e.Errorf("error = %v, want %v and the reason", got, lockmw.ErrInvalidKey)
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func silentErrorHandlerIsNoSuccess(e *env) {
@@ -53,7 +54,7 @@ func silentErrorHandlerIsNoSuccess(e *env) {
 	e.serve(route)
 	e.hold()
 	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_BUSY")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func errorHandlerHearsOfALostLock(e *env) {
@@ -91,7 +92,7 @@ func errorHandlerHearsOfALostLock(e *env) {
 			}
 		}
 	}
-	e.wantRuns(4)
+	e.WantRuns(4)
 }
 
 func bufferedResponseIsTheSame(e *env) {
@@ -115,7 +116,7 @@ func bufferedResponseIsTheSame(e *env) {
 		a.header.Del("Date")
 		a.header.Del("Content-Length")
 		answers[max] = a
-		e.free()
+		e.WantFree()
 	}
 	for max, a := range answers {
 		if got, want := fmt.Sprint(a), fmt.Sprint(answers[0]); got != want {
@@ -158,8 +159,8 @@ func slowReaderOfABufferedResponseHoldsNoLock(e *env) {
 	if _, err := bufio.NewReaderSize(conn, 16).ReadByte(); err != nil {
 		e.Fatal(err)
 	}
-	receive(e, "the handler's end", written)
-	e.free()
+	rig.Receive(e.Rig, "the handler's end", written)
+	e.WantFree()
 }
 
 func safeMethodsShareTheLock(e *env) {
@@ -180,30 +181,30 @@ func safeMethodsShareTheLock(e *env) {
 	}
 	defer close(leave)
 	for range readers { // both, before either leaves
-		receive(e, "a reader beside another", inside)
+		rig.Receive(e.Rig, "a reader beside another", inside)
 	}
 	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
-	e.wantRuns(2)
+	e.WantRuns(2)
 
 	writer := e.background(e.request(http.MethodPost, payPath, nil))
-	e.until(patience, "the writer waits", func() bool {
-		return e.client.ZCard(context.Background(), e.redisKey(lockKey)+":queue").Val() == 1
+	e.Until(e.Patience, "the writer waits", func() bool {
+		return e.Client.ZCard(context.Background(), e.RedisKey(lockKey)+":queue").Val() == 1
 	})
 	for range readers {
 		leave <- struct{}{}
 	}
 	for _, answers := range append(readers, writer) {
-		if a, ok := receive(e, "an answer", answers); !ok || a.status != http.StatusOK {
+		if a := rig.Receive(e.Rig, "an answer", answers); a.status != http.StatusOK {
 			e.Errorf("status = %d, want %d", a.status, http.StatusOK)
 		}
 	}
-	e.wantRuns(3)
-	e.free()
+	e.WantRuns(3)
+	e.WantFree()
 
 	holder := e.hold() // a writer
 	e.wantProblem(e.do(e.request(http.MethodGet, payPath, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
-	e.release(holder)
-	e.wantRuns(3)
+	e.Release(holder)
+	e.WantRuns(3)
 }
 
 func mistakesPanicAtTheStart(e *env) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -14,24 +15,24 @@ func busyIsRefused(e *env) {
 	e.serve(e.route(fine))
 	lease := e.hold()
 	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_BUSY")
-	e.wantRuns(0)
-	e.release(lease)
+	e.WantRuns(0)
+	e.Release(lease)
 	e.wantStatus(e.pay(), http.StatusOK)
-	e.wantRuns(1)
+	e.WantRuns(1)
 }
 
 func waiterIsServed(e *env) {
 	route := e.route(fine)
-	route.Policy.Wait = patience
+	route.Policy.Wait = e.Patience
 	e.serve(route)
 	lease := e.hold()
 	answers := e.background(e.request(http.MethodPost, payPath, nil))
-	e.until(patience, "the request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
-	e.wantRuns(0)
-	e.release(lease)
-	a, _ := receive(e, "the answer", answers)
+	e.Until(e.Patience, "the request waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
+	e.WantRuns(0)
+	e.Release(lease)
+	a := rig.Receive(e.Rig, "the answer", answers)
 	e.wantStatus(a, http.StatusOK)
-	e.wantRuns(1)
+	e.WantRuns(1)
 }
 
 func waitEndsWithTheBudget(e *env) {
@@ -40,7 +41,7 @@ func waitEndsWithTheBudget(e *env) {
 	e.serve(route)
 	e.hold()
 	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func waitEndsWithTheDeadline(e *env) {
@@ -51,7 +52,7 @@ func waitEndsWithTheDeadline(e *env) {
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond) // long enough for a first answer
 	defer cancel()
 	e.wantProblem(e.record(ctx, handler), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 // record has handler serve the usual request without a server.
@@ -63,22 +64,22 @@ func (e *env) record(ctx context.Context, handler http.Handler) answer {
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, payPath, nil).WithContext(ctx))
 		answers <- answer{w.Code, w.Result().Header, w.Body.String()}
 	}()
-	a, _ := receive(e, "the answer", answers)
+	a := rig.Receive(e.Rig, "the answer", answers)
 	return a
 }
 
 func fullQueueIsRefused(e *env) {
-	e.locks = e.locker(lockmw.WithMaxWaiters(1, 1))
+	e.Locks = e.NewLocker(lockmw.WithMaxWaiters(1, 1))
 	route := e.route(fine)
-	route.Policy.Wait = patience
+	route.Policy.Wait = e.Patience
 	e.serve(route)
 	lease := e.hold()
 	answers := e.background(e.request(http.MethodPost, payPath, nil))
-	e.until(patience, "the first request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.Until(e.Patience, "the first request waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
 	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_QUEUE_FULL")
-	e.wantRuns(0)
-	e.release(lease)
-	a, _ := receive(e, "the answer", answers)
+	e.WantRuns(0)
+	e.Release(lease)
+	a := rig.Receive(e.Rig, "the answer", answers)
 	e.wantStatus(a, http.StatusOK)
 }
 
@@ -87,7 +88,7 @@ func redisThatIsDownIsRefused(e *env) {
 	waiting.Path = "/patient/{id}"
 	waiting.Policy.Wait = 500 * time.Millisecond
 	e.serve(once, waiting)
-	e.backend.(*redistest.Mini).Close()
+	e.Backend.(*redistest.Mini).Close()
 	for _, path := range []string{payPath, "/patient/" + id} {
 		start := time.Now()
 		e.wantProblem(e.do(e.request(http.MethodPost, path, nil)), http.StatusServiceUnavailable, "LOCK_BACKEND_UNAVAILABLE")
@@ -95,26 +96,26 @@ func redisThatIsDownIsRefused(e *env) {
 			e.Errorf("%s: refused after %v", path, took)
 		}
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func closedLockerIsRefused(e *env) {
 	e.serve(e.route(fine))
-	e.close(e.locks)
+	e.CloseNow(e.Locks)
 	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_CLOSED")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func otherDataIsLeftAlone(e *env) {
 	ctx := context.Background()
-	if err := e.client.HSet(ctx, e.redisKey(lockKey), "balance", "100").Err(); err != nil {
+	if err := e.Client.HSet(ctx, e.RedisKey(lockKey), "balance", "100").Err(); err != nil {
 		e.Fatal(err)
 	}
-	e.Cleanup(func() { e.client.Del(ctx, e.redisKey(lockKey)) })
+	e.Cleanup(func() { e.Client.Del(ctx, e.RedisKey(lockKey)) })
 	e.serve(e.route(fine))
 	e.wantProblem(e.pay(), http.StatusServiceUnavailable, "LOCK_BACKEND_UNAVAILABLE")
-	e.wantRuns(0)
-	if got := e.client.HGetAll(ctx, e.redisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
+	e.WantRuns(0)
+	if got := e.Client.HGetAll(ctx, e.RedisKey(lockKey)).Val(); len(got) != 1 || got["balance"] != "100" {
 		e.Errorf("the data are %v, want them as they were", got)
 	}
 }
@@ -123,7 +124,7 @@ func nestedLockIsRefused(e *env) {
 	handler := e.handler(e.route(fine))
 	lease := e.hold()
 	e.wantProblem(e.record(lease.Context(), handler), http.StatusInternalServerError, "LOCK_MISUSE")
-	e.wantRuns(0)
+	e.WantRuns(0)
 }
 
 func waiterWhoLeavesIsForgotten(e *env) {
@@ -134,13 +135,13 @@ func waiterWhoLeavesIsForgotten(e *env) {
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	answers := e.background(e.request(http.MethodPost, payPath, nil).WithContext(ctx))
-	e.until(patience, "the request waits", func() bool { return e.seen(lockmw.EventContended) == 1 })
+	e.Until(e.Patience, "the request waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
 	leave()
-	receive(e, "the client's end", answers)
-	e.until(patience, "the wait ends", func() bool { return e.seen(lockmw.EventRefused) == 1 })
-	e.release(lease)
-	e.until(patience, "nothing is left in Redis", func() bool { return len(e.left()) == 0 })
-	e.wantRuns(0)
+	rig.Receive(e.Rig, "the client's end", answers)
+	e.Until(e.Patience, "the wait ends", func() bool { return e.Seen(lockmw.EventRefused) == 1 })
+	e.Release(lease)
+	e.Until(e.Patience, "nothing is left in Redis", func() bool { return len(e.Left()) == 0 })
+	e.WantRuns(0)
 }
 
 func clientWhoIsGoneGetsNothing(e *env) {
@@ -159,5 +160,5 @@ func clientWhoIsGoneGetsNothing(e *env) {
 			e.Errorf("status = %d, want one that nobody takes for success", a.status)
 		}
 	}
-	e.wantRuns(0)
+	e.WantRuns(0)
 }

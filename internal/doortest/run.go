@@ -14,11 +14,6 @@ type Case struct {
 	check    func(e *env)
 }
 
-// Check runs the case on backend.
-func (c Case) Check(tb testing.TB, fw Framework, backend redistest.Backend) {
-	c.check(newEnv(tb, fw, backend))
-}
-
 // Run runs the whole suite for a framework: against an embedded Redis, and
 // where it can, against a real one too. The package's TestMain must be
 // redistest.Main.
@@ -26,10 +21,10 @@ func Run(t *testing.T, fw Framework) {
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.embedded {
-				c.Check(t, fw, redistest.Embedded(t))
+				c.check(newEnv(t, fw, redistest.Embedded(t)))
 				return
 			}
-			redistest.Each(t, func(t *testing.T, s redistest.Backend) { c.Check(t, fw, s) })
+			redistest.Each(t, func(t *testing.T, s redistest.Backend) { c.check(newEnv(t, fw, s)) })
 		})
 	}
 }

@@ -4,9 +4,25 @@ import (
 	"context"
 	"strconv"
 	"sync/atomic"
+	"testing"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/lockmw"
 )
+
+// Instant opens a Locker without Redis that gets every lock at once, also one
+// that is held. It is closed when the test ends.
+func Instant(tb testing.TB) *lockmw.Locker {
+	tb.Helper()
+	locks := seam.NewLocker(new(yes)).(*lockmw.Locker)
+	tb.Cleanup(func() {
+		if err := locks.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return locks
+}
 
 // yes is a store that grants everything at once, to everybody: what is measured
 // over it is all but Redis.

@@ -1,0 +1,168 @@
+package agree
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/echolock"
+	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// routes are the same in every framework, written as net/http does it.
+var routes = []route{
+	{"/o/{id}", []string{"id"}},
+	{"/o/{id}/items/{item}", []string{"id", "item"}},
+	{"/f/{rest...}", []string{"rest"}},
+}
+
+type route struct {
+	path   string
+	params []string
+}
+
+// template makes the locks of all routes.
+var template = keyfunc.MustParse("{params}:{query.q?}")
+
+// A door serves the routes, and notes what each request comes to.
+type door struct {
+	name    string
+	handler http.Handler
+	// makeKey is template, in doors that are sound.
+	makeKey keyfunc.Func
+	// shows is what a broken door makes of the view that key functions get.
+	shows func(r *http.Request, view keyfunc.Request) keyfunc.Request
+	visit
+}
+
+// A visit is one request's way through a door.
+type visit struct {
+	sent      *http.Request
+	names     []string // of the query
+	asked     int      // how often the key function was called
+	inKey     string   // what it saw
+	ran       int      // how many handlers did
+	inHandler string   // what the last of them saw
+	key       string   // the lock that it had
+}
+
+// look puts into words what is seen of a request.
+func (v *visit) look(path string, params []string, param, query func(string) string) string {
+	var seen strings.Builder
+	seen.WriteString(path)
+	for i, name := range params {
+		fmt.Fprintf(&seen, " %d:%+q", i, param(name)) // Echo has other names
+	}
+	for _, name := range v.names {
+		fmt.Fprintf(&seen, " %+q=%+q", name, query(name))
+	}
+	return seen.String()
+}
+
+// keyOf returns the key function of a route, whose parameters have these names.
+func (d *door) keyOf(path string, params []string) keyfunc.Func {
+	return func(r keyfunc.Request) (string, error) {
+		d.asked++
+		if d.shows != nil {
+			r = d.shows(d.sent, r)
+		}
+		d.inKey = d.look(path, params, found(r.Param), found(r.Query))
+		return d.makeKey(r)
+	}
+}
+
+// found takes what is not there for empty, as handlers do.
+func found(get func(string) (string, bool)) func(string) string {
+	return func(name string) string {
+		if value, ok := get(name); ok {
+			return value
+		}
+		return ""
+	}
+}
+
+// handle is what all handlers do.
+func (d *door) handle(r *http.Request, path string, params []string, param, query func(string) string) {
+	d.ran++
+	d.inHandler = d.look(path, params, param, query)
+	if lease, held := lockmw.FromContext(r.Context()); held {
+		d.key = lease.Key()
+	}
+}
+
+// sound returns the doors as they are.
+func sound(tb testing.TB) []*door {
+	tb.Helper()
+	locks := doortest.Instant(tb)
+	gin.SetMode(gin.TestMode)
+	return []*door{
+		newHTTP(locks),
+		newGin(locks, "ginlock", func(*gin.Engine) {}),
+		newGin(locks, "ginlock with UseRawPath", func(e *gin.Engine) { e.UseRawPath = true }),
+		newGin(locks, "ginlock with RemoveExtraSlash", func(e *gin.Engine) { e.RemoveExtraSlash = true }),
+		newEcho(locks),
+	}
+}
+
+func newHTTP(locks *lockmw.Locker) *door {
+	d, mux := &door{name: "httplock", makeKey: template}, http.NewServeMux()
+	for _, to := range routes {
+		lock := httplock.Middleware(locks, d.keyOf(to.path, to.params), lockmw.Policy{})
+		mux.Handle("GET "+to.path, lock(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			d.handle(r, to.path, to.params, r.PathValue, r.URL.Query().Get)
+		})))
+	}
+	d.handler = mux
+	return d
+}
+
+func newGin(locks *lockmw.Locker, name string, change func(*gin.Engine)) *door {
+	d, engine := &door{name: name, makeKey: template}, gin.New()
+	change(engine)
+	for _, to := range routes {
+		path := doortest.ColonPath(strings.Replace(to.path, "{rest...}", "*rest", 1))
+		lock := ginlock.Middleware(locks, d.keyOf(to.path, to.params), lockmw.Policy{})
+		engine.GET(path, lock, func(c *gin.Context) {
+			d.handle(c.Request, to.path, to.params, c.Param, c.Query)
+		})
+	}
+	d.handler = engine
+	return d
+}
+
+func newEcho(locks *lockmw.Locker) *door {
+	d, e := &door{name: "echolock", makeKey: template}, echo.New()
+	for _, to := range routes {
+		path, params := doortest.ColonPath(strings.Replace(to.path, "{rest...}", "*", 1)), to.params
+		if strings.HasSuffix(path, "*") {
+			params = []string{"*"}
+		}
+		e.GET(path, func(c echo.Context) error {
+			d.handle(c.Request(), to.path, params, decoded(c), c.QueryParam)
+			return nil
+		}, echolock.Middleware(locks, d.keyOf(to.path, params), lockmw.Policy{}))
+	}
+	d.handler = e
+	return d
+}
+
+// decoded returns c.Param as a handler decodes it that knows what Echo gives:
+// the path as it was sent if RawPath is set, and the decoded one otherwise.
+func decoded(c echo.Context) func(name string) string {
+	return func(name string) string {
+		value := c.Param(name)
+		if c.Request().URL.RawPath != "" {
+			value, _ = url.PathUnescape(value)
+		}
+		return value
+	}
+}

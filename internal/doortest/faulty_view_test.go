@@ -1,0 +1,91 @@
+package doortest
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/lockmw/kit/internal/httpdoor"
+)
+
+// A brokenView is what key functions see.
+type brokenView struct {
+	httpdoor.Visit
+	fault string
+}
+
+func (v *brokenView) Value(string) (any, bool) { return nil, false }
+
+func (v *brokenView) Route() string {
+	if v.fault == "does not know its route" {
+		return ""
+	}
+	return v.Outer().Pattern
+}
+
+func (v *brokenView) Param(name string) (string, bool) {
+	if v.fault == "takes parameters as they are written" {
+		path := v.Outer().URL.EscapedPath()
+		return path[strings.LastIndexByte(path, '/')+1:], true
+	}
+	value := v.Outer().PathValue(name)
+	return value, value != ""
+}
+
+func (v *brokenView) Query(name string) (string, bool) { return v.pick(v.Outer().URL.Query()[name]) }
+
+func (v *brokenView) Header(name string) (string, bool) {
+	if strings.EqualFold(name, "Host") {
+		return v.Visit.Header(name)
+	}
+	return v.pick(v.Outer().Header.Values(name))
+}
+
+func (v *brokenView) pick(values []string) (string, bool) {
+	if len(values) == 0 {
+		return "", false
+	}
+	if v.fault == "takes the last of several" {
+		return values[len(values)-1], true
+	}
+	return values[0], true
+}
+
+func (v *brokenView) Body(path string) (string, bool, error) {
+	if v.fault == "takes JSON as it is written" {
+		var fields map[string]json.RawMessage
+		err := json.NewDecoder(v.Outer().Body).Decode(&fields)
+		return string(fields[path]), true, err
+	}
+	return v.Visit.Body(path)
+}
+
+// A watchedWriter notes whether anything was written.
+type watchedWriter struct {
+	http.ResponseWriter
+	written bool
+}
+
+func (w *watchedWriter) Flush() {
+	w.written = true
+	w.ResponseWriter.(http.Flusher).Flush()
+}
+
+func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.written = true
+	return w.ResponseWriter.(http.Hijacker).Hijack()
+}
+
+func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *watchedWriter) WriteHeader(status int) {
+	w.written = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.written = true
+	return w.ResponseWriter.Write(p)
+}
