@@ -32,14 +32,18 @@ func openSlowly(t *testing.T, addr string) slowly {
 	}
 	s.locks = locks
 	t.Cleanup(func() {
-		s.proxy.Heal()
-		s.proxy.Delay(faultproxy.Both, 0)
-		s.proxy.Cut() // what lost bytes would stay silent
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		_ = locks.Close(ctx) // what it could not give back ends by its TTL
 	})
 	return s
+}
+
+// heal ends all faults.
+func (s slowly) heal() {
+	s.proxy.Heal()
+	s.proxy.Delay(faultproxy.Both, 0)
+	s.proxy.Cut() // what lost bytes would stay silent
 }
 
 // margin cuts a holder off, and returns how long before the end of its key its
@@ -77,8 +81,9 @@ func TestHolderBehindSlowRepliesIsToldInTime(t *testing.T) {
 					slow = ttl() * 13 / 100 // those to renewals; a sixth, and they are given up
 				}
 				// One question before, so that connecting is not slow as well.
-				if lease, err := s.locks.Acquire(ctx, key+"before", lockmw.Policy{}); err == nil {
-					err = lease.Release(ctx)
+				if before, err := s.locks.Acquire(ctx, key+"before", lockmw.Policy{TTL: ttl()}); err == nil {
+					time.Sleep(ttl() / 2) // it is renewed once
+					_ = before.Release(ctx)
 				}
 				s.proxy.Delay(faultproxy.ToClient, slow)
 				lease, err := s.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl(), Wait: 5 * ttl()})
@@ -86,6 +91,10 @@ func TestHolderBehindSlowRepliesIsToldInTime(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				defer func() {
+					s.heal()
+					_ = lease.Release(ctx) // it was lost
+				}()
 				if renewed {
 					time.Sleep(ttl())
 				}
