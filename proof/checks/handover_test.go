@@ -44,10 +44,12 @@ func (h *turns) leave() {
 // Waiters who are told of their turn by messages find it too when the messages
 // are lost: every connection that listens is closed ten times a second.
 func TestLostMessagesCostAMoment(t *testing.T) {
+	besideOthers(t)
 	random := newSeed(t)
 	times := record.Pick(150, 2000)
 	const lockers, waiters, every = 4, 4, 100 * time.Millisecond
 	const limit = 1100 * time.Millisecond
+	const stuck = 20 * time.Second // no turn of all waiters lasts as long
 	s := redistest.Real(t)
 	raw := s.Client(t)
 	const key = "k"
@@ -63,7 +65,7 @@ func TestLostMessagesCostAMoment(t *testing.T) {
 	defer stop()
 	var history turns
 	forEach(t, lockers*waiters, times+1, func(i int) error {
-		lease, err := shared[i%lockers].Acquire(context.Background(), key, lockmw.Policy{TTL: ttl, Wait: patience})
+		lease, err := shared[i%lockers].Acquire(context.Background(), key, lockmw.Policy{TTL: ttl, Wait: stuck})
 		if err != nil {
 			return fmt.Errorf("a stuck waiter: %w", err)
 		}
@@ -89,6 +91,7 @@ func TestLostMessagesCostAMoment(t *testing.T) {
 
 // A server may forget the scripts at any moment, between any two questions.
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	besideOthers(t)
 	random := newSeed(t)
 	times := record.Pick(1500, 10_000)
 	const every, workers, held = 20 * time.Millisecond, 8, 20

@@ -88,18 +88,27 @@ func behindProxies(t *testing.T, s redistest.Backend, n int) ([]*faultproxy.Prox
 	return proxies, lockers
 }
 
+// besideOthers has a test that mostly waits run beside others in the short slice.
+// For the report each has the machine for itself.
+func besideOthers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Parallel()
+	}
+}
+
 // forEach calls f for 0 to n-1, on so many goroutines, and reports the errors.
+// After many of them it gives up: what is broken may take its time each time.
 func forEach(t *testing.T, workers, n int, f func(i int) error) {
 	t.Helper()
 	var next, failures atomic.Int64
 	var wg sync.WaitGroup
 	for range min(workers, n) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < n && failures.Load() < 10; i = int(next.Add(1)) - 1 {
 				if err := f(i); err != nil {
-					if failures.Add(1) <= 10 { // the others say the same
-						t.Errorf("%d: %v", i, err)
-					}
+					failures.Add(1)
+					t.Errorf("%d: %v", i, err)
 				}
 			}
 		})

@@ -62,6 +62,7 @@ func (h *heartbeats) fewest(prefix string, n int) int {
 // The application has all connections of its pool in use, and ours are not
 // among them.
 func TestBusyPoolDoesNotHoldUpRenewals(t *testing.T) {
+	besideOthers(t)
 	const held, conns = 100, 2
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)

@@ -39,6 +39,7 @@ type refusal struct {
 // Whatever Redis refuses for, the work does not run, and every door says so
 // in the documented way.
 func TestRefusalsAreAnswered(t *testing.T) {
+	besideOthers(t)
 	var mu sync.Mutex
 	var seen []string
 	t.Run("each", func(t *testing.T) { // returns when all that run beside each other have ended

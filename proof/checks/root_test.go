@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func rootChecks() []rootCheck {
 	exits := rootCheck{
 		check: 11, name: "exits: return, error, panic, ErrAbortHandler, Goexit, every door",
 		goal: "100 each: keys left 0; panic value preserved", packages: allDoors, figures: `\d+ exits of`,
-		note: "on an embedded and on a real Redis each; ErrAbortHandler is net/http's, gRPC has none",
+		note: "on an embedded and on a real Redis each; grpclock logs no figure: return, error, panic and Goexit, 100 each",
 	}
 	exits.run, exits.tests = door("EveryExitReleases")
 	spelling := rootCheck{
@@ -130,25 +131,45 @@ func (c rootCheck) row(t *testing.T) record.Row {
 	}
 	return record.Row{
 		Check: c.check, Name: c.name, Goal: c.goal, Met: met && len(figures) > 0, Note: c.note,
-		Figure: fmt.Sprintf("passed in %d of %d packages: %s", strings.Count("\n"+out, "\nok  "), len(c.packages), counts(figures)),
+		Figure: fmt.Sprintf("passed in %d of %d packages: %s", strings.Count("\n"+out, "\nok  "), len(c.packages), ranges(figures)),
 	}
 }
 
-// counts joins lines and says how often each came.
-func counts(lines []string) string {
-	times := make(map[string]int)
-	var first []string
+var number = regexp.MustCompile(`\d+`)
+
+// ranges joins lines. Of those that differ in their numbers only it makes one,
+// which has the smallest and the largest of each.
+func ranges(lines []string) string {
+	alike := make(map[string][][]int) // the numbers of the lines, by the text around them
+	var texts []string
 	for _, line := range lines {
-		if times[line]++; times[line] == 1 {
-			first = append(first, line)
+		text := number.ReplaceAllString(line, "#")
+		var values []int
+		for _, digits := range number.FindAllString(line, -1) {
+			n, _ := strconv.Atoi(digits)
+			values = append(values, n)
 		}
-	}
-	for i, line := range first {
-		if times[line] > 1 {
-			first[i] = fmt.Sprintf("%d x %s", times[line], line)
+		if alike[text] == nil {
+			texts = append(texts, text)
 		}
+		alike[text] = append(alike[text], values)
 	}
-	return strings.Join(first, "; ")
+	for i, text := range texts {
+		all := alike[text]
+		for at := range all[0] {
+			least, most := all[0][at], all[0][at]
+			for _, values := range all {
+				least, most = min(least, values[at]), max(most, values[at])
+			}
+			span := strconv.Itoa(least)
+			if most > least {
+				span += "-" + strconv.Itoa(most)
+			}
+			text = strings.Replace(text, "#", span, 1)
+		}
+		texts[i] = fmt.Sprintf("%d x %s", len(all), text)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // execs is how many inputs the fuzzer has tried.
