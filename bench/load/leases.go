@@ -1,0 +1,98 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// leases is a load that holds locks and does nothing.
+type leases struct {
+	spec   Spec
+	wire   *library.Wire
+	client *redis.Client
+	locks  *lockmw.Locker
+	held   []*lockmw.Lease
+
+	goroutines int   // before the library
+	heap       int64 // before the leases
+}
+
+// hold returns a load that has all its leases.
+func hold(ctx context.Context, s Spec, wire *library.Wire) (Job, error) {
+	h := &leases{spec: s, wire: wire, client: library.NewClient(s.Addr, wire), goroutines: runtime.NumGoroutine()}
+	var err error
+	if h.locks, err = library.NewLockmw(h.client); err != nil {
+		return nil, errors.Join(err, h.client.Close())
+	}
+	if err := h.take(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+const takers = 16 // leases are asked for at a time
+
+func (h *leases) take(ctx context.Context) error {
+	h.held = make([]*lockmw.Lease, h.spec.Leases)
+	keys := make([]string, h.spec.Leases) // made before, as they are not the library's
+	for i := range keys {
+		keys[i] = strconv.Itoa(i + h.spec.Part*h.spec.Leases)
+	}
+	h.heap = heap()
+	errs := make([]error, takers)
+	var all sync.WaitGroup
+	for t := range takers {
+		all.Go(func() {
+			for i := t; i < len(keys) && errs[t] == nil; i += takers {
+				h.held[i], errs[t] = h.locks.Acquire(ctx, keys[i], lockmw.Policy{TTL: h.spec.TTL})
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (h *leases) Run(_ context.Context, w Window) (Result, error) {
+	use, err := measure(w, h.wire, h.spec.Profile)
+	r := Result{
+		Turns:  int64(len(h.held)),
+		Allocs: use.allocs, CPU: use.cpu, Commands: use.commands,
+		Goroutines: runtime.NumGoroutine() - h.goroutines,
+		Heap:       heap() - h.heap,
+	}
+	for _, lease := range h.held {
+		if !lease.Valid() {
+			r.Errors++
+			r.Error = fmt.Sprintf("the lease of %s was lost", lease.Key())
+		}
+	}
+	return r, err
+}
+
+// Close releases the leases.
+func (h *leases) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var all sync.WaitGroup
+	for t := range takers {
+		all.Go(func() {
+			for i := t; i < len(h.held); i += takers {
+				if h.held[i] != nil {
+					_ = h.held[i].Release(ctx) // Run has said if it was lost
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(h.locks.Close(ctx), h.client.Close())
+}
