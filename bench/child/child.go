@@ -115,15 +115,17 @@ func (g *Group) start(cmd *exec.Cmd, spec load.Spec) error {
 	}
 	p.stdin, p.stdout = stdin, bufio.NewReader(stdout)
 	g.list = append(g.list, p)
-	return json.NewEncoder(stdin).Encode(spec)
+	return send(stdin, spec)
 }
+
+func send(w io.Writer, message any) error { return json.NewEncoder(w).Encode(message) }
 
 // Run has all processes make their load, calls during, and returns what they
 // saw together. It ends the processes and waits for them.
 func (g *Group) Run(w load.Window, during func() error) (load.Result, error) {
 	var errs []error
 	for _, p := range g.list {
-		errs = append(errs, json.NewEncoder(p.stdin).Encode(w))
+		errs = append(errs, send(p.stdin, w))
 	}
 	errs = append(errs, during())
 	var sum load.Result

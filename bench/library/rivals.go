@@ -73,7 +73,7 @@ func openRueidis(addr string, wire *Wire) (Locker, error) {
 		KeyMajority:    1,
 		NoLoopTracking: true,
 		KeyValidity:    ttl,
-		ExtendInterval: ttl / 3, //nolint:mnd // as ours renews
+		ExtendInterval: ttl / 3, // as ours renews
 	})
 	if err != nil {
 		return nil, err
