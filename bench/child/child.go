@@ -99,7 +99,8 @@ var errNotReady = errors.New("it did not say so")
 
 func (g *Group) start(cmd *exec.Cmd, spec load.Spec) error {
 	p := &process{cmd: cmd}
-	cmd.Env = append(os.Environ(), env+"=1")
+	// With the race detector a process would sleep for a second at its end.
+	cmd.Env = append(os.Environ(), env+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	cmd.Stderr = &p.stderr
 	cmd.WaitDelay = 10 * time.Second
 	stdin, err := cmd.StdinPipe()

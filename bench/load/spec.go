@@ -60,7 +60,7 @@ type Result struct {
 	CPU      time.Duration // of this process
 	Commands int64         // sent by the client
 
-	Goroutines int   // Leases only: that the library has
+	Goroutines int   // Leases only: the most that the library had
 	Heap       int64 // Leases only: bytes
 }
 

@@ -55,8 +55,7 @@ func (b *Bench) Rounds(ctx context.Context, list []Scenario, only *regexp.Regexp
 					continue
 				}
 				seen[at] = append(seen[at], got)
-				one := FiguresOf([]Seen{got})
-				say(fmt.Sprintf("%d/%d  %-40s %-14s %10.0f turns/s  p99 %v", round+1, most, row.Scenario.Name, row.Library, one.PerSecond.Median, one.P99))
+				say(fmt.Sprintf("%d/%d  %-38s %-14s ", round+1, most, row.Scenario.Name, row.Library) + got.String())
 			}
 			start += n
 		}

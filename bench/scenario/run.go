@@ -55,6 +55,15 @@ type Seen struct {
 	RoundTrip time.Duration // of a PING the same way
 }
 
+// String returns what progress shows.
+func (s Seen) String() string {
+	f := FiguresOf([]Seen{s})
+	if f.Heap > 0 { // held leases
+		return fmt.Sprintf("%8.2f %% CPU, Redis %.2f %%", 100*f.ClientLoad, 100*f.RedisLoad)
+	}
+	return fmt.Sprintf("%8.0f turns/s  p99 %v", f.PerSecond.Median, f.P99.Round(time.Microsecond))
+}
+
 // Measure measures c for one of its libraries. A file for profile gets a CPU
 // profile of its first process.
 func (b *Bench) Measure(ctx context.Context, c Scenario, lib, profile string) (Seen, error) {
