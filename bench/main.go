@@ -71,6 +71,9 @@ func parse(args []string) (o options, err error) {
 	if *window > 0 {
 		o.sizes.Window = *window
 	}
+	if full := scenario.Full(); o.kind == "" && (o.sizes.Rounds < full.Rounds || o.sizes.Window < full.Window) {
+		o.kind = "A short run, with fewer rounds or shorter ones than a full run has: its figures are rough."
+	}
 	o.command = command(flags)
 	o.only, err = regexp.Compile(*only)
 	return o, err
@@ -94,7 +97,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer b.Close()
-	start := time.Now()
+	start, env := time.Now(), report.ReadEnv(b.Redis)
 	rows, err := b.Rounds(ctx, scenario.All(o.sizes), o.only, o.profile, func(s string) { fmt.Println(s) })
 	if err != nil {
 		return err
@@ -102,7 +105,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if len(rows) == 0 {
 		return fmt.Errorf("no scenario matches %q", o.only)
 	}
-	r := report.Report{Env: report.ReadEnv(b.Redis), Command: o.command, Kind: o.kind, Rows: rows}
+	r := report.Report{Env: env, Command: o.command, Kind: o.kind, Rows: rows}
 	if err := r.Write(o.out); err != nil {
 		return err
 	}

@@ -43,22 +43,45 @@ func hold(ctx context.Context, s Spec, wire *library.Wire) (Job, error) {
 const takers = 16 // leases are asked for at a time
 
 func (h *leases) take(ctx context.Context) error {
-	h.held = make([]*lockmw.Lease, h.spec.Leases)
-	keys := make([]string, h.spec.Leases) // made before, as they are not the library's
-	for i := range keys {
-		keys[i] = strconv.Itoa(i + h.spec.Part*h.spec.Leases)
+	// Connections have buffers, which are no lease's: open them before.
+	if err := errors.Join(h.acquire(ctx, takers), h.release(ctx)); err != nil {
+		return err
 	}
 	h.heap = heap()
+	return h.acquire(ctx, h.spec.Leases)
+}
+
+// acquire takes n leases.
+func (h *leases) acquire(ctx context.Context, n int) error {
+	h.held = make([]*lockmw.Lease, n)
 	errs := make([]error, takers)
 	var all sync.WaitGroup
 	for t := range takers {
 		all.Go(func() {
-			for i := t; i < len(keys) && errs[t] == nil; i += takers {
-				h.held[i], errs[t] = h.locks.Acquire(ctx, keys[i], lockmw.Policy{TTL: h.spec.TTL})
+			for i := t; i < n && errs[t] == nil; i += takers {
+				h.held[i], errs[t] = h.locks.Acquire(ctx, strconv.Itoa(i), lockmw.Policy{TTL: h.spec.TTL})
 			}
 		})
 	}
 	all.Wait()
+	return errors.Join(errs...)
+}
+
+// release releases them.
+func (h *leases) release(ctx context.Context) error {
+	errs := make([]error, takers)
+	var all sync.WaitGroup
+	for t := range takers {
+		all.Go(func() {
+			for i := t; i < len(h.held); i += takers {
+				if h.held[i] != nil {
+					errs[t] = errors.Join(errs[t], h.held[i].Release(ctx))
+				}
+			}
+		})
+	}
+	all.Wait()
+	h.held = nil
 	return errors.Join(errs...)
 }
 
@@ -86,7 +109,7 @@ func (h *leases) Run(_ context.Context, w Window) (Result, error) {
 // watch returns the most goroutines that it has seen until done. It looks
 // rarely enough not to show among the CPU that it stands beside.
 func watch(done <-chan struct{}) (most int) {
-	const pause = 20 * time.Millisecond
+	const pause = 100 * time.Millisecond
 	look := time.NewTicker(pause)
 	defer look.Stop()
 	for {
@@ -103,16 +126,6 @@ func watch(done <-chan struct{}) (most int) {
 func (h *leases) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	var all sync.WaitGroup
-	for t := range takers {
-		all.Go(func() {
-			for i := t; i < len(h.held); i += takers {
-				if h.held[i] != nil {
-					_ = h.held[i].Release(ctx) // Run has said if it was lost
-				}
-			}
-		})
-	}
-	all.Wait()
+	_ = h.release(ctx) // Run has said which were lost
 	return errors.Join(h.locks.Close(ctx), h.client.Close())
 }

@@ -18,6 +18,7 @@ type Env struct {
 	Go       string
 	Redis    string
 	Commit   string
+	Load     string   // average of the machine before the run, over a minute
 	Versions []string // of the libraries
 }
 
@@ -26,7 +27,7 @@ type Env struct {
 func ReadEnv(redis string) Env {
 	e := Env{
 		CPU: cpu(), Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH,
-		Go: runtime.Version(), Redis: redis, Commit: commit(),
+		Go: runtime.Version(), Redis: redis, Commit: commit(), Load: loadAverage(),
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -57,6 +58,14 @@ func cpu() string {
 	return unknown
 }
 
+func loadAverage() string {
+	text, _ := os.ReadFile("/proc/loadavg") // Linux
+	if fields := strings.Fields(string(text)); len(fields) > 0 {
+		return fields[0]
+	}
+	return unknown
+}
+
 func commit() string {
 	out, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
@@ -72,7 +81,8 @@ func commit() string {
 }
 
 func (e Env) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "- machine: %s, %d cores, shared by the libraries and Redis; %s\n", e.CPU, e.Cores, e.System)
+	fmt.Fprintf(b, "- machine: %s, %d cores, shared by the libraries and Redis; %s; load average before the run: %s\n",
+		e.CPU, e.Cores, e.System, e.Load)
 	fmt.Fprintf(b, "- %s, Redis %s, commit %s\n", e.Go, e.Redis, e.Commit)
 	fmt.Fprintf(b, "- %s\n\n", strings.Join(e.Versions, ", "))
 }

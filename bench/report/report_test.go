@@ -38,7 +38,7 @@ func example() Report {
 		Library:  library.Ours, Figures: figures(1),
 	})
 	return Report{
-		Env:     Env{CPU: "some CPU", Cores: 2, System: "linux/amd64", Go: "go1.26", Redis: "7.0", Commit: "abc", Versions: []string{"a v1", "b v2"}},
+		Env:     Env{CPU: "some CPU", Cores: 2, System: "linux/amd64", Go: "go1.26", Redis: "7.0", Commit: "abc", Load: "0.10", Versions: []string{"a v1", "b v2"}},
 		Command: "make bench", Kind: "An example.", Rows: rows,
 	}
 }
