@@ -112,6 +112,7 @@ func (r Report) curves(b *bytes.Buffer) {
 
 func (r Report) points(b *bytes.Buffer, curve string) {
 	if curve == scenario.Leases {
+		b.WriteString("The window has one renewal of each lease. Where there are few, their bytes are those of the connection for renewals.\n\n")
 		b.WriteString("| leases | TTL | client CPU, of a core | Redis CPU, of a core | goroutines | bytes a lease |\n|---|---|---|---|---|---|\n")
 	} else {
 		fmt.Fprintf(b, "| %s | | turns/s | spread | p50 wait | p99 wait | max wait | commands | calls | client CPU | Redis CPU |\n|---|---|---|---|---|---|---|---|---|---|---|\n", curve)
