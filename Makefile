@@ -13,7 +13,7 @@ REPORT = go run -C tools ./testreport
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
-.PHONY: help demo test lint fuzz generate
+.PHONY: help demo test lint fuzz bench generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ lint: ## Check format, generated code, vet and golangci-lint
 
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## Measure all libraries side by side and write bench/results (ARGS="-quick" takes a minute)
+	bash scripts/ensure.sh redis-server
+	go run -C bench . $(ARGS)
 
 generate: ## Write the Go code of the .proto files
 	go run -C tools ./protogen "$(CURDIR)"
