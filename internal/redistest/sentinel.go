@@ -54,14 +54,25 @@ func Sentinel(tb testing.TB) *Watched {
 	return w
 }
 
+// Sentinels returns what a client needs to find the master: the name that the
+// Sentinels call it by, and their addresses.
+func (w *Watched) Sentinels() (master string, addrs []string) {
+	for _, s := range w.sentinels {
+		addrs = append(addrs, s.Addr())
+	}
+	return masterName, addrs
+}
+
+// Servers returns the master and the replica, in the order in which they were
+// started.
+func (w *Watched) Servers() []*Server { return w.servers }
+
 // Client opens a client that asks the Sentinels for the master, and closes it
 // when the test ends.
 func (w *Watched) Client(tb testing.TB, mutators ...func(*redis.FailoverOptions)) *redis.Client {
 	tb.Helper()
-	opts := &redis.FailoverOptions{MasterName: masterName}
-	for _, s := range w.sentinels {
-		opts.SentinelAddrs = append(opts.SentinelAddrs, s.Addr())
-	}
+	opts := &redis.FailoverOptions{}
+	opts.MasterName, opts.SentinelAddrs = w.Sentinels()
 	for _, mutate := range mutators {
 		mutate(opts)
 	}

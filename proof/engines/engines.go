@@ -52,11 +52,34 @@ const (
 // All lists the engines, this library first.
 func All() []string { return []string{Ours, Redislock, Redsync, Rueidislock} }
 
-// Open opens an engine over one Redis.
-func Open(name, addr string, ttl time.Duration) (Engine, error) {
+// Kinds of what locks are kept in.
+const (
+	Single   = ""
+	Cluster  = "cluster"
+	Sentinel = "sentinel"
+	Quorum   = "quorum"
+)
+
+// Redis is what locks are kept in, and how to find it.
+type Redis struct {
+	Kind   string   `json:"kind,omitempty"`
+	Addrs  []string `json:"addrs"`
+	Master string   `json:"master,omitempty"` // how Sentinels call it
+}
+
+// One is a single Redis.
+func One(addr string) Redis { return Redis{Addrs: []string{addr}} }
+
+// Open opens an engine; rivals only over a single Redis.
+func Open(name string, at Redis, ttl time.Duration) (Engine, error) {
+	if name == Ours {
+		return openOurs(at)
+	}
+	if at.Kind != Single {
+		return nil, fmt.Errorf("engines: %s over a %s was not built", name, at.Kind)
+	}
+	addr := at.Addrs[0]
 	switch name {
-	case Ours:
-		return openOurs(addr)
 	case Redislock:
 		return openRedislock(addr), nil
 	case Redsync:
@@ -73,8 +96,9 @@ var ErrTaken = errors.New("engines: taken")
 // client opens a client with go-redis's defaults; only the maintenance
 // notifications are off, whose handshake a Redis 7 does not know.
 func client(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr:                     addr,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	return redis.NewClient(&redis.Options{Addr: addr, MaintNotificationsConfig: quiet()})
+}
+
+func quiet() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

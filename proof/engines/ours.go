@@ -11,17 +11,40 @@ import (
 )
 
 type ours struct {
-	client *redis.Client
-	locks  *lockmw.Locker
+	clients []redis.UniversalClient
+	locks   *lockmw.Locker
 }
 
-func openOurs(addr string) (Engine, error) {
-	c := client(addr)
-	locks, err := lockmw.New(c)
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
+func openOurs(at Redis) (_ Engine, err error) {
+	e := &ours{}
+	switch at.Kind {
+	case Cluster:
+		e.clients = append(e.clients, redis.NewClusterClient(&redis.ClusterOptions{Addrs: at.Addrs, MaintNotificationsConfig: quiet()}))
+	case Sentinel:
+		e.clients = append(e.clients, redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: at.Master, SentinelAddrs: at.Addrs,
+		}))
+	default:
+		for _, addr := range at.Addrs {
+			e.clients = append(e.clients, client(addr))
+		}
 	}
-	return &ours{client: c, locks: locks}, nil
+	if at.Kind == Quorum {
+		e.locks, err = lockmw.NewQuorum(e.clients)
+	} else {
+		e.locks, err = lockmw.New(e.clients[0])
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.closeClients())
+	}
+	return e, nil
+}
+
+func (e *ours) closeClients() (err error) {
+	for _, c := range e.clients {
+		err = errors.Join(err, c.Close())
+	}
+	return err
 }
 
 func (e *ours) Acquire(ctx context.Context, ask Ask) (Hold, error) {
@@ -39,5 +62,5 @@ func (e *ours) Acquire(ctx context.Context, ask Ask) (Hold, error) {
 func (e *ours) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	return errors.Join(e.locks.Close(ctx), e.client.Close())
+	return errors.Join(e.locks.Close(ctx), e.closeClients())
 }

@@ -39,7 +39,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	highest map[string]int64
-	log     []Record // by place, from 1
+	log     []Record              // by place, from 1
 	conns   map[net.Conn]struct{} // nil after the end
 }
 

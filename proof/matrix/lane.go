@@ -27,6 +27,10 @@ import (
 	"github.com/lockmw/kit/proof/worker"
 )
 
+// epoch is after how long keys get other names, so that no history grows too long
+// for porcupine.
+const epoch = 5 * time.Second
+
 // workersPerLane is how many processes share a lane's Redis.
 const workersPerLane = 3
 
@@ -38,8 +42,8 @@ type Lane struct {
 
 	tb      testing.TB
 	rnd     *rand.Rand
-	redis   *redistest.Server
-	admin   *redis.Client // not through a proxy
+	redis   *redistest.Server // of a lane with a single one, as the next two
+	admin   *redis.Client     // not through a proxy
 	store   *fenced.Store
 	proxies []*faultproxy.Proxy
 	workers []*worker.Process // in the places that the proxies have
@@ -51,6 +55,15 @@ type Lane struct {
 	eternal  map[string]struct{}      // keys that were seen without a TTL
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
+
+	nodes     []*redistest.Server // all that may hold keys
+	admins    []*redis.Client     // of the nodes
+	where     func(place int) engines.Redis
+	load      []worker.Key
+	turnKeys  []string // whose holds are short, so that a new one must begin soon
+	shards    *redistest.Shards
+	watched   *redistest.Watched
+	nodeDoors []*faultproxy.Proxy // before each node of a quorum
 
 	clock *skew.Clock   // nil unless the server's clock can be moved
 	skew  time.Duration // how far it was
@@ -85,10 +98,7 @@ func keys(ttl time.Duration) []worker.Key {
 // NewLane starts a lane; it ends with the test.
 func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs string) *Lane {
 	tb.Helper()
-	l := &Lane{
-		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
-		latest: make(map[string]time.Duration), eternal: make(map[string]struct{}),
-	}
+	l := newLane(tb, name, seed, ttl)
 	var options []redistest.Option
 	switch needs {
 	case fromFile:
@@ -99,27 +109,48 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 		options = append(options, option)
 	}
 	l.redis = redistest.Real(tb, options...)
-	l.admin = l.redis.Client(tb, func(o *redis.Options) { // short, for a server that may hang
-		o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second
-	})
+	l.nodes = []*redistest.Server{l.redis}
 	for range workersPerLane {
 		l.proxies = append(l.proxies, faultproxy.Start(tb, l.redis.Addr()))
+	}
+	l.where = func(place int) engines.Redis { return engines.One(l.proxies[place].Addr()) }
+	l.open()
+	l.admin = l.admins[0]
+	return l
+}
+
+func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return &Lane{
+		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
+		latest: make(map[string]time.Duration), eternal: make(map[string]struct{}),
+		load: keys(ttl), turnKeys: []string{"m", "r", "p"},
+	}
+}
+
+// open starts the workers, and the watch over the nodes.
+func (l *Lane) open() {
+	for _, node := range l.nodes {
+		l.admins = append(l.admins, node.Client(l.tb, func(o *redis.Options) { // short, for a server that may hang
+			o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second
+		}))
+	}
+	for place := range workersPerLane {
 		l.workers = append(l.workers, nil)
-		l.hire(len(l.workers) - 1)
+		l.hire(place)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.unwatch = cancel
 	l.watching.Go(func() { l.watch(ctx) })
-	tb.Cleanup(func() { cancel(); l.watching.Wait() })
-	return l
+	l.tb.Cleanup(func() { cancel(); l.watching.Wait() })
 }
 
 // hire starts a worker in a place.
 func (l *Lane) hire(place int) {
 	l.started++
 	p := worker.Start(l.tb, worker.Config{
-		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Addr: l.proxies[place].Addr(), Fenced: l.store.Addr(),
-		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: 5 * time.Second, Keys: keys(l.TTL),
+		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: epoch, Keys: l.load,
 	}, l.began)
 	l.workers[place] = p
 	l.all = append(l.all, p)
@@ -142,12 +173,14 @@ func (l *Lane) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			names, _ := l.admin.Keys(ctx, "lock:*").Result()
-			for _, name := range names {
-				if d, err := l.admin.PTTL(ctx, name).Result(); err == nil && d == -1 {
-					l.mu.Lock()
-					l.eternal[name] = struct{}{}
-					l.mu.Unlock()
+			for _, admin := range l.admins {
+				names, _ := admin.Keys(ctx, "lock:*").Result()
+				for _, name := range names {
+					if d, err := admin.PTTL(ctx, name).Result(); err == nil && d == -1 {
+						l.mu.Lock()
+						l.eternal[name] = struct{}{}
+						l.mu.Unlock()
+					}
 				}
 			}
 		}
@@ -176,16 +209,13 @@ func (l *Lane) Inject(kind Kind) {
 	l.injections = append(l.injections, in)
 }
 
-// turnKeys are the keys whose holds are short, so that a new one must begin soon.
-var turnKeys = []string{"m", "r", "p"}
-
 // alive waits until each short key has a holder that began after since.
 func (l *Lane) alive(since time.Duration) (at time.Duration, dead []string) {
 	deadline := since + 10*l.TTL + 20*time.Second
 	for {
 		dead = dead[:0]
 		l.mu.Lock()
-		for _, key := range turnKeys {
+		for _, key := range l.turnKeys {
 			if l.latest[key] <= since {
 				dead = append(dead, key)
 			} else {
@@ -262,13 +292,15 @@ func (l *Lane) left() []string {
 	deadline := time.Now().Add(l.TTL + 12*time.Second)
 	for {
 		var left []string
-		names, err := l.admin.Keys(context.Background(), "lock:*").Result()
-		if err != nil {
-			left = []string{err.Error()}
-		}
-		for _, name := range names {
-			if !strings.HasSuffix(name, ":fence") {
-				left = append(left, name)
+		for _, admin := range l.admins {
+			names, err := admin.Keys(context.Background(), "lock:*").Result()
+			if err != nil {
+				left = append(left, err.Error())
+			}
+			for _, name := range names {
+				if !strings.HasSuffix(name, ":fence") {
+					left = append(left, name)
+				}
 			}
 		}
 		if len(left) == 0 || time.Now().After(deadline) {

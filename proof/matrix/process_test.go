@@ -23,7 +23,7 @@ import (
 // it holds all.
 func holders(t *testing.T, addr, name string, number int, change func(*worker.Key)) *worker.Process {
 	t.Helper()
-	c := worker.Config{Name: name, Engine: engines.Ours, Addr: addr, TTL: ttl(), Wait: 5 * ttl()}
+	c := worker.Config{Name: name, Engine: engines.Ours, Redis: engines.One(addr), TTL: ttl(), Wait: 5 * ttl()}
 	for i := range number {
 		key := worker.Key{Name: fmt.Sprintf("%s-%d", name, i), Kind: history.Mutex, Goroutines: 1, StaysAlive: true, Turns: 1}
 		if change != nil {
@@ -166,7 +166,7 @@ func TestCommandsOfManyWaiters(t *testing.T) {
 	for i := range processes {
 		proxies = append(proxies, faultproxy.Start(t, redis.Addr()))
 		workers = append(workers, worker.Start(t, worker.Config{
-			Name: fmt.Sprint("crowd", i), Engine: engines.Ours, Addr: proxies[i].Addr(), TTL: 30 * time.Second, Wait: 5 * time.Minute,
+			Name: fmt.Sprint("crowd", i), Engine: engines.Ours, Redis: engines.One(proxies[i].Addr()), TTL: 30 * time.Second, Wait: 5 * time.Minute,
 			Keys: []worker.Key{{Name: "k", Kind: history.Mutex, Goroutines: each, Turns: turns}},
 		}, nil))
 	}

@@ -71,7 +71,7 @@ func (b *bench) upTo(d time.Duration) time.Duration {
 
 // open opens the engine; it is closed at the end of the try.
 func (b *bench) open(addr string) (engines.Engine, func(), error) {
-	e, err := engines.Open(b.engine, addr, b.ttl)
+	e, err := engines.Open(b.engine, engines.One(addr), b.ttl)
 	if err != nil {
 		return nil, func() {}, err
 	}
@@ -199,7 +199,7 @@ func TestRivals(t *testing.T) {
 func TestEveryEngineWorksWithoutFaults(t *testing.T) {
 	redis := server(t, 0)
 	for _, name := range engines.All() {
-		e, err := engines.Open(name, redis.Addr(), ttl())
+		e, err := engines.Open(name, engines.One(redis.Addr()), ttl())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ package worker
 import (
 	"time"
 
+	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/history"
 )
 
@@ -16,7 +17,7 @@ import (
 type Config struct {
 	Name   string        `json:"name"`
 	Engine string        `json:"engine"`
-	Addr   string        `json:"addr"`   // of the Redis, or of a proxy before it
+	Redis  engines.Redis `json:"redis"`  // or proxies before it
 	Fenced string        `json:"fenced"` // address of the fenced store; empty: none
 	Seed   uint64        `json:"seed"`
 	TTL    time.Duration `json:"ttl"`

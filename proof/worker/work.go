@@ -71,7 +71,7 @@ func (w *worker) run(text string) (err error) {
 	}
 	// A server that does not answer just now is what a worker must live with.
 	for {
-		w.engine, err = engines.Open(w.Engine, w.Addr, w.TTL)
+		w.engine, err = engines.Open(w.Engine, w.Redis, w.TTL)
 		if err == nil {
 			break
 		}
