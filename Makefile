@@ -20,7 +20,7 @@ D ?= 30m
 # proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo test lint fuzz proof soak proof-rivals mutants generate
+.PHONY: help demo test lint fuzz bench proof soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -49,7 +49,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s)
 
 proof: ## Run all checks and the whole fault matrix (an hour or more) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip 'TestSoak|TestRivals' ./checks ./matrix
+	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix
 
 soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
@@ -57,11 +57,14 @@ soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 
 proof-rivals: ## Run the same faults with other libraries and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	$(NOTE) rivals go test -count=1 -timeout 90m -run TestRivals ./rivals
+	$(NOTE) rivals go test -count=1 -timeout 90m ./rivals
 
 mutants: ## Put mistakes into the code and see that the checks find them; write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	$(NOTE) mutants go run ./mutants
+	$(NOTE) mutants go run ./mutants -o results/mutants.json
+bench: ## Measure all libraries side by side and write bench/results (ARGS="-quick" takes a minute)
+	bash scripts/ensure.sh redis-server
+	go run -C bench . $(ARGS)
 
 generate: ## Write the Go code of the .proto files
 	go run -C tools ./protogen "$(CURDIR)"

@@ -162,3 +162,26 @@ func TestAPlaceOfADeafProcessIsForgotten(t *testing.T) {
 	s.advance(2 * time.Minute)
 	s.wantEmpty()
 }
+
+// The last waiter that leaves takes along what was noted of its process; that
+// lay there for ten seconds once, as long as the lock was held.
+func TestTheLastWaiterLeavesNothingBehind(t *testing.T) {
+	for name, leave := range map[string]func(p *probe, r store.Ref){
+		"release": func(p *probe, r store.Ref) { p.release(r, true, store.NotHeld) },
+		"last":    func(p *probe, r store.Ref) { p.refused(r, store.Last) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStill(t)
+			holder, p, other := s.open(), s.open(), s.open()
+			r := holder.ref(time.Minute)
+			holder.get(r, store.Try)
+			first, second := p.ref(time.Minute), other.ref(time.Minute)
+			p.refused(first, store.Wait)
+			other.refused(second, store.Wait)
+			leave(p, first)
+			s.wantTTLs(60_000, 10_000, 10_000, 61_000) // the second one waits
+			leave(other, second)
+			s.wantTTLs(60_000, 0, 0, 61_000)
+		})
+	}
+}

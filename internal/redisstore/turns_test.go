@@ -45,9 +45,13 @@ func (m *model) acquire(c *claim, join store.Join) (t turn) {
 			return t
 		}
 	}
-	if join == store.Last && m.leave(c) && full {
-		heirs, _ := m.succeed(c, c.member)
-		t.told = append(t.told, m.told(heirs, c)...)
+	if join == store.Last && m.leave(c) {
+		if len(m.queue) == 0 {
+			clear(m.alive)
+		} else if full {
+			heirs, _ := m.succeed(c, c.member)
+			t.told = append(t.told, m.told(heirs, c)...)
+		}
 	}
 	return t
 }
@@ -70,7 +74,9 @@ func (m *model) sign(who *member) (fresh bool) {
 // release gives back what c has. With stay it has it for that long.
 func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 	if leave {
-		m.leave(c)
+		if m.leave(c); len(m.queue) == 0 {
+			clear(m.alive)
+		}
 	}
 	m.forget()
 	held := m.holds(c)

@@ -7,8 +7,12 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/lockmw/kit/proof/clock"
 )
 
 // Answer says what became of a write.
@@ -18,6 +22,16 @@ type Answer struct {
 	Place    int64 // in the order of all writes
 }
 
+// A Record is what the store itself knows of a write: one whose worker was
+// killed before it could tell of it was done all the same.
+type Record struct {
+	Answer
+
+	Key   string
+	Fence int64
+	At    time.Duration // of package clock
+}
+
 // Store is the server.
 type Store struct {
 	listener net.Listener
@@ -25,7 +39,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	highest map[string]int64
-	place   int64
+	log     []Record // by place, from 1
 	conns   map[net.Conn]struct{} // nil after the end
 }
 
@@ -48,10 +62,18 @@ func (s *Store) Addr() string { return s.listener.Addr().String() }
 func (s *Store) write(key string, fence int64) Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.place++
-	a := Answer{Accepted: fence >= s.highest[key], Highest: s.highest[key], Place: s.place}
+	at := clock.Now()
+	a := Answer{Accepted: fence >= s.highest[key], Highest: s.highest[key], Place: int64(len(s.log) + 1)}
 	s.highest[key] = max(fence, s.highest[key])
+	s.log = append(s.log, Record{Answer: a, Key: key, Fence: fence, At: at})
 	return a
+}
+
+// Log returns all writes in the order in which they were done.
+func (s *Store) Log() []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
 }
 
 func (s *Store) accept() {

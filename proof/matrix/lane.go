@@ -233,13 +233,33 @@ func (l *Lane) End() Outcome {
 		o.Refused += len(saw.Refusals)
 		o.Failures = append(o.Failures, saw.Failures...)
 	}
+	o.Writes = append(o.Writes, untold(l.store.Log(), o.Writes)...)
 	return o
 }
 
+// untold returns the writes of workers that were killed before they could tell.
+func untold(done []fenced.Record, told []history.Write) []history.Write {
+	known := make(map[int64]bool, len(told))
+	for _, w := range told {
+		known[w.Place] = true
+	}
+	var more []history.Write
+	for _, r := range done {
+		if !known[r.Place] {
+			more = append(more, history.Write{
+				Key: r.Key, Worker: "killed", Fence: r.Fence, Called: r.At, Returned: r.At + 1,
+				Accepted: r.Accepted, Highest: r.Highest, Place: r.Place,
+			})
+		}
+	}
+	return more
+}
+
 // left returns the keys that are still there when all that may outlive a worker
-// must have ended; a fence may stay for its own TTL.
+// must have ended: the place of a killed waiter that nobody stands behind ends ten
+// seconds after it was last asked for. A fence may stay for its own TTL.
 func (l *Lane) left() []string {
-	deadline := time.Now().Add(l.TTL + 4*time.Second)
+	deadline := time.Now().Add(l.TTL + 12*time.Second)
 	for {
 		var left []string
 		names, err := l.admin.Keys(context.Background(), "lock:*").Result()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"sync"
@@ -42,6 +43,17 @@ func ttl() time.Duration {
 		return time.Second
 	}
 	return 2 * time.Second
+}
+
+// chosen returns the kinds that PROOF_KINDS, a regular expression, names; all if
+// it is not set.
+func chosen(tb testing.TB, kinds []Kind) []Kind {
+	tb.Helper()
+	names, err := regexp.Compile(os.Getenv("PROOF_KINDS"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return slices.DeleteFunc(kinds, func(k Kind) bool { return !names.MatchString(k.Name) })
 }
 
 // run does each kind so many times, on lanes side by side.
@@ -86,6 +98,20 @@ func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
 	return all
 }
 
+// times returns how often each kind is done: PROOF_TIMES, or what the table of the
+// checks asks for, or once.
+func times(tb testing.TB, full int) int {
+	tb.Helper()
+	if text := os.Getenv("PROOF_TIMES"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return n
+	}
+	return record.Pick(1, full)
+}
+
 // report says what must not be, and logs each kind's line.
 func report(t *testing.T, o *Outcome, lines []record.Line) {
 	t.Helper()
@@ -106,8 +132,8 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	s := seed(t)
 	began := time.Now()
-	kinds := slices.Concat(network(), server(), process())
-	o := run(t, record.Pick(4, 8), record.Pick(1, 50), s, kinds)
+	kinds := chosen(t, slices.Concat(network(), server(), process()))
+	o := run(t, record.Pick(4, 8), times(t, 50), s, kinds)
 	took := time.Since(began)
 	lines := o.Lines()
 	report(t, &o, lines)
@@ -134,8 +160,8 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 // Check 5.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	s := seed(t)
-	kinds := forgets()
-	o := run(t, record.Pick(2, 6), record.Pick(1, 30), s, kinds)
+	kinds := chosen(t, forgets())
+	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)
 	lines := o.Lines()
 	report(t, &o, lines)
 	record.Save(t, "forgets", lines)

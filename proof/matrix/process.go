@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"fmt"
-	"syscall"
 )
 
 // process lists what can happen to a worker process.
@@ -10,9 +9,9 @@ func process() []Kind {
 	stop := func(share float64) func(*Lane) []string {
 		return func(l *Lane) []string {
 			p := l.workers[l.place()]
-			l.check(p.Signal(syscall.SIGSTOP))
+			l.check(p.Stop())
 			l.last(l.part(share))
-			l.check(p.Signal(syscall.SIGCONT))
+			l.check(p.Cont())
 			return nil
 		}
 	}
@@ -35,7 +34,7 @@ func process() []Kind {
 		{Name: "worker stopped, longer than the TTL", Do: stop(1.5)},
 		{Name: "worker stopped and killed", Do: func(l *Lane) []string {
 			place := l.place()
-			l.check(l.workers[place].Signal(syscall.SIGSTOP))
+			l.check(l.workers[place].Stop())
 			l.last(l.part(0.5))
 			l.workers[place].Kill()
 			l.hire(place)
@@ -53,10 +52,10 @@ func process() []Kind {
 			place := l.place()
 			l.proxies[place].Cut()
 			l.proxies[place].Refuse(true)
-			l.check(l.workers[place].Signal(syscall.SIGSTOP))
+			l.check(l.workers[place].Stop())
 			l.last(l.part(1.3))
 			l.proxies[place].Refuse(false)
-			l.check(l.workers[place].Signal(syscall.SIGCONT))
+			l.check(l.workers[place].Cont())
 			return nil
 		}},
 	}

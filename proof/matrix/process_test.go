@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -53,12 +52,12 @@ func TestStoppedHolderFindsOutAtOnce(t *testing.T) {
 	for i := range stops {
 		p := holders(t, redis.Addr(), fmt.Sprintf("stopped%d", i), each, func(k *worker.Key) { k.Watch = true })
 		time.Sleep(time.Duration(i) * ttl() / 10) // at another point between two renewals
-		if err := p.Signal(syscall.SIGSTOP); err != nil {
+		if err := p.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * ttl() / 2)
 		resumed := clock.Now()
-		if err := p.Signal(syscall.SIGCONT); err != nil {
+		if err := p.Cont(); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -32,7 +32,7 @@ func Add(tb testing.TB, row Row) {
 	tb.Logf("check %d, %s: %s (goal: %s)", row.Check, row.Name, row.Figure, row.Goal)
 	Save(tb, fmt.Sprintf("check-%02d-%s", row.Check, row.Name), row)
 	if !row.Met {
-		tb.Errorf("check %d, %s: %s, want %s", row.Check, row.Name, row.Figure, row.Goal)
+		tb.Errorf("check %d, %s: %s, want %s; %s", row.Check, row.Name, row.Figure, row.Goal, row.Note)
 	}
 }
 

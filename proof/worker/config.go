@@ -43,6 +43,7 @@ type Key struct {
 // event is one line that a worker writes.
 type event struct {
 	Began   *history.Hold  `json:"began,omitempty"`
+	Ending  *history.Hold  `json:"ending,omitempty"` // told before Release is called
 	Ended   *history.Hold  `json:"ended,omitempty"`
 	Write   *history.Write `json:"write,omitempty"`
 	Refused *Refusal       `json:"refused,omitempty"`

@@ -2,12 +2,14 @@ package worker
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,12 +23,13 @@ import (
 type Process struct {
 	Config Config
 
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	ended  chan struct{} // closed when the process has ended and all it wrote was read
-	killed bool
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	ended chan struct{} // closed when the process has ended and all it wrote was read
 
 	mu       sync.Mutex
+	killed   bool
+	stopped  time.Duration        // since when it is, 0 if it runs
 	open     map[int]history.Hold // by ID: began, not ended
 	holds    []history.Hold
 	writes   []history.Write
@@ -84,8 +87,14 @@ func (p *Process) read(stdout io.Reader) {
 	if err != nil && !p.killed {
 		p.failures = append(p.failures, err.Error())
 	}
+	ended := clock.Now()
+	if p.stopped > 0 {
+		ended = p.stopped // it did nothing since then
+	}
 	for _, h := range p.open { // with the process ended what it held
-		h.How, h.Ended = history.Killed, clock.Now()
+		if h.How = history.Killed; h.Ended == 0 { // else it was about to release
+			h.Ended = ended
+		}
 		h.Freed = h.Ended + p.Config.TTL + time.Second
 		p.holds = append(p.holds, h)
 	}
@@ -101,6 +110,8 @@ func (p *Process) note(e event) {
 		if p.began != nil {
 			p.began(*e.Began)
 		}
+	case e.Ending != nil:
+		p.open[e.Ending.ID] = *e.Ending
 	case e.Ended != nil:
 		delete(p.open, e.Ended.ID)
 		p.holds = append(p.holds, *e.Ended)
@@ -117,8 +128,40 @@ func (p *Process) note(e event) {
 	}
 }
 
-// Signal sends SIGSTOP or SIGCONT.
-func (p *Process) Signal(s syscall.Signal) error { return p.cmd.Process.Signal(s) }
+// Stop sends SIGSTOP, and returns when the process has stopped.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		stopped, err := isStopped(p.PID())
+		if err != nil {
+			return err
+		}
+		if stopped {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = clock.Now()
+	return nil
+}
+
+// Cont sends SIGCONT.
+func (p *Process) Cont() error {
+	p.mu.Lock()
+	p.stopped = 0
+	p.mu.Unlock()
+	return p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// isStopped asks ps, which is the same on all systems that have SIGSTOP.
+func isStopped(pid int) (bool, error) {
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
+	return bytes.HasPrefix(bytes.TrimSpace(state), []byte("T")), err
+}
 
 // PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -191,6 +191,7 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	if writes && h.How == history.Lost {
 		w.write(h, true)
 	}
+	w.tell(event{Ending: &h})
 	release, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := hold.Release(release)

@@ -124,7 +124,11 @@ if not state.holder then
     return {1, mine, text(now), siblings(state, now)}
   end
 end
-if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 and full then
-  succeed(state, now, token, ARGV[6]) -- for those whom this one may have kept out
+if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
+  if redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('DEL', KEYS[3]) -- nobody waits any more
+  elseif full then
+    succeed(state, now, token, ARGV[6]) -- for those whom this one may have kept out
+  end
 end
 return {0, left(state, now), text(now), siblings(state, now), fresh}

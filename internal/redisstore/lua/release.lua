@@ -22,6 +22,9 @@ if value == token and not queued and not stay then -- most releases
   clear(now, false)
   return 1
 end
+if not queued and ARGV[2] ~= '' then
+  redis.call('DEL', KEYS[3]) -- nobody waits any more
+end
 
 -- include queue
 local state, held = {}, value == token

@@ -1,0 +1,42 @@
+package door
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestRequestsPassEachDoor(t *testing.T) {
+	addr := redistest.Shared(t).Addr()
+	for _, name := range Names() {
+		for name, locks := range map[string]bool{name: true, Bare(name): false} {
+			t.Run(name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				defer cancel()
+				var wire library.Wire
+				d, err := Open(name, addr, &wire)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				for range 3 {
+					if err := d.Request(ctx, "42"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := wire.Commands() > 0; got != locks {
+					t.Errorf("%d commands were sent", wire.Commands())
+				}
+			})
+		}
+	}
+}

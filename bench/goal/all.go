@@ -1,0 +1,208 @@
+package goal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/bench/scenario"
+)
+
+// The limits, as the issue sets them.
+const (
+	ownOneBest, ownOneRaw = 1.0, 0.9
+	ownManyBest           = 1.3
+	oneKeyBest            = 1.0
+	processesBest         = 1.1
+	p99Share              = 0.2
+	unfair                = 1.1
+	idealWait             = 1.4
+	roundTrips            = 1.2
+	commands              = 3
+	leaseLoad             = 0.03
+	leaseGoroutines       = 10
+	leaseBytes            = 2048
+	flatness              = 0.75
+)
+
+// All judges all goals by the rows of one run. The best rival is the one with
+// the most turns a second in that scenario.
+func All(rows []scenario.Row) []Goal {
+	t := table(rows)
+	goals := []Goal{
+		atLeast(ownOneBest, "own keys, 1 goroutine: ≥ 1.0 × the best rival", t.speed(scenario.OwnKeys(1), "")),
+		atLeast(ownOneRaw, "own keys, 1 goroutine: ≥ 0.9 × raw", t.against(scenario.OwnKeys(1), library.Raw)),
+		atLeast(ownManyBest, "own keys, 64 and 512 goroutines: ≥ 1.3 × the best rival",
+			t.speed(scenario.OwnKeys(64), "64: "), t.speed(scenario.OwnKeys(512), "512: ")),
+	}
+	for _, hold := range []time.Duration{0, time.Millisecond} {
+		goals = append(goals, t.oneKey(hold)...)
+	}
+	const many = scenario.ManyProcesses
+	return append(goals,
+		atLeast(processesBest, many+": ≥ 1.1 × the best rival", t.speed(many, "")),
+		atMost(p99Share, many+": p99 wait ≤ 1/5 of the best rival's", t.p99(many, "")),
+		atMost(unfair, many+": most / fewest turns ≤ 1.1", t.fair(many, "")),
+		atMost(idealWait, "one key, 16 goroutines, 1 ms held: p99 wait ≤ 1.4 × (16 × mean hold)", t.ideal(scenario.OneKey(16, time.Millisecond), 16)),
+		atMost(roundTrips, "hand-over with 5 ms of delay: ≤ 1.2 round trips",
+			t.ours(scenario.HandOver, "", "%.2f", func(f scenario.Figures) float64 { return f.HandOver })),
+		atMost(commands, "client commands per contended turn: ≤ 3, at 1,000 waiters too", t.commands()...),
+		t.leases("CPU of the client ≤ 3 % of a core", leaseLoad, "%.4f", func(f scenario.Figures) float64 { return f.ClientLoad }),
+		t.leases("CPU of Redis ≤ 3 % of a core", leaseLoad, "%.4f", func(f scenario.Figures) float64 { return f.RedisLoad }),
+		t.leases("≤ 10 goroutines", leaseGoroutines, "%.0f", func(f scenario.Figures) float64 { return f.Goroutines }),
+		t.leases("≤ 2 KiB a lease", leaseBytes, "%.0f bytes", func(f scenario.Figures) float64 { return f.Heap / heldLeases }),
+		atLeast(flatness, "turns/s from 1 to 1,000,000 keys: flat within 25 %", t.flat(scenario.Keys, 1, 1_000_000)),
+		atLeast(flatness, "turns/s from 1 to 5,000 waiters: flat within 25 %", t.flat(scenario.Waiters, 1, 5000)),
+	)
+}
+
+const heldLeases = 10_000
+
+// table is the rows of a run.
+type table []scenario.Row
+
+func (t table) find(name, lib string) (scenario.Row, bool) {
+	for _, r := range t {
+		if r.Scenario.Name == name && r.Library == lib && r.Figures.Rounds > 0 {
+			return r, true
+		}
+	}
+	return scenario.Row{}, false
+}
+
+// ours is a figure of this library.
+func (t table) ours(name, label, format string, figure func(scenario.Figures) float64) part {
+	p := part{label: label, value: math.NaN(), format: format}
+	if r, ok := t.find(name, library.Ours); ok {
+		p.value = figure(r.Figures)
+	}
+	return p
+}
+
+// best returns the rival with the most turns a second.
+func (t table) best(name string) (best scenario.Row, ok bool) {
+	for _, lib := range library.Rivals() {
+		if r, found := t.find(name, lib); found && (!ok || r.Figures.PerSecond.Median > best.Figures.PerSecond.Median) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+func (t table) speed(name, label string) part {
+	best, ok := t.best(name)
+	if !ok {
+		return part{label: label, value: math.NaN()}
+	}
+	p := t.against(name, best.Library)
+	p.label = label
+	p.note = " (" + best.Library + ")"
+	return p
+}
+
+// against is how many times as many turns a second as another's ours has.
+func (t table) against(name, lib string) part {
+	p := t.ours(name, "", "%.2f", func(f scenario.Figures) float64 { return f.PerSecond.Median })
+	other, ok := t.find(name, lib)
+	if !ok || other.Figures.PerSecond.Median == 0 {
+		p.value = math.NaN()
+		return p
+	}
+	p.value /= other.Figures.PerSecond.Median
+	return p
+}
+
+// p99 is our p99 wait over the best rival's. A rival with fewer turns may have
+// a lower one, which the note tells.
+func (t table) p99(name, label string) part {
+	best, ok := t.best(name)
+	p := t.ours(name, label, "%.3f", func(f scenario.Figures) float64 { return float64(f.P99) })
+	if !ok || best.Figures.P99 == 0 {
+		p.value = math.NaN()
+		return p
+	}
+	mine := p.value
+	p.value /= float64(best.Figures.P99)
+	p.note = " (" + best.Library
+	least := best
+	for _, lib := range library.Rivals() {
+		if r, ok := t.find(name, lib); ok && r.Figures.P99 < least.Figures.P99 {
+			least = r
+		}
+	}
+	if least.Library != best.Library {
+		p.note += fmt.Sprintf("; the lowest has %s: %.3f", least.Library, mine/float64(max(least.Figures.P99, 1)))
+	}
+	p.note += ")"
+	return p
+}
+
+func (t table) fair(name, label string) part {
+	return t.ours(name, label, "%.2f", scenario.Figures.Unfairness)
+}
+
+func (t table) ideal(name string, n int) part {
+	return t.ours(name, "", "%.2f", func(f scenario.Figures) float64 {
+		return float64(f.P99) / float64(max(f.Held, 1)) / float64(n)
+	})
+}
+
+// oneKey judges all scenarios of one key and one process.
+func (t table) oneKey(hold time.Duration) []Goal {
+	what := "one key, one process, empty"
+	if hold > 0 {
+		what = "one key, one process, 1 ms inside"
+	}
+	var speeds, waits, turns []part
+	for _, n := range scenario.Full().Contenders {
+		name, label := scenario.OneKey(n, hold), fmt.Sprintf("%d: ", n)
+		speeds = append(speeds, t.speed(name, label))
+		waits = append(waits, t.p99(name, label))
+		turns = append(turns, t.fair(name, label))
+	}
+	return []Goal{
+		atLeast(oneKeyBest, what+": ≥ 1.0 × the best rival", speeds...),
+		atMost(p99Share, what+": p99 wait ≤ 1/5 of the best rival's", waits...),
+		atMost(unfair, what+": most / fewest turns ≤ 1.1", turns...),
+	}
+}
+
+func (t table) commands() (parts []part) {
+	per := func(f scenario.Figures) float64 { return f.Commands }
+	for _, n := range scenario.Full().Contenders {
+		parts = append(parts, t.ours(scenario.OneKey(n, 0), fmt.Sprintf("%d: ", n), "%.2f", per))
+	}
+	return append(parts,
+		t.ours(scenario.ManyProcesses, "4 x 16: ", "%.2f", per),
+		t.ours(scenario.Point(scenario.Waiters, 1000), "1,000 waiters: ", "%.2f", per))
+}
+
+func (t table) leases(text string, limit float64, format string, figure func(scenario.Figures) float64) Goal {
+	name := scenario.Point(scenario.Leases, heldLeases)
+	p := t.ours(name, "", format, figure)
+	if r, ok := t.find(name, library.Ours); ok && r.Scenario.Spec.TTL != scenario.Full().LeaseTTL {
+		p.value = math.NaN() // other leases than the goal speaks of
+	}
+	return atMost(limit, "10,000 held leases, TTL 30 s: "+text, p)
+}
+
+// flat is the least throughput of a curve over the highest, if the curve has
+// both ends.
+func (t table) flat(curve string, from, to float64) part {
+	p := part{value: math.NaN(), format: "%.2f"}
+	var xs, ys []float64
+	for _, r := range t {
+		if r.Scenario.Curve == curve && r.Library == library.Ours && r.Figures.Rounds > 0 {
+			xs = append(xs, r.Scenario.X)
+			ys = append(ys, r.Figures.PerSecond.Median)
+		}
+	}
+	if slices.Contains(xs, from) && slices.Contains(xs, to) {
+		low, high := slices.Index(ys, slices.Min(ys)), slices.Index(ys, slices.Max(ys))
+		p.value = ys[low] / max(ys[high], 1)
+		p.note = fmt.Sprintf(" (%.0f at %.0f, %.0f at %.0f)", ys[low], xs[low], ys[high], xs[high])
+	}
+	return p
+}

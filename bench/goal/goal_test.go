@@ -1,0 +1,117 @@
+package goal
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/bench/load"
+	"github.com/lockmw/kit/bench/scenario"
+)
+
+func TestAGoalIsMetByAllOfItsParts(t *testing.T) {
+	good, bad := part{label: "a: ", value: 1.3, format: "%.1f"}, part{label: "b: ", value: 1.2, format: "%.1f", note: " (x)"}
+	none := part{label: "c: ", value: math.NaN()}
+	for _, tc := range []struct {
+		name  string
+		goal  Goal
+		want  Verdict
+		shown string
+	}{
+		{"at least", atLeast(1.3, "", good), Met, "a: 1.3"},
+		{"not at least", atLeast(1.3, "", good, bad), Missed, "a: 1.3; b: 1.2 (x)"},
+		{"at most", atMost(1.2, "", bad), Met, "b: 1.2 (x)"},
+		{"not at most", atMost(1.2, "", good, bad), Missed, "a: 1.3; b: 1.2 (x)"},
+		{"not all measured", atLeast(1.3, "", none, good), NotMeasured, "c: –; a: 1.3"},
+		{"missed, whatever the rest is", atLeast(1.3, "", none, bad), Missed, "c: –; b: 1.2 (x)"},
+		{"nothing", atLeast(1, ""), NotMeasured, ""},
+	} {
+		if tc.goal.Met != tc.want || tc.goal.Measured != tc.shown {
+			t.Errorf("%s: %q, %q, want %q, %q", tc.name, tc.goal.Met, tc.goal.Measured, tc.want, tc.shown)
+		}
+	}
+}
+
+func row(name, lib string, f scenario.Figures) scenario.Row {
+	f.Rounds = 1
+	return scenario.Row{Scenario: scenario.Scenario{Name: name}, Library: lib, Figures: f}
+}
+
+func fast(perSecond float64, p99 time.Duration) scenario.Figures {
+	return scenario.Figures{PerSecond: scenario.Spread{Median: perSecond}, P99: p99, Most: 10, Fewest: 10}
+}
+
+// find returns the goal whose text begins so.
+func find(t *testing.T, rows []scenario.Row, text string) Goal {
+	t.Helper()
+	for _, g := range All(rows) {
+		if strings.HasPrefix(g.Text, text) {
+			return g
+		}
+	}
+	t.Fatalf("there is no goal %q", text)
+	return Goal{}
+}
+
+func TestWithoutAMeasurementNoGoalIsMet(t *testing.T) {
+	for _, g := range All(nil) {
+		if g.Met != NotMeasured {
+			t.Errorf("%s: %s, %s", g.Text, g.Met, g.Measured)
+		}
+	}
+}
+
+func TestTheBestRivalIsTheFastestAndNotTheFloor(t *testing.T) {
+	const name = scenario.ManyProcesses
+	rows := []scenario.Row{
+		row(name, library.Ours, fast(100, 10*time.Millisecond)),
+		row(name, library.Redislock, fast(80, 100*time.Millisecond)),
+		row(name, library.Rueidis, fast(50, 20*time.Millisecond)),
+		row(name, library.Raw, fast(1000, time.Millisecond)),
+	}
+	if g := find(t, rows, name+": ≥"); g.Met != Met || g.Measured != "1.25 (redislock)" {
+		t.Errorf("speed: %+v", g)
+	}
+	if g := find(t, rows, name+": p99"); g.Met != Met || g.Measured != "0.100 (redislock; the lowest has rueidislock: 0.500)" {
+		t.Errorf("p99: %+v", g)
+	}
+	if g := find(t, rows, name+": most"); g.Met != Met {
+		t.Errorf("fairness: %+v", g)
+	}
+}
+
+func TestLeasesWithAnotherTTLDoNotCount(t *testing.T) {
+	leases := row(scenario.Point(scenario.Leases, heldLeases), library.Ours, scenario.Figures{ClientLoad: 0.01, Heap: 3000 * heldLeases})
+	const cpu = "10,000 held leases, TTL 30 s: CPU of the client"
+	if g := find(t, []scenario.Row{leases}, cpu); g.Met != NotMeasured {
+		t.Errorf("TTL unknown: %+v", g)
+	}
+	leases.Scenario.Spec = load.Spec{TTL: 30 * time.Second}
+	if g := find(t, []scenario.Row{leases}, cpu); g.Met != Met {
+		t.Errorf("CPU: %+v", g)
+	}
+	if g := find(t, []scenario.Row{leases}, "10,000 held leases, TTL 30 s: ≤ 2 KiB"); g.Met != Missed || g.Measured != "3000 bytes" {
+		t.Errorf("bytes: %+v", g)
+	}
+}
+
+func TestACurveIsFlatFromEndToEnd(t *testing.T) {
+	point := func(x, perSecond float64) scenario.Row {
+		r := row("", library.Ours, fast(perSecond, 0))
+		r.Scenario.Curve, r.Scenario.X = scenario.Waiters, x
+		return r
+	}
+	const flat = "turns/s from 1 to 5,000 waiters"
+	rows := []scenario.Row{point(1, 100), point(100, 80)}
+	if g := find(t, rows, flat); g.Met != NotMeasured {
+		t.Errorf("without its end: %+v", g)
+	}
+	if g := find(t, append(rows, point(5000, 90)), flat); g.Met != Met || g.Measured != "0.80 (80 at 100, 100 at 1)" {
+		t.Errorf("%+v", g)
+	}
+	if g := find(t, append(rows, point(5000, 70)), flat); g.Met != Missed {
+		t.Errorf("%+v", g)
+	}
+}

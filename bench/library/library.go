@@ -1,0 +1,77 @@
+// Package library puts this library, three rivals and the bare commands behind
+// one interface, each used as its documentation recommends.
+package library
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+// A Locker takes locks. Its methods may be called concurrently.
+type Locker interface {
+	// Lock waits until it has the lock of key, or ctx ends. unlock gives it
+	// back, also when ctx has ended meanwhile, and returns when Redis has
+	// answered.
+	Lock(ctx context.Context, key string) (unlock func() error, err error)
+
+	// Close closes the connections. No lock may be held.
+	Close() error
+}
+
+// The libraries' names.
+const (
+	Ours      = "lockmw"
+	Redislock = "redislock"
+	Redsync   = "redsync"
+	Rueidis   = "rueidislock"
+	Raw       = "raw"
+)
+
+// Names returns all libraries: ours, the rivals and the floor.
+func Names() []string { return append(append([]string{Ours}, Rivals()...), Raw) }
+
+// Rivals returns the other libraries, without the floor.
+func Rivals() []string { return []string{Redislock, Redsync, Rueidis} }
+
+// IsRival reports whether name is one of Rivals.
+func IsRival(name string) bool { return slices.Contains(Rivals(), name) }
+
+const (
+	ttl   = 30 * time.Second      // of each lock
+	pause = 10 * time.Millisecond // between two tries, for those that poll
+)
+
+// Open returns the library called name with connections of its own to the
+// Redis at addr, whose commands the wire counts. The caller closes it.
+func Open(name, addr string, wire *Wire) (Locker, error) {
+	if name == Rueidis {
+		return openRueidis(addr, wire)
+	}
+	client := NewClient(addr, wire)
+	switch name {
+	case Ours:
+		return openOurs(client)
+	case Redislock:
+		return openRedislock(client), nil
+	case Redsync:
+		return openRedsync(client), nil
+	case Raw:
+		return &raw{client: client}, nil
+	}
+	client.Close()
+	return nil, fmt.Errorf("there is no library %q", name)
+}
+
+// NewClient returns a client with the options that all libraries over go-redis
+// get, ours too.
+func NewClient(addr string, wire *Wire) *redis.Client {
+	o := redistest.Options(addr)
+	o.Dialer = wire.dial
+	return redis.NewClient(o)
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/bench/waits"
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// runFor runs s for a short while.
+func runFor(t *testing.T, s Spec) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s.Addr = redistest.Real(t).Addr()
+	job, err := Prepare(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := job.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	begin := time.Now().Add(50 * time.Millisecond)
+	r, err := job.Run(ctx, Window{Begin: begin, End: begin.Add(300 * time.Millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Errors > 0 {
+		t.Errorf("%d errors, the first: %s", r.Errors, r.Error)
+	}
+	return r
+}
+
+func TestTurnsOnOneKeyAreMeasured(t *testing.T) {
+	r := runFor(t, Spec{Library: library.Ours, Goroutines: 3, Lockers: 2, Keys: One, Hold: time.Millisecond})
+	if r.Turns == 0 || r.Most < r.Fewest || r.Most > r.Turns {
+		t.Errorf("%d turns, most %d, fewest %d", r.Turns, r.Most, r.Fewest)
+	}
+	if got := int64(r.Waits.Count()); got < r.Turns || got > r.Turns+3 { // those cut short count too
+		t.Errorf("%d waits of %d turns", got, r.Turns)
+	}
+	if r.Gaps.Count() == 0 {
+		t.Error("nobody was handed the lock")
+	}
+	if r.Held < time.Duration(r.Turns)*time.Millisecond {
+		t.Errorf("%d turns of 1 ms were %v long in all", r.Turns, r.Held)
+	}
+	if r.Commands == 0 || r.Allocs == 0 || r.CPU == 0 {
+		t.Errorf("%d commands, %d allocations, %v CPU", r.Commands, r.Allocs, r.CPU)
+	}
+}
+
+func TestHeldLeasesAreMeasured(t *testing.T) {
+	r := runFor(t, Spec{Leases: 40, TTL: 5 * time.Second})
+	if r.Turns != 40 || r.Heap <= 0 || r.Goroutines < 0 {
+		t.Errorf("%d leases, %d bytes, %d goroutines", r.Turns, r.Heap, r.Goroutines)
+	}
+}
+
+func TestWhoStarvesShows(t *testing.T) {
+	s := Spec{Library: library.Raw, Goroutines: 2, Keys: One, Hold: 500 * time.Millisecond} // longer than the window
+	r := runFor(t, s)
+	if r.Waits.Max < 100*time.Millisecond {
+		t.Errorf("the longest wait is %v, of one who waited all the time", r.Waits.Max)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	draw := func(s Spec, i, times int) map[string]bool {
+		tr := turns{spec: s}
+		next, seen := tr.keys(i), make(map[string]bool)
+		for range times {
+			seen[next()] = true
+		}
+		return seen
+	}
+	own := make(map[string]bool)
+	for part := range 3 {
+		for i := range 100 {
+			for key := range draw(Spec{Keys: Own, Part: part}, i, 5) {
+				own[key] = true
+			}
+		}
+	}
+	if len(own) != 300 {
+		t.Errorf("300 goroutines have %d own keys", len(own))
+	}
+	if one := draw(Spec{Keys: One}, 1, 10); len(one) != 1 {
+		t.Errorf("one key is %d", len(one))
+	}
+	if drawn := draw(Spec{Keys: Drawn, KeyCount: 10}, 0, 1000); len(drawn) != 10 {
+		t.Errorf("of 10 keys %d were drawn", len(drawn))
+	}
+	if zipf := draw(Spec{Keys: Zipf, KeyCount: 10_000}, 0, 1000); len(zipf) < 10 || len(zipf) > 900 {
+		t.Errorf("1000 draws gave %d keys: they are not zipf-distributed", len(zipf))
+	}
+}
+
+func TestMergeAddsProcesses(t *testing.T) {
+	var c waits.Counts
+	c.Add(time.Second)
+	a := Result{Turns: 5, Most: 3, Fewest: 2, Waits: c.Summary(), Allocs: 1, CPU: 1, Commands: 1}
+	b := Result{Turns: 7, Most: 6, Fewest: 1, Waits: c.Summary(), Allocs: 2, CPU: 2, Commands: 2, Errors: 1, Error: "lost"}
+	a.Merge(b)
+	if a.Turns != 12 || a.Most != 6 || a.Fewest != 1 || a.Waits.Count() != 2 || a.Allocs != 3 || a.CPU != 3 || a.Commands != 3 || a.Errors != 1 || a.Error != "lost" {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestWhatDoesNotExistCannotBePrepared(t *testing.T) {
+	for _, s := range []Spec{{Library: "etcd"}, {Door: "fasthttp"}, {Door: "bare fasthttp"}} {
+		s.Addr = "127.0.0.1:1"
+		if _, err := Prepare(context.Background(), s); err == nil || !strings.Contains(err.Error(), "there is no") {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/bench/child"
+	"github.com/lockmw/kit/bench/library"
+	"github.com/lockmw/kit/bench/scenario"
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	child.IfChild() // the processes that tests start are this one again
+	redistest.Main(m)
+}
+
+// tiny are the smallest sizes. A window is long enough for a turn on a machine
+// that has much else to do.
+func tiny() scenario.Sizes {
+	s := scenario.Quick()
+	s.Window, s.Warm = 250*time.Millisecond, 100*time.Millisecond
+	s.Goroutines, s.Contenders, s.Requests = []int{2}, []int{3}, 2
+	s.Waiters, s.Keys, s.Processes = nil, nil, nil
+	s.Leases, s.LeaseTTL = []int{5}, 2*time.Second
+	return s
+}
+
+func TestEveryLibraryCompletesAScenario(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	b, err := scenario.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	rows, err := b.Rounds(ctx, scenario.All(tiny()), regexp.MustCompile(`^(own keys, 2|one key, 3, empty|(http|grpc)lock, own.*|held leases.*)$`), "", func(s string) { t.Log(s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2*len(library.Names()) + 2*2 + 1; len(rows) != want {
+		t.Errorf("%d rows, want %d", len(rows), want)
+	}
+	for _, r := range rows {
+		f := r.Figures
+		// Rivals bound their questions by as little as 20 ms, and a machine
+		// that has much else to do exceeds that: such a row gets more time.
+		for try := 0; try < 3 && f.Turns == 0; try++ {
+			t.Logf("%s, %s: nothing was done; %s", r.Scenario.Name, r.Library, r.Err)
+			r.Scenario.Window = 2 * time.Second
+			seen, err := b.Measure(ctx, r.Scenario, r.Library, "")
+			if err != nil {
+				r.Err = err.Error()
+				continue
+			}
+			f = scenario.FiguresOf([]scenario.Seen{seen})
+		}
+		if f.Turns == 0 {
+			t.Errorf("%s, %s: no turns; %s", r.Scenario.Name, r.Library, r.Err)
+		}
+		if locks := !strings.HasPrefix(r.Library, "bare") && r.Scenario.Curve == ""; locks && f.Turns > 10 && f.Commands <= 0 {
+			t.Errorf("%s, %s: %v commands per turn", r.Scenario.Name, r.Library, f.Commands)
+		}
+	}
+}
+
+func TestARunWritesItsReport(t *testing.T) {
+	out := t.TempDir()
+	if err := run(t.Context(), []string{"-quick", "-d", "50ms", "-only", `^waiters: 1$`, "-out", out}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "RESULTS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## Goals", "make bench ARGS='-d=50ms -only=^waiters: 1$ -quick=true'", "(waiters-turns.svg)"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(string(page), out) {
+		t.Error("the page names a folder of this machine")
+	}
+	if _, err := os.Stat(filepath.Join(out, "waiters-turns.svg")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMistakesInFlagsAreErrors(t *testing.T) {
+	for _, args := range [][]string{{"-only", "("}, {"extra"}, {"-rounds", "x"}} {
+		if _, err := parse(args); err == nil {
+			t.Errorf("%q was taken", args)
+		}
+	}
+	if err := run(t.Context(), []string{"-only", "no such scenario"}); err == nil {
+		t.Error("a run of nothing succeeded")
+	}
+}
+
+func TestFlagsWinOverSizes(t *testing.T) {
+	o, err := parse([]string{"-quick", "-rounds", "7", "-d", "2s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.sizes.Rounds != 7 || o.sizes.Window != 2*time.Second || o.kind == "" {
+		t.Errorf("%+v", o)
+	}
+}

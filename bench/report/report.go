@@ -1,0 +1,93 @@
+// Package report writes what was measured as a page of markdown, and the
+// curves beside it.
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/lockmw/kit/bench/goal"
+	"github.com/lockmw/kit/bench/scenario"
+)
+
+// A Report is one run.
+type Report struct {
+	Env     Env
+	Command string // to repeat it
+	Kind    string // what kind of run it was, in a sentence
+	Rows    []scenario.Row
+}
+
+// Write writes RESULTS.md and the curves into folder, which it makes.
+func (r Report) Write(folder string) error {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, c := range charts(r.Rows) {
+		if err := os.WriteFile(filepath.Join(folder, c.file), c.chart.SVG(), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(folder, "RESULTS.md"), r.Markdown(), 0o644)
+}
+
+// Markdown returns the page.
+func (r Report) Markdown() []byte {
+	var b bytes.Buffer
+	b.WriteString("# Results\n\nWritten by `make bench`; do not edit.\n\n")
+	if r.Kind != "" {
+		fmt.Fprintf(&b, "**%s**\n\n", r.Kind)
+	}
+	r.Env.write(&b)
+	fmt.Fprintf(&b, "To repeat: `%s`\n\n", r.Command)
+	b.WriteString(meaning)
+	r.goals(&b)
+	b.WriteString("## Scenarios\n\n")
+	r.scenarios(&b)
+	r.curves(&b)
+	r.errors(&b)
+	return b.Bytes()
+}
+
+const meaning = `All libraries run in one go, in rounds that begin with another library each. Figures are medians of the rounds;
+the spread is the lowest and the highest round. Each measurement has processes, connections and an empty Redis of its own.
+
+- **raw** is SET NX PX and a compare-and-delete script, without any promises: the floor. It polls where others have the lock.
+- **turn**: a lock is taken and given back; through a door, a request. **wait**: from asking to having it; through a door,
+  the whole request. A wait that the end of the window cuts short counts as long as it had lasted.
+- **most / fewest**: turns of one goroutine.
+- **commands** are what the client sends, counted on its connections; **calls** are what scripts call inside Redis. **bytes**
+  are what Redis has received and sent. **allocations** and **client CPU** are the whole process's, with the measurement itself;
+  through a door, the HTTP or gRPC client's and the server's too. All are per turn.
+- **delay** is added by a proxy to each round trip, half of it in each direction. A **hand-over** is measured from the beginning
+  of a release to the entry of one who waited for it, in round trips (a PING the same way).
+- **best rival**: the one of redislock, redsync and rueidislock with the most turns a second in that scenario.
+
+`
+
+func (r Report) goals(b *bytes.Buffer) {
+	b.WriteString("## Goals\n\n| Goal | Measured | Met |\n|---|---|---|\n")
+	for _, g := range goal.All(r.Rows) {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", g.Text, g.Measured, g.Met)
+	}
+	b.WriteString("\n")
+}
+
+// errors tells what went wrong, which no figure shows.
+func (r Report) errors(b *bytes.Buffer) {
+	title := "## Errors\n\n"
+	line := func(row scenario.Row, format string, args ...any) {
+		fmt.Fprintf(b, "%s- %s, %s: %s\n", title, row.Scenario.Name, row.Library, fmt.Sprintf(format, args...))
+		title = ""
+	}
+	for _, row := range r.Rows {
+		if row.Err != "" {
+			line(row, "%s", row.Err)
+		}
+		if f := row.Figures; f.Errors > 0 {
+			line(row, "%d locks failed, the first: %s", f.Errors, f.Error)
+		}
+	}
+}

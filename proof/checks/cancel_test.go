@@ -1,0 +1,152 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/record"
+)
+
+// cancels is what the callers who leave are measured by.
+type cancels struct {
+	locker, other *lockmw.Locker // other has no proxy before it
+	proxy         *faultproxy.Proxy
+	direct        *redis.Client
+	back          samples // from the cancel until Acquire has returned
+	noise         samples // from the cancel until a goroutine that waits for it runs
+	after         sync.WaitGroup
+	errs          chan error
+}
+
+// A caller who leaves is back at once, whatever Redis is doing, and leaves nothing
+// behind. A goroutine that only waits for the same context tells how much of
+// the delay is the machine's.
+func TestCancelledCallersLeave(t *testing.T) {
+	random := newSeed(t)
+	times := record.Pick(60, 500)
+	limit := 20 * time.Millisecond
+	if testing.Short() {
+		limit = 500 * time.Millisecond // the race detector, on two cores that others use
+	}
+	s := redistest.Shared(t)
+	prefix := redistest.Prefix(t)
+	c := &cancels{proxy: faultproxy.Start(t, s.Addr()), direct: s.Client(t), other: newLocker(t, s.Client(t)), errs: make(chan error, times)}
+	c.locker = newLocker(t, redistest.NewClient(t, c.proxy.Addr()))
+	warm, err := c.locker.Acquire(context.Background(), prefix, lockmw.Policy{Wait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	warm.Release(context.Background())
+
+	for i := range times {
+		key := fmt.Sprint(prefix, i)
+		way := c.whileHeld
+		if i%2 == 1 {
+			way = c.whileSlow
+		}
+		if err := way(key, random.upTo(2*i, 50*time.Millisecond), random.upTo(2*i+1, 30*time.Millisecond)); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	c.after.Wait()
+	close(c.errs)
+	left := len(c.errs)
+	for err := range c.errs {
+		t.Error(err)
+	}
+	late := c.back.quantile(1)
+	note := fmt.Sprintf("a goroutine that only waits for the same context: %s", c.noise.spread())
+	if late > limit && c.noise.quantile(1) > limit {
+		note += "; the machine itself is later than the goal"
+	}
+	record.Add(t, record.Row{
+		Check: 10, Name: "ctx cancelled 0-50 ms into acquire",
+		Goal:   fmt.Sprintf("%d: caller back within %v of the cancel; no key or queue entry older than 1.5 s", times, limit),
+		Figure: fmt.Sprintf("%d; %s; left behind %d", c.back.count(), c.back.spread(), left),
+		Met:    late <= limit && left == 0 && c.back.count() == times,
+		Note:   note,
+	})
+}
+
+// leave calls Acquire with a context that ends after a while.
+func (c *cancels) leave(key string, after time.Duration) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	started, noticed := make(chan struct{}), make(chan time.Time, 1)
+	go func() {
+		close(started)
+		<-ctx.Done()
+		noticed <- time.Now()
+	}()
+	<-started
+	cancelled := make(chan time.Time, 1)
+	time.AfterFunc(after, func() {
+		cancelled <- time.Now()
+		cancel(nil)
+	})
+	lease, err := c.locker.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: patience})
+	returned := time.Now()
+	at := <-cancelled
+	c.noise.add((<-noticed).Sub(at))
+	c.back.add(max(returned.Sub(at), 0))
+	if err == nil { // it was in time
+		return lease.Release(context.Background())
+	}
+	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("acquire = %w, want ErrNotAcquired and context.Canceled", err)
+	}
+	return nil
+}
+
+// later looks after a second and a half at what is left.
+func (c *cancels) later(look func() error) {
+	c.after.Add(1)
+	time.AfterFunc(1500*time.Millisecond, func() {
+		defer c.after.Done()
+		if err := look(); err != nil {
+			c.errs <- err
+		}
+	})
+}
+
+// whileHeld: somebody else has the lock, and has it still when the caller has left.
+func (c *cancels) whileHeld(key string, after, _ time.Duration) error {
+	c.proxy.Delay(faultproxy.Both, 0)
+	holder, err := c.other.Acquire(context.Background(), key, lockmw.Policy{TTL: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	if err := c.leave(key, after); err != nil {
+		return err
+	}
+	c.later(func() error {
+		left, err := leftovers(c.direct, key)
+		if err != nil || len(left) != 1 || left[0] != redisKey(key) {
+			err = errors.Join(err, fmt.Errorf("beside the holder's there should be nothing: %q", left))
+		}
+		if released := holder.Release(context.Background()); released != nil {
+			err = errors.Join(err, released)
+		}
+		return errors.Join(err, comesFree(c.direct, key, 0))
+	})
+	return nil
+}
+
+// whileSlow: the lock is free, and the caller leaves while the question or the
+// answer is on its way.
+func (c *cancels) whileSlow(key string, after, way time.Duration) error {
+	c.proxy.Delay(faultproxy.Both, way)
+	if err := c.leave(key, after); err != nil {
+		return err
+	}
+	c.later(func() error { return comesFree(c.direct, key, 0) })
+	return nil
+}

@@ -1,0 +1,146 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/record"
+)
+
+// turns is a lock's history from inside.
+type turns struct {
+	mu     sync.Mutex
+	inside int
+	left   time.Time // the last one; zero: there was none
+	gaps   samples   // from a release until the next one is inside
+}
+
+func (h *turns) enter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.left.IsZero() {
+		h.gaps.add(time.Since(h.left))
+	}
+	if h.inside++; h.inside > 1 {
+		return errors.New("two are inside")
+	}
+	return nil
+}
+
+func (h *turns) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inside--
+	h.left = time.Now()
+}
+
+// Waiters who are told of their turn by messages find it too when the messages
+// are lost: every connection that listens is closed ten times a second.
+func TestLostMessagesCostAMoment(t *testing.T) {
+	besideOthers(t)
+	random := newSeed(t)
+	times := record.Pick(150, 2000)
+	const lockers, waiters, every = 4, 4, 100 * time.Millisecond
+	const limit = 1100 * time.Millisecond
+	const stuck = 20 * time.Second // no turn of all waiters lasts as long
+	s := redistest.Real(t)
+	raw := s.Client(t)
+	const key = "k"
+
+	var killed atomic.Int64
+	var shared [lockers]*lockmw.Locker
+	for i := range shared {
+		shared[i] = newLocker(t, s.Client(t))
+	}
+	stop := meanwhile(every, func() {
+		killed.Add(raw.ClientKillByFilter(context.Background(), "TYPE", "pubsub").Val())
+	})
+	defer stop()
+	var history turns
+	forEach(t, lockers*waiters, times+1, func(i int) error {
+		lease, err := shared[i%lockers].Acquire(context.Background(), key, lockmw.Policy{TTL: ttl, Wait: stuck})
+		if err != nil {
+			return fmt.Errorf("a stuck waiter: %w", err)
+		}
+		err = history.enter()
+		time.Sleep(random.upTo(i, 10*time.Millisecond)) // the work
+		history.leave()
+		return errors.Join(err, lease.Release(context.Background()))
+	})
+	rounds := stop()
+	longest := history.gaps.quantile(1)
+	met := !t.Failed() && killed.Load() > 0
+	if !testing.Short() {
+		met = met && longest <= limit
+	}
+	record.Add(t, record.Row{
+		Check: 12, Name: "CLIENT KILL TYPE pubsub every 100 ms",
+		Goal:   fmt.Sprintf("%d hand-overs: longest gap at most 1.1 s, stuck waiters 0", times),
+		Figure: fmt.Sprintf("%d hand-overs; gap %s; stuck %d", history.gaps.count(), history.gaps.spread(), times-history.gaps.count()),
+		Met:    met && history.gaps.count() == times,
+		Note:   fmt.Sprintf("%d waiters of %d Lockers on one key; %d subscriptions closed in %d rounds", lockers*waiters, lockers, killed.Load(), rounds),
+	})
+}
+
+// A server may forget the scripts at any moment, between any two questions.
+func TestForgottenScriptsAreSentAgain(t *testing.T) {
+	besideOthers(t)
+	random := newSeed(t)
+	times := record.Pick(1500, 10_000)
+	const every, workers, held = 20 * time.Millisecond, 8, 20
+	s := redistest.Real(t)
+	raw := s.Client(t)
+	var renewed, refused atomic.Int64
+	l := newLocker(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		switch e.Kind {
+		case lockmw.EventRenewed:
+			renewed.Add(1)
+		case lockmw.EventRenewalFailed, lockmw.EventLost:
+			refused.Add(1)
+		default:
+		}
+	}))
+	ctx := context.Background()
+	const briefly = 300 * time.Millisecond
+	var leases [held]*lockmw.Lease
+	forEach(t, 1, held, func(i int) (err error) {
+		leases[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: briefly})
+		return err
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	stop := meanwhile(every, func() { raw.ScriptFlush(ctx) })
+	defer stop()
+	var done, failed atomic.Int64
+	forEach(t, workers, times, func(i int) error {
+		// Two and two have a key in common, so that there are hand-overs.
+		lease, err := l.Acquire(ctx, fmt.Sprint("k", i%(workers/2)), lockmw.Policy{TTL: ttl, Wait: patience})
+		if err == nil {
+			time.Sleep(random.upTo(i, 4*time.Millisecond)) // the work
+			err = lease.Release(ctx)
+		}
+		if err != nil {
+			failed.Add(1)
+			return err
+		}
+		done.Add(1)
+		return nil
+	})
+	flushes := stop()
+	forEach(t, held, held, func(i int) error { return leases[i].Release(ctx) })
+	record.Add(t, record.Row{
+		Check: 13, Name: "SCRIPT FLUSH every 20 ms",
+		Goal:   fmt.Sprintf("%d cycles: errors seen by the user 0", times),
+		Figure: fmt.Sprintf("%d cycles, errors %d; %d renewals of %d leases, failed %d", done.Load(), failed.Load(), renewed.Load(), held, refused.Load()),
+		Met:    !t.Failed() && done.Load() == int64(times) && refused.Load() == 0 && flushes > 0,
+		Note:   fmt.Sprintf("%d flushes while %d goroutines took turns on %d keys", flushes, workers, workers/2),
+	})
+}

@@ -1,0 +1,167 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/record"
+)
+
+// soon bounds what a lost reply may cost: a second until a question without an
+// answer is given up, and what the next one takes on a busy machine. It is less
+// than the TTL, so waiting for one's own lock to end would exceed it.
+const soon = ttl * 8 / 10
+
+// A reply that gets lost is one script's: it was carried out, and nobody is told.
+// Then the connection either ends or hangs.
+func TestLostReplies(t *testing.T) {
+	besideOthers(t)
+	for _, tc := range []struct {
+		script string
+		try    func(*lossy) error
+		goal   string
+	}{
+		{"acquire", (*lossy).loseAcquire, "no self-deadlock (held within 1.6 s, less than the TTL), no false loss"},
+		{"release", (*lossy).loseRelease, "release returns nil"},
+		{"renew", (*lossy).loseRenewal, "no false loss"},
+	} {
+		t.Run(tc.script, func(t *testing.T) { checkLostReplies(t, tc.script, tc.try, tc.goal) })
+	}
+}
+
+// lossy is a Locker that will lose one reply.
+type lossy struct {
+	proxy   *faultproxy.Proxy
+	locker  *lockmw.Locker
+	direct  *redis.Client
+	key     string
+	lose    func() // the next reply
+	renewed *atomic.Int64
+	took    *samples // until it had what it wanted
+	freed   *samples // until nothing was left
+}
+
+func checkLostReplies(t *testing.T, name string, try func(*lossy) error, goal string) {
+	times := record.Pick(10, 200)
+	const workers = 20
+	s := redistest.Shared(t)
+	prefix := redistest.Prefix(t)
+	match := faultproxy.MatchScript(script(t, name))
+	direct := s.Client(t)
+	workbench := make(chan *lossy, workers)
+	var took [2]samples // with the connection closed, and hanging
+	var freed samples
+	for range min(times, workers) {
+		x := &lossy{proxy: faultproxy.Start(t, s.Addr()), direct: direct, renewed: new(atomic.Int64), freed: &freed}
+		x.locker = newLocker(t, redistest.NewClient(t, x.proxy.Addr()), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			if e.Kind == lockmw.EventRenewed {
+				x.renewed.Add(1)
+			}
+		}))
+		workbench <- x
+	}
+	forEach(t, workers, 2*times, func(i int) error {
+		x := <-workbench
+		defer func() { workbench <- x }()
+		x.key, x.took = fmt.Sprint(prefix, i), &took[i%2]
+		how := "closed"
+		var opts []faultproxy.DropOption
+		if i%2 == 1 {
+			how, opts = "open", append(opts, faultproxy.KeepOpen())
+		}
+		x.lose = func() { x.proxy.DropReplies(1, match, opts...) }
+		before := x.proxy.Dropped()
+		if err := try(x); err != nil {
+			return fmt.Errorf("connection %s: %w", how, err)
+		}
+		if dropped := x.proxy.Dropped() - before; dropped != 1 {
+			return fmt.Errorf("%d replies were lost, want 1", dropped)
+		}
+		return nil
+	})
+	record.Add(t, record.Row{
+		Check: 9, Name: "lost " + name + " reply",
+		Goal: fmt.Sprintf("%d with the connection closed and %d with it hanging: %s; key free within 1 s", times, times, goal),
+		Figure: fmt.Sprintf("%d; closed: %s; hanging: %s; free after %s at the latest",
+			freed.count(), took[0].spread(), took[1].spread(), short(freed.quantile(1))),
+		Met:  !t.Failed() && freed.count() == 2*times,
+		Note: "TTL 2 s; the reply to one script is swallowed",
+	})
+}
+
+// loseAcquire: the lock is ours in Redis, and we do not know it.
+func (x *lossy) loseAcquire() error {
+	x.lose()
+	began := time.Now()
+	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl, Wait: 2 * ttl})
+	took := time.Since(began)
+	if err != nil {
+		return err
+	}
+	x.took.add(took)
+	if took > soon {
+		return fmt.Errorf("the lock was ours after %v, a TTL is %v", took, ttl)
+	}
+	return x.end(lease)
+}
+
+// loseRelease: the lock is free in Redis, and we do not know it.
+func (x *lossy) loseRelease() error {
+	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
+	if err != nil {
+		return err
+	}
+	x.lose()
+	began := time.Now()
+	if err := x.end(lease); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	x.took.add(took)
+	if took > soon {
+		return fmt.Errorf("the release took %v", took)
+	}
+	return nil
+}
+
+// loseRenewal: the lock has its TTL anew in Redis, and we do not know it.
+func (x *lossy) loseRenewal() error {
+	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
+	if err != nil {
+		return err
+	}
+	before, dropped := x.renewed.Load(), x.proxy.Dropped()
+	x.lose()
+	if !comes(patience, func() bool { return x.proxy.Dropped() > dropped || lease.Context().Err() != nil }) {
+		return errors.New("there was no renewal")
+	}
+	lost := time.Now()
+	if !comes(patience, func() bool { return x.renewed.Load() > before || lease.Context().Err() != nil }) {
+		return errors.New("there was no other renewal")
+	}
+	x.took.add(time.Since(lost))
+	return x.end(lease)
+}
+
+// end releases a lease that must not have been lost, and waits until nothing is
+// left of it.
+func (x *lossy) end(lease *lockmw.Lease) error {
+	cause, valid := context.Cause(lease.Context()), lease.Valid()
+	released := lease.Release(context.Background())
+	if cause != nil || !valid || released != nil {
+		return fmt.Errorf("a false loss: cause %w, valid %v, release %w", cause, valid, released)
+	}
+	began := time.Now()
+	err := comesFree(x.direct, x.key, time.Second)
+	x.freed.add(time.Since(began))
+	return err
+}

@@ -1,0 +1,153 @@
+// Command mutants builds the library with one deliberate mistake after the other
+// and has the checks run until they notice it. A mistake that none notices would
+// mean that the checks are worth nothing.
+//
+//	go run ./mutants [-only part of a name]
+//
+// Run it in the folder of the proof module. The mistakes are laid over the
+// sources by go build -overlay: no file is changed.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// limit is how long the checks may take to notice a mistake.
+const limit = 60 * time.Second
+
+func main() {
+	only := flag.String("only", "", "run only mutants with this in their name")
+	out := flag.String("o", "", "write what was found to this file, as JSON")
+	flag.Parse()
+	if err := run(*only, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// Result is what became of one mutant.
+type Result struct {
+	Name   string        `json:"name"`
+	What   string        `json:"what"`
+	Caught bool          `json:"caught"`
+	By     string        `json:"by"`
+	Took   time.Duration `json:"took"`
+}
+
+func run(only, out string) error {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	var results []Result
+	var failed error
+	for i, m := range mutants {
+		if !strings.Contains(m.name, only) {
+			continue
+		}
+		r, err := m.hunt(root, filepath.Join(dir, fmt.Sprint(i)))
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%-36s caught: %-5v by %s after %v\n", r.Name, r.Caught, r.By, r.Took.Round(100*time.Millisecond))
+		if !r.Caught {
+			failed = errors.Join(failed, fmt.Errorf("%q was not noticed within %v", r.Name, limit))
+		}
+		results = append(results, r)
+	}
+	if out != "" {
+		text, err := json.MarshalIndent(results, "", "  ")
+		if err != nil {
+			return err
+		}
+		failed = errors.Join(failed, os.WriteFile(out, append(text, '\n'), 0o644))
+	}
+	return failed
+}
+
+// hunt runs the checks on the library as it is, which must pass, and then on the
+// mutant until they fail.
+func (m mutant) hunt(root, dir string) (Result, error) {
+	r := Result{Name: m.name, What: m.what}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return r, err
+	}
+	sound := filepath.Join(dir, "sound.test")
+	if err := build(sound, m.in, nil); err != nil {
+		return r, err
+	}
+	if said, err := m.check(sound, limit); err != nil {
+		return r, fmt.Errorf("%s: the checks fail without any mistake: %w\n%s", m.name, err, said)
+	}
+	files, err := m.overlay(root, dir)
+	if err != nil {
+		return r, err
+	}
+	mutated := filepath.Join(dir, "mutated.test")
+	if err := build(mutated, m.in, files); err != nil {
+		return r, err
+	}
+	began := time.Now()
+	for time.Since(began) < limit {
+		said, err := m.check(mutated, limit-time.Since(began))
+		if err != nil && strings.Contains(said, "--- FAIL") && strings.Contains(said, m.says) {
+			r.Caught, r.By = true, failing(said)
+			break
+		}
+	}
+	r.Took = time.Since(began)
+	return r, nil
+}
+
+// failing returns the name of the first test that failed.
+func failing(said string) string {
+	_, rest, _ := strings.Cut(said, "--- FAIL: ")
+	name, _, _ := strings.Cut(rest, " ")
+	return name
+}
+
+func build(to, in string, files map[string]string) error {
+	args := []string{"test", "-c", "-o", to}
+	if files != nil {
+		list, err := json.Marshal(map[string]any{"Replace": files})
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(to+".json", list, 0o600); err != nil {
+			return err
+		}
+		args = append(args, "-overlay", to+".json")
+	}
+	cmd := exec.Command("go", append(args, "./"+in)...)
+	cmd.Stderr = os.Stderr
+	return cmd.Run()
+}
+
+// check runs the tests in their package's folder, as go test does.
+func (m mutant) check(program string, within time.Duration) (said string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "-test.short", "-test.run", m.tests)
+	cmd.Dir = m.in
+	cmd.WaitDelay = 5 * time.Second
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	err = cmd.Run()
+	return text.String(), err
+}

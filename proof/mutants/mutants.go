@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// An edit replaces a piece of a file of the root module that stands there exactly
+// once.
+type edit struct{ file, old, new string }
+
+// A mutant is a mistake that lock libraries make, and what must notice it.
+type mutant struct {
+	name  string
+	what  string
+	edits []edit
+	tests string // of package matrix or checks
+	in    string // that package
+	says  string // a part of what the failing test says
+}
+
+var mutants = []mutant{
+	{
+		name: "release without compare",
+		what: "whoever releases deletes the key, also another holder's",
+		edits: []edit{{
+			"internal/redisstore/lua/release.lua",
+			"local value = redis.call('GET', KEYS[1])\n",
+			"local value = redis.call('GET', KEYS[1])\nif value and string.sub(value, 1, 1) ~= '*' then token = value end\n",
+		}},
+		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "overlap:",
+	},
+	{
+		name: "SETNX, then EXPIRE",
+		what: "the key gets its TTL by a second command",
+		edits: []edit{
+			{
+				"internal/redisstore/lua/acquire.lua",
+				"redis.call('SET', KEYS[1], token, 'NX', 'PX', plain)",
+				"redis.call('SET', KEYS[1], token, 'NX')",
+			},
+			{
+				"internal/redisstore/ops.go",
+				"	if err != nil {\n		return store.Answer{}, err\n	}\n	return answer(reply)\n",
+				"	if err != nil {\n		return store.Answer{}, err\n	}\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return answer(reply)\n",
+			},
+		},
+		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "key without TTL:",
+	},
+	{
+		name: "validity counted after the reply",
+		what: "a lease counts from when the answer came, not from when the question was sent",
+		edits: []edit{
+			{"lockmw/acquire.go", "grant{fence: answer.Fence, since: sent, ttl: ref.TTL}", "grant{fence: answer.Fence, since: now(), ttl: ref.TTL}"},
+			{"lockmw/watchdog.go", "grant{fence: l.fence, since: sent, ttl: r.TTL}", "grant{fence: l.fence, since: now(), ttl: r.TTL}"},
+		},
+		in: "matrix", tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
+	},
+	{
+		name: "renewal bounded by the new TTL",
+		what: "while a renewal is under way the lease is trusted for as long as the renewal would give it",
+		edits: []edit{{
+			"lockmw/watchdog.go",
+			"		asks[i].Ref = l.ask()\n",
+			"		asks[i].Ref = l.ask()\n		l.mu.Lock()\n		l.grant.since = sent\n		l.mu.Unlock()\n",
+		}},
+		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "overlap:",
+	},
+	{
+		name: "renewal that sets if absent",
+		what: "a renewal makes a lock anew that is gone",
+		edits: []edit{{
+			"internal/redisstore/lua/renew.lua",
+			"local value = redis.call('GET', KEYS[1])\nlocal plain = tonumber(ARGV[2])\n",
+			"local plain = tonumber(ARGV[2])\nif plain then redis.call('SET', KEYS[1], token, 'NX', 'PX', plain) end\nlocal value = redis.call('GET', KEYS[1])\n",
+		}},
+		in: "matrix", tests: "TestRenewalNeverCreatesALock", says: "0 come back",
+	},
+	{
+		name: `acquire without "already mine"`,
+		what: "an acquire that is sent again after a lost reply takes its own token for somebody else's",
+		edits: []edit{{
+			"internal/redisstore/lua/acquire.lua",
+			"\nif state.holder == token then\n",
+			"\nif false then\n",
+		}},
+		in: "checks", tests: "TestLost", says: "",
+	},
+}
+
+// overlay writes the mutated files to a folder, and the list of them that go
+// build -overlay takes: the files of root stay as they are.
+func (m mutant) overlay(root, dir string) (map[string]string, error) {
+	files := make(map[string]string)
+	for _, e := range m.edits {
+		path := filepath.Join(root, filepath.FromSlash(e.file))
+		from := path
+		if done, ok := files[path]; ok {
+			from = done
+		}
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return nil, err
+		}
+		if n := strings.Count(string(text), e.old); n != 1 {
+			return nil, fmt.Errorf("%s: %q stands %d times in %s, want once: the code has changed, and the mutant must follow", m.name, e.old, n, e.file)
+		}
+		to := filepath.Join(dir, strings.ReplaceAll(e.file, "/", "_"))
+		if err := os.WriteFile(to, []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o600); err != nil {
+			return nil, err
+		}
+		files[path] = to
+	}
+	return files, nil
+}
