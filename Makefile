@@ -62,6 +62,7 @@ proof-rivals: ## Run the same faults with other libraries and write proof/REPORT
 mutants: ## Put mistakes into the code and see that the checks find them; write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	$(NOTE) mutants go run ./mutants -o results/mutants.json
+
 bench: ## Measure all libraries side by side and write bench/results (ARGS="-quick" takes a minute)
 	bash scripts/ensure.sh redis-server
 	go run -C bench . $(ARGS)

@@ -90,7 +90,7 @@ type Run struct {
 	Command  string            `json:"command"`
 	Commit   string            `json:"commit"`
 	Date     time.Time         `json:"date"` // of its start, in UTC
-	Seed     uint64            `json:"seed"`
+	Seed     uint64            `json:"seed"` // 0: none was used
 	Go       string            `json:"go"`
 	Redis    string            `json:"redis"`
 	CPU      string            `json:"cpu"`

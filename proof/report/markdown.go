@@ -51,8 +51,8 @@ func (r *Results) Markdown(pictures string) []byte {
 		"in the network, in Redis and in the workers themselves. Every hold was written down with a clock that all processes share.",
 		"A hold lasts from the return of Acquire until its release is called, its context ends, what the lease says of its",
 		"validity is over, or its process dies. An overlap is a hold that began while its key had no room for it, however",
-		"short that was. A fenced store takes writes beside the lock and refuses those with too low a fence. The same harness",
-		"ran other libraries.",
+		"short that was. A fenced store takes writes beside the lock and refuses those with too low a fence. The same was",
+		"done to other libraries.",
 		"This page is generated from the files in `" + pictures + "`; nothing on it is written by hand.",
 	}, "\n"))
 	p.verdict()
@@ -149,12 +149,15 @@ func (p *page) repeat() {
 		if again == "" {
 			again = run.Command
 		}
+		if run.Seed != 0 {
+			again += fmt.Sprintf(" PROOF_SEED=%d", run.Seed)
+		}
 		took := short(run.Took)
 		if run.Took == 0 {
 			took = "not ended"
 		}
 		p.row(cell(run.Command), run.Date.UTC().Format("2006-01-02 15:04 UTC"), cell(run.Commit), took,
-			fmt.Sprintf("`%s PROOF_SEED=%d`", again, run.Seed))
+			"`"+again+"`")
 	}
 	p.printf("\nA seed replays the choice of faults, places and times; how processes are scheduled it cannot.")
 	p.printf("A commit that ends in `-dirty` had changes that were not committed.\n")

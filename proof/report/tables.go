@@ -111,7 +111,7 @@ func (p *page) rivals() {
 		p.missing(makeRivals)
 		return
 	}
-	p.printf("Each figure is in how many tries two held the lock together, and for how long at most. All ran in the same harness, and")
+	p.printf("Each figure is in how many tries two held the lock together, and for how long at most. The same was done to each, and")
 	p.printf("each library is believed: its hold is over as soon as it says so. An outcome is a fact about this use and these")
 	p.printf("versions; a library that never says that a lock is lost may well leave that to its user on purpose.\n")
 	engines, experiments := p.columns()
@@ -127,8 +127,9 @@ func (p *page) rivals() {
 			}
 			r := p.Rivals[i]
 			cells = append(cells, outcome(r))
-			if r.Note != "" {
-				notes = append(notes, fmt.Sprintf("- %s, %s: %s", cell(engine), cell(experiment), cell(r.Note)))
+			// One that is about the experiment comes with every engine.
+			if note := fmt.Sprintf("- %s: %s", cell(experiment), cell(r.Note)); r.Note != "" && !slices.Contains(notes, note) {
+				notes = append(notes, note)
 			}
 		}
 		p.row(cells...)
