@@ -96,5 +96,6 @@ type Run struct {
 	CPU      string            `json:"cpu"`
 	Cores    int               `json:"cores"`
 	Versions map[string]string `json:"versions"`
-	Took     time.Duration     `json:"took"`
+	Took     time.Duration     `json:"took"`             // 0: it has not ended
+	Failed   string            `json:"failed,omitempty"` // how it ended, unless well
 }

@@ -74,6 +74,9 @@ func (p *page) verdict() {
 	if len(failed) > 0 {
 		p.printf("**NOT MET: %s.**", numbers(failed))
 	}
+	if broken := p.broken(); len(broken) > 0 {
+		p.printf("**Runs that FAILED or did not end: %s.**", strings.Join(broken, ", "))
+	}
 	if len(missing) > 0 {
 		p.printf("Not run here: %s.", numbers(missing))
 	}
@@ -143,7 +146,7 @@ func (p *page) repeat() {
 		p.printf("No run is noted here; `make proof`, `make soak`, `make proof-rivals` and `make mutants` note theirs.\n")
 		return
 	}
-	p.head("run", "on", "commit", ">took", "again")
+	p.head("run", "on", "commit", ">took", "ended", "again")
 	for _, run := range p.Runs {
 		again := commands[run.Command]
 		if again == "" {
@@ -153,11 +156,14 @@ func (p *page) repeat() {
 			again += fmt.Sprintf(" PROOF_SEED=%d", run.Seed)
 		}
 		took := short(run.Took)
-		if run.Took == 0 {
-			took = "not ended"
+		ended := "passed"
+		switch {
+		case run.Failed != "":
+			ended = "**FAILED**: " + cell(run.Failed)
+		case run.Took == 0:
+			took, ended = "–", "**not ended**"
 		}
-		p.row(cell(run.Command), run.Date.UTC().Format("2006-01-02 15:04 UTC"), cell(run.Commit), took,
-			"`"+again+"`")
+		p.row(cell(run.Command), run.Date.UTC().Format("2006-01-02 15:04 UTC"), cell(run.Commit), took, ended, "`"+again+"`")
 	}
 	p.printf("\nA seed replays the choice of faults, places and times; how processes are scheduled it cannot.")
 	p.printf("A commit that ends in `-dirty` had changes that were not committed.\n")

@@ -77,6 +77,9 @@ func carryOut(folder, name string, command []string) error {
 	}
 	failed := cmd.Run()
 	note.Took = time.Since(note.Date).Round(time.Second)
+	if failed != nil {
+		note.Failed = failed.Error()
+	}
 	if err := save(folder, note); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestReportIsWrittenAlsoIfTheCommandFails(t *testing.T) {
 	if len(r.Runs) != 1 || len(r.Mutants) != 1 {
 		t.Fatalf("noted are %+v and %+v", r.Runs, r.Mutants)
 	}
-	if got, want := string(text), string(r.Markdown("results")); got != want || !strings.Contains(got, "**NO**") {
+	if got, want := string(text), string(r.Markdown("results")); got != want || !strings.Contains(got, "**NO**") || !strings.Contains(got, "**FAILED**: exit status 3") {
 		t.Errorf("the report is %s", got)
 	}
 }

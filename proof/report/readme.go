@@ -38,6 +38,9 @@ func (r *Results) headline() string {
 	if len(missing) > 0 {
 		text += "; not run: " + numbers(missing)
 	}
+	if broken := r.broken(); len(broken) > 0 {
+		text += "; **failed or not ended: " + strings.Join(broken, ", ") + "**"
+	}
 	p.row("the checks of the report", text)
 	if kinds, injections, overlaps, _ := record.Count(r.Matrix, false); kinds > 0 {
 		p.row("faults while Redis keeps its word", fmt.Sprintf("%s, %s: **%s**", plural(kinds, "kind"), plural(injections, "injection"), plural(overlaps, "overlap")))

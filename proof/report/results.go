@@ -108,6 +108,18 @@ func (r *Results) of(check int) []record.Row {
 	return rows
 }
 
+// broken returns the commands whose last run failed or has not ended: a check may
+// have failed there before it could say so in a row.
+func (r *Results) broken() []string {
+	var all []string
+	for _, run := range r.Runs {
+		if run.Failed != "" || run.Took == 0 {
+			all = append(all, run.Command)
+		}
+	}
+	return all
+}
+
 // tally returns the numbers of the listed checks that were met, were not, and
 // were not run.
 func (r *Results) tally() (met, failed, missing []int) {
