@@ -13,10 +13,17 @@ REPORT = go run -C tools ./testreport
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
-.PHONY: help demo test lint fuzz bench generate
+# How long the soak lasts.
+D ?= 30m
+
+# Notes what the figures of a run depend on, runs what follows, and writes
+# proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
+NOTE = cd proof && go run ./report -note
+
+.PHONY: help demo test lint fuzz bench proof soak proof-rivals mutants generate
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to try it by hand)
 	go run ./examples/orders $(ARGS)
@@ -39,6 +46,22 @@ lint: ## Check format, generated code, vet and golangci-lint
 
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
+
+proof: ## Run all checks and the whole fault matrix (an hour or more) and write proof/REPORT.md
+	bash scripts/ensure.sh cc redis-server
+	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix
+
+soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
+	bash scripts/ensure.sh cc redis-server
+	export PROOF_SOAK=$(D); $(NOTE) soak go test -count=1 -timeout 0 -run TestSoak ./matrix
+
+proof-rivals: ## Run the same faults with other libraries and write proof/REPORT.md
+	bash scripts/ensure.sh cc redis-server
+	$(NOTE) rivals go test -count=1 -timeout 90m ./rivals
+
+mutants: ## Put mistakes into the code and see that the checks find them; write proof/REPORT.md
+	bash scripts/ensure.sh cc redis-server
+	$(NOTE) mutants go run ./mutants -o results/mutants.json
 
 bench: ## Measure all libraries side by side and write bench/results (ARGS="-quick" takes a minute)
 	bash scripts/ensure.sh redis-server

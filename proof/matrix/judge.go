@@ -3,12 +3,12 @@ package matrix
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockmw/kit/proof/history"
+	"github.com/lockmw/kit/proof/record"
 )
 
 // Injection is one fault that was done.
@@ -52,28 +52,14 @@ func (o *Outcome) Add(lane string, more Outcome) {
 	o.Failures = append(o.Failures, more.Failures...)
 }
 
-// Line is what the report says of one kind of fault.
-type Line struct {
-	Kind       string        `json:"kind"`
-	Forgets    bool          `json:"forgets"`
-	Injections int           `json:"injections"`
-	Holds      int           `json:"holds"`     // that began between such an injection and the next one of its lane
-	Lost       int           `json:"lost"`      // of those that were open then or began, how many were lost
-	Overlaps   int           `json:"overlaps"`  //
-	Margin     time.Duration `json:"margin"`    // the shortest time from the end of a lost or killed holder to the next one
-	Recovery   time.Duration `json:"recovery"`  // the longest from healing until all short keys had a new holder
-	Noticed    time.Duration `json:"noticed"`   // the longest from the forgetting to the end of a hold that was forgotten
-	Forgotten  int           `json:"forgotten"` // how many of those there were
-}
-
 // Lines sorts what happened by the kinds of faults.
-func (o *Outcome) Lines() []Line {
-	lines := make(map[string]*Line)
+func (o *Outcome) Lines() []record.Line {
+	lines := make(map[string]*record.Line)
 	byLane := make(map[string][]Injection)
 	for _, in := range o.Injections {
 		line := lines[in.Kind]
 		if line == nil {
-			line = &Line{Kind: in.Kind, Forgets: in.Forgets, Margin: -1}
+			line = &record.Line{Kind: in.Kind, Forgets: in.Forgets, Margin: -1}
 			lines[in.Kind] = line
 		}
 		line.Injections++
@@ -83,12 +69,12 @@ func (o *Outcome) Lines() []Line {
 		byLane[in.Lane] = append(byLane[in.Lane], in)
 	}
 	// during returns the injection of a lane that was the latest at a moment.
-	during := func(key string, at time.Duration) *Line {
+	during := func(key string, at time.Duration) *record.Line {
 		lane, _, _ := strings.Cut(key, "/")
 		ins := byLane[lane]
 		i, _ := slices.BinarySearchFunc(ins, at, func(in Injection, at time.Duration) int { return cmp.Compare(in.At, at) })
 		if i == 0 {
-			return &Line{} // before the first
+			return &record.Line{} // before the first
 		}
 		return lines[ins[i-1].Kind]
 	}
@@ -103,13 +89,13 @@ func (o *Outcome) Lines() []Line {
 	}
 	o.margins(during)
 	o.notice(lines)
-	return slices.SortedFunc(func(yield func(Line) bool) {
+	return slices.SortedFunc(func(yield func(record.Line) bool) {
 		for _, line := range lines {
 			if !yield(*line) {
 				return
 			}
 		}
-	}, func(a, b Line) int {
+	}, func(a, b record.Line) int {
 		return cmp.Or(cmp.Compare(one(a.Forgets), one(b.Forgets)), cmp.Compare(a.Kind, b.Kind))
 	})
 }
@@ -123,7 +109,7 @@ func one(b bool) int {
 
 // margins looks for the shortest time between a holder that did not release and
 // its successor.
-func (o *Outcome) margins(during func(string, time.Duration) *Line) {
+func (o *Outcome) margins(during func(string, time.Duration) *record.Line) {
 	byKey := make(map[string][]history.Hold)
 	for _, h := range o.Holds {
 		if h.Kind == history.Mutex {
@@ -145,7 +131,7 @@ func (o *Outcome) margins(during func(string, time.Duration) *Line) {
 }
 
 // notice looks how long the holders took to find out that Redis had forgotten.
-func (o *Outcome) notice(lines map[string]*Line) {
+func (o *Outcome) notice(lines map[string]*record.Line) {
 	for _, in := range o.Injections {
 		line := lines[in.Kind]
 		for _, h := range o.Holds {
@@ -209,20 +195,4 @@ func (o *Outcome) Kept() (holds []history.Hold, writes []history.Write) {
 		}
 	}
 	return holds, writes
-}
-
-// Count returns how many injections there were, and of how many kinds.
-func Count(lines []Line, forgets bool) (kinds, injections, overlaps, least int) {
-	all := make(map[string]int)
-	for _, line := range lines {
-		if line.Forgets == forgets {
-			all[line.Kind] += line.Injections
-			injections += line.Injections
-			overlaps += line.Overlaps
-		}
-	}
-	if len(all) > 0 {
-		least = slices.Min(slices.Collect(maps.Values(all)))
-	}
-	return len(all), injections, overlaps, least
 }

@@ -113,7 +113,7 @@ func times(tb testing.TB, full int) int {
 }
 
 // report says what must not be, and logs each kind's line.
-func report(t *testing.T, o *Outcome, lines []Line) {
+func report(t *testing.T, o *Outcome, lines []record.Line) {
 	t.Helper()
 	for i, fault := range o.Faults() {
 		if i == 30 {
@@ -138,7 +138,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	lines := o.Lines()
 	report(t, &o, lines)
 
-	kindsSeen, injections, overlaps, least := Count(lines, false)
+	kindsSeen, injections, overlaps, least := record.Count(lines, false)
 	record.Save(t, "matrix", lines)
 	record.Add(t, record.Row{
 		Check: 4, Name: "faults while Redis keeps its word",
@@ -166,7 +166,7 @@ func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	report(t, &o, lines)
 	record.Save(t, "forgets", lines)
 
-	kindsSeen, injections, overlaps, least := Count(lines, true)
+	kindsSeen, injections, overlaps, least := record.Count(lines, true)
 	late, stale := 0, len(history.StaleWrites(o.Holds, o.Writes))
 	for _, w := range o.Writes {
 		if w.Late && !w.Accepted {

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lockmw/kit/proof/record"
 )
 
 // limit is how long the checks may take to notice a mistake.
@@ -35,15 +37,6 @@ func main() {
 	}
 }
 
-// Result is what became of one mutant.
-type Result struct {
-	Name   string        `json:"name"`
-	What   string        `json:"what"`
-	Caught bool          `json:"caught"`
-	By     string        `json:"by"`
-	Took   time.Duration `json:"took"`
-}
-
 func run(only, out string) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -55,7 +48,7 @@ func run(only, out string) error {
 	}
 	defer os.RemoveAll(dir)
 
-	var results []Result
+	var results []record.Mutant
 	var failed error
 	for i, m := range mutants {
 		if !strings.Contains(m.name, only) {
@@ -83,8 +76,8 @@ func run(only, out string) error {
 
 // hunt runs the checks on the library as it is, which must pass, and then on the
 // mutant until they fail.
-func (m mutant) hunt(root, dir string) (Result, error) {
-	r := Result{Name: m.name, What: m.what}
+func (m mutant) hunt(root, dir string) (record.Mutant, error) {
+	r := record.Mutant{Name: m.name, What: m.what}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return r, err
 	}
@@ -145,6 +138,7 @@ func (m mutant) check(program string, within time.Duration) (said string, err er
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "-test.short", "-test.run", m.tests)
 	cmd.Dir = m.in
+	cmd.Env = append(os.Environ(), record.FolderEnv+"=") // what a mutant does is no result
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text

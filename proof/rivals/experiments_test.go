@@ -139,29 +139,10 @@ func (b *bench) outlasts(i int) outcome {
 	return outcome{}
 }
 
-// Fault is a time during which something was wrong with a worker.
-type Fault struct {
-	Label  string        `json:"label"`
-	Worker string        `json:"worker"`
-	From   time.Duration `json:"from"`
-	To     time.Duration `json:"to"`
-}
-
-// Timeline is one partition, to be looked at.
-type Timeline struct {
-	Engine string         `json:"engine"`
-	Key    string         `json:"key"`
-	TTL    time.Duration  `json:"ttl"`
-	From   time.Duration  `json:"from"`
-	To     time.Duration  `json:"to"`
-	Faults []Fault        `json:"faults"`
-	Holds  []history.Hold `json:"holds"`
-}
-
 // partition cuts a holder off while another waits.
-func (b *bench) partition(key string) (outcome, Timeline) {
-	line := Timeline{Engine: b.engine, Key: key, TTL: b.ttl, From: clock.Now()}
-	fail := func(err error) (outcome, Timeline) { return outcome{err: err}, line }
+func (b *bench) partition(key string) (outcome, record.Timeline) {
+	line := record.Timeline{Engine: b.engine, Key: key, TTL: b.ttl, From: clock.Now()}
+	fail := func(err error) (outcome, record.Timeline) { return outcome{err: err}, line }
 	e, p, done, err := b.proxied()
 	defer done()
 	if err != nil {
@@ -202,7 +183,7 @@ func (b *bench) partition(key string) (outcome, Timeline) {
 	time.Sleep(2*b.ttl - min(clock.Now()-cut, 2*b.ttl))
 	p.Heal()
 	p.Cut()
-	line.Faults = []Fault{{Label: "partition", Worker: first.Worker, From: cut, To: clock.Now()}}
+	line.Faults = []record.Fault{{Label: "partition", Worker: first.Worker, From: cut, To: clock.Now()}}
 	_ = hold.Release(context.Background()) // it is lost
 	line.Holds = []history.Hold{first}
 	if !<-entered {

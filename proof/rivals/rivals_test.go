@@ -25,18 +25,6 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// Result is what an engine made of an experiment.
-type Result struct {
-	Engine     string        `json:"engine"`
-	Experiment string        `json:"experiment"`
-	Tries      int           `json:"tries"`
-	Overlaps   int           `json:"overlaps"`
-	Worst      time.Duration `json:"worst"` // the longest overlap
-	False      int           `json:"false"` // wrong answers
-	Stuck      int           `json:"stuck"` // the lock was not to be had afterwards
-	Note       string        `json:"note"`
-}
-
 // outcome is what became of one try.
 type outcome struct {
 	overlap time.Duration // 0: none
@@ -122,10 +110,10 @@ func end(hold engines.Hold) time.Duration {
 }
 
 // run tries an experiment so many times, some at once.
-func run(t *testing.T, engine string, x experiment, tries int, seed uint64) Result {
+func run(t *testing.T, engine string, x experiment, tries int, seed uint64) record.Rival {
 	t.Helper()
 	b := &bench{engine: engine, redis: server(t, x.skew), ttl: ttl(), rnd: rand.New(rand.NewPCG(seed, 0))}
-	r := Result{Engine: engine, Experiment: x.name, Tries: tries, Note: x.note}
+	r := record.Rival{Engine: engine, Experiment: x.name, Tries: tries, Note: x.note}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	slots := make(chan struct{}, 10)
@@ -176,7 +164,7 @@ func TestRivals(t *testing.T) {
 	if testing.Short() {
 		names = names[:1] // that the experiments work is seen on ours
 	}
-	var results []Result
+	var results []record.Rival
 	for _, x := range experiments() {
 		for _, engine := range names {
 			r := run(t, engine, x, record.Pick(2, 50), seed)

@@ -1,0 +1,81 @@
+// Report makes REPORT.md, its pictures and the figures in README.md from the
+// files that the checks wrote to a folder. Run it in the proof module:
+//
+//	go run ./report                           write the report
+//	go run ./report -note soak                note what the next figures depend on
+//	go run ./report -note soak go test ...    note it, run this with PROOF_RESULTS
+//	                                          and PROOF_SEED set, write the report
+//
+// Start reading at results.go, then markdown.go; timeline.go draws the pictures.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+// run does what the arguments say. The report is written also if the command
+// fails: a goal that is not met shall be seen.
+func run(args []string) error {
+	flags := flag.NewFlagSet("report", flag.ContinueOnError)
+	results := flags.String("results", "results", "the folder with what the checks wrote")
+	out := flags.String("out", "REPORT.md", "the report")
+	readme := flags.String("readme", "../README.md", "the file whose figures are to be rewritten; empty: none")
+	note := flags.String("note", "", "write run-<note>.json; further arguments are a command to be run")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *note == "" {
+		if flags.NArg() > 0 {
+			return fmt.Errorf("do not know what to do with %q", flags.Args())
+		}
+		return write(*results, *out, *readme)
+	}
+	if flags.NArg() == 0 {
+		_, err := begin(*results, *note)
+		return err
+	}
+	return errors.Join(carryOut(*results, *note, flags.Args()), write(*results, *out, *readme))
+}
+
+// write writes the report, the pictures and the figures in the README.
+func write(folder, out, readme string) error {
+	r, err := Load(folder)
+	if err != nil {
+		return err
+	}
+	for name, t := range r.Timelines {
+		if err := os.WriteFile(filepath.Join(folder, name+".svg"), SVG(t), 0o644); err != nil {
+			return err
+		}
+	}
+	link, err := filepath.Rel(filepath.Dir(out), folder)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(out, r.Markdown(filepath.ToSlash(link)), 0o644); err != nil {
+		return err
+	}
+	if readme == "" {
+		return nil
+	}
+	before, err := os.ReadFile(readme)
+	if err != nil {
+		return err
+	}
+	after, err := r.Figures(before)
+	if err != nil {
+		return fmt.Errorf("%s: %w", readme, err)
+	}
+	return os.WriteFile(readme, after, 0o644)
+}
