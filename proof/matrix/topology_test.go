@@ -31,6 +31,15 @@ func (l *Lane) on(kinds []Kind, times int) Outcome {
 	return all
 }
 
+// over names kinds after where they are done.
+func over(where string, kinds []Kind) []Kind {
+	kinds = slices.Clone(kinds)
+	for i := range kinds {
+		kinds[i].Name = where + ": " + kinds[i].Name
+	}
+	return kinds
+}
+
 // Check 4 and 22, on a Cluster, and check 4 on a quorum of five.
 func TestOtherTopologies(t *testing.T) {
 	s := seed(t)
@@ -54,15 +63,15 @@ func TestOtherTopologies(t *testing.T) {
 	processes := workers()
 	processes = processes[:record.Pick(2, len(processes))]
 	for i := range record.Pick(1, 2) {
-		start(NewClusterLane(t, fmt.Sprintf("cluster%d", i+1), s+uint64(i), ttl()), chosen(t, append(cluster(), processes...)))
-		start(NewQuorumLane(t, fmt.Sprintf("quorum%d", i+1), s+uint64(10+i), ttl()), chosen(t, append(quorum(), processes...)))
+		start(NewClusterLane(t, fmt.Sprintf("cluster%d", i+1), s+uint64(i), ttl()), chosen(t, append(cluster(), over("Cluster", processes)...)))
+		start(NewQuorumLane(t, fmt.Sprintf("quorum%d", i+1), s+uint64(10+i), ttl()), chosen(t, append(quorum(), over("quorum", processes)...)))
 	}
 	running.Wait()
 	lines := o.Lines()
 	report(t, &o, lines)
-	record.Save(t, "topologies", lines)
+	record.Save(t, "matrix-topologies", lines)
 	verdict := history.Check(o.Holds, o.Writes, 5*time.Minute)
-	kinds, injections, overlaps, least := Count(lines, false)
+	kinds, injections, overlaps, least := record.Count(lines, false)
 	record.Add(t, record.Row{
 		Check: 4, Name: "faults of a Cluster of three and of a quorum of five",
 		Goal: "0 overlaps, porcupine agrees",
@@ -71,7 +80,7 @@ func TestOtherTopologies(t *testing.T) {
 		Met:  overlaps == 0 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
 		Note: fmt.Sprintf("seed %d %v", s, verdict.Illegal),
 	})
-	i := slices.IndexFunc(lines, func(line Line) bool { return line.Kind == "Cluster: a slot is moved" })
+	i := slices.IndexFunc(lines, func(line record.Line) bool { return line.Kind == "Cluster: a slot is moved" })
 	if i < 0 {
 		return // not chosen
 	}
@@ -100,8 +109,8 @@ func TestFailover(t *testing.T) {
 	}
 	lines := all.Lines()
 	report(t, &all, lines)
-	record.Save(t, "failover", lines)
-	_, injections, overlaps, _ := Count(lines, true)
+	record.Save(t, "forgets-failover", lines)
+	_, injections, overlaps, _ := record.Count(lines, true)
 	stale := len(history.StaleWrites(all.Holds, all.Writes))
 	limit := 30 * time.Second
 	record.Add(t, record.Row{

@@ -7,8 +7,8 @@ import (
 	"github.com/lockmw/kit/proof/history"
 )
 
-// Line is what the report says of one kind of fault; matrix.json and
-// forgets.json are lists of them.
+// Line is what the report says of one kind of fault; matrix*.json and
+// forgets*.json are lists of them.
 type Line struct {
 	Kind       string        `json:"kind"`
 	Forgets    bool          `json:"forgets"`

@@ -91,7 +91,7 @@ func carryOut(folder, name string, command []string) error {
 
 // owned lists what a run of a name writes besides the rows of its checks.
 var owned = map[string][]string{
-	"proof":   {"matrix.json", "forgets.json", "check-00-*.json"},
+	"proof":   {"matrix*.json", "forgets*.json", "check-00-*.json"},
 	"rivals":  {"rivals.json", "timeline-*.json", "timeline-*.svg"},
 	"mutants": {"mutants.json"},
 }

@@ -54,9 +54,9 @@ func (r *Results) add(name string, text []byte) error {
 	case "run":
 		return more(&r.Runs, text)
 	case "matrix":
-		return json.Unmarshal(text, &r.Matrix)
+		return moreOf(&r.Matrix, text)
 	case "forgets":
-		return json.Unmarshal(text, &r.Forgets)
+		return moreOf(&r.Forgets, text)
 	case "rivals":
 		return json.Unmarshal(text, &r.Rivals)
 	case "mutants":
@@ -77,6 +77,15 @@ func more[T any](list *[]T, text []byte) error {
 		return err
 	}
 	*list = append(*list, one)
+	return nil
+}
+
+func moreOf[T any](list *[]T, text []byte) error {
+	var some []T
+	if err := json.Unmarshal(text, &some); err != nil {
+		return err
+	}
+	*list = append(*list, some...)
 	return nil
 }
 
