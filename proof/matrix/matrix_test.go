@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -153,7 +154,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 		Goal:   fmt.Sprintf("≥ %d operations, ≥ 20 keys: 0 illegal, 0 unknown", record.Pick(1000, 40_000)),
 		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), verdict.Operations, verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
 		Met:    verdict.Total() >= record.Pick(1000, 40_000) && verdict.Keys >= 20 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
-		Note:   fmt.Sprint(verdict.Illegal, verdict.Unknown),
+		Note:   strings.Join(append(verdict.Illegal, verdict.Unknown...), " "),
 	})
 }
 

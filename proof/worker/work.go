@@ -53,8 +53,9 @@ type worker struct {
 // tell writes at once: what a process that is killed had told is not lost.
 func (w *worker) tell(e event) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.out.Encode(e); err != nil {
+	err := w.out.Encode(e)
+	w.mu.Unlock()
+	if err != nil {
 		os.Exit(1) // nobody listens
 	}
 }
