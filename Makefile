@@ -47,7 +47,7 @@ lint: ## Check format, generated code, vet and golangci-lint
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
 
-proof: ## Run all checks and the whole fault matrix (an hour or more) and write proof/REPORT.md
+proof: ## Run all checks and the whole fault matrix (half an hour) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix
 

@@ -3,18 +3,14 @@ package checks
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha1"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -204,23 +200,6 @@ func short(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return d.Round(10 * time.Microsecond).String()
-}
-
-// script returns the name that Redis gives to one of the library's scripts.
-// The text is put together as the library does it; a check that drops replies
-// notices when no request has that name.
-func script(t *testing.T, name string) string {
-	t.Helper()
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(root, "internal/redisstore/lua", name+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	text := strings.NewReplacer("-- include lock\n", read("lock"), "-- include queue\n", read("queue")).Replace(read(name))
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }
 
 // redisKey is where the lock of a key lies.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
@@ -55,7 +56,7 @@ func checkLostReplies(t *testing.T, name string, try func(*lossy) error, goal st
 	const workers = 20
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	match := faultproxy.MatchScript(script(t, name))
+	match := faultproxy.MatchScript(redisstore.Scripts()[name])
 	direct := s.Client(t)
 	workbench := make(chan *lossy, workers)
 	var took [2]samples // with the connection closed, and hanging

@@ -163,6 +163,9 @@ func TestRenewalNeverCreatesALock(t *testing.T) {
 		}
 		back += int(admin.Exists(ctx, "lock:{"+lease.Key()+"}").Val())
 		_ = lease.Release(ctx) // it is lost
+		if told <= i {
+			break // each further one would take as long
+		}
 	}
 	record.Add(t, record.Row{
 		Name:   "a held lock is deleted, and nobody else wants it",

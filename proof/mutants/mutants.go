@@ -86,7 +86,7 @@ var mutants = []mutant{
 			"\nif state.holder == token then\n",
 			"\nif false then\n",
 		}},
-		in: "checks", tests: "TestLostReplies/acquire", says: "",
+		in: "checks", tests: "TestLostReplies/acquire", says: "the lock was ours after",
 	},
 }
 
