@@ -17,7 +17,7 @@ import (
 const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
 	" +evalsha +eval +time" +
 	" +get +set +del +exists +pttl +pexpire" +
-	" +zadd +zrange +zrem +zpopmin +zscore +zcard" +
+	" +zadd +zrange +zrem +zpopmin +zscore +zcard +zcount" +
 	" +hset +hget +hdel" +
 	" +publish +pubsub|numsub +subscribe +ping"
 
@@ -92,15 +92,15 @@ func (u *user) life(p, q *probe) error {
 
 	// Taken, asked for again, renewed, handed over to one who hears, and to
 	// one who polls.
-	held, hears, polls, gaveUp := p.ref(time.Minute), p.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
-	ask(p, held, store.Try, true)
-	ask(p, held, store.Try, true)
-	renew(p, held)
+	held, hears, polls, gaveUp := q.ref(time.Minute), p.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
+	ask(q, held, store.Try, true)
+	ask(q, held, store.Try, true)
+	renew(q, held)
 	ask(p, hears, store.Wait, false)
 	ask(q, gaveUp, store.Wait, false)
 	ask(q, polls, store.Wait, false)
 	ask(q, gaveUp, store.Last, false)
-	release(p, held, false, store.HandedOver)
+	release(q, held, false, store.HandedOver)
 	if failed == nil {
 		await(u, "the grant", e.grants)
 	}

@@ -179,9 +179,9 @@ func TestTheLastWaiterLeavesNothingBehind(t *testing.T) {
 			p.refused(first, store.Wait)
 			other.refused(second, store.Wait)
 			leave(p, first)
-			s.wantTTLs(60_000, 10_000, 10_000, 61_000) // the second one waits
+			s.wantTTLs(60_000, 10_000, 10_000, 0) // the second one waits
 			leave(other, second)
-			s.wantTTLs(60_000, 0, 0, 61_000)
+			s.wantTTLs(60_000, 0, 0, 0)
 		})
 	}
 }

@@ -3,12 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/lockmw/kit/internal/store"
 )
 
 // once is a command that go-redis must not send a second time by itself: a
@@ -59,6 +56,26 @@ func appendKeys(args []any, keys *[keyCount]string) []any {
 	return args
 }
 
+// carry implements a sender's carry.
+func (s *Store) carry(batch []*call) {
+	if len(batch) == 1 {
+		c := batch[0]
+		c.end(s.exchange(timed{context.WithoutCancel(c.ctx), c.deadline}, c.question))
+		return
+	}
+	s.together(batch, "evalsha", func(c *call) string { return c.script.sha })
+}
+
+// timed is a context that has a deadline, which bounds the exchange on the
+// connection, and no timer of its own.
+type timed struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline implements context.Context.
+func (t timed) Deadline() (time.Time, bool) { return t.deadline, true }
+
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
 func (s *Store) exchange(ctx context.Context, q question) (any, error) {
 	if s.replicas > 0 && q.script == acquireScript {
@@ -66,7 +83,7 @@ func (s *Store) exchange(ctx context.Context, q question) (any, error) {
 	}
 	cmd := s.command(ctx, "evalsha", q.script.sha, q)
 	err := s.client.Process(ctx, cmd)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = s.command(ctx, "eval", q.script.text, q)
 		err = s.client.Process(ctx, cmd)
 	}
@@ -76,47 +93,47 @@ func (s *Store) exchange(ctx context.Context, q question) (any, error) {
 	return cmd.Val(), nil
 }
 
-// ask is exchange for callers who may leave: go-redis does not let a
-// cancelled context interrupt a command on the socket. When ctx ends first,
-// ask returns at once, and late (if not nil) gets what came of the question.
+// together sends the batch in one pipeline, and what the server has no script
+// for once more with its text.
+func (s *Store) together(batch []*call, verb string, script func(*call) string) {
+	deadline := batch[0].deadline
+	for _, c := range batch[1:] {
+		if c.deadline.After(deadline) {
+			deadline = c.deadline // callers with less time do not wait until then
+		}
+	}
+	ctx := timed{context.Background(), deadline}
+	pipe := s.client.Pipeline()
+	cmds := make([]once, len(batch))
+	for i, c := range batch {
+		cmds[i] = s.command(ctx, verb, script(c), c.question)
+		_ = pipe.Process(ctx, cmds[i]) // only queues it
+	}
+	_, _ = pipe.Exec(ctx) // each command has its error
+	var unknown []*call
+	for i, c := range batch {
+		switch err := cmds[i].Err(); {
+		case err == nil:
+			c.end(cmds[i].Val(), nil)
+		case verb == "evalsha" && redis.HasErrorPrefix(err, "NOSCRIPT"):
+			unknown = append(unknown, c)
+		default:
+			c.end(nil, s.failed(err))
+		}
+	}
+	if unknown != nil {
+		s.together(unknown, "eval", func(c *call) string { return c.script.text })
+	}
+}
+
+// ask puts q, bounded by timeout. go-redis does not let a cancelled context
+// interrupt a command on the socket, so when ctx ends first, ask returns at
+// once, and late (if not nil) gets what came of the question.
 func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late func(any, error)) (any, error) {
 	if timeout <= 0 || timeout > opTimeout {
 		timeout = opTimeout
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	if ctx.Done() == nil {
-		defer cancel()
-		return s.exchange(bounded, q)
-	}
-	if err := ctx.Err(); err != nil {
-		cancel()
-		return nil, &store.Error{Err: err} // never sent
-	}
-	type reply struct {
-		value any
-		err   error
-	}
-	var taken atomic.Bool // by the caller who left, or by the reply
-	replies := make(chan reply, 1)
-	s.calls.Go(func() {
-		defer cancel()
-		value, err := s.exchange(bounded, q)
-		if taken.CompareAndSwap(false, true) {
-			replies <- reply{value, err}
-		} else if late != nil {
-			late(value, err)
-		}
-	})
-	select {
-	case r := <-replies:
-		return r.value, r.err
-	case <-ctx.Done():
-		if taken.CompareAndSwap(false, true) {
-			return nil, &store.Error{Err: context.Cause(ctx), Ambiguous: true, Pending: true}
-		}
-		r := <-replies
-		return r.value, r.err
-	}
+	return s.sender.do(ctx, &call{question: q, deadline: time.Now().Add(timeout), late: late})
 }
 
 // failed describes a go-redis error to the engine and, in a Cluster, has the
@@ -129,6 +146,9 @@ func (s *Store) failed(err error) error {
 	}
 	return e
 }
+
+// errBusy: too much is asked of Redis, or it does not answer.
+var errBusy = errors.New("redisstore: no answer in time")
 
 // errReply is a reply that no version of the scripts gives.
 var errReply = errors.New("redisstore: unexpected reply to a script")

@@ -103,7 +103,7 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 			t.Errorf("Late was told %+v, want the grant", got)
 		}
 		other.refused(other.ref(time.Minute), store.Try) // for the lock is taken
-		p.calls.Wait()
+		p.sender.wait()
 		if len(lates) != 0 {
 			t.Error("Late was called twice")
 		}
@@ -130,7 +130,7 @@ func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 	if e := (*store.Error)(nil); !errors.As(got.err, &e) || !e.Ambiguous || e.Pending || e.Permanent || got.answer != (store.Answer{}) {
 		t.Errorf("Late was told %+v, want an ambiguous error", got)
 	}
-	p.calls.Wait()
+	p.sender.wait()
 	if len(lates) != 0 {
 		t.Error("Late was called twice")
 	}
@@ -151,7 +151,7 @@ func TestACancelledQuestionNeedsNoLate(t *testing.T) {
 		t.Errorf("Acquire = %+v, want it pending", e)
 	}
 	close(g.open)
-	p.calls.Wait()
+	p.sender.wait()
 }
 
 func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
@@ -165,7 +165,7 @@ func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
 			t.Errorf("Acquire = %v, want nil", err)
 		}
 		cancel()
-		p.calls.Wait()
+		p.sender.wait()
 	})
 }
 
@@ -182,7 +182,7 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 		r := p.ref(time.Minute)
 		close(g)
 		a, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
-		p.calls.Wait()
+		p.sender.wait()
 		want := 0
 		switch e := store.AsError(err); {
 		case err == nil && a.Granted:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,6 +19,7 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")
 	}
 	s.replicas, s.within = replicas, within
+	s.sender.usual = math.MaxInt // each has a connection of its own, for WAIT
 	return nil
 }
 

@@ -37,7 +37,7 @@ func TestTheFenceLastsAsLongAsTheLastHolder(t *testing.T) {
 }
 
 func TestReleaseAfterKeepsTheFenceForAsLong(t *testing.T) {
-	for _, kind := range []store.Kind{{}, {Shared: true}, {Permits: 2}} {
+	for _, kind := range []store.Kind{{Shared: true}, {Permits: 2}} {
 		s := newStill(t)
 		p := s.open()
 		r := p.ref(time.Minute)

@@ -35,15 +35,14 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 // info reads inspect.lua's result.
 func info(reply any) (store.Info, bool) {
 	f, ok := reply.([]any)
-	if !ok || len(f) != 6 {
+	if !ok || len(f) != 5 {
 		return store.Info{}, false
 	}
 	value, ok0 := f[0].(string)
 	pttl, ok1 := f[1].(int64)
 	now, ok2 := integer(f[2])
 	waiting, ok3 := f[3].(int64)
-	fence, _ := integer(f[4]) // empty: none
-	flat, ok5 := f[5].([]any)
+	flat, ok5 := f[4].([]any)
 	if !ok0 || !ok1 || !ok2 || !ok3 || !ok5 {
 		return store.Info{}, false
 	}
@@ -57,9 +56,12 @@ func info(reply any) (store.Info, bool) {
 	case value == "*shared":
 		i.Kind.Shared = true
 	default:
-		h := store.Holder{Instance: instance(value), Left: time.Duration(pttl) * time.Millisecond}
-		if h.Instance != "" {
-			h.Age = age(now, fence)
+		h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
+		if token, fence, ok := strings.Cut(value, ":"); ok {
+			h.Instance = instance(token)
+			if minted, ok := integer(fence); ok && h.Instance != "" {
+				h.Age = age(now, minted)
+			}
 		}
 		i.Holders = []store.Holder{h}
 		return i, true

@@ -35,6 +35,7 @@ func (s *Store) hears() string {
 // Listen implements store.Store over one subscription to one channel.
 func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	defer s.subscribed.Store(false)
+	s.listener.Store(&h)
 	sub := s.client.Subscribe(ctx, s.channels()+s.process)
 	var heard atomic.Int64 // messages of any kind
 	ended := make(chan error, 1)
@@ -79,9 +80,17 @@ func (s *Store) receive(ctx context.Context, sub *redis.PubSub, h store.Listener
 			s.subscribed.Store(true)
 			h.Listening()
 		case *redis.Message:
-			if g, ok := s.grant(m.Payload); ok {
-				h.Granted(g)
-			}
+			s.tell(m.Payload)
+		}
+	}
+}
+
+// tell passes on queue.lua's news, from a message or from the answer to a
+// release.
+func (s *Store) tell(news string) {
+	if g, ok := s.grant(news); ok {
+		if h := s.listener.Load(); h != nil {
+			(*h).Granted(g)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type model struct {
 	queue      []*claim
 	queueUntil int64
 	alive      map[*member]*sign
+	releasing  *member // whose answer tells its waiters
 	aliveUntil int64
 }
 
@@ -51,7 +52,14 @@ type member struct {
 	*probe
 	receives bool
 	claims   []*claim
+	heard    []store.Grant // by the answer to a release
 }
+
+// Listening implements store.Listener.
+func (m *member) Listening() {}
+
+// Granted implements store.Listener.
+func (m *member) Granted(g store.Grant) { m.heard = append(m.heard, g) }
 
 // A sign says until when a process lives, and whether it said that it hears.
 type sign struct {
@@ -62,6 +70,7 @@ type sign struct {
 const (
 	lives      = 2500 * time.Millisecond // after a process's last question
 	deaf       = 1500 * time.Millisecond // once it was not heard
+	signs      = 500 * time.Millisecond  // after which it says anew that it lives
 	keep       = 10 * time.Second        // an untouched queue
 	firstHeard = 2 * time.Second         // of a grant to a waiter that is told
 	firstAsked = time.Second             // of one that finds it by asking
@@ -111,6 +120,9 @@ func (m *model) share(c *claim) *share {
 	}
 	return nil
 }
+
+// ours says whether one of ours holds the lock alone, so that it tells the fence.
+func (m *model) ours() bool { return strings.Contains(m.holder, ".") }
 
 func (m *model) holds(c *claim) bool { return m.holder == c.Token || m.share(c) != nil }
 
@@ -216,6 +228,8 @@ func (m *model) siblings(of *member) string {
 // value is what the lock's key holds.
 func (m *model) value() string {
 	switch {
+	case len(m.several) == 0 && m.ours():
+		return fmt.Sprint(m.holder, ":", m.fence)
 	case len(m.several) == 0:
 		return m.holder
 	case m.limits != nil:

@@ -14,7 +14,7 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
-	q := about(r.Key, acquireScript, r.Token, terms(r.Ref), joins[r.Join], s.process, s.hears(), s.channels())
+	q := about(r.Key, acquireScript, r.Token, terms(r.Ref), joins[r.Join], s.hears()+s.channels())
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {
@@ -36,6 +36,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 
 // answer reads acquire.lua's result.
 func answer(reply any) (store.Answer, error) {
+	if fence, ok := integer(reply); ok {
+		return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
+	}
 	f, ok := reply.([]any)
 	if !ok || len(f) < 3 {
 		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
@@ -84,32 +87,51 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	place := ""
+	q := about(r.Key, releaseScript, r.Token, s.channels())
 	if leave {
-		place = terms(r)
+		q.args = append(q.args, terms(r))
 	}
-	return s.release(ctx, r, place, "")
+	return s.release(ctx, q)
 }
 
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	return s.release(ctx, r, "", strconv.FormatInt(max(millis(stay), 1), 10))
+	return s.release(ctx, about(r.Key, releaseScript, r.Token, s.channels(), "", strconv.FormatInt(max(millis(stay), 1), 10)))
 }
 
-func (s *Store) release(ctx context.Context, r store.Ref, place, stay string) (store.Released, error) {
-	reply, err := s.ask(ctx, untilDeadline(ctx), about(r.Key, releaseScript, r.Token, place, s.channels(), stay), nil)
+func (s *Store) release(ctx context.Context, q question) (store.Released, error) {
+	reply, err := s.ask(ctx, untilDeadline(ctx), q, nil)
 	if err != nil {
 		return store.NotHeld, err
 	}
+	did, ok := s.released(reply)
+	if !ok {
+		return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	return did, nil
+}
+
+// released reads release.lua's result, and passes on the news in it.
+func (s *Store) released(reply any) (store.Released, bool) {
+	if list, ok := reply.([]any); ok && len(list) > 1 {
+		for _, news := range list[1:] {
+			text, ok := news.(string)
+			if !ok {
+				return store.NotHeld, false
+			}
+			s.tell(text)
+		}
+		reply = list[0]
+	}
 	switch reply {
 	case int64(0):
-		return store.NotHeld, nil
+		return store.NotHeld, true
 	case int64(1):
-		return store.Freed, nil
+		return store.Freed, true
 	case int64(2):
-		return store.HandedOver, nil
+		return store.HandedOver, true
 	}
-	return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
+	return store.NotHeld, false
 }
 
 // untilDeadline is the time until ctx's deadline, 0 if it has none.

@@ -93,6 +93,8 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) spawn() *member {
 	m := &member{probe: h.open()}
+	var l store.Listener = m
+	m.listener.Store(&l)
 	h.hearing(m, h.rand.IntN(3))
 	return m
 }
@@ -204,6 +206,7 @@ func (h *history) release(c *claim, leave bool, stay time.Duration) {
 		h.Errorf("Release = %v, want %v", got, want.released)
 	}
 	h.told(want.told)
+	h.answered(c.member, want.answered)
 	if leave && h.rand.IntN(2) == 0 { // else it may ask again
 		c.member.claims = slices.DeleteFunc(c.member.claims, func(other *claim) bool { return other == c })
 	}
@@ -229,8 +232,8 @@ func (h *history) elapse() {
 		-time.Microsecond, -time.Second, -time.Hour,
 	}[h.rand.IntN(15)]
 	h.notef("%v pass", d)
-	if d < 0 && !h.mini.Exists("kit:{k}:fence") {
-		h.model.fence = 0 // nothing is kept of a lock that nobody holds
+	if d < 0 && !h.model.ours() {
+		h.forget() // nothing is kept of a lock that nobody holds
 	}
 	h.model.elapse(d)
 	h.advance(d)
@@ -243,6 +246,7 @@ func (h *history) meddle() {
 		h.notef("foreign DEL")
 		h.mini.Del("kit:{k}")
 		h.model.free()
+		h.forget()
 	case 1:
 		h.notef("foreign SET NX PX")
 		ok := h.client.SetNX(context.Background(), "kit:{k}", "theirs", 2*time.Second).Val()
@@ -264,6 +268,13 @@ func (h *history) meddle() {
 	}
 }
 
+// forget has the model forget the last fence unless Redis remembers it.
+func (h *history) forget() {
+	if !h.mini.Exists("kit:{k}:fence") {
+		h.model.fence = 0
+	}
+}
+
 // told wants a message about each one's grant, in order.
 func (h *history) told(heirs []*claim) {
 	h.Helper()
@@ -273,6 +284,24 @@ func (h *history) told(heirs []*claim) {
 			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
 		}
 	}
+}
+
+// answered wants m's listener to have heard about each one's grant, in order.
+func (h *history) answered(m *member, heirs []*claim) {
+	h.Helper()
+	for i, c := range heirs {
+		want := store.Grant{
+			Ref:   store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)},
+			Fence: c.fence, Server: h.micros(),
+		}
+		if i >= len(m.heard) || m.heard[i] != want {
+			h.Errorf("the answer told %+v, want %+v at %d", m.heard, want, i)
+		}
+	}
+	if len(m.heard) != len(heirs) {
+		h.Errorf("the answer told %+v, want %d grants", m.heard, len(heirs))
+	}
+	m.heard = nil
 }
 
 // check compares all that lies in Redis with the model.

@@ -64,7 +64,7 @@ func TestStrangeRepliesAreErrors(t *testing.T) {
 	for name, write := range map[string]func(c *server.Peer){
 		"a null":           (*server.Peer).WriteNull,
 		"a status":         func(c *server.Peer) { c.WriteInline("OK") },
-		"a string":         func(c *server.Peer) { c.WriteBulk("1") },
+		"a string":         func(c *server.Peer) { c.WriteBulk("one") },
 		"an empty string":  func(c *server.Peer) { c.WriteBulk("") },
 		"a number":         func(c *server.Peer) { c.WriteInt(3) },
 		"a negative":       func(c *server.Peer) { c.WriteInt(-1) },

@@ -11,9 +11,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,11 +28,12 @@ type Store struct {
 	client     redis.UniversalClient // our own, see client.go
 	cluster    bool
 	ns         string
-	process    string         // names this Store in tokens and channels
-	subscribed atomic.Bool    // while Listen hears
-	replicas   int            // that confirm a grant; 0: none is asked
-	within     time.Duration  // they answer
-	calls      sync.WaitGroup // questions under way, also those nobody waits for
+	process    string      // names this Store in tokens and channels
+	subscribed atomic.Bool // while Listen hears
+	listener   atomic.Pointer[store.Listener]
+	replicas   int           // that confirm a grant; 0: none is asked
+	within     time.Duration // they answer
+	sender     *sender
 }
 
 var _ store.Store = (*Store)(nil)
@@ -46,12 +47,19 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	}
 	var id [processBytes]byte
 	rand.Read(id[:])
-	return &Store{
+	s := &Store{
 		client:  own,
 		cluster: cluster,
 		ns:      namespace,
 		process: hex.EncodeToString(id[:]),
-	}, nil
+	}
+	s.sender = newSender(lanesUsual, math.MaxInt, s.carry)
+	if c, ok := own.(*redis.Client); ok {
+		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
+	} else { // a Cluster's node that is away must not hold up what goes to others
+		s.sender.usual = math.MaxInt
+	}
+	return s, nil
 }
 
 const (
@@ -85,7 +93,7 @@ func (s *Store) NewToken() string {
 // Close waits for the questions under way, each of which is bounded by its
 // timeout, and closes the Store's connections. The user's client stays open.
 func (s *Store) Close() error {
-	s.calls.Wait()
+	s.sender.wait()
 	return s.client.Close()
 }
 

@@ -13,6 +13,7 @@ type turn struct {
 	fresh    bool
 	released store.Released
 	told     []*claim // the waiters whose processes were told about their grants
+	answered []*claim // those that the answer tells
 }
 
 func (m *model) acquire(c *claim, join store.Join) (t turn) {
@@ -65,18 +66,23 @@ func (m *model) enqueue(c *claim) (fresh bool) {
 
 // sign notes that a process lives, and how it hears.
 func (m *model) sign(who *member) (fresh bool) {
-	fresh = m.alive[who] == nil
+	m.queueUntil = m.in(keep)
+	before := m.alive[who]
+	if before != nil && before.hears == who.subscribed.Load() && before.until > m.in(lives-signs) {
+		return false
+	}
 	m.alive[who] = &sign{m.in(lives), who.subscribed.Load()}
-	m.queueUntil, m.aliveUntil = m.in(keep), m.in(keep)
-	return fresh
+	m.aliveUntil = m.in(keep)
+	return before == nil
 }
 
 // release gives back what c has. With stay it has it for that long.
 func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 	if leave {
-		if m.leave(c); len(m.queue) == 0 {
-			clear(m.alive)
-		}
+		m.leave(c)
+	}
+	if (leave || stay > 0) && len(m.queue) == 0 {
+		clear(m.alive)
 	}
 	m.forget()
 	held := m.holds(c)
@@ -85,24 +91,25 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		return turn{released: store.NotHeld}
 	case held && stay > 0 && m.holder != "":
 		m.expires = m.in(stay)
-		if len(m.queue) == 0 {
-			clear(m.alive)
-		}
 		return turn{released: store.Freed}
 	case held && stay > 0:
 		m.share(c).ends = m.in(stay)
 		m.last()
-		if len(m.queue) == 0 {
-			clear(m.alive)
-		}
 	case held:
 		m.several = slices.DeleteFunc(m.several, func(s *share) bool { return s.claim == c })
 		if m.last(); len(m.several) == 0 {
 			m.free()
 		}
 	}
+	m.releasing = c.member
 	heirs, _ := m.succeed(nil, nil)
-	t.told = m.told(heirs, nil)
+	m.releasing = nil
+	for _, heir := range heirs {
+		if heir.member == c.member {
+			t.answered = append(t.answered, heir)
+		}
+	}
+	t.told = m.told(slices.DeleteFunc(slices.Clone(heirs), func(heir *claim) bool { return heir.member == c.member }), nil)
 	if !m.taken() && len(m.queue) == 0 {
 		clear(m.alive)
 	}
@@ -132,9 +139,6 @@ func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
 func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool) {
 	known := make(map[*member]string)
 	var passed []*claim
-	if len(m.queue) > 0 {
-		m.queueUntil = m.in(keep)
-	}
 	for len(m.queue) > 0 && m.holder == "" && !full {
 		c := m.queue[0]
 		m.queue = m.queue[1:]
@@ -164,6 +168,9 @@ func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool)
 			heirs = append(heirs, c)
 		}
 	}
+	if len(passed) > 0 {
+		m.queueUntil = m.in(keep)
+	}
 	m.queue = slices.Concat(passed, m.queue)
 	return heirs, full
 }
@@ -174,6 +181,8 @@ func (c *claim) first(d time.Duration) time.Duration { return max(min(c.TTL, d),
 func (m *model) reach(of, asking *member) string {
 	s := m.alive[of]
 	switch {
+	case of == m.releasing:
+		return "hears" // by the answer
 	case s == nil || s.until <= m.now:
 		delete(m.alive, of)
 		return "dead"

@@ -135,8 +135,9 @@ const (
 	HandedOver
 )
 
-// A Listener is told about hand-overs. Its methods are called from one
-// goroutine, in order, and must not block.
+// A Listener is told about hand-overs. Its methods are called by Listen, and
+// Granted also by Release, when the lock goes to a waiter of the same store
+// value. They must not block.
 type Listener interface {
 	// Listening: hand-overs arrive from now on. Some may have been missed.
 	Listening()
@@ -166,7 +167,7 @@ type Store interface {
 	// Renew extends all of them in one exchange, bounded by ctx.
 	Renew(ctx context.Context, batch []Renewal)
 
-	// Listen reports hand-overs to h until ctx ends or the connection is no
+	// Listen reports hand-overs to h, always the same one, until ctx ends or the connection is no
 	// longer alive, which it notices by itself within about a second. It
 	// returns nil when the store has no hand-overs to tell, ever.
 	Listen(ctx context.Context, h Listener) error

@@ -7,16 +7,16 @@
 
 -- include lock
 -- include queue
-if redis.call('EXISTS', KEYS[1]) == 0 then
+local value = redis.call('GET', KEYS[1]) -- an error if the key holds other data
+if not value then
   return 0
 end
-redis.call('GET', KEYS[1]) -- an error if the key holds other data
 local now = clock()
-mint(now, 0)
+local last = standing(now, value).last
 redis.call('DEL', KEYS[1], KEYS[5])
-local state = {}
-succeed(state, now, '', ARGV[1])
+local state = {last = last}
+succeed(state, now, nil, nil, ARGV[1])
 if not state.holder and not state.count then
-  clear(now, redis.call('EXISTS', KEYS[2]) == 1)
+  clear(now, redis.call('EXISTS', KEYS[2]) == 1, last)
 end
 return 1

@@ -2,7 +2,7 @@
 --
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          the last fence or '', {token, end µs, '=' .. token, -fence, …}}
+--          {token, end µs, '=' .. token, -fence, …}}
 
 -- include lock
 local value = redis.call('GET', KEYS[1])
@@ -11,6 +11,5 @@ if value and string.byte(value) == 42 then -- '*'
   holders = redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES')
 end
 return {
-  value or '', redis.call('PTTL', KEYS[1]), text(clock()), redis.call('ZCARD', KEYS[2]),
-  redis.call('GET', KEYS[4]) or '', holders,
+  value or '', redis.call('PTTL', KEYS[1]), text(clock()), redis.call('ZCARD', KEYS[2]), holders,
 }

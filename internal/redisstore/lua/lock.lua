@@ -1,11 +1,12 @@
--- A lock and what lies beside it; the first part of every script.
+-- A lock and what lies beside it; the second part of every script.
 --
--- KEYS[1] lock     string, always with a TTL: the token of an exclusive holder;
---                  '*shared' or '*permits <n> <until µs> …' where several may
---                  hold: each n that was asked for binds all until then
+-- KEYS[1] lock     string, always with a TTL: "<token>:<fence>" of an exclusive
+--                  holder; '*shared' or '*permits <n> <until µs> …' where
+--                  several may hold: each n that was asked for binds all until then
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
 -- KEYS[3] alive    hash: process -> "<until µs><v|u|p>", see reach
--- KEYS[4] fence    string: the fence of the last grant
+-- KEYS[4] fence    string: the highest fence, where no lock tells it: several
+--                  hold, or the clock was set back behind it
 -- KEYS[5] holders  sorted set, where several hold: token by the end of its
 --                  lease (µs), and '=' .. token by its fence, negated
 --
@@ -18,10 +19,11 @@
 
 local KEYS = KEYS -- all.lua moves it from one lock to the next
 
-local LIVES = 2500000 -- µs a process counts as alive after its last question
+local LIVES = 2500000 -- µs a process counts as alive after it signed
+local SIGNS = 500000  -- µs after which it signs anew when it asks
 local DEAF  = 1500000 -- µs it has left when nobody hears its channel
-local KEEP  = 10000   -- ms an untouched queue outlives its last question
-local GRACE = 1000    -- ms a fence outlives the lock it was minted for
+local KEEP  = 10000   -- ms an untouched queue outlives the last signature
+local GRACE = 1000    -- ms a fence outlives what it is kept for
 local SEEN  = 64      -- holders of one process that are looked at for a lost message
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server
@@ -37,35 +39,40 @@ local function text(n)
   return string.format('%.0f', n) -- tostring would lose digits
 end
 
--- mint makes the fence of a new grant. It grows even when the clock stepped
--- back (by the previous fence) or all data were lost (by the clock).
-local function mint(now, ttl)
-  local fence = text(now)
-  local previous = redis.call('SET', KEYS[4], fence, 'PX', ttl + GRACE, 'GET')
-  if previous and tonumber(previous) >= now then
-    fence = text(tonumber(previous) + 1)
-    redis.call('SET', KEYS[4], fence, 'PX', math.max(ttl, math.ceil((fence - now) / 1000)) + GRACE)
-  end
-  return fence
+-- keep remembers a fence beside the lock: for ms, and until the clock has
+-- passed it.
+local function keep(now, fence, ms)
+  redis.call('SET', KEYS[4], text(fence), 'PX', math.max(ms, math.ceil((fence - now) / 1000)) + GRACE)
 end
 
--- clear frees a lock that nobody takes over. Those who wait (queued) and could
--- not be told keep their places. The fence stays at least until the clock has
--- passed it, or the next one might not be higher.
-local function clear(now, queued)
-  local fence, stays = tonumber(redis.call('GET', KEYS[4]) or 0), 0
-  if fence >= now then
-    stays = math.ceil((fence - now) / 1000) + GRACE
+-- kept is the fence beside the lock, or last if that is higher.
+local function kept(last)
+  return math.max(last, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
+end
+
+-- mint makes the fence of a new grant; last is the one before, as far as the
+-- lock tells. Fences grow even when the clock stepped back (by the last one) or
+-- all data were lost (by the clock). A lock that lapses has its TTL behind it,
+-- so the clock has passed its fence; one that was set back is remembered.
+local function mint(now, last)
+  last = kept(last)
+  if last < now then return text(now) end
+  keep(now, last + 1, 0)
+  return text(last + 1)
+end
+
+-- clear frees a lock that nobody takes over; last is the fence it tells. Those
+-- who wait (queued) and could not be told keep their places.
+local function clear(now, queued, last)
+  last = kept(last)
+  if last >= now then
+    keep(now, last, 0)
+  else
+    redis.call('DEL', KEYS[4])
   end
   if queued then
     redis.call('DEL', KEYS[1])
-    stays = math.max(stays, KEEP)
   else
     redis.call('DEL', KEYS[1], KEYS[3], KEYS[5])
-  end
-  if stays > 0 then
-    redis.call('PEXPIRE', KEYS[4], stays)
-  else
-    redis.call('DEL', KEYS[4])
   end
 end

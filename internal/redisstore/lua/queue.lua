@@ -1,12 +1,5 @@
--- Several holders and the queue: the second part of the scripts that need it,
+-- Several holders and the queue: the third part of the scripts that need it,
 -- behind what is answered without. See lock.lua for the keys.
-
--- linger has the fence outlive a lock that ends in ms, and its own moment, or
--- the next one might not be higher.
-local function linger(now, ms)
-  local fence = tonumber(redis.call('GET', KEYS[4]) or 0)
-  redis.call('PEXPIRE', KEYS[4], math.max(ms, math.ceil((fence - now) / 1000)) + GRACE)
-end
 
 -- reach says how a waiting process would learn of a grant, and so whether it
 -- can have one:
@@ -36,25 +29,28 @@ local function parse(terms)
 end
 
 -- standing says who holds the lock, of which value is what was read: holder is
--- an exclusive one; otherwise count are there, of semaphores with the limits
--- {n, until} that may bind. It is empty when the lock is free.
+-- an exclusive one, and last its fence; otherwise count are there, of semaphores
+-- with the limits {n, until} that may bind. Without either the lock is free.
 local function standing(now, value)
-  if not value then return {} end
+  if not value then return {last = 0} end
   local permits = string.match(value, '^%*permits( %d+ %d+[ %d]*)$')
-  if not permits and value ~= '*shared' then return {holder = value} end
+  if not permits and value ~= '*shared' then
+    local token, fence = string.match(value, '^([^.:]+%.[^:]+):(%d+)$')
+    return {holder = token or value, last = tonumber(fence) or 0} -- a foreign program tells no fence
+  end
   for _, token in ipairs(redis.call('ZRANGE', KEYS[5], 0, text(now), 'BYSCORE')) do
     redis.call('ZREM', KEYS[5], token, '=' .. token) -- its lease is over
   end
   local count = redis.call('ZCARD', KEYS[5]) / 2
   if count == 0 then
     redis.call('DEL', KEYS[1], KEYS[5])
-    return {}
+    return {last = 0}
   end
   local limits = permits and {}
   for n, till in string.gmatch(permits or '', ' (%d+) (%d+)') do
     limits[#limits + 1] = {tonumber(n), tonumber(till)}
   end
-  return {count = count, limits = limits}
+  return {count = count, limits = limits, last = 0}
 end
 
 -- lasts is how many ms are left to the last of several holders.
@@ -79,19 +75,19 @@ end
 -- bind has n be a limit until its holder ends, beside those of the others that
 -- still bind, and returns the lock's value that says so.
 local function bind(state, now, n, ends)
-  local kept, value = {}, '*permits'
+  local others, value = {}, '*permits'
   for _, limit in ipairs(state.limits or {}) do
     if limit[1] == n then
       ends = math.max(ends, limit[2])
     elseif limit[2] > now then
-      kept[#kept + 1] = limit
+      others[#others + 1] = limit
     end
   end
-  kept[#kept + 1] = {n, ends}
-  for _, limit in ipairs(kept) do
+  others[#others + 1] = {n, ends}
+  for _, limit in ipairs(others) do
     value = value .. ' ' .. limit[1] .. ' ' .. text(limit[2])
   end
-  state.limits = kept
+  state.limits = others
   return value
 end
 
@@ -99,10 +95,12 @@ end
 -- a new one. What cannot be written because a key holds other data fails
 -- before the lock is set.
 local function hold(state, now, token, ms, kind, fence)
+  local new = not fence
+  fence = fence or mint(now, state.last)
   if kind == '' then
-    fence = fence or mint(now, ms)
-    redis.call('SET', KEYS[1], token, 'PX', ms)
-    state.holder = token
+    redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
+    state.holder, state.last = token, tonumber(fence)
+    if state.last >= now and not new then keep(now, state.last, 0) end
     return fence
   end
   local ends, value = now + ms * 1000, '*shared'
@@ -115,16 +113,23 @@ local function hold(state, now, token, ms, kind, fence)
   elseif redis.call('ZCARD', KEYS[5]) > 0 then -- ZCARD: other data are no zset, an error
     redis.call('DEL', KEYS[5]) -- holders whose lock has expired
   end
-  if fence then
-    redis.call('PEXPIRE', KEYS[4], left + GRACE, 'GT') -- GT: see mint
+  if new then
+    keep(now, tonumber(fence), left)
   else
-    fence = mint(now, left)
+    redis.call('PEXPIRE', KEYS[4], left + GRACE, 'GT') -- GT: it may be ahead of the clock
   end
   redis.call('ZADD', KEYS[5], text(ends), token, '-' .. fence, '=' .. token)
   redis.call('PEXPIRE', KEYS[5], left + GRACE)
   redis.call('SET', KEYS[1], value, 'PX', left)
   state.count = (state.count or 0) + 1
   return fence
+end
+
+-- extend sets the TTL of an exclusive holder's lock. A clock that was set back
+-- would let it end before its fence has passed.
+local function extend(now, state, ms)
+  redis.call('PEXPIRE', KEYS[1], ms)
+  if state.last >= now then keep(now, state.last, 0) end
 end
 
 -- prolong gives one of several holders its full TTL anew and returns its fence;
@@ -154,29 +159,21 @@ local function drop(state, now, token, stay)
   local left = lasts(now)
   redis.call('PEXPIRE', KEYS[1], left)
   redis.call('PEXPIRE', KEYS[5], left + GRACE)
-  if stay then linger(now, left) end
+  if stay then keep(now, kept(0), left) end
   return true
-end
-
--- grant gives the lock to a waiter, then tells. In that order: whoever hears
--- of a grant has it, also where the message takes its own way, as to a replica.
-local function grant(state, now, token, process, ttl, kind, least, how, channel)
-  local first = math.max(math.min(ttl, FIRST[how]), least)
-  local fence = hold(state, now, token, first, kind, mint(now, ttl))
-  if how ~= 'p' then
-    redis.call('PUBLISH', channel .. process, table.concat({token, fence, text(now), first, KEYS[1]}, ' '))
-  end
 end
 
 -- succeed gives the lock to those at the head of the queue, as many as it has
 -- room for. The deaf are passed over and keep their places, the dead are
 -- forgotten; a live one without room keeps all behind it out. self is the
--- asking token, which needs no message. channel is the prefix of the
--- processes' channels.
+-- asking token, which needs no message; asking is its process. channel is the
+-- prefix of the processes' channels. With told, grants to the asking process
+-- are listed there for the answer; other grants are made first and then
+-- published: whoever hears of a grant has it, also where the message takes its
+-- own way, as to a replica.
 -- Result: the first heir's token; self's fence, if self is one; whether there
 -- is a live one left without room
-local function succeed(state, now, self, channel)
-  local asking = string.match(self, '^[^.]+')
+local function succeed(state, now, self, asking, channel, told)
   local passed, known, heir, mine, full = {}, {}, nil, nil, false
   while not state.holder and not full do
     local head = redis.call('ZPOPMIN', KEYS[2])
@@ -184,9 +181,11 @@ local function succeed(state, now, self, channel)
     local token, process, ttl, kind, least =
       string.match(head[1], '^(([^.]+)%.[^:]*):(%d+):?([sp]?%d*):?(%d*)$')
     local how = 'dead' -- not one of ours
-    if token then
-      how = token == self and 'self' or known[process] or reach(now, process, asking, channel)
-      known[process] = token ~= self and how or known[process]
+    if token and token == self then
+      how = 'self'
+    elseif token then
+      how = told and process == asking and 'v' or known[process] or reach(now, process, asking, channel)
+      known[process] = how
     end
     if how == 'deaf' then
       passed[#passed + 1] = head
@@ -198,12 +197,21 @@ local function succeed(state, now, self, channel)
       mine = hold(state, now, token, tonumber(ttl), kind)
     elseif how ~= 'dead' then
       heir = heir or token
-      grant(state, now, token, process, tonumber(ttl), kind, tonumber(least) or 0, how, channel)
+      local first = math.max(math.min(tonumber(ttl), FIRST[how]), tonumber(least) or 0)
+      local fence = hold(state, now, token, first, kind)
+      local news = token .. ' ' .. fence .. ' ' .. text(now) .. ' ' .. first .. ' ' .. KEYS[1]
+      if told and process == asking then
+        told[#told + 1] = news
+      elseif how ~= 'p' then
+        redis.call('PUBLISH', channel .. process, news)
+      end
     end
   end
-  for _, head in ipairs(passed) do
-    redis.call('ZADD', KEYS[2], head[2], head[1])
+  if passed[1] then
+    for _, head in ipairs(passed) do
+      redis.call('ZADD', KEYS[2], head[2], head[1])
+    end
+    redis.call('PEXPIRE', KEYS[2], KEEP) -- the last ZPOPMIN took the TTL along with the key
   end
-  redis.call('PEXPIRE', KEYS[2], KEEP) -- the last ZPOPMIN took the TTL along with the key
   return heir, mine, full
 end

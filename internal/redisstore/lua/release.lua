@@ -3,38 +3,43 @@
 --
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- ARGV[1]  token
--- ARGV[2]  terms, as they were given to acquire; empty: leave the queue alone
--- ARGV[3]  prefix of the processes' channels
--- ARGV[4]  ms that the lock stays taken; empty: it is given back now
+-- ARGV[2]  prefix of the processes' channels
+-- ARGV[3]  on request, terms as they were given to acquire: leave the queue
+-- ARGV[4]  on request, ms that the lock stays taken; then ARGV[3] may be empty
 -- Result   0 the token did not hold the lock, 1 it did and gave it back,
---          2 it did and a waiter has it now
+--          2 it did and a waiter has it now; or that in a list, with the news
+--          for waiters of the token's process behind it
 
--- include lock
-local token, stay = ARGV[1], tonumber(ARGV[4])
-if ARGV[2] ~= '' then
-  redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[2])
-end
-
+local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
-local now = clock()
-local queued = redis.call('EXISTS', KEYS[2]) == 1
-if value == token and not queued and not stay then -- most releases
-  clear(now, false)
+local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local own = value and string.sub(value, 1, #token + 1) == token .. ':'
+if own and alone and not ARGV[3] and tonumber(string.sub(value, #token + 2)) < now then
+  redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
 end
-if not queued and ARGV[2] ~= '' then
-  redis.call('DEL', KEYS[3]) -- nobody waits any more
+
+-- include lock
+local leave, stay = ARGV[3] and ARGV[3] ~= '', tonumber(ARGV[4])
+if leave then
+  redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[3])
+end
+if (leave or stay) and redis.call('EXISTS', KEYS[2]) == 0 then
+  redis.call('DEL', KEYS[3]) -- nobody waits any more, or comes to do it
 end
 
 -- include queue
-local state, held = {}, value == token
-if held and stay then
-  redis.call('PEXPIRE', KEYS[1], stay)
-  linger(now, stay)
-  if not queued then redis.call('DEL', KEYS[3]) end -- nobody comes to do it
-  return 1
-end
-if not held then
+local state, held, last = nil, own, 0
+if own then
+  last = tonumber(string.sub(value, #token + 2))
+  state = {last = last}
+  if stay then
+    extend(now, state, stay)
+    return 1
+  end
+else
   state = standing(now, value)
   if state.holder then
     return 0
@@ -42,16 +47,10 @@ if not held then
   held = state.count and drop(state, now, token, stay)
 end
 
-local heir
-if queued then
-  heir = succeed(state, now, '', ARGV[3])
-elseif held and stay then
-  redis.call('DEL', KEYS[3])
-end
+local answer = {held and 1 or 0}
+local heir = not alone and succeed(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
 if not state.holder and not state.count then
-  clear(now, redis.call('EXISTS', KEYS[2]) == 1)
+  clear(now, not alone and redis.call('EXISTS', KEYS[2]) == 1, last)
 end
-if not held then
-  return 0
-end
-return heir and 2 or 1
+if held and heir then answer[1] = 2 end
+return answer[2] and answer or answer[1]

@@ -5,25 +5,24 @@
 -- ARGV[2]  terms (see lock.lua)
 -- Result   1 renewed, 0 the token does not hold the lock
 
--- include lock
 local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
-local plain = tonumber(ARGV[2])
-if value == token and plain then -- most renewals
-  redis.call('PEXPIRE', KEYS[1], plain)
-  redis.call('PEXPIRE', KEYS[4], plain + GRACE, 'GT') -- GT: see mint
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if value and tonumber(ARGV[2]) and string.sub(value, 1, #token + 1) == token .. ':'
+  and tonumber(string.sub(value, #token + 2)) < now then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2]) -- most renewals
   return 1
 end
 
+-- include lock
 -- include queue
 local ttl, kind = parse(ARGV[2])
-if value == token then -- with a least
-  redis.call('PEXPIRE', KEYS[1], ttl)
-  redis.call('PEXPIRE', KEYS[4], ttl + GRACE, 'GT')
+local state = standing(now, value)
+if state.holder == token then
+  extend(now, state, ttl)
   return 1
 end
-local now = clock()
-local state = standing(now, value)
 local negated = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
 if not negated then
   return 0

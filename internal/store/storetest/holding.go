@@ -46,8 +46,8 @@ func theLockIsAPlainKey(w *world) {
 	r := w.open().take(long)
 	w.onNodes(func(ctx context.Context, node redis.UniversalClient, key string) error {
 		got, err := node.Get(ctx, key).Result()
-		if got != r.Token {
-			w.Errorf("GET = %q, want the token %q", got, r.Token)
+		if !strings.HasPrefix(got, r.Token+":") {
+			w.Errorf("GET = %q, want the token %q and a fence", got, r.Token)
 		}
 		return err
 	})

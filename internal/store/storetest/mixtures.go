@@ -62,7 +62,7 @@ func kindsHandOverInOrder(w *world) {
 			if j == len(group)-1 && i < len(groups)-1 {
 				want = store.HandedOver
 			}
-			p.release(r, false, want)
+			e.release(r, false, want)
 		}
 	}
 	w.mustBeEmpty("the last release")
@@ -122,11 +122,11 @@ func fencesIncreaseOverAllKinds(w *world) {
 			for i, r := range line {
 				seen.add(e.hears(r).Fence, "a hand-over")
 				if i != 1 { // the second reader comes with the first
-					p.leave(r, false)
+					e.leave(r, false)
 				} else {
 					seen.add(e.hears(line[2]).Fence, "a hand-over to two")
-					p.leave(line[1], false)
-					p.leave(line[2], false)
+					e.leave(line[1], false)
+					e.leave(line[2], false)
 					seen.add(e.hears(line[3]).Fence, "a hand-over")
 					p.leave(line[3], false)
 					break

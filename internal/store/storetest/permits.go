@@ -67,13 +67,13 @@ func permitsAreServedInOrder(w *world) {
 	}
 	for _, r := range line {
 		e.excluded(permit(2))
-		p.release(held[0], false, store.HandedOver)
+		e.release(held[0], false, store.HandedOver)
 		e.hears(r)
 		held = append(held[1:], r)
 	}
 	e.heardNothing()
 	for _, r := range held {
-		p.release(r, false, store.Freed)
+		e.release(r, false, store.Freed)
 	}
 	w.mustBeEmpty("the last release")
 }

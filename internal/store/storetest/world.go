@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -142,7 +143,8 @@ func (w *world) mustHold(token string) {
 		holders = nil
 		w.onNodes(func(ctx context.Context, node redis.UniversalClient, key string) error {
 			got, err := node.Get(ctx, key).Result()
-			holders = append(holders, got)
+			holder, _, _ := strings.Cut(got, ":") // and the fence
+			holders = append(holders, holder)
 			if errors.Is(err, redis.Nil) {
 				return nil
 			}
