@@ -59,7 +59,8 @@ local function enqueue()
 end
 
 -- A lock that one other holds is waited for.
-if join == 'wait' and value and string.byte(value) ~= 42 and string.sub(value, 1, #token + 1) ~= token .. ':' then -- '*'
+if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
+  and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
   local mine, sibling = process .. '.', ''
   if string.sub(value, 1, #mine) == mine then
     sibling = string.match(value, '^[^:]*')
@@ -107,6 +108,9 @@ if (negated or state.holder == token) and join == 'wait' and not empty then
   sign() -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
+  if state.last == 0 then -- somebody else wrote it
+    return {1, hold(state, now, token, ttl, kind), fence}
+  end
   extend(now, state, ttl)
   return {1, text(state.last), fence}
 end

@@ -15,8 +15,8 @@ local value = redis.call('GET', KEYS[1])
 local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local own = value and string.sub(value, 1, #token + 1) == token .. ':'
-if own and alone and not ARGV[3] and tonumber(string.sub(value, #token + 2)) < now then
+local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
+if own and alone and not ARGV[3] and (tonumber(string.sub(value, #token + 2)) or now) < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
 end
@@ -33,7 +33,7 @@ end
 -- include queue
 local state, held, last = nil, own, 0
 if own then
-  last = tonumber(string.sub(value, #token + 2))
+  last = tonumber(string.sub(value, #token + 2)) or 0
   state = {last = last}
   if stay then
     extend(now, state, stay)
