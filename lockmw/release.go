@@ -102,15 +102,14 @@ func (l *Lease) tryRelease(ctx context.Context) error {
 	pause := releasePause
 	deadline := time.Now().Add(releaseBudget)
 	for ; ; pause *= 2 {
-		try, end := context.WithTimeout(ctx, min(releaseTimeout, time.Until(deadline)))
+		try := store.Until(ctx, earlier(deadline, time.Now().Add(releaseTimeout)))
 		trusted := l.leftNow() > 0
 		did, err := l.endInStore(try)
-		end()
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
 			return ErrLost
 		case err == nil:
-			if did == store.Freed { // to nobody, as far as the store knows
+			if did != store.HandedOver { // to nobody, as far as we know
 				l.locker.waiters.askFirstAgain(l.ref.Key)
 			}
 			return nil
@@ -149,6 +148,13 @@ func (l *Lease) leftNow() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.grant.left(now())
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // sleep waits for d, and reports whether ctx goes on.

@@ -112,7 +112,7 @@ func (u *user) life(p, q *probe) error {
 	// The rarer ways: a process that is not heard, one that stopped asking, a
 	// clock behind the last fence.
 	stop()
-	channel := p.channels() + p.process
+	channel := p.channels + p.process
 	eventually(u, "the server knows that nobody listens", func() bool {
 		return u.raw.PubSubNumSub(ctx, channel).Val()[channel] == 0
 	})
@@ -216,7 +216,7 @@ func TestForeignKeysAreForbidden(t *testing.T) {
 	t.Parallel()
 	u := newUser(t)
 	p, _ := u.may(minimalACL)
-	p.ns = "other"
+	p.ns, p.channels = "other", "other:grants:"
 	for what, ask := range p.questions(p.ref(time.Minute)) {
 		wantVerdict(t, what, ask(), lasting, "NOPERM")
 	}

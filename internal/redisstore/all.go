@@ -16,11 +16,15 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	if s.cluster || s.replicas > 0 {
 		return nil, nil
 	}
-	q := about(refs[0].Key, allScript, terms(refs[0]), refs[0].Token)
+	args := s.keyArgs(make([]any, 0, keyPosition+keyCount*len(refs)+1+len(refs)), len(refs), refs[0].Key)
 	for _, r := range refs[1:] {
-		q.more = append(q.more, r.Key)
-		q.args = append(q.args, r.Token)
+		args = appendKeys(args, s.keys(r.Key))
 	}
+	args = append(args, terms(refs[0]))
+	for _, r := range refs {
+		args = append(args, r.Token)
+	}
+	q := question{allScript, args}
 	reply, err := s.ask(ctx, timeout, q, func(reply any, err error) {
 		var granted []int64
 		if err == nil {

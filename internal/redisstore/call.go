@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,31 +25,20 @@ const (
 // question is one script call on one lock, or on several.
 type question struct {
 	script *script
-	name   string
-	more   []string // further locks
-	args   []any
+	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
 }
 
-// about returns a question on one lock.
-func about(name string, s *script, args ...any) question {
-	return question{script: s, name: name, args: args}
+// about returns a question on one lock. Arguments may be pointers to strings: a
+// string would be copied to where an interface can point.
+func (s *Store) about(name string, script *script, args ...any) question {
+	return question{script, append(s.keyArgs(make([]any, 0, keyPosition+keyCount+len(args)), 1, name), args...)}
 }
 
-func (s *Store) command(ctx context.Context, verb, script string, q question) once {
-	keys := keyCount * (1 + len(q.more))
-	args := make([]any, 0, keyPosition+keys+len(q.args))
-	args = append(args, verb, script, keys)
-	args = appendKeys(args, s.keys(q.name))
-	for _, name := range q.more {
-		args = appendKeys(args, s.keys(name))
-	}
-	cmd := redis.NewCmd(ctx, append(args, q.args...)...)
-	cmd.SetFirstKeyPos(keyPosition)
-	return once{cmd}
+// keyArgs begins the arguments of a question on n locks, name the first of them.
+func (s *Store) keyArgs(args []any, n int, name string) []any {
+	return appendKeys(append(args, nil, nil, n*keyCount), s.keys(name))
 }
 
-// appendKeys appends pointers: a string would be copied to where an interface
-// can point.
 func appendKeys(args []any, keys *[keyCount]string) []any {
 	for i := range keys {
 		args = append(args, &keys[i])
@@ -56,35 +46,95 @@ func appendKeys(args []any, keys *[keyCount]string) []any {
 	return args
 }
 
-// carry implements a sender's carry.
-func (s *Store) carry(batch []*call) {
-	if len(batch) == 1 {
-		c := batch[0]
-		c.end(s.exchange(timed{context.WithoutCancel(c.ctx), c.deadline}, c.question))
-		return
+// command makes q a command by the script's hash, or if that is unknown to the
+// server, by its text. The command that was made before is over then.
+func (q question) command(ctx context.Context, byHash bool) once {
+	if byHash {
+		q.args[0], q.args[1] = "evalsha", &q.script.sha
+	} else {
+		q.args[0], q.args[1] = "eval", &q.script.text
 	}
-	s.together(batch, "evalsha", func(c *call) string { return c.script.sha })
+	cmd := redis.NewCmd(ctx, q.args...)
+	cmd.SetFirstKeyPos(keyPosition)
+	return once{cmd}
 }
 
-// timed is a context that has a deadline, which bounds the exchange on the
-// connection, and no timer of its own.
-type timed struct {
-	context.Context
+func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// A call is a question on its way.
+type call struct {
+	question
+	late     func(any, error)
 	deadline time.Time
+	values   context.Context
+	batch    [1]*call      // the call alone
+	done     chan struct{} // one: there is an answer
+	carried  bool          // by the caller, who does not look at done
+
+	// Guarded by the sender's mutex.
+	sent bool // a lane has it
+	left bool // nobody waits for the answer
+
+	value any
+	err   error
 }
+
+// A call is the context of its exchange: the deadline bounds that on the
+// connection, without a timer of its own.
+var _ context.Context = (*call)(nil)
 
 // Deadline implements context.Context.
-func (t timed) Deadline() (time.Time, bool) { return t.deadline, true }
+func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done implements context.Context: nobody can end the exchange.
+func (c *call) Done() <-chan struct{} { return nil }
+
+// Err implements context.Context.
+func (c *call) Err() error { return nil }
+
+// Value implements context.Context.
+func (c *call) Value(key any) any { return c.values.Value(key) }
+
+// calls that are over, for the next ones.
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// ask puts q, bounded by timeout. go-redis does not let a cancelled context
+// interrupt a command on the socket, so when ctx ends first, ask returns at
+// once, and late (if not nil) gets what came of the question.
+func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late func(any, error)) (any, error) {
+	if timeout <= 0 || timeout > opTimeout {
+		timeout = opTimeout
+	}
+	c := calls.Get().(*call)
+	c.question, c.late, c.deadline, c.values = q, late, time.Now().Add(timeout), ctx
+	value, err, over := s.sender.do(ctx, c)
+	if over {
+		*c = call{done: c.done}
+		calls.Put(c)
+	}
+	return value, err
+}
+
+// carry implements a sender's carry.
+func (s *Store) carry(batch []*call) {
+	if len(batch) > 1 {
+		s.together(batch, true)
+		return
+	}
+	c := batch[0]
+	value, err := s.exchange(c, c.question)
+	s.sender.end(c, value, err)
+}
 
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
 func (s *Store) exchange(ctx context.Context, q question) (any, error) {
 	if s.replicas > 0 && q.script == acquireScript {
 		return s.confirmed(ctx, q)
 	}
-	cmd := s.command(ctx, "evalsha", q.script.sha, q)
+	cmd := q.command(ctx, true)
 	err := s.client.Process(ctx, cmd)
-	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = s.command(ctx, "eval", q.script.text, q)
+	if unknownScript(err) {
+		cmd = q.command(ctx, false)
 		err = s.client.Process(ctx, cmd)
 	}
 	if err != nil {
@@ -95,18 +145,17 @@ func (s *Store) exchange(ctx context.Context, q question) (any, error) {
 
 // together sends the batch in one pipeline, and what the server has no script
 // for once more with its text.
-func (s *Store) together(batch []*call, verb string, script func(*call) string) {
-	deadline := batch[0].deadline
+func (s *Store) together(batch []*call, byHash bool) {
+	ctx := batch[0]
 	for _, c := range batch[1:] {
-		if c.deadline.After(deadline) {
-			deadline = c.deadline // callers with less time do not wait until then
+		if c.deadline.After(ctx.deadline) {
+			ctx = c // those with less time do not wait until then
 		}
 	}
-	ctx := timed{context.Background(), deadline}
 	pipe := s.client.Pipeline()
 	cmds := make([]once, len(batch))
 	for i, c := range batch {
-		cmds[i] = s.command(ctx, verb, script(c), c.question)
+		cmds[i] = c.command(ctx, byHash)
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
@@ -114,26 +163,16 @@ func (s *Store) together(batch []*call, verb string, script func(*call) string) 
 	for i, c := range batch {
 		switch err := cmds[i].Err(); {
 		case err == nil:
-			c.end(cmds[i].Val(), nil)
-		case verb == "evalsha" && redis.HasErrorPrefix(err, "NOSCRIPT"):
+			s.sender.end(c, cmds[i].Val(), nil)
+		case byHash && unknownScript(err):
 			unknown = append(unknown, c)
 		default:
-			c.end(nil, s.failed(err))
+			s.sender.end(c, nil, s.failed(err))
 		}
 	}
 	if unknown != nil {
-		s.together(unknown, "eval", func(c *call) string { return c.script.text })
+		s.together(unknown, false)
 	}
-}
-
-// ask puts q, bounded by timeout. go-redis does not let a cancelled context
-// interrupt a command on the socket, so when ctx ends first, ask returns at
-// once, and late (if not nil) gets what came of the question.
-func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late func(any, error)) (any, error) {
-	if timeout <= 0 || timeout > opTimeout {
-		timeout = opTimeout
-	}
-	return s.sender.do(ctx, &call{question: q, deadline: time.Now().Add(timeout), late: late})
 }
 
 // failed describes a go-redis error to the engine and, in a Cluster, has the

@@ -26,9 +26,9 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 // confirmed is exchange with WAIT behind the script, on the same connection:
 // WAIT counts the replicas that have all that its connection has written.
 func (s *Store) confirmed(ctx context.Context, q question) (any, error) {
-	reply, acks, err := s.andWait(ctx, "evalsha", q.script.sha, q)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, acks, err = s.andWait(ctx, "eval", q.script.text, q)
+	reply, acks, err := s.andWait(ctx, q, true)
+	if unknownScript(err) {
+		reply, acks, err = s.andWait(ctx, q, false)
 	}
 	if err != nil {
 		e := store.AsError(s.failed(err))
@@ -45,9 +45,9 @@ func (s *Store) confirmed(ctx context.Context, q question) (any, error) {
 	return reply, nil
 }
 
-func (s *Store) andWait(ctx context.Context, verb, script string, q question) (reply any, acks int64, err error) {
+func (s *Store) andWait(ctx context.Context, q question, byHash bool) (reply any, acks int64, err error) {
 	pipe := s.client.Pipeline()
-	cmd := s.command(ctx, verb, script, q)
+	cmd := q.command(ctx, byHash)
 	_ = pipe.Process(ctx, cmd) // only queues it
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(s.within))}
 	_ = pipe.Process(ctx, wait)

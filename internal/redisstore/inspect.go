@@ -15,13 +15,13 @@ func (s *Store) Instance() string { return s.process }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
-	_, err := s.ask(ctx, untilDeadline(ctx), about(key, forceScript, s.channels()), nil)
+	_, err := s.ask(ctx, untilDeadline(ctx), s.about(key, forceScript, &s.channels), nil)
 	return err
 }
 
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
-	reply, err := s.ask(ctx, untilDeadline(ctx), about(key, inspectScript), nil)
+	reply, err := s.ask(ctx, untilDeadline(ctx), s.about(key, inspectScript), nil)
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -20,15 +20,16 @@ const pulse = 400 * time.Millisecond
 
 var errSilent = errors.New("redisstore: the subscription's connection is silent")
 
-// hears says how this process hears of grants, in the words of queue.lua.
-func (s *Store) hears() string {
+// hears says how this process hears of grants, in the words of queue.lua, and
+// where.
+func (s *Store) hears() *string {
 	switch {
 	case !s.subscribed.Load():
-		return "p"
+		return &s.polls
 	case s.cluster:
-		return "u"
+		return &s.unseen
 	default:
-		return "v"
+		return &s.visible
 	}
 }
 
@@ -36,7 +37,7 @@ func (s *Store) hears() string {
 func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	defer s.subscribed.Store(false)
 	s.listener.Store(&h)
-	sub := s.client.Subscribe(ctx, s.channels()+s.process)
+	sub := s.client.Subscribe(ctx, s.channels+s.process)
 	var heard atomic.Int64 // messages of any kind
 	ended := make(chan error, 1)
 	go func() { ended <- s.receive(ctx, sub, h, &heard) }()

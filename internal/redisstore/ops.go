@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -14,7 +12,8 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
-	q := about(r.Key, acquireScript, r.Token, terms(r.Ref), joins[r.Join], s.hears()+s.channels())
+	token, terms := r.Token, terms(r.Ref)
+	q := s.about(r.Key, acquireScript, &token, &terms, &joins[r.Join], s.hears())
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {
@@ -87,7 +86,8 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	q := about(r.Key, releaseScript, r.Token, s.channels())
+	token := r.Token
+	q := s.about(r.Key, releaseScript, &token, &s.channels)
 	if leave {
 		q.args = append(q.args, terms(r))
 	}
@@ -96,7 +96,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	return s.release(ctx, about(r.Key, releaseScript, r.Token, s.channels(), "", strconv.FormatInt(max(millis(stay), 1), 10)))
+	return s.release(ctx, s.about(r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(max(millis(stay), 1), 10)))
 }
 
 func (s *Store) release(ctx context.Context, q question) (store.Released, error) {
@@ -156,9 +156,8 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 // renew sends the renewals at the given places (nil: all, by hash) and
 // returns the places whose server did not know the script.
 func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) (unknown []int) {
-	verb, script := "eval", renewScript.text
-	if places == nil {
-		verb, script = "evalsha", renewScript.sha
+	byHash := places == nil
+	if byHash {
 		places = make([]int, len(batch))
 		for i := range places {
 			places[i] = i
@@ -168,7 +167,8 @@ func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) 
 	cmds := make([]once, len(places))
 	for i, place := range places {
 		r := &batch[place]
-		cmds[i] = s.command(ctx, verb, script, about(r.Key, renewScript, r.Token, terms(r.Ref)))
+		token, terms := r.Token, terms(r.Ref)
+		cmds[i] = s.about(r.Key, renewScript, &token, &terms).command(ctx, byHash)
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, failed := pipe.Exec(ctx)
@@ -176,7 +176,7 @@ func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) 
 		r := &batch[place]
 		r.Held = false
 		switch err := cmds[i].Err(); {
-		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		case unknownScript(err):
 			unknown = append(unknown, place)
 			r.Err = classify(err)
 		case err != nil:

@@ -103,7 +103,7 @@ func (h *history) spawn() *member {
 func (h *history) hearing(m *member, how int) {
 	m.subscribed.Store(how > 0)
 	m.receives = how == 1
-	channel := m.channels() + m.process
+	channel := m.channels + m.process
 	if m.receives {
 		h.sub.Subscribe(channel)
 	} else {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,37 +40,25 @@ type sender struct {
 	running sync.WaitGroup
 }
 
-// A call is a question on its way.
-type call struct {
-	question
-	ctx      context.Context // its values
-	deadline time.Time
-	sender   *sender
-	late     func(any, error)
-
-	// Guarded by the sender's mutex.
-	sent bool // a lane has it
-	left bool // nobody waits for the answer
-
-	value any
-	err   error
-	done  chan struct{} // one: there is an answer
-}
-
 // newSender returns a sender with the usual number of lanes and at most max.
 func newSender(usual, max int, carry func([]*call)) *sender {
 	return &sender{carry: carry, usual: usual, max: max}
 }
 
 // do carries out c. When ctx ends first it returns at once, and late (if not
-// nil) gets what came of the call. It is bounded by c's deadline.
-func (s *sender) do(ctx context.Context, c *call) (any, error) {
+// nil) gets what came of the call. It is bounded by c's deadline. over says that
+// c is no longer in use.
+func (s *sender) do(ctx context.Context, c *call) (value any, err error, over bool) {
 	if err := ctx.Err(); err != nil {
-		return nil, &store.Error{Err: err} // never sent
+		return nil, &store.Error{Err: err}, true // never sent
 	}
-	c.ctx, c.sender, c.done = ctx, s, make(chan struct{}, 1)
 	s.mu.Lock()
-	if s.lanes >= s.usual {
+	start := s.lanes < s.usual
+	c.carried = start && ctx.Done() == nil // the caller cannot leave
+	if c.done == nil && !c.carried {
+		c.done = make(chan struct{}, 1)
+	}
+	if !start {
 		s.waiting = append(s.waiting, c)
 		s.mu.Unlock()
 		return s.await(ctx, c)
@@ -78,36 +67,38 @@ func (s *sender) do(ctx context.Context, c *call) (any, error) {
 	s.lanes++
 	s.running.Add(1)
 	s.mu.Unlock()
-	if ctx.Done() == nil { // the caller cannot leave, so it is the lane
-		s.carry([]*call{c})
+	c.batch[0] = c
+	if c.carried {
+		s.carry(c.batch[:])
+		value, err = c.value, c.err
 		if batch := s.next(); batch != nil {
 			go s.lane(batch)
 		}
-		return c.value, c.err
+		return value, err, true
 	}
-	go s.lane([]*call{c})
+	go s.lane(c.batch[:])
 	select {
 	case <-c.done:
-		return c.value, c.err
+		return c.value, c.err, true
 	case <-ctx.Done():
-		return s.leave(c, context.Cause(ctx))
+		return s.leave(c, context.Cause(ctx), true)
 	}
 }
 
 // await is do for a call that waits for a lane.
-func (s *sender) await(ctx context.Context, c *call) (any, error) {
+func (s *sender) await(ctx context.Context, c *call) (value any, err error, over bool) {
 	timer := time.NewTimer(min(lanePatience, time.Until(c.deadline)))
 	defer timer.Stop()
 	for {
 		select {
 		case <-c.done:
-			return c.value, c.err
+			return c.value, c.err, true
 		case <-ctx.Done():
-			return s.leave(c, context.Cause(ctx))
+			return s.leave(c, context.Cause(ctx), true)
 		case <-timer.C:
 			left := time.Until(c.deadline)
 			if left <= 0 {
-				return s.giveUp(c)
+				return s.leave(c, errBusy, false)
 			}
 			s.hurry(c)
 			timer.Reset(left)
@@ -162,58 +153,37 @@ func (s *sender) hurry(c *call) {
 	go s.lane(s.take())
 }
 
-// withdraw takes c out of those who wait, or reports that a lane has it. The
-// caller holds mu.
-func (s *sender) withdraw(c *call) bool {
-	for i, other := range s.waiting {
-		if other == c {
-			s.waiting = append(s.waiting[:i:i], s.waiting[i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// leave is for a caller whose ctx has ended.
-func (s *sender) leave(c *call, cause error) (any, error) {
+// leave is for a caller whose ctx or time has ended. With pending, late gets
+// what comes of the call.
+func (s *sender) leave(c *call, cause error, pending bool) (value any, err error, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.withdraw(c) {
-		return nil, &store.Error{Err: cause}
+	if !c.sent {
+		i := slices.Index(s.waiting, c)
+		s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
+		return nil, &store.Error{Err: cause}, true
 	}
 	select {
 	case <-c.done:
-		return c.value, c.err
+		return c.value, c.err, true
 	default:
 	}
 	c.left = true
-	return nil, &store.Error{Err: cause, Ambiguous: true, Pending: true}
+	if !pending {
+		c.late = nil
+	}
+	return nil, &store.Error{Err: cause, Ambiguous: true, Pending: pending}, false
 }
 
-// giveUp is for a caller whose time is over.
-func (s *sender) giveUp(c *call) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.withdraw(c) {
-		return nil, &store.Error{Err: errBusy}
-	}
-	select {
-	case <-c.done:
-		return c.value, c.err
-	default:
-	}
-	c.left, c.late = true, nil
-	return nil, &store.Error{Err: errBusy, Ambiguous: true}
-}
-
-// end gives the answer to whoever waits for it.
-func (c *call) end(value any, err error) {
-	s := c.sender
+// end gives the answer to whoever waits for it. Nobody may use c afterwards.
+func (s *sender) end(c *call, value any, err error) {
 	s.mu.Lock()
 	left := c.left
 	if !left {
 		c.value, c.err = value, err
-		c.done <- struct{}{}
+		if !c.carried {
+			c.done <- struct{}{}
+		}
 	}
 	s.mu.Unlock()
 	if left && c.late != nil {

@@ -25,10 +25,14 @@ import (
 
 // Store is a store.Store over one Redis.
 type Store struct {
-	client     redis.UniversalClient // our own, see client.go
-	cluster    bool
-	ns         string
-	process    string      // names this Store in tokens and channels
+	client   redis.UniversalClient // our own, see client.go
+	cluster  bool
+	ns       string
+	process  string // names this Store in tokens and channels
+	channels string // the prefix of the channels on which processes hear of grants
+
+	polls, unseen, visible string // what a process says of how it hears, see hears
+
 	subscribed atomic.Bool // while Listen hears
 	listener   atomic.Pointer[store.Listener]
 	replicas   int           // that confirm a grant; 0: none is asked
@@ -53,6 +57,8 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 		ns:      namespace,
 		process: hex.EncodeToString(id[:]),
 	}
+	s.channels = s.ns + ":grants:"
+	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	s.sender = newSender(lanesUsual, math.MaxInt, s.carry)
 	if c, ok := own.(*redis.Client); ok {
 		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
@@ -87,7 +93,16 @@ const failoverAddr = "FailoverClient"
 // NewToken returns "<process>.<random UUID>": the process part tells a script
 // which channel hears of a grant, the random part has 122 bits.
 func (s *Store) NewToken() string {
-	return s.process + "." + uuid.NewString()
+	id := uuid.New()
+	token := make([]byte, 0, 2*processBytes+1+uuidLen)
+	token = append(append(token, s.process...), '.')
+	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			token = append(token, '-')
+		}
+		token = hex.AppendEncode(token, group)
+	}
+	return string(token)
 }
 
 // Close waits for the questions under way, each of which is bounded by its
@@ -134,9 +149,6 @@ func (s *Store) name(lock string) (string, bool) {
 	}
 	return strings.CutSuffix(rest, "}")
 }
-
-// channels is the prefix of the channels on which processes hear of grants.
-func (s *Store) channels() string { return s.ns + ":grants:" }
 
 // terms writes what r asks for in the words of lock.lua.
 func terms(r store.Ref) string {
