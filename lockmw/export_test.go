@@ -5,7 +5,7 @@ func Waiting(l *Locker, key string) int {
 	l.waiters.mu.Lock()
 	defer l.waiters.mu.Unlock()
 	if ln := l.waiters.lines[key]; ln != nil {
-		return ln.order.Len()
+		return ln.length
 	}
 	return 0
 }

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"container/list"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 // holder that died and grants whose message was lost.
 type waiters struct {
 	maxPerKey, maxTotal int
+	spare               sync.Pool // of *waiter, which have left
 
 	mu      sync.Mutex
 	byToken map[string]*waiter
@@ -22,9 +22,10 @@ type waiters struct {
 }
 
 type line struct {
-	order list.List // of *waiter
-	asked time.Time // when the last question was put that was answered
-	clock serverClock
+	first, last *waiter
+	length      int
+	asked       time.Time // when the last question was put that was answered
+	clock       serverClock
 }
 
 // A waiter is one call of Acquire in its line.
@@ -33,7 +34,9 @@ type waiter struct {
 	granted    chan store.Grant // one: a token is granted once until it asks again
 	wake       chan struct{}    // one: look at ask, and whether you are first
 	ask        atomic.Bool      // put a question to Redis now
-	place      *list.Element
+
+	line         *line
+	before, next *waiter // in the line
 }
 
 // A serverClock is what the server's clock said to a question sent at sent,
@@ -58,40 +61,76 @@ func (ws *waiters) join(key, token string) *waiter {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ln := ws.lines[key]
-	if len(ws.byToken) >= ws.maxTotal || ln != nil && ln.order.Len() >= ws.maxPerKey {
+	if len(ws.byToken) >= ws.maxTotal || ln != nil && ln.length >= ws.maxPerKey {
 		return nil
 	}
 	if ln == nil {
 		ln = new(line)
 		ws.lines[key] = ln
 	}
-	w := &waiter{key: key, token: token, granted: make(chan store.Grant, 1), wake: make(chan struct{}, 1)}
-	w.place = ln.order.PushBack(w)
+	w, ok := ws.spare.Get().(*waiter)
+	if !ok {
+		w = &waiter{granted: make(chan store.Grant, 1), wake: make(chan struct{}, 1)}
+	}
+	w.key, w.token, w.line, w.before = key, token, ln, ln.last
+	if ln.last == nil {
+		ln.first = w
+	} else {
+		ln.last.next = w
+	}
+	ln.last = w
+	ln.length++
 	ws.byToken[token] = w
 	return w
 }
 
-// leave takes w out of its line. The next one becomes first and is woken.
+// leave takes w out of its line, and out of use. The next one becomes first and
+// is woken.
 func (ws *waiters) leave(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	delete(ws.byToken, w.token)
-	ln := ws.lines[w.key]
-	first := ln.order.Front() == w.place
-	ln.order.Remove(w.place)
-	switch next := ln.order.Front(); {
-	case next == nil:
-		delete(ws.lines, w.key)
-	case first:
-		next.Value.(*waiter).nudge(false)
+	ln := w.line
+	if w.next == nil {
+		ln.last = w.before
+	} else {
+		w.next.before = w.before
 	}
+	if w.before == nil {
+		ln.first = w.next
+	} else {
+		w.before.next = w.next
+	}
+	switch ln.length--; {
+	case ln.length == 0:
+		delete(ws.lines, w.key)
+	case w.before == nil:
+		ln.first.nudge(false)
+	}
+	w.retire()
+	ws.spare.Put(w)
+}
+
+// retire makes w as good as new. A token is granted through its entry in
+// byToken, so nothing reaches w any more.
+func (w *waiter) retire() {
+	select {
+	case <-w.granted:
+	default:
+	}
+	select {
+	case <-w.wake:
+	default:
+	}
+	w.ask.Store(false)
+	w.key, w.token, w.line, w.before, w.next = "", "", nil, nil, nil
 }
 
 // first reports whether w polls for its line.
 func (ws *waiters) first(w *waiter) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return ws.lines[w.key].order.Front() == w.place
+	return w.before == nil
 }
 
 // heard notes an answer for w's line: to a question put at asked, and what it
@@ -99,7 +138,7 @@ func (ws *waiters) first(w *waiter) bool {
 func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ln := ws.lines[w.key]
+	ln := w.line
 	ln.asked, ln.clock = asked, clock
 }
 
@@ -107,7 +146,7 @@ func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock) {
 func (ws *waiters) asked(w *waiter) time.Time {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return ws.lines[w.key].asked
+	return w.line.asked
 }
 
 // since returns a moment that is not later than the server's time at, by what
@@ -115,7 +154,7 @@ func (ws *waiters) asked(w *waiter) time.Time {
 // something that another server must have said, as after a fail-over.
 func (ws *waiters) since(w *waiter, at int64) (moment instant, ok bool) {
 	ws.mu.Lock()
-	clock := ws.lines[w.key].clock
+	clock := w.line.clock
 	ws.mu.Unlock()
 	if clock.server == 0 {
 		return instant{}, false
@@ -156,7 +195,7 @@ func (ws *waiters) askFirstAgain(key string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ln := ws.lines[key]; ln != nil {
-		ln.order.Front().Value.(*waiter).nudge(true)
+		ln.first.nudge(true)
 	}
 }
 
@@ -164,9 +203,9 @@ func (ws *waiters) askFirstAgain(key string) {
 func (ws *waiters) askAllAgain(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for e := ws.lines[w.key].order.Front(); e != nil; e = e.Next() {
-		if e != w.place {
-			e.Value.(*waiter).nudge(true)
+	for other := w.line.first; other != nil; other = other.next {
+		if other != w {
+			other.nudge(true)
 		}
 	}
 }
@@ -178,7 +217,7 @@ func (ws *waiters) askFirstsAgain() {
 	defer ws.mu.Unlock()
 	for _, ln := range ws.lines {
 		ln.clock = serverClock{}
-		ln.order.Front().Value.(*waiter).nudge(true)
+		ln.first.nudge(true)
 	}
 }
 

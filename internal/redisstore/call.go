@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -95,9 +94,6 @@ func (c *call) Err() error { return nil }
 // Value implements context.Context.
 func (c *call) Value(key any) any { return c.values.Value(key) }
 
-// calls that are over, for the next ones.
-var calls = sync.Pool{New: func() any { return new(call) }}
-
 // ask puts q, bounded by timeout. go-redis does not let a cancelled context
 // interrupt a command on the socket, so when ctx ends first, ask returns at
 // once, and late (if not nil) gets what came of the question.
@@ -105,12 +101,15 @@ func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late
 	if timeout <= 0 || timeout > opTimeout {
 		timeout = opTimeout
 	}
-	c := calls.Get().(*call)
+	c, ok := s.sender.spare.Get().(*call)
+	if !ok {
+		c = new(call)
+	}
 	c.question, c.late, c.deadline, c.values = q, late, time.Now().Add(timeout), ctx
 	value, err, over := s.sender.do(ctx, c)
 	if over {
 		*c = call{done: c.done}
-		calls.Put(c)
+		s.sender.spare.Put(c)
 	}
 	return value, err
 }

@@ -33,6 +33,7 @@ type sender struct {
 	carry func([]*call) // sends calls, and ends each
 	usual int           // lanes
 	max   int
+	spare sync.Pool // of *call, which are over
 
 	mu      sync.Mutex
 	waiting []*call

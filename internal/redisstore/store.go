@@ -131,14 +131,16 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 // holders. They share one hash tag, so a Cluster keeps them together.
 func (s *Store) keys(name string) *[keyCount]string {
 	const queue, alive, fence, holders = "}:queue", "}:alive", "}:fence", "}:holders"
-	open := s.ns + ":{" + name
-	all := open + queue + open + alive + open + fence + open + holders // one piece of memory
+	const open = ":{"
+	all := s.ns + open + name + queue + s.ns + open + name + alive + // one piece of memory
+		s.ns + open + name + fence + s.ns + open + name + holders
+	begin := len(s.ns) + len(open) + len(name)
 	cut := func(end string) (key string) {
-		key, all = all[:len(open)+len(end)], all[len(open)+len(end):]
+		key, all = all[:begin+len(end)], all[begin+len(end):]
 		return key
 	}
 	q := cut(queue)
-	return &[...]string{q[:len(open)+1], q, cut(alive), cut(fence), cut(holders)}
+	return &[...]string{q[:begin+1], q, cut(alive), cut(fence), cut(holders)}
 }
 
 // name is the inverse of keys.

@@ -12,7 +12,10 @@ func Until(ctx context.Context, deadline time.Time) context.Context {
 	if own, ok := ctx.Deadline(); ok && own.Before(deadline) {
 		deadline = own
 	}
-	return until{context.WithoutCancel(ctx), deadline}
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	return until{ctx, deadline}
 }
 
 type until struct {
