@@ -28,7 +28,7 @@ var mutants = []mutant{
 		edits: []edit{{
 			"internal/redisstore/lua/release.lua",
 			"local value = redis.call('GET', KEYS[1])\n",
-			"local value = redis.call('GET', KEYS[1])\nif value and string.sub(value, 1, 1) ~= '*' then token = value end\n",
+			"local value = redis.call('GET', KEYS[1])\nif value and string.sub(value, 1, 1) ~= '*' then token = string.match(value, '^[^:]*') end\n",
 		}},
 		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "overlap:",
 	},
@@ -38,8 +38,8 @@ var mutants = []mutant{
 		edits: []edit{
 			{
 				"internal/redisstore/lua/acquire.lua",
-				"redis.call('SET', KEYS[1], token, 'NX', 'PX', plain)",
-				"redis.call('SET', KEYS[1], token, 'NX')",
+				"redis.call('SET', KEYS[1], token .. ':' .. fence, 'NX', 'GET', 'PX', ARGV[2])",
+				"redis.call('SET', KEYS[1], token .. ':' .. fence, 'NX', 'GET')",
 			},
 			{
 				"internal/redisstore/ops.go",
@@ -73,19 +73,26 @@ var mutants = []mutant{
 		what: "a renewal makes a lock anew that is gone",
 		edits: []edit{{
 			"internal/redisstore/lua/renew.lua",
-			"local value = redis.call('GET', KEYS[1])\nlocal plain = tonumber(ARGV[2])\n",
-			"local plain = tonumber(ARGV[2])\nif plain then redis.call('SET', KEYS[1], token, 'NX', 'PX', plain) end\nlocal value = redis.call('GET', KEYS[1])\n",
+			"local value = redis.call('GET', KEYS[1])\n",
+			"if tonumber(ARGV[2]) then redis.call('SET', KEYS[1], token, 'NX', 'PX', ARGV[2]) end\nlocal value = redis.call('GET', KEYS[1])\n",
 		}},
 		in: "matrix", tests: "TestRenewalNeverCreatesALock", says: "0 come back",
 	},
 	{
 		name: `acquire without "already mine"`,
 		what: "an acquire that is sent again after a lost reply takes its own token for somebody else's",
-		edits: []edit{{
-			"internal/redisstore/lua/acquire.lua",
-			"\nif state.holder == token then\n",
-			"\nif false then\n",
-		}},
+		edits: []edit{
+			{
+				"internal/redisstore/lua/acquire.lua",
+				"\nif state.holder == token then\n",
+				"\nif false then\n",
+			},
+			{
+				"internal/redisstore/lua/acquire.lua",
+				"\n  and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then\n",
+				" then\n",
+			},
+		},
 		in: "checks", tests: "TestLostReplies/acquire", says: "the lock was ours after",
 	},
 }
