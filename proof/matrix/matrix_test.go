@@ -152,7 +152,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	record.Add(t, record.Row{
 		Check: 2, Name: "porcupine on the same histories",
 		Goal:   fmt.Sprintf("≥ %d operations, ≥ 20 keys: 0 illegal, 0 unknown", record.Pick(1000, 40_000)),
-		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), verdict.Operations, verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
+		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), record.Counts(verdict.Operations), verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
 		Met:    verdict.Total() >= record.Pick(1000, 40_000) && verdict.Keys >= 20 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
 		Note:   strings.Join(append(verdict.Illegal, verdict.Unknown...), " "),
 	})

@@ -200,7 +200,7 @@ func TestCommandsOfManyWaiters(t *testing.T) {
 	record.Add(t, record.Row{
 		Check: 21, Name: fmt.Sprintf("%d waiters on one key from %d processes", processes*each, processes),
 		Goal:   "≤ 6 Redis commands a hand-over; all served",
-		Figure: fmt.Sprintf("%d of %d turns in %v, %.2f commands each (%v), %d refused", len(o.Holds), want, took.Round(time.Millisecond), per, byName, o.Refused),
+		Figure: fmt.Sprintf("%d of %d turns in %v, %.2f commands each (%v), %d refused", len(o.Holds), want, took.Round(time.Millisecond), per, record.Counts(byName), o.Refused),
 		Met:    len(o.Holds) == want && o.Refused == 0 && per <= 6,
 	})
 }

@@ -5,9 +5,11 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -66,4 +68,13 @@ func Pick(few, full int) int {
 		return few
 	}
 	return full
+}
+
+// Counts writes numbers by name, in the order of the names.
+func Counts[N int | int64](counts map[string]N) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(list, ", ")
 }
