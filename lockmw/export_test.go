@@ -1,5 +1,7 @@
 package lockmw
 
+import "runtime"
+
 // Waiting returns how many calls of Acquire wait for key in this process.
 func Waiting(l *Locker, key string) int {
 	l.waiters.mu.Lock()
@@ -8,4 +10,20 @@ func Waiting(l *Locker, key string) int {
 		return ln.length
 	}
 	return 0
+}
+
+// RenewAll has all leases renewed, and returns when they are.
+func RenewAll(l *Locker) {
+	d := l.watchdog
+	d.mu.Lock()
+	for _, lease := range d.agenda {
+		lease.renewal.due = lease.start // all the same: it is a heap still
+	}
+	d.mu.Unlock()
+	d.fly()
+	for flights := 1; flights > 0; runtime.Gosched() { // others may have helped
+		d.mu.Lock()
+		flights = d.flights
+		d.mu.Unlock()
+	}
 }

@@ -6,4 +6,7 @@ package lockmw_test
 const (
 	manyKeys    = 30_000
 	quorumTurns = 600
+
+	// The race detector has pools lose things.
+	poolsLoseAllocs = 8
 )

@@ -2,40 +2,105 @@ package lockmw_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
 
-func benchLocker(tb testing.TB) *lockmw.Locker {
-	l, err := lockmw.New(redistest.Shared(tb).Client(tb, func(o *redis.Options) { o.PoolSize = 64 }), lockmw.WithNamespace(redistest.Prefix(tb)))
-	if err != nil {
-		tb.Fatal(err)
+// lockers are what a lock and its release are measured over: a Redis, and a
+// store that grants everything at once.
+var lockers = map[string]func(testing.TB) *lockmw.Locker{
+	"redis": func(tb testing.TB) *lockmw.Locker {
+		client := redistest.Shared(tb).Client(tb, func(o *redis.Options) { o.PoolSize = 64 })
+		l, err := lockmw.New(client, lockmw.WithNamespace(redistest.Prefix(tb)))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = l.Close(context.Background()) })
+		return l
+	},
+	"stub": doortest.Instant,
+}
+
+// speeds are the policies, and how many allocations a lock may cost over Redis
+// and over the stub.
+var speeds = map[string]struct {
+	policy lockmw.Policy
+	allocs map[string]float64
+}{
+	"one attempt": {lockmw.Policy{TTL: 30 * time.Second}, map[string]float64{"redis": 36, "stub": 12}},
+	"waits":       {lockmw.Policy{TTL: 30 * time.Second, Retries: lockmw.Forever}, map[string]float64{"redis": 37, "stub": 13}},
+}
+
+// turn returns a function that takes the lock and gives it back, for somebody
+// who may stop waiting.
+func turn(tb testing.TB, l *lockmw.Locker, p lockmw.Policy) func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(cancel)
+	return func() {
+		lease, err := l.Acquire(ctx, "k", p)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		if err != nil {
+			tb.Error(err)
+		}
 	}
-	tb.Cleanup(func() { _ = l.Close(context.Background()) })
-	return l
+}
+
+func TestALockCostsFewAllocations(t *testing.T) {
+	for name, s := range speeds {
+		for over, open := range lockers {
+			got := testing.AllocsPerRun(500, turn(t, open(t), s.policy))
+			t.Logf("%s, %s: %v allocations", name, over, got)
+			if most := s.allocs[over]; got > most+poolsLoseAllocs {
+				t.Errorf("%s over %s: %v allocations, want at most %v", name, over, got, most)
+			}
+		}
+	}
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {
-	for name, p := range map[string]lockmw.Policy{
-		"one attempt": {TTL: 30 * time.Second},
-		"waits":       {TTL: 30 * time.Second, Retries: lockmw.Forever},
-	} {
-		b.Run(name, func(b *testing.B) {
-			l := benchLocker(b)
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := l.Acquire(ctx, "k", p)
+	for name, s := range speeds {
+		for over, open := range lockers {
+			b.Run(name+"/"+over, func(b *testing.B) {
+				run := turn(b, open(b), s.policy)
+				b.ReportAllocs()
+				for b.Loop() {
+					run()
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkWatchdog renews 10,000 leases in each turn.
+func BenchmarkWatchdog(b *testing.B) {
+	const leases = 10_000
+	for over, open := range lockers {
+		b.Run(over, func(b *testing.B) {
+			l := open(b)
+			var held []*lockmw.Lease
+			for i := range leases {
+				lease, err := l.Acquire(context.Background(), strconv.Itoa(i), lockmw.Policy{TTL: time.Minute})
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := lease.Release(ctx); err != nil {
+				held = append(held, lease)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				lockmw.RenewAll(l)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/leases, "ns/lease")
+			for _, lease := range held {
+				if err := lease.Release(context.Background()); err != nil {
 					b.Fatal(err)
 				}
 			}
