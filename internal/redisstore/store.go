@@ -62,6 +62,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	s.sender = newSender(lanesUsual, math.MaxInt, s.carry)
 	if c, ok := own.(*redis.Client); ok {
 		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
+		s.sender.usual = min(lanesUsual, s.sender.max)
 	} else { // a Cluster's node that is away must not hold up what goes to others
 		s.sender.usual = math.MaxInt
 	}

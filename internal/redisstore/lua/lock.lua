@@ -1,4 +1,4 @@
--- A lock and what lies beside it; the second part of every script.
+-- A lock and what lies beside it; a part of every script.
 --
 -- KEYS[1] lock     string, always with a TTL: "<token>:<fence>" of an exclusive
 --                  holder; '*shared' or '*permits <n> <until µs> …' where

@@ -1,5 +1,5 @@
--- Several holders and the queue: the third part of the scripts that need it,
--- behind what is answered without. See lock.lua for the keys.
+-- Several holders and the queue: a part of the scripts that need it, behind what
+-- is answered without. See lock.lua for the keys.
 
 -- reach says how a waiting process would learn of a grant, and so whether it
 -- can have one:
