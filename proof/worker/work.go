@@ -227,12 +227,12 @@ func (w *worker) watch(ctx context.Context, hold engines.Hold, h history.Hold) {
 		w.tell(event{Failed: errors.ErrUnsupported.Error()})
 		return
 	}
-	for last := clock.Now(); ctx.Err() == nil; {
+	for last := clock.Now(); ; {
 		is, now := valid.Valid(), clock.Now()
 		if now-last > w.TTL/3 {
 			w.tell(event{Woke: &Woke{Key: h.Key, Valid: is, Asked: now, Before: last}})
 		}
-		if !is {
+		if !is || ctx.Err() != nil { // asked once more when ctx has ended: that may have come first
 			return
 		}
 		last = now
