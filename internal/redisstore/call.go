@@ -115,26 +115,31 @@ func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late
 }
 
 // carry implements a sender's carry.
-func (s *Store) carry(batch []*call) {
+func (s *Store) carry(own *line, batch []*call) {
 	if len(batch) > 1 {
 		s.together(batch, true)
 		return
 	}
-	c := batch[0]
-	value, err := s.exchange(c, c.question)
+	client := s.client
+	if own != nil {
+		client = own.client
+	}
+	c, start := batch[0], time.Now()
+	value, err := s.exchange(c, client, c.question)
+	s.sender.quick.Store(time.Since(start) < quick)
 	s.sender.end(c, value, err)
 }
 
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
-func (s *Store) exchange(ctx context.Context, q question) (any, error) {
+func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q question) (any, error) {
 	if s.replicas > 0 && q.script == acquireScript {
 		return s.confirmed(ctx, q)
 	}
 	cmd := q.command(ctx, true)
-	err := s.client.Process(ctx, cmd)
+	err := client.Process(ctx, cmd)
 	if unknownScript(err) {
 		cmd = q.command(ctx, false)
-		err = s.client.Process(ctx, cmd)
+		err = client.Process(ctx, cmd)
 	}
 	if err != nil {
 		return nil, s.failed(err)

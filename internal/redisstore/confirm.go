@@ -20,7 +20,9 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 	}
 	s.replicas, s.within = replicas, within
 	s.sender.usual = math.MaxInt // each has a connection of its own, for WAIT
-	return nil
+	err := s.sender.close()
+	s.sender.lines = nil
+	return err
 }
 
 // confirmed is exchange with WAIT behind the script, on the same connection:

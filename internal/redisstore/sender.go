@@ -2,8 +2,10 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -30,19 +32,21 @@ const (
 // most of its time, and of the server's, on reading and writing, and one write
 // costs as much for a hundred calls as for one.
 type sender struct {
-	carry func([]*call) // sends calls, and ends each
-	usual int           // lanes
+	carry func(*line, []*call) // sends calls, over a line if there is one, and ends each
+	usual int                  // lanes
 	max   int
-	spare sync.Pool // of *call, which are over
+	spare sync.Pool   // of *call, which are over
+	quick atomic.Bool // answers are
 
 	mu      sync.Mutex
 	waiting []*call
+	lines   []*line // that are free
 	lanes   int
 	running sync.WaitGroup
 }
 
 // newSender returns a sender with the usual number of lanes and at most max.
-func newSender(usual, max int, carry func([]*call)) *sender {
+func newSender(usual, max int, carry func(*line, []*call)) *sender {
 	return &sender{carry: carry, usual: usual, max: max}
 }
 
@@ -55,7 +59,11 @@ func (s *sender) do(ctx context.Context, c *call) (value any, err error, over bo
 	}
 	s.mu.Lock()
 	start := s.lanes < s.usual
-	c.carried = start && ctx.Done() == nil // the caller cannot leave
+	var own *line
+	if n := len(s.lines); start && n > 0 && s.quick.Load() {
+		own, s.lines = s.lines[n-1], s.lines[:n-1]
+	}
+	c.carried = start && (own != nil || ctx.Done() == nil) // the caller does not leave
 	if c.done == nil && !c.carried {
 		c.done = make(chan struct{}, 1)
 	}
@@ -70,9 +78,13 @@ func (s *sender) do(ctx context.Context, c *call) (value any, err error, over bo
 	s.mu.Unlock()
 	c.batch[0] = c
 	if c.carried {
-		s.carry(c.batch[:])
+		if own == nil {
+			s.carry(nil, c.batch[:])
+		} else {
+			s.carryOver(ctx, own, c)
+		}
 		value, err = c.value, c.err
-		if batch := s.next(); batch != nil {
+		if batch := s.next(own); batch != nil {
 			go s.lane(batch)
 		}
 		return value, err, true
@@ -107,19 +119,39 @@ func (s *sender) await(ctx context.Context, c *call) (value any, err error, over
 	}
 }
 
+// carryOver carries out c over own. When ctx ends and no answer comes, own is cut.
+func (s *sender) carryOver(ctx context.Context, own *line, c *call) {
+	turn := own.begin()
+	defer own.end()
+	if ctx.Done() == nil {
+		s.carry(own, c.batch[:])
+		return
+	}
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(cutAfter, func() { own.cut(turn) })
+	})
+	s.carry(own, c.batch[:])
+	if !stop() && c.err != nil {
+		c.err = &store.Error{Err: context.Cause(ctx), Ambiguous: true}
+	}
+}
+
 // lane carries out batch after batch until none waits.
 func (s *sender) lane(batch []*call) {
 	for batch != nil {
-		s.carry(batch)
-		batch = s.next()
+		s.carry(nil, batch)
+		batch = s.next(nil)
 	}
 }
 
 // next returns what waits for the lane that has become free, or nil: then there
-// is one lane less.
-func (s *sender) next() []*call {
+// is one lane less. own, if not nil, is free as well.
+func (s *sender) next(own *line) []*call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if own != nil {
+		s.lines = append(s.lines, own)
+	}
 	if batch := s.take(); batch != nil {
 		return batch
 	}
@@ -194,3 +226,11 @@ func (s *sender) end(c *call, value any, err error) {
 
 // wait returns when no call is under way.
 func (s *sender) wait() { s.running.Wait() }
+
+// close ends the lines, after the last call.
+func (s *sender) close() (err error) {
+	for _, l := range s.lines {
+		err = errors.Join(err, l.client.Close())
+	}
+	return err
+}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -60,9 +61,12 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	s.channels = s.ns + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	s.sender = newSender(lanesUsual, math.MaxInt, s.carry)
-	if c, ok := own.(*redis.Client); ok {
+	if c, ok := client.(*redis.Client); ok {
 		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
 		s.sender.usual = min(lanesUsual, s.sender.max)
+		for range s.sender.usual {
+			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options())))
+		}
 	} else { // a Cluster's node that is away must not hold up what goes to others
 		s.sender.usual = math.MaxInt
 	}
@@ -110,7 +114,7 @@ func (s *Store) NewToken() string {
 // timeout, and closes the Store's connections. The user's client stays open.
 func (s *Store) Close() error {
 	s.sender.wait()
-	return s.client.Close()
+	return errors.Join(s.sender.close(), s.client.Close())
 }
 
 // EvictionPolicy returns the server's maxmemory-policy, which decides whether

@@ -1,0 +1,75 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// quick is how long an answer takes at most where callers wait for it
+	// themselves, without another goroutine: they may want to leave meanwhile.
+	quick = 2 * time.Millisecond
+
+	// cutAfter is what a caller who wants to leave gives such an answer yet.
+	cutAfter = 4 * time.Millisecond
+)
+
+// A line is a connection of its own, over which callers carry their calls
+// themselves, one at a time. go-redis does not let a cancelled context interrupt
+// a command, so a line is cut when its caller wants to leave and the answer does
+// not come. That is rare: lines are used while answers are quick.
+type line struct {
+	client *redis.Client
+
+	mu   sync.Mutex
+	wire net.Conn // the last connection
+	turn uint64   // of the calls
+	busy bool     // a call is under way
+}
+
+// newLine returns a line to where o leads, which is the line's from now on.
+func newLine(o *redis.Options) *line {
+	l := new(line)
+	dial := o.Dialer
+	o.PoolSize = 1
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			l.mu.Lock()
+			l.wire = conn
+			l.mu.Unlock()
+		}
+		return conn, err
+	}
+	l.client = redis.NewClient(o)
+	return l
+}
+
+// begin notes that a call begins, and which.
+func (l *line) begin() (turn uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy = true
+	l.turn++
+	return l.turn
+}
+
+// end notes that it is over.
+func (l *line) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy = false
+}
+
+// cut ends the connection if that call is still under way.
+func (l *line) cut(turn uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy && l.turn == turn && l.wire != nil {
+		_ = l.wire.Close() // whoever reads from it gets an error
+	}
+}
