@@ -37,6 +37,7 @@ type gate struct {
 
 // shut puts a gate on p's connections.
 func (p *probe) shut() *gate {
+	p.withoutLines()
 	g := &gate{make(chan string, 100), make(chan struct{})}
 	p.client.AddHook(g)
 	return g
@@ -113,6 +114,9 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 	t.Parallel()
 	proxy, p, _ := proxied(t, redistest.Shared(t))
+	p.withoutLines()
+	p.release(p.take(), false, store.Freed)
+	proxy.ResetCommands()
 	proxy.BlackHole(faultproxy.ToClient)
 	ctx, cancel := context.WithCancel(t.Context())
 	lates := make(chan late, 10)

@@ -154,6 +154,7 @@ func TestAClosedStoreIsOver(t *testing.T) {
 // A connection that ends while the server works on a question.
 func TestABrokenConnectionIsStale(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
+	p.withoutLines() // each on the connection of the one before
 	for what, ask := range p.questions(p.ref(time.Minute)) {
 		if err := ask(); err != nil { // connects
 			t.Fatalf("%s: %v", what, err)

@@ -35,6 +35,18 @@ func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 	return &probe{T: t, Store: s}
 }
 
+// withoutLines has every question go over the shared connections.
+func (p *probe) withoutLines() {
+	p.sender.mu.Lock()
+	defer p.sender.mu.Unlock()
+	for _, l := range p.sender.lines {
+		if err := l.client.Close(); err != nil {
+			p.Error(err)
+		}
+	}
+	p.sender.lines = nil
+}
+
 func (p *probe) ref(ttl time.Duration) store.Ref {
 	return store.Ref{Key: "k", Token: p.NewToken(), TTL: ttl}
 }
