@@ -106,7 +106,7 @@ func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late
 		c = new(call)
 	}
 	c.question, c.late, c.deadline, c.values = q, late, time.Now().Add(timeout), ctx
-	value, err, over := s.sender.do(ctx, c)
+	value, over, err := s.sender.do(ctx, c)
 	if over {
 		*c = call{done: c.done}
 		s.sender.spare.Put(c)

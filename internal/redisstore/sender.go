@@ -53,9 +53,9 @@ func newSender(usual, max int, carry func(*line, []*call)) *sender {
 // do carries out c. When ctx ends first it returns at once, and late (if not
 // nil) gets what came of the call. It is bounded by c's deadline. over says that
 // c is no longer in use.
-func (s *sender) do(ctx context.Context, c *call) (value any, err error, over bool) {
+func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, &store.Error{Err: err}, true // never sent
+		return nil, true, &store.Error{Err: err} // never sent
 	}
 	s.mu.Lock()
 	start := s.lanes < s.usual
@@ -87,25 +87,25 @@ func (s *sender) do(ctx context.Context, c *call) (value any, err error, over bo
 		if batch := s.next(own); batch != nil {
 			go s.lane(batch)
 		}
-		return value, err, true
+		return value, true, err
 	}
 	go s.lane(c.batch[:])
 	select {
 	case <-c.done:
-		return c.value, c.err, true
+		return c.value, true, c.err
 	case <-ctx.Done():
 		return s.leave(c, context.Cause(ctx), true)
 	}
 }
 
 // await is do for a call that waits for a lane.
-func (s *sender) await(ctx context.Context, c *call) (value any, err error, over bool) {
+func (s *sender) await(ctx context.Context, c *call) (value any, over bool, err error) {
 	timer := time.NewTimer(min(lanePatience, time.Until(c.deadline)))
 	defer timer.Stop()
 	for {
 		select {
 		case <-c.done:
-			return c.value, c.err, true
+			return c.value, true, c.err
 		case <-ctx.Done():
 			return s.leave(c, context.Cause(ctx), true)
 		case <-timer.C:
@@ -188,24 +188,24 @@ func (s *sender) hurry(c *call) {
 
 // leave is for a caller whose ctx or time has ended. With pending, late gets
 // what comes of the call.
-func (s *sender) leave(c *call, cause error, pending bool) (value any, err error, over bool) {
+func (s *sender) leave(c *call, cause error, pending bool) (value any, over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.sent {
 		i := slices.Index(s.waiting, c)
 		s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
-		return nil, &store.Error{Err: cause}, true
+		return nil, true, &store.Error{Err: cause}
 	}
 	select {
 	case <-c.done:
-		return c.value, c.err, true
+		return c.value, true, c.err
 	default:
 	}
 	c.left = true
 	if !pending {
 		c.late = nil
 	}
-	return nil, &store.Error{Err: cause, Ambiguous: true, Pending: pending}, false
+	return nil, false, &store.Error{Err: cause, Ambiguous: true, Pending: pending}
 }
 
 // end gives the answer to whoever waits for it. Nobody may use c afterwards.

@@ -36,7 +36,7 @@ func newFakeCarrier(usual, max int) *fakeCarrier {
 func (f *fakeCarrier) ask(ctx context.Context, d time.Duration) <-chan any {
 	outcome := make(chan any, 1)
 	go func() {
-		value, err, _ := f.sender.do(ctx, &call{deadline: time.Now().Add(d)})
+		value, _, err := f.sender.do(ctx, &call{deadline: time.Now().Add(d)})
 		if err != nil {
 			value = err
 		}
