@@ -223,7 +223,9 @@ func (c *claim) failed(fault *store.Error) error {
 	c.freshToken()
 	c.traces = c.traces || fault.Ambiguous
 	c.unsure = c.unsure || fault.Ambiguous
-	c.fault = fault
+	if left := c.ctx.Err() != nil; !left || !errors.Is(fault, context.Cause(c.ctx)) { // else the caller left it
+		c.fault = fault
+	}
 	switch {
 	case c.ctx.Err() != nil:
 		c.giveBack()
