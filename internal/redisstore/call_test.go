@@ -38,6 +38,7 @@ type gate struct {
 // shut puts a gate on p's connections.
 func (p *probe) shut() *gate {
 	p.withoutLines()
+	p.client.Ping(context.Background()) // connects
 	g := &gate{make(chan string, 100), make(chan struct{})}
 	p.client.AddHook(g)
 	return g

@@ -116,6 +116,7 @@ func TestAnExhaustedPoolPasses(t *testing.T) {
 	t.Parallel()
 	s := redistest.Embedded(t)
 	p := open(t, s.Client(t, func(o *redis.Options) { o.PoolSize = 1 }), "kit")
+	p.withoutLines()
 	g := make(chan struct{})
 	held := make(chan struct{})
 	defer close(g)

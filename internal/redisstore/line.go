@@ -18,15 +18,15 @@ const (
 	cutAfter = 4 * time.Millisecond
 )
 
-// A line is a connection of its own, over which callers carry their calls
-// themselves, one at a time. go-redis does not let a cancelled context interrupt
+// A line is a lane's connection for single calls. While answers are quick, callers
+// carry their calls themselves. go-redis does not let a cancelled context interrupt
 // a command, so a line is cut when its caller wants to leave and the answer does
-// not come. That is rare: lines are used while answers are quick.
+// not come.
 type line struct {
 	client *redis.Client
 
 	mu   sync.Mutex
-	wire net.Conn // the last connection
+	wire net.Conn // the last connection that was made
 	turn uint64   // of the calls
 	busy bool     // a call is under way
 }

@@ -60,10 +60,10 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	s.mu.Lock()
 	start := s.lanes < s.usual
 	var own *line
-	if n := len(s.lines); start && n > 0 && s.quick.Load() {
+	if n := len(s.lines); start && n > 0 {
 		own, s.lines = s.lines[n-1], s.lines[:n-1]
 	}
-	c.carried = start && (own != nil || ctx.Done() == nil) // the caller does not leave
+	c.carried = start && (ctx.Done() == nil || own != nil && s.quick.Load()) // the caller does not leave
 	if c.done == nil && !c.carried {
 		c.done = make(chan struct{}, 1)
 	}
@@ -85,11 +85,11 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 		}
 		value, err = c.value, c.err
 		if batch := s.next(own); batch != nil {
-			go s.lane(batch)
+			go s.lane(own, batch)
 		}
 		return value, true, err
 	}
-	go s.lane(c.batch[:])
+	go s.lane(own, c.batch[:])
 	select {
 	case <-c.done:
 		return c.value, true, c.err
@@ -136,24 +136,24 @@ func (s *sender) carryOver(ctx context.Context, own *line, c *call) {
 	}
 }
 
-// lane carries out batch after batch until none waits.
-func (s *sender) lane(batch []*call) {
+// lane carries out batch after batch until none waits, over own if it is not nil.
+func (s *sender) lane(own *line, batch []*call) {
 	for batch != nil {
-		s.carry(nil, batch)
-		batch = s.next(nil)
+		s.carry(own, batch)
+		batch = s.next(own)
 	}
 }
 
 // next returns what waits for the lane that has become free, or nil: then there
-// is one lane less. own, if not nil, is free as well.
+// is one lane less, and its line, if it has one, is free.
 func (s *sender) next(own *line) []*call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own != nil {
-		s.lines = append(s.lines, own)
-	}
 	if batch := s.take(); batch != nil {
 		return batch
+	}
+	if own != nil {
+		s.lines = append(s.lines, own)
 	}
 	s.lanes--
 	s.running.Done()
@@ -183,7 +183,7 @@ func (s *sender) hurry(c *call) {
 	}
 	s.lanes++
 	s.running.Add(1)
-	go s.lane(s.take())
+	go s.lane(nil, s.take())
 }
 
 // leave is for a caller whose ctx or time has ended. With pending, late gets

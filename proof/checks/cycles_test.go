@@ -102,13 +102,13 @@ func memoryField(t *testing.T, raw *redis.Client, name string) int64 {
 
 // What was started once is enough for ever.
 func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
-	// As many may ask at a time as there are connections, or their number
-	// would tell about the machine's mood.
-	const workers = 16
+	// No more than the usual number of connections, or their number would tell
+	// about the machine's mood.
+	const workers, pool = 16, 4
 	n := record.Pick(4000, 100_000)
 	s := redistest.Real(t)
 	raw := s.Client(t)
-	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.PoolSize = workers }))
+	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.PoolSize = pool }))
 	ctx := context.Background()
 	turn := func(i int) error {
 		// Some keys are free, some are shared by all, so that there are waiters.
@@ -147,6 +147,6 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 		Goal:   "goroutines +-2, connections +-0",
 		Figure: fmt.Sprintf("goroutines %d %+d, connections %d %+d", goroutines, more, connections, moreConns),
 		Met:    max(more, -more) <= 2 && moreConns == 0 && !t.Failed(),
-		Note:   fmt.Sprintf("%d goroutines on %d keys, a pool of %d; compared with the end of the warm-up", workers, 2*workers, workers),
+		Note:   fmt.Sprintf("%d goroutines on %d keys, a pool of %d; compared with the end of the warm-up", workers, 2*workers, pool),
 	})
 }

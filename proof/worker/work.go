@@ -227,7 +227,7 @@ func (w *worker) watch(ctx context.Context, hold engines.Hold, h history.Hold) {
 		w.tell(event{Failed: errors.ErrUnsupported.Error()})
 		return
 	}
-	for last := clock.Now(); ; {
+	for last := h.Began; ; {
 		is, now := valid.Valid(), clock.Now()
 		if now-last > w.TTL/3 {
 			w.tell(event{Woke: &Woke{Key: h.Key, Valid: is, Asked: now, Before: last}})
