@@ -90,7 +90,7 @@ var mutants = []mutant{
 			{
 				"internal/redisstore/lua/acquire.lua",
 				"\n  and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then\n",
-				" then\n",
+				"\n  then\n",
 			},
 		},
 		in: "checks", tests: "TestLostReplies/acquire", says: "the lock was ours after",
