@@ -127,6 +127,9 @@ func (s *Store) carry(own *line, batch []*call) {
 	c, start := batch[0], time.Now()
 	value, err := s.exchange(c, client, c.question)
 	s.sender.quick.Store(time.Since(start) < quick)
+	if own != nil {
+		own.answered(err == nil)
+	}
 	s.sender.end(c, value, err)
 }
 

@@ -11,8 +11,8 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
-// renewalConns is the size of the pool that pipelines use. Four connections
-// are all that renewals need; but a pool in which that many dials failed in a
+// renewalConns is the size of the pool that pipelines use. Renewals, and what a
+// sender puts together, need a few connections each; but a pool in which that many dials failed in a
 // row goes on failing for up to a second after the server is back, which a
 // short lease does not survive.
 const renewalConns = 256

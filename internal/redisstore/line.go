@@ -29,6 +29,7 @@ type line struct {
 	wire net.Conn // the last connection that was made
 	turn uint64   // of the calls
 	busy bool     // a call is under way
+	sure bool     // the last call was answered
 }
 
 // newLine returns a line to where o leads, which is the line's from now on.
@@ -47,6 +48,20 @@ func newLine(o *redis.Options) *line {
 	}
 	l.client = redis.NewClient(o)
 	return l
+}
+
+// answers says whether the last call was answered, so that there is a connection.
+func (l *line) answers() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sure
+}
+
+// answered notes whether a call was.
+func (l *line) answered(was bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sure = was
 }
 
 // begin notes that a call begins, and which.

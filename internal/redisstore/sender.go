@@ -63,44 +63,38 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	if n := len(s.lines); start && n > 0 {
 		own, s.lines = s.lines[n-1], s.lines[:n-1]
 	}
-	c.carried = start && (ctx.Done() == nil || own != nil && s.quick.Load()) // the caller does not leave
+	// A new connection may take longer than the call has, and no deadline ends
+	// that; a caller who may want to leave carries only what is answered soon.
+	c.carried = own != nil && own.answers() && (ctx.Done() == nil || s.quick.Load())
 	if c.done == nil && !c.carried {
 		c.done = make(chan struct{}, 1)
 	}
 	if !start {
 		s.waiting = append(s.waiting, c)
 		s.mu.Unlock()
-		return s.await(ctx, c)
+		return s.await(ctx, c, lanePatience)
 	}
 	c.sent = true
 	s.lanes++
 	s.running.Add(1)
 	s.mu.Unlock()
 	c.batch[0] = c
-	if c.carried {
-		if own == nil {
-			s.carry(nil, c.batch[:])
-		} else {
-			s.carryOver(ctx, own, c)
-		}
-		value, err = c.value, c.err
-		if batch := s.next(own); batch != nil {
-			go s.lane(own, batch)
-		}
-		return value, true, err
+	if !c.carried {
+		go s.lane(own, c.batch[:])
+		return s.await(ctx, c, time.Until(c.deadline))
 	}
-	go s.lane(own, c.batch[:])
-	select {
-	case <-c.done:
-		return c.value, true, c.err
-	case <-ctx.Done():
-		return s.leave(c, context.Cause(ctx), true)
+	s.carryOver(ctx, own, c)
+	value, err = c.value, c.err
+	if batch := s.next(own); batch != nil {
+		go s.lane(own, batch)
 	}
+	return value, true, err
 }
 
-// await is do for a call that waits for a lane.
-func (s *sender) await(ctx context.Context, c *call) (value any, over bool, err error) {
-	timer := time.NewTimer(min(lanePatience, time.Until(c.deadline)))
+// await waits for c's answer, and after patience asks for another lane for c if
+// that has none.
+func (s *sender) await(ctx context.Context, c *call, patience time.Duration) (value any, over bool, err error) {
+	timer := time.NewTimer(min(patience, time.Until(c.deadline)))
 	defer timer.Stop()
 	for {
 		select {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
@@ -217,5 +220,37 @@ func TestACutComesTooLateForTheNextCall(t *testing.T) {
 	l.cut(next)
 	if err := l.wire.SetDeadline(time.Time{}); err == nil {
 		t.Error("a cut did not end the connection")
+	}
+}
+
+// A host that is away does not refuse connections, it is silent.
+func TestAConnectionThatIsNotMadeIsBounded(t *testing.T) {
+	options := &redis.Options{
+		Addr: "127.0.0.1:1",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	p := open(t, client, "kit")
+	for what, ask := range map[string]func() error{
+		"Acquire": func() error {
+			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Timeout: brief})
+			return err
+		},
+		"Release": func() error {
+			_, err := p.Release(store.Until(t.Context(), time.Now().Add(brief)), p.ref(time.Minute), true)
+			return err
+		},
+	} {
+		start := time.Now()
+		if err := ask(); err == nil {
+			t.Errorf("%s of a silent host = nil", what)
+		}
+		if took := time.Since(start); took > soon {
+			t.Errorf("%s with a timeout of %v took %v", what, brief, took)
+		}
 	}
 }
