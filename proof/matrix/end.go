@@ -1,0 +1,91 @@
+package matrix
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/proof/fenced"
+	"github.com/lockmw/kit/proof/history"
+)
+
+// End has all workers finish, and returns what the lane saw.
+func (l *Lane) End() Outcome {
+	var ends sync.WaitGroup
+	errs := make([]error, len(l.workers))
+	for i, p := range l.workers {
+		ends.Go(func() { errs[i] = p.End() })
+	}
+	ends.Wait()
+	o := Outcome{Injections: l.injections}
+	for _, err := range errs {
+		if err != nil {
+			o.Failures = append(o.Failures, err.Error())
+		}
+	}
+	forgot := false
+	for _, in := range l.injections {
+		forgot = forgot || in.Forgets
+	}
+	if !forgot { // one that forgot a part of what belongs together leaves the rest to its TTL
+		o.Left = l.left()
+	}
+	l.unwatch()
+	l.watching.Wait()
+	for name := range l.eternal {
+		o.Eternal = append(o.Eternal, name)
+	}
+	for _, p := range l.all {
+		saw := p.Saw()
+		o.Holds = append(o.Holds, saw.Holds...)
+		o.Writes = append(o.Writes, saw.Writes...)
+		o.Refused += len(saw.Refusals)
+		o.Failures = append(o.Failures, saw.Failures...)
+	}
+	o.Writes = append(o.Writes, untold(l.store.Log(), o.Writes)...)
+	return o
+}
+
+// untold returns the writes of workers that were killed before they could tell.
+func untold(done []fenced.Record, told []history.Write) []history.Write {
+	known := make(map[int64]bool, len(told))
+	for _, w := range told {
+		known[w.Place] = true
+	}
+	var more []history.Write
+	for _, r := range done {
+		if !known[r.Place] {
+			more = append(more, history.Write{
+				Key: r.Key, Worker: "killed", Fence: r.Fence, Called: r.At, Returned: r.At + 1,
+				Accepted: r.Accepted, Highest: r.Highest, Place: r.Place,
+			})
+		}
+	}
+	return more
+}
+
+// left returns the keys that are still there when all that may outlive a worker
+// must have ended: the place of a killed waiter that nobody stands behind ends ten
+// seconds after it was last asked for. A fence may stay for its own TTL.
+func (l *Lane) left() []string {
+	deadline := time.Now().Add(l.TTL + 12*time.Second)
+	for {
+		var left []string
+		for _, admin := range l.admins {
+			names, err := admin.Keys(context.Background(), "lock:*").Result()
+			if err != nil {
+				left = append(left, err.Error())
+			}
+			for _, name := range names {
+				if !strings.HasSuffix(name, ":fence") {
+					left = append(left, name)
+				}
+			}
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
