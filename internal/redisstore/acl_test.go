@@ -18,7 +18,7 @@ const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
 	" +evalsha +eval +time" +
 	" +get +set +del +exists +pttl +pexpire" +
 	" +zadd +zrange +zrem +zpopmin +zscore +zcard +zcount" +
-	" +hset +hget +hdel" +
+	" +hset +hget +hdel +hgetall" +
 	" +publish +pubsub|numsub +subscribe +ping"
 
 // A user of a server is given permissions by tests.
@@ -51,7 +51,7 @@ func (u *user) may(rules string) (*probe, *probe) {
 }
 
 // life puts p and q through all that a lock can go through and returns the
-// first error.
+// first error. What is answered in few commands comes with a queue too.
 func (u *user) life(p, q *probe) error {
 	ctx := u.Context()
 	e := newEar()
@@ -90,6 +90,25 @@ func (u *user) life(p, q *probe) error {
 		failed = batch[0].Err
 	}
 
+	pass := func(s *probe, r, next store.Ref, granted bool) {
+		if failed != nil {
+			return
+		}
+		did, a, err := s.ReleaseTo(ctx, r, next, store.Place{Behind: 2})
+		if failed = err; err == nil && (did != store.HandedOver || a.Granted != granted) {
+			u.Errorf("ReleaseTo = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
+		}
+	}
+	inspect := func(s *probe, waiting int) {
+		if failed != nil {
+			return
+		}
+		info, err := s.Inspect(ctx, "k")
+		if failed = err; err == nil && info.Waiting != waiting {
+			u.Errorf("Inspect = %+v, want %d who wait", info, waiting)
+		}
+	}
+
 	// Taken, asked for again, renewed, handed over to one who hears, and to
 	// one who polls.
 	held, hears, polls, gaveUp := q.ref(time.Minute), p.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
@@ -108,6 +127,20 @@ func (u *user) life(p, q *probe) error {
 	release(p, hears, true, store.HandedOver)
 	ask(q, polls, store.Wait, true)
 	release(q, polls, true, store.Freed)
+
+	// Passed on, at once and behind another.
+	held, passed, last := q.ref(time.Minute), q.ref(time.Minute), q.ref(time.Minute)
+	ask(q, held, store.Try, true)
+	pass(q, held, passed, true)
+	ask(p, hears, store.Wait, false)
+	pass(q, passed, last, false)
+	inspect(p, 3) // one, and two behind it
+	if failed == nil {
+		await(u, "the grant", e.grants)
+	}
+	release(p, hears, true, store.HandedOver)
+	ask(q, last, store.Wait, true)
+	release(q, last, true, store.Freed)
 
 	// The rarer ways: a process that is not heard, one that stopped asking, a
 	// clock behind the last fence.

@@ -30,6 +30,35 @@ func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
 	}
 }
 
+// Asked again, a pass says that next has the lock. If it is another waiter's by
+// then, next asks for itself and finds its place.
+func TestALostReplyToAPassIsFoundByAskingAgain(t *testing.T) {
+	proxy, p, other := proxied(t, redistest.Shared(t))
+	p.passOn(p.ref(time.Minute), p.ref(time.Minute), store.NotHeld, false) // the server knows the script
+	for _, contended := range []bool{false, true} {
+		held, next, waits := p.take(), p.ref(time.Minute), other.ref(time.Minute)
+		if contended {
+			other.refused(waits, store.Wait)
+		}
+		proxy.ResetCommands()
+		proxy.DropReplies(1, faultproxy.MatchScript(releaseToScript.text))
+		_, _, err := p.ReleaseTo(t.Context(), held, next, store.Place{})
+		wantLostReply(t, "ReleaseTo", err)
+		if n := proxy.Commands()["EVALSHA"]; n != 1 {
+			t.Errorf("%d passes were sent, want 1", n)
+		}
+		a := p.passOn(held, next, store.NotHeld, !contended)
+		if contended {
+			p.refused(next, store.Wait)
+			other.release(waits, false, store.HandedOver)
+		}
+		if got := p.get(next, store.Wait).Fence; !contended && got != a.Fence {
+			t.Errorf("fence = %d, want %d as passed on", got, a.Fence)
+		}
+		p.release(next, false, store.Freed)
+	}
+}
+
 func TestALostReplyToAnAcquireIsFoundByAskingAgain(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	r := p.ref(time.Minute)
@@ -190,21 +219,10 @@ func TestQuestionsAreSentOnce(t *testing.T) {
 	client := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.MaxRetries = 5 })
 	p := open(t, client, redistest.Prefix(t))
 	p.release(p.take(), false, store.Freed)
-	for what, ask := range map[string]func() error{
-		"Acquire": func() error {
-			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
-			return err
-		},
-		"Release": func() error {
-			_, err := p.Release(t.Context(), p.ref(time.Minute), true)
-			return err
-		},
-		"Renew": func() error {
-			batch := []store.Renewal{{Ref: p.ref(time.Minute)}}
-			p.Renew(t.Context(), batch)
-			return batch[0].Err
-		},
-	} {
+	for what, ask := range p.questions(p.ref(time.Minute)) {
+		if err := ask(); err != nil { // the server knows the script
+			t.Fatalf("%s: %v", what, err)
+		}
 		before := proxy.Commands()["EVALSHA"]
 		proxy.DropReplies(1, faultproxy.Match("EVALSHA"))
 		wantLostReply(t, what, ask())

@@ -12,9 +12,9 @@ import (
 const opTimeout = time.Second
 
 // renewalConns is the size of the pool that pipelines use. Renewals, and what a
-// sender puts together, need a few connections each; but a pool in which that many dials failed in a
-// row goes on failing for up to a second after the server is back, which a
-// short lease does not survive.
+// sender puts together, need a few connections each; but a pool in which that
+// many dials failed in a row goes on failing for up to a second after the server
+// is back, which a short lease does not survive.
 const renewalConns = 256
 
 // ownClient opens a client to the same Redis as the user's. Locks need
@@ -55,6 +55,7 @@ func singleOptions(user *redis.Options) *redis.Options {
 	o.PoolTimeout = opTimeout
 	o.PipelinePoolSize = renewalConns
 	o.DisableIdentity = true // one round trip less before a renewal on a new connection
+	o.Protocol = 2           // nothing is pushed here, for which go-redis looks before each command otherwise
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0
@@ -75,6 +76,7 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.PoolTimeout = opTimeout
 	o.PipelinePoolSize = renewalConns
 	o.DisableIdentity = true // one round trip less before a renewal on a new connection
+	o.Protocol = 2           // nothing is pushed here, for which go-redis looks before each command otherwise
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0

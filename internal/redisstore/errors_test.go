@@ -37,6 +37,10 @@ func (p *probe) questions(r store.Ref) map[string]func() error {
 			_, err := p.Release(context.Background(), r, true)
 			return err
 		},
+		"ReleaseTo": func() error {
+			_, _, err := p.ReleaseTo(context.Background(), r, p.ref(time.Minute), store.Place{})
+			return err
+		},
 		"Renew": func() error {
 			batch := []store.Renewal{{Ref: r}}
 			p.Renew(context.Background(), batch)

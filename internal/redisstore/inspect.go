@@ -25,7 +25,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, err
 	}
-	info, ok := info(reply)
+	info, ok := s.info(reply)
 	if !ok {
 		return store.Info{}, &store.Error{Err: errReply}
 	}
@@ -33,9 +33,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 }
 
 // info reads inspect.lua's result.
-func info(reply any) (store.Info, bool) {
+func (s *Store) info(reply any) (store.Info, bool) {
 	f, ok := reply.([]any)
-	if !ok || len(f) != 5 {
+	if !ok || len(f) != 6 {
 		return store.Info{}, false
 	}
 	value, ok0 := f[0].(string)
@@ -43,10 +43,11 @@ func info(reply any) (store.Info, bool) {
 	now, ok2 := integer(f[2])
 	waiting, ok3 := f[3].(int64)
 	flat, ok5 := f[4].([]any)
-	if !ok0 || !ok1 || !ok2 || !ok3 || !ok5 {
+	signs, ok6 := f[5].([]any)
+	if !ok0 || !ok1 || !ok2 || !ok3 || !ok5 || !ok6 {
 		return store.Info{}, false
 	}
-	i := store.Info{Waiting: int(waiting)}
+	i := store.Info{Waiting: int(waiting) + s.behind(signs, now)}
 	limits, several := strings.CutPrefix(value, "*permits ")
 	switch {
 	case value == "":
@@ -68,6 +69,24 @@ func info(reply any) (store.Info, bool) {
 	}
 	i.Holders = holders(flat, now)
 	return i, true
+}
+
+// behind sums up what other processes that are alive at now said of those of
+// whom the queue does not tell, in the words of enter.lua.
+func (s *Store) behind(signs []any, now int64) (n int) {
+	for i := 0; i+1 < len(signs); i += 2 {
+		process, _ := signs[i].(string)
+		sign, _ := signs[i+1].(string)
+		how := strings.IndexAny(sign, "vup")
+		if process == s.process || how < 0 {
+			continue
+		}
+		till, ok := integer(sign[:how])
+		if count, err := strconv.Atoi(sign[how+1:]); ok && err == nil && till > now {
+			n += count
+		}
+	}
+	return n
 }
 
 // holders reads the holders of a lock that several may hold, those whose lease

@@ -44,6 +44,7 @@ type claim struct {
 	store.Ref
 	member *member
 	fence  int64
+	ticket int64 // of its place in the queue
 }
 
 // A member is one process. It says that it hears (subscribed of its Store) or
@@ -61,10 +62,12 @@ func (m *member) Listening() {}
 // Granted implements store.Listener.
 func (m *member) Granted(g store.Grant) { m.heard = append(m.heard, g) }
 
-// A sign says until when a process lives, and whether it said that it hears.
+// A sign says until when a process lives, whether it said that it hears, and how
+// many it said are behind.
 type sign struct {
-	until int64
-	hears bool
+	until  int64
+	hears  bool
+	behind int
 }
 
 const (

@@ -14,6 +14,9 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
 	token, terms := r.Token, terms(r.Ref)
 	q := s.about(r.Key, acquireScript, &token, &terms, &joins[r.Join], s.hears())
+	if r.Place != (store.Place{}) {
+		q.args = append(q.args, r.Place.Waited.Microseconds(), r.Place.Behind)
+	}
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {
@@ -104,25 +107,65 @@ func (s *Store) release(ctx context.Context, q question) (store.Released, error)
 	if err != nil {
 		return store.NotHeld, err
 	}
-	did, ok := s.released(reply)
+	if list, ok := reply.([]any); ok && len(list) > 1 && s.tellAll(list[1:]) {
+		reply = list[0]
+	}
+	did, ok := released(reply)
 	if !ok {
 		return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
 	}
 	return did, nil
 }
 
-// released reads release.lua's result, and passes on the news in it.
-func (s *Store) released(reply any) (store.Released, bool) {
-	if list, ok := reply.([]any); ok && len(list) > 1 {
-		for _, news := range list[1:] {
-			text, ok := news.(string)
-			if !ok {
-				return store.NotHeld, false
-			}
-			s.tell(text)
-		}
-		reply = list[0]
+// ReleaseTo implements store.Relay.
+func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
+	token, heir, terms := r.Token, next.Token, terms(next)
+	q := s.about(r.Key, releaseToScript, &token, &heir, &terms, s.hears(), place.Waited.Microseconds(), place.Behind)
+	reply, err := s.ask(ctx, untilDeadline(ctx), q, nil)
+	if err != nil {
+		return store.NotHeld, store.Answer{}, err
 	}
+	did, a, ok := s.releasedTo(reply)
+	if !ok {
+		return store.NotHeld, store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	return did, a, nil
+}
+
+// releasedTo reads releaseto.lua's result, and passes on the news in it.
+func (s *Store) releasedTo(reply any) (store.Released, store.Answer, bool) {
+	if fence, ok := integer(reply); ok {
+		return store.HandedOver, store.Answer{Granted: true, Fence: fence, Server: fence}, true
+	}
+	f, ok := reply.([]any)
+	if !ok || len(f) < 3 || !s.tellAll(f[3:]) {
+		return 0, store.Answer{}, false
+	}
+	did, ok0 := released(f[0])
+	server, ok2 := integer(f[2])
+	a := store.Answer{Server: server}
+	ok1 := f[1] == ""
+	if !ok1 {
+		a.Granted = true
+		a.Fence, ok1 = integer(f[1])
+	}
+	return did, a, ok0 && ok1 && ok2
+}
+
+// tellAll passes on the news in a script's result.
+func (s *Store) tellAll(list []any) bool {
+	for _, news := range list {
+		text, ok := news.(string)
+		if !ok {
+			return false
+		}
+		s.tell(text)
+	}
+	return true
+}
+
+// released reads what a script says of a release.
+func released(reply any) (store.Released, bool) {
 	switch reply {
 	case int64(0):
 		return store.NotHeld, true

@@ -102,6 +102,16 @@ func (p *probe) release(r store.Ref, leave bool, want store.Released) {
 	}
 }
 
+// passOn passes the lock of r on to next, who came just now.
+func (p *probe) passOn(r, next store.Ref, want store.Released, granted bool) store.Answer {
+	p.Helper()
+	did, a, err := p.ReleaseTo(context.Background(), r, next, store.Place{})
+	if did != want || a.Granted != granted || err != nil {
+		p.Errorf("ReleaseTo = %v, granted %v, %v, want %v, granted %v", did, a.Granted, err, want, granted)
+	}
+	return a
+}
+
 func (p *probe) renew(r store.Ref, want bool) {
 	p.Helper()
 	batch := []store.Renewal{{Ref: r}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -125,16 +124,20 @@ func (h *history) step() {
 	m := h.members[h.rand.IntN(processes)]
 	c := h.claim(m)
 	switch n := h.rand.IntN(1000); {
-	case n < 450:
-		h.acquire(c, []store.Join{store.Try, store.Wait, store.Wait, store.Wait, store.Last}[h.rand.IntN(5)])
+	case n < 420:
+		h.acquire(c, []store.Join{store.Try, store.Wait, store.Wait, store.Wait, store.Last}[h.rand.IntN(5)], h.place())
+	case n < 520:
+		h.releaseTo(c)
 	case n < 660:
 		h.release(c, h.rand.IntN(3) > 0, 0)
 	case n < 700:
 		h.release(c, false, []time.Duration{time.Millisecond, 700 * time.Millisecond, 10 * time.Second}[h.rand.IntN(3)])
-	case n < 790:
+	case n < 780:
 		h.renew(c)
-	case n < 920:
+	case n < 900:
 		h.elapse()
+	case n < 920:
+		h.inspect(m)
 	case n < 960:
 		how := h.rand.IntN(3)
 		h.notef("p%d hears %d", slices.Index(h.members, m), how)
@@ -164,11 +167,11 @@ func (h *history) claim(m *member) *claim {
 	return c
 }
 
-func (h *history) acquire(c *claim, join store.Join) {
+func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 	h.Helper()
-	want := h.model.acquire(c, join)
-	got, err := c.member.Acquire(context.Background(), store.Request{Ref: c.Ref, Join: join})
-	h.notef("%s asks (%s): granted %v, fence %d, fresh %v, left %v", h.name(c), joins[join], got.Granted, got.Fence, got.Fresh, got.Left)
+	want := h.model.acquire(c, join, place)
+	got, err := c.member.Acquire(context.Background(), store.Request{Ref: c.Ref, Join: join, Place: place})
+	h.notef("%s asks (%s, %+v): granted %v, fence %d, fresh %v, left %v", h.name(c), joins[join], place, got.Granted, got.Fence, got.Fresh, got.Left)
 	if err != nil {
 		h.Fatalf("Acquire: %v", err)
 	}
@@ -266,106 +269,4 @@ func (h *history) meddle() {
 			h.model.fence = 0 // only the clock is left to count on
 		}
 	}
-}
-
-// forget has the model forget the last fence unless Redis remembers it.
-func (h *history) forget() {
-	if !h.mini.Exists("kit:{k}:fence") {
-		h.model.fence = 0
-	}
-}
-
-// told wants a message about each one's grant, in order.
-func (h *history) told(heirs []*claim) {
-	h.Helper()
-	for _, c := range heirs {
-		g, ok := c.member.grant(await(h, "a message", h.news))
-		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Server != h.micros() {
-			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
-		}
-	}
-}
-
-// answered wants m's listener to have heard about each one's grant, in order.
-func (h *history) answered(m *member, heirs []*claim) {
-	h.Helper()
-	for i, c := range heirs {
-		want := store.Grant{
-			Ref:   store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)},
-			Fence: c.fence, Server: h.micros(),
-		}
-		if i >= len(m.heard) || m.heard[i] != want {
-			h.Errorf("the answer told %+v, want %+v at %d", m.heard, want, i)
-		}
-	}
-	if len(m.heard) != len(heirs) {
-		h.Errorf("the answer told %+v, want %d grants", m.heard, len(heirs))
-	}
-	m.heard = nil
-}
-
-// check compares all that lies in Redis with the model.
-func (h *history) check() {
-	h.Helper()
-	m := &h.model
-	value, _ := h.mini.Get("kit:{k}")
-	if value != m.value() {
-		h.Errorf("the lock is %q, want %q", value, m.value())
-	}
-	if ends := h.micros() + h.mini.TTL("kit:{k}").Microseconds(); m.taken() && ends != m.expires {
-		h.Errorf("the lock ends at %d, want %d", ends, m.expires)
-	}
-	if len(m.several) > 0 {
-		holders := make(map[string]float64)
-		for _, s := range m.several {
-			holders[s.Token], holders["="+s.Token] = float64(s.ends), -float64(s.fence)
-		}
-		if got, _ := h.mini.SortedSet("kit:{k}:holders"); !maps.Equal(got, holders) {
-			h.Errorf("the holders are %v, want %v", got, holders)
-		}
-	}
-	var want []string
-	for _, c := range m.queue {
-		want = append(want, c.Token+":"+terms(c.Ref))
-	}
-	if got, _ := h.mini.ZMembers("kit:{k}:queue"); !slices.Equal(got, want) {
-		h.Errorf("the queue is %q, want %q", got, want)
-	}
-	if got, _ := h.mini.HKeys("kit:{k}:alive"); len(got) != len(h.model.alive) {
-		h.Errorf("%d processes are known: %q, want %d", len(got), got, len(h.model.alive))
-	}
-	for _, key := range h.mini.Keys() {
-		if h.mini.TTL(key) <= 0 {
-			h.Errorf("%s has no TTL", key)
-		}
-	}
-	if len(h.news) > 0 {
-		h.Errorf("told of %q, want nothing", <-h.news)
-	}
-}
-
-// end has everybody leave, or die.
-func (h *history) end() {
-	h.Helper()
-	const longest = 1000 * time.Hour // the clock was set back, which prolongs TTLs
-	h.model.elapse(longest)
-	h.advance(longest)
-	var there []*claim
-	for _, m := range h.members {
-		for range claims {
-			c := h.claim(m)
-			if h.acquire(c, store.Wait); !slices.Contains(there, c) {
-				there = append(there, c)
-			}
-		}
-	}
-	h.check()
-	h.rand.Shuffle(len(there), func(i, j int) { there[i], there[j] = there[j], there[i] })
-	for _, c := range there {
-		h.release(c, true, 0)
-		h.check()
-	}
-	fence := h.mini.TTL("kit:{k}:fence") // it is kept until the clock has passed it, if that was set back
-	h.advance(fence)
-	h.wantEmpty()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-var all = []string{"Acquire", "Release", "Renew"}
+var all = []string{"Acquire", "Release", "ReleaseTo", "Renew"}
 
 // wantRefusals puts every question, with a lock held before the trouble began.
 func (p *probe) wantRefusals(held store.Ref, want verdict, says string) {
@@ -88,6 +88,43 @@ func TestOutOfMemoryReleaseHandsOver(t *testing.T) {
 	p.release(held, false, store.HandedOver)
 	p.renew(waits, true)
 	p.release(waits, false, store.Freed)
+}
+
+// Also to one of whom Redis did not know, in whichever way it comes to its turn:
+// passing on takes memory, and was refused once.
+func TestOutOfMemoryReleaseToHandsOver(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p, other := s.Client(t), open(t, s.Client(t), "kit"), open(t, s.Client(t), "kit")
+	for name, c := range map[string]struct {
+		queued bool // another one waits
+		place  store.Place
+		first  bool // next comes before it
+	}{
+		"nobody waits":     {false, store.Place{}, true},
+		"one came earlier": {true, store.Place{}, false},
+		"one came later":   {true, store.Place{Waited: time.Minute}, true},
+	} {
+		held, next, waits := p.take(), p.ref(time.Minute), other.ref(time.Minute)
+		if c.queued {
+			other.refused(waits, store.Wait)
+		}
+		do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+		did, a, err := p.ReleaseTo(t.Context(), held, next, c.place)
+		if did != store.HandedOver || a.Granted != c.first || err != nil {
+			t.Errorf("%s: ReleaseTo = %v, %+v, %v, want %v, granted %v", name, did, a, err, store.HandedOver, c.first)
+		}
+		if c.first {
+			p.renew(next, true)
+			p.leave(next, true)
+		} else {
+			other.renew(waits, true)
+			other.release(waits, true, store.HandedOver)
+			p.release(next, true, store.Freed)
+		}
+		other.leave(waits, true)
+		do(t, raw, "CONFIG", "SET", "maxmemory", "0")
+	}
 }
 
 func TestAReplicaRefusesForTheTimeBeing(t *testing.T) {

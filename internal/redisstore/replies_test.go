@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,77 @@ func TestStrangeAnswersAreErrors(t *testing.T) {
 		}
 		if a != (store.Answer{}) {
 			t.Errorf("answer(%#v) = %+v, want none", reply, a)
+		}
+	}
+}
+
+// strangePasses are what releaseto.lua does not say either, on the wire: a wrong
+// type or number at each place in turn.
+var strangePasses = []string{
+	"*3\r\n:3\r\n$0\r\n\r\n$1\r\n7\r\n", "*3\r\n:-1\r\n$0\r\n\r\n$1\r\n7\r\n", "*3\r\n$1\r\n2\r\n$0\r\n\r\n$1\r\n7\r\n",
+	"*3\r\n:2\r\n:5\r\n$1\r\n7\r\n", "*3\r\n:2\r\n$-1\r\n$1\r\n7\r\n", "*3\r\n:2\r\n$1\r\nx\r\n$1\r\n7\r\n",
+	"*3\r\n:2\r\n$0\r\n\r\n:7\r\n", "*3\r\n:2\r\n$1\r\n5\r\n$0\r\n\r\n", "*3\r\n:2\r\n$1\r\n5\r\n$1\r\nx\r\n",
+	"*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n:1\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$-1\r\n", "*2\r\n:2\r\n$0\r\n\r\n",
+}
+
+func TestStrangePassesAreErrors(t *testing.T) {
+	s := &Store{ns: "kit"}
+	for _, reply := range strange {
+		if did, a, ok := s.releasedTo(reply); ok {
+			t.Errorf("releasedTo(%#v) = %v, %+v, want an error", reply, did, a)
+		}
+	}
+	mini := redistest.Embedded(t)
+	p := open(t, mini.Client(t), "kit")
+	held := p.take()
+	for _, reply := range strangePasses {
+		mini.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if !strings.HasPrefix(cmd, "EVAL") {
+				return false
+			}
+			c.WriteRaw(reply)
+			return true
+		})
+		did, a, err := p.ReleaseTo(t.Context(), held, p.ref(time.Minute), store.Place{})
+		if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Ambiguous || e.Permanent {
+			t.Errorf("ReleaseTo answered with %q = %v, want an ambiguous error", reply, err)
+		}
+		if did != store.NotHeld || a != (store.Answer{}) {
+			t.Errorf("ReleaseTo answered with %q = %v, %+v, want nothing", reply, did, a)
+		}
+	}
+	mini.Server().SetPreHook(nil)
+	p.release(held, false, store.Freed)
+}
+
+func TestPassesAreRead(t *testing.T) {
+	m := &member{}
+	s := &Store{ns: "kit"}
+	var l store.Listener = m
+	s.listener.Store(&l)
+	news := "p.t 5 7 2000 kit:{k}"
+	grant := store.Grant{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7}
+	for name, c := range map[string]struct {
+		reply any
+		did   store.Released
+		want  store.Answer
+		told  []store.Grant
+	}{
+		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}, nil},
+		"granted":        {[]any{int64(2), "9", "7"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7}, nil},
+		"not granted":    {[]any{int64(2), "", "7"}, store.HandedOver, store.Answer{Server: 7}, nil},
+		"freed":          {[]any{int64(1), "", "7"}, store.Freed, store.Answer{Server: 7}, nil},
+		"not held":       {[]any{int64(0), "", "7"}, store.NotHeld, store.Answer{Server: 7}, nil},
+		"granted before": {[]any{int64(0), "5", "7"}, store.NotHeld, store.Answer{Granted: true, Fence: 5, Server: 7}, nil},
+		"with news":      {[]any{int64(2), "", "7", news, news}, store.HandedOver, store.Answer{Server: 7}, []store.Grant{grant, grant}},
+	} {
+		m.heard = nil
+		did, a, ok := s.releasedTo(c.reply)
+		if did != c.did || a != c.want || !ok {
+			t.Errorf("%s: releasedTo = %v, %+v, %v, want %v, %+v", name, did, a, ok, c.did, c.want)
+		}
+		if !slices.Equal(m.heard, c.told) {
+			t.Errorf("%s: told %+v, want %+v", name, m.heard, c.told)
 		}
 	}
 }
@@ -118,6 +190,9 @@ func FuzzReplies(f *testing.F) {
 			t.Errorf("answer(%#v) = %+v, want a grant alone", reply, a)
 		case !a.Granted && a.Fence != 0, a.Left < 0:
 			t.Errorf("answer(%#v) = %+v, want what a refusal has", reply, a)
+		}
+		if did, a, ok := s.releasedTo(reply); ok && !a.Granted && a.Fence != 0 || ok && did > store.HandedOver {
+			t.Errorf("releasedTo(%#v) = %v, %+v, want a fence with a grant alone", reply, did, a)
 		}
 		if g, ok := s.grant(news); ok {
 			lock := s.keys(g.Key)[0]

@@ -110,7 +110,7 @@ func TestAForeignLockWithoutTTLIsWaitedFor(t *testing.T) {
 func TestScriptsAreCalledByTheirHash(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client := s.Client(t)
-		for _, script := range []*script{acquireScript, releaseScript, renewScript} {
+		for _, script := range []*script{acquireScript, releaseScript, releaseToScript, renewScript} {
 			if got, err := client.ScriptLoad(t.Context(), script.text).Result(); got != script.sha || err != nil {
 				t.Errorf("SCRIPT LOAD = %q, %v, want %q", got, err, script.sha)
 			}

@@ -13,11 +13,17 @@ var lockLua string
 //go:embed lua/queue.lua
 var queueLua string
 
+//go:embed lua/enter.lua
+var enterLua string
+
 //go:embed lua/acquire.lua
 var acquireLua string
 
 //go:embed lua/release.lua
 var releaseLua string
+
+//go:embed lua/releaseto.lua
+var releaseToLua string
 
 //go:embed lua/renew.lua
 var renewLua string
@@ -42,15 +48,16 @@ type script struct {
 // queue (keys, life times, who is next) exist once. They include it where it is
 // needed first: Redis makes the functions anew with each call, which costs a
 // microsecond that most calls can do without.
-var include = strings.NewReplacer("-- include lock\n", lockLua, "-- include queue\n", queueLua)
+var include = strings.NewReplacer("-- include lock\n", lockLua, "-- include enter\n", enterLua, "-- include queue\n", queueLua)
 
 var (
-	acquireScript = newScript(acquireLua)
-	releaseScript = newScript(releaseLua)
-	renewScript   = newScript(renewLua)
-	allScript     = newScript(allLua)
-	inspectScript = newScript(inspectLua)
-	forceScript   = newScript(forceLua)
+	acquireScript   = newScript(acquireLua)
+	releaseScript   = newScript(releaseLua)
+	releaseToScript = newScript(releaseToLua)
+	renewScript     = newScript(renewLua)
+	allScript       = newScript(allLua)
+	inspectScript   = newScript(inspectLua)
+	forceScript     = newScript(forceLua)
 )
 
 func newScript(body string) *script {
@@ -63,7 +70,8 @@ func newScript(body string) *script {
 // tools that recognise them on the wire.
 func Scripts() map[string]string {
 	return map[string]string{
-		"acquire": acquireScript.text, "release": releaseScript.text, "renew": renewScript.text,
-		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
+		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
+		"renew": renewScript.text,
+		"all":   allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
 	}
 }

@@ -41,7 +41,10 @@ type Store struct {
 	sender     *sender
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store = (*Store)(nil)
+	_ store.Relay = (*Store)(nil)
+)
 
 // New returns a Store that reaches the Redis of client over connections of
 // its own. Keys and channels begin with namespace. It does no I/O.

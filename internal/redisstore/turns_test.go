@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -16,13 +18,13 @@ type turn struct {
 	answered []*claim // those that the answer tells
 }
 
-func (m *model) acquire(c *claim, join store.Join) (t turn) {
+func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 	m.forget()
 	switch {
 	case m.holds(c):
 		m.extend(c, c.TTL)
 		if join == store.Wait && len(m.queue) > 0 {
-			m.sign(c.member)
+			m.sign(c.member, place.Behind, false)
 		}
 		return turn{granted: true}
 	case len(m.queue) == 0 && m.room(c.Kind):
@@ -30,7 +32,8 @@ func (m *model) acquire(c *claim, join store.Join) (t turn) {
 		return turn{granted: true}
 	}
 	if join == store.Wait {
-		t.fresh = m.enqueue(c)
+		m.enqueue(c, place.Waited)
+		t.fresh = m.sign(c.member, place.Behind, true)
 	}
 	full := false
 	if m.holder == "" {
@@ -57,21 +60,31 @@ func (m *model) acquire(c *claim, join store.Join) (t turn) {
 	return t
 }
 
-func (m *model) enqueue(c *claim) (fresh bool) {
-	if !slices.Contains(m.queue, c) {
-		m.queue = append(m.queue, c)
+// enqueue gives c the place of one who came so long ago, if it has none. While
+// the last place is of a later time than now, the next is behind that.
+func (m *model) enqueue(c *claim, waited time.Duration) {
+	if slices.Contains(m.queue, c) {
+		return
 	}
-	return m.sign(c.member)
+	c.ticket = m.in(-waited)
+	if n := len(m.queue); n > 0 && m.queue[n-1].ticket >= m.now {
+		c.ticket = m.queue[n-1].ticket + 1
+	}
+	m.queue = append(m.queue, c)
+	slices.SortFunc(m.queue, func(a, b *claim) int {
+		return cmp.Or(cmp.Compare(a.ticket, b.ticket), strings.Compare(a.Token, b.Token))
+	})
 }
 
-// sign notes that a process lives, and how it hears.
-func (m *model) sign(who *member) (fresh bool) {
+// sign notes that a process lives, how it hears, and how many are behind. That
+// number is news by itself if it is minded.
+func (m *model) sign(who *member, behind int, minded bool) (fresh bool) {
 	m.queueUntil = m.in(keep)
 	before := m.alive[who]
-	if before != nil && before.hears == who.subscribed.Load() && before.until > m.in(lives-signs) {
+	if before != nil && before.hears == who.subscribed.Load() && (!minded || before.behind == behind) && before.until > m.in(lives-signs) {
 		return false
 	}
-	m.alive[who] = &sign{m.in(lives), who.subscribed.Load()}
+	m.alive[who] = &sign{m.in(lives), who.subscribed.Load(), behind}
 	m.aliveUntil = m.in(keep)
 	return before == nil
 }

@@ -61,6 +61,10 @@ type Request struct {
 	Ref
 	Join Join
 
+	// Place is the one that a token which the store does not know gets with
+	// Wait. The zero Place is the last.
+	Place Place
+
 	// Timeout bounds the question, counted from the call.
 	Timeout time.Duration
 
@@ -69,6 +73,14 @@ type Request struct {
 	// the error that ended the question. It runs on a goroutine of the store
 	// and must not block.
 	Late func(Answer, error)
+}
+
+// A Place in the queue is that of one who came Waited ago. Behind is how many
+// more wait for the key at this store value without the store's knowing; it is
+// for Inspect.
+type Place struct {
+	Waited time.Duration
+	Behind int
 }
 
 // An Answer is the store's reply to a Request.
@@ -195,11 +207,24 @@ type Bundler interface {
 	AcquireAll(ctx context.Context, refs []Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error)
 }
 
+// A Relay is a Store that can give back a key and take note of the next waiter
+// of the same store value in one step.
+type Relay interface {
+	// ReleaseTo is Release without leave for the one exclusive holder, and gives
+	// next, an exclusive waiter for r's key that the store need not know yet, its
+	// place. Whoever is first then has the key, for its full TTL if that is next:
+	// the Answer says so, and has the store's clock. When the token did not hold
+	// the key, next got no place by this call, unless Granted says that it has the
+	// key already; it asks for itself then. An error that is Ambiguous leaves all
+	// that open.
+	ReleaseTo(ctx context.Context, r, next Ref, place Place) (Released, Answer, error)
+}
+
 // Info tells who has a key.
 type Info struct {
 	Kind    Kind // of the holders; Permits is the least that binds now
 	Holders []Holder
-	Waiting int // places in the queue
+	Waiting int // places in the queue, and those behind them that other store values told of
 }
 
 // A Holder is one who has a key.

@@ -8,6 +8,9 @@
 --          nothing, a place in the queue, or nothing and the place given up
 -- ARGV[4]  how the token's process hears (v, u or p), and the prefix of the
 --          processes' channels, such as 'vlock:grants:'
+-- ARGV[5]  with 'wait', optional: µs that the token has waited; its place is
+--          that of one who came then
+-- ARGV[6]  with ARGV[5]: how many of its process wait of whom Redis does not know
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
 --          tokens of the asking process that hold and may not know it]}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
@@ -33,31 +36,7 @@ local entry = token .. ':' .. ARGV[2]
 local process = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 
--- sign tells that the asking process lives, and how it hears now. It returns 1
--- if the process was not known. One that has signed a moment ago need not.
-local function sign()
-  redis.call('PEXPIRE', KEYS[2], KEEP)
-  local before = redis.call('HGET', KEYS[3], process)
-  if before and string.sub(before, -1) == hears then
-    local till = tonumber(string.sub(before, 1, -2))
-    if till and till > now + LIVES - SIGNS then return 0 end
-  end
-  redis.call('HSET', KEYS[3], process, text(now + LIVES) .. hears)
-  redis.call('PEXPIRE', KEYS[3], KEEP)
-  return before and 0 or 1
-end
-
--- enqueue keeps an old place: NX. Tickets grow even if the clock does not.
-local function enqueue()
-  local ticket = fence
-  if not alone and redis.call('ZCOUNT', KEYS[2], fence, '+inf') > 0 then
-    local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-    ticket = text(tonumber(tail[2]) + 1)
-  end
-  redis.call('ZADD', KEYS[2], 'NX', ticket, entry)
-  return sign()
-end
-
+-- include enter
 -- A lock that one other holds is waited for.
 if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
@@ -65,7 +44,8 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   if string.sub(value, 1, #mine) == mine then
     sibling = string.match(value, '^[^:]*')
   end
-  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, enqueue()}
+  enqueue(entry, tonumber(ARGV[5]))
+  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], '%a%d+$')}
 end
 
 -- include queue
@@ -105,7 +85,7 @@ local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
 
 local negated = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
 if (negated or state.holder == token) and join == 'wait' and not empty then
-  sign() -- for those of its process who wait on: it may hear by now
+  sign(ARGV[6], '%a') -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
   if state.last == 0 then -- somebody else wrote it
@@ -123,7 +103,8 @@ end
 
 local fresh = 0
 if join == 'wait' then
-  fresh = enqueue()
+  enqueue(entry, tonumber(ARGV[5]))
+  fresh = sign(ARGV[6], '%a%d+$')
 end
 local full = false
 if not state.holder then

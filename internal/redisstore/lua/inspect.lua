@@ -2,7 +2,7 @@
 --
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          {token, end µs, '=' .. token, -fence, …}}
+--          {token, end µs, '=' .. token, -fence, …}, {process, sign, …}}
 
 -- include lock
 local value = redis.call('GET', KEYS[1])
@@ -12,4 +12,5 @@ if value and string.byte(value) == 42 then -- '*'
 end
 return {
   value or '', redis.call('PTTL', KEYS[1]), text(clock()), redis.call('ZCARD', KEYS[2]), holders,
+  redis.call('HGETALL', KEYS[3]),
 }

@@ -4,7 +4,7 @@
 --                  holder; '*shared' or '*permits <n> <until µs> …' where
 --                  several may hold: each n that was asked for binds all until then
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
--- KEYS[3] alive    hash: process -> "<until µs><v|u|p>", see reach
+-- KEYS[3] alive    hash: process -> "<until µs><v|u|p><n>", see reach, sign
 -- KEYS[4] fence    string: the highest fence, where no lock tells it: several
 --                  hold, or the clock was set back behind it
 -- KEYS[5] holders  sorted set, where several hold: token by the end of its

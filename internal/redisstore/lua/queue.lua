@@ -10,14 +10,14 @@
 --   deaf  v, and nobody listens: it is gone, or has lost its connection
 -- The asking process needs nobody to listen, the answer tells it.
 local function reach(now, process, asking, channel)
-  local sign = redis.call('HGET', KEYS[3], process) or '0p'
-  local till, how = tonumber(string.sub(sign, 1, -2)), string.sub(sign, -1)
+  local till, how, behind = string.match(redis.call('HGET', KEYS[3], process) or '0p', '^(%d+)(%a)(%d*)')
+  till = tonumber(till)
   if till <= now then
     redis.call('HDEL', KEYS[3], process) -- its next question is told Fresh
     return 'dead'
   end
   if how == 'v' and process ~= asking and redis.call('PUBSUB', 'NUMSUB', channel .. process)[2] == 0 then
-    redis.call('HSET', KEYS[3], process, text(math.min(till, now + DEAF)) .. how)
+    redis.call('HSET', KEYS[3], process, text(math.min(till, now + DEAF)) .. how .. behind)
     return 'deaf'
   end
   return how

@@ -181,6 +181,12 @@ func (p *process) everyQuestion() func(yield func(what string, err error) bool) 
 				return
 			}
 		}
+		if relay, ok := p.Store.(store.Relay); ok {
+			_, _, err := relay.ReleaseTo(ctx, r, p.ref(long), store.Place{})
+			if !yield("ReleaseTo", err) {
+				return
+			}
+		}
 		batch := []store.Renewal{{Ref: r}}
 		p.renewAll(batch)
 		yield("Renew", batch[0].Err)

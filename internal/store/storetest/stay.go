@@ -186,3 +186,26 @@ func releaseAfterOfAPermit(w *world) {
 		w.Error("ReleaseAfter ended the lease of another")
 	}
 }
+
+// aPassIsForTheLeastTime where next gets the lock later, by a hand-over that
+// nobody takes note of.
+func aPassIsForTheLeastTime(w *world) {
+	const least = 2*timeout + firstTTL // more than lasts forgives
+	p, e := w.open(), w.open().listen()
+	r, next := p.take(long), p.ref(long)
+	next.Least = least
+	p.passOn(r, next, store.Place{}, true)
+	w.mustHold(next.Token)
+	w.lasts(long, "passed on at once")
+
+	r, next = next, p.ref(long)
+	next.Least = least
+	first := e.queue(long)
+	p.passOn(r, next, store.Place{}, false)
+	e.hears(first)
+	e.release(first, false, store.HandedOver)
+	w.mustHold(next.Token)
+	w.lasts(least, "handed over")
+	p.release(next, false, store.Freed)
+	w.mustBeEmpty("the last release")
+}

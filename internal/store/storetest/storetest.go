@@ -9,8 +9,9 @@
 //
 // The tests are in holding.go, foreign.go, readers.go, strangers.go and stay.go
 // (every backend), queue.go, handover.go and turns.go (those with a queue),
-// permits.go and mixtures.go (those with permits) and fence.go (those with
-// fences); world.go and process.go are what they stand on.
+// permits.go and mixtures.go (those with permits), fence.go (those with
+// fences), and relay.go and places.go (those with a queue that are a
+// store.Relay); world.go and process.go are what they stand on.
 package storetest
 
 import (
@@ -85,6 +86,12 @@ func Run(t *testing.T, b Backend) {
 	}
 	if b.Fences && b.Permits {
 		tests = append(tests, kindFences...)
+	}
+	if b.Fences && b.Queues {
+		tests = slices.Concat(tests, relays, places)
+	}
+	if b.Queues && b.Permits {
+		tests = append(tests, permitRelays...)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,0 +1,114 @@
+package redisstore
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// The part of the random histories that compares Redis with the model.
+
+// forget has the model forget the last fence, apart from what Redis remembers
+// beside the lock: none, or one of before.
+func (h *history) forget() {
+	kept, _ := h.mini.Get("kit:{k}:fence")
+	h.model.fence, _ = strconv.ParseInt(kept, 10, 64)
+}
+
+// told wants a message about each one's grant, in order.
+func (h *history) told(heirs []*claim) {
+	h.Helper()
+	for _, c := range heirs {
+		g, ok := c.member.grant(await(h, "a message", h.news))
+		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Server != h.micros() {
+			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
+		}
+	}
+}
+
+// answered wants m's listener to have heard about each one's grant, in order.
+func (h *history) answered(m *member, heirs []*claim) {
+	h.Helper()
+	for i, c := range heirs {
+		want := store.Grant{
+			Ref:   store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)},
+			Fence: c.fence, Server: h.micros(),
+		}
+		if i >= len(m.heard) || m.heard[i] != want {
+			h.Errorf("the answer told %+v, want %+v at %d", m.heard, want, i)
+		}
+	}
+	if len(m.heard) != len(heirs) {
+		h.Errorf("the answer told %+v, want %d grants", m.heard, len(heirs))
+	}
+	m.heard = nil
+}
+
+// check compares all that lies in Redis with the model.
+func (h *history) check() {
+	h.Helper()
+	m := &h.model
+	value, _ := h.mini.Get("kit:{k}")
+	if value != m.value() {
+		h.Errorf("the lock is %q, want %q", value, m.value())
+	}
+	if ends := h.micros() + h.mini.TTL("kit:{k}").Microseconds(); m.taken() && ends != m.expires {
+		h.Errorf("the lock ends at %d, want %d", ends, m.expires)
+	}
+	if len(m.several) > 0 {
+		holders := make(map[string]float64)
+		for _, s := range m.several {
+			holders[s.Token], holders["="+s.Token] = float64(s.ends), -float64(s.fence)
+		}
+		if got, _ := h.mini.SortedSet("kit:{k}:holders"); !maps.Equal(got, holders) {
+			h.Errorf("the holders are %v, want %v", got, holders)
+		}
+	}
+	want := make(map[string]float64)
+	for _, c := range m.queue {
+		want[c.Token+":"+terms(c.Ref)] = float64(c.ticket)
+	}
+	if got, _ := h.mini.SortedSet("kit:{k}:queue"); !maps.Equal(got, want) {
+		h.Errorf("the queue is %v, want %v", got, want)
+	}
+	if got, _ := h.mini.HKeys("kit:{k}:alive"); len(got) != len(h.model.alive) {
+		h.Errorf("%d processes are known: %q, want %d", len(got), got, len(h.model.alive))
+	}
+	for _, key := range h.mini.Keys() {
+		if h.mini.TTL(key) <= 0 {
+			h.Errorf("%s has no TTL", key)
+		}
+	}
+	if len(h.news) > 0 {
+		h.Errorf("told of %q, want nothing", <-h.news)
+	}
+}
+
+// end has everybody leave, or die.
+func (h *history) end() {
+	h.Helper()
+	const longest = 1000 * time.Hour // the clock was set back, which prolongs TTLs
+	h.model.elapse(longest)
+	h.advance(longest)
+	var there []*claim
+	for _, m := range h.members {
+		for range claims {
+			c := h.claim(m)
+			if h.acquire(c, store.Wait, h.place()); !slices.Contains(there, c) {
+				there = append(there, c)
+			}
+		}
+	}
+	h.check()
+	h.rand.Shuffle(len(there), func(i, j int) { there[i], there[j] = there[j], there[i] })
+	for _, c := range there {
+		h.release(c, true, 0)
+		h.check()
+	}
+	fence := h.mini.TTL("kit:{k}:fence") // it is kept until the clock has passed it, if that was set back
+	h.advance(fence)
+	h.wantEmpty()
+}

@@ -1,0 +1,31 @@
+-- How a waiter gets its place; a part of the scripts that give one. It needs
+-- what they have read: fence (the time, as text), now, alone, process, hears.
+
+-- sign tells that the asking process lives, how it hears now, and how many wait
+-- in it of whom the queue does not tell. It returns 1 if the process was not
+-- known. One that has signed a moment ago need not, unless it would say otherwise
+-- of what is minded: a pattern for that.
+local function sign(behind, minded)
+  redis.call('PEXPIRE', KEYS[2], KEEP)
+  local before = redis.call('HGET', KEYS[3], process)
+  local mine = hears .. (behind or 0)
+  if before and string.match(before, minded) == string.match(mine, minded) then
+    local till = tonumber(string.match(before, '^%d+'))
+    if till and till > now + LIVES - SIGNS then return 0 end
+  end
+  redis.call('HSET', KEYS[3], process, text(now + LIVES) .. mine)
+  redis.call('PEXPIRE', KEYS[3], KEEP)
+  return before and 0 or 1
+end
+
+-- enqueue gives entry the place of one who came waited µs ago (nil: now), but
+-- none in front of what a clock that was set back has left; an old place is
+-- kept: NX.
+local function enqueue(entry, waited)
+  local ticket = waited and text(now - waited) or fence
+  if not alone and redis.call('ZCOUNT', KEYS[2], fence, '+inf') > 0 then
+    local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
+    ticket = text(tonumber(tail[2]) + 1)
+  end
+  redis.call('ZADD', KEYS[2], 'NX', ticket, entry)
+end

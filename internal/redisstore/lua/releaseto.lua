@@ -1,0 +1,55 @@
+-- releaseto gives a lock back, and puts a waiter of the same process, of which
+-- Redis did not know, in its place in the queue. Whoever is first then has the
+-- lock. Asked again it gives the same answer about that waiter, if it has the
+-- lock; its full TTL starts anew.
+--
+-- KEYS     lock, queue, alive, fence, holders (see lock.lua)
+-- ARGV[1]  token
+-- ARGV[2]  the waiter's token
+-- ARGV[3]  its terms (see lock.lua), of an exclusive holder
+-- ARGV[4]  how the process hears, and the prefix of channels, as in acquire
+-- ARGV[5]  µs the waiter has waited
+-- ARGV[6]  how many more of the process wait of whom Redis does not know
+-- Result   the waiter's fence: it has the lock, and the fence is now µs too; or
+--          {0, 1 or 2 as in release, its fence or '', now µs, news for other
+--          waiters of the process…}. With 0 and '' the waiter has no place.
+
+local token, heir, plain = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local value = redis.call('GET', KEYS[1])
+local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
+local time = redis.call('TIME')
+local fence = time[1] .. string.sub(1000000 + time[2], 2)
+local now = tonumber(fence)
+local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
+local last = own and tonumber(string.sub(value, #token + 2)) or 0
+if own and alone and plain and last < now -- out of memory, SET fails here: see below
+  and not redis.pcall('SET', KEYS[1], heir .. ':' .. fence, 'PX', plain).err then
+  return fence
+end
+
+-- include lock
+local process = string.match(token, '^[^.]+')
+local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
+-- include enter
+-- include queue
+if not own then
+  local state = standing(now, value)
+  if state.holder == heir and state.last > 0 then
+    extend(now, state, (parse(ARGV[3])))
+    return {0, text(state.last), fence}
+  end
+  return {0, '', fence}
+end
+local state, answer = {last = last}, {1, '', fence}
+-- Out of memory, Redis lets a script take some only behind a write that takes
+-- none. What is held can be given back then too.
+redis.call('ZREM', KEYS[2], '')
+enqueue(heir .. ':' .. ARGV[3], tonumber(ARGV[5]))
+local first, mine = succeed(state, now, heir, process, channel, answer)
+if first then answer[1] = 2 end
+if mine then
+  answer[2] = mine
+else
+  sign(ARGV[6], '%a')
+end
+return answer
