@@ -70,7 +70,8 @@ type claim struct {
 	ref    store.Ref
 	start  time.Time
 
-	waiter   *waiter // nil: the claim may not wait
+	waiter   *waiter // nil: the claim may not wait, or does so no more
+	stands   bool    // in line: its first question is behind it, or spared; has stood, once waiter is nil
 	retries  *pace   // shared with other claims; nil: its own
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
@@ -100,18 +101,21 @@ func (c *claim) check() (outer *Lease, err error) {
 }
 
 // run has the claim's life: one attempt, and the wait if that is allowed.
-func (c *claim) run() (*Lease, error) {
-	l := c.locker
+func (c *claim) run() (lease *Lease, err error) {
+	l, local := c.locker, false
 	c.ref.Token = l.store.NewToken()
 	join := store.Try
 	if c.policy.waits() {
-		if c.waiter = l.waiters.join(c.ref.Key, c.ref.Token); c.waiter != nil {
+		if c.waiter, local, c.left = l.waiters.join(c.ref); c.waiter != nil {
 			join = store.Wait
 			l.subscriber.start()
-			defer l.waiters.leave(c.waiter)
+			defer func() { c.over(lease) }()
 		}
 	}
-	lease, err := c.ask(join)
+	if local {
+		return c.wait()
+	}
+	lease, err = c.ask(join)
 	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
 		// The server had closed the connection, as it does when it restarts.
 		lease, err = c.ask(join)
@@ -163,9 +167,16 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	asked, sent := time.Now(), now()
 	c.attempts++
 	unsure, recovered := c.unsure, c.fault != nil
+	var place store.Place
+	if c.waiter != nil {
+		place = l.waiters.asks(c.waiter)
+		if !c.stands { // it comes with this question
+			place.Waited = 0
+		}
+	}
 	l.claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Timeout: c.timeout(),
+		Ref: ref, Join: join, Place: place, Timeout: c.timeout(),
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
 			if err != nil || a.Granted || join != store.Try || unsure {
@@ -179,13 +190,13 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		if !fault.Pending {
 			l.claims.Done()
 		}
-		return nil, c.failed(fault)
+		return nil, c.failed(fault, asked)
 	}
 	l.claims.Done()
 	c.fault, c.answered, c.ballot = nil, true, answer.Ballot
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
-		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server})
+		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, join == store.Wait && !answer.Granted)
 	}
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
@@ -211,9 +222,25 @@ func (c *claim) freshToken() {
 	}
 }
 
-// failed notes a question without an answer.
-func (c *claim) failed(fault *store.Error) error {
+// briefly is how long a question may go without an answer, when its caller
+// leaves, without that saying anything of the store.
+const briefly = 100 * time.Millisecond
+
+// failed notes a question, put at asked, without an answer.
+func (c *claim) failed(fault *store.Error, asked time.Time) error {
+	left := c.ctx.Err() != nil && errors.Is(fault, context.Cause(c.ctx)) // the caller left the question
+	if c.waiter != nil {
+		says := fault
+		brief := left && time.Since(asked) < briefly
+		if brief {
+			says = nil
+		}
+		if c.locker.waiters.unheard(c.waiter, says) == nil && brief && c.stands {
+			c.answered = true // one of its line was
+		}
+	}
 	if fault.Pending { // whatever comes of it, its Late cleans up all
+		c.traces = false
 		return c.gaveUp()
 	}
 	if c.ctx.Err() != nil && !fault.Ambiguous { // it was not put: this says nothing about Redis
@@ -223,7 +250,7 @@ func (c *claim) failed(fault *store.Error) error {
 	c.freshToken()
 	c.traces = c.traces || fault.Ambiguous
 	c.unsure = c.unsure || fault.Ambiguous
-	if left := c.ctx.Err() != nil; !left || !errors.Is(fault, context.Cause(c.ctx)) { // else the caller left it
+	if !left {
 		c.fault = fault
 	}
 	switch {
@@ -255,7 +282,7 @@ func (c *claim) granted(g grant) (*Lease, error) {
 		Kind: EventAcquired, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: c.waited(), Attempts: c.attempts, Left: g.left(now()),
 	}
-	if g.pushed {
+	if g.pushed || g.passed {
 		e.Kind = EventHandedOver
 		c.locker.observe(lease.ctx, e)
 		e.Kind = EventAcquired
@@ -266,31 +293,3 @@ func (c *claim) granted(g grant) (*Lease, error) {
 
 // errSlow: the lease would have been over before it began.
 var errSlow = errors.New("the answer came too late for the TTL")
-
-// unavailable ends a claim that Redis did not answer.
-func (c *claim) unavailable() (*Lease, error) {
-	c.giveBack()
-	if c.policy.FailOpen && !c.fault.Answered {
-		return c.failOpen(c.fault.Err), nil
-	}
-	return nil, fmt.Errorf("%w: %w", ErrUnavailable, c.fault.Err)
-}
-
-// failOpen returns a lease that holds nothing.
-func (c *claim) failOpen(cause error) *Lease {
-	lease := newLease(c, grant{open: true})
-	lease.begin()
-	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "key", c.ref.Key, "error", cause)
-	c.locker.observe(lease.ctx, Event{
-		Kind: EventFailedOpen, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: c.waited(), Attempts: c.attempts, Err: cause,
-	})
-	return lease
-}
-
-// giveBack has everything removed that the claim's questions may have left.
-func (c *claim) giveBack() {
-	if c.traces {
-		c.locker.janitor.Add(c.ref, !c.unsure)
-	}
-}

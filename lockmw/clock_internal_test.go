@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"github.com/lockmw/kit/internal/store"
 	"testing"
 	"time"
 )
@@ -49,13 +50,13 @@ func TestSuspendedMachineLosesTheLease(t *testing.T) {
 }
 
 func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
-	ws := newWaiters(10, 10)
-	w := ws.join("k", "token")
-	if _, ok := ws.since(w, 1); ok {
+	ws := newWaiters(10, 10, false)
+	w, _, _ := ws.join(store.Ref{Key: "k", Token: "token"})
+	if _, ok := w.line.since(1); ok {
 		t.Error("an age was given without having heard from the server")
 	}
 	sent := instant{mono: now().mono - time.Minute, wall: now().wall - int64(time.Minute)}
-	ws.heard(w, time.Now(), serverClock{sent, 1_000_000_000})
+	ws.heard(w, time.Now(), serverClock{sent, 1_000_000_000}, true)
 	for _, tc := range []struct {
 		name  string
 		grant int64 // µs of the server's clock after it was heard
@@ -64,16 +65,16 @@ func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
 		{"granted later", 10_000_000, 9900 * time.Millisecond},
 		{"granted before the clock was last heard", -10_000_000, -10100 * time.Millisecond},
 	} {
-		got, ok := ws.since(w, 1_000_000_000+tc.grant)
+		got, ok := w.line.since(1_000_000_000 + tc.grant)
 		if !ok || got.mono-sent.mono != tc.want {
 			t.Errorf("%s: counts from %v after the question, want %v", tc.name, got.mono-sent.mono, tc.want)
 		}
 	}
-	if _, ok := ws.since(w, 1_000_000_000+int64(time.Hour/time.Microsecond)); ok {
+	if _, ok := w.line.since(1_000_000_000 + int64(time.Hour/time.Microsecond)); ok {
 		t.Error("a grant from the future was believed: another server's clock")
 	}
 	ws.askFirstsAgain()
-	if _, ok := ws.since(w, 1_000_000_000); ok {
+	if _, ok := w.line.since(1_000_000_000); ok {
 		t.Error("the clock of a former subscription was believed")
 	}
 }

@@ -30,7 +30,9 @@
 //
 // Waiters stand in one queue per key, in Redis, in the order in which they
 // came, over all processes. The release itself gives the lock to the first
-// live waiter and tells its process, so a hand-over takes one round trip.
+// live waiter and tells its process, so a hand-over takes one round trip. Where
+// several of one process wait for a mutex, a release brings the next of them
+// along, so a turn takes one command (cohort.go).
 // Jittered retries run beside that and find what no message can tell: a holder
 // that died, a foreign program's release, a lost message.
 //
@@ -56,7 +58,8 @@
 // # Reading on
 //
 // Start at locker.go, then acquire.go (one attempt), wait.go (the queue's near
-// end) and lease.go (what is held); watchdog.go renews, release.go gives back,
-// internal/janitor cleans up after those who gave up. multi.go and reentrant.go
+// end, with waiters.go and cohort.go) and lease.go (what is held); watchdog.go
+// renews, release.go gives back, internal/janitor cleans up after those who gave
+// up. multi.go and reentrant.go
 // are leases made of leases. What lies in Redis: internal/redisstore/lua/lock.lua.
 package lockmw

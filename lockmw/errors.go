@@ -59,6 +59,7 @@ type AcquireError struct {
 	Key      string        // the policy's prefix and the key
 	Attempts int           // questions put to Redis
 	Waited   time.Duration // from the call to the refusal
+	Queued   bool          // it stood in line meanwhile; otherwise its policy allowed one attempt
 
 	// RetryAfter is when asking again makes sense, 0 if it does not: 1 to
 	// 30 s, from what is left of the holder's TTL; 1 s when Redis is
@@ -95,7 +96,7 @@ func (v Vote) String() string {
 // logs: it must not be sent to a client.
 func (e *AcquireError) Error() string {
 	reason := strings.TrimPrefix(e.Err.Error(), "lockmw: ")
-	if e.Attempts == 0 {
+	if e.Attempts == 0 && !e.Queued {
 		return fmt.Sprintf("lockmw: acquire %q: %s", e.Key, reason)
 	}
 	tries := "attempts"

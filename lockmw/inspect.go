@@ -15,7 +15,10 @@ type Info struct {
 	Mode    Mode
 	Permits int      // of a semaphore, the least that binds now; 0: it is none
 	Holders []Holder // those who have it longest in front
-	Waiting int      // places in the queue; 0 on a quorum, which has none
+
+	// Waiting is how many wait for it; 0 on a quorum, which has no queue. Of
+	// those in other processes, some are counted late, by a second or two.
+	Waiting int
 }
 
 // A Holder is one who has a lock.
@@ -40,7 +43,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 	i := Info{Key: key}
 	err := l.operate(ctx, "inspect", key, func(ctx context.Context) error {
 		got, err := l.store.Inspect(ctx, key)
-		i.Held, i.Permits, i.Waiting = len(got.Holders) > 0, got.Kind.Permits, got.Waiting
+		i.Held, i.Permits, i.Waiting = len(got.Holders) > 0, got.Kind.Permits, got.Waiting+l.waiters.locals(key)
 		if got.Kind.Shared {
 			i.Mode = Shared
 		}

@@ -55,6 +55,8 @@ type grant struct {
 	since  instant // not later than when the store set the TTL
 	ttl    time.Duration
 	pushed bool // by a release; not confirmed by a question of ours yet
+	vague  bool // pushed, and since is not known
+	passed bool // by a release of this Locker
 	open   bool // no grant at all
 }
 
@@ -199,6 +201,9 @@ func (l *Lease) owns() bool { return !l.open && l.base == nil && l.parts == nil 
 // end ends the lease's trust, once. The caller holds mu.
 func (l *Lease) end(s state, cause error) {
 	l.state = s
+	if s != released {
+		l.locker.waiters.uncover(l)
+	}
 	l.cancel(cause)
 	if l.expiry != nil {
 		l.expiry.Stop()

@@ -26,6 +26,7 @@ type Locker struct {
 	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
 	log        *slog.Logger
 	observers  []func(context.Context, Event)
+	relay      store.Relay // the store, if that can pass locks on
 	waiters    *waiters
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
@@ -77,11 +78,14 @@ func newLocker(s store.Store, o options) *Locker {
 		log:       o.logger,
 		observers: o.observers,
 		confirms:  o.acks > 0,
-		waiters:   newWaiters(o.maxPerKey, o.maxTotal),
 		closing:   make(chan struct{}),
 		leases:    make(map[string]*Lease),
 		stays:     make(map[string]time.Time),
 	}
+	if !l.confirms {
+		l.relay, _ = s.(store.Relay)
+	}
+	l.waiters = newWaiters(o.maxPerKey, o.maxTotal, l.relay != nil)
 	l.watchdog = newWatchdog(s)
 	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)

@@ -15,7 +15,7 @@ const (
 // gaveUp is the error of a claim that its context ended. If Redis was silent
 // until a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
-	if c.attempts > 0 && (!c.answered || c.fault != nil) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
+	if (c.fault != nil || c.attempts > 0 && !c.answered) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
 	}
 	err, cause := c.ctx.Err(), context.Cause(c.ctx)
@@ -28,7 +28,7 @@ func (c *claim) gaveUp() error {
 // refuse describes why there is no lease.
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
-		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(),
+		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.stands,
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
 	c.locker.observe(c.ctx, Event{

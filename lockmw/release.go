@@ -131,7 +131,11 @@ func (l *Lease) endInStore(ctx context.Context) (store.Released, error) {
 	till := l.staysTill()
 	if stay := time.Until(till); stay > 0 {
 		l.locker.noteStaying(l.ref.Token, till)
+		l.locker.waiters.uncover(l)
 		return l.locker.store.ReleaseAfter(ctx, l.ref, stay)
+	}
+	if next, place, ok := l.locker.waiters.pass(l); ok {
+		return l.releaseTo(ctx, next, place)
 	}
 	return l.locker.store.Release(ctx, l.ref, false)
 }

@@ -26,10 +26,11 @@ const (
 	lookAhead = 250 * time.Millisecond
 )
 
-// wait has the claim stand in the queue until it is granted or given up. Its
-// first question is behind it.
+// wait has the claim stand in line until it is granted or given up. Its first
+// question is behind it, or spared.
 func (c *claim) wait() (*Lease, error) {
 	l, w := c.locker, c.waiter
+	c.stands = true
 	if c.fault == nil {
 		l.observe(c.ctx, Event{
 			Kind: EventContended, Prefix: c.policy.Prefix, Key: c.ref.Key,
@@ -117,16 +118,48 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 	return at, final
 }
 
-// last is the claim's end at its deadline: one more question, which gives up
-// the place in the queue.
+// last is the claim's end at its deadline. It is one more question, which gives
+// up the place in the queue; where one of the same process has the lock, there is
+// no need to ask.
 func (c *claim) last() (*Lease, error) {
+	ws := c.locker.waiters
+	how, trouble := ws.standing(c.waiter)
+	for timeout := time.After(leastTimeout); how == offered; how, trouble = ws.standing(c.waiter) {
+		select {
+		case g := <-c.waiter.granted:
+			return c.atLast(g)
+		case <-c.waiter.wake:
+			continue
+		case <-timeout:
+		case <-c.ctx.Done():
+		}
+		break
+	}
 	select {
 	case g := <-c.waiter.granted:
-		if lease, err := c.handedOver(g); lease != nil || err != nil {
-			return lease, err
-		}
+		return c.atLast(g)
 	default:
 	}
+	if c.attempts == 0 {
+		c.fault = trouble
+	}
+	if how == covered && c.fault == nil {
+		c.giveBack()
+		return nil, errUsedUp
+	}
+	return c.askLast()
+}
+
+// atLast is last for a claim that was handed the lock just then.
+func (c *claim) atLast(g grant) (*Lease, error) {
+	if lease, err := c.handedOver(g); lease != nil || err != nil {
+		return lease, err
+	}
+	return c.askLast()
+}
+
+// askLast puts the last question.
+func (c *claim) askLast() (*Lease, error) {
 	if c.fault != nil && c.fault.Ambiguous && !c.fault.Stale {
 		return c.unavailable() // it was silent until now: another question would overdraw the budget
 	}
@@ -138,16 +171,17 @@ func (c *claim) last() (*Lease, error) {
 		return c.unavailable()
 	}
 	c.giveBack() // an earlier, unanswered question may yet enter the queue
-	return nil, fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
+	return nil, errUsedUp
 }
+
+var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
 
 // handedOver makes a lease of a grant that a release pushed. Without an error
 // and a lease, the grant is too old, its age unknown, or replicas are to confirm
 // it: asking again does all that.
-func (c *claim) handedOver(g store.Grant) (*Lease, error) {
-	since, ok := c.locker.waiters.since(c.waiter, g.Server)
-	if !ok || c.locker.confirms {
+func (c *claim) handedOver(g grant) (*Lease, error) {
+	if g.vague || c.locker.confirms {
 		return nil, nil
 	}
-	return c.granted(grant{fence: g.Fence, since: since, ttl: g.TTL, pushed: true})
+	return c.granted(g)
 }

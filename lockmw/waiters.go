@@ -11,9 +11,11 @@ import (
 // waiters are the calls of Acquire that may wait, by token and by key. Those
 // of one key form a line in the order in which they came. Only the first of a
 // line polls Redis, on behalf of all: it keeps their places alive, finds a
-// holder that died and grants whose message was lost.
+// holder that died and grants whose message was lost. See cohort.go for those
+// of whom Redis need not know.
 type waiters struct {
 	maxPerKey, maxTotal int
+	cohorts             bool      // see cohort.go
 	spare               sync.Pool // of *waiter, which have left
 
 	mu      sync.Mutex
@@ -24,30 +26,35 @@ type waiters struct {
 type line struct {
 	first, last *waiter
 	length      int
+	locals      int       // of them are local, see cohort.go
+	plain       *waiter   // the first of the cohort
 	asked       time.Time // when the last question was put that was answered
+	heardAt     time.Time // when it was answered
+	open        int       // questions under way
 	clock       serverClock
+	fault       *store.Error // what kept the last question from an answer
+	cover       *Lease       // whose release passes the lock on, see cohort.go
 }
 
 // A waiter is one call of Acquire in its line.
 type waiter struct {
-	key, token string
-	granted    chan store.Grant // one: a token is granted once until it asks again
-	wake       chan struct{}    // one: look at ask, and whether you are first
-	ask        atomic.Bool      // put a question to Redis now
+	ref     store.Ref
+	came    time.Time
+	granted chan grant    // one: a token is granted once until it asks again
+	wake    chan struct{} // one: look at ask, and whether you are first
+	ask     atomic.Bool   // put a question to Redis now
 
 	line         *line
 	before, next *waiter // in the line
+	local        bool    // Redis does not know of it, see cohort.go
+	known        bool    // Redis does, and has said so to a question of its own
+	told         bool    // a release has told Redis of it
+	passed       bool    // by a release whose answer is not there
 }
 
-// A serverClock is what the server's clock said to a question sent at sent,
-// so it said so at sent or later.
-type serverClock struct {
-	sent   instant
-	server int64 // µs
-}
-
-func newWaiters(perKey, total int) *waiters {
+func newWaiters(perKey, total int, cohorts bool) *waiters {
 	return &waiters{
+		cohorts:   cohorts,
 		maxPerKey: perKey,
 		maxTotal:  total,
 		byToken:   make(map[string]*waiter),
@@ -56,23 +63,35 @@ func newWaiters(perKey, total int) *waiters {
 }
 
 // join puts a new waiter at the end of its key's line, or returns nil when
-// there are too many.
-func (ws *waiters) join(key, token string) *waiter {
+// there are too many. local says that it need not ask Redis, see cohort.go; left
+// is then what is left of the holder's TTL, as far as that is known.
+func (ws *waiters) join(ref store.Ref) (w *waiter, local bool, left time.Duration) {
+	came := time.Now()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	ln := ws.lines[key]
+	ln := ws.lines[ref.Key]
 	if len(ws.byToken) >= ws.maxTotal || ln != nil && ln.length >= ws.maxPerKey {
-		return nil
+		return nil, false, 0
 	}
 	if ln == nil {
-		ln = new(line)
-		ws.lines[key] = ln
+		ln = &line{asked: came}
+		ws.lines[ref.Key] = ln
 	}
 	w, ok := ws.spare.Get().(*waiter)
 	if !ok {
-		w = &waiter{granted: make(chan store.Grant, 1), wake: make(chan struct{}, 1)}
+		w = &waiter{granted: make(chan grant, 1), wake: make(chan struct{}, 1)}
 	}
-	w.key, w.token, w.line, w.before = key, token, ln, ln.last
+	w.ref, w.came, w.line, w.before = ref, came, ln, ln.last
+	if ws.cohorts && w.plain() {
+		if ln.cover != nil || ln.plain != nil {
+			w.local = true
+			ln.locals++
+			left = ln.cover.remains()
+		}
+		if ln.plain == nil {
+			ln.plain = w
+		}
+	}
 	if ln.last == nil {
 		ln.first = w
 	} else {
@@ -80,16 +99,19 @@ func (ws *waiters) join(key, token string) *waiter {
 	}
 	ln.last = w
 	ln.length++
-	ws.byToken[token] = w
-	return w
+	ws.byToken[ref.Token] = w
+	return w, w.local, left
 }
 
 // leave takes w out of its line, and out of use. The next one becomes first and
-// is woken.
-func (ws *waiters) leave(w *waiter) {
+// is woken. lease is what w has got, or nil. told is whether a release may have
+// told Redis of w, and sure, whether that is done; fault is what keeps its line
+// from answers.
+func (ws *waiters) leave(w *waiter, lease *Lease) (told, sure bool, fault *store.Error) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	delete(ws.byToken, w.token)
+	fault = w.line.trouble(w)
+	delete(ws.byToken, w.ref.Token)
 	ln := w.line
 	if w.next == nil {
 		ln.last = w.before
@@ -101,14 +123,27 @@ func (ws *waiters) leave(w *waiter) {
 	} else {
 		w.before.next = w.next
 	}
-	switch ln.length--; {
-	case ln.length == 0:
-		delete(ws.lines, w.key)
-	case w.before == nil:
+	ln.length--
+	ln.know(w)
+	if ln.plain == w {
+		for ln.plain = w.next; ln.plain != nil && !ln.plain.plain(); {
+			ln.plain = ln.plain.next
+		}
+	}
+	if lease != nil && w.plain() && ws.cohorts {
+		ln.cover = lease
+	}
+	if ln.length == 0 {
+		ln.fault = nil
+	}
+	if ln.length > 0 && w.before == nil {
 		ln.first.nudge(false)
 	}
+	ws.settle(w.ref.Key, ln)
+	told, sure = w.told, !w.passed
 	w.retire()
 	ws.spare.Put(w)
+	return told, sure, fault
 }
 
 // retire makes w as good as new. A token is granted through its entry in
@@ -123,7 +158,8 @@ func (w *waiter) retire() {
 	default:
 	}
 	w.ask.Store(false)
-	w.key, w.token, w.line, w.before, w.next = "", "", nil, nil, nil
+	w.ref, w.line, w.before, w.next = store.Ref{}, nil, nil, nil
+	w.local, w.known, w.told, w.passed = false, false, false, false
 }
 
 // first reports whether w polls for its line.
@@ -133,39 +169,8 @@ func (ws *waiters) first(w *waiter) bool {
 	return w.before == nil
 }
 
-// heard notes an answer for w's line: to a question put at asked, and what it
-// said of the server's clock.
-func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ln := w.line
-	ln.asked, ln.clock = asked, clock
-}
-
-// asked returns when the last question of w's line was put that was answered.
-func (ws *waiters) asked(w *waiter) time.Time {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	return w.line.asked
-}
-
-// since returns a moment that is not later than the server's time at, by what
-// the server's clock said to w's line. ok is false if it said nothing yet, or
-// something that another server must have said, as after a fail-over.
-func (ws *waiters) since(w *waiter, at int64) (moment instant, ok bool) {
-	ws.mu.Lock()
-	clock := w.line.clock
-	ws.mu.Unlock()
-	if clock.server == 0 {
-		return instant{}, false
-	}
-	passed := time.Duration(at-clock.server) * time.Microsecond
-	passed -= passed.Abs() / 100 // the clocks' rates may differ by up to 1 %
-	moment = clock.sent.add(passed)
-	return moment, moment.mono <= now().mono
-}
-
-// grant delivers g to its waiter. It reports false when nobody waits for it.
+// grant delivers g, which a release somewhere pushed, to its waiter. It reports
+// false when nobody waits for it.
 func (ws *waiters) grant(g store.Grant) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -173,11 +178,16 @@ func (ws *waiters) grant(g store.Grant) bool {
 	if !ok {
 		return false
 	}
+	since, ok := w.line.since(g.Server)
+	w.deliver(grant{fence: g.Fence, since: since, ttl: g.TTL, pushed: true, vague: !ok})
+	return true
+}
+
+func (w *waiter) deliver(g grant) {
 	select {
 	case w.granted <- g:
 	default: // an older grant lies there unread; it is as good
 	}
-	return true
 }
 
 // askAgain has the waiter of token, if there is one, put its question again.
@@ -194,17 +204,18 @@ func (ws *waiters) askAgain(token string) {
 func (ws *waiters) askFirstAgain(key string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ln := ws.lines[key]; ln != nil {
+	if ln := ws.lines[key]; ln != nil && ln.first != nil {
 		ln.first.nudge(true)
 	}
 }
 
-// askAllAgain has all waiters of w's line but w put their question again.
+// askAllAgain has all waiters of w's line of whom Redis should know, but w, put
+// their question again.
 func (ws *waiters) askAllAgain(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for other := w.line.first; other != nil; other = other.next {
-		if other != w {
+		if other != w && !other.local {
 			other.nudge(true)
 		}
 	}
@@ -217,7 +228,13 @@ func (ws *waiters) askFirstsAgain() {
 	defer ws.mu.Unlock()
 	for _, ln := range ws.lines {
 		ln.clock = serverClock{}
-		ln.first.nudge(true)
+		w := ln.first
+		for w != nil && w.local {
+			w = w.next
+		}
+		if w != nil {
+			w.nudge(true)
+		}
 	}
 }
 

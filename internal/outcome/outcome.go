@@ -162,7 +162,7 @@ func notAcquired(err error) Kind {
 		return Deadline
 	case errors.Is(err, context.Canceled):
 		return ClientGone
-	case ok && refused.Attempts > 1:
+	case ok && refused.Queued:
 		return WaitTimeout
 	}
 	return Busy

@@ -15,7 +15,7 @@ import (
 
 // refused is an error as Acquire returns it.
 func refused(attempts int, retryAfter time.Duration, err error) error {
-	return &lockmw.AcquireError{Key: "pay:order:42", Attempts: attempts, RetryAfter: retryAfter, Err: err}
+	return &lockmw.AcquireError{Key: "pay:order:42", Attempts: attempts, Queued: attempts > 1, RetryAfter: retryAfter, Err: err}
 }
 
 func because(sentinel, cause error) error { return fmt.Errorf("%w: %w", sentinel, cause) }

@@ -1,0 +1,157 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A waiter's time is up at about the moment of the release: whoever comes next
+// then gets its turn, and the lock is nobody's who has gone.
+func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	c := s.Client(t)
+	l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+	const rounds = 100
+	overtaken := 0
+	for range rounds {
+		holder := mustAcquire(t, l, key, patient)
+		got := make(chan string, 2)
+		take := func(l *lockmw.Locker, name string) {
+			lease := mustAcquire(t, l, key, patient)
+			got <- name
+			mustRelease(t, lease)
+		}
+		var hasty sync.WaitGroup
+		end := time.Now().Add(10 * time.Millisecond)
+		hasty.Go(func() {
+			p := patient
+			p.Wait = time.Until(end)
+			if lease, err := l.Acquire(context.Background(), key, p); err == nil {
+				mustRelease(t, lease)
+			}
+		})
+		time.Sleep(time.Millisecond)
+		go take(l, "first")
+		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > 0 })
+		time.Sleep(2 * time.Millisecond)
+		go take(other, "second")
+		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(other, key) == 1 })
+		time.Sleep(time.Until(end))
+		began := time.Now()
+		mustRelease(t, holder)
+		if <-got != "first" {
+			overtaken++
+		}
+		<-got
+		if took := time.Since(began); took > 2*time.Second {
+			t.Fatalf("nobody had the lock for %v", took)
+		}
+		hasty.Wait()
+	}
+	noKeys(t, c, key, 3*time.Second)
+	t.Logf("%d of %d were overtaken", overtaken, rounds)
+	if overtaken > rounds/10 { // a busy machine may let them come in another order
+		t.Error("too many were overtaken")
+	}
+}
+
+func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
+	t.Parallel()
+	l, key := newLocker(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
+	holder := mustAcquire(t, l, key, lockmw.Policy{TTL: 12 * time.Second, Wait: time.Second})
+	_, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 50 * time.Millisecond})
+	var refusal *lockmw.AcquireError
+	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || !refusal.Queued {
+		t.Fatalf("err = %+v", err)
+	}
+	if refusal.RetryAfter < 8*time.Second || refusal.RetryAfter > 12*time.Second {
+		t.Errorf("RetryAfter = %v, of a TTL of 12 s", refusal.RetryAfter)
+	}
+	mustRelease(t, holder)
+	holder = mustAcquire(t, l, key, lockmw.Policy{})
+	_, err = l.Acquire(context.Background(), key, lockmw.Policy{})
+	if !errors.As(err, &refusal) || refusal.Queued {
+		t.Errorf("one attempt: err = %+v", err)
+	}
+	mustRelease(t, holder)
+}
+
+// Who waits behind others of its process that got no answer from Redis is told
+// that Redis is away, not that somebody holds the lock.
+func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]time.Duration{"the first waits on": 2 * time.Second, "the first gives up": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t)
+			l := newLocker(t, s.Client(t))
+			mustRelease(t, mustAcquire(t, l, "k", patient))
+			s.Client(t).Do(context.Background(), "CLIENT", "PAUSE", 3000, "ALL")
+			var all sync.WaitGroup
+			for i := range 10 {
+				patience := 300 * time.Millisecond
+				if i == 0 {
+					patience = first
+				}
+				all.Go(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					defer cancel()
+					if _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute}); !errors.Is(err, lockmw.ErrUnavailable) {
+						t.Errorf("waiter %d: %v", i, err)
+					}
+				})
+				eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") > 0 })
+				time.Sleep(10 * time.Millisecond) // they come 10 ms apart
+			}
+			all.Wait()
+		})
+	}
+}
+
+// While a process passes the lock on within itself, Redis hears that it lives:
+// a reader of it that stands in the queue keeps its place.
+func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+	holder := mustAcquire(t, l, key, patient)
+	var mu sync.Mutex
+	var order []string
+	var all sync.WaitGroup
+	come := func(l *lockmw.Locker, name string, mode lockmw.Mode, hold time.Duration) {
+		before := lockmw.Waiting(l, key)
+		all.Go(func() {
+			p := patient
+			p.Mode = mode
+			lease := mustAcquire(t, l, key, p)
+			if name != "" {
+				mu.Lock()
+				order = append(order, name)
+				mu.Unlock()
+			}
+			time.Sleep(hold)
+			mustRelease(t, lease)
+		})
+		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > before })
+		time.Sleep(10 * time.Millisecond) // they come 10 ms apart
+	}
+	for range 35 { // longer than a process counts as alive
+		come(l, "", lockmw.Exclusive, 100*time.Millisecond)
+	}
+	come(other, "1", lockmw.Exclusive, 0)
+	come(l, "2", lockmw.Shared, 0)
+	come(other, "3", lockmw.Exclusive, 300*time.Millisecond)
+	mustRelease(t, holder)
+	all.Wait()
+	if !slices.IsSorted(order) {
+		t.Errorf("served in the order %v", order)
+	}
+}

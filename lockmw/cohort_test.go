@@ -1,0 +1,285 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// patient waits, and polls seldom: what a test sees is not what polling found.
+var patient = lockmw.Policy{Wait: 30 * time.Second, RetryInterval: 10 * time.Second}
+
+// lineUp has n calls of Acquire wait, one after the other, and returns their
+// leases as they come.
+func lineUp(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy, n int) <-chan *lockmw.Lease {
+	tb.Helper()
+	leases := make(chan *lockmw.Lease, n)
+	waiting := lockmw.Waiting(l, key)
+	for i := range n {
+		go func() {
+			lease, err := l.Acquire(context.Background(), key, p)
+			if err != nil {
+				tb.Error(err)
+			}
+			leases <- lease
+		}()
+		eventually(tb, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == waiting+i+1 })
+	}
+	return leases
+}
+
+// commands returns how many commands of locks have passed the proxy.
+func commands(p *faultproxy.Proxy) int { return p.Commands()["EVALSHA"] + p.Commands()["EVAL"] }
+
+func TestATurnWithinAProcessIsOneCommand(t *testing.T) {
+	t.Parallel()
+	client, proxy := proxied(t, redistest.Shared(t))
+	l, key := newLocker(t, client), redistest.Prefix(t)
+	const waiters, turns = 8, 50
+	holder := mustAcquire(t, l, key, patient)
+	var all sync.WaitGroup
+	inside := 0
+	for range waiters {
+		all.Go(func() {
+			for range turns {
+				lease := mustAcquire(t, l, key, patient)
+				inside++ // the lock guards it
+				mustRelease(t, lease)
+			}
+		})
+	}
+	proxy.ResetCommands()
+	mustRelease(t, holder)
+	all.Wait()
+	if got := commands(proxy); got > waiters*turns*5/4 {
+		t.Errorf("%d commands for %d turns", got, waiters*turns)
+	}
+	if inside != waiters*turns {
+		t.Errorf("%d turns, want %d", inside, waiters*turns)
+	}
+}
+
+// Those who give up while another of their process has the lock have left
+// nothing in Redis to be removed.
+func TestALocalWaiterThatGivesUpCostsNothing(t *testing.T) {
+	t.Parallel()
+	client, proxy := proxied(t, redistest.Shared(t))
+	l, key := newLocker(t, client), redistest.Prefix(t)
+	holder := mustAcquire(t, l, key, lockmw.Policy{TTL: time.Minute, Wait: time.Second})
+	proxy.ResetCommands()
+	began := time.Now()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		_, err := l.Acquire(ctx, key, patient)
+		cancel()
+		if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("err = %v", err)
+		}
+	}
+	polls := int(time.Since(began) / (700 * time.Millisecond)) // on a slow machine
+	if got := commands(proxy); got > polls {
+		t.Errorf("%d commands", got)
+	}
+	mustRelease(t, holder)
+}
+
+// Invariant 6, where some of a line need Redis to know of them and others do
+// not.
+func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	c := s.Client(t)
+	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	holder := mustAcquire(t, lockers[0], key, patient)
+	kinds := []lockmw.Mode{lockmw.Exclusive, lockmw.Exclusive, lockmw.Shared, lockmw.Exclusive}
+	var mu sync.Mutex
+	var order []int
+	var all sync.WaitGroup
+	places := 0 // in Redis: each reader, and the first writer of the other process
+	for i := range 32 {
+		l, kind := lockers[i/3%2], kinds[i%len(kinds)]
+		before := lockmw.Waiting(l, key)
+		came := time.Now()
+		all.Go(func() {
+			p := patient
+			p.Mode = kind
+			lease := mustAcquire(t, l, key, p)
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			mustRelease(t, lease)
+		})
+		if kind == lockmw.Shared || i == 3 {
+			places++
+		}
+		eventually(t, 5*time.Second, "it waits", func() bool {
+			return lockmw.Waiting(l, key) == before+1 && queued(t, c, key) >= places
+		})
+		time.Sleep(time.Until(came.Add(5 * time.Millisecond))) // they come 5 ms apart
+	}
+	mustRelease(t, holder)
+	all.Wait()
+	if !slices.IsSorted(order) || len(order) != 32 {
+		t.Errorf("served in the order %v", order)
+	}
+}
+
+// The reply to a release that passed the lock on is lost: neither the release
+// nor the next holder is held up, and it is not the next one's lock twice.
+func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
+	t.Parallel()
+	s, prefix := redistest.Shared(t), redistest.Prefix(t)
+	match := faultproxy.MatchScript(redisstore.Scripts()["releaseto"])
+	for i, opts := range [][]faultproxy.DropOption{nil, {faultproxy.KeepOpen()}} {
+		most := []time.Duration{700 * time.Millisecond, 2 * time.Second}[i] // before polling finds it; a release's timeout and some
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		for round := range 5 {
+			key := fmt.Sprint(prefix, i, "-", round)
+			lease := mustAcquire(t, l, key, patient)
+			waiting := lineUp(t, l, key, patient, 3)
+			proxy.DropReplies(1, match, opts...)
+			began := time.Now()
+			mustRelease(t, lease)
+			for range 3 {
+				mustRelease(t, <-waiting)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("held up for %v", took)
+			}
+		}
+		if proxy.Dropped() != 5 {
+			t.Errorf("%d replies were lost", proxy.Dropped())
+		}
+	}
+	noKeys(t, s.Client(t), prefix, 3*time.Second)
+}
+
+// A waiter gives up at any moment of the release that passes the lock on to it,
+// whose reply may be lost.
+func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
+	t.Parallel()
+	s, prefix := redistest.Shared(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	const way = 3 * time.Millisecond
+	proxy.Delay(faultproxy.Both, way)
+	match := faultproxy.MatchScript(redisstore.Scripts()["releaseto"])
+	got, gone := 0, 0
+	for i := range 60 {
+		key := fmt.Sprint(prefix, i)
+		holder := mustAcquire(t, l, key, patient)
+		ctx, cancel := context.WithCancel(context.Background())
+		outcome := make(chan error, 1)
+		go func() {
+			lease, err := l.Acquire(ctx, key, patient)
+			if err == nil {
+				err = lease.Release(ctx)
+			}
+			outcome <- err
+		}()
+		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
+		if i%3 == 0 {
+			proxy.DropReplies(1, match)
+		}
+		time.AfterFunc(rand.N(4*way), cancel)
+		mustRelease(t, holder)
+		switch err := <-outcome; {
+		case err == nil:
+			got++
+		case errors.Is(err, lockmw.ErrNotAcquired):
+			gone++
+		default:
+			t.Error(err)
+		}
+		began := time.Now()
+		mustRelease(t, mustAcquire(t, other, key, patient))
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the lock was not free for %v", took)
+		}
+	}
+	t.Logf("%d had the lock, %d had given up", got, gone)
+	noKeys(t, s.Client(t), prefix, 3*time.Second)
+}
+
+// A holder that lost the lock does not keep the others of its process from
+// asking for themselves, though they are not the first of their line.
+func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := newLocker(t, c)
+		holder := mustAcquire(t, l, key, patient)
+		readers := patient
+		readers.Mode = lockmw.Shared
+		reader := lineUp(t, l, key, readers, 1)
+		eventually(t, 5*time.Second, "the reader is in the queue", func() bool { return queued(t, c, key) == 1 })
+		writer := lineUp(t, l, key, patient, 1)
+		if n := queued(t, c, key); n != 1 {
+			t.Errorf("%d in the queue: the writer need not be there", n)
+		}
+		c.Set(context.Background(), "lock:{"+key+"}", "a stranger", time.Minute)
+		lockmw.RenewAll(l)
+		<-holder.Context().Done()
+		eventually(t, 5*time.Second, "the writer is in the queue", func() bool { return queued(t, c, key) == 2 })
+		c.Del(context.Background(), "lock:{"+key+"}")
+		mustRelease(t, <-reader)
+		mustRelease(t, <-writer)
+		if err := holder.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("release = %v", err)
+		}
+	})
+}
+
+func TestLocalWaitersOfAHolderWithMinHold(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := newLocker(t, c)
+		long := patient
+		long.MinHold = 300 * time.Millisecond
+		began := time.Now()
+		holder := mustAcquire(t, l, key, long)
+		next := lineUp(t, l, key, patient, 2)
+		mustRelease(t, holder)
+		mustRelease(t, <-next)
+		if held := time.Since(began); held < long.MinHold || held > 3*time.Second {
+			t.Errorf("the next one came after %v, want MinHold", held)
+		}
+		mustRelease(t, <-next)
+	})
+}
+
+func TestInspectCountsThoseOfWhomRedisNeedNotKnow(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l, other := newLocker(t, c), newLocker(t, c)
+		holder := mustAcquire(t, l, key, patient)
+		waiting := lineUp(t, l, key, lockmw.Policy{Wait: 30 * time.Second}, 5)
+		see := func(l *lockmw.Locker) int {
+			info, err := l.Inspect(context.Background(), key)
+			if err != nil {
+				t.Error(err)
+			}
+			return info.Waiting
+		}
+		if n := see(l); n != 5 {
+			t.Errorf("its own Locker sees %d", n)
+		}
+		eventually(t, 5*time.Second, "another Locker sees all", func() bool { return see(other) == 5 })
+		mustRelease(t, holder)
+		for range 5 {
+			mustRelease(t, <-waiting)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package lockmw
+
+import (
+	"fmt"
+)
+
+// unavailable ends a claim that Redis did not answer.
+func (c *claim) unavailable() (*Lease, error) {
+	fault := c.fault
+	c.giveBack()
+	if c.policy.FailOpen && !fault.Answered {
+		return c.failOpen(fault.Err), nil
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
+}
+
+// failOpen returns a lease that holds nothing.
+func (c *claim) failOpen(cause error) *Lease {
+	lease := newLease(c, grant{open: true})
+	lease.begin()
+	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "key", c.ref.Key, "error", cause)
+	c.locker.observe(lease.ctx, Event{
+		Kind: EventFailedOpen, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Waited: c.waited(), Attempts: c.attempts, Err: cause,
+	})
+	return lease
+}
+
+// over ends the claim's wait, if that is not done. lease is what came of it.
+func (c *claim) over(lease *Lease) {
+	if c.waiter == nil {
+		return
+	}
+	c.leave(lease)
+	switch {
+	case lease == nil:
+		c.giveBack()
+	case !lease.holds(held): // it has ended already, and found nobody to pass the lock to
+		c.locker.waiters.uncover(lease)
+	}
+}
+
+// leave takes the claim out of its line. lease is what came of it, or nil.
+func (c *claim) leave(lease *Lease) {
+	told, sure, trouble := c.locker.waiters.leave(c.waiter, lease)
+	c.waiter = nil
+	c.traces, c.unsure = c.traces || told, c.unsure || !sure
+	if c.attempts == 0 {
+		c.fault = trouble
+	}
+}
+
+// giveBack ends the claim's wait and has everything removed that its questions
+// may have left.
+func (c *claim) giveBack() {
+	if c.waiter != nil {
+		c.leave(nil)
+	}
+	if c.traces {
+		c.locker.janitor.Add(c.ref, !c.unsure)
+	}
+}
