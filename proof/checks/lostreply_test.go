@@ -27,15 +27,16 @@ const soon = ttl * 8 / 10
 func TestLostReplies(t *testing.T) {
 	besideOthers(t)
 	for _, tc := range []struct {
-		script string
-		try    func(*lossy) error
-		goal   string
+		script, name string
+		try          func(*lossy) error
+		goal         string
 	}{
-		{"acquire", (*lossy).loseAcquire, "no self-deadlock (held within 1.6 s, less than the TTL), no false loss"},
-		{"release", (*lossy).loseRelease, "release returns nil"},
-		{"renew", (*lossy).loseRenewal, "no false loss"},
+		{"acquire", "lost acquire reply", (*lossy).loseAcquire, "no self-deadlock (held within 1.6 s, less than the TTL), no false loss"},
+		{"release", "lost release reply", (*lossy).loseRelease, "release returns nil"},
+		{"releaseto", "lost reply of a release that passes the lock on", (*lossy).losePass, "release returns nil, the next one has the lock"},
+		{"renew", "lost renew reply", (*lossy).loseRenewal, "no false loss"},
 	} {
-		t.Run(tc.script, func(t *testing.T) { checkLostReplies(t, tc.script, tc.try, tc.goal) })
+		t.Run(tc.script, func(t *testing.T) { checkLostReplies(t, tc.script, tc.name, tc.try, tc.goal) })
 	}
 }
 
@@ -51,12 +52,12 @@ type lossy struct {
 	freed   *samples // until nothing was left
 }
 
-func checkLostReplies(t *testing.T, name string, try func(*lossy) error, goal string) {
+func checkLostReplies(t *testing.T, script, name string, try func(*lossy) error, goal string) {
 	times := record.Pick(10, 200)
 	const workers = 20
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	match := faultproxy.MatchScript(redisstore.Scripts()[name])
+	match := faultproxy.MatchScript(redisstore.Scripts()[script])
 	direct := s.Client(t)
 	workbench := make(chan *lossy, workers)
 	var took [2]samples // with the connection closed, and hanging
@@ -90,7 +91,7 @@ func checkLostReplies(t *testing.T, name string, try func(*lossy) error, goal st
 		return nil
 	})
 	record.Add(t, record.Row{
-		Check: 9, Name: "lost " + name + " reply",
+		Check: 9, Name: name,
 		Goal: fmt.Sprintf("%d with the connection closed and %d with it hanging: %s; key free within 1 s", times, times, goal),
 		Figure: fmt.Sprintf("%d; closed: %s; hanging: %s; free after %s at the latest",
 			freed.count(), took[0].spread(), took[1].spread(), short(freed.quantile(1))),
@@ -132,6 +133,42 @@ func (x *lossy) loseRelease() error {
 		return fmt.Errorf("the release took %v", took)
 	}
 	return nil
+}
+
+// losePass: the lock is that of the next one of the same process, and nobody
+// knows it.
+func (x *lossy) losePass() error {
+	p := lockmw.Policy{TTL: ttl, Wait: 2 * ttl}
+	lease, err := x.locker.Acquire(context.Background(), x.key, p)
+	if err != nil {
+		return err
+	}
+	next := make(chan *lockmw.Lease, 1)
+	go func() {
+		lease, err := x.locker.Acquire(context.Background(), x.key, p)
+		if err != nil {
+			lease = nil
+		}
+		next <- lease
+	}()
+	if !comes(patience, func() bool {
+		info, err := x.locker.Inspect(context.Background(), x.key)
+		return err == nil && info.Waiting == 1
+	}) {
+		return errors.New("nobody waits")
+	}
+	x.lose()
+	began := time.Now()
+	if err := lease.Release(context.Background()); err != nil {
+		return err
+	}
+	lease = <-next
+	took := time.Since(began)
+	x.took.add(took)
+	if lease == nil || took > soon {
+		return fmt.Errorf("the next one waited for %v, and has it: %t", took, lease != nil)
+	}
+	return x.end(lease)
 }
 
 // loseRenewal: the lock has its TTL anew in Redis, and we do not know it.

@@ -40,9 +40,13 @@ func network() []Kind {
 		}
 	}
 	drop := func(script string, opts ...faultproxy.DropOption) func(*Lane) []string {
+		scripts := []string{redisstore.Scripts()[script]}
+		if script == "release" {
+			scripts = append(scripts, redisstore.Scripts()["releaseto"])
+		}
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]
-			p.DropReplies(3, faultproxy.MatchScript(redisstore.Scripts()[script]), opts...)
+			p.DropReplies(3, faultproxy.MatchScript(scripts...), opts...)
 			l.last(l.part(0.7))
 			p.DropReplies(0, nil)
 			return nil
