@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -177,4 +178,45 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// The README tells how many connections to expect: about ten, and where Redis is
+// far away up to PoolSize more.
+func TestABusyProcessNeedsFewConnections(t *testing.T) {
+	const few, pool = 10, 6
+	client, proxy := proxied(t, redistest.Shared(t))
+	client.Options().PoolSize = pool
+	l, prefix := newLocker(t, client), redistest.Prefix(t)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i%48), lockmw.Policy{Wait: time.Minute})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mustRelease(t, lease)
+			}
+		})
+	}
+	var most [2]int
+	for phase := range most {
+		for began := time.Now(); time.Since(began) < time.Second; time.Sleep(10 * time.Millisecond) {
+			most[phase] = max(most[phase], proxy.Connections())
+		}
+		proxy.Delay(faultproxy.Both, 15*time.Millisecond) // longer than a call waits for others
+	}
+	close(stop)
+	all.Wait()
+	t.Logf("%d connections, %d far away", most[0], most[1])
+	if most[1] > few+pool {
+		t.Errorf("%d connections, want at most %d", most[1], few+pool)
+	}
 }
