@@ -155,3 +155,30 @@ func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
 		t.Errorf("served in the order %v", order)
 	}
 }
+
+func TestCloseEndsLocalWaiters(t *testing.T) {
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	l := newLocker(t, s.Client(t))
+	holder := mustAcquire(t, l, key, patient)
+	refused := make(chan error, 3)
+	for i := range cap(refused) {
+		go func() {
+			_, err := l.Acquire(context.Background(), key, patient)
+			refused <- err
+		}()
+		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == i+1 })
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close(context.Background()) }()
+	for range cap(refused) {
+		if err := <-refused; !errors.Is(err, lockmw.ErrClosed) {
+			t.Errorf("err = %v", err)
+		}
+	}
+	mustRelease(t, holder) // Close waits for it
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	noKeys(t, s.Client(t), key, time.Second)
+}
