@@ -54,7 +54,13 @@ func (m *Mini) Client(tb testing.TB, mutators ...func(*redis.Options)) *redis.Cl
 		return NewClient(tb, m.Addr(), mutators...)
 	}
 	dial := func(o *redis.Options) {
-		o.Dialer = func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
+		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+			conn, err := m.Dial()
+			if err != nil {
+				return nil, err
+			}
+			return newPipe(conn), nil
+		}
 	}
 	return NewClient(tb, m.Addr(), append([]func(*redis.Options){dial}, mutators...)...)
 }
