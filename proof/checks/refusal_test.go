@@ -28,9 +28,9 @@ import (
 
 // A refusal is a way in which Redis says no.
 type refusal struct {
-	word string // in its answer
-	or   string // another text that the error may have in place of word
-	how  string // for the report
+	word string   // in its answer
+	or   []string // other texts that the error may have in place of word
+	how  string   // for the report
 	// provoke makes a server say it. It returns a client for the Locker, and
 	// what ends the trouble; nil: nothing does.
 	provoke func(t *testing.T) (client redis.UniversalClient, mend func())
@@ -132,7 +132,8 @@ func (r refusal) check(t *testing.T) {
 		t.Errorf("%d refusals, want 2", len(d.refused))
 	}
 	for _, err := range d.refused {
-		if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), r.word) && (r.or == "" || !strings.Contains(err.Error(), r.or)) {
+		says := func(what string) bool { return strings.Contains(err.Error(), what) }
+		if !errors.Is(err, lockmw.ErrUnavailable) || !says(r.word) && !slices.ContainsFunc(r.or, says) {
 			t.Errorf("error = %v, want ErrUnavailable and %s", err, r.word)
 		}
 	}
