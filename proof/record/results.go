@@ -98,4 +98,22 @@ type Run struct {
 	Versions map[string]string `json:"versions"`
 	Took     time.Duration     `json:"took"`             // 0: it has not ended
 	Failed   string            `json:"failed,omitempty"` // how it ended, unless well
+	Again    []Again           `json:"again,omitempty"`
+}
+
+// Again is a part of a run that was run once more, in place of what had failed.
+type Again struct {
+	What   string    `json:"what"` // the command
+	Commit string    `json:"commit"`
+	Date   time.Time `json:"date"`
+	Failed string    `json:"failed,omitempty"`
+}
+
+// Stands says that the run ended well, or what had failed did when it was run
+// again.
+func (r Run) Stands() bool {
+	if n := len(r.Again); n > 0 {
+		return r.Again[n-1].Failed == ""
+	}
+	return r.Failed == "" && r.Took > 0
 }

@@ -5,6 +5,8 @@
 //	go run ./report -note soak                note what the next figures depend on
 //	go run ./report -note soak go test ...    note it, run this with PROOF_RESULTS
 //	                                          and PROOF_SEED set, write the report
+//	go run ./report -again proof go test ...  the same for a part of that run that
+//	                                          had failed, noted beside it
 //
 // Start reading at results.go, then markdown.go; timeline.go draws the pictures.
 package main
@@ -32,8 +34,12 @@ func run(args []string) error {
 	out := flags.String("out", "REPORT.md", "the report")
 	readme := flags.String("readme", "../README.md", "the file whose figures are to be rewritten; empty: none")
 	note := flags.String("note", "", "write run-<note>.json; further arguments are a command to be run")
+	part := flags.String("again", "", "add to run-<again>.json; further arguments are a command that repeats what failed in that run")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *part != "" && *note == "" && flags.NArg() > 0 {
+		return errors.Join(again(*results, *part, flags.Args()), write(*results, *out, *readme))
 	}
 	if *note == "" {
 		if flags.NArg() > 0 {

@@ -163,6 +163,13 @@ func (p *page) repeat() {
 		case run.Took == 0:
 			took, ended = "–", "**not ended**"
 		}
+		for _, part := range run.Again {
+			came := "passed"
+			if part.Failed != "" {
+				came = "**FAILED**: " + cell(part.Failed)
+			}
+			ended += fmt.Sprintf("; again at %s, `%s`: %s", cell(part.Commit), cell(part.What), came)
+		}
 		p.row(cell(run.Command), run.Date.UTC().Format("2006-01-02 15:04 UTC"), cell(run.Commit), took, ended, "`"+again+"`")
 	}
 	p.printf("\nA seed replays the choice of faults, places and times; how processes are scheduled it cannot.")

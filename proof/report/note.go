@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -68,14 +69,7 @@ func carryOut(folder, name string, command []string) error {
 	if err := clean(folder, name); err != nil {
 		return err
 	}
-	fmt.Println(strings.Join(command, " "))
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), record.FolderEnv+"="+whole)
-	if note.Seed != 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", seedEnv, note.Seed))
-	}
-	failed := cmd.Run()
+	failed := carry(whole, note.Seed, command)
 	note.Took = time.Since(note.Date).Round(time.Second)
 	if failed != nil {
 		note.Failed = failed.Error()
@@ -87,6 +81,42 @@ func carryOut(folder, name string, command []string) error {
 		return fmt.Errorf("%s: %w", strings.Join(command, " "), failed)
 	}
 	return nil
+}
+
+// again carries out a part of a run that has failed, and notes that beside it.
+// The rows that it writes take the place of their former ones.
+func again(folder, name string, command []string) error {
+	whole, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "run-"+name+".json"))
+	if err != nil {
+		return err
+	}
+	var note record.Run
+	if err := json.Unmarshal(text, &note); err != nil {
+		return err
+	}
+	part := record.Again{What: strings.Join(command, " "), Commit: commit(), Date: time.Now().UTC().Truncate(time.Second)}
+	failed := carry(whole, note.Seed, command)
+	if failed != nil {
+		part.Failed = failed.Error()
+	}
+	note.Again = append(note.Again, part)
+	return errors.Join(failed, save(folder, note))
+}
+
+// carry runs command with the results folder and the seed in its environment.
+func carry(folder string, seed uint64, command []string) error {
+	fmt.Println(strings.Join(command, " "))
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), record.FolderEnv+"="+folder)
+	if seed != 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", seedEnv, seed))
+	}
+	return cmd.Run()
 }
 
 // owned lists what a run of a name writes besides the rows of its checks.

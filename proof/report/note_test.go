@@ -55,6 +55,42 @@ func TestReportIsWrittenAlsoIfTheCommandFails(t *testing.T) {
 	}
 }
 
+// What failed in a run and was run again stands beside it, and in the tally only
+// while it fails.
+func TestAPartOfARunIsRunAgain(t *testing.T) {
+	folder := t.TempDir()
+	out := filepath.Join(folder, "REPORT.md")
+	results := filepath.Join(folder, "results")
+	report := func(how, end string) error {
+		return run([]string{
+			"-results", results, "-out", out, "-readme", "", how, "mutants",
+			"sh", "-c", `echo "[{\"name\":\"a\",\"took\":5}]" >>"$PROOF_RESULTS/x.txt"; exit ` + end,
+		})
+	}
+	for _, step := range []struct {
+		how, end string
+		broken   int
+		says     string
+	}{
+		{"-note", "3", 1, "**FAILED**: exit status 3 |"},
+		{"-again", "4", 1, "**FAILED**: exit status 4 |"},
+		{"-again", "0", 0, "exit 0`: passed |"},
+	} {
+		if err := report(step.how, step.end); (err == nil) != (step.end == "0") {
+			t.Errorf("%s %s: err = %v", step.how, step.end, err)
+		}
+		if got := load(t, results).broken(); len(got) != step.broken {
+			t.Errorf("%s %s: broken are %v", step.how, step.end, got)
+		}
+		if text, _ := os.ReadFile(out); !strings.Contains(string(text), step.says) {
+			t.Errorf("%s %s: the report does not say %q", step.how, step.end, step.says)
+		}
+	}
+	if text, _ := os.ReadFile(filepath.Join(results, "x.txt")); strings.Count(string(text), "took") != 3 {
+		t.Errorf("what was there before was removed: %s", text)
+	}
+}
+
 func TestRunRemovesWhatTheOneBeforeItLeft(t *testing.T) {
 	folder := t.TempDir()
 	for _, name := range []string{"check-04-old.json", "check-24-soak.json", "matrix.json", "rivals.json", "run-soak.json"} {

@@ -122,7 +122,7 @@ func (r *Results) of(check int) []record.Row {
 func (r *Results) broken() []string {
 	var all []string
 	for _, run := range r.Runs {
-		if run.Failed != "" || run.Took == 0 {
+		if !run.Stands() {
 			all = append(all, run.Command)
 		}
 	}
