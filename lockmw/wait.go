@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -122,44 +123,21 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 // up the place in the queue; where one of the same process has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
-	ws := c.locker.waiters
-	how, trouble := ws.standing(c.waiter)
-	for timeout := time.After(leastTimeout); how == offered; how, trouble = ws.standing(c.waiter) {
-		select {
-		case g := <-c.waiter.granted:
-			return c.atLast(g)
-		case <-c.waiter.wake:
-			continue
-		case <-timeout:
-		case <-c.ctx.Done():
-		}
-		break
-	}
+	how, trouble := c.settled()
 	select {
 	case g := <-c.waiter.granted:
-		return c.atLast(g)
+		if lease, err := c.handedOver(g); lease != nil || err != nil {
+			return lease, err
+		}
 	default:
+		if c.attempts == 0 {
+			c.fault = trouble
+		}
+		if how == covered && c.fault == nil {
+			c.giveBack()
+			return nil, errUsedUp
+		}
 	}
-	if c.attempts == 0 {
-		c.fault = trouble
-	}
-	if how == covered && c.fault == nil {
-		c.giveBack()
-		return nil, errUsedUp
-	}
-	return c.askLast()
-}
-
-// atLast is last for a claim that was handed the lock just then.
-func (c *claim) atLast(g grant) (*Lease, error) {
-	if lease, err := c.handedOver(g); lease != nil || err != nil {
-		return lease, err
-	}
-	return c.askLast()
-}
-
-// askLast puts the last question.
-func (c *claim) askLast() (*Lease, error) {
 	if c.fault != nil && c.fault.Ambiguous && !c.fault.Stale {
 		return c.unavailable() // it was silent until now: another question would overdraw the budget
 	}
@@ -172,6 +150,27 @@ func (c *claim) askLast() (*Lease, error) {
 	}
 	c.giveBack() // an earlier, unanswered question may yet enter the queue
 	return nil, errUsedUp
+}
+
+// settled returns how the claim stands, and waits a moment for the answer to a
+// release that passes the lock on to it.
+func (c *claim) settled() (standing, *store.Error) {
+	how, trouble := c.locker.waiters.standing(c.waiter)
+	if how != offered {
+		return how, trouble
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, leastTimeout)
+	defer cancel()
+	for how == offered && ctx.Err() == nil {
+		select {
+		case g := <-c.waiter.granted:
+			c.waiter.deliver(g) // it is the answer, for whoever asked how the claim stands
+		case <-c.waiter.wake:
+		case <-ctx.Done():
+		}
+		how, trouble = c.locker.waiters.standing(c.waiter)
+	}
+	return how, trouble
 }
 
 var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)

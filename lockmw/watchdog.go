@@ -15,9 +15,11 @@ const (
 	flightsMax = 4   // pipelines under way at the same time
 	stuckAfter = 10  // TTLs
 
-	// rideAlong is how much before its time a lease is renewed, at most, where
-	// another one is due: a pipeline of a hundred costs little more than one of
-	// one. A lease of a short TTL rides along by a sixtieth of that at most.
+	// A lease may be renewed before its time where another one is due: by a
+	// rideShare of its pause, and by rideAlong at most. The renewals of 10,000
+	// leases of 30 s took 10 % of a core each by itself, and 2 % so (check 16 of
+	// the proof).
+	rideShare = 20
 	rideAlong = 50 * time.Millisecond
 
 	confirmAfter    = 100 * time.Millisecond // short turns end without a renewal
@@ -72,19 +74,16 @@ func (l *Lease) firstRenewal() time.Duration {
 func (d *watchdog) add(l *Lease, pause time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !l.grant.pushed { // that one may well end without a renewal
-		l.renewal.early = min(rideAlong, l.policy.TTL/60)
-	}
-	d.list(l, time.Now().Add(pause))
+	d.list(l, pause)
 }
 
-// list puts l on the agenda. The caller holds mu.
-func (d *watchdog) list(l *Lease, due time.Time) {
+// list puts l on the agenda, to be renewed after pause. The caller holds mu.
+func (d *watchdog) list(l *Lease, pause time.Duration) {
 	r := &l.renewal
 	if r.over || d.stopped {
 		return
 	}
-	r.due, r.listed = due, true
+	r.due, r.early, r.listed = time.Now().Add(pause), min(rideAlong, pause/rideShare), true
 	heap.Push(&d.agenda, l)
 	d.arm()
 }
@@ -226,8 +225,7 @@ func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 	for i, l := range batch {
 		l.renewal.flight = nil
 		if pauses[i] > 0 {
-			l.renewal.early = min(rideAlong, l.policy.TTL/60)
-			d.list(l, time.Now().Add(pauses[i]))
+			d.list(l, pauses[i])
 		}
 	}
 	d.mu.Unlock()
@@ -281,26 +279,4 @@ func (l *Lease) renewTimeout() time.Duration {
 func (l *Lease) retryAfter() time.Duration {
 	pause := minRetryPause << min(l.failures-1, 5)
 	return jitter(min(pause, max(l.policy.TTL/20, minRetryPause)))
-}
-
-// An agenda is a heap of leases, those due first on top.
-type agenda []*Lease
-
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].renewal.due.Before(a[j].renewal.due) }
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].renewal.index, a[j].renewal.index = i, j
-}
-func (a *agenda) Push(x any) {
-	l := x.(*Lease)
-	l.renewal.index = len(*a)
-	*a = append(*a, l)
-}
-func (a *agenda) Pop() any {
-	old := *a
-	l := old[len(old)-1]
-	old[len(old)-1] = nil
-	*a = old[:len(old)-1]
-	return l
 }
