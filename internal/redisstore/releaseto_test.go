@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -188,17 +188,7 @@ func TestAPassLeavesOtherDataInASideKeyAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, _, err := p.ReleaseTo(t.Context(), held, next, store.Place{})
-				if e := (*store.Error)(nil); err != nil && (!errors.As(err, &e) || !e.Permanent) {
-					t.Errorf("%s (waiter %v): ReleaseTo = %v, want nil or a permanent error", side, waiter, err)
-				}
-				if got := client.LRange(t.Context(), planted, 0, -1).Val(); !slices.Equal(got, []string{"data"}) {
-					t.Errorf("%s (waiter %v): ReleaseTo made of the data %q", side, waiter, got)
-				}
-				for _, key := range client.Keys(t.Context(), ns+"*").Val() {
-					if key != planted && client.PTTL(t.Context(), key).Val() < 0 {
-						t.Errorf("%s (waiter %v): ReleaseTo = %v and left %s without a TTL", side, waiter, err, key)
-					}
-				}
+				keepsOtherData(t, client, ns, planted, fmt.Sprintf("%s (waiter %v): ReleaseTo", side, waiter), err)
 			}
 		}
 	})

@@ -3,9 +3,12 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
@@ -72,20 +75,28 @@ func TestOtherDataInASideKeyAreLeftAlone(t *testing.T) {
 				asks := p.ref(time.Minute)
 				asks.Kind = kind
 				_, err := p.Acquire(t.Context(), store.Request{Ref: asks, Join: store.Wait})
-				if e := (*store.Error)(nil); err != nil && (!errors.As(err, &e) || !e.Permanent) {
-					t.Errorf("%s (contended %v): Acquire = %v, want nil or a permanent error", side, contended, err)
-				}
-				if got := client.LRange(t.Context(), planted, 0, -1).Val(); !slices.Equal(got, []string{"data"}) {
-					t.Errorf("%s (contended %v): Acquire made of the data %q", side, contended, got)
-				}
-				for _, key := range client.Keys(t.Context(), ns+"*").Val() {
-					if key != planted && client.PTTL(t.Context(), key).Val() < 0 {
-						t.Errorf("%s (contended %v): Acquire = %v and left %s without a TTL", side, contended, err, key)
-					}
-				}
+				keepsOtherData(t, client, ns, planted, fmt.Sprintf("%s (contended %v): Acquire", side, contended), err)
 			}
 		}
 	})
+}
+
+// keepsOtherData checks what a question, which err came of, has made of data that
+// are not a lock's, under the key planted: they are there, the error is none or
+// permanent, and nothing else stays for ever.
+func keepsOtherData(t *testing.T, client *redis.Client, ns, planted, question string, err error) {
+	t.Helper()
+	if e := (*store.Error)(nil); err != nil && (!errors.As(err, &e) || !e.Permanent) {
+		t.Errorf("%s = %v, want nil or a permanent error", question, err)
+	}
+	if got := client.LRange(t.Context(), planted, 0, -1).Val(); !slices.Equal(got, []string{"data"}) {
+		t.Errorf("%s made of the data %q", question, got)
+	}
+	for _, key := range client.Keys(t.Context(), ns+"*").Val() {
+		if key != planted && client.PTTL(t.Context(), key).Val() < 0 {
+			t.Errorf("%s = %v and left %s without a TTL", question, err, key)
+		}
+	}
 }
 
 // A foreign program may keep its lock without a TTL.

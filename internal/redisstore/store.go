@@ -2,8 +2,8 @@
 // Sentinels watch, or a Cluster.
 //
 // All questions are scripts (lua/), so each is one round trip and atomic.
-// Start at lua/lock.lua for what lies in Redis, then acquire.lua and
-// release.lua; on this side at call.go for how a question is sent.
+// Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
+// and releaseto.lua; on this side at call.go for how a question is sent.
 package redisstore
 
 import (

@@ -45,7 +45,7 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
     sibling = string.match(value, '^[^:]*')
   end
   enqueue(entry, tonumber(ARGV[5]))
-  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], '%a%d+$')}
+  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], true)}
 end
 
 -- include queue
@@ -85,7 +85,7 @@ local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
 
 local negated = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
 if (negated or state.holder == token) and join == 'wait' and not empty then
-  sign(ARGV[6], '%a') -- for those of its process who wait on: it may hear by now
+  sign(ARGV[6]) -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
   if state.last == 0 then -- somebody else wrote it
@@ -104,7 +104,7 @@ end
 local fresh = 0
 if join == 'wait' then
   enqueue(entry, tonumber(ARGV[5]))
-  fresh = sign(ARGV[6], '%a%d+$')
+  fresh = sign(ARGV[6], true)
 end
 local full = false
 if not state.holder then

@@ -3,13 +3,13 @@
 
 -- sign tells that the asking process lives, how it hears now, and how many wait
 -- in it of whom the queue does not tell. It returns 1 if the process was not
--- known. One that has signed a moment ago need not, unless it would say otherwise
--- of what is minded: a pattern for that.
-local function sign(behind, minded)
+-- known. One that has signed a moment ago need not, unless it hears otherwise now,
+-- or, where that is to be exact, the number has changed.
+local function sign(behind, exact)
   redis.call('PEXPIRE', KEYS[2], KEEP)
   local before = redis.call('HGET', KEYS[3], process)
   local mine = hears .. (behind or 0)
-  if before and string.match(before, minded) == string.match(mine, minded) then
+  if before and string.match(before, exact and '%a%d*$' or '%a') == (exact and mine or hears) then
     local till = tonumber(string.match(before, '^%d+'))
     if till and till > now + LIVES - SIGNS then return 0 end
   end

@@ -50,6 +50,6 @@ if first then answer[1] = 2 end
 if mine then
   answer[2] = mine
 else
-  sign(ARGV[6], '%a')
+  sign(ARGV[6])
 end
 return answer

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"time"
@@ -54,7 +55,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	if p.closed {
 		return 0, net.ErrClosed
 	}
-	p.queue = append(p.queue, append([]byte(nil), b...))
+	p.queue = append(p.queue, bytes.Clone(b))
 	p.more.Signal()
 	return len(b), nil
 }
