@@ -57,9 +57,9 @@ var (
 // AcquireAll and WithLock's own is one.
 type AcquireError struct {
 	Key      string        // the policy's prefix and the key
-	Attempts int           // questions put to Redis
+	Attempts int           // questions put to Redis; 0 also for one who stood in line behind others of its process
 	Waited   time.Duration // from the call to the refusal
-	Queued   bool          // it stood in line meanwhile; otherwise its policy allowed one attempt
+	Queued   bool          // it stood in line until then, and did not just try once
 
 	// RetryAfter is when asking again makes sense, 0 if it does not: 1 to
 	// 30 s, from what is left of the holder's TTL; 1 s when Redis is

@@ -65,7 +65,7 @@ type Event struct {
 	Key      string        // prefix + key
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
-	Attempts int           // questions that Acquire put to Redis
+	Attempts int           // questions that Acquire put to Redis; 0: none was needed so far
 	Left     time.Duration // how long the lease can be trusted without a renewal; contended: what is left of the holder's TTL
 	Err      error         // see the kinds
 }
