@@ -39,14 +39,13 @@ func network() []Kind {
 			return nil
 		}
 	}
-	drop := func(script string, opts ...faultproxy.DropOption) func(*Lane) []string {
-		scripts := []string{redisstore.Scripts()[script]}
-		if script == "release" {
-			scripts = append(scripts, redisstore.Scripts()["releaseto"])
-		}
+	text := redisstore.Scripts()
+	acquires, renewals := faultproxy.MatchScript(text["acquire"]), faultproxy.MatchScript(text["renew"])
+	releases := faultproxy.MatchScript(text["release"], text["releaseto"])
+	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]
-			p.DropReplies(3, faultproxy.MatchScript(scripts...), opts...)
+			p.DropReplies(3, match, opts...)
 			l.last(l.part(0.7))
 			p.DropReplies(0, nil)
 			return nil
@@ -70,11 +69,11 @@ func network() []Kind {
 			p.Heal()
 			return nil
 		}},
-		{Name: "replies to acquire lost, connection closed", Do: drop("acquire")},
-		{Name: "replies to acquire lost, connection hangs", Do: drop("acquire", faultproxy.KeepOpen())},
-		{Name: "replies to release lost, connection closed", Do: drop("release")},
-		{Name: "replies to release lost, connection hangs", Do: drop("release", faultproxy.KeepOpen())},
-		{Name: "replies to renewals lost", Do: drop("renew")},
+		{Name: "replies to acquire lost, connection closed", Do: drop(acquires)},
+		{Name: "replies to acquire lost, connection hangs", Do: drop(acquires, faultproxy.KeepOpen())},
+		{Name: "replies to release lost, connection closed", Do: drop(releases)},
+		{Name: "replies to release lost, connection hangs", Do: drop(releases, faultproxy.KeepOpen())},
+		{Name: "replies to renewals lost", Do: drop(renewals)},
 		{Name: "connections cut", Do: func(l *Lane) []string {
 			l.proxies[l.place()].Cut()
 			return nil

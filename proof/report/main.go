@@ -38,7 +38,10 @@ func run(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *part != "" && *note == "" && flags.NArg() > 0 {
+	if *part != "" {
+		if *note != "" || flags.NArg() == 0 {
+			return errors.New("-again is for itself, and takes a command")
+		}
 		return errors.Join(again(*results, *part, flags.Args()), write(*results, *out, *readme))
 	}
 	if *note == "" {

@@ -86,6 +86,9 @@ func TestAPartOfARunIsRunAgain(t *testing.T) {
 			t.Errorf("%s %s: the report does not say %q", step.how, step.end, step.says)
 		}
 	}
+	if err := run([]string{"-results", results, "-out", out, "-readme", "", "-again", "mutants"}); err == nil {
+		t.Error("there is nothing to be run again, and no error")
+	}
 	if text, _ := os.ReadFile(filepath.Join(results, "x.txt")); strings.Count(string(text), "took") != 3 {
 		t.Errorf("what was there before was removed: %s", text)
 	}
