@@ -16,16 +16,19 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	if s.cluster || s.replicas > 0 {
 		return nil, nil
 	}
-	args := s.keyArgs(make([]any, 0, keyPosition+keyCount*len(refs)+1+len(refs)), len(refs), refs[0].Key)
-	for _, r := range refs[1:] {
-		args = appendKeys(args, s.keys(r.Key))
+	keys := make([][keyCount]string, len(refs))
+	args := append(make([]any, 0, keyPosition+(keyCount+1)*len(refs)+1), nil, nil, keyCount*len(refs))
+	for i, r := range refs {
+		keys[i] = s.keys(r.Key)
+		args = appendKeys(args, &keys[i])
 	}
 	args = append(args, terms(refs[0]))
 	for _, r := range refs {
 		args = append(args, r.Token)
 	}
-	q := question{allScript, args}
-	reply, err := s.ask(ctx, timeout, q, func(reply any, err error) {
+	c := s.sender.get()
+	c.script, c.args = allScript, args
+	reply, err := s.ask(ctx, timeout, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = bundle(reply, len(refs))

@@ -21,21 +21,26 @@ const (
 	keyPosition = 3 // EVALSHA sha numkeys key …
 )
 
-// question is one script call on one lock, or on several.
+// question is one script call on one lock, or on several. It must not be copied:
+// arguments point into it, since a string would be copied to where an interface
+// can point.
 type question struct {
 	script *script
 	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
+	common bool  // many.lua may be able to answer it
+
+	keys               [keyCount]string
+	token, heir, terms string
+	room               [keyPosition + keyCount + argsMost]any
 }
 
-// about returns a question on one lock. Arguments may be pointers to strings: a
-// string would be copied to where an interface can point.
-func (s *Store) about(name string, script *script, args ...any) question {
-	return question{script, append(s.keyArgs(make([]any, 0, keyPosition+keyCount+len(args)), 1, name), args...)}
-}
+// argsMost is how many arguments a question on one lock has at most, behind the keys.
+const argsMost = 6
 
-// keyArgs begins the arguments of a question on n locks, name the first of them.
-func (s *Store) keyArgs(args []any, n int, name string) []any {
-	return appendKeys(append(args, nil, nil, n*keyCount), s.keys(name))
+// about makes q a question on one lock.
+func (s *Store) about(q *question, name string, script *script, args ...any) {
+	q.script, q.keys = script, s.keys(name)
+	q.args = append(appendKeys(append(q.room[:0], nil, nil, keyCount), &q.keys), args...)
 }
 
 func appendKeys(args []any, keys *[keyCount]string) []any {
@@ -47,7 +52,7 @@ func appendKeys(args []any, keys *[keyCount]string) []any {
 
 // command makes q a command by the script's hash, or if that is unknown to the
 // server, by its text. The command that was made before is over then.
-func (q question) command(ctx context.Context, byHash bool) once {
+func (q *question) command(ctx context.Context, byHash bool) once {
 	if byHash {
 		q.args[0], q.args[1] = "evalsha", &q.script.sha
 	} else {
@@ -64,15 +69,20 @@ func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(e
 type call struct {
 	question
 	late     func(any, error)
+	begun    time.Time
 	deadline time.Time
-	values   context.Context
-	batch    [1]*call      // the call alone
-	done     chan struct{} // one: there is an answer
-	carried  bool          // by the caller, who does not look at done
+	ctx      context.Context // the caller's
+	own      *line           // or nil
+	carried  bool            // over own, by the caller, who does not look at done
+	batch    [1]*call        // the call alone
+	done     chan struct{}   // one: there is an answer
 
 	// Guarded by the sender's mutex.
-	sent bool // a lane has it
-	left bool // nobody waits for the answer
+	before, after *call
+	sent          bool // a lane has it
+	left          bool // nobody waits for the answer
+	leaving       bool // it is carried by somebody whose ctx has ended
+	cut           bool // so own was cut
 
 	value any
 	err   error
@@ -92,24 +102,21 @@ func (c *call) Done() <-chan struct{} { return nil }
 func (c *call) Err() error { return nil }
 
 // Value implements context.Context.
-func (c *call) Value(key any) any { return c.values.Value(key) }
+func (c *call) Value(key any) any { return c.ctx.Value(key) }
 
-// ask puts q, bounded by timeout. go-redis does not let a cancelled context
-// interrupt a command on the socket, so when ctx ends first, ask returns at
-// once, and late (if not nil) gets what came of the question.
-func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late func(any, error)) (any, error) {
+// ask puts c's question, bounded by timeout. go-redis does not let a cancelled
+// context interrupt a command on the socket, so when ctx ends first, ask returns
+// at once, and late (if not nil) gets what came of the question. c comes from the
+// sender and is not used afterwards.
+func (s *Store) ask(ctx context.Context, timeout time.Duration, c *call, late func(any, error)) (any, error) {
 	if timeout <= 0 || timeout > opTimeout {
 		timeout = opTimeout
 	}
-	c, ok := s.sender.spare.Get().(*call)
-	if !ok {
-		c = new(call)
-	}
-	c.question, c.late, c.deadline, c.values = q, late, time.Now().Add(timeout), ctx
+	c.late, c.begun = late, time.Now()
+	c.deadline = c.begun.Add(timeout)
 	value, over, err := s.sender.do(ctx, c)
 	if over {
-		*c = call{done: c.done}
-		s.sender.spare.Put(c)
+		s.sender.put(c)
 	}
 	return value, err
 }
@@ -117,24 +124,25 @@ func (s *Store) ask(ctx context.Context, timeout time.Duration, q question, late
 // carry implements a sender's carry.
 func (s *Store) carry(own *line, batch []*call) {
 	if len(batch) > 1 {
-		s.together(batch, true)
+		s.together(batch)
 		return
 	}
 	client := s.client
 	if own != nil {
 		client = own.client
 	}
-	c, start := batch[0], time.Now()
-	value, err := s.exchange(c, client, c.question)
+	c := batch[0]
+	start := time.Now()
+	value, err := s.exchange(c, client, &c.question)
 	s.sender.quick.Store(time.Since(start) < quick)
 	if own != nil {
 		own.answered(err == nil)
 	}
-	s.sender.end(c, value, err)
+	s.sender.end(outcome{c, value, err})
 }
 
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
-func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q question) (any, error) {
+func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *question) (any, error) {
 	if s.replicas > 0 && q.script == acquireScript {
 		return s.confirmed(ctx, q)
 	}
@@ -148,38 +156,6 @@ func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q qu
 		return nil, s.failed(err)
 	}
 	return cmd.Val(), nil
-}
-
-// together sends the batch in one pipeline, and what the server has no script
-// for once more with its text.
-func (s *Store) together(batch []*call, byHash bool) {
-	ctx := batch[0]
-	for _, c := range batch[1:] {
-		if c.deadline.After(ctx.deadline) {
-			ctx = c // those with less time do not wait until then
-		}
-	}
-	pipe := s.client.Pipeline()
-	cmds := make([]once, len(batch))
-	for i, c := range batch {
-		cmds[i] = c.command(ctx, byHash)
-		_ = pipe.Process(ctx, cmds[i]) // only queues it
-	}
-	_, _ = pipe.Exec(ctx) // each command has its error
-	var unknown []*call
-	for i, c := range batch {
-		switch err := cmds[i].Err(); {
-		case err == nil:
-			s.sender.end(c, cmds[i].Val(), nil)
-		case byHash && unknownScript(err):
-			unknown = append(unknown, c)
-		default:
-			s.sender.end(c, nil, s.failed(err))
-		}
-	}
-	if unknown != nil {
-		s.together(unknown, false)
-	}
 }
 
 // failed describes a go-redis error to the engine and, in a Cluster, has the

@@ -27,7 +27,7 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 
 // confirmed is exchange with WAIT behind the script, on the same connection:
 // WAIT counts the replicas that have all that its connection has written.
-func (s *Store) confirmed(ctx context.Context, q question) (any, error) {
+func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
 	reply, acks, err := s.andWait(ctx, q, true)
 	if unknownScript(err) {
 		reply, acks, err = s.andWait(ctx, q, false)
@@ -47,7 +47,7 @@ func (s *Store) confirmed(ctx context.Context, q question) (any, error) {
 	return reply, nil
 }
 
-func (s *Store) andWait(ctx context.Context, q question, byHash bool) (reply any, acks int64, err error) {
+func (s *Store) andWait(ctx context.Context, q *question, byHash bool) (reply any, acks int64, err error) {
 	pipe := s.client.Pipeline()
 	cmd := q.command(ctx, byHash)
 	_ = pipe.Process(ctx, cmd) // only queues it

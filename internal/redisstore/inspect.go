@@ -15,13 +15,17 @@ func (s *Store) Instance() string { return s.process }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
-	_, err := s.ask(ctx, untilDeadline(ctx), s.about(key, forceScript, &s.channels), nil)
+	c := s.sender.get()
+	s.about(&c.question, key, forceScript, &s.channels)
+	_, err := s.ask(ctx, untilDeadline(ctx), c, nil)
 	return err
 }
 
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
-	reply, err := s.ask(ctx, untilDeadline(ctx), s.about(key, inspectScript), nil)
+	c := s.sender.get()
+	s.about(&c.question, key, inspectScript)
+	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -9,14 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// quick is how long an answer takes at most where callers wait for it
-	// themselves, without another goroutine: they may want to leave meanwhile.
-	quick = 2 * time.Millisecond
-
-	// cutAfter is what a caller who wants to leave gives such an answer yet.
-	cutAfter = 4 * time.Millisecond
-)
+// quick is how long an answer takes at most where callers wait for it
+// themselves, without another goroutine: they may want to leave meanwhile.
+const quick = 2 * time.Millisecond
 
 // A line is a lane's connection for single calls. While answers are quick, callers
 // carry their calls themselves. go-redis does not let a cancelled context interrupt
@@ -27,8 +22,6 @@ type line struct {
 
 	mu   sync.Mutex
 	wire net.Conn // the last connection that was made
-	turn uint64   // of the calls
-	busy bool     // a call is under way
 	sure bool     // the last call was answered
 }
 
@@ -64,27 +57,11 @@ func (l *line) answered(was bool) {
 	l.sure = was
 }
 
-// begin notes that a call begins, and which.
-func (l *line) begin() (turn uint64) {
+// cut ends the connection, so that whoever reads from it gets an error.
+func (l *line) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.busy = true
-	l.turn++
-	return l.turn
-}
-
-// end notes that it is over.
-func (l *line) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.busy = false
-}
-
-// cut ends the connection if that call is still under way.
-func (l *line) cut(turn uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.busy && l.turn == turn && l.wire != nil {
-		_ = l.wire.Close() // whoever reads from it gets an error
+	if l.wire != nil {
+		_ = l.wire.Close()
 	}
 }

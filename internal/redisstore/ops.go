@@ -12,10 +12,13 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
-	token, terms := r.Token, terms(r.Ref)
-	q := s.about(r.Key, acquireScript, &token, &terms, &joins[r.Join], s.hears())
-	if r.Place != (store.Place{}) {
-		q.args = append(q.args, r.Place.Waited.Microseconds(), r.Place.Behind)
+	c := s.sender.get()
+	c.token, c.terms = r.Token, terms(r.Ref)
+	s.about(&c.question, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
+	if r.Place == (store.Place{}) {
+		c.common = r.Kind == (store.Kind{}) && r.Least == 0 && r.Join != store.Last
+	} else {
+		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind)
 	}
 	var late func(any, error)
 	if r.Late != nil {
@@ -29,7 +32,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 			r.Late(store.Answer{}, err)
 		}
 	}
-	reply, err := s.ask(ctx, r.Timeout, q, late)
+	reply, err := s.ask(ctx, r.Timeout, c, late)
 	if err != nil {
 		return store.Answer{}, err
 	}
@@ -89,21 +92,26 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	token := r.Token
-	q := s.about(r.Key, releaseScript, &token, &s.channels)
+	c := s.sender.get()
+	c.token = r.Token
+	s.about(&c.question, r.Key, releaseScript, &c.token, &s.channels)
 	if leave {
-		q.args = append(q.args, terms(r))
+		c.args = append(c.args, terms(r))
+	} else {
+		c.common = true
 	}
-	return s.release(ctx, q)
+	return s.release(ctx, c)
 }
 
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	return s.release(ctx, s.about(r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(max(millis(stay), 1), 10)))
+	c := s.sender.get()
+	s.about(&c.question, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(max(millis(stay), 1), 10))
+	return s.release(ctx, c)
 }
 
-func (s *Store) release(ctx context.Context, q question) (store.Released, error) {
-	reply, err := s.ask(ctx, untilDeadline(ctx), q, nil)
+func (s *Store) release(ctx context.Context, c *call) (store.Released, error) {
+	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
 	if err != nil {
 		return store.NotHeld, err
 	}
@@ -119,9 +127,10 @@ func (s *Store) release(ctx context.Context, q question) (store.Released, error)
 
 // ReleaseTo implements store.Relay.
 func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
-	token, heir, terms := r.Token, next.Token, terms(next)
-	q := s.about(r.Key, releaseToScript, &token, &heir, &terms, s.hears(), place.Waited.Microseconds(), place.Behind)
-	reply, err := s.ask(ctx, untilDeadline(ctx), q, nil)
+	c := s.sender.get()
+	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
+	s.about(&c.question, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind)
+	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err
 	}
@@ -207,11 +216,13 @@ func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) 
 		}
 	}
 	pipe := s.client.Pipeline()
-	cmds := make([]once, len(places))
+	questions, cmds := make([]question, len(places)), make([]once, len(places))
 	for i, place := range places {
 		r := &batch[place]
-		token, terms := r.Token, terms(r.Ref)
-		cmds[i] = s.about(r.Key, renewScript, &token, &terms).command(ctx, byHash)
+		q := &questions[i]
+		q.token, q.terms = r.Token, terms(r.Ref)
+		s.about(q, r.Key, renewScript, &q.token, &q.terms)
+		cmds[i] = q.command(ctx, byHash)
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, failed := pipe.Exec(ctx)

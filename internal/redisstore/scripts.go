@@ -25,6 +25,9 @@ var releaseLua string
 //go:embed lua/releaseto.lua
 var releaseToLua string
 
+//go:embed lua/many.lua
+var manyLua string
+
 //go:embed lua/renew.lua
 var renewLua string
 
@@ -54,6 +57,7 @@ var (
 	acquireScript   = newScript(acquireLua)
 	releaseScript   = newScript(releaseLua)
 	releaseToScript = newScript(releaseToLua)
+	manyScript      = newScript(manyLua)
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
@@ -71,7 +75,7 @@ func newScript(body string) *script {
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
-		"renew": renewScript.text,
-		"all":   allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
+		"many": manyScript.text, "renew": renewScript.text,
+		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
 	}
 }

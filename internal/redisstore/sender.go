@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"slices"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +12,13 @@ import (
 )
 
 const (
-	// lanesUsual is how many exchanges are under way before calls are put
-	// together: enough that a hand-over never waits for another one, few enough
-	// that the work of a busy process is done in large pieces.
-	lanesUsual = 4
+	// lanesUsual is how many calls are under way, each by itself, before calls are
+	// put together.
+	lanesUsual = 16
+
+	// lanesCrowded is how many exchanges are under way in a crowd: enough that Redis
+	// always has something to do, few enough that the work is done in large pieces.
+	lanesCrowded = 3
 
 	// lanePatience is how long a call waits for a lane. Then there is one more:
 	// Redis is far away, or a connection hangs, and others may not.
@@ -26,28 +29,49 @@ const (
 	callsMax = 256
 )
 
-// A sender has calls carried out. Each of a few goes at once, by itself. Those
-// that come while a number of exchanges (lanes) are under way wait until one of
-// them ends, and go together, in one pipeline: a process with much to ask spends
-// most of its time, and of the server's, on reading and writing, and one write
-// costs as much for a hundred calls as for one.
+// A sender has calls carried out. Each of a few goes at once, by itself. In a
+// crowd, those that come while some exchanges (lanes) are under way wait until one
+// of them ends, and go together, in one pipeline: a process with much to ask
+// spends most of its time, and of the server's, on reading and writing, and one
+// write costs as much for a hundred calls as for one.
 type sender struct {
-	carry func(*line, []*call) // sends calls, over a line if there is one, and ends each
-	usual int                  // lanes
-	max   int
-	spare sync.Pool   // of *call, which are over
-	quick atomic.Bool // answers are
+	carry   func(*line, []*call) // sends calls, over a line if there is one, and ends each
+	usual   int                  // lanes, where there is no crowd
+	crowded int                  // lanes, where there is one
+	max     int                  // lanes
+	spare   sync.Pool            // of *call, which are over
+	quick   atomic.Bool          // answers are
 
 	mu      sync.Mutex
+	calls   calls // all that want an answer
+	crowd   bool  // there are, or were since the last tick but one, more than usual
 	waiting []*call
 	lines   []*line // that are free
 	lanes   int
+	hurried int         // of them, were started because the others were slow
+	watch   *time.Timer // has tick run
+	watched bool        // it will
 	running sync.WaitGroup
 }
 
-// newSender returns a sender with the usual number of lanes and at most max.
-func newSender(usual, max int, carry func(*line, []*call)) *sender {
-	return &sender{carry: carry, usual: usual, max: max}
+// newSender returns a sender with the usual number of lanes, that in a crowd, and
+// at most max.
+func newSender(usual, crowded, max int, carry func(*line, []*call)) *sender {
+	return &sender{carry: carry, usual: usual, crowded: crowded, max: max}
+}
+
+// get returns a call to fill in.
+func (s *sender) get() *call {
+	if c, ok := s.spare.Get().(*call); ok {
+		return c
+	}
+	return new(call)
+}
+
+// put takes back a call that is no longer in use.
+func (s *sender) put(c *call) {
+	*c = call{done: c.done}
+	s.spare.Put(c)
 }
 
 // do carries out c. When ctx ends first it returns at once, and late (if not
@@ -57,33 +81,45 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	if err := ctx.Err(); err != nil {
 		return nil, true, &store.Error{Err: err} // never sent
 	}
+	c.ctx = ctx
 	s.mu.Lock()
-	start := s.lanes < s.usual
-	var own *line
-	if n := len(s.lines); start && n > 0 {
-		own, s.lines = s.lines[n-1], s.lines[:n-1]
+	s.calls.add(c)
+	s.keepWatch()
+	s.crowd = s.crowd || s.calls.n > s.usual
+	start, alone := s.free(), !s.crowd
+	if n := len(s.lines); start && alone && n > 0 {
+		c.own, s.lines = s.lines[n-1], s.lines[:n-1]
 	}
 	// A new connection may take longer than the call has, and no deadline ends
 	// that; a caller who may want to leave carries only what is answered soon.
-	c.carried = own != nil && own.answers() && (ctx.Done() == nil || s.quick.Load())
+	c.carried = c.own != nil && c.own.answers() && (ctx.Done() == nil || s.quick.Load())
 	if c.done == nil && !c.carried {
 		c.done = make(chan struct{}, 1)
 	}
-	if !start {
+	if !start || !alone {
 		s.waiting = append(s.waiting, c)
+		if start {
+			s.lanes++
+			s.running.Add(1)
+			go s.lane(nil, nil)
+		}
 		s.mu.Unlock()
-		return s.await(ctx, c, lanePatience)
+		return s.await(ctx, c)
 	}
 	c.sent = true
 	s.lanes++
 	s.running.Add(1)
 	s.mu.Unlock()
 	c.batch[0] = c
+	own := c.own
 	if !c.carried {
 		go s.lane(own, c.batch[:])
-		return s.await(ctx, c, time.Until(c.deadline))
+		return s.await(ctx, c)
 	}
-	s.carryOver(ctx, own, c)
+	s.carry(own, c.batch[:])
+	if c.err != nil && ctx.Err() != nil { // it was cut, see tick
+		c.err = &store.Error{Err: context.Cause(ctx), Ambiguous: true}
+	}
 	value, err = c.value, c.err
 	if batch := s.next(own); batch != nil {
 		go s.lane(own, batch)
@@ -91,50 +127,37 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	return value, true, err
 }
 
-// await waits for c's answer, and after patience asks for another lane for c if
-// that has none.
-func (s *sender) await(ctx context.Context, c *call, patience time.Duration) (value any, over bool, err error) {
-	timer := time.NewTimer(min(patience, time.Until(c.deadline)))
-	defer timer.Stop()
-	for {
-		select {
-		case <-c.done:
-			return c.value, true, c.err
-		case <-ctx.Done():
-			return s.leave(c, context.Cause(ctx), true)
-		case <-timer.C:
-			left := time.Until(c.deadline)
-			if left <= 0 {
-				return s.leave(c, errBusy, false)
-			}
-			s.hurry(c)
-			timer.Reset(left)
-		}
-	}
+// free says whether a call that has come may start a lane. The caller holds mu.
+func (s *sender) free() bool {
+	return s.lanes < s.crowded || s.lanes < s.usual && !s.crowd && len(s.waiting) == 0
 }
 
-// carryOver carries out c over own. When ctx ends and no answer comes, own is cut.
-func (s *sender) carryOver(ctx context.Context, own *line, c *call) {
-	turn := own.begin()
-	defer own.end()
-	if ctx.Done() == nil {
-		s.carry(own, c.batch[:])
-		return
+// await waits for c's answer.
+func (s *sender) await(ctx context.Context, c *call) (value any, over bool, err error) {
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if s.leave(c) {
+			return nil, false, &store.Error{Err: context.Cause(ctx), Ambiguous: true, Pending: true}
+		}
+		if !c.sent {
+			return nil, true, &store.Error{Err: context.Cause(ctx)}
+		}
 	}
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(cutAfter, func() { own.cut(turn) })
-	})
-	s.carry(own, c.batch[:])
-	if !stop() && c.err != nil {
-		c.err = &store.Error{Err: context.Cause(ctx), Ambiguous: true}
-	}
+	return c.value, !c.left, c.err
 }
 
 // lane carries out batch after batch until none waits, over own if it is not nil.
 func (s *sender) lane(own *line, batch []*call) {
-	for batch != nil {
-		s.carry(own, batch)
+	for {
+		if batch != nil {
+			s.carry(own, batch)
+		}
+		runtime.Gosched() // those who have an answer may have the next question
 		batch = s.next(own)
+		if batch == nil {
+			return
+		}
 	}
 }
 
@@ -143,13 +166,16 @@ func (s *sender) lane(own *line, batch []*call) {
 func (s *sender) next(own *line) []*call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if batch := s.take(); batch != nil {
-		return batch
+	if s.lanes <= s.crowded+s.hurried || !s.crowd {
+		if batch := s.take(); batch != nil {
+			return batch
+		}
 	}
 	if own != nil {
 		s.lines = append(s.lines, own)
 	}
 	s.lanes--
+	s.hurried = max(s.hurried-1, 0)
 	s.running.Done()
 	return nil
 }
@@ -168,53 +194,35 @@ func (s *sender) take() []*call {
 	return batch
 }
 
-// hurry makes another lane for what waits, if c is still among that.
-func (s *sender) hurry(c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.sent || s.lanes >= s.max {
-		return
-	}
-	s.lanes++
-	s.running.Add(1)
-	go s.lane(nil, s.take())
+// An outcome is what came of a call.
+type outcome struct {
+	call  *call
+	value any
+	err   error
 }
 
-// leave is for a caller whose ctx or time has ended. With pending, late gets
-// what comes of the call.
-func (s *sender) leave(c *call, cause error, pending bool) (value any, over bool, err error) {
+// end gives the answers to those who wait for them. Nobody may use the calls
+// afterwards.
+func (s *sender) end(outcomes ...outcome) {
+	var late []outcome
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !c.sent {
-		i := slices.Index(s.waiting, c)
-		s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
-		return nil, true, &store.Error{Err: cause}
-	}
-	select {
-	case <-c.done:
-		return c.value, true, c.err
-	default:
-	}
-	c.left = true
-	if !pending {
-		c.late = nil
-	}
-	return nil, false, &store.Error{Err: cause, Ambiguous: true, Pending: pending}
-}
-
-// end gives the answer to whoever waits for it. Nobody may use c afterwards.
-func (s *sender) end(c *call, value any, err error) {
-	s.mu.Lock()
-	left := c.left
-	if !left {
-		c.value, c.err = value, err
+	for _, o := range outcomes {
+		c := o.call
+		if c.left {
+			late = append(late, o)
+			continue
+		}
+		s.calls.remove(c)
+		c.value, c.err = o.value, o.err
 		if !c.carried {
 			c.done <- struct{}{}
 		}
 	}
 	s.mu.Unlock()
-	if left && c.late != nil {
-		c.late(value, err)
+	for _, o := range late {
+		if o.call.late != nil {
+			o.call.late(o.value, o.err)
+		}
 	}
 }
 

@@ -25,12 +25,14 @@ type fakeCarrier struct {
 
 func newFakeCarrier(usual, max int) *fakeCarrier {
 	f := &fakeCarrier{batches: make(chan []*call, 100), answers: make(chan any)}
-	f.sender = newSender(usual, max, func(_ *line, batch []*call) {
+	f.sender = newSender(usual, usual, max, func(_ *line, batch []*call) {
 		f.batches <- batch
 		answer := <-f.answers
+		var outcomes []outcome
 		for _, c := range batch {
-			f.sender.end(c, answer, nil)
+			outcomes = append(outcomes, outcome{call: c, value: answer})
 		}
+		f.sender.end(outcomes...)
 	})
 	return f
 }
@@ -39,7 +41,8 @@ func newFakeCarrier(usual, max int) *fakeCarrier {
 func (f *fakeCarrier) ask(ctx context.Context, d time.Duration) <-chan any {
 	outcome := make(chan any, 1)
 	go func() {
-		value, _, err := f.sender.do(ctx, &call{deadline: time.Now().Add(d)})
+		now := time.Now()
+		value, _, err := f.sender.do(ctx, &call{begun: now, deadline: now.Add(d)})
 		if err != nil {
 			value = err
 		}
@@ -199,27 +202,6 @@ func TestACallerLeavesALine(t *testing.T) {
 	}
 	if e := store.AsError(err); !errors.Is(err, errGaveUp) || !e.Ambiguous || e.Pending || e.Permanent {
 		t.Errorf("Acquire = %+v, want the context's cause, ambiguous", e)
-	}
-}
-
-// A cut that comes late does no harm to the next call.
-func TestACutComesTooLateForTheNextCall(t *testing.T) {
-	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
-	l := p.sender.lines[0]
-	turn := l.begin()
-	l.end()
-	next := l.begin()
-	defer l.end()
-	if err := l.client.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	l.cut(turn)
-	if err := l.wire.SetDeadline(time.Time{}); err != nil {
-		t.Errorf("a late cut ended the connection: %v", err)
-	}
-	l.cut(next)
-	if err := l.wire.SetDeadline(time.Time{}); err == nil {
-		t.Error("a cut did not end the connection")
 	}
 }
 

@@ -63,10 +63,11 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	}
 	s.channels = s.ns + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
-	s.sender = newSender(lanesUsual, math.MaxInt, s.carry)
+	s.sender = newSender(lanesUsual, lanesCrowded, math.MaxInt, s.carry)
 	if c, ok := client.(*redis.Client); ok {
 		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
 		s.sender.usual = min(lanesUsual, s.sender.max)
+		s.sender.crowded = min(lanesCrowded, s.sender.max)
 		for range s.sender.usual {
 			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options())))
 		}
@@ -137,7 +138,7 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 
 // keys returns the keys of the lock called name: lock, queue, alive, fence and
 // holders. They share one hash tag, so a Cluster keeps them together.
-func (s *Store) keys(name string) *[keyCount]string {
+func (s *Store) keys(name string) [keyCount]string {
 	const queue, alive, fence, holders = "}:queue", "}:alive", "}:fence", "}:holders"
 	const open = ":{"
 	all := s.ns + open + name + queue + s.ns + open + name + alive + // one piece of memory
@@ -148,7 +149,7 @@ func (s *Store) keys(name string) *[keyCount]string {
 		return key
 	}
 	q := cut(queue)
-	return &[...]string{q[:begin+1], q, cut(alive), cut(fence), cut(holders)}
+	return [...]string{q[:begin+1], q, cut(alive), cut(fence), cut(holders)}
 }
 
 // name is the inverse of keys.

@@ -1,0 +1,147 @@
+package redisstore
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// tickEvery is how often the calls that want an answer are looked at: whether one
+// has waited too long, is over its time, or is carried by somebody who wants to
+// leave. A timer for each call would cost a tenth of what a busy process does.
+const tickEvery = 4 * time.Millisecond
+
+// calls is a list, the oldest first.
+type calls struct {
+	first, last *call
+	n           int
+	most        int // n, since the last tick
+}
+
+func (l *calls) add(c *call) {
+	c.before = l.last
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.after = c
+	}
+	l.last = c
+	l.n++
+	l.most = max(l.most, l.n)
+}
+
+func (l *calls) remove(c *call) {
+	if c.before == nil {
+		l.first = c.after
+	} else {
+		c.before.after = c.after
+	}
+	if c.after == nil {
+		l.last = c.before
+	} else {
+		c.after.before = c.before
+	}
+	c.before, c.after = nil, nil
+	l.n--
+}
+
+// keepWatch has tick run from now on until no call wants an answer. The caller
+// holds mu.
+func (s *sender) keepWatch() {
+	switch {
+	case s.watched:
+	case s.watch == nil:
+		s.watch = time.AfterFunc(tickEvery, s.tick)
+	default:
+		s.watch.Reset(tickEvery)
+	}
+	s.watched = true
+}
+
+// tick looks after the calls.
+func (s *sender) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.crowd = s.calls.most > s.usual
+	s.calls.most = s.calls.n
+	for c := s.calls.first; c != nil; {
+		next := c.after
+		switch {
+		case c.carried: // its deadline bounds it on the connection
+			s.cut(c)
+		case !now.Before(c.deadline):
+			s.expire(c)
+		case !c.sent && now.Sub(c.begun) >= lanePatience:
+			s.hurry()
+		}
+		c = next
+	}
+	s.watched = s.calls.first != nil
+	if s.watched {
+		s.watch.Reset(tickEvery)
+	}
+}
+
+// cut ends the connection of a call whose caller wanted to leave one tick ago:
+// go-redis does not let a cancelled context interrupt a command. The caller holds mu.
+func (s *sender) cut(c *call) {
+	switch {
+	case c.cut || c.ctx.Err() == nil:
+	case !c.leaving:
+		c.leaving = true
+	default:
+		c.cut = true
+		s.running.Go(c.own.cut) // TLS says goodbye first, which may take a while
+	}
+}
+
+// expire has the caller go on without an answer. The caller holds mu.
+func (s *sender) expire(c *call) {
+	s.calls.remove(c)
+	if c.sent {
+		c.left, c.late = true, nil
+	} else {
+		s.unwait(c)
+	}
+	c.err = &store.Error{Err: errBusy, Ambiguous: c.sent}
+	c.done <- struct{}{}
+}
+
+// hurry makes another lane for what waits. The caller holds mu.
+func (s *sender) hurry() {
+	if s.lanes >= s.max {
+		return
+	}
+	s.lanes++
+	s.hurried++
+	s.running.Add(1)
+	go s.lane(nil, s.take())
+}
+
+// leave is for a caller whose ctx has ended. It reports whether there is no answer
+// yet, and late gets what comes of the call. Otherwise the call is over, and
+// if it was not sent there is no answer either.
+func (s *sender) leave(c *call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-c.done:
+		return false
+	default:
+	}
+	s.calls.remove(c)
+	if !c.sent {
+		s.unwait(c)
+		return false
+	}
+	c.left = true
+	return true
+}
+
+// unwait takes c from those that wait for a lane. The caller holds mu.
+func (s *sender) unwait(c *call) {
+	i := slices.Index(s.waiting, c)
+	s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
+}
