@@ -47,7 +47,9 @@ func (u *user) may(rules string) (*probe, *probe) {
 	// Not redistest's options: a user's client also sends what those leave out.
 	client := redis.NewClient(&redis.Options{Addr: u.server.Addr(), Username: "locker", Password: "secret"})
 	u.Cleanup(func() { _ = client.Close() })
-	return open(u.T, client, "kit"), open(u.T, client, "kit")
+	p, q := open(u.T, client, "kit"), open(u.T, client, "kit")
+	q.several = 1
+	return p, q
 }
 
 // life puts p and q through all that a lock can go through and returns the

@@ -123,7 +123,7 @@ func (s *Store) ask(ctx context.Context, timeout time.Duration, c *call, late fu
 
 // carry implements a sender's carry.
 func (s *Store) carry(own *line, batch []*call) {
-	if len(batch) > 1 {
+	if len(batch) >= s.several {
 		s.together(batch)
 		return
 	}

@@ -39,6 +39,7 @@ type Store struct {
 	replicas   int           // that confirm a grant; 0: none is asked
 	within     time.Duration // they answer
 	sender     *sender
+	several    int // calls go together
 }
 
 var (
@@ -59,6 +60,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 		client:  own,
 		cluster: cluster,
 		ns:      namespace,
+		several: severalLeast,
 		process: hex.EncodeToString(id[:]),
 	}
 	s.channels = s.ns + ":grants:"

@@ -6,10 +6,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// manyLeast is how many questions are worth putting into one: up to there the
-// way into a script costs Redis less than the detour of those that many.lua
-// leaves open.
-const manyLeast = 2
+// severalLeast is how many questions are worth putting into one. With two, the way
+// into a script costs Redis more than the detour of one that many.lua leaves open.
+const severalLeast = 2
 
 // A piece is one command of a pipeline: the question of one call, or one for
 // several calls that many.lua may be able to answer.
@@ -36,7 +35,7 @@ func (s *Store) pieces(batch []*call) []piece {
 			common = append(common, c)
 		}
 	}
-	if len(common) < manyLeast {
+	if len(common) < s.several {
 		return alone(batch)
 	}
 	pieces := make([]piece, 1, 1+len(batch)-len(common))

@@ -46,7 +46,7 @@ func (l *calls) remove(c *call) {
 	l.n--
 }
 
-// keepWatch has tick run from now on until no call wants an answer. The caller
+// keepWatch has tick run until no call wants an answer and no crowd is left. The caller
 // holds mu.
 func (s *sender) keepWatch() {
 	switch {
@@ -78,7 +78,7 @@ func (s *sender) tick() {
 		}
 		c = next
 	}
-	s.watched = s.calls.first != nil
+	s.watched = s.calls.first != nil || s.crowd
 	if s.watched {
 		s.watch.Reset(tickEvery)
 	}
