@@ -19,7 +19,7 @@ func (p *probe) atOnce(questions ...func()) {
 	p.Helper()
 	s := p.sender
 	s.mu.Lock()
-	s.crowd, s.lanes, s.hurried = true, s.lanes+s.crowded, s.max // no lane is free, nor can one be made
+	s.crowd, s.lanes, s.hurried = true, s.lanes+s.crowded, 0 // no lane is free, nor can one be made
 	usual, max := s.usual, s.max
 	s.usual, s.max = 0, 0
 	s.mu.Unlock()
@@ -38,7 +38,7 @@ func (p *probe) atOnce(questions ...func()) {
 		})
 	}
 	s.mu.Lock()
-	s.lanes, s.hurried, s.usual, s.max = s.lanes-s.crowded+1, 0, usual, max
+	s.lanes, s.usual, s.max = s.lanes-s.crowded+1, usual, max
 	s.running.Add(1)
 	s.mu.Unlock()
 	s.lane(nil, nil)
