@@ -73,6 +73,7 @@ type call struct {
 	deadline time.Time
 	ctx      context.Context // the caller's
 	own      *line           // or nil
+	turn     uint64          // of own
 	carried  bool            // over own, by the caller, who does not look at done
 	batch    [1]*call        // the call alone
 	done     chan struct{}   // one: there is an answer
@@ -82,7 +83,6 @@ type call struct {
 	sent          bool // a lane has it
 	left          bool // nobody waits for the answer
 	leaving       bool // it is carried by somebody whose ctx has ended
-	cut           bool // so own was cut
 
 	value any
 	err   error
@@ -136,7 +136,7 @@ func (s *Store) carry(own *line, batch []*call) {
 	value, err := s.exchange(c, client, &c.question)
 	s.sender.quick.Store(time.Since(start) < quick)
 	if own != nil {
-		own.answered(err == nil)
+		own.end(err == nil)
 	}
 	s.sender.end(outcome{c, value, err})
 }

@@ -22,6 +22,8 @@ type line struct {
 
 	mu   sync.Mutex
 	wire net.Conn // the last connection that was made
+	turn uint64   // of the calls
+	busy bool     // a call is under way
 	sure bool     // the last call was answered
 }
 
@@ -43,25 +45,29 @@ func newLine(o *redis.Options) *line {
 	return l
 }
 
-// answers says whether the last call was answered, so that there is a connection.
-func (l *line) answers() bool {
+// begin notes that a call begins, and says which, and whether the last one was
+// answered, so that there is a connection.
+func (l *line) begin() (turn uint64, sure bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sure
+	l.busy = true
+	l.turn++
+	return l.turn, l.sure
 }
 
-// answered notes whether a call was.
-func (l *line) answered(was bool) {
+// end notes that the call is over, and whether it was answered.
+func (l *line) end(answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sure = was
+	l.busy, l.sure = false, answered
 }
 
-// cut ends the connection, so that whoever reads from it gets an error.
-func (l *line) cut() {
+// cut ends the connection if that call is still under way: whoever reads from it
+// gets an error.
+func (l *line) cut(turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wire != nil {
+	if l.busy && l.turn == turn && l.wire != nil {
 		_ = l.wire.Close()
 	}
 }

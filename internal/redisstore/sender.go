@@ -92,7 +92,11 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	}
 	// A new connection may take longer than the call has, and no deadline ends
 	// that; a caller who may want to leave carries only what is answered soon.
-	c.carried = c.own != nil && c.own.answers() && (ctx.Done() == nil || s.quick.Load())
+	if c.own != nil {
+		var sure bool
+		c.turn, sure = c.own.begin()
+		c.carried = sure && (ctx.Done() == nil || s.quick.Load())
+	}
 	if c.done == nil && !c.carried {
 		c.done = make(chan struct{}, 1)
 	}
@@ -224,6 +228,21 @@ func (s *sender) end(outcomes ...outcome) {
 			o.call.late(o.value, o.err)
 		}
 	}
+}
+
+// unwanted appends what came of open questions that nobody waits for any more:
+// nothing. It returns the others.
+func (s *sender) unwanted(outcomes []outcome, open []piece) (_ []outcome, wanted []piece) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range open {
+		if c := p.calls[0]; !p.several && c.left {
+			outcomes = append(outcomes, outcome{call: c, err: &store.Error{Err: errBusy}})
+		} else {
+			wanted = append(wanted, p)
+		}
+	}
+	return outcomes, wanted
 }
 
 // wait returns when no call is under way.

@@ -205,6 +205,27 @@ func TestACallerLeavesALine(t *testing.T) {
 	}
 }
 
+// A cut that comes late does no harm to the next call.
+func TestACutComesTooLateForTheNextCall(t *testing.T) {
+	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
+	l := p.sender.lines[0]
+	turn, _ := l.begin()
+	l.end(true)
+	next, _ := l.begin()
+	defer l.end(true)
+	if err := l.client.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	l.cut(turn)
+	if err := l.wire.SetDeadline(time.Time{}); err != nil {
+		t.Errorf("a late cut ended the connection: %v", err)
+	}
+	l.cut(next)
+	if err := l.wire.SetDeadline(time.Time{}); err == nil {
+		t.Error("a cut did not end the connection")
+	}
+}
+
 // A host that is away does not refuse connections, it is silent.
 func TestAConnectionThatIsNotMadeIsBounded(t *testing.T) {
 	options := &redis.Options{

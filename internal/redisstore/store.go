@@ -39,7 +39,8 @@ type Store struct {
 	replicas   int           // that confirm a grant; 0: none is asked
 	within     time.Duration // they answer
 	sender     *sender
-	several    int // calls go together
+	several    int         // calls go together
+	apart      atomic.Bool // in commands of their own
 }
 
 var (
@@ -67,9 +68,9 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	s.sender = newSender(lanesUsual, lanesCrowded, math.MaxInt, s.carry)
 	if c, ok := client.(*redis.Client); ok {
-		s.sender.max = c.Options().PoolSize // a lane more would wait for a connection
-		s.sender.usual = min(lanesUsual, s.sender.max)
-		s.sender.crowded = min(lanesCrowded, s.sender.max)
+		pool := c.Options().PoolSize // a lane more without a line would wait for a connection
+		s.sender.usual, s.sender.crowded = min(lanesUsual, pool), min(lanesCrowded, pool)
+		s.sender.max = s.sender.usual + pool
 		for range s.sender.usual {
 			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options())))
 		}

@@ -35,7 +35,7 @@ func (s *Store) pieces(batch []*call) []piece {
 			common = append(common, c)
 		}
 	}
-	if len(common) < s.several {
+	if len(common) < s.several || s.apart.Load() {
 		return alone(batch)
 	}
 	pieces := make([]piece, 1, 1+len(batch)-len(common))
@@ -111,6 +111,9 @@ func (s *Store) send(pieces []piece) (open []piece) {
 			p.byText = true
 			open = append(open, p)
 		case p.several && refused(err):
+			if redis.HasErrorPrefix(err, "CROSSSLOT") { // a Cluster that looks like one server
+				s.apart.Store(true)
+			}
 			open = append(open, alone(p.calls)...)
 		case p.several && err == nil:
 			var left []*call
@@ -125,6 +128,7 @@ func (s *Store) send(pieces []piece) (open []piece) {
 			}
 		}
 	}
+	outcomes, open = s.sender.unwanted(outcomes, open)
 	s.sender.end(outcomes...)
 	return open
 }

@@ -234,3 +234,65 @@ func TestACallWhoseContextHasEndedIsNotSent(t *testing.T) {
 		t.Errorf("error = %+v, want the context's, unambiguous", e)
 	}
 }
+
+// A Cluster may look like a single server, and refuses what concerns several slots.
+func TestSlotsAreAskedAboutOneByOne(t *testing.T) {
+	node := redistest.Cluster(t).Nodes[0].Client(t)
+	p := open(t, node, redistest.Prefix(t))
+	var asks []func()
+	var refs []store.Ref
+	for i := 0; len(refs) < 4; i++ {
+		r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}
+		if a, err := p.Acquire(t.Context(), store.Request{Ref: r}); err != nil {
+			continue // another node has it
+		} else if !a.Granted {
+			t.Fatal("a free lock was not granted")
+		}
+		refs = append(refs, r)
+		asks = append(asks, func() { p.release(r, false, store.Freed) })
+	}
+	p.atOnce(asks...)
+	if !p.apart.Load() {
+		t.Error("the next questions go into one again, in vain")
+	}
+}
+
+// What is open when its caller has left is not asked: nobody would take the lock.
+func TestAQuestionThatIsOpenIsNotAskedForNobody(t *testing.T) {
+	proxy, p, _ := proxied(t, redistest.Shared(t))
+	held := p.take()
+	p.atOnce(func() { p.refused(p.ref(time.Minute), store.Try) }, func() { p.refused(p.ref(time.Minute), store.Try) }) // the scripts are known
+	proxy.ResetCommands()
+	proxy.Delay(faultproxy.ToClient, 400*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	lates := make(chan late, 2)
+	ask := func() {
+		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Late: func(a store.Answer, err error) { lates <- late{a, err} }})
+		if e := store.AsError(err); !e.Pending {
+			t.Errorf("Acquire = %v, want a pending error", err)
+		}
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		p.atOnce(ask, ask)
+	}()
+	eventually(t, "the questions are under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+	cancel()
+	eventually(t, "the callers leave", func() bool {
+		p.sender.mu.Lock()
+		defer p.sender.mu.Unlock()
+		return p.sender.calls.n == 0
+	})
+	proxy.Delay(faultproxy.ToClient, 0)
+	for range 2 {
+		if got := await(t, "Late", lates); got.err == nil || store.AsError(got.err).Ambiguous {
+			t.Errorf("Late was told %+v, want an error that leaves nothing open", got)
+		}
+	}
+	await(t, "the lane", answered)
+	if n := proxy.Commands()["EVALSHA"]; n != 1 {
+		t.Errorf("%d commands, want 1", n)
+	}
+	p.release(held, false, store.Freed)
+}

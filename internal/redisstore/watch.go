@@ -84,16 +84,16 @@ func (s *sender) tick() {
 	}
 }
 
-// cut ends the connection of a call whose caller wanted to leave one tick ago:
+// cut ends the connection of a call whose caller wanted to leave by the last tick:
 // go-redis does not let a cancelled context interrupt a command. The caller holds mu.
 func (s *sender) cut(c *call) {
 	switch {
-	case c.cut || c.ctx.Err() == nil:
+	case c.ctx.Err() == nil:
 	case !c.leaving:
 		c.leaving = true
 	default:
-		c.cut = true
-		s.running.Go(c.own.cut) // TLS says goodbye first, which may take a while
+		own, turn := c.own, c.turn
+		s.running.Go(func() { own.cut(turn) }) // TLS says goodbye first, which may take a while
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *sender) hurry() {
 		return
 	}
 	s.lanes++
-	s.hurried++
+	s.hurried = max(s.hurried+1, s.lanes-s.crowded)
 	s.running.Add(1)
 	go s.lane(nil, s.take())
 }
@@ -143,5 +143,9 @@ func (s *sender) leave(c *call) bool {
 // unwait takes c from those that wait for a lane. The caller holds mu.
 func (s *sender) unwait(c *call) {
 	i := slices.Index(s.waiting, c)
+	if i == 0 {
+		s.waiting = s.waiting[1:]
+		return
+	}
 	s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
 }

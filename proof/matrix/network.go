@@ -40,8 +40,9 @@ func network() []Kind {
 		}
 	}
 	text := redisstore.Scripts()
-	acquires, renewals := faultproxy.MatchScript(text["acquire"]), faultproxy.MatchScript(text["renew"])
-	releases := faultproxy.MatchScript(text["release"], text["releaseto"])
+	renewals := faultproxy.MatchScript(text["renew"])
+	acquires := faultproxy.MatchScript(text["acquire"], text["many"])
+	releases := faultproxy.MatchScript(text["release"], text["releaseto"], text["many"])
 	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]

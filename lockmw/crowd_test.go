@@ -1,0 +1,91 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Questions of a busy process go together. Whatever happens to those, each lock
+// has one holder at a time, everybody comes to a turn, and nothing stays.
+func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
+	const (
+		processes, each, keys = 2, 64, 40
+		lasts                 = 3 * time.Second
+	)
+	s, prefix := redistest.Shared(t), redistest.Prefix(t)
+	many := faultproxy.MatchScript(redisstore.Scripts()["many"])
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var turns, overlaps atomic.Int64
+	var inside [keys]atomic.Int64
+	var proxies []*faultproxy.Proxy
+	var all sync.WaitGroup
+	for p := range processes {
+		client, proxy := proxied(t, s)
+		proxies = append(proxies, proxy)
+		l := newLocker(t, client)
+		for g := range each {
+			rnd := rand.New(rand.NewPCG(uint64(p), uint64(g)))
+			all.Go(func() {
+				for ctx.Err() == nil {
+					i := rnd.IntN(keys)
+					lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: 20 * time.Second, Wait: 15 * time.Second})
+					if err != nil {
+						t.Errorf("Acquire: %v", err)
+						return
+					}
+					if inside[i].Add(1) > 1 {
+						overlaps.Add(1)
+					}
+					turns.Add(1)
+					inside[i].Add(-1)
+					if err := lease.Release(context.Background()); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				}
+			})
+		}
+	}
+	dropped := func() (n int) {
+		for _, proxy := range proxies {
+			n += int(proxy.Dropped())
+		}
+		return n
+	}
+	for i, began := 0, time.Now(); time.Since(began) < lasts; i++ {
+		proxy := proxies[i%processes]
+		switch i / processes % 4 {
+		case 0:
+			proxy.DropReplies(1, many)
+		case 1:
+			proxy.DropReplies(1, many, faultproxy.KeepOpen())
+		case 2:
+			proxy.Cut()
+		case 3:
+			s.Client(t).ScriptFlush(t.Context())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, proxy := range proxies {
+		proxy.DropReplies(0, nil)
+	}
+	stop()
+	all.Wait()
+	if overlaps.Load() > 0 || dropped() < 5 {
+		t.Errorf("%d overlaps, and %d lost replies (want 0 and some)", overlaps.Load(), dropped())
+	}
+	eventually(t, 5*time.Second, "nothing stays", func() bool {
+		return len(s.Client(t).Keys(t.Context(), "*"+prefix+"*").Val()) == 0
+	})
+	t.Logf("%d turns, %d lost replies", turns.Load(), dropped())
+}
