@@ -58,7 +58,7 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 	}
 	dropped := func() (n int) {
 		for _, proxy := range proxies {
-			n += int(proxy.Dropped())
+			n += proxy.Dropped()
 		}
 		return n
 	}

@@ -3,7 +3,8 @@
 //
 // All questions are scripts (lua/), so each is one round trip and atomic.
 // Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
-// and releaseto.lua; on this side at call.go for how a question is sent.
+// and releaseto.lua, and many.lua for what goes together; on this side at call.go
+// for how a question is sent.
 package redisstore
 
 import (
