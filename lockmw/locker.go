@@ -50,7 +50,9 @@ type Locker struct {
 // New returns a Locker that keeps its locks in the Redis of client: a single
 // server (*redis.Client), a master watched by Sentinels (the same, from
 // redis.NewFailoverClient) or a Cluster (*redis.ClusterClient). A *redis.Ring
-// is refused, because it gives one key two owners when a shard fails.
+// is refused, because it gives one key two owners when a shard fails. A proxy that
+// spreads keys over servers (twemproxy, Envoy) does the same and cannot be told
+// from a single server: do not put one in between.
 //
 // The Locker opens connections of its own with client's addresses, TLS and
 // credentials, so that locks are renewed while the application has exhausted
