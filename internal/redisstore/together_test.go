@@ -197,6 +197,28 @@ func TestACrowdHasFewLanes(t *testing.T) {
 	f.sender.wait()
 }
 
+// Nobody asks any more, and the next one is no crowd.
+func TestACrowdIsOverThoughNobodyAsks(t *testing.T) {
+	f := newFakeCarrier(1, 1)
+	go func() {
+		for range f.batches {
+			f.answers <- "one"
+		}
+	}()
+	defer close(f.batches)
+	for range 20 { // each is over before the next look at the calls, or the test is easier
+		first, second := f.ask(t.Context(), time.Minute), f.ask(t.Context(), time.Minute)
+		await(t, "an answer", first)
+		await(t, "an answer", second)
+	}
+	f.sender.wait()
+	eventually(t, "the crowd is over", func() bool {
+		f.sender.mu.Lock()
+		defer f.sender.mu.Unlock()
+		return !f.sender.crowd
+	})
+}
+
 func TestCallsAreListedInTheirOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var list calls
