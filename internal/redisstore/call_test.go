@@ -73,6 +73,9 @@ func proxied(t *testing.T, server redistest.Backend) (*faultproxy.Proxy, *probe,
 		p.renew(r, true)
 		p.release(r, true, store.Freed)
 	}
+	if err := beside.client.ScriptLoad(t.Context(), manyScript.text).Err(); err != nil {
+		t.Fatal(err)
+	}
 	proxy.ResetCommands()
 	return proxy, behind, beside
 }

@@ -110,9 +110,6 @@ func TestQuestionsThatGoTogetherAreOneCommand(t *testing.T) {
 		acquires = append(acquires, func() { p.get(refs[i], store.Try) })
 		releases = append(releases, func() { p.release(refs[i], false, store.Freed) })
 	}
-	p.atOnce(acquires...) // the script may not be known
-	p.atOnce(releases...)
-	proxy.ResetCommands()
 	p.atOnce(acquires...)
 	p.atOnce(releases...)
 	if n := proxy.Commands()["EVALSHA"]; n != 2 {
@@ -283,7 +280,6 @@ func TestSlotsAreAskedAboutOneByOne(t *testing.T) {
 func TestAQuestionThatIsOpenIsNotAskedForNobody(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	held := p.take()
-	p.atOnce(func() { p.refused(p.ref(time.Minute), store.Try) }, func() { p.refused(p.ref(time.Minute), store.Try) }) // the scripts are known
 	proxy.ResetCommands()
 	proxy.Delay(faultproxy.ToClient, 400*time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
