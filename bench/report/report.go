@@ -43,6 +43,7 @@ func (r Report) Markdown() []byte {
 	r.Env.write(&b)
 	fmt.Fprintf(&b, "To repeat: `%s`\n\n", r.Command)
 	b.WriteString(meaning)
+	r.short(&b)
 	r.goals(&b)
 	b.WriteString("## Scenarios\n\n")
 	r.scenarios(&b)

@@ -1,0 +1,40 @@
+package report
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// What the README tells of the speed stands between these two lines of it.
+const (
+	opening = "<!-- bench: the part \"In short\" of bench/results/RESULTS.md; `go test ./report -update` in bench/ copies it -->\n\n"
+	closing = "<!-- bench: end -->\n"
+)
+
+func TestTheReadmeTellsTheResults(t *testing.T) {
+	const path = "../../README.md"
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	_, rest, ok := strings.Cut(read("../results/RESULTS.md"), shortTitle)
+	want, _, ends := strings.Cut(rest, "## ")
+	before, rest, begins := strings.Cut(read(path), opening)
+	got, after, closes := strings.Cut(rest, closing)
+	if !ok || !ends || !begins || !closes {
+		t.Fatal("the results or the README have no such part")
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(before+opening+want+closing+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got = want
+	}
+	if got != want {
+		t.Errorf("the README tells other figures than the results: run it with -update")
+	}
+}
