@@ -2,13 +2,15 @@ package lockmw
 
 import (
 	"fmt"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // unavailable ends a claim that Redis did not answer.
 func (c *claim) unavailable() (*Lease, error) {
 	fault := c.fault
 	c.giveBack()
-	if c.policy.FailOpen && !fault.Answered {
+	if c.policy.FailOpen && fault.Reach != store.Answered {
 		return c.failOpen(fault.Err), nil
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)

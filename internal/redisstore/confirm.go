@@ -41,7 +41,7 @@ func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
 		return nil, &store.Error{
 			Err:       fmt.Errorf("redisstore: %d of %d replicas confirmed within %v", acks, s.replicas, s.within),
 			Ambiguous: true, // the lock is there
-			Answered:  true,
+			Reach:     store.Answered,
 		}
 	}
 	return reply, nil

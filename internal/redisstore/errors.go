@@ -31,12 +31,12 @@ func classify(err error) *store.Error {
 		if strings.Contains(text, "unauthenticated multibulk") {
 			// Redis reads no more than ten arguments from somebody who has
 			// not given a password, and says so in place of NOAUTH.
-			return &store.Error{Err: fmt.Errorf("NOAUTH: the server wants a password: %w", err), Permanent: true}
+			return &store.Error{Err: fmt.Errorf("NOAUTH: the server wants a password: %w", err), Permanent: true, Reach: store.Answered}
 		}
-		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway}
+		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway, Reach: reach(text)}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &store.Error{Err: err}
+		return &store.Error{Err: err, Reach: store.Away}
 	}
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
@@ -44,7 +44,25 @@ func classify(err error) *store.Error {
 	case errors.Is(err, redis.ErrClosed):
 		return &store.Error{Err: err, Permanent: true}
 	}
-	return &store.Error{Err: err, Ambiguous: true, Stale: broken(err)}
+	e := &store.Error{Err: err, Ambiguous: true, Stale: broken(err)}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		e.Reach = store.Silent
+	}
+	return e
+}
+
+// notThere are the refusals of a server that cannot serve anybody yet. Every
+// other reply comes from a server that can be reached.
+var notThere = []string{"LOADING", "CLUSTERDOWN"}
+
+// reach says what a server's refusal tells about whether it can be reached.
+func reach(text string) store.Reach {
+	for _, prefix := range notThere {
+		if strings.HasPrefix(text, prefix) {
+			return store.Away
+		}
+	}
+	return store.Answered
 }
 
 func permanent(text string) bool {

@@ -105,7 +105,7 @@ func (s *sender) expire(c *call) {
 	} else {
 		s.unwait(c)
 	}
-	c.err = &store.Error{Err: errBusy, Ambiguous: c.sent}
+	c.err = &store.Error{Err: errBusy, Ambiguous: c.sent, Reach: store.Silent}
 	c.done <- struct{}{}
 }
 

@@ -252,12 +252,34 @@ type Error struct {
 	// before. Asking again at once, on another connection, may well help.
 	Stale bool
 
-	// Answered: the store is there, and what it did is not enough.
-	Answered bool
+	// Reach is what the error tells about the store itself.
+	Reach Reach
 
 	// Ballot is how the nodes of a quorum answered, or nil.
 	Ballot *Ballot
 }
+
+// A Reach says what a question without a usable answer tells about the store:
+// whether it can be reached at all. Work that may run without its lock while
+// the store is away may do so for [Away] and for [Silent], and for nothing else.
+type Reach uint8
+
+const (
+	// Unclear: the error says nothing about the store. The caller left, the
+	// connection broke after the question was sent, or something between the
+	// caller and the store is set up wrongly.
+	Unclear Reach = iota
+	// Away: the store cannot be reached, and that is certain. Nobody listens at
+	// its address, there is no way there, or a server says that it cannot serve
+	// yet (LOADING, CLUSTERDOWN).
+	Away
+	// Silent: the question was sent, or was to be sent, and nothing came back
+	// within its time. Who else got an answer meanwhile knows more.
+	Silent
+	// Answered: the store is there. It refused the question, or what it did is
+	// not enough.
+	Answered
+)
 
 // Error returns the cause's text.
 func (e *Error) Error() string { return e.Err.Error() }
