@@ -30,6 +30,8 @@ func module(t *testing.T, tests string) string {
 func TestReportOfARun(t *testing.T) {
 	for _, tc := range []struct {
 		name, tests string
+		quick       bool
+		args        []string
 		fails       bool
 		shows       []string
 		hides       []string
@@ -46,6 +48,40 @@ func TestReportOfARun(t *testing.T) {
 				func TestB(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Skip("no reason") }) }`,
 			fails: true,
 			shows: []string{"ok  \texample.test/m\t", "example.test/m TestB/sub\n", "no reason", "tests: 2 passed, 0 failed, 1 skipped"},
+		},
+		{
+			name: "slow in a quick run",
+			tests: `func slow(t *testing.T) { t.Helper(); if testing.Short() { t.Skip("slow: left out by -short") } }
+				func TestA(t *testing.T) { t.Run("sub", func(t *testing.T) { slow(t) }) }
+				func TestB(t *testing.T) { slow(t) }`,
+			quick: true,
+			shows: []string{"ok  \texample.test/m\t", "tests: 1 passed, 0 failed, 0 skipped, 2 slow ones left out"},
+			hides: []string{"SKIP", "slow: left out"},
+		},
+		{
+			name:  "slow in a run that is short for another reason",
+			tests: `func TestB(t *testing.T) { if testing.Short() { t.Skip("slow: left out by -short") } }`,
+			args:  []string{"-short"},
+			fails: true,
+			shows: []string{"example.test/m TestB\n", "tests: 0 passed, 0 failed, 1 skipped\n"},
+		},
+		{
+			name: "skip in a quick run",
+			tests: `func TestA(t *testing.T) { t.Skip("slow") }
+				func TestB(t *testing.T) { t.Skip("slow: left out by -short, and no reason") }
+				func TestC(t *testing.T) { t.Skip("no reason, slow: left out by -short") }
+				func TestD(t *testing.T) { t.Log("no reason"); t.Skip("slow: left out by -short") }
+				func TestE(t *testing.T) { t.SkipNow() }`,
+			quick: true,
+			fails: true,
+			shows: []string{"m TestA\n", "m TestB\n", "m TestC\n", "m TestD\n", "m TestE\n", "tests: 0 passed, 0 failed, 5 skipped, 0 slow ones left out"},
+		},
+		{
+			name:  "fail in a quick run",
+			tests: `func TestA(t *testing.T) { if testing.Short() { t.Error("wrong") } }`,
+			quick: true,
+			fails: true,
+			shows: []string{"wrong", "--- FAIL: TestA", "tests: 0 passed, 1 failed, 0 skipped, 0 slow ones left out"},
 		},
 		{
 			name: "fail",
@@ -70,7 +106,7 @@ func TestReportOfARun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
-			err := run(module(t, tc.tests), []string{"-shuffle=on", "./..."}, &out, &out)
+			err := run(tc.quick, module(t, tc.tests), append(tc.args, "-shuffle=on", "./..."), &out, &out)
 			if got := err != nil; got != tc.fails {
 				t.Errorf("failed = %t (%v), want %t", got, err, tc.fails)
 			}
@@ -95,12 +131,27 @@ func TestReportOfARun(t *testing.T) {
 func TestVerboseShowsEverythingOnce(t *testing.T) {
 	var out strings.Builder
 	dir := module(t, `func TestA(t *testing.T) { t.Error("wrong") }`)
-	if err := run(dir, []string{"-v", "./..."}, &out, &out); err == nil {
+	if err := run(false, dir, []string{"-v", "./..."}, &out, &out); err == nil {
 		t.Error("a failed test passed")
 	}
 	for _, s := range []string{"=== RUN   TestA", "wrong", "--- FAIL: TestA"} {
 		if got := strings.Count(out.String(), s); got != 1 {
 			t.Errorf("%q is shown %d times, want once, in:\n%s", s, got, out.String())
+		}
+	}
+}
+
+// The helper by which tests of the root module are marked, and the report know
+// each other.
+func TestTheMarkOfTheRootModuleIsKnown(t *testing.T) {
+	for _, quick := range []bool{false, true} {
+		var out strings.Builder
+		if err := run(quick, "../../internal/testenv", []string{"-run", "^TestSlowOne$", "."}, &out, &out); err != nil {
+			t.Errorf("quick = %t: %v", quick, err)
+		}
+		want := map[bool]string{false: "tests: 1 passed, 0 failed, 0 skipped\n", true: "tests: 0 passed, 0 failed, 0 skipped, 1 slow ones left out\n"}[quick]
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("quick = %t: %q is missing in:\n%s", quick, want, &out)
 		}
 	}
 }

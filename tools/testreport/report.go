@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -25,15 +26,17 @@ type name struct{ pkg, test string }
 type report struct {
 	out     io.Writer
 	verbose bool // show everything
+	quick   bool // slow tests may be left out
 
 	said    map[name][]string // by what has not ended yet
 	passed  int
 	failed  int
-	skipped []string
+	slow    int      // tests that were left out of a quick run
+	skipped []string // for any other reason
 }
 
-func newReport(out io.Writer, verbose bool) *report {
-	return &report{out: out, verbose: verbose, said: make(map[name][]string)}
+func newReport(out io.Writer, verbose, quick bool) *report {
+	return &report{out: out, verbose: verbose, quick: quick, said: make(map[name][]string)}
 }
 
 // read reports all events. Lines that are none are passed on.
@@ -60,7 +63,11 @@ func (r *report) read(events io.Reader) error {
 
 // close prints the totals and returns an error if a test was skipped.
 func (r *report) close() error {
-	r.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped)))
+	slow := ""
+	if r.quick {
+		slow = fmt.Sprintf(", %d slow ones left out", r.slow)
+	}
+	r.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped%s\n", r.passed, r.failed, len(r.skipped), slow))
 	if len(r.skipped) == 0 {
 		return nil
 	}
@@ -100,6 +107,10 @@ func (r *report) endTest(n name, action string) {
 		r.failed++
 		r.show(r.said[n])
 	case "skip":
+		if r.quick && isSlow(r.said[n]) {
+			r.slow++
+			break
+		}
 		r.skipped = append(r.skipped, fmt.Sprintf("%s %s\n%s", n.pkg, n.test, strings.Join(r.said[n], "")))
 	}
 	delete(r.said, n)
@@ -142,6 +153,12 @@ func (r *report) show(texts []string) {
 
 // print has nobody to tell that its writer failed.
 func (r *report) print(text string) { _, _ = io.WriteString(r.out, text) }
+
+// slowMark matches what a test has said, in all, that testenv.Slow of the root
+// module has skipped: where it was called, and the text of that package.
+var slowMark = regexp.MustCompile(`^ +\S+\.go:\d+: slow: left out by -short\n *--- SKIP: \S+ \([\d.]+s\)\n$`)
+
+func isSlow(said []string) bool { return slowMark.MatchString(strings.Join(said, "")) }
 
 // isProgress tells the lines by which go test -v says which test is running.
 func isProgress(text string) bool {
