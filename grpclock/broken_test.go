@@ -69,6 +69,7 @@ func TestBrokenDoorIsNoticed(t *testing.T) {
 	for _, fault := range faults {
 		for _, name := range fault.cases {
 			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
+				t.Parallel() // most wait in vain
 				c, p := byName[name], probe.New(t)
 				p.Run(func() {
 					redis := redistest.Embedded(p)

@@ -85,7 +85,7 @@ func slowBodyHoldsNoLock(e *env) {
 	}
 	e.serve(e.route(handle), e.bodyRoute(handle))
 	for i, path := range []string{payPath, "/orders"} {
-		conn := e.dial()
+		conn := e.connect()
 		answers := bufio.NewReader(conn)
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body))
 		// The server says so when somebody begins to read the body.
@@ -111,12 +111,12 @@ func slowBodyHoldsNoLock(e *env) {
 }
 
 // drip is the pause between the bytes of a body that comes slowly.
-var drip = time.Second
+const drip = time.Second
 
 func drippingBodyHoldsNoLock(e *env) {
 	const body = `{"id":7}`
 	e.serve(e.bodyRoute(fine))
-	conn := e.dial()
+	conn := e.connect()
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(e.Patience + time.Duration(len(body))*drip)); err != nil {
 		e.Fatal(err)

@@ -69,15 +69,17 @@ func (e *env) background(r *http.Request) <-chan answer {
 	return answers
 }
 
-// dial opens a connection to the server that waits no longer than a test may.
-func (e *env) dial() *net.TCPConn {
+// connect opens a connection to the server that waits no longer than a test may.
+func (e *env) connect() net.Conn {
 	e.Helper()
-	conn, err := net.DialTimeout("tcp", e.server.Listener.Addr().String(), e.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), e.Patience)
+	defer cancel()
+	conn, err := e.dial(ctx)
 	if err != nil {
 		e.Fatal(err)
 	}
 	if err := conn.SetDeadline(time.Now().Add(e.Patience)); err != nil {
 		e.Fatal(err)
 	}
-	return conn.(*net.TCPConn)
+	return conn
 }

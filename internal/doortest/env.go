@@ -1,6 +1,8 @@
 package doortest
 
 import (
+	"context"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -22,8 +24,10 @@ const (
 // An env is one case's Redis, Locker and server.
 type env struct {
 	*rig.Rig
-	fw     Framework
-	server *httptest.Server
+	fw       Framework
+	inMemory bool // in a synctest bubble: nothing has a socket
+	server   *httptest.Server
+	dial     func(ctx context.Context) (net.Conn, error) // opens a connection to server
 }
 
 // newEnv opens a Locker on backend. Everything is closed when the test ends.
@@ -70,8 +74,15 @@ func (e *env) handler(routes ...Route) http.Handler {
 // serve starts a server with the routes.
 func (e *env) serve(routes ...Route) {
 	e.Helper()
-	server, locks := httptest.NewServer(e.handler(routes...)), e.Locks
-	e.server = server
+	handler, locks := e.handler(routes...), e.Locks
+	if e.inMemory {
+		e.server, e.dial = startInMemory(handler)
+	} else {
+		e.server = httptest.NewServer(handler)
+		addr := e.server.Listener.Addr().String()
+		e.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+	}
+	server := e.server
 	e.Cleanup(func() {
 		e.CloseNow(locks) // the server waits for requests, and they may wait for a lock
 		server.Close()

@@ -75,11 +75,12 @@ func (h *brokenHandler) open() {
 	}
 	c.Func("WithErrorHandler", o.NilErrorHandler)
 	c.Func("WithSkipper", o.NilSkipper)
-	if o.ReadWrite && h.fault != "makes no difference of methods" {
-		c.ReadWrite()
-	}
-	if h.fault == "shares with all methods" {
+	switch {
+	case !o.ReadWrite, h.fault == "makes no difference of methods":
+	case h.fault == "shares with all methods":
 		h.Policy.Mode = lockmw.Shared
+	default:
+		c.ReadWrite()
 	}
 	if o.BodyLimit != nil {
 		c.LimitBody(*o.BodyLimit)

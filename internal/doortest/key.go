@@ -125,7 +125,7 @@ func keySeesWhatTheHandlerSees(e *env) {
 // the status.
 func (e *env) raw(target string) int {
 	e.Helper()
-	conn := e.dial()
+	conn := e.connect()
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: shop.test\r\nConnection: close\r\n\r\n", target); err != nil {
 		e.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -151,9 +152,9 @@ func slowReaderOfABufferedResponseHoldsNoLock(e *env) {
 	})
 	route.Options.BufferedResponse = &max
 	e.serve(route)
-	conn := e.dial()
+	conn := e.connect()
 	defer conn.Close()
-	_ = conn.SetReadBuffer(4 << 10)
+	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 0\r\n\r\n", payPath)
 	// From the first byte on the response is on its way, and nobody reads it.
 	if _, err := bufio.NewReaderSize(conn, 16).ReadByte(); err != nil {
@@ -167,7 +168,7 @@ func safeMethodsShareTheLock(e *env) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	write := e.route(fine)
 	write.Options.ReadWrite = true
-	write.Policy.Wait = time.Second
+	write.Policy.Wait = e.Patience
 	read := write
 	read.Method = http.MethodGet
 	read.Handle = func(*Exchange) error {
@@ -175,7 +176,10 @@ func safeMethodsShareTheLock(e *env) {
 		<-leave
 		return nil
 	}
-	e.serve(write, read)
+	hastyWrite, hastyRead := write, read
+	hastyWrite.Path, hastyRead.Path = "/hasty/{id}", "/hasty/{id}"
+	hastyWrite.Policy.Wait, hastyRead.Policy.Wait = 50*time.Millisecond, 50*time.Millisecond
+	e.serve(write, read, hastyWrite, hastyRead)
 	readers := []<-chan answer{
 		e.background(e.request(http.MethodGet, payPath, nil)), e.background(e.request(http.MethodGet, payPath, nil)),
 	}
@@ -183,7 +187,7 @@ func safeMethodsShareTheLock(e *env) {
 	for range readers { // both, before either leaves
 		rig.Receive(e.Rig, "a reader beside another", inside)
 	}
-	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantProblem(e.do(e.request(http.MethodPost, "/hasty/"+id, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.WantRuns(2)
 
 	writer := e.background(e.request(http.MethodPost, payPath, nil))
@@ -202,7 +206,7 @@ func safeMethodsShareTheLock(e *env) {
 	e.WantFree()
 
 	holder := e.hold() // a writer
-	e.wantProblem(e.do(e.request(http.MethodGet, payPath, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
+	e.wantProblem(e.do(e.request(http.MethodGet, "/hasty/"+id, nil)), http.StatusConflict, "LOCK_WAIT_TIMEOUT")
 	e.Release(holder)
 	e.WantRuns(3)
 }

@@ -62,8 +62,12 @@ func (r *Rig) NewLocker(opts ...lockmw.Option) *lockmw.Locker {
 		r.events = append(r.events, ev.Kind)
 	}))
 	client := r.Backend.Client(r, func(o *redis.Options) {
+		dial := o.Dialer // set by a Redis without a socket
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
 		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			conn, err := dial(ctx, network, addr)
 			return countedConn{conn, &r.sent}, err
 		}
 	})
