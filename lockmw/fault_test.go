@@ -16,9 +16,14 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// proxied returns a client that reaches a real Redis through a fault proxy.
+// proxied returns a client that reaches a Redis through a fault proxy.
 func proxied(tb testing.TB, s redistest.Backend) (*redis.Client, *faultproxy.Proxy) {
 	tb.Helper()
+	if m, ok := s.(*redistest.Mini); ok && m.InMemory() {
+		p := faultproxy.InMemory(m.DialInMemory)
+		tb.Cleanup(func() { _ = p.Close() })
+		return redistest.NewClient(tb, p.Addr(), func(o *redis.Options) { o.Dialer, o.PoolSize = p.Dial, 1000 }), p
+	}
 	p, err := faultproxy.New(s.Addr())
 	if err != nil {
 		tb.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lockmw/kit/internal/memnet"
 )
 
 // request returns a request for the server. Headers are pairs.
@@ -74,7 +76,11 @@ func (e *env) connect() net.Conn {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), e.Patience)
 	defer cancel()
-	conn, err := e.dial(ctx)
+	dial := new(net.Dialer).DialContext
+	if listener, ok := e.server.Listener.(*memnet.Listener); ok {
+		dial = listener.Dial
+	}
+	conn, err := dial(ctx, "tcp", e.server.Listener.Addr().String())
 	if err != nil {
 		e.Fatal(err)
 	}

@@ -1,12 +1,11 @@
 package doortest
 
 import (
-	"context"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/lockmw/kit/internal/memnet"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
@@ -27,7 +26,6 @@ type env struct {
 	fw       Framework
 	inMemory bool // in a synctest bubble: nothing has a socket
 	server   *httptest.Server
-	dial     func(ctx context.Context) (net.Conn, error) // opens a connection to server
 }
 
 // newEnv opens a Locker on backend. Everything is closed when the test ends.
@@ -74,15 +72,17 @@ func (e *env) handler(routes ...Route) http.Handler {
 // serve starts a server with the routes.
 func (e *env) serve(routes ...Route) {
 	e.Helper()
-	handler, locks := e.handler(routes...), e.Locks
-	if e.inMemory {
-		e.server, e.dial = startInMemory(handler)
+	server, locks := httptest.NewUnstartedServer(e.handler(routes...)), e.Locks
+	if !e.inMemory {
+		server.Start()
 	} else {
-		e.server = httptest.NewServer(handler)
-		addr := e.server.Listener.Addr().String()
-		e.dial = func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+		_ = server.Listener.Close()
+		listener := memnet.Listen()
+		server.Listener = listener
+		server.Start()
+		server.Client().Transport.(*http.Transport).DialContext = listener.Dial
 	}
-	server := e.server
+	e.server = server
 	e.Cleanup(func() {
 		e.CloseNow(locks) // the server waits for requests, and they may wait for a lock
 		server.Close()

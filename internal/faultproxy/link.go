@@ -77,8 +77,7 @@ func (l *link) serve() {
 }
 
 func (l *link) dial() (net.Conn, bool) {
-	var dialer net.Dialer
-	server, err := dialer.DialContext(l.ctx, "tcp", l.proxy.target)
+	server, err := l.proxy.dial(l.ctx)
 	if err != nil {
 		return nil, false // no fault of the proxy: the client finds its connection closed
 	}

@@ -166,9 +166,11 @@ func (d *pipe) finish() {
 }
 
 // closeWrite closes the sending half of conn, so that what dst still has to say
-// gets through.
+// gets through. A connection in memory has no halves.
 func closeWrite(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite() // fails only when conn has ended
+	} else {
+		_ = conn.Close()
 	}
 }

@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/memnet"
 )
 
 // Direction is one of the two ways through the proxy, or both.
@@ -24,7 +27,7 @@ const (
 // Proxy forwards connections to one server. All methods may be called
 // concurrently. Faults can be combined, and stay until they are taken back.
 type Proxy struct {
-	target   string
+	dial     func(ctx context.Context) (net.Conn, error) // opens a connection to the server
 	listener net.Listener
 	refuse   atomic.Bool
 	toServer way
@@ -46,14 +49,27 @@ func New(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
+	return start(listener, func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", target)
+	}), nil
+}
+
+// InMemory starts a proxy without a socket in front of a server without one, for
+// a synctest bubble: sockets keep a bubble's clock from moving. Clients reach it by
+// Dial, and it reaches the server by dial.
+func InMemory(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *Proxy {
+	return start(memnet.Listen(), func(ctx context.Context) (net.Conn, error) { return dial(ctx, "", "") })
+}
+
+func start(listener net.Listener, dial func(ctx context.Context) (net.Conn, error)) *Proxy {
 	p := &Proxy{
-		target:   target,
+		dial:     dial,
 		listener: listener,
 		links:    make(map[*link]struct{}),
 		commands: make(map[string]int),
 	}
 	p.serving.Go(p.accept)
-	return p, nil
+	return p
 }
 
 // Start is New for a test: it fails the test on an error, closes the proxy when
@@ -74,6 +90,12 @@ func Start(tb testing.TB, target string) *Proxy {
 
 // Addr returns the address that clients dial, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Dial opens a connection to a proxy that InMemory has returned. Network and
+// address are ignored.
+func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return p.listener.(*memnet.Listener).Dial(ctx, network, addr)
+}
 
 // Close closes the listener and all connections and waits for the end of every
 // goroutine of the proxy. It returns the first thing that went wrong in the proxy

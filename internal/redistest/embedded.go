@@ -7,6 +7,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/memnet"
 )
 
 // Mini is an embedded Redis.
@@ -53,14 +55,19 @@ func (m *Mini) Client(tb testing.TB, mutators ...func(*redis.Options)) *redis.Cl
 	if !m.inMemory {
 		return NewClient(tb, m.Addr(), mutators...)
 	}
-	dial := func(o *redis.Options) {
-		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-			conn, err := m.Dial()
-			if err != nil {
-				return nil, err
-			}
-			return newPipe(conn), nil
-		}
-	}
+	dial := func(o *redis.Options) { o.Dialer = m.DialInMemory }
 	return NewClient(tb, m.Addr(), append([]func(*redis.Options){dial}, mutators...)...)
+}
+
+// InMemory tells that it has no socket.
+func (m *Mini) InMemory() bool { return m.inMemory }
+
+// DialInMemory opens a connection without a socket. Network and address are
+// ignored.
+func (m *Mini) DialInMemory(context.Context, string, string) (net.Conn, error) {
+	conn, err := m.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return memnet.Buffered(conn), nil
 }
