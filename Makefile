@@ -10,6 +10,14 @@ MODULES := . $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -no
 GOLANGCI = go tool -modfile="$(CURDIR)/tools/go.mod" golangci-lint
 REPORT = go run -C tools ./testreport
 
+# What one core does not keep busy: most of the tests wait for a Redis, or for
+# the end of a TTL. Those that measure time or count goroutines run alone.
+TESTS = -shuffle=on -parallel 8
+
+# Of the other modules make check leaves out the packages that repeat the proof
+# or the benchmarks, which take a minute in their shortest form.
+LONG = /bench$$|/proof/(checks|matrix|rivals)$$
+
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -20,7 +28,7 @@ D ?= 30m
 # proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo test lint fuzz bench proof soak proof-rivals mutants generate
+.PHONY: help demo check test lint fuzz bench proof soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -28,9 +36,19 @@ help: ## List the targets
 demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to try it by hand)
 	go run ./examples/orders $(ARGS)
 
+check: ## Check format, vet, generated code and the quick tests of all packages, in a minute (with the race detector)
+	bash scripts/ensure.sh cc redis-server
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	go run -C tools ./protogen -check "$(CURDIR)"
+	@set -e; for m in $(MODULES); do \
+		echo "$(REPORT) -quick \"$(CURDIR)/$$m\""; \
+		(cd $$m && go vet ./...); \
+		$(REPORT) -quick "$(CURDIR)/$$m" -race -vet=off $(TESTS) -timeout 3m $(TESTFLAGS) $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
+	done
+
 test: ## Run all tests with the race detector; installs redis-server when it is missing
 	bash scripts/ensure.sh cc redis-server
-	$(REPORT) "$(CURDIR)" -race -shuffle=on -timeout 10m $(TESTFLAGS) ./...
+	$(REPORT) "$(CURDIR)" -race $(TESTS) -timeout 10m $(TESTFLAGS) ./...
 	@set -e; for m in $(filter-out .,$(MODULES)); do \
 		echo "$(REPORT) \"$(CURDIR)/$$m\" -short"; \
 		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -timeout 10m -short $(TESTFLAGS) ./...; \

@@ -285,6 +285,7 @@ func TestContextOfAReleasedLeaseDoesNotHoldTheLock(t *testing.T) {
 }
 
 func TestForeignDataAreNotTouched(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)
 		name := "lock:{" + key + "}"

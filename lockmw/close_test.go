@@ -67,6 +67,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 // A lease that is held while Close waits is renewed, and Close returns as soon
 // as the last one is released.
 func TestCloseWaitsForTheWork(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		renewed := make(chan struct{}, 100)
 		l := newLocker(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {

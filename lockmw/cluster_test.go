@@ -9,12 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // A fail-over to a replica that is behind may give a lock to two: that is out
 // of the model, so overlaps are counted. Fences stay in order nevertheless.
 func TestSentinelFailoverUnderLoad(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	lockers := []*lockmw.Locker{newLocker(t, w.Client(t)), newLocker(t, w.Client(t))}
@@ -61,6 +63,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 // A slot moves from node to node and back while its key is contended. A lock
 // that is held all the time, in the same slot, is not lost.
 func TestClusterSlotMovesUnderLoad(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	lockers := []*lockmw.Locker{newLocker(t, c.Client(t)), newLocker(t, c.Client(t))}
@@ -132,6 +135,7 @@ func sameSlot(t *testing.T, client *redis.ClusterClient, key string) string {
 
 // The locks of the other nodes' slots go on, and the killed node's are refused.
 func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	l := newLocker(t, c.Client(t))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -87,31 +88,31 @@ func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 // Who waits behind others of its process that got no answer from Redis is told
 // that Redis is away, not that somebody holds the lock.
 func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
-	t.Parallel()
 	for name, first := range map[string]time.Duration{"the first waits on": 2 * time.Second, "the first gives up": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Real(t)
-			l := newLocker(t, s.Client(t))
-			mustRelease(t, mustAcquire(t, l, "k", patient))
-			s.Client(t).Do(context.Background(), "CLIENT", "PAUSE", 3000, "ALL")
-			var all sync.WaitGroup
-			for i := range 10 {
-				patience := 300 * time.Millisecond
-				if i == 0 {
-					patience = first
-				}
-				all.Go(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), patience)
-					defer cancel()
-					if _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute}); !errors.Is(err, lockmw.ErrUnavailable) {
-						t.Errorf("waiter %d: %v", i, err)
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				client, proxy := proxied(t, s)
+				l := newLocker(t, client)
+				mustRelease(t, mustAcquire(t, l, "k", patient))
+				proxy.BlackHole(faultproxy.Both)
+				var all sync.WaitGroup
+				for i := range 10 {
+					patience := 300 * time.Millisecond
+					if i == 0 {
+						patience = first
 					}
-				})
-				eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") > 0 })
-				time.Sleep(10 * time.Millisecond) // they come 10 ms apart
-			}
-			all.Wait()
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(context.Background(), patience)
+						defer cancel()
+						if _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute}); !errors.Is(err, lockmw.ErrUnavailable) {
+							t.Errorf("waiter %d: %v", i, err)
+						}
+					})
+					eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") > 0 })
+					time.Sleep(10 * time.Millisecond) // they come 10 ms apart
+				}
+				all.Wait()
+			})
 		})
 	}
 }
@@ -119,41 +120,42 @@ func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
 // While a process passes the lock on within itself, Redis hears that it lives:
 // a reader of it that stands in the queue keeps its place.
 func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
-	t.Parallel()
-	s, key := redistest.Shared(t), redistest.Prefix(t)
-	l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
-	holder := mustAcquire(t, l, key, patient)
-	var mu sync.Mutex
-	var order []string
-	var all sync.WaitGroup
-	come := func(l *lockmw.Locker, name string, mode lockmw.Mode, hold time.Duration) {
-		before := lockmw.Waiting(l, key)
-		all.Go(func() {
-			p := patient
-			p.Mode = mode
-			lease := mustAcquire(t, l, key, p)
-			if name != "" {
-				mu.Lock()
-				order = append(order, name)
-				mu.Unlock()
-			}
-			time.Sleep(hold)
-			mustRelease(t, lease)
-		})
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > before })
-		time.Sleep(10 * time.Millisecond) // they come 10 ms apart
-	}
-	for range 35 { // longer than a process counts as alive
-		come(l, "", lockmw.Exclusive, 100*time.Millisecond)
-	}
-	come(other, "1", lockmw.Exclusive, 0)
-	come(l, "2", lockmw.Shared, 0)
-	come(other, "3", lockmw.Exclusive, 300*time.Millisecond)
-	mustRelease(t, holder)
-	all.Wait()
-	if !slices.IsSorted(order) {
-		t.Errorf("served in the order %v", order)
-	}
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		holder := mustAcquire(t, l, key, patient)
+		var mu sync.Mutex
+		var order []string
+		var all sync.WaitGroup
+		come := func(l *lockmw.Locker, name string, mode lockmw.Mode, hold time.Duration) {
+			before := lockmw.Waiting(l, key)
+			all.Go(func() {
+				p := patient
+				p.Mode = mode
+				lease := mustAcquire(t, l, key, p)
+				if name != "" {
+					mu.Lock()
+					order = append(order, name)
+					mu.Unlock()
+				}
+				time.Sleep(hold)
+				mustRelease(t, lease)
+			})
+			eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > before })
+			time.Sleep(10 * time.Millisecond) // they come 10 ms apart
+		}
+		for range 35 { // longer than a process counts as alive
+			come(l, "", lockmw.Exclusive, 100*time.Millisecond)
+		}
+		come(other, "1", lockmw.Exclusive, 0)
+		come(l, "2", lockmw.Shared, 0)
+		come(other, "3", lockmw.Exclusive, 300*time.Millisecond)
+		mustRelease(t, holder)
+		all.Wait()
+		if !slices.IsSorted(order) {
+			t.Errorf("served in the order %v", order)
+		}
+	})
 }
 
 func TestCloseEndsLocalWaiters(t *testing.T) {

@@ -35,57 +35,58 @@ func proxied(tb testing.TB, s redistest.Backend) (*redis.Client, *faultproxy.Pro
 // Invariant 9: a holder that is cut off is told before anybody else can have
 // the lock.
 func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
-	s := redistest.Shared(t)
-	prefix := redistest.Prefix(t)
-	const rounds, holders = 5, 10
-	p := lockmw.Policy{TTL: 1500 * time.Millisecond}
-	var mu sync.Mutex
-	var margins []time.Duration
-	for round := range rounds {
-		client, proxy := proxied(t, s)
-		cut, whole := newLocker(t, client), newLocker(t, s.Client(t))
-		var wg sync.WaitGroup
-		for i := range holders {
-			key := fmt.Sprint(prefix, round, "-", i)
-			lease := mustAcquire(t, cut, key, p)
-			told := make(chan time.Time, 1)
-			context.AfterFunc(lease.Context(), func() { told <- time.Now() })
-			wg.Go(func() {
-				next, err := whole.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Wait: 30 * time.Second})
-				at := time.Now()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if lease.Context().Err() == nil || lease.Valid() {
-					t.Errorf("%s: two holders", key)
-				}
-				mustRelease(t, next)
-				if t.Failed() {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				margins = append(margins, at.Sub(<-told))
-			})
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		prefix := redistest.Prefix(t)
+		const rounds, holders = 5, 10
+		p := lockmw.Policy{TTL: 1500 * time.Millisecond}
+		var mu sync.Mutex
+		var margins []time.Duration
+		for round := range rounds {
+			client, proxy := proxied(t, s)
+			cut, whole := newLocker(t, client), newLocker(t, s.Client(t))
+			var wg sync.WaitGroup
+			for i := range holders {
+				key := fmt.Sprint(prefix, round, "-", i)
+				lease := mustAcquire(t, cut, key, p)
+				told := make(chan time.Time, 1)
+				context.AfterFunc(lease.Context(), func() { told <- time.Now() })
+				wg.Go(func() {
+					next, err := whole.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Wait: 30 * time.Second})
+					at := time.Now()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if lease.Context().Err() == nil || lease.Valid() {
+						t.Errorf("%s: two holders", key)
+					}
+					mustRelease(t, next)
+					if t.Failed() {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					margins = append(margins, at.Sub(<-told))
+				})
+			}
+			// The cut comes at any point between two renewals.
+			time.Sleep(rand.N(p.TTL / 3))
+			proxy.BlackHole(faultproxy.Both)
+			wg.Wait()
+			proxy.Heal()
 		}
-		// The cut comes at any point between two renewals.
-		time.Sleep(rand.N(p.TTL / 3))
-		proxy.BlackHole(faultproxy.Both)
-		wg.Wait()
-		proxy.Heal()
-	}
-	if len(margins) != rounds*holders {
-		t.Fatalf("%d margins, want %d", len(margins), rounds*holders)
-	}
-	smallest := margins[0]
-	for _, m := range margins {
-		smallest = min(smallest, m)
-	}
-	t.Logf("%d partitions; from the end of the context to the successor: at least %v", len(margins), smallest)
-	if smallest <= 0 {
-		t.Error("a successor ran before its predecessor was told")
-	}
+		if len(margins) != rounds*holders {
+			t.Fatalf("%d margins, want %d", len(margins), rounds*holders)
+		}
+		smallest := margins[0]
+		for _, m := range margins {
+			smallest = min(smallest, m)
+		}
+		t.Logf("%d partitions; from the end of the context to the successor: at least %v", len(margins), smallest)
+		if smallest <= 0 {
+			t.Error("a successor ran before its predecessor was told")
+		}
+	})
 }
 
 func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
@@ -186,6 +187,7 @@ func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
 	} {
 		for _, p := range []lockmw.Policy{{}, {Wait: 700 * time.Millisecond}, {Retries: 2}} {
 			t.Run(fmt.Sprint(tc.name, p.Wait, p.Retries), func(t *testing.T) {
+				t.Parallel()
 				client, proxy := proxied(t, s)
 				l := newLocker(t, client)
 				tc.fault(proxy)
@@ -209,25 +211,27 @@ func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
 }
 
 func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
-	client, proxy := proxied(t, redistest.Shared(t))
-	var seen events
-	l := newLocker(t, client, seen.option())
-	proxy.Refuse(true)
-	ran := false
-	err := l.WithLock(context.Background(), "k", lockmw.Policy{FailOpen: true}, func(ctx context.Context) error {
-		lease, _ := lockmw.FromContext(ctx)
-		if !lease.Valid() || lease.Fence() != 0 || !lease.ValidUntil().IsZero() {
-			t.Errorf("valid %v, fence %d, until %v", lease.Valid(), lease.Fence(), lease.ValidUntil())
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		var seen events
+		l := newLocker(t, client, seen.option())
+		proxy.Refuse(true)
+		ran := false
+		err := l.WithLock(context.Background(), "k", lockmw.Policy{FailOpen: true}, func(ctx context.Context) error {
+			lease, _ := lockmw.FromContext(ctx)
+			if !lease.Valid() || lease.Fence() != 0 || !lease.ValidUntil().IsZero() {
+				t.Errorf("valid %v, fence %d, until %v", lease.Valid(), lease.Fence(), lease.ValidUntil())
+			}
+			ran = true
+			return nil
+		})
+		if err != nil || !ran {
+			t.Errorf("ran %v, err %v", ran, err)
 		}
-		ran = true
-		return nil
+		if n := len(seen.of(lockmw.EventFailedOpen)); n != 1 {
+			t.Errorf("%d failed-open events", n)
+		}
 	})
-	if err != nil || !ran {
-		t.Errorf("ran %v, err %v", ran, err)
-	}
-	if n := len(seen.of(lockmw.EventFailedOpen)); n != 1 {
-		t.Errorf("%d failed-open events", n)
-	}
 }
 
 func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
@@ -298,6 +302,7 @@ func TestLostSubscriptionCostsMoments(t *testing.T) {
 }
 
 func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	c := s.Client(t, func(o *redis.Options) { o.PoolSize = 2; o.PoolTimeout = time.Minute; o.ReadTimeout = time.Minute })
@@ -321,23 +326,24 @@ func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
 
 // Validity counts from before the question, so a slow answer shortens it.
 func TestValidityNeverOutlastsTheKey(t *testing.T) {
-	s := redistest.Shared(t)
-	c, key := s.Client(t), redistest.Prefix(t)
-	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
-	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
-	proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
-	lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		until := lease.ValidUntil()
-		left := c.PTTL(context.Background(), "lock:{"+key+"}").Val()
-		if expires := time.Now().Add(left); until.After(expires) {
-			t.Fatalf("valid for %v longer than the key lives", until.Sub(expires))
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
+		proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
+		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			until := lease.ValidUntil()
+			left := c.PTTL(context.Background(), "lock:{"+key+"}").Val()
+			if expires := time.Now().Add(left); until.After(expires) {
+				t.Fatalf("valid for %v longer than the key lives", until.Sub(expires))
+			}
 		}
-	}
-	if !lease.Valid() {
-		t.Error("lost")
-	}
-	proxy.Delay(faultproxy.ToClient, 0)
-	mustRelease(t, lease)
+		if !lease.Valid() {
+			t.Error("lost")
+		}
+		proxy.Delay(faultproxy.ToClient, 0)
+		mustRelease(t, lease)
+	})
 }

@@ -113,6 +113,7 @@ func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 			if next.Fence() <= old.Fence() {
 				t.Errorf("fence %d after %d", next.Fence(), old.Fence())
 			}
+			lockmw.RenewAll(a)
 			select {
 			case <-old.Context().Done():
 			case <-time.After(5 * time.Second):

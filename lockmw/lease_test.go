@@ -25,6 +25,18 @@ func bubble(t *testing.T, test func(t *testing.T, m *redistest.Mini, l *lockmw.L
 	})
 }
 
+// inBubble is bubble for a test that opens Lockers of its own, some of them behind
+// a fault proxy.
+func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Mini)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		// Where dials have failed, go-redis notices once a second that its pool is
+		// closed. This runs last.
+		t.Cleanup(func() { time.Sleep(2 * time.Second) })
+		test(t, redistest.InMemory(t))
+	})
+}
+
 func TestReleaseTwiceIsOneRelease(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)
@@ -107,7 +119,8 @@ func TestStolenLockEndsTheLease(t *testing.T) {
 		l := newLocker(t, c, seen.option())
 		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 600 * time.Millisecond})
 		c.Set(context.Background(), "lock:{"+key+"}", "somebody", time.Minute)
-		<-lease.Context().Done() // at the next renewal
+		lockmw.RenewAll(l)
+		<-lease.Context().Done()
 		if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrLost) {
 			t.Errorf("cause = %v", cause)
 		}

@@ -29,7 +29,7 @@ func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 	for _, p := range []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 1}, {TTL: 150 * time.Millisecond}} {
 		each(t, func(t *testing.T, c *redis.Client, key string) {
 			l, other := newLocker(t, c), newLocker(t, c)
-			p.MinHold = 500 * time.Millisecond
+			p.MinHold = 200 * time.Millisecond
 			before := time.Now()
 			lease := mustAcquire(t, l, key, p)
 			acquired := time.Now()
@@ -64,62 +64,62 @@ func TestMinHoldIsNotAddedToALongHold(t *testing.T) {
 
 // A holder that crashes cannot be told from one that is cut off.
 func TestMinHoldOutlastsACrash(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c := s.Client(t)
-	p := lockmw.Policy{TTL: 400 * time.Millisecond, MinHold: 1200 * time.Millisecond}
-	for _, crashAfter := range []time.Duration{0, 700 * time.Millisecond} {
-		key := redistest.Prefix(t)
-		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
-		before := time.Now()
-		mustAcquire(t, l, key, p)
-		acquired := time.Now()
-		time.Sleep(crashAfter) // some renewals came through
-		proxy.BlackHole(faultproxy.Both)
-		free := freeAfter(t, c, key)
-		t.Logf("crashed %v after it had the lock: free after %v", crashAfter, free.Sub(acquired))
-		if early := p.MinHold - free.Sub(before); early > 0 {
-			t.Errorf("the lock was free %v before MinHold was over", early)
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c := s.Client(t)
+		p := lockmw.Policy{TTL: 400 * time.Millisecond, MinHold: 1200 * time.Millisecond}
+		for _, crashAfter := range []time.Duration{0, 700 * time.Millisecond} {
+			key := redistest.Prefix(t)
+			client, proxy := proxied(t, s)
+			l := newLocker(t, client)
+			before := time.Now()
+			mustAcquire(t, l, key, p)
+			acquired := time.Now()
+			time.Sleep(crashAfter) // some renewals came through
+			proxy.BlackHole(faultproxy.Both)
+			free := freeAfter(t, c, key)
+			t.Logf("crashed %v after it had the lock: free after %v", crashAfter, free.Sub(acquired))
+			if early := p.MinHold - free.Sub(before); early > 0 {
+				t.Errorf("the lock was free %v before MinHold was over", early)
+			}
+			if late := free.Sub(acquired) - p.MinHold - p.TTL; late > slack {
+				t.Errorf("the lock was free %v after MinHold and a TTL", late)
+			}
 		}
-		if late := free.Sub(acquired) - p.MinHold - p.TTL; late > slack {
-			t.Errorf("the lock was free %v after MinHold and a TTL", late)
-		}
-	}
+	})
 }
 
 // A waiter that crashes at the moment in which it is handed the lock.
 func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	c, key := s.Client(t), redistest.Prefix(t)
-	client, proxy := proxied(t, s)
-	l, other := newLocker(t, client), newLocker(t, s.Client(t))
-	holder := mustAcquire(t, other, key, lockmw.Policy{})
-	p := lockmw.Policy{TTL: 500 * time.Millisecond, MinHold: 2500 * time.Millisecond, Wait: time.Minute}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if lease, err := l.Acquire(ctx, key, p); err == nil {
-			_ = lease.Release(context.Background())
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		holder := mustAcquire(t, other, key, lockmw.Policy{})
+		p := lockmw.Policy{TTL: 500 * time.Millisecond, MinHold: 2500 * time.Millisecond, Wait: time.Minute}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if lease, err := l.Acquire(ctx, key, p); err == nil {
+				_ = lease.Release(context.Background())
+			}
+		}()
+		eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
+		proxy.BlackHole(faultproxy.ToServer) // it hears, and can do nothing
+		before := time.Now()
+		mustRelease(t, holder)
+		after := time.Now()
+		free := freeAfter(t, c, key)
+		cancel()
+		<-ended
+		t.Logf("handed over to one that could do nothing: free after %v", free.Sub(after))
+		if early := p.MinHold - free.Sub(before); early > 0 {
+			t.Errorf("the lock was free %v before MinHold was over", early)
 		}
-	}()
-	eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
-	proxy.BlackHole(faultproxy.ToServer) // it hears, and can do nothing
-	before := time.Now()
-	mustRelease(t, holder)
-	after := time.Now()
-	free := freeAfter(t, c, key)
-	cancel()
-	<-ended
-	t.Logf("handed over to one that could do nothing: free after %v", free.Sub(after))
-	if early := p.MinHold - free.Sub(before); early > 0 {
-		t.Errorf("the lock was free %v before MinHold was over", early)
-	}
-	if late := free.Sub(after) - p.MinHold - p.TTL; late > slack {
-		t.Errorf("the lock was free %v after MinHold and a TTL", late)
-	}
+		if late := free.Sub(after) - p.MinHold - p.TTL; late > slack {
+			t.Errorf("the lock was free %v after MinHold and a TTL", late)
+		}
+	})
 }
 
 func TestMinHoldCountsFromAHandOver(t *testing.T) {

@@ -77,6 +77,7 @@ func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
 				t.Error("a new lease is not valid")
 			}
 			c.Del(context.Background(), "lock:{"+prefix+lost+"}")
+			lockmw.RenewAll(l)
 			select {
 			case <-whole.Context().Done():
 			case <-time.After(10 * time.Second):
@@ -128,64 +129,67 @@ func TestManyKeysHaveOneBudget(t *testing.T) {
 		"retries": {Retries: 8, RetryInterval: 100 * time.Millisecond}, // 0.8 to 1.6 s
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := redistest.Embedded(t).Client(t)
-			l, other := newLocker(t, c), newLocker(t, c)
-			x := mustAcquire(t, other, "x", lockmw.Policy{})
-			defer mustRelease(t, mustAcquire(t, other, "y", lockmw.Policy{}))
-			freed := make(chan error, 1)
-			const usedUp = 700 * time.Millisecond
-			time.AfterFunc(usedUp, func() { freed <- x.Release(context.Background()) })
-			began := time.Now()
-			_, err := l.AcquireAll(context.Background(), []string{"x", "y"}, p)
-			took := time.Since(began)
-			if err := <-freed; err != nil {
-				t.Error(err)
-			}
-			var refusal *lockmw.AcquireError
-			if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || refusal.Key != "y" {
-				t.Errorf("err = %v, want ErrNotAcquired of y", err)
-			}
-			t.Logf("gave up after %v", took)
-			if took < p.Wait {
-				t.Errorf("gave up after %v, before the budget of %v was used up", took, p.Wait)
-			}
-			if took >= 1750*time.Millisecond { // two budgets take 1.9 s, or nearly
-				t.Errorf("gave up after %v, the second key had a budget of its own", took)
-			}
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				c := s.Client(t)
+				l, other := newLocker(t, c), newLocker(t, c)
+				x := mustAcquire(t, other, "x", lockmw.Policy{})
+				defer mustRelease(t, mustAcquire(t, other, "y", lockmw.Policy{}))
+				freed := make(chan error, 1)
+				const usedUp = 700 * time.Millisecond
+				time.AfterFunc(usedUp, func() { freed <- x.Release(context.Background()) })
+				began := time.Now()
+				_, err := l.AcquireAll(context.Background(), []string{"x", "y"}, p)
+				took := time.Since(began)
+				if err := <-freed; err != nil {
+					t.Error(err)
+				}
+				var refusal *lockmw.AcquireError
+				if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || refusal.Key != "y" {
+					t.Errorf("err = %v, want ErrNotAcquired of y", err)
+				}
+				t.Logf("gave up after %v", took)
+				if took < p.Wait {
+					t.Errorf("gave up after %v, before the budget of %v was used up", took, p.Wait)
+				}
+				if took >= 1750*time.Millisecond { // two budgets take 1.9 s, or nearly
+					t.Errorf("gave up after %v, the second key had a budget of its own", took)
+				}
+			})
 		})
 	}
 }
 
 func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
-	c := redistest.Embedded(t).Client(t)
-	l, other := newLocker(t, c), newLocker(t, c)
-	const max, wait = 300 * time.Millisecond, 400 * time.Millisecond
-	y := mustAcquire(t, other, "y", lockmw.Policy{})
-	freed := make(chan error, 1)
-	time.AfterFunc(wait, func() { freed <- y.Release(context.Background()) })
-	lease, err := l.AcquireAll(context.Background(), []string{"x", "y"}, lockmw.Policy{MaxHold: max, Wait: 20 * time.Second})
-	held := time.Now()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := <-freed; err != nil {
-		t.Error(err)
-	}
-	<-lease.Context().Done()
-	if took := time.Since(held); took < max-50*time.Millisecond {
-		t.Errorf("the context ended %v after all were held, want %v: x was held for longer", took, max)
-	}
-	if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrMaxHold) {
-		t.Errorf("cause = %v, want ErrMaxHold", cause)
-	}
-	for _, key := range []string{"x", "y"} { // nobody else gets them before the release
-		if _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
-			t.Errorf("%s beside a lease over its MaxHold: %v", key, err)
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c := s.Client(t)
+		l, other := newLocker(t, c), newLocker(t, c)
+		const max, wait = 300 * time.Millisecond, 400 * time.Millisecond
+		y := mustAcquire(t, other, "y", lockmw.Policy{})
+		freed := make(chan error, 1)
+		time.AfterFunc(wait, func() { freed <- y.Release(context.Background()) })
+		lease, err := l.AcquireAll(context.Background(), []string{"x", "y"}, lockmw.Policy{MaxHold: max, Wait: 20 * time.Second})
+		held := time.Now()
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	mustRelease(t, lease)
-	noKeys(t, c, "lock", time.Second)
+		if err := <-freed; err != nil {
+			t.Error(err)
+		}
+		<-lease.Context().Done()
+		if took := time.Since(held); took < max-50*time.Millisecond {
+			t.Errorf("the context ended %v after all were held, want %v: x was held for longer", took, max)
+		}
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrMaxHold) {
+			t.Errorf("cause = %v, want ErrMaxHold", cause)
+		}
+		for _, key := range []string{"x", "y"} { // nobody else gets them before the release
+			if _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+				t.Errorf("%s beside a lease over its MaxHold: %v", key, err)
+			}
+		}
+		mustRelease(t, lease)
+		noKeys(t, c, "lock", time.Second)
+	})
 }
 
 func TestFencesOfManyKeys(t *testing.T) {

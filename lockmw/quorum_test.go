@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -48,6 +49,7 @@ func (ns nodes) locker(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 }
 
 func TestQuorumOutlivesAMinority(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	const ttl = time.Second
 	ns := newNodes(t, 5)
@@ -115,6 +117,7 @@ func TestQuorumIsLostWithItsMajority(t *testing.T) {
 }
 
 func TestQuorumAdmitsOneAtATime(t *testing.T) {
+	testenv.Slow(t)
 	ns := newNodes(t, 3)
 	var inside, most, entered atomic.Int64
 	var workers sync.WaitGroup
@@ -199,6 +202,7 @@ func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
 }
 
 func TestQuorumOfReadersExcludesWriters(t *testing.T) {
+	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
 	shared := lockmw.Policy{Mode: lockmw.Shared}

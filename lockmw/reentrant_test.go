@@ -64,6 +64,7 @@ func TestLossEndsJoinedLeasesToo(t *testing.T) {
 			inner = append(inner, lease)
 		}
 		c.Del(context.Background(), "lock:{"+key+"}")
+		lockmw.RenewAll(l)
 		for i, lease := range append(inner, outer) {
 			select {
 			case <-lease.Context().Done():

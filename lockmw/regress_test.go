@@ -20,20 +20,20 @@ import (
 // The release of a lease that its local timer ended: the last renewal had
 // come through, only its answer had not.
 func TestLostLeaseDoesNotKeepTheKeyAfterItsRelease(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	key := redistest.Prefix(t)
-	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
-	lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
-	eventually(t, 5*time.Second, "renewed once", func() bool { return proxy.Commands()["EVALSHA"] >= 2 })
-	proxy.BlackHole(faultproxy.ToClient)
-	<-lease.Context().Done()
-	proxy.Heal()
-	if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
-		t.Errorf("release = %v, want ErrLost", err)
-	}
-	noKeys(t, s.Client(t), key, 400*time.Millisecond) // its TTL would be a second and more
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
+		eventually(t, 5*time.Second, "renewed once", func() bool { return proxy.Commands()["EVALSHA"] >= 2 })
+		proxy.BlackHole(faultproxy.ToClient)
+		<-lease.Context().Done()
+		proxy.Heal()
+		if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("release = %v, want ErrLost", err)
+		}
+		noKeys(t, s.Client(t), key, 400*time.Millisecond) // its TTL would be a second and more
+	})
 }
 
 func TestObserverMayReleaseTheLeaseItIsToldAbout(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSlowObserverDoesNotCostLeases(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *redistest.Mini, l *lockmw.Locker) {
 		var leases []*lockmw.Lease
-		for i := range 500 {
+		for i := range 250 { // 2.5 s for the observer, in every turn
 			leases = append(leases, mustAcquire(t, l, fmt.Sprint(i), lockmw.Policy{TTL: 2 * time.Second}))
 		}
 		time.Sleep(6 * time.Second)
@@ -81,42 +81,42 @@ func TestSlowObserverDoesNotCostLeases(t *testing.T) {
 // After Redis lost the queue, or this process lost Redis, all of a line get
 // their places back, not only the one that polls.
 func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	key := redistest.Prefix(t)
-	c := s.Client(t)
-	client, proxy := proxied(t, s)
-	cut, other := newLocker(t, client), newLocker(t, s.Client(t))
-	holder := mustAcquire(t, other, key, lockmw.Policy{})
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ended := make(chan struct{}, 5)
-	for range 5 {
-		go func() {
-			// Readers: each has a place of its own in Redis.
-			if lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute}); err == nil {
-				_ = lease.Release(ctx)
-			}
-			ended <- struct{}{}
-		}()
-	}
-	eventually(t, 5*time.Second, "all stand in the queue", func() bool { return queued(t, c, key) == 5 })
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		c := s.Client(t)
+		client, proxy := proxied(t, s)
+		cut, other := newLocker(t, client), newLocker(t, s.Client(t))
+		holder := mustAcquire(t, other, key, lockmw.Policy{})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan struct{}, 5)
+		for range 5 {
+			go func() {
+				// Readers: each has a place of its own in Redis.
+				if lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute}); err == nil {
+					_ = lease.Release(ctx)
+				}
+				ended <- struct{}{}
+			}()
+		}
+		eventually(t, 5*time.Second, "all stand in the queue", func() bool { return queued(t, c, key) == 5 })
 
-	c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
-	eventually(t, 5*time.Second, "all are back after Redis forgot", func() bool { return queued(t, c, key) == 5 })
+		c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
+		eventually(t, 5*time.Second, "all are back after Redis forgot", func() bool { return queued(t, c, key) == 5 })
 
-	proxy.BlackHole(faultproxy.Both)
-	c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
-	// A newcomer of the cut process announces it, and its answer is lost too.
-	time.Sleep(1500 * time.Millisecond)
-	proxy.Heal()
-	eventually(t, 5*time.Second, "all are back after the cut", func() bool { return queued(t, c, key) == 5 })
-	cancel()
-	for range 5 {
-		<-ended
-	}
-	mustRelease(t, holder)
-	noKeys(t, c, key, 3*time.Second)
+		proxy.BlackHole(faultproxy.Both)
+		c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
+		// A newcomer of the cut process announces it, and its answer is lost too.
+		time.Sleep(1500 * time.Millisecond)
+		proxy.Heal()
+		eventually(t, 5*time.Second, "all are back after the cut", func() bool { return queued(t, c, key) == 5 })
+		cancel()
+		for range 5 {
+			<-ended
+		}
+		mustRelease(t, holder)
+		noKeys(t, c, key, 3*time.Second)
+	})
 }
 
 func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {

@@ -110,6 +110,7 @@ func TestReplicaAcksAreChecked(t *testing.T) {
 
 // A server that refuses WAIT has given the lock all the same.
 func TestLockIsTakenBackWhereWaitIsRefused(t *testing.T) {
+	t.Parallel()
 	s := redistest.Real(t)
 	c := s.Client(t)
 	if err := c.Do(context.Background(), "ACL", "SETUSER", "hasty", "on", ">word", "allkeys", "allchannels", "+@all", "-wait").Err(); err != nil {
@@ -124,6 +125,7 @@ func TestLockIsTakenBackWhereWaitIsRefused(t *testing.T) {
 
 // A Redis that answers is not one that cannot be reached.
 func TestMissingReplicaDoesNotFailOpen(t *testing.T) {
+	t.Parallel()
 	s := redistest.Real(t)
 	l := newLocker(t, s.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
 	if _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true}); !errors.Is(err, lockmw.ErrUnavailable) {

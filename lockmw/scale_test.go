@@ -12,12 +12,14 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
+	testenv.Slow(t)
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	l := newLocker(t, s.Client(t))
@@ -76,6 +78,7 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 }
 
 func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
+	testenv.Slow(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	l := newLocker(t, s.Client(t))
@@ -108,6 +111,7 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 }
 
 func TestMemoryDoesNotGrowWithTheNumberOfKeys(t *testing.T) {
+	testenv.Slow(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	c := s.Client(t)
@@ -182,6 +186,7 @@ func heap() int64 {
 
 // The README tells how many connections to expect.
 func TestABusyProcessNeedsFewConnections(t *testing.T) {
+	testenv.Slow(t)
 	const more, pool = 10, 20
 	client, proxy := proxied(t, redistest.Shared(t))
 	client.Options().PoolSize = pool

@@ -59,21 +59,22 @@ func TestLossIsJoinedToTheWorksError(t *testing.T) {
 }
 
 func TestUnansweredReleaseDoesNotFailTheWork(t *testing.T) {
-	var seen events
-	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t), seen.option())
-	err := l.WithLock(context.Background(), "k", lockmw.Policy{TTL: 500 * time.Millisecond}, func(context.Context) error {
-		m.SetError("LOADING Redis is loading the dataset in memory")
-		return nil
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		var seen events
+		l := newLocker(t, s.Client(t), seen.option())
+		err := l.WithLock(context.Background(), "k", lockmw.Policy{TTL: 500 * time.Millisecond}, func(context.Context) error {
+			s.SetError("LOADING Redis is loading the dataset in memory")
+			return nil
+		})
+		if err != nil {
+			t.Errorf("err = %v", err)
+		}
+		released := seen.of(lockmw.EventReleased)
+		if len(released) != 1 || !errors.Is(released[0].Err, lockmw.ErrUnavailable) {
+			t.Errorf("released events: %+v", released)
+		}
+		s.SetError("")
 	})
-	if err != nil {
-		t.Errorf("err = %v", err)
-	}
-	released := seen.of(lockmw.EventReleased)
-	if len(released) != 1 || !errors.Is(released[0].Err, lockmw.ErrUnavailable) {
-		t.Errorf("released events: %+v", released)
-	}
-	m.SetError("")
 }
 
 func TestPanicReleasesAndGoesOn(t *testing.T) {

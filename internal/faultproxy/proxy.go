@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,8 +93,16 @@ func Start(tb testing.TB, target string) *Proxy {
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Dial opens a connection to a proxy that InMemory has returned. Network and
-// address are ignored.
+// address are ignored. During BlackHole it fails at once, unlike a dial of Addr:
+// go-redis holds a mutex while it connects a subscription, and a bubble's clock
+// stands still while another goroutine waits for a mutex, so that no deadline
+// would ever end the two.
 func (p *Proxy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for _, w := range p.ways(Both) {
+		if w.blocked() != nil {
+			return nil, &net.OpError{Op: "dial", Net: "memory", Addr: p.listener.Addr(), Err: os.ErrDeadlineExceeded}
+		}
+	}
 	return p.listener.(*memnet.Listener).Dial(ctx, network, addr)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/store/storetest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // servers are what a quorum's clients talk to, the nodes that are up first.
@@ -60,6 +61,9 @@ func TestQuorumConforms(t *testing.T) {
 		"three": {3, 0}, "five": {5, 0}, "three, one down": {2, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "three" {
+				testenv.Slow(t)
+			}
 			var s servers
 			for range size.up {
 				s.up = append(s.up, redistest.Real(t))

@@ -9,6 +9,7 @@ import (
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/store/storetest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 func TestConformance(t *testing.T) {
@@ -38,6 +39,7 @@ func together(p storetest.Place) storetest.Place {
 
 // In a Cluster a release cannot see who listens, so it passes nobody over.
 func TestConformanceOfACluster(t *testing.T) {
+	testenv.Slow(t)
 	client := redistest.Cluster(t).Client(t)
 	storetest.Run(t, storetest.Backend{
 		New:    func(tb testing.TB) storetest.Place { return placeAt(tb, client) },

@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 var seed = flag.Uint64("seed", 0, "run the random histories of this seed only")
@@ -21,6 +22,7 @@ var seed = flag.Uint64("seed", 0, "run the random histories of this seed only")
 // order, while the clock moves, processes die and others meddle, and compares
 // each answer and all that lies in Redis with the model.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
+	testenv.Slow(t)
 	const steps = 1200
 	seeds := []uint64{1, 2, 3, 4, 5} // one for each of the mixes
 	if *seed != 0 {
