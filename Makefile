@@ -36,14 +36,14 @@ help: ## List the targets
 demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to try it by hand)
 	go run ./examples/orders $(ARGS)
 
-check: ## Check format, vet, generated code and the quick tests of all packages, in a minute (with the race detector)
+check: ## Check format, vet, generated code and the quick tests of all packages, in a minute; without the race detector, unless RACE=-race
 	bash scripts/ensure.sh cc redis-server
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
 	@set -e; for m in $(MODULES); do \
 		echo "$(REPORT) -quick \"$(CURDIR)/$$m\""; \
 		(cd $$m && go vet ./...); \
-		$(REPORT) -quick "$(CURDIR)/$$m" -race -vet=off $(TESTS) -timeout 3m $(TESTFLAGS) $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
+		$(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
 	done
 
 test: ## Run all tests with the race detector; installs redis-server when it is missing
