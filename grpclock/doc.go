@@ -30,9 +30,11 @@
 //   - body is a field of the request message, by its name in the .proto file or
 //     in JSON ("customer.id"): a string, bytes, an integer, a bool, or an enum,
 //     which is its number. A field with presence (optional, oneof, message) that
-//     is not set is missing; another that is zero is "0" or "false", which is
-//     what the handler sees. An empty string is missing. Floats, messages, lists
-//     and maps have no definite text;
+//     is not set is missing, and 0 is another key; a handler that calls the
+//     getter sees 0 in both, so its template says {body.shelf?|int}. A field
+//     without presence that is zero is "0" or "false", which is what the handler
+//     sees. An empty string is missing. Floats, messages, lists and maps have no
+//     definite text;
 //   - header is the first value of the incoming metadata of that name, such as
 //     "x-tenant" or ":authority";
 //   - method and route are the full method;

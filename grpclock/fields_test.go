@@ -122,6 +122,39 @@ func TestFieldsHaveTheirText(t *testing.T) {
 	}
 }
 
+// A handler that calls the getters sees 0 in all these messages. A template that
+// wants one key for them says so.
+func TestMissingNumberIsOneKeyWithZero(t *testing.T) {
+	zero := &testpb.Order{Amount: proto.Int32(0), Customer: &testpb.Customer{}, Way: &testpb.Order_Voucher{Voucher: 0}}
+	for _, tc := range []struct{ template, missing, zero string }{
+		{"{body.i32}", "0", "0"},
+		{"p:{body.i32?}", "p:0", "p:0"},
+		{"p:{body.amount?}", "p:", "p:0"},
+		{"p:{body.amount?|int}", "p:0", "p:0"},
+		{"p:{body.voucher?|int}", "p:0", "p:0"},
+		{"p:{body.customer.id?}", "p:", "p:"},
+	} {
+		template := keyfunc.MustParse(tc.template)
+		for order, want := range map[*testpb.Order]string{{}: tc.missing, zero: tc.zero} {
+			var got string
+			key := func(r keyfunc.Request) (string, error) {
+				var err error
+				if got, err = template(r); err != nil {
+					t.Errorf("%s: %v", tc.template, err)
+				}
+				return "", keyfunc.Skip
+			}
+			call(t, grpclock.UnaryServerInterceptor(newLocker(t), grpclock.Rules{payMethod: {Key: key}}), payMethod, order)
+			if order.GetAmount() != 0 || order.GetVoucher() != 0 || order.GetI32() != 0 {
+				t.Error("the handler does not see 0")
+			}
+			if got != want {
+				t.Errorf("%s of {%v}: key = %q, want %q", tc.template, order, got, want)
+			}
+		}
+	}
+}
+
 // A legacy message is one of the first API for Go.
 type legacy struct {
 	OrderID string `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3"`

@@ -12,16 +12,19 @@ import (
 type filter struct {
 	name  string
 	wants string // what apply accepts, for the error
+	// missing is what an optional value becomes that is missing or empty.
+	missing string
 	// apply returns the changed value, which is never empty, and false if
 	// it is not what the filter wants. The value given is never empty.
 	apply func(string) (string, bool)
 }
 
 var knownFilters = []filter{
-	{"hash", "a value", func(s string) (string, bool) { return hexSHA256(s), true }},
-	{"int", "an integer", canonicalInt},
-	{"lower", "a value", func(s string) (string, bool) { return lower(s), true }},
-	{"uuid", "a UUID", canonicalUUID},
+	{name: "hash", wants: "a value", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
+	// A handler that reads a missing value into an integer sees 0.
+	{name: "int", wants: "an integer", missing: "0", apply: canonicalInt},
+	{name: "lower", wants: "a value", apply: func(s string) (string, bool) { return lower(s), true }},
+	{name: "uuid", wants: "a UUID", apply: canonicalUUID},
 }
 
 // hexSHA256 returns the SHA-256 of s in hexadecimal digits.

@@ -97,3 +97,18 @@ func TestFiltersWorkFromLeftToRight(t *testing.T) {
 	filtered(t, "{param.v|hash|lower}", "ANN", hex.EncodeToString(sum[:]))
 	filtered(t, "{param.v|int|int}", "+07", "7")
 }
+
+// A handler that reads an int sees 0 in both, one that reads a string or a
+// pointer does not.
+func TestMissingIsZeroToTheIntFilterOnly(t *testing.T) {
+	sum := sha256.Sum256([]byte("0"))
+	for _, r := range []call{{}, {fields: texts("shelf", "")}, {fields: texts("shelf", "0")}, {fields: texts("shelf", "-0")}} {
+		wantKey(t, keyfunc.MustParse("p:{body.shelf?|int}"), r, "p:0")
+		wantKey(t, keyfunc.MustParse("{body.shelf?|int}"), r, "0")
+		wantKey(t, keyfunc.MustParse("p:{body.shelf?|lower|int|hash}"), r, "p:"+hex.EncodeToString(sum[:]))
+	}
+	for _, filter := range []string{"", "|lower", "|uuid", "|hash"} {
+		wantKey(t, keyfunc.MustParse("p:{body.shelf?"+filter+"}"), call{}, "p:")
+	}
+	wantErr(t, keyfunc.MustParse("{body.shelf|int}"), call{}, keyfunc.ErrMissing)
+}

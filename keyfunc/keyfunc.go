@@ -24,8 +24,9 @@
 //
 // Two different Funcs may give the same key; put a different literal, [Route]
 // or Policy.Prefix in front of each. A missing value and an empty one are the
-// same. Upper and lower case, "7" and "007" are different values unless a
-// filter such as |lower or |int says that the handler takes them as equal.
+// same. Upper and lower case, "7" and "007", a missing value and 0 are different
+// values unless a filter such as |lower or |int says that the handler takes them
+// as equal.
 // The key shows the values in it; use [Secret] for private ones.
 //
 // Every Func made by this package may be called by many goroutines at once.

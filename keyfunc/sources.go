@@ -37,11 +37,14 @@ func (v *value) text(r Request) (string, error) {
 	if len(s) > maxValue {
 		return "", v.invalid(tooLong)
 	}
-	if s == "" {
-		// Missing stays missing: no filter makes a value out of nothing.
-		return "", v.missing()
+	if s == "" && !v.optional {
+		return "", v.missing() // no filter makes a required value out of nothing
 	}
 	for _, f := range v.filters {
+		if s == "" {
+			s = f.missing
+			continue
+		}
 		var ok bool
 		if s, ok = f.apply(s); !ok {
 			return "", v.invalid("is not " + f.wants)
@@ -91,10 +94,7 @@ func (v *value) label() string {
 const tooLong = "is longer than 8 KiB"
 
 func (v *value) missing() error {
-	switch {
-	case v.optional:
-		return nil
-	case v.source == sourceRoute:
+	if v.source == sourceRoute {
 		return fmt.Errorf("%w: route: %s", ErrMissing, noRoute)
 	}
 	return fmt.Errorf("%w: %s", ErrMissing, v.label())

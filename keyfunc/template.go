@@ -10,6 +10,7 @@ import (
 //
 //	order:{param.id}                  a route parameter
 //	stock:{query.shop}:{query.sku?}   sku may be missing or empty
+//	page:{body.shelf?|int}            shelf may be missing, which is 0
 //	user:{header.X-User|uuid}         a filter
 //	pay:{body.customer.id|int|hash}   filters one after another
 //	{value.tenant}:{method}:{route}   what middleware stored; the call
@@ -24,9 +25,15 @@ import (
 // by another. After {params} they apply to each parameter.
 //
 //	lower   lower case
-//	int     a decimal integer without '+' and leading zeros, of any length
+//	int     a decimal integer without '+' and leading zeros, of any length;
+//	        an optional value that is missing or empty is 0
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
 //	hash    SHA-256 in hexadecimal, for long values
+//
+// Without a filter a missing value and 0 are two keys, which is right for a
+// handler that tells them apart: one that reads a string, or a pointer. One
+// that reads an int sees 0 in both, so its template says {body.shelf?|int}.
+// A bool has no such filter; it should not be optional.
 //
 // "{{" and "}}" stand for braces. As no key may hold braces, they appear there
 // as %7B and %7D.

@@ -34,7 +34,7 @@ func TestTemplateFillsItsPlaceholders(t *testing.T) {
 		{"stock:{query.sku?}", "stock:A-1"},
 		{"stock:{query.nope?}", "stock:"},
 		{"{query.nope?}x", "x"},
-		{"stock:{query.nope?|int}:{query.sku?|lower}", "stock::a-1"},
+		{"stock:{query.nope?|int}:{query.sku?|lower}", "stock:0:a-1"},
 		{"{{{param.shop}}}", "%7Bberlin:%7D"},
 		{"just text", "just text"},
 		{"100%", "100%25"},
