@@ -43,8 +43,42 @@
 //
 // A body field is looked up as encoding/json does it, and refused (400) where
 // handlers may differ about what it is: a name in another case ("ID" for
-// "id"), an object or array, a number that a float64 does not hold. 1 and "1"
-// are the same key, and so are 100, 100.0 and 1e2.
+// "id"), an object or array. 1 and "1" are the same key, and so are 100, 100.0
+// and 1e2. Integers of 64 bits are exact: 9007199254740993 is a key of its own,
+// also where a handler decodes it into any or a float64 and sees
+// 9007199254740992. Any other number is refused if it is not what a float64
+// prints, such as 1e400 or 9007199254740993.0. A missing field and 0 are two
+// keys; a handler that reads an int sees 0 in both, so its template says
+// {body.shelf?|int}.
+//
+// # Names in several places
+//
+// A client can say that a body is something else than it looks like, and put a
+// name into several places. Where handlers may differ about which of them
+// counts, the request is refused (400), and Redis is not asked:
+//
+//   - a key of the body whose Content-Type is not application/json or another
+//     +json, or is given twice;
+//   - a key of the body whose name is in the query as well, in whatever case and
+//     punctuation, or is missing in the body and a parameter of the route;
+//   - a key of the query whose name is there in another case as well, or is in a
+//     form in the body; a form over WithBodyLimit is refused (413), because
+//     nobody knows what is in it. Key, with a function of your own, refuses none
+//     of these.
+//
+// Where Echo's c.Bind reads the query, in a GET, HEAD or DELETE, it reads the body
+// after it, into the same fields; so with a key of the query such a request must
+// not have a body.
+//
+// A handler must read a value where the key does: c.QueryParam or BindQueryParams
+// for the query, c.Param for a parameter, c.Bind or BindBody for the body. c.Bind
+// lets a body overwrite what it took from the path, by any field of the struct
+// that the body's format has a name for, with a tag or without. This door cannot
+// see that. With a key such as {param.id} take the parameter from c.Param, or
+// close its field to bodies, and give it no form or query tag (Echo takes "-" for
+// a name there):
+//
+//	ID string `param:"id" json:"-" xml:"-"`
 //
 // Start reading at this file, then request.go (what key functions see) and
 // options.go.
@@ -70,7 +104,7 @@ import (
 // body over the limit, and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
 	o := newOptions(opts)
-	m := &middleware{options: o, door: httpdoor.New(l, straight(key), p, o.Config)}
+	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error { return m.handle(c, next) }
 	}

@@ -2,6 +2,7 @@ package echolock
 
 import (
 	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -14,8 +15,7 @@ import (
 // A view is what a key function sees of a request: the same as its handler.
 type view struct {
 	httpdoor.Visit
-	c       echo.Context
-	crooked bool // a parameter was asked for that took more than its segment
+	c echo.Context
 }
 
 // Route returns the route as it was registered, such as "/orders/:id".
@@ -27,7 +27,12 @@ func (v *view) Route() string { return v.c.Path() }
 func (v *view) Param(name string) (string, bool) {
 	value := v.c.Param(name)
 	if name != "*" && strings.Contains(value, "/") {
-		v.crooked = true
+		v.Refuse(errCrooked)
+	}
+	for i, other := range v.c.ParamNames() {
+		if other == name && v.c.ParamValues()[i] != value {
+			v.Refuse(errSameName)
+		}
 	}
 	if v.Outer().URL.RawPath == "" {
 		return value, value != ""
@@ -36,8 +41,23 @@ func (v *view) Param(name string) (string, bool) {
 	return value, err == nil && value != ""
 }
 
-// Query returns what c.QueryParam does.
+var (
+	errCrooked = errors.New("echolock: a route parameter took more than its segment of the path")
+	// c.Param returns the first of them, and c.Bind the last.
+	errSameName    = errors.New("echolock: the route has two parameters of one name, and they differ")
+	errOverwritten = errors.New("echolock: the key is made from the query, and c.Bind overwrites it by what is in the body")
+)
+
+// Query returns what c.QueryParam does. Where c.Bind reads the query it reads
+// the body after it, into the same fields.
 func (v *view) Query(name string) (string, bool) {
+	v.CheckQuery(name)
+	switch v.Method() {
+	case http.MethodGet, http.MethodHead, http.MethodDelete:
+		if v.HasBody() {
+			v.Refuse(errOverwritten)
+		}
+	}
 	if values := v.c.QueryParams()[name]; len(values) > 0 {
 		return values[0], true
 	}
@@ -48,23 +68,6 @@ func (v *view) Query(name string) (string, bool) {
 func (v *view) Value(name string) (any, bool) {
 	value := v.c.Get(name)
 	return value, value != nil
-}
-
-var errCrooked = errors.New("echolock: a route parameter took more than its segment of the path")
-
-// straight refuses a key that was made from a crooked parameter: "42/" in the
-// place of 42. A nil key stays nil.
-func straight(key keyfunc.Func) keyfunc.Func {
-	if key == nil {
-		return nil
-	}
-	return func(r keyfunc.Request) (string, error) {
-		s, err := key(r)
-		if err == nil && r.(*view).crooked {
-			return "", errCrooked
-		}
-		return s, err
-	}
 }
 
 var errNotEcho = errors.New("echolock: a function from echolock.Key is used in another door")

@@ -33,8 +33,39 @@
 //
 // A body field is looked up as encoding/json does it, and refused (400) where
 // handlers may differ about what it is: a name in another case ("ID" for
-// "id"), an object or array, a number that a float64 does not hold. 1 and "1"
-// are the same key, and so are 100, 100.0 and 1e2.
+// "id"), an object or array. 1 and "1" are the same key, and so are 100, 100.0
+// and 1e2. Integers of 64 bits are exact: 9007199254740993 is a key of its own,
+// also where a handler decodes it into any or a float64 and sees
+// 9007199254740992. Any other number is refused if it is not what a float64
+// prints, such as 1e400 or 9007199254740993.0. A missing field and 0 are two
+// keys; a handler that reads an int sees 0 in both, so its template says
+// {body.shelf?|int}.
+//
+// # Names in several places
+//
+// A client can say that a body is something else than it looks like, and put a
+// name into several places. Where handlers may differ about which of them
+// counts, the request is refused (400), and Redis is not asked:
+//
+//   - a key of the body whose Content-Type is not application/json or another
+//     +json, or is given twice;
+//   - a key of the body whose name is in the query as well, in whatever case and
+//     punctuation, or is missing in the body and a parameter of the route;
+//   - a key of the query whose name is there in another case as well, or is in a
+//     form in the body; a form over WithBodyLimit is refused (413), because
+//     nobody knows what is in it. Key, with a function of your own, refuses none
+//     of these.
+//
+// Gin's c.ShouldBind goes by the Content-Type, so a body that it does not take
+// for JSON is refused, too: that of a GET, and of any type but application/json
+// in lower case. Middleware in front of this one may set the type of a request
+// that it knows to be JSON.
+//
+// A handler must read a value where the key does: c.Query or c.ShouldBindQuery for
+// the query, c.Param or c.ShouldBindUri for a parameter, c.ShouldBind or
+// c.ShouldBindJSON for the body. c.ShouldBind reads the query of a GET only, and
+// of others whatever their body is. Two binders that fill one field leave it to
+// the client which of them counts.
 //
 // Start reading at this file, then request.go (what key functions see),
 // options.go and response.go.

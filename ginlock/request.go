@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gin-gonic/gin"
+	"github.com/gin-gonic/gin/binding"
 
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
@@ -26,24 +27,44 @@ func (v *view) Param(name string) (string, bool) {
 	if v.c.FullPath() == "" {
 		return "", false
 	}
-	return v.c.Params.Get(name)
+	value, ok := v.c.Params.Get(name)
+	for _, p := range v.c.Params {
+		if p.Key == name && p.Value != value {
+			v.Refuse(errSameName)
+		}
+	}
+	return value, ok
 }
 
+// c.Param returns the first of them, and c.ShouldBindUri the last.
+var errSameName = errors.New("ginlock: the route has two parameters of one name, and they differ")
+
 // Query returns what c.GetQuery does.
-func (v *view) Query(name string) (string, bool) { return v.c.GetQuery(name) }
+func (v *view) Query(name string) (string, bool) {
+	v.CheckQuery(name)
+	return v.c.GetQuery(name)
+}
 
 // Value returns what c.Get does.
 func (v *view) Value(name string) (any, bool) { return v.c.Get(name) }
 
+var errBinding = errors.New("c.ShouldBind does not read the body of such a request as JSON")
+
 // Body returns a field of the JSON body, also if c.ShouldBindBodyWith has read
-// it before.
+// it before. What c.ShouldBind would take for something else than JSON is an
+// error: any body of a GET, and a type that Gin does not know for JSON, of which
+// it makes a form. Of that it finds the fields in the query.
 func (v *view) Body(path string) (string, bool, error) {
 	if bytes, ok := v.c.Get(gin.BodyBytesKey); ok {
 		if bytes, ok := bytes.([]byte); ok {
 			v.UseBody(bytes)
 		}
 	}
-	return v.Visit.Body(path)
+	text, ok, err := v.Visit.Body(path)
+	if _, found := v.KeyBody(); found && binding.Default(v.c.Request.Method, v.c.ContentType()) != binding.Binding(binding.JSON) {
+		return "", false, errBinding
+	}
+	return text, ok, err
 }
 
 // keepBody has c.ShouldBindBodyWith see the body that the key was made from.

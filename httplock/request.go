@@ -27,6 +27,7 @@ func (v *view) Param(name string) (string, bool) {
 
 // Query returns what r.URL.Query().Get does.
 func (v *view) Query(name string) (string, bool) {
+	v.CheckQuery(name)
 	if v.query == nil {
 		v.query = v.Outer().URL.Query()
 	}

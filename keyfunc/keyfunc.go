@@ -44,7 +44,8 @@ import (
 //
 // What a Request returns must be what the handler sees: the decoded parameter,
 // the last of two equal body fields. Otherwise a client could dodge the lock
-// by another spelling.
+// by another spelling. Where handlers differ in what they see, the doors refuse
+// the request, whatever the Func returns; their documents say when.
 type Request interface {
 	// Context returns the context of the call.
 	Context() context.Context
@@ -64,7 +65,8 @@ type Request interface {
 	Header(name string) (string, bool)
 	// Body returns the body field at path ("customer.id"): a field of the
 	// JSON body, in gRPC of the request message. An error means that the
-	// body could not be read, for instance an [*net/http.MaxBytesError].
+	// body could not be read, for instance an [*net/http.MaxBytesError], or
+	// that handlers may read something else in it.
 	Body(path string) (string, bool, error)
 	// Value returns what earlier middleware stored under name.
 	Value(name string) (any, bool)

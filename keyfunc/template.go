@@ -33,7 +33,7 @@ import (
 // Without a filter a missing value and 0 are two keys, which is right for a
 // handler that tells them apart: one that reads a string, or a pointer. One
 // that reads an int sees 0 in both, so its template says {body.shelf?|int}.
-// A bool has no such filter; it should not be optional.
+// A float or a bool should not be optional: no filter makes zero of a missing one.
 //
 // "{{" and "}}" stand for braces. As no key may hold braces, they appear there
 // as %7B and %7D.

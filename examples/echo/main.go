@@ -8,7 +8,7 @@
 //	curl -X POST localhost:8080/orders/42/pay & sleep 1; curl -X POST localhost:8080/orders/42/pay; wait
 //
 //	# Two transfers of a customer, who stands in the body: the second gets 409 at once.
-//	curl localhost:8080/transfers -d '{"customer":{"id":7}}' & sleep 1; curl -i localhost:8080/transfers -d '{"customer":{"id":7}}'; wait
+//	curl localhost:8080/transfers --json '{"customer":{"id":7}}' & sleep 1; curl -i localhost:8080/transfers --json '{"customer":{"id":7}}'; wait
 //
 //	# Two reports: the handler takes the lock itself, and answers for itself.
 //	curl -X POST localhost:8080/report & sleep 1; curl -i -X POST localhost:8080/report; wait

@@ -1,9 +1,14 @@
-// Package agree checks that the HTTP doors agree about URLs: a client cannot
-// dodge a lock by spelling a path or a query in another way, whatever the
+// Package agree checks that the HTTP doors agree with each other about URLs, and
+// with the binders of their frameworks about the rest of a request: a client
+// cannot dodge a lock by spelling a path or a query in another way, by the type
+// that it gives a body, or by putting a name into another place, whatever the
 // framework makes of it.
 //
-// Start reading at this file (what is asked of all doors), then doors_test.go
-// (the doors) and broken_test.go (doors that disagree).
+// Start reading at this file (what is asked of all doors about URLs), then
+// doors_test.go (the doors) and broken_test.go (doors that disagree);
+// binders_test.go has the ways in which handlers read a request, sent_test.go
+// what clients send and what is asked of each way, and numbers_test.go the same
+// for numbers.
 package agree
 
 import (

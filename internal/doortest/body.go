@@ -87,7 +87,7 @@ func slowBodyHoldsNoLock(e *env) {
 	for i, path := range []string{payPath, "/orders"} {
 		conn := e.connect()
 		answers := bufio.NewReader(conn)
-		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body))
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, len(body))
 		// The server says so when somebody begins to read the body.
 		if line, err := answers.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
 			e.Fatalf("%s: answer = %q, %v; want 100 Continue", path, line, err)
@@ -121,7 +121,7 @@ func drippingBodyHoldsNoLock(e *env) {
 	if err := conn.SetDeadline(time.Now().Add(e.Patience + time.Duration(len(body))*drip)); err != nil {
 		e.Fatal(err)
 	}
-	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\n\r\n", len(body))
+	fmt.Fprintf(conn, "POST /orders HTTP/1.1\r\nHost: shop.test\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
 	others := 0
 	for i := range len(body) {
 		_, _ = conn.Write([]byte{body[i]})

@@ -11,7 +11,8 @@ import (
 	"github.com/lockmw/kit/internal/memnet"
 )
 
-// request returns a request for the server. Headers are pairs.
+// request returns a request for the server. Headers are pairs. A body is said
+// to be JSON unless they say something else.
 func (e *env) request(method, path string, body io.Reader, headers ...string) *http.Request {
 	e.Helper()
 	r, err := http.NewRequest(method, e.server.URL+path, body)
@@ -20,6 +21,9 @@ func (e *env) request(method, path string, body io.Reader, headers ...string) *h
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
+	}
+	if body != nil && r.Header["Content-Type"] == nil {
+		r.Header.Set("Content-Type", "application/json")
 	}
 	return r
 }
@@ -50,7 +54,7 @@ func (e *env) pay() answer {
 // post sends a body to the bodyRoute.
 func (e *env) post(body string) answer {
 	e.Helper()
-	return e.do(e.request(http.MethodPost, "/orders", strings.NewReader(body), "Content-Type", "application/json"))
+	return e.do(e.request(http.MethodPost, "/orders", strings.NewReader(body)))
 }
 
 // background sends a request and returns where its answer will come.

@@ -3,6 +3,7 @@ package doortest
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -34,7 +35,12 @@ func (v *brokenView) Param(name string) (string, bool) {
 	return value, value != ""
 }
 
-func (v *brokenView) Query(name string) (string, bool) { return v.pick(v.Outer().URL.Query()[name]) }
+func (v *brokenView) Query(name string) (string, bool) {
+	if v.fault != "looks for a name in one place" {
+		v.CheckQuery(name)
+	}
+	return v.pick(v.Outer().URL.Query()[name])
+}
 
 func (v *brokenView) Header(name string) (string, bool) {
 	if strings.EqualFold(name, "Host") {
@@ -54,10 +60,20 @@ func (v *brokenView) pick(values []string) (string, bool) {
 }
 
 func (v *brokenView) Body(path string) (string, bool, error) {
-	if v.fault == "takes JSON as it is written" {
+	r := v.Outer()
+	switch v.fault {
+	case "takes JSON as it is written":
 		var fields map[string]json.RawMessage
-		err := json.NewDecoder(v.Outer().Body).Decode(&fields)
+		err := json.NewDecoder(r.Body).Decode(&fields)
 		return string(fields[path]), true, err
+	case "knows JSON without parameters only":
+		if r.Header.Get("Content-Type") != "application/json" {
+			return "", false, errors.New("no JSON")
+		}
+	case "takes every body for JSON":
+		r.Header.Set("Content-Type", "application/json")
+	case "looks for a name in one place":
+		r.URL.RawQuery = ""
 	}
 	return v.Visit.Body(path)
 }

@@ -86,6 +86,12 @@ func Cases() []Case {
 		{Name: "SeveralKeysAreTakenTogether", check: severalKeysAreTakenTogether},
 		{Name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},
 
+		// places.go
+		{Name: "BodyThatIsNotJSONIsRefused", check: bodyThatIsNotJSONIsRefused},
+		{Name: "JSONMayHaveParameters", check: jsonMayHaveParameters},
+		{Name: "NameInTwoPlacesIsRefused", check: nameInTwoPlacesIsRefused},
+		{Name: "LongFormIsRefused", check: longFormIsRefused},
+
 		// body.go
 		{Name: "BodyOverTheLimitIsRefused", check: bodyOverTheLimitIsRefused},
 		{Name: "BodyReachesTheHandler", check: bodyReachesTheHandler},

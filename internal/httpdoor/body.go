@@ -1,10 +1,8 @@
 package httpdoor
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/http"
 )
 
@@ -12,8 +10,9 @@ import (
 type body struct {
 	state  bodyState
 	bytes  []byte
-	err    error // of failed
-	parsed bool  // bytes is JSON as field wants it
+	err    error    // of failed
+	parsed bool     // bytes is JSON as field wants it
+	form   []string // the names in bytes, if they were read as a form; else nil
 }
 
 type bodyState uint8
@@ -95,23 +94,33 @@ func (b *body) use(bytes []byte, limit int64) {
 	}
 }
 
-// field returns the field at path of a JSON body. No body has no fields.
-func (b *body) field(r *http.Request, limit int64, path string) (string, bool, error) {
+// load reads the body. The error is its own, or an *http.MaxBytesError if it is
+// over the limit.
+func (b *body) load(r *http.Request, limit int64) error {
 	if b.state == unread && r.ContentLength > limit {
-		return "", false, &http.MaxBytesError{Limit: limit} // not a byte of it is needed
+		return &http.MaxBytesError{Limit: limit} // not a byte of it is needed
 	}
 	b.read(r, limit)
-	switch {
-	case b.state == tooLong:
-		return "", false, &http.MaxBytesError{Limit: limit}
-	case b.state == failed:
-		return "", false, b.err
-	case len(b.bytes) == 0:
+	switch b.state {
+	case tooLong:
+		return &http.MaxBytesError{Limit: limit}
+	case failed:
+		return b.err
+	}
+	return nil
+}
+
+// field returns the field at path of a JSON body. No body has no fields.
+func (b *body) field(r *http.Request, limit int64, path string) (string, bool, error) {
+	if err := b.load(r, limit); err != nil {
+		return "", false, err
+	}
+	if len(b.bytes) == 0 {
 		return "", false, nil
 	}
 	if !b.parsed {
-		if err := checkForm(r, b.bytes); err != nil {
-			return "", false, err
+		if !saysJSON(r.Header) {
+			return "", false, errType
 		}
 		if err := checkJSON(b.bytes); err != nil {
 			return "", false, err
@@ -119,25 +128,6 @@ func (b *body) field(r *http.Request, limit int64, path string) (string, bool, e
 		b.parsed = true
 	}
 	return field(b.bytes, path)
-}
-
-var errForm = errors.New("httpdoor: the body says it is a form")
-
-// checkForm refuses bodies that a handler could read as a form with the same
-// fields and other values: `{"a":"&id=2&","id":1}`. Binders of several formats
-// go by the Content-Type, which the client chooses. Without a '&', a form has
-// one field, whose name begins with '{'; so JSON that is sent by `curl -d`,
-// which calls everything a form, passes.
-func checkForm(r *http.Request, body []byte) error {
-	if bytes.IndexByte(body, '&') < 0 {
-		return nil
-	}
-	// As net/http judges it: a parameter that is broken does not matter.
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if kind == "application/x-www-form-urlencoded" {
-		return errForm
-	}
-	return nil
 }
 
 // A replay reads bytes, then rest.

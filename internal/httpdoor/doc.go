@@ -14,6 +14,7 @@
 //	if err := v.Leave(); err != nil { lost: refuse, if nothing was written }
 //
 // Start reading at door.go, then visit.go, body.go, json.go and number.go (what
-// a key function sees of a body), problem.go and buffer.go (what the client
+// a key function sees of a body), places.go (what it must not see, because a
+// handler may look somewhere else), problem.go and buffer.go (what the client
 // gets).
 package httpdoor

@@ -13,12 +13,12 @@ const maxDepth = 32
 
 // What is wrong with a body. The texts say nothing of what is in it.
 var (
-	errJSON      = errors.New("httpdoor: the body is not valid JSON")
-	errDepth     = errors.New("httpdoor: the body nests too deep")
-	errNotObject = errors.New("httpdoor: the field is looked for in something that is no JSON object")
-	errNotScalar = errors.New("httpdoor: the field is an object or array")
-	errCase      = errors.New("httpdoor: the field's name is written in another case")
-	errTwice     = errors.New("httpdoor: the field is there more than once, and what it is in the end depends on the reader")
+	errJSON      = errors.New("the body is not valid JSON")
+	errDepth     = errors.New("the body nests too deep")
+	errNotObject = errors.New("the field is looked for in something that is no JSON object")
+	errNotScalar = errors.New("the field is an object or array")
+	errCase      = errors.New("the field's name is written in another case")
+	errTwice     = errors.New("the field is there more than once, and what it is in the end depends on the reader")
 )
 
 // checkJSON returns nil if data is one JSON value, as json.Unmarshal wants it,

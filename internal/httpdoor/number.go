@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-var errNumber = errors.New("httpdoor: the number has more digits than a float64 can tell apart")
+var errNumber = errors.New("the number is no integer of 64 bits, and has more digits than a float64 can tell apart")
 
 // number returns one text for all spellings of a JSON number: 100, 100.0 and
 // 1e2 are the same to a handler that reads a float64 (or any).
@@ -18,9 +18,10 @@ var errNumber = errors.New("httpdoor: the number has more digits than a float64 
 // sees 0.1 and 0.10000000000000000001 as equal, and one with a decimal type
 // sees them as different.
 //
-// What is left: a handler that reads integers beyond 2^53 into a float64 takes
-// neighbours for equal that are different here. It has lost their digits; such
-// numbers are sent as strings.
+// What is left: a handler that decodes integers beyond 2^53 into a float64, or
+// into any, takes neighbours for equal that are different here: 9007199254740993
+// and 9007199254740992. It has lost their digits; it must read an int64 or a
+// json.Number.
 func number(literal string) (string, error) {
 	if !strings.ContainsAny(literal, ".eE") {
 		if literal == "-0" {

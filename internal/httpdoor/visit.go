@@ -2,6 +2,7 @@ package httpdoor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -14,13 +15,15 @@ import (
 // is also the part of a keyfunc.Request that is the same in every framework,
 // and doors embed it in theirs. It belongs to the request's goroutine.
 type Visit struct {
-	door  *Door
-	outer *http.Request // as it came
-	inner *http.Request // the handler's
-	lease *lockmw.Lease
-	left  bool
-	lost  error // Leave's answer, once left
-	body  body
+	door    *Door
+	outer   *http.Request // as it came
+	inner   *http.Request // the handler's
+	view    keyfunc.Request
+	refused error // why no key may be made of the request, or nil
+	lease   *lockmw.Lease
+	left    bool
+	lost    error // Leave's answer, once left
+	body    body
 }
 
 // Visit begins the visit of r.
@@ -39,7 +42,7 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 // beginning.
 func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
-	key, err := v.door.key(view)
+	key, err := v.key(view)
 	if err == nil {
 		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
@@ -49,6 +52,25 @@ func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
 	}
 	v.inner = v.outer.WithContext(v.lease.Context())
 	return true, nil
+}
+
+// key derives the key, and refuses what Refuse was told to.
+func (v *Visit) key(view keyfunc.Request) (string, error) {
+	v.view = view
+	key, err := v.door.key(view)
+	if v.refused != nil && !errors.Is(err, keyfunc.Skip) {
+		return "", v.refused
+	}
+	return key, err
+}
+
+// Refuse has Enter refuse the request with err, whatever key the key function
+// makes, unless that skips it. The first error counts. It is for those methods
+// of a view that return no error.
+func (v *Visit) Refuse(err error) {
+	if v.refused == nil {
+		v.refused = err
+	}
 }
 
 // Inner returns the handler's request, whose context is the lease's.
@@ -98,9 +120,27 @@ func (v *Visit) Header(name string) (string, bool) {
 }
 
 // Body returns the field at path of the JSON body, see field. The error is an
-// *http.MaxBytesError if the body is over the limit.
+// *http.MaxBytesError if the body is over the limit. A body that is not said to
+// be JSON is an error, and so is a name that is in the query as well, or that is
+// missing in the body and a parameter of the route.
 func (v *Visit) Body(path string) (string, bool, error) {
-	return v.body.field(v.outer, v.door.bodyLimit, path)
+	text, ok, err := v.body.field(v.outer, v.door.bodyLimit, path)
+	if err != nil {
+		return "", false, err
+	}
+	if queryHasField(v.outer.URL.RawQuery, path, ok) {
+		return "", false, errInQuery
+	}
+	if _, inPath := v.view.Param(leafOf(path)); inPath && !ok {
+		return "", false, errInPath
+	}
+	return text, ok, nil
+}
+
+// HasBody reports whether the request has a body. It reads it up to the limit.
+// A body that cannot be read counts.
+func (v *Visit) HasBody() bool {
+	return v.body.load(v.outer, v.door.bodyLimit) != nil || len(v.body.bytes) > 0
 }
 
 // UseBody has Body look in bytes, which earlier middleware has read.

@@ -104,8 +104,8 @@ func (s *server) post(path string, bodies ...string) <-chan answer {
 
 func request(url, body string) answer {
 	client := http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true}}
-	// The Content-Type is what curl -d says.
-	response, err := client.Post(url, "application/x-www-form-urlencoded", strings.NewReader(body))
+	// The Content-Type is what curl --json says.
+	response, err := client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		return answer{text: err.Error()}
 	}

@@ -1,0 +1,165 @@
+package agree
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/gin-gonic/gin/binding"
+	"github.com/labstack/echo/v4"
+)
+
+// An order is what handlers bind requests to. All of its tags have one name, so
+// that a binder finds it wherever it looks.
+type order struct {
+	ID string `bson:"id" codec:"id" form:"id" header:"id" json:"id" query:"id" toml:"id" xml:"id" yaml:"id"`
+}
+
+// An inPath is an order that takes its name from the path too.
+type inPath struct {
+	ID string `form:"id" json:"id" param:"id" query:"id" uri:"id" xml:"id"`
+}
+
+// An onlyPath takes it from nowhere else, as the documents of the doors say.
+type onlyPath struct {
+	ID string `json:"-" param:"id" xml:"-"`
+}
+
+// A binder is a way in which a handler reads the name id.
+type binder struct {
+	name   string
+	source string // where the key is made from, for handlers that read so
+	// template makes the key. Empty means that it is made from the source alone,
+	// where the name may be missing.
+	template string
+	// methods are those with which it reads that source. Empty means all.
+	methods []string
+	// One of these. An error means that the handler refuses the request.
+	http func(*http.Request) (string, error)
+	gin  func(*gin.Context) (string, error)
+	echo func(echo.Context) (string, error)
+}
+
+// jsonOf decodes the first value of a body.
+func jsonOf(r *http.Request) (string, error) {
+	var o order
+	err := json.NewDecoder(r.Body).Decode(&o)
+	return o.ID, err
+}
+
+func wholeJSONOf(r *http.Request) (string, error) {
+	var fields map[string]any
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &fields)
+	}
+	return text(fields["id"]), err
+}
+
+// text is what a handler makes of a value that it knows for a text.
+func text(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// ginBinds returns handlers that bind one after another into one order.
+func ginBinds(all ...func(*gin.Context, any) error) func(*gin.Context) (string, error) {
+	return func(c *gin.Context) (string, error) {
+		var o inPath
+		for _, bind := range all {
+			if err := bind(c, &o); err != nil {
+				return "", err
+			}
+		}
+		return o.ID, nil
+	}
+}
+
+// ginBinding returns a handler that binds with one of Gin's bindings.
+func ginBinding(b binding.Binding) func(*gin.Context) (string, error) {
+	return func(c *gin.Context) (string, error) {
+		var o order
+		err := c.ShouldBindWith(&o, b)
+		return o.ID, err
+	}
+}
+
+func echoBinds[T any](id func(*T) string, bind func(echo.Context, any) error) func(echo.Context) (string, error) {
+	return func(c echo.Context) (string, error) {
+		var o T
+		err := bind(c, &o)
+		return id(&o), err
+	}
+}
+
+func idOf(o *order) string             { return o.ID }
+func idOfPath(o *inPath) string        { return o.ID }
+func idOfOnly(o *onlyPath) string      { return o.ID }
+func idOfMap(m *map[string]any) string { return text((*m)["id"]) }
+
+func echoBind(c echo.Context, to any) error { return c.Bind(to) }
+
+var (
+	readsTheQuery = []string{http.MethodGet, http.MethodHead, http.MethodDelete} // in Echo's Bind
+	echoBinder    echo.DefaultBinder
+)
+
+// binders are the ways in which handlers read a request, by the frameworks' own
+// means. Those that read one format only which is not JSON are not there: their
+// handlers have no JSON body that a key could be made from.
+var binders = []binder{
+	{name: "json.Decoder", source: "body", http: jsonOf},
+	{name: "json.Unmarshal to a map", source: "body", http: wholeJSONOf},
+	{name: "gin ShouldBind", source: "body", gin: ginBinds((*gin.Context).ShouldBind)},
+	{name: "gin ShouldBindJSON", source: "body", gin: ginBinding(binding.JSON)},
+	{name: "gin ShouldBindBodyWith JSON", source: "body", gin: ginBinds((*gin.Context).ShouldBindBodyWithJSON)},
+	{name: "gin ShouldBindUri, ShouldBind", source: "body", gin: ginBinds((*gin.Context).ShouldBindUri, (*gin.Context).ShouldBind)},
+	{name: "gin ShouldBindQuery, ShouldBindJSON", source: "body", gin: ginBinds((*gin.Context).ShouldBindQuery, (*gin.Context).ShouldBindJSON)},
+	{name: "gin ShouldBindJSON, ShouldBindQuery", source: "body", gin: ginBinds((*gin.Context).ShouldBindJSON, (*gin.Context).ShouldBindQuery)},
+	{name: "gin json.Decoder", source: "body", gin: func(c *gin.Context) (string, error) { return jsonOf(c.Request) }},
+	{name: "echo Bind", source: "body", echo: echoBinds(idOfPath, echoBind)},
+	{name: "echo Bind to a map", source: "body", echo: echoBinds(idOfMap, echoBind)},
+	{name: "echo BindBody", source: "body", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindBody(c, to) })},
+	{name: "echo json.Decoder", source: "body", echo: func(c echo.Context) (string, error) { return jsonOf(c.Request()) }},
+
+	{name: "URL.Query", source: "query", http: func(r *http.Request) (string, error) { return r.URL.Query().Get("id"), nil }},
+	{name: "FormValue", source: "query", http: func(r *http.Request) (string, error) { return r.FormValue("id"), nil }},
+	{name: "ParseForm", source: "query", http: func(r *http.Request) (string, error) { err := r.ParseForm(); return r.Form.Get("id"), err }},
+	{name: "ParseMultipartForm", source: "query", http: func(r *http.Request) (string, error) { _ = r.ParseMultipartForm(1 << 20); return r.Form.Get("id"), nil }},
+	{name: "gin Query", source: "query", gin: func(c *gin.Context) (string, error) { return c.Query("id"), nil }},
+	{name: "gin ShouldBindQuery", source: "query", gin: ginBinding(binding.Query)},
+	{name: "gin Form", source: "query", gin: ginBinding(binding.Form)},
+	{name: "gin ShouldBind", source: "query", methods: []string{http.MethodGet}, gin: ginBinds((*gin.Context).ShouldBind)},
+	{name: "echo QueryParam", source: "query", echo: func(c echo.Context) (string, error) { return c.QueryParam("id"), nil }},
+	{name: "echo FormValue", source: "query", echo: func(c echo.Context) (string, error) { return c.FormValue("id"), nil }},
+	{name: "echo BindQueryParams", source: "query", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindQueryParams(c, to) })},
+	{name: "echo QueryParamsBinder", source: "query", echo: func(c echo.Context) (id string, err error) {
+		err = echo.QueryParamsBinder(c).String("id", &id).BindError()
+		return id, err
+	}},
+	{name: "echo FormFieldBinder", source: "query", echo: func(c echo.Context) (id string, err error) {
+		err = echo.FormFieldBinder(c).String("id", &id).BindError()
+		return id, err
+	}},
+	{name: "echo Bind", source: "query", methods: readsTheQuery, echo: echoBinds(idOf, echoBind)},
+
+	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("id"), nil }},
+	{name: "gin GetHeader", source: "header", gin: func(c *gin.Context) (string, error) { return c.GetHeader("id"), nil }},
+	{name: "gin ShouldBindHeader", source: "header", gin: ginBinding(binding.Header)},
+	{name: "echo Header.Get", source: "header", echo: func(c echo.Context) (string, error) { return c.Request().Header.Get("id"), nil }},
+	{name: "echo BindHeaders", source: "header", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindHeaders(c, to) })},
+
+	{name: "PathValue", source: "param", http: func(r *http.Request) (string, error) { return r.PathValue("id"), nil }},
+	{name: "gin Param", source: "param", gin: func(c *gin.Context) (string, error) { return c.Param("id"), nil }},
+	{name: "gin ShouldBindUri", source: "param", gin: ginBinds((*gin.Context).ShouldBindUri)},
+	{name: "echo Param", source: "param", echo: func(c echo.Context) (string, error) { return c.Param("id"), nil }},
+	{name: "echo BindPathParams", source: "param", echo: echoBinds(idOfPath, func(c echo.Context, to any) error { return echoBinder.BindPathParams(c, to) })},
+	{name: "echo Bind", source: "param", echo: echoBinds(idOfOnly, echoBind)},
+
+	{name: "gin MustGet", source: "value", gin: func(c *gin.Context) (string, error) { return text(c.MustGet("id")), nil }},
+	{name: "echo Get", source: "value", echo: func(c echo.Context) (string, error) { return text(c.Get("id")), nil }},
+}

@@ -1,0 +1,152 @@
+package httpdoor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A client can put one name into several places of a request: into the query,
+// a form, a JSON body. Handlers differ in which of them they read, and some
+// leave that to the Content-Type, which the client chooses. Where the key would
+// be made from one place and a handler may read another, the request is refused.
+var (
+	errType     = errors.New("the request does not say that its body is JSON, and a handler may read it as something else")
+	errInQuery  = errors.New("the name is in the URL's query as well, and which of them counts depends on the reader")
+	errInPath   = errors.New("the name is missing in the body and there in the path, which is where some readers look as well")
+	errInForm   = errors.New("the name is in a form in the body as well, and which of them counts depends on the reader")
+	errSpelling = errors.New("the query has the name in another case, which is the same name to some readers")
+)
+
+// saysJSON reports whether a request says that its body is JSON, and nothing
+// else. Parameters, such as a charset, do not matter: encoding/json reads UTF-8
+// whatever they say.
+func saysJSON(h http.Header) bool {
+	lines := h["Content-Type"]
+	if len(lines) != 1 {
+		return false // readers differ about which of them counts
+	}
+	kind, _, err := mime.ParseMediaType(lines[0])
+	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
+}
+
+const (
+	urlencoded = "application/x-www-form-urlencoded"
+	multipart  = "multipart/form-data"
+)
+
+// says reports whether net/http may take the body for one of these kinds, which
+// it also does if a parameter of the type is broken.
+func says(h http.Header, kinds ...string) bool {
+	return slices.ContainsFunc(h["Content-Type"], func(line string) bool {
+		kind, _, _ := mime.ParseMediaType(line)
+		return slices.Contains(kinds, kind)
+	})
+}
+
+// queryHas reports whether a name in a URL's query matches.
+func queryHas(raw string, matches func(name string) bool) bool {
+	for raw != "" {
+		var pair string
+		pair, raw, _ = strings.Cut(raw, "&")
+		name, _, _ := strings.Cut(pair, "=")
+		if strings.ContainsAny(name, "%+") {
+			var err error
+			if name, err = url.QueryUnescape(name); err != nil {
+				continue // nobody reads it
+			}
+		}
+		if matches(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// queryHasField reports whether a URL's query has a name that a binder may take
+// for the body's field at path: the path itself or, where the body has no such
+// field, its last name alone, because binders look for the fields of nested
+// structs by that.
+func queryHasField(raw, path string, inBody bool) bool {
+	leaf := leafOf(path)
+	return raw != "" && queryHas(raw, func(name string) bool {
+		return alike(name, path) || !inBody && alike(name, leaf)
+	})
+}
+
+// leafOf returns the last name of a path.
+func leafOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// alike reports whether two names are one but for case and punctuation. The
+// field order_id of a body may be OrderID, customer.id or customer[id] in a query.
+func alike(a, b string) bool { return strings.EqualFold(lettersOf.Replace(a), lettersOf.Replace(b)) }
+
+var lettersOf = strings.NewReplacer("_", "", "-", "", ".", "", "[", "", "]", "")
+
+// CheckQuery has Enter refuse a request in which readers may take something else
+// for the query's value called name than its first value. A view calls it where
+// it returns that value.
+//
+// A name in another case is the same name to some binders. And what net/http
+// calls a form is the query and the body together, of which the body's values
+// come first; so the name must not be in a form in the body, which is read up to
+// the limit for that.
+func (v *Visit) CheckQuery(name string) {
+	if queryHas(v.outer.URL.RawQuery, func(other string) bool { return other != name && strings.EqualFold(other, name) }) {
+		v.refuseQuery(name, errSpelling)
+	}
+	inForm, err := v.body.formHas(v.outer, v.door.bodyLimit, name)
+	if err == nil && inForm {
+		err = errInForm
+	}
+	if err != nil {
+		v.refuseQuery(name, err)
+	}
+}
+
+func (v *Visit) refuseQuery(name string, err error) {
+	v.Refuse(fmt.Errorf("keyfunc: query %q: %w", name, err))
+}
+
+// formHas reports whether the body is a form that has the name, in any case.
+func (b *body) formHas(r *http.Request, limit int64, name string) (bool, error) {
+	switch {
+	case hasFold(namesOf(r), name): // earlier middleware has parsed it
+		return true, nil
+	case r.MultipartForm != nil, r.PostForm != nil && !says(r.Header, multipart):
+		return false, nil // as handlers see it: the body is gone
+	case !says(r.Header, urlencoded, multipart):
+		return false, nil
+	}
+	if err := b.load(r, limit); err != nil {
+		return false, err
+	}
+	if b.form == nil {
+		// Parsed by the parser that handlers use, for a method with which it does.
+		same := &http.Request{Method: http.MethodPost, URL: new(url.URL), Header: r.Header, Body: io.NopCloser(bytes.NewReader(b.bytes))}
+		_ = same.ParseMultipartForm(limit) // handlers use what was found before an error
+		b.form = namesOf(same)
+	}
+	return hasFold(b.form, name), nil
+}
+
+// namesOf returns the names in the form that a request's body was parsed into.
+func namesOf(r *http.Request) []string {
+	names := slices.AppendSeq([]string{}, maps.Keys(r.PostForm))
+	if r.MultipartForm != nil {
+		names = slices.AppendSeq(names, maps.Keys(r.MultipartForm.Value))
+		names = slices.AppendSeq(names, maps.Keys(r.MultipartForm.File))
+	}
+	return names
+}
+
+func hasFold(names []string, name string) bool {
+	return slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
+}
