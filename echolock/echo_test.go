@@ -183,6 +183,44 @@ func TestParameterBeyondItsSegmentIsRefused(t *testing.T) {
 	}
 }
 
+// c.Param returns the first of them, and c.Bind the last.
+func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := echo.New()
+	e.GET("/shops/:id/orders/:id", func(echo.Context) error { return nil }, echolock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}))
+	for path, want := range map[string]int{"/shops/7/orders/7": http.StatusOK, "/shops/7/orders/8": http.StatusBadRequest} {
+		if w := send(e, http.MethodGet, path); w.Code != want {
+			t.Errorf("%s: status = %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+// Where c.Bind reads the query, it reads the body after it.
+func TestBodyThatOverwritesTheQueryIsRefused(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := echo.New()
+	e.Any("/", func(echo.Context) error { return nil }, echolock.Middleware(locks, keyfunc.Query("sku"), lockmw.Policy{}))
+	for _, tc := range []struct {
+		method, body string
+		want         int
+	}{
+		{http.MethodGet, "", http.StatusOK},
+		{http.MethodGet, `{"SKU":8}`, http.StatusBadRequest},
+		{http.MethodHead, `{"SKU":8}`, http.StatusBadRequest},
+		{http.MethodDelete, "", http.StatusOK},
+		{http.MethodDelete, `{"SKU":8}`, http.StatusBadRequest},
+		{http.MethodDelete, strings.Repeat(" ", 64<<10) + `{"SKU":8}`, http.StatusBadRequest},
+		{http.MethodPost, `{"SKU":8}`, http.StatusOK},
+	} {
+		r := httptest.NewRequest(tc.method, "/?sku=7", strings.NewReader(tc.body))
+		r.Header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+		w := httptest.NewRecorder()
+		if e.ServeHTTP(w, r); w.Code != tc.want {
+			t.Errorf("%s of %.20q: status = %d, want %d", tc.method, tc.body, w.Code, tc.want)
+		}
+	}
+}
+
 func TestNoRouteIsKnownInPre(t *testing.T) {
 	locks, _ := rig.Locker(t)
 	e := echo.New()

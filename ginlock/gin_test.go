@@ -244,3 +244,46 @@ func TestRecoveryAnswersInPlaceOfAHeldResponse(t *testing.T) {
 		t.Errorf("answer = %d %q, want 500 alone", w.Code, w.Body)
 	}
 }
+
+// c.Param returns the first of them, and c.ShouldBindUri the last.
+func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	engine := gin.New()
+	engine.POST("/shops/:id/orders/:id", ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(*gin.Context) {})
+	for path, want := range map[string]int{"/shops/7/orders/7": http.StatusOK, "/shops/7/orders/8": http.StatusBadRequest} {
+		if w := send(engine, path, ""); w.Code != want {
+			t.Errorf("%s: status = %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+// What c.ShouldBind takes for a form it looks for in the query, and key and
+// handler would differ.
+func TestBodyThatGinDoesNotTakeForJSONIsRefused(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	engine := gin.New()
+	engine.Any("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
+		var o order
+		if err := c.ShouldBind(&o); err != nil || o.ID != 7 {
+			t.Errorf("bound %+v, %v; want id 7", o, err)
+		}
+	})
+	for _, tc := range []struct {
+		method, kind string
+		want         int
+	}{
+		{http.MethodPost, "application/json", http.StatusOK},
+		{http.MethodDelete, "application/json; charset=utf-8", http.StatusOK},
+		{http.MethodGet, "application/json", http.StatusBadRequest},
+		{http.MethodPost, "Application/JSON", http.StatusBadRequest},
+		{http.MethodPost, "application/json\t;a=b", http.StatusBadRequest},
+		{http.MethodPost, "application/vnd.api+json", http.StatusBadRequest},
+	} {
+		r := httptest.NewRequest(tc.method, "/", strings.NewReader(`{"id":7}`))
+		r.Header.Set("Content-Type", tc.kind)
+		w := httptest.NewRecorder()
+		if engine.ServeHTTP(w, r); w.Code != tc.want {
+			t.Errorf("%s of %q: status = %d, want %d", tc.method, tc.kind, w.Code, tc.want)
+		}
+	}
+}

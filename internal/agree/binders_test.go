@@ -123,7 +123,7 @@ var binders = []binder{
 	{name: "gin json.Decoder", source: "body", gin: func(c *gin.Context) (string, error) { return jsonOf(c.Request) }},
 	{name: "echo Bind", source: "body", echo: echoBinds(idOfPath, echoBind)},
 	{name: "echo Bind to a map", source: "body", echo: echoBinds(idOfMap, echoBind)},
-	{name: "echo BindBody", source: "body", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindBody(c, to) })},
+	{name: "echo BindBody", source: "body", echo: echoBinds(idOf, echoBinder.BindBody)},
 	{name: "echo json.Decoder", source: "body", echo: func(c echo.Context) (string, error) { return jsonOf(c.Request()) }},
 
 	{name: "URL.Query", source: "query", http: func(r *http.Request) (string, error) { return r.URL.Query().Get("id"), nil }},
@@ -136,7 +136,7 @@ var binders = []binder{
 	{name: "gin ShouldBind", source: "query", methods: []string{http.MethodGet}, gin: ginBinds((*gin.Context).ShouldBind)},
 	{name: "echo QueryParam", source: "query", echo: func(c echo.Context) (string, error) { return c.QueryParam("id"), nil }},
 	{name: "echo FormValue", source: "query", echo: func(c echo.Context) (string, error) { return c.FormValue("id"), nil }},
-	{name: "echo BindQueryParams", source: "query", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindQueryParams(c, to) })},
+	{name: "echo BindQueryParams", source: "query", echo: echoBinds(idOf, echoBinder.BindQueryParams)},
 	{name: "echo QueryParamsBinder", source: "query", echo: func(c echo.Context) (id string, err error) {
 		err = echo.QueryParamsBinder(c).String("id", &id).BindError()
 		return id, err
@@ -147,17 +147,17 @@ var binders = []binder{
 	}},
 	{name: "echo Bind", source: "query", methods: readsTheQuery, echo: echoBinds(idOf, echoBind)},
 
-	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("id"), nil }},
+	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("Id"), nil }},
 	{name: "gin GetHeader", source: "header", gin: func(c *gin.Context) (string, error) { return c.GetHeader("id"), nil }},
 	{name: "gin ShouldBindHeader", source: "header", gin: ginBinding(binding.Header)},
-	{name: "echo Header.Get", source: "header", echo: func(c echo.Context) (string, error) { return c.Request().Header.Get("id"), nil }},
-	{name: "echo BindHeaders", source: "header", echo: echoBinds(idOf, func(c echo.Context, to any) error { return echoBinder.BindHeaders(c, to) })},
+	{name: "echo Header.Get", source: "header", echo: func(c echo.Context) (string, error) { return c.Request().Header.Get("Id"), nil }},
+	{name: "echo BindHeaders", source: "header", echo: echoBinds(idOf, echoBinder.BindHeaders)},
 
 	{name: "PathValue", source: "param", http: func(r *http.Request) (string, error) { return r.PathValue("id"), nil }},
 	{name: "gin Param", source: "param", gin: func(c *gin.Context) (string, error) { return c.Param("id"), nil }},
 	{name: "gin ShouldBindUri", source: "param", gin: ginBinds((*gin.Context).ShouldBindUri)},
 	{name: "echo Param", source: "param", echo: func(c echo.Context) (string, error) { return c.Param("id"), nil }},
-	{name: "echo BindPathParams", source: "param", echo: echoBinds(idOfPath, func(c echo.Context, to any) error { return echoBinder.BindPathParams(c, to) })},
+	{name: "echo BindPathParams", source: "param", echo: echoBinds(idOfPath, echoBinder.BindPathParams)},
 	{name: "echo Bind", source: "param", echo: echoBinds(idOfOnly, echoBind)},
 
 	{name: "gin MustGet", source: "value", gin: func(c *gin.Context) (string, error) { return text(c.MustGet("id")), nil }},

@@ -106,8 +106,9 @@ func (b *body) load(r *http.Request, limit int64) error {
 		return &http.MaxBytesError{Limit: limit}
 	case failed:
 		return b.err
+	default:
+		return nil
 	}
-	return nil
 }
 
 // field returns the field at path of a JSON body. No body has no fields.
