@@ -195,6 +195,18 @@ func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
 	}
 }
 
+func TestParameterThatTheKeyDoesNotNeedIsNotRefused(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := echo.New()
+	e.POST("/orders/:id", func(echo.Context) error { return nil }, echolock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}))
+	r := httptest.NewRequest(http.MethodPost, "/orders/42/", strings.NewReader(`{"id":7}`))
+	r.Header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	w := httptest.NewRecorder()
+	if e.ServeHTTP(w, r); w.Code != http.StatusOK {
+		t.Errorf("status = %d, want 200", w.Code)
+	}
+}
+
 // Where c.Bind reads the query, it reads the body after it.
 func TestBodyThatOverwritesTheQueryIsRefused(t *testing.T) {
 	locks, _ := rig.Locker(t)

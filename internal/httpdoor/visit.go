@@ -131,8 +131,10 @@ func (v *Visit) Body(path string) (string, bool, error) {
 	if queryHasField(v.outer.URL.RawQuery, path, ok) {
 		return "", false, errInQuery
 	}
-	if _, inPath := v.view.Param(leafOf(path)); inPath && !ok {
-		return "", false, errInPath
+	if !ok { // only then is the path of interest; a view may refuse what it is asked for
+		if _, inPath := v.view.Param(leafOf(path)); inPath {
+			return "", false, errInPath
+		}
 	}
 	return text, ok, nil
 }
