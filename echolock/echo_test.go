@@ -144,6 +144,9 @@ func TestHandlersErrorAndTheLossAreBothSeen(t *testing.T) {
 		if !errors.Is(seen, errHandler) || !errors.Is(seen, lockmw.ErrLost) {
 			t.Errorf("error = %v, want both", seen)
 		}
+		if strings.Contains(seen.Error(), "\n") {
+			t.Errorf("the error has several lines: %q", seen)
+		}
 	}
 }
 

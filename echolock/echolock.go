@@ -85,11 +85,11 @@
 package echolock
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/keyfunc"
@@ -132,9 +132,9 @@ func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
 	case lost == nil:
 		return err
 	case c.Response().Committed:
-		return errors.Join(err, lost)
+		return entry.WithLoss(err, lost)
 	}
-	return m.refuse(c, errors.Join(err, lost))
+	return m.refuse(c, entry.WithLoss(err, lost))
 }
 
 // run runs the handler and releases the lock, also when it panics. It returns

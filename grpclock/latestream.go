@@ -39,7 +39,7 @@ func (d *door) runLate(srv any, ss grpc.ServerStream, method string, l *lock, ha
 	case s.refusal != nil:
 		return s.refusal
 	case lost != nil:
-		return d.refuse(ss.Context(), method, errors.Join(err, lost), ss.SetTrailer)
+		return d.refuse(ss.Context(), method, entry.WithLoss(err, lost), ss.SetTrailer)
 	}
 	return err
 }

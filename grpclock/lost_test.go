@@ -3,6 +3,7 @@ package grpclock_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -111,6 +112,9 @@ func lostLockKeepsTheHandlersError(e *env) {
 			e.wantRefusal(call(), codes.Internal, "LOCK_LOST")
 			if !errors.Is(got, lockmw.ErrLost) || !errors.Is(got, errHandler) {
 				e.Errorf("the error handler's error = %v, want both", got)
+			}
+			if strings.Contains(got.Error(), "\n") {
+				e.Errorf("the error has several lines: %q", got)
 			}
 		}
 	}

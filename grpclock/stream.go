@@ -50,7 +50,7 @@ func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 	}
 	err, lost := runLocked(srv, ss, lease, handler)
 	if lost != nil {
-		return d.refuse(ctx, method, errors.Join(err, lost), ss.SetTrailer)
+		return d.refuse(ctx, method, entry.WithLoss(err, lost), ss.SetTrailer)
 	}
 	return err
 }

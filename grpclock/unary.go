@@ -2,7 +2,6 @@ package grpclock
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -43,7 +42,7 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	}
 	reply, err, lost := run(ctx, req, lease, handler)
 	if lost != nil {
-		return nil, d.refuseUnary(ctx, info.FullMethod, errors.Join(err, lost))
+		return nil, d.refuseUnary(ctx, info.FullMethod, entry.WithLoss(err, lost))
 	}
 	return reply, err
 }

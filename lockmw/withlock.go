@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // WithLock runs fn under the lock of p.Prefix+key, see Acquire for how it is
@@ -28,8 +29,13 @@ func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn fu
 		return result, err
 	}
 	defer func() { // no recover: a panic keeps its value and its stack
-		if lost := lease.Release(ctx); errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
-			err = errors.Join(err, lost)
+		lost := lease.Release(ctx)
+		switch {
+		case !errors.Is(lost, ErrLost) || errors.Is(err, ErrLost):
+		case err == nil:
+			err = lost
+		default: // one line: errors are logged
+			err = fmt.Errorf("%w; %w", err, lost)
 		}
 	}()
 	return fn(lease.Context())
@@ -54,7 +60,7 @@ func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(co
 		k, err := key(arg)
 		if err != nil {
 			var none R
-			return none, &AcquireError{Key: p.Prefix, Err: errors.Join(ErrInvalidKey, err)}
+			return none, &AcquireError{Key: p.Prefix, Err: fmt.Errorf("%w: %w", ErrInvalidKey, err)}
 		}
 		return WithLock(ctx, l, k, p, func(ctx context.Context) (R, error) { return fn(ctx, arg) })
 	}

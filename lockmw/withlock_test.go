@@ -55,6 +55,15 @@ func TestLossIsJoinedToTheWorksError(t *testing.T) {
 		if n != 42 || !errors.Is(err, lockmw.ErrLost) || inner != nil && !errors.Is(err, inner) {
 			t.Errorf("work's error %v: got %d, %v", inner, n, err)
 		}
+		wantOneLine(t, err)
+	}
+}
+
+// wantOneLine fails the test unless err's text is one line, as log lines are.
+func wantOneLine(t *testing.T, err error) {
+	t.Helper()
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error has several lines: %q", err)
 	}
 }
 
@@ -113,10 +122,11 @@ func TestGoexitReleases(t *testing.T) {
 func TestWrapLocksByTheArgument(t *testing.T) {
 	m := redistest.Embedded(t)
 	l := newLocker(t, m.Client(t))
+	errNoOrder := errors.New("no order")
 	pay := lockmw.Wrap(l,
 		func(order int) (string, error) {
 			if order == 0 {
-				return "", errors.New("no order")
+				return "", errNoOrder
 			}
 			return "order:" + strings.Repeat("I", order), nil
 		},
@@ -130,9 +140,11 @@ func TestWrapLocksByTheArgument(t *testing.T) {
 	if got, err := pay(context.Background(), 3); got != "paid" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := pay(context.Background(), 0); !errors.Is(err, lockmw.ErrInvalidKey) || !strings.Contains(err.Error(), "no order") {
+	_, err := pay(context.Background(), 0)
+	if !errors.Is(err, lockmw.ErrInvalidKey) || !errors.Is(err, errNoOrder) || !strings.Contains(err.Error(), errNoOrder.Error()) {
 		t.Errorf("err = %v", err)
 	}
+	wantOneLine(t, err)
 }
 
 func TestWrapPanicsOnStartUpMistakes(t *testing.T) {

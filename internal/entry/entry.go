@@ -36,6 +36,15 @@ func NoKey(prefix string, err error) error {
 	return &lockmw.AcquireError{Key: prefix, Err: err}
 }
 
+// WithLoss adds a lost lock to the handler's error, which may be nil. The text
+// stays one line.
+func WithLoss(err, lost error) error {
+	if err == nil {
+		return lost
+	}
+	return fmt.Errorf("%w; %w", err, lost)
+}
+
 // Release gives a lock back. The error is nil or Is lockmw.ErrLost: the handler
 // may have worked without the lock. A release that Redis does not answer is no
 // error: the work was done under the lock, and the Locker has logged it.
