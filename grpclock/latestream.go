@@ -59,10 +59,12 @@ func (s *lateStream) leave() error {
 	s.mu.Lock()
 	s.left = true
 	s.mu.Unlock()
-	s.ctx.cancel(lockmw.ErrReleased)
 	if s.lease == nil {
+		s.ctx.cancel(lockmw.ErrReleased)
 		return nil
 	}
+	s.ctx.endWith(s.lease) // what it ended with, if it has
+	s.ctx.cancel(lockmw.ErrReleased)
 	return entry.Release(s.ServerStream.Context(), s.lease)
 }
 
@@ -105,11 +107,16 @@ func (s *lateStream) SendMsg(m any) error {
 // go on.
 func (s *lateStream) state() (decided bool, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.refusal == nil && s.lease != nil {
-		return true, over(s.lease, s.ServerStream)
+	lease, decided, refusal := s.lease, s.decided, s.refusal
+	s.mu.Unlock()
+	if refusal != nil || lease == nil {
+		return decided, refusal
 	}
-	return s.decided, s.refusal
+	if err := over(lease, s.ServerStream); err != nil {
+		s.ctx.endWith(lease) // before the handler is told
+		return true, err
+	}
+	return true, nil
 }
 
 // enter takes the lock of the first message.
@@ -166,8 +173,15 @@ func newLateContext(parent context.Context) *lateContext {
 // registered there is gone when the lease ends.
 func (c *lateContext) follow(lease *lockmw.Lease) {
 	c.lease.Store(lease)
-	ctx := lease.Context()
-	context.AfterFunc(ctx, func() { c.cancel(context.Cause(ctx)) })
+	context.AfterFunc(lease.Context(), func() { c.endWith(lease) })
+}
+
+// endWith ends c if the lease's context has ended, with the same cause. What
+// follow has registered does so in a goroutine of its own, a moment later.
+func (c *lateContext) endWith(lease *lockmw.Lease) {
+	if cause := context.Cause(lease.Context()); cause != nil {
+		c.cancel(cause)
+	}
 }
 
 // Value returns what the lease's context adds to its parent's: the lease.

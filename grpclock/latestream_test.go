@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -82,4 +83,25 @@ func leaseThatComesTooLateIsReleased(e *env) {
 		e.Errorf("RecvMsg: %v, want %v", err, codes.Canceled)
 	}
 	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
+}
+
+func TestContextOfALateStreamHasEndedWhenItsEndIsTold(t *testing.T) {
+	interceptor := grpclock.StreamServerInterceptor(newLocker(t), grpclock.Rules{chatMethod: {
+		Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{MaxHold: time.Millisecond},
+	}})
+	for range 200 {
+		err := interceptor(nil, endless{}, &grpc.StreamServerInfo{FullMethod: chatMethod}, func(_ any, s grpc.ServerStream) error {
+			for {
+				if err := s.RecvMsg(order()); err != nil {
+					if cause := context.Cause(s.Context()); !errors.Is(cause, lockmw.ErrMaxHold) {
+						t.Errorf("RecvMsg has told the end (%v), and the context's cause is %v", err, cause)
+					}
+					return err
+				}
+			}
+		})
+		if status.Code(err) != codes.DeadlineExceeded {
+			t.Fatalf("the stream ends with %v", err)
+		}
+	}
 }
