@@ -23,6 +23,9 @@ type heldResponse struct {
 	status             int
 }
 
+// Unwrap is for http.ResponseController: the deadlines of the connection.
+func (w *heldResponse) Unwrap() http.ResponseWriter { return w.held }
+
 func (w *heldResponse) Header() http.Header { return w.held.Header() }
 
 func (w *heldResponse) WriteHeader(status int) {

@@ -201,13 +201,18 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 
 func (h *brokenHandler) runHeld(w http.ResponseWriter, r *http.Request, v *brokenView, inner *http.Request) {
 	held := v.Hold(w)
-	h.next(held, inner)
+	switch h.fault {
+	case "hides the writer":
+		h.next(struct{ http.ResponseWriter }{held}, inner)
+	case "drops held headers":
+		h.next(headlessWriter{held}, inner)
+	case "takes whatever is written":
+		h.next(trustingWriter{held}, inner)
+	default:
+		h.next(held, inner)
+	}
 	err := v.Leave()
 	switch {
-	case h.fault == "drops held headers":
-		clear(held.Header())
-		held.Send()
-		w.Header().Set("X-Order", "0")
 	case err == nil, h.fault == "does not notice a loss", !held.Held() && h.fault != "always answers a loss":
 		held.Send()
 	default:

@@ -78,6 +78,27 @@ func (v *brokenView) Body(path string) (string, bool, error) {
 	return v.Visit.Body(path)
 }
 
+// A trustingWriter refuses nothing.
+type trustingWriter struct{ *httpdoor.Buffer }
+
+func (w trustingWriter) WriteHeader(status int) {
+	if status >= 100 {
+		w.Buffer.WriteHeader(status)
+	}
+}
+
+func (w trustingWriter) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+func (w trustingWriter) Write(p []byte) (int, error) {
+	_, _ = w.Buffer.Write(p)
+	return len(p), nil
+}
+
+// A headlessWriter forgets every header.
+type headlessWriter struct{ *httpdoor.Buffer }
+
+func (headlessWriter) Header() http.Header { return make(http.Header) }
+
 // A watchedWriter notes whether anything was written.
 type watchedWriter struct {
 	http.ResponseWriter

@@ -100,6 +100,13 @@ func Cases() []Case {
 		{Name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
 		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
 
+		// response.go
+		{Name: "ConnectionIsWithinReach", check: connectionIsWithinReach},
+		{Name: "WrongStatusPanicsInTheHandler", check: wrongStatusPanicsInTheHandler},
+		{Name: "ResponseWithoutABodyTakesNone", check: responseWithoutABodyTakesNone},
+		{Name: "AnswerToHeadHasNoBody", check: answerToHeadHasNoBody},
+		{Name: "BodyOverItsLengthIsRefused", check: bodyOverItsLengthIsRefused},
+
 		// options.go
 		{Name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
 		{Name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},

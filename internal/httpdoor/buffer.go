@@ -1,9 +1,12 @@
 package httpdoor
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // A Buffer is an http.ResponseWriter that holds a response back, header and
@@ -13,12 +16,16 @@ import (
 // A body that grows over the limit is sent, as far as it has come, and from
 // then on nothing is held back: there is no place to keep it, and to refuse it
 // would fail a request that was done. Flush does nothing while the response is
-// held back. 1xx responses are dropped. There is no Hijack.
+// held back. 1xx responses are dropped. There is no Hijack. What net/http refuses
+// to take is refused at once, where the handler is: a status of less or more than
+// three digits, a body where none may be, one that is longer than its
+// Content-Length.
 type Buffer struct {
 	below  http.ResponseWriter
 	header http.Header // the handler's
 	frozen http.Header // header as it was at WriteHeader; nil before
 	status int
+	length int64 // what frozen says, -1 if it does not
 	body   []byte
 	size   int // of the body, sent or not
 	max    int
@@ -40,16 +47,30 @@ func (b *Buffer) Header() http.Header {
 
 // WriteHeader sets the status, once, and the header as it is now.
 func (b *Buffer) WriteHeader(status int) {
-	if b.Written() || 100 <= status && status < 200 && status != http.StatusSwitchingProtocols {
+	if b.Written() {
+		return
+	}
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // in net/http's words
+	}
+	if status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
 	b.status = status
 	b.frozen = b.Header().Clone()
+	b.length = -1
+	if length, err := strconv.ParseInt(b.frozen.Get("Content-Length"), 10, 64); err == nil && length >= 0 {
+		b.length = length
+	}
 }
 
 // Write adds to the body.
 func (b *Buffer) Write(p []byte) (int, error) {
-	if !b.take(len(p)) {
+	held, err := b.take(len(p))
+	switch {
+	case err != nil:
+		return 0, err
+	case !held:
 		return b.below.Write(p)
 	}
 	b.body = append(b.body, p...)
@@ -58,28 +79,62 @@ func (b *Buffer) Write(p []byte) (int, error) {
 
 // WriteString adds to the body.
 func (b *Buffer) WriteString(s string) (int, error) {
-	if !b.take(len(s)) {
+	held, err := b.take(len(s))
+	switch {
+	case err != nil:
+		return 0, err
+	case !held:
 		return io.WriteString(b.below, s)
 	}
 	b.body = append(b.body, s...)
 	return len(s), nil
 }
 
-// take reports whether n more bytes are to be held back.
-func (b *Buffer) take(n int) bool {
+// take reports whether n more bytes are to be held back. The error is the one
+// that net/http has for bytes that it does not send.
+func (b *Buffer) take(n int) (held bool, err error) {
 	b.WriteHeader(b.status)
+	switch {
+	case b.sent || n == 0: // the writer below judges, or there is nothing to judge
+	case b.status < 200 || b.status == http.StatusNoContent || b.status == http.StatusNotModified:
+		return true, http.ErrBodyNotAllowed
+	case b.length >= 0 && int64(b.size)+int64(n) > b.length:
+		return true, http.ErrContentLength
+	}
 	b.size += n
 	if !b.sent && b.size > b.max {
 		b.Send()
 	}
-	return !b.sent
+	return !b.sent, nil
 }
 
-// Flush flushes a response that is not held back any more.
+// Flush sets the header as it is now, and flushes a response that is not held
+// back any more.
 func (b *Buffer) Flush() {
+	b.WriteHeader(b.status)
 	if b.sent {
 		_ = http.NewResponseController(b.below).Flush() // not all can
 	}
+}
+
+// SetReadDeadline, SetWriteDeadline and EnableFullDuplex are for
+// http.ResponseController. They concern the connection, not what is held back.
+// An Unwrap in their place would give the connection itself away, by Hijack.
+
+// SetReadDeadline sets the connection's.
+func (b *Buffer) SetReadDeadline(deadline time.Time) error {
+	return http.NewResponseController(b.below).SetReadDeadline(deadline)
+}
+
+// SetWriteDeadline sets the connection's.
+func (b *Buffer) SetWriteDeadline(deadline time.Time) error {
+	return http.NewResponseController(b.below).SetWriteDeadline(deadline)
+}
+
+// EnableFullDuplex lets the handler read the request's body after it has
+// answered.
+func (b *Buffer) EnableFullDuplex() error {
+	return http.NewResponseController(b.below).EnableFullDuplex()
 }
 
 // Written reports whether the handler has written a header or body.
