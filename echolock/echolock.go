@@ -120,7 +120,7 @@ func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
 		return next(c)
 	}
 	v := &view{Visit: m.door.Visit(c.Request()), c: c}
-	locked, err := v.Enter(v)
+	locked, err := v.Enter(v, c.Response().Writer)
 	switch {
 	case err != nil:
 		return m.refuse(c, err)
@@ -134,6 +134,7 @@ func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
 	case c.Response().Committed:
 		return entry.WithLoss(err, lost)
 	}
+	v.TakeBack()
 	return m.refuse(c, entry.WithLoss(err, lost))
 }
 

@@ -1,6 +1,7 @@
 package echolock_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"testing"
@@ -40,6 +41,7 @@ func around(route doortest.Route) echo.MiddlewareFunc {
 			for name, value := range route.Values {
 				c.Set(name, value)
 			}
+			maps.Copy(c.Response().Header(), route.Header.Clone())
 			err := next(c)
 			if route.After != nil {
 				route.After(c.Request())

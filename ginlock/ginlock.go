@@ -102,7 +102,7 @@ func (m *middleware) handle(c *gin.Context) {
 		return
 	}
 	v := &view{Visit: m.door.Visit(c.Request), c: c}
-	locked, err := v.Enter(v)
+	locked, err := v.Enter(v, c.Writer)
 	if err != nil {
 		m.refuse(c, err)
 		return
@@ -116,6 +116,7 @@ func (m *middleware) handle(c *gin.Context) {
 	case c.Writer.Written():
 		_ = c.Error(err)
 	default:
+		v.TakeBack()
 		m.refuse(c, err)
 	}
 }

@@ -1,6 +1,7 @@
 package ginlock_test
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
@@ -41,6 +42,7 @@ func around(route doortest.Route) gin.HandlerFunc {
 		for name, value := range route.Values {
 			c.Set(name, value)
 		}
+		maps.Copy(c.Writer.Header(), route.Header.Clone())
 		c.Next()
 		if route.After != nil {
 			route.After(c.Request)

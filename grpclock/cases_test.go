@@ -92,6 +92,8 @@ var meaningless = map[string]string{
 	"ResponseWithoutABodyTakesNone":            "a reply is a message or none",
 	"AnswerToHeadHasNoBody":                    "gRPC has no HEAD",
 	"BodyOverItsLengthIsRefused":               "a message has no length of its own",
+	"LostLockTakesHeadersBack":                 "gRPC headers are on their way when they are set, and an error's trailers are the door's own",
+	"EmptyCopyIsNoAnswer":                      "a gRPC handler has no writer",
 	"LostLockReplacesAHeldResponse":            "a unary reply is always held back: LostLockIsAnswered",
 	"LostLockLeavesAResponseOverTheLimit":      "replies are not buffered by the door",
 	"BufferedResponseIsTheSame":                "replies are not buffered by the door",

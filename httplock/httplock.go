@@ -103,13 +103,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &view{Visit: h.door.Visit(r)}
-	locked, err := v.Enter(v)
+	locked, err := v.Enter(v, w)
 	if err == nil && !locked {
 		h.next.ServeHTTP(w, r)
 		return
 	}
 	if err == nil {
-		err = h.run(w, v)
+		if err = h.run(w, v); err != nil {
+			v.TakeBack()
+		}
 	}
 	if err != nil {
 		h.refuse(w, r, err)

@@ -1,6 +1,7 @@
 package httplock_test
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
@@ -33,6 +34,7 @@ func serve(routes ...doortest.Route) http.Handler {
 // around is the middleware around the door.
 func around(route doortest.Route, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		maps.Copy(w.Header(), route.Header.Clone())
 		next.ServeHTTP(w, r)
 		if route.After != nil {
 			route.After(r)

@@ -8,6 +8,9 @@ import (
 	"net/http"
 )
 
+// sniffed is how much of a body net/http looks at to find its Content-Type.
+const sniffed = 512
+
 // A response is a handler's writer that remembers whether anything was
 // written, which net/http does not tell. It changes nothing else: what the
 // writer below can do, it can do too.
@@ -53,10 +56,21 @@ func (w *response) WriteString(s string) (int, error) {
 	return io.WriteString(w.ResponseWriter, s)
 }
 
-// ReadFrom keeps sendfile.
+// ReadFrom keeps sendfile. The beginning is written first, as net/http does it
+// too: if there is none, nothing is written, and the answer is still open.
 func (w *response) ReadFrom(src io.Reader) (int64, error) {
-	w.written = true
-	return io.Copy(w.ResponseWriter, src)
+	var n int64
+	if !w.written {
+		var err error
+		if n, err = io.CopyN(struct{ io.Writer }{w}, src, sniffed); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
+	rest, err := io.Copy(w.ResponseWriter, src)
+	return n + rest, err
 }
 
 func (w *response) Push(target string, opts *http.PushOptions) error {

@@ -34,6 +34,8 @@ var faults = []struct {
 		"ClientWhoIsGoneGetsNothing", "ClientWhoLeavesEndsTheWork",
 	}},
 	{"does not notice a loss", []string{"LostLockIsAnswered", "LostLockReplacesAHeldResponse", "ErrorHandlerHearsOfALostLock"}},
+	{"keeps the handler's headers", []string{"LostLockTakesHeadersBack"}},
+	{"takes an empty copy for an answer", []string{"EmptyCopyIsNoAnswer"}},
 	{"always answers a loss", []string{"LostLockLeavesAWrittenResponse", "LostLockLeavesAResponseOverTheLimit"}},
 	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
 	{"hides the writer", []string{"StreamingSurvives", "HijackingSurvives", "ConnectionIsWithinReach"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -29,6 +30,7 @@ func (d door) serve(routes ...Route) http.Handler {
 		h := &brokenHandler{door: d, Route: route}
 		h.open()
 		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
+			maps.Copy(w.Header(), route.Header.Clone())
 			h.ServeHTTP(w, r)
 			if route.After != nil {
 				route.After(r)
@@ -123,7 +125,7 @@ func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		visited.SetPathValue("id", r.PathValue("id"))
 	}
 	v := &brokenView{Visit: h.common.Visit(visited), fault: h.fault}
-	locked, err := v.Enter(v)
+	locked, err := v.Enter(v, w)
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
@@ -183,19 +185,22 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 		return
 	}
 	watched := &watchedWriter{ResponseWriter: w}
-	if h.fault == "hides the writer" {
+	switch h.fault {
+	case "hides the writer":
 		h.next(struct{ http.ResponseWriter }{watched}, inner)
-	} else {
+	case "takes an empty copy for an answer":
+		h.next(hastyWriter{watched}, inner)
+	default:
 		h.next(watched, inner)
 	}
 	err := leave()
 	switch {
 	case err != nil && h.fault == "takes the other holder's key away":
 		h.redis.FlushAll()
-		h.refuse(w, r, err)
+		h.lost(w, r, v, err)
 	case err == nil, h.fault == "does not notice a loss":
 	case !watched.written, h.fault == "always answers a loss":
-		h.refuse(w, r, err)
+		h.lost(w, r, v, err)
 	}
 }
 
@@ -216,8 +221,15 @@ func (h *brokenHandler) runHeld(w http.ResponseWriter, r *http.Request, v *broke
 	case err == nil, h.fault == "does not notice a loss", !held.Held() && h.fault != "always answers a loss":
 		held.Send()
 	default:
-		h.refuse(w, r, err)
+		h.lost(w, r, v, err)
 	}
+}
+
+func (h *brokenHandler) lost(w http.ResponseWriter, r *http.Request, v *brokenView, err error) {
+	if h.fault != "keeps the handler's headers" {
+		v.TakeBack()
+	}
+	h.refuse(w, r, err)
 }
 
 func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -50,6 +50,8 @@ type Route struct {
 
 	// Values are set by a middleware around the door, if it can.
 	Values map[string]any
+	// Header is set by a middleware around the door, before it.
+	Header http.Header
 	// After is called by a middleware around the door, when the door is done,
 	// with the request as the middleware then sees it. It may be nil.
 	After func(r *http.Request)

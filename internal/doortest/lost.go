@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/lockmw/kit/lockmw"
@@ -72,6 +76,80 @@ func lostLockIsAnswered(e *env) {
 		if got := a.header.Get("ETag"); got != "" {
 			e.Errorf("ETag = %q, want none", got)
 		}
+		e.cleared()
+	}
+	e.WantRuns(2)
+}
+
+// lostLockTakesHeadersBack: a cookie or a Location of an answer that is not
+// given would tell of work that does not count. What outer middleware has set,
+// for whatever answer there is, stays.
+func lostLockTakesHeadersBack(e *env) {
+	outer := http.Header{
+		"Access-Control-Allow-Origin": {"https://shop.test"},
+		"Vary":                        {"Origin", "Accept"},
+		"X-Request-Id":                {"7"},
+	}
+	lose := e.ways()["deleted"]
+	buffered := 10
+	for _, write := range []string{"", "paid"} {
+		for _, silent := range []bool{false, true} {
+			route := e.lossy(func(x *Exchange) error {
+				h := x.W.Header()
+				for _, name := range []string{"Set-Cookie", "Location", "ETag", "Content-Encoding", "Content-Length", "Link"} {
+					h.Set(name, "4")
+				}
+				h.Add("Vary", "Cookie")
+				h.Set("X-Request-Id", "8")
+				h.Del("Access-Control-Allow-Origin")
+				if write != "" {
+					_, _ = io.WriteString(x.W, write)
+				}
+				lose()
+				return nil
+			})
+			route.Header = outer
+			if write != "" {
+				route.Options.BufferedResponse = &buffered
+			}
+			if silent {
+				route.Options.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
+					if got := w.Header().Get("Set-Cookie"); got != "" {
+						e.Errorf("the error handler sees the handler's Set-Cookie %q", got)
+					}
+				}
+			}
+			e.serve(route)
+			a := e.pay()
+			e.wantProblem(a, http.StatusInternalServerError, "LOCK_LOST")
+			a.header.Del("Date")
+			a.header.Del("Content-Length")
+			want := outer.Clone()
+			want.Set("Content-Type", "application/problem+json")
+			want.Set("Cache-Control", "no-store")
+			if !maps.EqualFunc(a.header, want, slices.Equal) {
+				e.Errorf("header = %v, want %v", a.header, want)
+			}
+			e.cleared()
+		}
+	}
+	e.WantRuns(4)
+}
+
+// emptyCopyIsNoAnswer: nothing is sent for a file without content before the
+// handler returns.
+func emptyCopyIsNoAnswer(e *env) {
+	lose := e.ways()["deleted"]
+	errDisk := errors.New("disk failure")
+	for _, source := range []io.Reader{strings.NewReader(""), iotest.ErrReader(errDisk)} {
+		e.serve(e.lossy(func(x *Exchange) error {
+			if n, err := io.Copy(x.W, struct{ io.Reader }{source}); n != 0 || err != nil && !errors.Is(err, errDisk) {
+				e.Errorf("copied %d, %v", n, err)
+			}
+			lose()
+			return nil
+		}))
+		e.wantProblem(e.pay(), http.StatusInternalServerError, "LOCK_LOST")
 		e.cleared()
 	}
 	e.WantRuns(2)

@@ -72,6 +72,8 @@ func Cases() []Case {
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
 		{Name: "LostLockIsAnswered", check: lostLockIsAnswered},
+		{Name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
+		{Name: "EmptyCopyIsNoAnswer", check: emptyCopyIsNoAnswer},
 		{Name: "LostLockLeavesAWrittenResponse", check: lostLockLeavesAWrittenResponse},
 		{Name: "LostLockReplacesAHeldResponse", check: lostLockReplacesAHeldResponse},
 		{Name: "LostLockLeavesAResponseOverTheLimit", check: lostLockLeavesAResponseOverTheLimit},

@@ -30,10 +30,11 @@ func ProblemOf(o outcome.Outcome) Problem {
 // String returns the problem in short, for logs.
 func (p Problem) String() string { return p.Title + " (" + p.Code + ")" }
 
-// SetProblemHeader prepares h for the body that tells of o. What the handler
-// may have said about a body of its own is taken back, as http.Error does.
+// SetProblemHeader prepares h for the body that tells of o. What it may say of
+// another body is taken back, but for the Content-Encoding: outer middleware
+// that compresses has set it, and compresses this body too.
 func SetProblemHeader(h http.Header, r *http.Request, o outcome.Outcome) {
-	for _, name := range []string{"Content-Length", "Content-Encoding", "ETag", "Last-Modified", "Retry-After"} {
+	for _, name := range []string{"Content-Length", "ETag", "Last-Modified", "Retry-After"} {
 		h.Del(name)
 	}
 	h.Set("Content-Type", "application/problem+json")

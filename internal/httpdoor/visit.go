@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"github.com/lockmw/kit/internal/entry"
@@ -18,6 +19,8 @@ type Visit struct {
 	door    *Door
 	outer   *http.Request // as it came
 	inner   *http.Request // the handler's
+	w       http.ResponseWriter
+	clean   http.Header // of w as it was before the handler; nil: empty
 	view    keyfunc.Request
 	refused error // why no key may be made of the request, or nil
 	lease   *lockmw.Lease
@@ -30,7 +33,7 @@ type Visit struct {
 func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 
 // Enter derives the key and takes the lock. view is the keyfunc.Request that
-// v is embedded in. If locked is true, the handler must run with Inner and
+// v is embedded in, w the response's writer as the door got it. If locked is true, the handler must run with Inner and
 // Leave be called; if it is false without an error, the key function asks for
 // no lock and the request goes on as it came.
 //
@@ -40,7 +43,7 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 // A body is read before the lock is taken, up to the limit, so that a slow
 // client does not hold one meanwhile; the handler reads it again from the
 // beginning.
-func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
+func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
 	key, err := v.key(view)
 	if err == nil {
@@ -51,6 +54,10 @@ func (v *Visit) Enter(view keyfunc.Request) (locked bool, err error) {
 		return false, err
 	}
 	v.inner = v.outer.WithContext(v.lease.Context())
+	v.w = w
+	if h := w.Header(); len(h) > 0 {
+		v.clean = h.Clone()
+	}
 	return true, nil
 }
 
@@ -93,6 +100,15 @@ func (v *Visit) Leave() error {
 	}
 	v.lost = entry.Release(v.outer.Context(), v.lease)
 	return v.lost
+}
+
+// TakeBack has the response's header be as it was before the handler: what the
+// handler has set belongs to an answer that is not given, and what outer
+// middleware has set belongs to any. Nothing must have been written.
+func (v *Visit) TakeBack() {
+	h := v.w.Header()
+	clear(h)
+	maps.Copy(h, v.clean)
 }
 
 // HoldsResponse reports whether the response is to be held back until Leave.
