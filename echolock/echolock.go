@@ -37,9 +37,17 @@
 // A body is read before the lock is taken, up to WithBodyLimit, so that a slow
 // client does not hold a lock while it sends. The handler reads it again, byte
 // for byte. What is longer is refused (413) if the key is a field of it, and
-// otherwise read by the handler, under the lock. A handler that answers before
-// it has seen the end of the request's body, as in a two-way stream, would wait
-// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+// otherwise read by the handler, under the lock, which waits for more of it no
+// longer than WithBodyTimeout says: a client that sends nothing holds the lock
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
+// handler that answers before it has seen the end of the request's body, as in a
+// two-way stream, would wait for ever; it takes its lock itself, with
+// lockmw.Locker.WithLock.
+//
+// Over HTTP/1, net/http notices that a client has left when it has read the
+// body. If that is longer than WithBodyLimit, a request whose client leaves while
+// it waits for its lock keeps its place, and its handler runs when its turn
+// comes. Raise the limit where that does harm. HTTP/2 tells at once.
 //
 // A body field is looked up as encoding/json does it, and refused (400) where
 // handlers may differ about what it is: a name in another case ("ID" for
@@ -144,12 +152,21 @@ func (m *middleware) run(c echo.Context, v *view, next echo.HandlerFunc) (err, l
 	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
 	c.SetRequest(v.Inner())
 	defer c.SetRequest(v.Outer())
+	response := c.Response()
+	below := response.Writer
+	watched := httpdoor.Watch(below, &v.Visit)
 	if !v.HoldsResponse() {
+		response.Writer = watched.Alike()
+		defer func() {
+			response.Writer = below
+			if watched.Written() { // by Flush or Hijack, which Echo does not count
+				response.Committed = true
+			}
+		}()
 		err = next(c)
 		return err, v.Leave()
 	}
-	response := c.Response()
-	below, held := response.Writer, v.Hold(response.Writer)
+	held := v.Hold(watched)
 	response.Writer = held
 	defer func() {
 		response.Writer = below

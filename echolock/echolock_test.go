@@ -85,6 +85,9 @@ func options(o doortest.Options) []echolock.Option {
 	if o.BodyLimit != nil {
 		opts = append(opts, echolock.WithBodyLimit(*o.BodyLimit))
 	}
+	if o.BodyTimeout != 0 {
+		opts = append(opts, echolock.WithBodyTimeout(o.BodyTimeout))
+	}
 	if o.BufferedResponse != nil {
 		opts = append(opts, echolock.WithBufferedResponse(*o.BufferedResponse))
 	}

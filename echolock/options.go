@@ -1,6 +1,8 @@
 package echolock
 
 import (
+	"time"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/lockmw/kit/internal/httpdoor"
@@ -54,6 +56,21 @@ func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
 // waits for its lock keeps as much in memory. The default is 64 KiB. Middleware
 // panics unless bytes is positive.
 func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(bytes) } }
+
+// WithBodyTimeout sets how long a handler waits for a body that was not read
+// before the lock was taken: a Read of the request's body fails when less than
+// 1 KiB has come in that time, and one that is under way when the lease's context
+// ends fails then. Only time in which somebody waits for the client counts. The
+// error Is os.ErrDeadlineExceeded, or the cause with which the context has ended;
+// over HTTP/1 the connection is closed after the answer.
+//
+// Before a long answer, or one that is flushed, net/http reads up to 256 KiB of
+// what the handler has left of the body. The timeout is for that, too.
+//
+// The default is 5 s. Middleware panics unless timeout is positive.
+func WithBodyTimeout(timeout time.Duration) Option {
+	return func(o *options) { o.TimeBody(timeout) }
+}
 
 // WithBufferedResponse holds the response back until the lock is released, so
 // that a lost lock can be answered with an error although the handler has

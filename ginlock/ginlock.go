@@ -27,9 +27,17 @@
 // A body is read before the lock is taken, up to WithBodyLimit, so that a slow
 // client does not hold a lock while it sends. The handler reads it again, byte
 // for byte. What is longer is refused (413) if the key is a field of it, and
-// otherwise read by the handler, under the lock. A handler that answers before
-// it has seen the end of the request's body, as in a two-way stream, would wait
-// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+// otherwise read by the handler, under the lock, which waits for more of it no
+// longer than WithBodyTimeout says: a client that sends nothing holds the lock
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
+// handler that answers before it has seen the end of the request's body, as in a
+// two-way stream, would wait for ever; it takes its lock itself, with
+// lockmw.Locker.WithLock.
+//
+// Over HTTP/1, net/http notices that a client has left when it has read the
+// body. If that is longer than WithBodyLimit, a request whose client leaves while
+// it waits for its lock keeps its place, and its handler runs when its turn
+// comes. Raise the limit where that does harm. HTTP/2 tells at once.
 //
 // A body field is looked up as encoding/json does it, and refused (400) where
 // handlers may differ about what it is: a name in another case ("ID" for
@@ -127,13 +135,17 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
 	c.Request = v.Inner()
 	defer func() { c.Request = v.Outer() }()
+	below := c.Writer
+	defer func() { c.Writer = below }() // also in the place of what the handlers left there
+	if v.Uploads() {
+		c.Writer = &uploadResponse{ResponseWriter: below, v: v}
+	}
 	if !v.HoldsResponse() {
 		c.Next()
 		return v.Leave()
 	}
 	w := &heldResponse{ResponseWriter: c.Writer, held: v.Hold(c.Writer), status: c.Writer.Status()}
 	c.Writer = w
-	defer func() { c.Writer = w.ResponseWriter }()
 	c.Next()
 	err := v.Leave()
 	if err == nil || !w.held.Held() {

@@ -73,6 +73,9 @@ func options(o doortest.Options) []ginlock.Option {
 	if o.BodyLimit != nil {
 		opts = append(opts, ginlock.WithBodyLimit(*o.BodyLimit))
 	}
+	if o.BodyTimeout != 0 {
+		opts = append(opts, ginlock.WithBodyTimeout(o.BodyTimeout))
+	}
 	if o.BufferedResponse != nil {
 		opts = append(opts, ginlock.WithBufferedResponse(*o.BufferedResponse))
 	}

@@ -74,3 +74,44 @@ func (w *heldResponse) send() {
 	w.ResponseWriter.WriteHeader(w.status)
 	w.held.Send()
 }
+
+// An uploadResponse is the writer of handlers that read the request's body from
+// the client. It tells the visit before the answer is sent, and changes nothing.
+type uploadResponse struct {
+	gin.ResponseWriter
+	v *view
+}
+
+// Unwrap is for http.ResponseController.
+func (w *uploadResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *uploadResponse) Write(p []byte) (int, error) {
+	if err := w.v.Answers(len(p)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *uploadResponse) WriteString(s string) (int, error) {
+	if err := w.v.Answers(len(s)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.WriteString(s)
+}
+
+func (w *uploadResponse) Flush() {
+	if w.v.Flushes() == nil {
+		w.ResponseWriter.Flush()
+	}
+}
+
+func (w *uploadResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.v.Duplex()
+	return w.ResponseWriter.Hijack()
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (w *uploadResponse) EnableFullDuplex() error {
+	w.v.Duplex()
+	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+}

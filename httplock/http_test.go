@@ -3,12 +3,16 @@ package httplock_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/rig"
@@ -161,3 +165,104 @@ func TestNilHandlerPanics(t *testing.T) {
 	}()
 	httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{})(nil)
 }
+
+// A hiding writer is that of middleware that wraps the writer in the old way:
+// the connection's deadlines are out of reach.
+type hiding struct{ http.ResponseWriter }
+
+// TestSilentBodyEndsTheHold is here for what doortest does not have: HTTP/2,
+// middleware that hides the deadlines, and a server with a ReadTimeout.
+func TestSilentBodyEndsTheHold(t *testing.T) {
+	const timeout = 200 * time.Millisecond
+	for name, tc := range map[string]struct {
+		http2       bool
+		around      func(http.ResponseWriter) http.ResponseWriter
+		readTimeout time.Duration
+		timeout     time.Duration
+	}{
+		"HTTP/1":            {timeout: timeout},
+		"HTTP/2":            {http2: true, timeout: timeout},
+		"deadlines hidden":  {around: func(w http.ResponseWriter) http.ResponseWriter { return hiding{w} }, timeout: timeout},
+		"the server's own":  {readTimeout: timeout, timeout: time.Hour},
+		"the server's, too": {http2: true, readTimeout: timeout, timeout: time.Hour},
+	} {
+		locks, _ := rig.Locker(t)
+		ended := make(chan error, 1)
+		handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(tc.timeout))(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				ended <- err
+				w.WriteHeader(http.StatusRequestTimeout)
+			}))
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if tc.around != nil {
+				w = tc.around(w)
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		server.EnableHTTP2 = tc.http2
+		server.Config.ReadTimeout = tc.readTimeout
+		server.StartTLS()
+		body, client := io.Pipe()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.ContentLength = 1 << 20
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			if response, err := server.Client().Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		begin := time.Now()
+		select {
+		case err := <-ended:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: to read the body: %v, want %v", name, err, os.ErrDeadlineExceeded)
+			}
+			t.Logf("%s: the body failed after %v", name, time.Since(begin))
+		case <-time.After(rig.Patience):
+			t.Errorf("%s: the handler still waits for the body", name)
+		}
+		_ = client.CloseWithError(io.ErrUnexpectedEOF) // the client leaves
+		<-answered
+		server.Close()
+	}
+}
+
+func TestHijackingByAControllerIsAnAnswer(t *testing.T) {
+	locks, client := rig.Locker(t)
+	var logged strings.Builder
+	handler := lock(locks, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Errorf("hijack: %v", err)
+			return
+		}
+		client.Del(context.Background(), "lock:{k}")
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+		_ = conn.Close()
+	})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(unwrapping{w}, r)
+	}))
+	server.Config.ErrorLog = log.New(&logged, "", 0)
+	server.Start()
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	server.Close()
+	if logged.Len() > 0 {
+		t.Errorf("the server says %q", logged.String())
+	}
+}
+
+// An unwrapping writer is that of middleware that wraps the writer in the new
+// way.
+type unwrapping struct{ http.ResponseWriter }
+
+func (w unwrapping) Unwrap() http.ResponseWriter { return w.ResponseWriter }

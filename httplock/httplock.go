@@ -27,9 +27,17 @@
 // A body is read before the lock is taken, up to WithBodyLimit, so that a slow
 // client does not hold a lock while it sends. The handler reads it again, byte
 // for byte. What is longer is refused (413) if the key is a field of it, and
-// otherwise read by the handler, under the lock. A handler that answers before
-// it has seen the end of the request's body, as in a two-way stream, would wait
-// for ever; it takes its lock itself, with lockmw.Locker.WithLock.
+// otherwise read by the handler, under the lock, which waits for more of it no
+// longer than WithBodyTimeout says: a client that sends nothing holds the lock
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
+// handler that answers before it has seen the end of the request's body, as in a
+// two-way stream, would wait for ever; it takes its lock itself, with
+// lockmw.Locker.WithLock.
+//
+// Over HTTP/1, net/http notices that a client has left when it has read the
+// body. If that is longer than WithBodyLimit, a request whose client leaves while
+// it waits for its lock keeps its place, and its handler runs when its turn
+// comes. Raise the limit where that does harm. HTTP/2 tells at once.
 //
 // A body field is looked up as encoding/json does it, and refused (400) where
 // handlers may differ about what it is: a name in another case ("ID" for
@@ -59,8 +67,8 @@
 // A handler must read a value where the key does: r.URL.Query or r.FormValue for
 // the query, r.PathValue for a parameter, encoding/json for the body.
 //
-// Start reading at this file, then request.go (what key functions see),
-// options.go and response.go.
+// Start reading at this file, then request.go (what key functions see) and
+// options.go.
 package httplock
 
 import (
@@ -122,8 +130,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // error says that the lock was lost and nothing was written.
 func (h *handler) run(w http.ResponseWriter, v *view) error {
 	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
+	watched := httpdoor.Watch(w, &v.Visit)
 	if v.HoldsResponse() {
-		held := v.Hold(w)
+		held := v.Hold(watched)
 		h.next.ServeHTTP(held, v.Inner())
 		if err := v.Leave(); err != nil && held.Held() {
 			return err
@@ -131,9 +140,8 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 		held.Send()
 		return nil
 	}
-	watched := response{ResponseWriter: w}
-	h.next.ServeHTTP(watched.alike(), v.Inner())
-	if err := v.Leave(); err != nil && !watched.written {
+	h.next.ServeHTTP(watched.Alike(), v.Inner())
+	if err := v.Leave(); err != nil && !watched.Written() {
 		return err
 	}
 	return nil
@@ -143,9 +151,9 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	o := outcome.Of(err)
 	if h.onError != nil && o.Kind != outcome.ClientGone {
-		watched := response{ResponseWriter: w}
-		h.onError(watched.alike(), r, err)
-		if watched.written {
+		watched := httpdoor.Watch(w, nil)
+		h.onError(watched.Alike(), r, err)
+		if watched.Written() {
 			return
 		}
 	}

@@ -65,6 +65,9 @@ func options(o doortest.Options) []httplock.Option {
 	if o.BodyLimit != nil {
 		opts = append(opts, httplock.WithBodyLimit(*o.BodyLimit))
 	}
+	if o.BodyTimeout != 0 {
+		opts = append(opts, httplock.WithBodyTimeout(o.BodyTimeout))
+	}
 	if o.BufferedResponse != nil {
 		opts = append(opts, httplock.WithBufferedResponse(*o.BufferedResponse))
 	}

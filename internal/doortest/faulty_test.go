@@ -90,6 +90,12 @@ func (h *brokenHandler) open() {
 	if h.fault == "has a high limit for bodies" {
 		c.LimitBody(1 << 20)
 	}
+	if o.BodyTimeout != 0 {
+		c.TimeBody(o.BodyTimeout)
+	}
+	if h.fault == "cuts uploads off" {
+		c.TimeBody(bodyTimeout / 4)
+	}
 	if o.BufferedResponse != nil && h.fault != "does not hold responses back" {
 		c.HoldResponse(*o.BufferedResponse)
 	}
@@ -179,12 +185,27 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 		*r = *inner
 	case "forgets uploads":
 		inner = inner.WithContext(inner.Context())
+	case "loses trailers":
+		inner = inner.WithContext(inner.Context())
+		inner.Trailer = nil
+	case "waits for bodies":
+		inner.Body = v.Outer().Body
+	case "leaves bodies open":
+		inner.Body = io.NopCloser(inner.Body)
+	case "disturbs the connection":
+		defer time.AfterFunc(bodyTimeout/2, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }).Stop()
+	}
+	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit}
+	switch h.fault {
+	case "waits for bodies before it answers":
+		watched.visit = nil
+	case "drops what it has read for an answer":
+		inner.Body = &forgetfulBody{inner.Body, watched}
 	}
 	if v.HoldsResponse() {
-		h.runHeld(w, r, v, inner)
+		h.runHeld(watched, r, v, inner)
 		return
 	}
-	watched := &watchedWriter{ResponseWriter: w}
 	switch h.fault {
 	case "hides the writer":
 		h.next(struct{ http.ResponseWriter }{watched}, inner)
@@ -204,7 +225,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	}
 }
 
-func (h *brokenHandler) runHeld(w http.ResponseWriter, r *http.Request, v *brokenView, inner *http.Request) {
+func (h *brokenHandler) runHeld(w *watchedWriter, r *http.Request, v *brokenView, inner *http.Request) {
 	held := v.Hold(w)
 	switch h.fault {
 	case "hides the writer":

@@ -100,6 +100,19 @@ type headlessWriter struct{ *httpdoor.Buffer }
 
 func (headlessWriter) Header() http.Header { return make(http.Header) }
 
+// A forgetfulBody ends where the answer begins.
+type forgetfulBody struct {
+	io.ReadCloser
+	answer *watchedWriter
+}
+
+func (b *forgetfulBody) Read(p []byte) (int, error) {
+	if b.answer.written {
+		return 0, io.EOF
+	}
+	return b.ReadCloser.Read(p)
+}
+
 // A hastyWriter takes every copy for an answer.
 type hastyWriter struct{ *watchedWriter }
 
@@ -111,16 +124,23 @@ func (w hastyWriter) ReadFrom(src io.Reader) (int64, error) {
 // A watchedWriter notes whether anything was written.
 type watchedWriter struct {
 	http.ResponseWriter
+	visit   *httpdoor.Visit // nil: none
 	written bool
 }
 
 func (w *watchedWriter) Flush() {
 	w.written = true
+	if w.visit != nil && w.visit.Flushes() != nil {
+		return
+	}
 	w.ResponseWriter.(http.Flusher).Flush()
 }
 
 func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.written = true
+	if w.visit != nil {
+		w.visit.Duplex()
+	}
 	return w.ResponseWriter.(http.Hijacker).Hijack()
 }
 
@@ -133,5 +153,10 @@ func (w *watchedWriter) WriteHeader(status int) {
 
 func (w *watchedWriter) Write(p []byte) (int, error) {
 	w.written = true
+	if w.visit != nil {
+		if err := w.visit.Answers(len(p)); err != nil {
+			return 0, err
+		}
+	}
 	return w.ResponseWriter.Write(p)
 }

@@ -13,6 +13,7 @@ package doortest
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -69,6 +70,7 @@ type Options struct {
 	Skipper          func(r *http.Request) bool
 	ReadWrite        bool
 	BodyLimit        *int64
+	BodyTimeout      time.Duration
 	BufferedResponse *int
 	Nil              bool // a nil option
 	NilErrorHandler  bool // WithErrorHandler(nil)

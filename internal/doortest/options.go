@@ -223,6 +223,7 @@ func mistakesPanicAtTheStart(e *env) {
 		"WithSkipper":             func(r *Route) { r.Options.NilSkipper = true },
 		"WithBodyLimit: -1":       func(r *Route) { r.Options.BodyLimit = &negative },
 		"WithBodyLimit: 0":        func(r *Route) { r.Options.BodyLimit = &zero },
+		"WithBodyTimeout: -1ns":   func(r *Route) { r.Options.BodyTimeout = -1 },
 		"WithBufferedResponse: 0": func(r *Route) { r.Options.BufferedResponse = &none },
 	} {
 		route := e.route(fine)

@@ -1,6 +1,7 @@
 package doortest
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -128,19 +129,23 @@ func nestedLockIsRefused(e *env) {
 }
 
 func waiterWhoLeavesIsForgotten(e *env) {
+	long := int64(2 * overLimit)
 	route := e.route(fine)
 	route.Policy.Retries = lockmw.Forever
+	route.Options.BodyLimit = &long
 	e.serve(route)
-	lease := e.hold()
-	ctx, leave := context.WithCancel(context.Background())
-	defer leave()
-	answers := e.background(e.request(http.MethodPost, payPath, nil).WithContext(ctx))
-	e.Until(e.Patience, "the request waits", func() bool { return e.Seen(lockmw.EventContended) == 1 })
-	leave()
-	rig.Receive(e.Rig, "the client's end", answers)
-	e.Until(e.Patience, "the wait ends", func() bool { return e.Seen(lockmw.EventRefused) == 1 })
-	e.Release(lease)
-	e.Until(e.Patience, "nothing is left in Redis", func() bool { return len(e.Left()) == 0 })
+	for i, length := range []int{0, 1000, overLimit} { // up to the limit
+		lease := e.hold()
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		answers := e.background(e.request(http.MethodPost, payPath, bytes.NewReader(make([]byte, length))).WithContext(ctx))
+		e.Until(e.Patience, "the request waits", func() bool { return e.Seen(lockmw.EventContended) == i+1 })
+		leave()
+		rig.Receive(e.Rig, "the client's end", answers)
+		e.Until(e.Patience, "the wait ends", func() bool { return e.Seen(lockmw.EventRefused) == i+1 })
+		e.Release(lease)
+		e.Until(e.Patience, "nothing is left in Redis", func() bool { return len(e.Left()) == 0 })
+	}
 	e.WantRuns(0)
 }
 

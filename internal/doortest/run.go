@@ -102,6 +102,18 @@ func Cases() []Case {
 		{Name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
 		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
 
+		// upload.go
+		{Name: "SilentBodyEndsTheHold", check: silentBodyEndsTheHold},
+		{Name: "TrickleHoldsNoLock", check: trickleHoldsNoLock},
+		{Name: "EndedLockEndsTheBody", check: endedLockEndsTheBody},
+		{Name: "UploadThatComesIsNotDisturbed", embedded: true, check: uploadThatComesIsNotDisturbed},
+		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, check: answerDoesNotWaitForTheBody},
+		{Name: "BodyCanBeReadAfterTheAnswerHasBegun", check: bodyCanBeReadAfterTheAnswerHasBegun},
+		{Name: "HijackedConnectionIsLeftAlone", check: hijackedConnectionIsLeftAlone},
+		{Name: "ClosedBodyIsNotRead", check: closedBodyIsNotRead},
+		{Name: "TrailersArrive", check: trailersArrive},
+		{Name: "ReaderLeftBehindEnds", check: readerLeftBehindEnds},
+
 		// response.go
 		{Name: "ConnectionIsWithinReach", check: connectionIsWithinReach},
 		{Name: "WrongStatusPanicsInTheHandler", check: wrongStatusPanicsInTheHandler},

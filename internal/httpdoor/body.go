@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 )
 
 // A body is what was read of a request's body before the handler runs.
@@ -43,7 +44,7 @@ func (b *body) read(r *http.Request, limit int64) {
 	}
 	buf, err := readUpTo(r.Body, r.ContentLength, limit+1)
 	b.bytes = buf
-	again := &replay{bytes: buf, Closer: r.Body}
+	again := &replay{bytes: buf, below: r.Body}
 	switch {
 	case int64(len(buf)) > limit:
 		b.state = tooLong
@@ -94,6 +95,18 @@ func (b *body) use(bytes []byte, limit int64) {
 	}
 }
 
+// remains reports whether there is more of r's body to come from the client.
+func (b *body) remains(r *http.Request) bool {
+	switch b.state {
+	case unread:
+		return r.Body != nil && r.Body != http.NoBody
+	case tooLong:
+		return true
+	case whole, failed:
+	}
+	return false
+}
+
 // load reads the body. The error is its own, or an *http.MaxBytesError if it is
 // over the limit.
 func (b *body) load(r *http.Request, limit int64) error {
@@ -133,12 +146,22 @@ func (b *body) field(r *http.Request, limit int64, path string) (string, bool, e
 
 // A replay reads bytes, then rest.
 type replay struct {
-	bytes []byte
-	rest  io.Reader // nil: nothing
-	io.Closer
+	bytes  []byte
+	rest   io.Reader // nil: nothing
+	below  io.Closer
+	closed atomic.Bool // others than the reader may close it
+}
+
+// Close closes the body below.
+func (p *replay) Close() error {
+	p.closed.Store(true)
+	return p.below.Close()
 }
 
 func (p *replay) Read(b []byte) (int, error) {
+	if p.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
 	if len(p.bytes) > 0 {
 		n := copy(b, p.bytes)
 		p.bytes = p.bytes[n:]

@@ -6,15 +6,15 @@
 // request makes a [Visit], which the door embeds in its keyfunc.Request:
 //
 //	v := &view{Visit: door.Visit(r), ...}
-//	locked, err := v.Enter(v)      // key, then the body, then the lock
+//	locked, err := v.Enter(v, w)   // key, then the body, then the lock
 //	if err != nil { refuse }       // the handler does not run
 //	if !locked { run the handler } // keyfunc.Skip
 //	defer v.Leave()                // for a panic or Goexit
 //	run the handler with v.Inner()
-//	if err := v.Leave(); err != nil { lost: refuse, if nothing was written }
+//	if err := v.Leave(); err != nil { lost: v.TakeBack and refuse, if nothing was written }
 //
 // Start reading at door.go, then visit.go, body.go, json.go and number.go (what
 // a key function sees of a body), places.go (what it must not see, because a
-// handler may look somewhere else), problem.go and buffer.go (what the client
-// gets).
+// handler may look somewhere else), upload.go (a body that the handler reads
+// under the lock), problem.go, response.go and buffer.go (what the client gets).
 package httpdoor

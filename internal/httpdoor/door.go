@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
-const defaultBodyLimit = 64 << 10
+const (
+	defaultBodyLimit   = 64 << 10
+	defaultBodyTimeout = 5 * time.Second
+)
 
 // A Config is what the options of all doors have in common. Its methods panic
 // on what makes no sense, naming the door's package and the option.
@@ -17,12 +21,13 @@ type Config struct {
 	door      string
 	readWrite bool
 	bodyLimit int64
-	buffer    int // 0: responses are not held back
+	timeout   time.Duration // of a body that is read under the lock
+	buffer    int           // 0: responses are not held back
 }
 
 // NewConfig returns the defaults for the door with that package name.
 func NewConfig(door string) Config {
-	return Config{door: door, bodyLimit: defaultBodyLimit}
+	return Config{door: door, bodyLimit: defaultBodyLimit, timeout: defaultBodyTimeout}
 }
 
 // Apply applies a door's options to o. It panics if one is nil.
@@ -44,6 +49,15 @@ func (c *Config) LimitBody(bytes int64) {
 		c.panicf("WithBodyLimit: %d bytes: no body could be read", bytes)
 	}
 	c.bodyLimit = min(bytes, math.MaxInt-1) // room for one more, to see that it is exceeded
+}
+
+// TimeBody sets how long the handler waits for more of a body that was not read
+// before the lock was taken.
+func (c *Config) TimeBody(timeout time.Duration) {
+	if timeout <= 0 {
+		c.panicf("WithBodyTimeout: %v: no body could be read", timeout)
+	}
+	c.timeout = timeout
 }
 
 // HoldResponse has up to max bytes of a response held back.
@@ -72,6 +86,7 @@ type Door struct {
 	key          keyfunc.Func
 	safe, unsafe lockmw.Policy // by the request's method
 	bodyLimit    int64
+	bodyTimeout  time.Duration
 	buffer       int
 }
 
@@ -84,7 +99,7 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 	case key == nil:
 		c.panicf("Middleware: the key function is nil")
 	}
-	d := &Door{locker: l, key: key, safe: p, unsafe: p, bodyLimit: c.bodyLimit, buffer: c.buffer}
+	d := &Door{locker: l, key: key, safe: p, unsafe: p, bodyLimit: c.bodyLimit, bodyTimeout: c.timeout, buffer: c.buffer}
 	if c.readWrite {
 		d.safe.Mode, d.unsafe.Mode = lockmw.Shared, lockmw.Exclusive
 	}

@@ -21,6 +21,7 @@ type Visit struct {
 	inner   *http.Request // the handler's
 	w       http.ResponseWriter
 	clean   http.Header // of w as it was before the handler; nil: empty
+	rest    *upload     // of the body; nil: all of it was read
 	view    keyfunc.Request
 	refused error // why no key may be made of the request, or nil
 	lease   *lockmw.Lease
@@ -57,6 +58,10 @@ func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool,
 	v.w = w
 	if h := w.Header(); len(h) > 0 {
 		v.clean = h.Clone()
+	}
+	if v.body.remains(v.outer) {
+		v.rest = newUpload(v.outer, v.inner, w, v.door.bodyTimeout)
+		v.inner.Body = v.rest
 	}
 	return true, nil
 }
@@ -98,8 +103,40 @@ func (v *Visit) Leave() error {
 	if v.outer.MultipartForm == nil {
 		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
 	}
+	if v.rest == nil {
+		v.lost = entry.Release(v.outer.Context(), v.lease)
+		return v.lost
+	}
+	v.rest.leave()
 	v.lost = entry.Release(v.outer.Context(), v.lease)
+	v.rest.left()
 	return v.lost
+}
+
+// Uploads reports whether the handler reads the body from the client. The door
+// then calls Answers and Duplex.
+func (v *Visit) Uploads() bool { return v.rest != nil }
+
+// Answers is called before n bytes of the answer are written. The error is for
+// the handler: nothing must be written, because net/http would first wait for
+// the client, which sends nothing.
+func (v *Visit) Answers(n int) error {
+	if v.rest == nil {
+		return nil
+	}
+	return v.rest.answers(n)
+}
+
+// Flushes is called before what was written of the answer is sent, like
+// Answers.
+func (v *Visit) Flushes() error { return v.Answers(flushed) }
+
+// Duplex is called when the handler hijacks the connection, or says that it
+// reads the body after it has answered.
+func (v *Visit) Duplex() {
+	if v.rest != nil {
+		v.rest.duplex()
+	}
 }
 
 // TakeBack has the response's header be as it was before the handler: what the

@@ -1,0 +1,163 @@
+package httpdoor
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+)
+
+// sniffed is how much of a body net/http looks at to find its Content-Type.
+const sniffed = 512
+
+// A Response is a handler's writer that remembers whether anything was
+// written, which net/http does not tell, and tells the visit, which must know
+// before the answer is sent. It changes nothing else: what the writer below can
+// do, it can do too.
+type Response struct {
+	http.ResponseWriter
+	visit   *Visit
+	written bool
+}
+
+// Watch returns a Response over w. v is nil where there is no handler under a
+// lock.
+func Watch(w http.ResponseWriter, v *Visit) *Response {
+	return &Response{ResponseWriter: w, visit: v}
+}
+
+// Written reports whether anything was written.
+func (w *Response) Written() bool { return w.written }
+
+// Alike returns the response with the optional methods that handlers look for
+// and that the writer below has. Those that may fail are always there: they
+// fail as they would have been missing.
+func (w *Response) Alike() http.ResponseWriter {
+	_, flushes := w.ResponseWriter.(http.Flusher)
+	_, hijacks := w.ResponseWriter.(http.Hijacker)
+	switch {
+	case flushes && hijacks:
+		return flushHijacker{w}
+	case flushes:
+		return flusher{w}
+	case hijacks:
+		return hijacker{w}
+	}
+	return w
+}
+
+// Unwrap is for http.ResponseController: deadlines, and what else is to come.
+func (w *Response) Unwrap() http.ResponseWriter { return lower{w.ResponseWriter, w} }
+
+// A lower writer is what a controller finds below a Response. If that wraps a
+// writer that can be hijacked, and can not be itself, Alike has no Hijack, but
+// a controller goes down to it, past the Response.
+type lower struct {
+	http.ResponseWriter
+	response *Response
+}
+
+func (w lower) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.response.hijack() }
+
+func (w *Response) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		w.written = true
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *Response) Write(p []byte) (int, error) {
+	w.written = true
+	if err := w.answers(len(p)); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *Response) WriteString(s string) (int, error) {
+	w.written = true
+	if err := w.answers(len(s)); err != nil {
+		return 0, err
+	}
+	return io.WriteString(w.ResponseWriter, s)
+}
+
+// ReadFrom keeps sendfile. The beginning is written first, as net/http does it
+// too: if there is none, nothing is written, and the answer is still open.
+func (w *Response) ReadFrom(src io.Reader) (int64, error) {
+	var n int64
+	if !w.written {
+		var err error
+		if n, err = io.CopyN(struct{ io.Writer }{w}, src, sniffed); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
+	if err := w.answers(flushed); err != nil {
+		return n, err
+	}
+	rest, err := io.Copy(w.ResponseWriter, src)
+	return n + rest, err
+}
+
+func (w *Response) Push(target string, opts *http.PushOptions) error {
+	if pusher, ok := w.ResponseWriter.(http.Pusher); ok {
+		return pusher.Push(target, opts)
+	}
+	return http.ErrNotSupported
+}
+
+// FlushError is what http.ResponseController looks for first.
+func (w *Response) FlushError() error {
+	if err := w.answers(flushed); err != nil {
+		return err
+	}
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.written = w.written || !errors.Is(err, http.ErrNotSupported)
+	return err
+}
+
+type (
+	flusher       struct{ *Response }
+	hijacker      struct{ *Response }
+	flushHijacker struct{ *Response }
+)
+
+func (w flusher) Flush()       { _ = w.FlushError() }
+func (w flushHijacker) Flush() { _ = w.FlushError() }
+
+func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error)      { return w.hijack() }
+func (w flushHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+
+func (w *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.written = true
+		w.duplex()
+	}
+	return conn, buffered, err
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (w *Response) EnableFullDuplex() error {
+	w.duplex()
+	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+}
+
+func (w *Response) duplex() {
+	if w.visit != nil {
+		w.visit.Duplex()
+	}
+}
+
+func (w *Response) answers(n int) error {
+	if w.visit == nil {
+		return nil
+	}
+	return w.visit.Answers(n)
+}

@@ -1,0 +1,340 @@
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// An upload is a request's body that was not read, or not to its end, before
+// the lock was taken. The handler reads it while it holds the lock, so the
+// client must not be able to hold the lock by sending nothing: a Read fails
+// when less than leastUpload has come in the time that the door allows, and
+// when the lease's context ends. Only the time in which somebody waits for the
+// client counts.
+//
+// A Read that is blocked can be ended from outside only by the connection's
+// read deadline. The deadline is touched when a Read is to fail, and never
+// before: until then the server's own ReadTimeout stays in force, and a
+// connection that the handler hijacks is not disturbed. Where outer middleware
+// hides the deadlines (a ResponseWriter without Unwrap), each Read is done by
+// a goroutine that the handler can stop waiting for.
+type upload struct {
+	below    io.ReadCloser
+	request  *http.Request // the door's, whose trailers are set at the end of the body
+	inner    *http.Request // the handler's
+	ctx      context.Context
+	unfollow func() bool
+	timeout  time.Duration
+	deadline func(time.Time) error // nil: hidden
+
+	turn  sync.Mutex // of those who read; below belongs to its holder
+	early []byte     // what was read before the handler asked for it
+	count int64      // of bytes that came
+	own   []byte     // for reads by a goroutine
+
+	mu      sync.Mutex
+	reading bool
+	since   time.Time     // when the Read began
+	until   time.Time     // when it is to fail
+	waited  time.Duration // for the client, since leastUpload came the last time
+	came    int           // bytes since then
+	timer   *time.Timer
+	err     error         // of every later Read
+	gaveUp  chan struct{} // closed with err set, if a goroutine reads
+	settled bool          // nothing is to be done before the answer is sent
+	closed  bool          // by the handler
+	answer  int           // bytes of the answer
+}
+
+const (
+	// leastUpload is what has to come of a body in the time that the door
+	// allows. A client that sends a byte from time to time is not at work.
+	leastUpload = 1 << 10
+
+	// serverHolds is how much of an answer net/http keeps before it sends the
+	// beginning.
+	serverHolds = 2 << 10
+
+	// serverReads is how much of a body net/http reads over HTTP/1 before it
+	// writes an answer; it does not begin if the length is known to be larger.
+	serverReads = 256 << 10
+)
+
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
+// newUpload returns what is left of outer's body for the handler's request.
+func newUpload(outer, inner *http.Request, w http.ResponseWriter, timeout time.Duration) *upload {
+	u := &upload{
+		below: outer.Body, request: outer, inner: inner, ctx: inner.Context(), timeout: timeout, deadline: deadlineOf(w),
+		settled: outer.ProtoMajor != 1, // later versions answer while they read
+	}
+	if u.deadline == nil {
+		u.gaveUp = make(chan struct{})
+	}
+	u.unfollow = context.AfterFunc(u.ctx, func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.fail(u.over())
+	})
+	return u
+}
+
+// deadlineOf returns the method that sets the read deadline of w's connection,
+// which it finds as http.ResponseController does, or nil.
+func deadlineOf(w http.ResponseWriter) func(time.Time) error {
+	for {
+		switch below := w.(type) {
+		case *Buffer:
+			w = below.below
+		case interface{ SetReadDeadline(time.Time) error }:
+			return below.SetReadDeadline
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = below.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// Read reads what has come early, and then from the client.
+func (u *upload) Read(p []byte) (int, error) {
+	u.turn.Lock()
+	defer u.turn.Unlock()
+	if u.isClosed() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	if len(u.early) > 0 {
+		n := copy(p, u.early)
+		u.early = u.early[n:]
+		return n, nil
+	}
+	return u.fetch(p)
+}
+
+// Close ends the reading. The body below is closed when the lock has been
+// released: net/http reads from the client when it closes a body.
+func (u *upload) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.closed = true
+	return nil
+}
+
+func (u *upload) isClosed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.closed
+}
+
+// fetch reads from the client. The caller has the turn.
+func (u *upload) fetch(p []byte) (n int, err error) {
+	if err := u.begin(); err != nil {
+		return 0, err
+	}
+	if u.deadline != nil {
+		n, err = u.below.Read(p)
+	} else {
+		n, err = u.readAside(p)
+	}
+	u.count += int64(n)
+	if errors.Is(err, io.EOF) {
+		u.inner.Trailer = u.request.Trailer
+	}
+	return n, u.end(n, err)
+}
+
+// begin tells that somebody waits for the client from now on.
+func (u *upload) begin() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err == nil && u.ctx.Err() != nil {
+		u.err = u.over()
+	}
+	if u.err != nil {
+		return u.err
+	}
+	left := u.timeout - u.waited
+	u.reading, u.since = true, time.Now()
+	u.until = u.since.Add(left)
+	if u.timer == nil {
+		u.timer = time.AfterFunc(left, u.expire)
+	} else {
+		u.timer.Reset(left)
+	}
+	return nil
+}
+
+// end tells what came. It returns the Read's error.
+func (u *upload) end(n int, err error) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.reading = false
+	u.timer.Stop()
+	u.waited += time.Since(u.since)
+	if u.came += n; u.came >= leastUpload {
+		u.came, u.waited = 0, 0
+	}
+	if u.err == nil && err != nil {
+		u.err = err
+		u.unfollow()
+	}
+	return u.err
+}
+
+// expire is called when a Read has taken too long. The timer may have been set
+// anew meanwhile.
+func (u *upload) expire() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.reading && !time.Now().Before(u.until) {
+		u.fail(fmt.Errorf("lockmw: too little of the request's body came in %v while its lock was held: %w", u.timeout, os.ErrDeadlineExceeded))
+	}
+}
+
+// over is the error of a Read when the lease's context has ended.
+func (u *upload) over() error {
+	return fmt.Errorf("lockmw: the request's body is not read any more: %w", context.Cause(u.ctx))
+}
+
+// fail ends the Read that is under way, if there is one, and has all later
+// ones fail. The caller holds mu.
+func (u *upload) fail(err error) {
+	if u.err != nil {
+		return
+	}
+	u.err = err
+	switch {
+	case !u.reading:
+	case u.deadline == nil:
+		close(u.gaveUp)
+	default:
+		_ = u.deadline(longAgo) // a connection without deadlines cannot be helped
+	}
+}
+
+// leave is called when the handler has returned, before the release. From then
+// on nothing here touches the connection, which is the server's again.
+func (u *upload) leave() {
+	u.unfollow()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settled = true
+	u.fail(fmt.Errorf("lockmw: the request's body is not read any more: %w", lockmw.ErrReleased))
+}
+
+// left is called after the release.
+func (u *upload) left() {
+	if u.isClosed() {
+		_ = u.below.Close() // the handler did not wait for it
+	}
+}
+
+// answers is called before n bytes of the answer are written, or all that were
+// written are sent if n is flushed. The error is settle's.
+func (u *upload) answers(n int) error {
+	u.mu.Lock()
+	u.answer += max(n, 0)
+	send := !u.settled && (n == flushed || u.answer > serverHolds)
+	u.mu.Unlock()
+	if send {
+		return u.settle()
+	}
+	return nil
+}
+
+// flushed is no number of bytes.
+const flushed = -1
+
+// settle is called before the handler's answer is sent. Over HTTP/1, net/http
+// then reads what the handler has left of the body, for as long as the client
+// likes. So that is read here first, in the time that a Read has, and kept for
+// the handler. If it does not come, or is more than net/http reads, the read
+// deadline ends net/http's own attempt: it sends the answer and then closes
+// the connection, as it does with every body that is too long.
+//
+// The error is nil unless the answer cannot be sent within that time.
+func (u *upload) settle() error {
+	if !u.turn.TryLock() { // somebody reads, and net/http waits for that
+		return nil
+	}
+	defer u.turn.Unlock()
+	u.duplex()
+	left := int64(-1)
+	if u.request.ContentLength >= 0 {
+		left = u.request.ContentLength - u.count
+	}
+	if left >= serverReads {
+		return nil
+	}
+	early, err := readUpTo(reader(u.fetch), left, serverReads+1)
+	u.early = append(u.early, early...)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case u.deadline == nil:
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err == nil {
+		u.err = errors.New("lockmw: the request's body is not read any more, because the answer has begun")
+	}
+	_ = u.deadline(longAgo)
+	return nil
+}
+
+// duplex is called when net/http is not to read, because the handler asked for
+// a connection that it can write to while it reads, or for all of it.
+func (u *upload) duplex() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settled = true
+}
+
+type reader func(p []byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+const ownBuffer = 32 << 10
+
+// readAside reads in a goroutine, until fail is called. Then the goroutine is
+// left behind, with a buffer of its own: it ends when the client sends, or
+// leaves. net/http waits for that before it goes on with the connection.
+func (u *upload) readAside(p []byte) (int, error) {
+	if u.own == nil {
+		u.own = make([]byte, ownBuffer)
+	}
+	own := u.own[:min(len(p), ownBuffer)]
+	type result struct {
+		n        int
+		err      error
+		panicked any
+	}
+	results := make(chan result, 1)
+	go func() {
+		var r result
+		defer func() {
+			r.panicked = recover() // it is the handler's
+			results <- r
+		}()
+		r.n, r.err = u.below.Read(own)
+	}()
+	select {
+	case r := <-results:
+		if r.panicked != nil {
+			panic(r.panicked)
+		}
+		return copy(p, own[:r.n]), r.err
+	case <-u.gaveUp:
+		return 0, nil // the error is fail's
+	}
+}
