@@ -99,6 +99,7 @@ var meaningless = map[string]string{
 	"EndedLockEndsTheBody":                     "a stream has messages: LostLockEndsAStream, LongHoldEndsAStream",
 	"UploadThatComesIsNotDisturbed":            "a stream has messages: StreamingSurvives",
 	"AnswerDoesNotWaitForTheBody":              "gRPC sends while it receives",
+	"AnswerInPlaceOfContinue":                  "gRPC has no 100 Continue",
 	"BodyCanBeReadAfterTheAnswerHasBegun":      "gRPC sends while it receives",
 	"HijackedConnectionIsLeftAlone":            "a gRPC handler has no connection",
 	"ClosedBodyIsNotRead":                      "a message cannot be closed",

@@ -232,6 +232,34 @@ func TestSilentBodyEndsTheHold(t *testing.T) {
 	}
 }
 
+// TestAnswerDoesNotWaitForALimitedBody: net/http reads more of a body that
+// middleware has wrapped.
+func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	written := make(chan struct{})
+	handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(100*time.Millisecond))(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			defer close(written)
+			_, _ = w.Write(make([]byte, 3<<10))
+		}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<40)
+		handler.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000000\r\n\r\n")
+	select {
+	case <-written:
+	case <-time.After(rig.Patience):
+		t.Error("the answer waits for the body")
+	}
+}
+
 func TestHijackingByAControllerIsAnAnswer(t *testing.T) {
 	locks, client := rig.Locker(t)
 	var logged strings.Builder

@@ -44,6 +44,7 @@ var faults = []struct {
 	{"eats the body", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
 	{"waits for bodies", []string{"SilentBodyEndsTheHold", "TrickleHoldsNoLock", "EndedLockEndsTheBody", "ReaderLeftBehindEnds"}},
 	{"waits for bodies before it answers", []string{"AnswerDoesNotWaitForTheBody"}},
+	{"asks for every body", []string{"AnswerInPlaceOfContinue"}},
 	{"drops what it has read for an answer", []string{"BodyCanBeReadAfterTheAnswerHasBegun"}},
 	{"cuts uploads off", []string{"UploadThatComesIsNotDisturbed"}},
 	{"leaves bodies open", []string{"ClosedBodyIsNotRead"}},

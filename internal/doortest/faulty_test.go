@@ -190,6 +190,8 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 		inner.Trailer = nil
 	case "waits for bodies":
 		inner.Body = v.Outer().Body
+	case "asks for every body":
+		_, _ = inner.Body.Read(make([]byte, 1))
 	case "leaves bodies open":
 		inner.Body = io.NopCloser(inner.Body)
 	case "disturbs the connection":

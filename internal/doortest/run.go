@@ -108,6 +108,7 @@ func Cases() []Case {
 		{Name: "EndedLockEndsTheBody", check: endedLockEndsTheBody},
 		{Name: "UploadThatComesIsNotDisturbed", embedded: true, check: uploadThatComesIsNotDisturbed},
 		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, check: answerDoesNotWaitForTheBody},
+		{Name: "AnswerInPlaceOfContinue", check: answerInPlaceOfContinue},
 		{Name: "BodyCanBeReadAfterTheAnswerHasBegun", check: bodyCanBeReadAfterTheAnswerHasBegun},
 		{Name: "HijackedConnectionIsLeftAlone", check: hijackedConnectionIsLeftAlone},
 		{Name: "ClosedBodyIsNotRead", check: closedBodyIsNotRead},

@@ -254,18 +254,41 @@ func answerDoesNotWaitForTheBody(e *env) {
 	}
 }
 
+// answerInPlaceOfContinue: a client that asks first is not told to send a body
+// that the handler does not want.
+func answerInPlaceOfContinue(e *env) {
+	route := e.route(func(x *Exchange) error {
+		x.W.WriteHeader(http.StatusForbidden)
+		_, _ = x.W.Write(make([]byte, 3<<10))
+		return nil
+	})
+	route.Options.BodyTimeout = time.Hour
+	e.serve(route)
+	conn := e.dial()
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", payPath, overLimit)
+	e.wantStatus(e.answerOf(bufio.NewReader(conn)), http.StatusForbidden)
+	e.WantRuns(1)
+}
+
 // bodyCanBeReadAfterTheAnswerHasBegun, as far as the server has read it.
 func bodyCanBeReadAfterTheAnswerHasBegun(e *env) {
-	body := strings.Repeat("a", 2*overLimit)
+	var body string
 	e.serve(e.route(func(x *Exchange) error {
 		_, _ = x.W.Write(make([]byte, 3<<10))
 		e.wantBody(x.R, body)
 		return nil
 	}))
-	for _, sent := range []io.Reader{strings.NewReader(body), bufio.NewReader(strings.NewReader(body))} {
+	long := strings.Repeat("a", 2*overLimit)
+	huge := strings.Repeat("a", 1<<20) // which net/http does not read
+	for _, sent := range []io.Reader{strings.NewReader(long), bufio.NewReader(strings.NewReader(long)), strings.NewReader(huge)} {
+		body = long
+		if r, sized := sent.(*strings.Reader); sized && r.Len() == len(huge) {
+			body = huge
+		}
 		e.wantStatus(e.do(e.request(http.MethodPost, payPath, sent)), http.StatusOK)
 	}
-	e.WantRuns(2)
+	e.WantRuns(3)
 }
 
 func hijackedConnectionIsLeftAlone(e *env) {

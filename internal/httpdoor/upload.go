@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,8 +65,11 @@ const (
 	serverHolds = 2 << 10
 
 	// serverReads is how much of a body net/http reads over HTTP/1 before it
-	// writes an answer; it does not begin if the length is known to be larger.
+	// writes an answer. It does not begin if the length is known to be larger,
+	// unless middleware has put another body in the request, of a type that it
+	// does not know: serverBody is its own.
 	serverReads = 256 << 10
+	serverBody  = "*http.body"
 )
 
 // longAgo is a deadline that has passed.
@@ -272,16 +276,20 @@ func (u *upload) settle() error {
 	if u.request.ContentLength >= 0 {
 		left = u.request.ContentLength - u.count
 	}
-	if left >= serverReads {
+	if left >= serverReads && fmt.Sprintf("%T", u.below) == serverBody {
 		return nil
 	}
-	early, err := readUpTo(reader(u.fetch), left, serverReads+1)
-	u.early = append(u.early, early...)
-	switch {
-	case errors.Is(err, io.EOF):
+	if u.count > 0 || !expectsContinue(u.request) {
+		early, err := readUpTo(reader(u.fetch), left, serverReads+1)
+		u.early = append(u.early, early...)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if u.deadline == nil {
+			return err
+		}
+	} else if u.deadline == nil {
 		return nil
-	case u.deadline == nil:
-		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -290,6 +298,12 @@ func (u *upload) settle() error {
 	}
 	_ = u.deadline(longAgo)
 	return nil
+}
+
+// expectsContinue reports whether the client sends its body when it is asked
+// for it. An answer in place of the question is what it asked for.
+func expectsContinue(r *http.Request) bool {
+	return strings.EqualFold(strings.TrimSpace(r.Header.Get("Expect")), "100-continue")
 }
 
 // duplex is called when net/http is not to read, because the handler asked for
