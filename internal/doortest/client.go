@@ -88,6 +88,7 @@ func (e *env) connect() net.Conn {
 	if err != nil {
 		e.Fatal(err)
 	}
+	e.Cleanup(func() { _ = conn.Close() }) // before the server's, which waits for it
 	if err := conn.SetDeadline(time.Now().Add(e.Patience)); err != nil {
 		e.Fatal(err)
 	}

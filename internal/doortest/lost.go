@@ -88,7 +88,7 @@ func lostLockTakesHeadersBack(e *env) {
 	outer := http.Header{
 		"Access-Control-Allow-Origin": {"https://shop.test"},
 		"Vary":                        {"Origin", "Accept"},
-		"X-Request-Id":                {"7"},
+		"X-Trace":                     {"7"},
 	}
 	lose := e.ways()["deleted"]
 	buffered := 10
@@ -100,7 +100,7 @@ func lostLockTakesHeadersBack(e *env) {
 					h.Set(name, "4")
 				}
 				h.Add("Vary", "Cookie")
-				h.Set("X-Request-Id", "8")
+				h.Set("X-Trace", "8")
 				h.Del("Access-Control-Allow-Origin")
 				if write != "" {
 					_, _ = io.WriteString(x.W, write)

@@ -264,7 +264,7 @@ func answerInPlaceOfContinue(e *env) {
 	})
 	route.Options.BodyTimeout = time.Hour
 	e.serve(route)
-	conn := e.dial()
+	conn := e.connect()
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", payPath, overLimit)
 	e.wantStatus(e.answerOf(bufio.NewReader(conn)), http.StatusForbidden)

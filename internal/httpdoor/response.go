@@ -62,6 +62,7 @@ func (w lower) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.response.hijack() }
 
+// WriteHeader writes the header. 1xx responses are no answer yet.
 func (w *Response) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		w.written = true
@@ -69,6 +70,7 @@ func (w *Response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// Write writes to the writer below.
 func (w *Response) Write(p []byte) (int, error) {
 	w.written = true
 	if err := w.answers(len(p)); err != nil {
@@ -77,6 +79,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
+// WriteString writes as Write does.
 func (w *Response) WriteString(s string) (int, error) {
 	w.written = true
 	if err := w.answers(len(s)); err != nil {
@@ -105,6 +108,7 @@ func (w *Response) ReadFrom(src io.Reader) (int64, error) {
 	return n + rest, err
 }
 
+// Push pushes if the writer below can.
 func (w *Response) Push(target string, opts *http.PushOptions) error {
 	if pusher, ok := w.ResponseWriter.(http.Pusher); ok {
 		return pusher.Push(target, opts)
