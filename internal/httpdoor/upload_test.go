@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,20 +102,22 @@ func TestBodyThatComesIsReadToItsEnd(t *testing.T) {
 
 func TestTrickleFailsInTime(t *testing.T) {
 	both(t, func(t *testing.T, u *upload, client *io.PipeWriter, _ context.CancelCauseFunc) {
-		go func() {
+		var trickle sync.WaitGroup
+		trickle.Go(func() {
 			for {
 				time.Sleep(time.Second)
 				if _, err := client.Write([]byte{'a'}); err != nil {
 					return
 				}
 			}
-		}()
+		})
 		begin := time.Now()
 		_, err := io.Copy(io.Discard, u)
 		if got := time.Since(begin); got != testTimeout || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("the body failed after %v with %v, want %v after %v", got, err, os.ErrDeadlineExceeded, testTimeout)
 		}
 		_ = client.CloseWithError(err)
+		trickle.Wait() // the bubble's time stops with the test
 	})
 }
 
