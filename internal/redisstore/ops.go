@@ -115,6 +115,11 @@ func (s *Store) release(ctx context.Context, c *call) (store.Released, error) {
 	if err != nil {
 		return store.NotHeld, err
 	}
+	return s.releasedBy(reply)
+}
+
+// releasedBy reads release.lua's result, and passes on the news in it.
+func (s *Store) releasedBy(reply any) (store.Released, error) {
 	if list, ok := reply.([]any); ok && len(list) > 1 && s.tellAll(list[1:]) {
 		reply = list[0]
 	}
@@ -193,61 +198,4 @@ func untilDeadline(ctx context.Context) time.Duration {
 		return 0
 	}
 	return max(time.Until(deadline), time.Millisecond)
-}
-
-// Renew implements store.Store, in one pipeline. A pipeline does not fall back
-// from EVALSHA to EVAL by itself, so the renewals that met a server without
-// the script are sent once more with its text.
-func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
-	unknown := s.renew(ctx, batch, nil)
-	if len(unknown) > 0 {
-		s.renew(ctx, batch, unknown)
-	}
-}
-
-// renew sends the renewals at the given places (nil: all, by hash) and
-// returns the places whose server did not know the script.
-func (s *Store) renew(ctx context.Context, batch []store.Renewal, places []int) (unknown []int) {
-	byHash := places == nil
-	if byHash {
-		places = make([]int, len(batch))
-		for i := range places {
-			places[i] = i
-		}
-	}
-	pipe := s.client.Pipeline()
-	questions, cmds := make([]question, len(places)), make([]once, len(places))
-	for i, place := range places {
-		r := &batch[place]
-		q := &questions[i]
-		q.token, q.terms = r.Token, terms(r.Ref)
-		s.about(q, r.Key, renewScript, &q.token, &q.terms)
-		cmds[i] = q.command(ctx, byHash)
-		_ = pipe.Process(ctx, cmds[i]) // only queues it
-	}
-	_, failed := pipe.Exec(ctx)
-	for i, place := range places {
-		r := &batch[place]
-		r.Held = false
-		switch err := cmds[i].Err(); {
-		case unknownScript(err):
-			unknown = append(unknown, place)
-			r.Err = classify(err)
-		case err != nil:
-			r.Err = classify(err)
-		default:
-			held, ok := cmds[i].Val().(int64)
-			r.Held, r.Err = held == 1, nil
-			if !ok {
-				r.Err = &store.Error{Err: errReply, Ambiguous: true}
-				if failed != nil {
-					r.Err = classify(failed)
-				}
-			}
-		}
-	}
-	if failed != nil {
-		_ = s.failed(failed) // for its side effect: a Cluster's topology is read anew
-	}
-	return unknown
 }

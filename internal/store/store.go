@@ -134,6 +134,13 @@ type Renewal struct {
 	Err  error
 }
 
+// A Removal asks to take one token out of everything, as Release with leave
+// does. Remove fills in Err: nil means that the token has nothing there any more.
+type Removal struct {
+	Ref
+	Err error
+}
+
 // Released says what Release did.
 type Released uint8
 
@@ -175,6 +182,9 @@ type Store interface {
 	// ReleaseAfter gives back a held key in stay, whatever was left of its
 	// TTL: until then nobody else gets it. Otherwise it is like Release.
 	ReleaseAfter(ctx context.Context, r Ref, stay time.Duration) (Released, error)
+
+	// Remove carries out all removals in one exchange, bounded by ctx.
+	Remove(ctx context.Context, batch []Removal)
 
 	// Renew extends all of them in one exchange, bounded by ctx.
 	Renew(ctx context.Context, batch []Renewal)

@@ -7,8 +7,8 @@
 // out. After each question the suite looks at what lies in Redis: a key
 // without a TTL fails the test, whatever it was about.
 //
-// The tests are in holding.go, foreign.go, readers.go, strangers.go and stay.go
-// (every backend), queue.go, handover.go and turns.go (those with a queue),
+// The tests are in holding.go, foreign.go, readers.go, strangers.go, stay.go and
+// remove.go (every backend), queue.go, handover.go and turns.go (those with a queue),
 // permits.go and mixtures.go (those with permits), fence.go (those with
 // fences), and relay.go and places.go (those with a queue that are a
 // store.Relay); world.go and process.go are what they stand on.
@@ -68,9 +68,9 @@ type test struct {
 // Run runs the tests that suit b, side by side.
 func Run(t *testing.T, b Backend) {
 	t.Helper()
-	tests := slices.Concat(holding, foreign, readers, strangers, stays)
+	tests := slices.Concat(holding, foreign, readers, strangers, stays, removal)
 	if b.Queues {
-		tests = slices.Concat(tests, queue, handover, turns, leasts)
+		tests = slices.Concat(tests, queue, handover, turns, leasts, removalQueues)
 	}
 	if b.Permits {
 		tests = slices.Concat(tests, permits, mixtures)

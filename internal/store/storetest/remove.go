@@ -1,0 +1,86 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// removal is about many tokens that are removed in one exchange.
+var removal = []test{
+	{"RemoveTakesHoldersAndStrangers", removeTakesHoldersAndStrangers},
+	{"RemoveTakesEachKind", removeTakesEachKind},
+	{"RemoveOfNothingReturns", removeOfNothingReturns},
+}
+
+// removalQueues is about those that stand in a queue.
+var removalQueues = []test{
+	{"RemoveTakesWaitersAndHandsOver", removeTakesWaitersAndHandsOver},
+}
+
+// remove removes all of refs, and insists on it.
+func (p *process) remove(refs ...store.Ref) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	batch := make([]store.Removal, len(refs))
+	for i, r := range refs {
+		batch[i].Ref = r
+	}
+	p.insist("Remove", func() error {
+		p.Remove(p.Context(), batch)
+		for _, r := range batch {
+			if r.Err != nil {
+				return r.Err
+			}
+		}
+		return nil
+	})
+}
+
+func removeTakesHoldersAndStrangers(w *world) {
+	p, other := w.open(), w.open()
+	const held = 300 // more than a store may put into one command
+	refs := make([]store.Ref, 0, held+2)
+	for i := range held {
+		r := store.Ref{Key: fmt.Sprint(lock, i), Token: p.NewToken(), TTL: long}
+		p.mustGet(r, store.Try)
+		refs = append(refs, r)
+	}
+	kept := other.take(long)
+	refs = append(refs, p.ref(long), store.Ref{Key: "nobody's", Token: p.NewToken(), TTL: long})
+	p.remove(refs...)
+	w.mustHold(kept.Token)
+	p.remove(refs...)
+	w.mustHold(kept.Token)
+	p.remove(kept) // whoever knows the token
+	w.mustBeEmpty("the removal")
+}
+
+func removeTakesEachKind(w *world) {
+	p := w.open()
+	a, b := p.as(store.Kind{Shared: true}, long), p.as(store.Kind{Shared: true}, long)
+	p.mustGet(a, store.Try)
+	p.mustGet(b, store.Try)
+	p.remove(a)
+	p.excluded(store.Kind{})
+	p.remove(b)
+	w.mustBeEmpty("the removal of both readers")
+}
+
+func removeOfNothingReturns(w *world) { w.open().Remove(w.Context(), nil) }
+
+func removeTakesWaitersAndHandsOver(w *world) {
+	holder, p, e := w.open(), w.open().listen(), w.open().listen()
+	r := holder.take(long)
+	gone, next, last := p.queue(long), e.queue(long), p.queue(long)
+	p.remove(gone)
+	w.mustHold(r.Token)
+	holder.remove(r)
+	e.hears(next)
+	w.mustHold(next.Token)
+	e.remove(next)
+	p.hears(last)
+	p.remove(last)
+	w.mustBeEmpty("the last removal")
+}
