@@ -1,8 +1,13 @@
 // Package janitor cleans up behind those who gave up: it takes tokens that
 // nobody waits for any more out of a store, as often as that takes.
+//
+// Tokens wait in the order in which they are due and are removed many at a time,
+// so that a burst of thousands costs a few exchanges. While the store does not
+// answer, one small batch after the other finds out when it does again.
 package janitor
 
 import (
+	"container/heap"
 	"context"
 	"log/slog"
 	"slices"
@@ -12,18 +17,27 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// When a token is cleaned up, counted from when that was asked for. A first
-// try may come too early: a question that timed out can still be on its way
-// to Redis on a connection nobody reads any more.
-var cleanUps = [...]time.Duration{0, 50 * time.Millisecond, 250 * time.Millisecond, time.Second}
+// pauses are those between the answered tries to remove one token. The first try
+// may come too early: a question that timed out can still be on its way to Redis
+// on a connection nobody reads any more.
+var pauses = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond}
 
 const (
-	cleanUpsAtOnce = 16
-	cleanUpTimeout = 500 * time.Millisecond
+	batchSize     = 1000
+	batchesAtOnce = 8
+	batchTimeout  = time.Second
 
-	// mostWaiting bounds what a server that is away leaves to be done. TTLs
-	// do the rest.
-	mostWaiting = 1000
+	// probeSize is how many tokens a batch has while the store does not answer.
+	// The pause between two such batches grows with the time that it is silent.
+	probeSize     = 64
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 250 * time.Millisecond
+
+	// stopPatience is how long a store may be silent until Stop gives up.
+	stopPatience = time.Second
+
+	// mostWaiting bounds the memory, to about 40 MB. TTLs do the rest.
+	mostWaiting = 1 << 17
 
 	// A place in the queue that is not kept alive ends within this time by
 	// itself, a lock within its TTL.
@@ -40,22 +54,26 @@ type Janitor struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex
-	waiting []*litter // not due yet, or there is no worker for them yet
-	working int       // tries under way
-	timer   *time.Timer
-	ending  bool          // Stop was called
-	dropped int           // given up; Stop counts anew
-	idle    chan struct{} // closed when nothing is left to do; nil: nobody waits for that
-	tries   sync.WaitGroup
+	mu       sync.Mutex
+	waiting  agenda
+	batches  sync.WaitGroup
+	underWay int       // batches
+	silent   time.Time // since when the store answers nothing; zero: it answers
+	pause    time.Time // the end of the pause after the last batch, while it is silent
+	timer    *time.Timer
+	full     bool          // tokens were turned away since waiting was empty
+	ending   bool          // Stop was called
+	left     int           // tokens given up since then
+	idle     chan struct{} // closed when nothing is left to do; nil: nobody waits for that
 }
 
+// litter is one token to be removed.
 type litter struct {
 	ref     store.Ref
-	certain bool // no question of the token is under way any more
-	left    time.Time
+	certain bool      // no question of the token is under way any more
+	left    time.Time // when it was
+	tries   int       // that were answered, since the last one that was not
 	due     time.Time
-	tries   int
 }
 
 // New returns a Janitor for s. It has no goroutine until there is work.
@@ -65,9 +83,8 @@ func New(s store.Store, log *slog.Logger) *Janitor {
 	return j
 }
 
-// Add has ref cleaned up. certain says that no question of its token is under
-// way any more, so that one definite answer is enough. After Stop it does
-// nothing.
+// Add has ref removed. certain says that no question of its token is under way
+// any more, so that one definite answer is enough. After Stop it does nothing.
 func (j *Janitor) Add(ref store.Ref, certain bool) { j.AddAt(time.Time{}, ref, certain) }
 
 // AddAt is Add, but nothing is done before a moment.
@@ -76,54 +93,75 @@ func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	if notBefore.After(at) {
 		at = notBefore
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.ctx.Err() != nil {
-		return
+	if !j.add(&litter{ref: ref, certain: certain, left: at, due: at}) {
+		j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL",
+			"most", mostWaiting, "key", ref.Key)
 	}
-	if len(j.waiting) >= mostWaiting {
-		if j.dropped++; j.dropped == 1 {
-			j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL", "key", ref.Key)
-		}
-		return
-	}
-	j.waiting = append(j.waiting, &litter{ref: ref, certain: certain, left: at, due: at})
-	j.dispatch()
 }
 
-// dispatch starts tries for what is due, as many as may run, and sets the
+// add reports false for the first of those that are too many.
+func (j *Janitor) add(it *litter) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.ctx.Err() != nil:
+		return true
+	case len(j.waiting) >= mostWaiting:
+		j.left++
+		first := !j.full
+		j.full = true
+		return !first
+	}
+	heap.Push(&j.waiting, it)
+	j.dispatch()
+	return true
+}
+
+// dispatch starts batches for what is due, as many as may run, and sets the
 // timer for the rest. The caller holds mu.
 func (j *Janitor) dispatch() {
 	if j.ctx.Err() != nil {
 		return
 	}
-	at, next := time.Now(), time.Duration(-1)
-	rest := j.waiting[:0]
-	for _, it := range j.waiting {
-		wait := it.due.Sub(at)
-		if wait <= 0 && j.working < cleanUpsAtOnce {
-			j.working++
-			j.tries.Go(func() { j.try(it) })
-			continue
+	if len(j.waiting) == 0 {
+		j.full = false
+		if j.idle != nil && j.underWay == 0 {
+			close(j.idle)
+			j.idle = nil
 		}
-		rest = append(rest, it)
-		if wait > 0 && (next < 0 || wait < next) {
-			next = wait
+		return
+	}
+	atOnce, size := batchesAtOnce, batchSize
+	if !j.silent.IsZero() {
+		atOnce, size = 1, probeSize
+	}
+	for at := time.Now(); j.underWay < atOnce && !at.Before(j.nextDue()); {
+		batch := j.waiting.take(at, size)
+		j.underWay++
+		j.batches.Go(func() { j.remove(batch) })
+		if len(j.waiting) == 0 {
+			return
 		}
 	}
-	clear(j.waiting[len(rest):])
-	j.waiting = rest
-	switch {
-	case next < 0:
-	case j.timer == nil:
+	if j.underWay == atOnce {
+		return // the end of a batch dispatches
+	}
+	next := time.Until(j.nextDue())
+	if j.timer == nil {
 		j.timer = time.AfterFunc(next, j.tick)
-	default:
-		j.timer.Reset(next)
+		return
 	}
-	if j.idle != nil && j.working == 0 && len(j.waiting) == 0 {
-		close(j.idle)
-		j.idle = nil
+	j.timer.Reset(next)
+}
+
+// nextDue is when the next batch may start. The caller holds mu, and something
+// is waiting.
+func (j *Janitor) nextDue() time.Time {
+	due := j.waiting[0].due
+	if !j.silent.IsZero() && j.pause.After(due) {
+		return j.pause
 	}
+	return due
 }
 
 func (j *Janitor) tick() {
@@ -132,52 +170,82 @@ func (j *Janitor) tick() {
 	j.dispatch()
 }
 
-// try cleans one up, and puts it back if that has to be done again.
-func (j *Janitor) try(it *litter) {
-	ctx, cancel := context.WithTimeout(j.ctx, cleanUpTimeout)
-	_, err := j.store.Release(ctx, it.ref, true)
+// remove carries out one batch, and puts back what has to be done again.
+func (j *Janitor) remove(batch []*litter) {
+	asks := make([]store.Removal, len(batch))
+	for i, it := range batch {
+		asks[i].Ref = it.ref
+	}
+	ctx, cancel := context.WithTimeout(j.ctx, batchTimeout)
+	j.store.Remove(ctx, asks)
 	cancel()
-	it.tries++
 
+	var refused, givenUp []store.Removal
+	at := time.Now()
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.working--
-	if j.again(it, err) {
-		j.waiting = append(j.waiting, it)
+	j.underWay--
+	j.note(asks, at)
+	hopeless := j.ending && !j.silent.IsZero() && at.Sub(j.silent) > stopPatience
+	for i, it := range batch {
+		switch err := asks[i].Err; {
+		case err == nil:
+			it.tries++
+			if it.certain || it.tries > len(pauses) {
+				continue // nothing can come any more, or nothing came in all that time
+			}
+			it.due = at.Add(pauses[it.tries-1])
+		case store.AsError(err).Permanent:
+			refused = append(refused, asks[i])
+			continue
+		case hopeless, at.Sub(it.left) > max(it.ref.TTL, placeLives):
+			j.left++
+			givenUp = append(givenUp, asks[i])
+			continue
+		default: // what had not reached the store until now may come as late as the next try
+			it.tries, it.due = 0, at.Add(shortestPause)
+		}
+		heap.Push(&j.waiting, it)
+	}
+	if hopeless {
+		j.left += len(j.waiting)
+		j.waiting = nil
 	}
 	j.dispatch()
-}
+	j.mu.Unlock()
 
-// again decides after a try whether and when there is another.
-func (j *Janitor) again(it *litter, err error) bool {
-	switch {
-	case err == nil && (it.certain || it.tries >= len(cleanUps)):
-		return false // nothing can come any more, or nothing came in all that time
-	case err != nil && store.AsError(err).Permanent:
-		j.log.Debug("lockmw: Redis refused to clean up an abandoned attempt; what it left ends by its TTL", "key", it.ref.Key, "error", err)
-		return false
-	case it.tries < len(cleanUps):
-		it.due = it.left.Add(cleanUps[it.tries])
-		return true
-	case j.ending, time.Since(it.left) > max(it.ref.TTL, placeLives):
-		j.dropped++
-		j.log.Warn("lockmw: an abandoned attempt was not cleaned up; what it left ends by its TTL", "key", it.ref.Key, "error", err)
-		return false
+	if len(refused) > 0 {
+		j.log.Debug("lockmw: Redis refused to clean up abandoned attempts; what they left ends by its TTL",
+			"attempts", len(refused), "key", refused[0].Key, "error", refused[0].Err)
 	}
-	// Each pause is twice the one before: a server that stays away costs little.
-	it.due = time.Now().Add(cleanUps[len(cleanUps)-1] << min(it.tries-len(cleanUps), 5))
-	return true
+	if len(givenUp) > 0 {
+		j.log.Warn("lockmw: abandoned attempts were not cleaned up; what they left ends by its TTL",
+			"attempts", len(givenUp), "key", givenUp[0].Key, "error", givenUp[0].Err)
+	}
 }
 
-// Stop waits until everything is cleaned up, given up or ctx ends, and for the
-// end of the janitor's goroutines. It returns how many tokens could not be
-// cleaned up: what they left ends by its TTL.
+// note notes whether the store answered any of a batch. The caller holds mu.
+func (j *Janitor) note(batch []store.Removal, at time.Time) {
+	answered := func(r store.Removal) bool { return r.Err == nil || store.AsError(r.Err).Permanent }
+	if slices.ContainsFunc(batch, answered) {
+		j.silent = time.Time{}
+		return
+	}
+	if j.silent.IsZero() {
+		j.silent = at
+	}
+	j.pause = at.Add(min(max(at.Sub(j.silent), shortestPause), longestPause))
+}
+
+// Stop waits until everything is removed, given up or ctx ends, and for the end
+// of the janitor's goroutines, which takes a second more at most. It returns how
+// many tokens could not be removed: what they left ends by its TTL.
 func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
-	j.ending, j.dropped, j.idle = true, 0, idle
 	at := time.Now()
 	j.waiting = slices.DeleteFunc(j.waiting, func(it *litter) bool { return it.left.After(at) }) // a MinHold ends by the TTL
+	heap.Init(&j.waiting)
+	j.ending, j.left, j.idle = true, 0, idle
 	j.dispatch()
 	j.mu.Unlock()
 	select {
@@ -190,6 +258,6 @@ func (j *Janitor) Stop(ctx context.Context) (left int) {
 		j.timer.Stop()
 	}
 	j.mu.Unlock()
-	j.tries.Wait()
-	return len(j.waiting) + j.dropped
+	j.batches.Wait()
+	return len(j.waiting) + j.left
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -16,40 +19,272 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// away is a store whose server is away.
-type away struct {
+// remote is a store at a distance, whose server may be away.
+type remote struct {
 	store.Store
-	tries atomic.Int64
+	distance time.Duration
+
+	mu      sync.Mutex
+	away    bool
+	batches int
+	tokens  int                    // in batches
+	removed map[string][]time.Time // by token, when
 }
 
-func (s *away) Release(context.Context, store.Ref, bool) (store.Released, error) {
-	s.tries.Add(1)
-	return store.NotHeld, &store.Error{Err: errors.New("away")}
+func newRemote() *remote {
+	return &remote{distance: 40 * time.Millisecond, removed: make(map[string][]time.Time)}
 }
 
-// A server that stays away must not cost more and more.
-func TestServerThatIsAwayCostsLittle(t *testing.T) {
-	s := new(away)
-	j := janitor.New(s, slog.New(slog.DiscardHandler))
-	for range 5000 {
-		j.Add(store.Ref{Key: "k", Token: "t", TTL: time.Minute}, false)
+// Remove implements store.Store.
+func (s *remote) Remove(_ context.Context, batch []store.Removal) {
+	time.Sleep(s.distance)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches++
+	s.tokens += len(batch)
+	for i := range batch {
+		if s.away {
+			batch[i].Err = &store.Error{Err: errors.New("away")}
+			continue
+		}
+		s.removed[batch[i].Token] = append(s.removed[batch[i].Token], time.Now())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if left := j.Stop(ctx); left == 0 {
-		t.Error("nothing is left to do for a server that is away")
+}
+
+func (s *remote) goAway(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+}
+
+func (s *remote) look() (batches, tokens, removed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.batches, s.tokens, len(s.removed)
+}
+
+func silence() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// add adds n tokens.
+func add(j *janitor.Janitor, n int, certain bool) {
+	for i := range n {
+		j.Add(store.Ref{Key: "k", Token: strconv.Itoa(i), TTL: time.Minute}, certain)
 	}
-	if n := s.tries.Load(); n > 5000+4*1000 { // the first tries run as they come
-		t.Errorf("%d tries", n)
+}
+
+func stop(t *testing.T, j *janitor.Janitor, want int) {
+	t.Helper()
+	if left := j.Stop(context.Background()); left != want {
+		t.Errorf("Stop = %d, want %d", left, want)
+	}
+}
+
+func TestABurstIsRemovedWithinTwoSeconds(t *testing.T) {
+	const burst = 100_000
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		j := janitor.New(s, silence())
+		add(j, burst, true)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		batches, tokens, removed := s.look()
+		if removed != burst || tokens != burst {
+			t.Errorf("%d of %d tokens were removed, in %d tries", removed, burst, tokens)
+		}
+		t.Logf("%d tokens in %d batches", burst, batches)
+		stop(t, j, 0)
+	})
+}
+
+// What is due later may be a hundred thousand: each token that is added and
+// each batch that ends costs no look at all of them.
+func TestABurstCostsLinearTime(t *testing.T) {
+	cost := func(n int) time.Duration {
+		began := time.Now() // outside of the bubble, whose clock does not tell
+		synctest.Test(t, func(t *testing.T) {
+			j := janitor.New(newRemote(), silence())
+			for i := range n {
+				j.AddAt(time.Now().Add(time.Hour), store.Ref{Token: strconv.Itoa(-1 - i)}, true)
+			}
+			add(j, n, false)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			stop(t, j, 0)
+		})
+		return time.Since(began)
+	}
+	few, many := cost(5_000), cost(50_000)
+	t.Logf("5,000 tokens took %v, 50,000 %v", few, many)
+	if many > 50*few { // linear: 10, quadratic: 100
+		t.Errorf("ten times as many tokens took %d times as long", many/few)
+	}
+}
+
+func TestATokenInDoubtIsRemovedUntilNothingCanCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		j := janitor.New(s, silence())
+		j.Add(store.Ref{Token: "doubt"}, false)
+		j.Add(store.Ref{Token: "certain"}, true)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := len(s.removed["certain"]); n != 1 {
+			t.Errorf("a certain token was removed %d times, want once", n)
+		}
+		times := s.removed["doubt"]
+		if len(times) != 4 {
+			t.Fatalf("a token in doubt was removed %d times, want 4", len(times))
+		}
+		if d := times[3].Sub(times[0]); d < time.Second {
+			t.Errorf("the last removal came %v after the first, want a second at least", d)
+		}
+		stop(t, j, 0)
+	})
+}
+
+func TestAServerThatIsAwayCostsLittle(t *testing.T) {
+	const burst = 50_000
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, silence())
+		add(j, burst, false)
+		time.Sleep(30 * time.Second)
+		batches, tokens, _ := s.look()
+		if batches > 30*5 || tokens > 30*500 {
+			t.Errorf("in 30 s there were %d batches with %d tokens", batches, tokens)
+		}
+		s.goAway(false)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, _, removed := s.look(); removed != burst {
+			t.Errorf("2 s after the server was back %d of %d tokens were removed", removed, burst)
+		}
+		stop(t, j, 0)
+	})
+}
+
+// What was sent before the server went away may be carried out when it is back,
+// after the first removal that it answers.
+func TestATokenInDoubtIsRemovedForASecondAfterTheServerIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, silence())
+		j.Add(store.Ref{Token: "doubt"}, false)
+		time.Sleep(5 * time.Second)
+		s.goAway(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		times := s.removed["doubt"]
+		if len(times) < 2 || times[len(times)-1].Sub(times[0]) < time.Second {
+			t.Errorf("removed at %v, want removals over a second", times)
+		}
+		stop(t, j, 0)
+	})
+}
+
+func TestTooManyTokensAreToldOnce(t *testing.T) {
+	const burst, most = 200_000, 1<<17 + 1000 // a batch is under way
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, slog.New(slog.NewTextHandler(&said, nil)))
+		add(j, burst, true)
+		if n := strings.Count(said.String(), "\n"); n != 1 || !strings.Contains(said.String(), "too many abandoned attempts") {
+			t.Errorf("%d log lines: %s", n, said.String())
+		}
+		s.goAway(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if _, _, removed := s.look(); removed < most-2000 || removed > most {
+			t.Errorf("%d tokens were kept, want about %d", removed, most)
+		}
+		add(j, burst, true) // it is said again of the next burst
+		if n := strings.Count(said.String(), "\n"); n != 2 {
+			t.Errorf("%d log lines after the second burst, want 2", n)
+		}
+		stop(t, j, 0)
+	})
+}
+
+// A token is given up after its TTL, a batch of them in one log line.
+func TestTokensOfAServerThatStaysAwayAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, slog.New(slog.NewTextHandler(&said, nil)))
+		add(j, 60, true)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		batches, _, _ := s.look()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if again, _, _ := s.look(); again != batches {
+			t.Errorf("%d more batches after the TTL", again-batches)
+		}
+		if n := strings.Count(said.String(), "\n"); n == 0 || n > 2 {
+			t.Errorf("%d log lines: %s", n, said.String())
+		}
+		stop(t, j, 0)
+	})
+}
+
+func TestStopGivesUpOnAServerThatIsAway(t *testing.T) {
+	const burst = 10_000
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, silence())
+		add(j, burst, false)
+		began := time.Now()
+		stop(t, j, burst)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("Stop took %v", took)
+		}
+	})
+}
+
+// A store that hangs holds up Stop until its context ends, and the batch.
+func TestStopEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := janitor.New(hanging{}, silence())
+		add(j, 1, false)
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if left := j.Stop(ctx); left != 1 {
+			t.Errorf("Stop = %d, want 1", left)
+		}
+		if took := time.Since(began); took > 1200*time.Millisecond {
+			t.Errorf("Stop took %v", took)
+		}
+	})
+}
+
+// hanging is a store that does not answer until its time is over, and does not
+// let a context that is cancelled interrupt it.
+type hanging struct{ store.Store }
+
+func (hanging) Remove(ctx context.Context, batch []store.Removal) {
+	deadline, _ := ctx.Deadline()
+	time.Sleep(time.Until(deadline))
+	for i := range batch {
+		batch[i].Err = context.DeadlineExceeded
 	}
 }
 
 // What is due later ends by its TTL: Stop does not wait for it.
 func TestStopDoesNotWaitForWhatIsDueLater(t *testing.T) {
-	j := janitor.New(new(away), slog.New(slog.DiscardHandler))
-	j.AddAt(time.Now().Add(time.Hour), store.Ref{Key: "k", Token: "t"}, true)
-	began := time.Now()
-	if left := j.Stop(context.Background()); left != 0 || time.Since(began) > 5*time.Second {
-		t.Errorf("Stop = %d after %v", left, time.Since(began))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		j := janitor.New(newRemote(), silence())
+		j.AddAt(time.Now().Add(time.Hour), store.Ref{Key: "k", Token: "t"}, true)
+		began := time.Now()
+		stop(t, j, 0)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("Stop took %v", took)
+		}
+	})
 }

@@ -1,0 +1,36 @@
+package janitor
+
+import (
+	"container/heap"
+	"time"
+)
+
+// An agenda is a heap of tokens, of which the first is due first.
+type agenda []*litter
+
+var _ heap.Interface = (*agenda)(nil)
+
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
+func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+
+// Push implements heap.Interface.
+func (a *agenda) Push(x any) { *a = append(*a, x.(*litter)) }
+
+// Pop implements heap.Interface.
+func (a *agenda) Pop() any {
+	old := *a
+	last := len(old) - 1
+	it := old[last]
+	old[last] = nil
+	*a = old[:last]
+	return it
+}
+
+// take takes up to most tokens that are due at a moment.
+func (a *agenda) take(at time.Time, most int) (due []*litter) {
+	for len(due) < most && len(*a) > 0 && !(*a)[0].due.After(at) {
+		due = append(due, heap.Pop(a).(*litter))
+	}
+	return due
+}
