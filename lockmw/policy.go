@@ -15,6 +15,7 @@ const (
 	defaultRetryInterval = 100 * time.Millisecond
 
 	minTTL       = 100 * time.Millisecond // below, the margins for drift and clocks eat the lease
+	maxPermits   = 1_000_000_000          // Lua writes and reads such a number digit by digit
 	maxPrefixLen = 256                    // bytes
 	maxKeyLen    = 512                    // bytes
 )
@@ -88,7 +89,8 @@ type Policy struct {
 	// Mode is Exclusive or Shared. Zero means Exclusive.
 	Mode Mode
 
-	// Permits makes the lock a semaphore with this many holders at most. Where
+	// Permits makes the lock a semaphore with this many holders at most, up to
+	// 1,000,000,000. Where
 	// policies name different numbers for one key, the smaller wins while both
 	// are in use, and for up to a TTL after its last holder. A key that is used
 	// with Permits here and without there has either kind of holders at a
@@ -137,6 +139,8 @@ func (p Policy) Validate() error {
 		return badPolicy("Retries", "%d is negative; use lockmw.Forever for no limit", p.Retries)
 	case p.Permits < 0:
 		return badPolicy("Permits", "%d is negative", p.Permits)
+	case p.Permits > maxPermits:
+		return badPolicy("Permits", "%d is more than %d", p.Permits, maxPermits)
 	case p.Mode > Shared:
 		return badPolicy("Mode", "%v is neither Exclusive nor Shared", p.Mode)
 	case p.Mode == Shared && p.Permits > 0:
