@@ -26,7 +26,10 @@ import (
 // returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
-	return l.newClaim(ctx, key, p, time.Now(), nil).acquire()
+	c := l.newClaim(ctx, key, p, time.Now(), nil)
+	lease, err := c.acquire()
+	c.tell(lease)
+	return lease, err
 }
 
 // newClaim returns a claim that began at start. Several claims that have one
@@ -37,7 +40,7 @@ func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.
 	return c
 }
 
-// acquire is Locker.Acquire.
+// acquire is Locker.Acquire, but for what the observers are told, see tell.
 func (c *claim) acquire() (*Lease, error) {
 	l := c.locker
 	outer, err := c.check()
@@ -80,6 +83,9 @@ type claim struct {
 	answered bool          // a question was answered
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
+
+	events    []Event // what the observers are to be told, see tell
+	contended bool    // they are told that it waits
 }
 
 // check finds the mistakes that need no question to Redis, and the lease that
@@ -284,10 +290,10 @@ func (c *claim) granted(g grant) (*Lease, error) {
 	}
 	if g.pushed || g.passed {
 		e.Kind = EventHandedOver
-		c.locker.observe(lease.ctx, e)
+		c.note(e)
 		e.Kind = EventAcquired
 	}
-	c.locker.observe(lease.ctx, e)
+	c.note(e)
 	return lease, nil
 }
 

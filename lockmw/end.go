@@ -21,7 +21,7 @@ func (c *claim) failOpen(cause error) *Lease {
 	lease := newLease(c, grant{open: true})
 	lease.begin()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "key", c.ref.Key, "error", cause)
-	c.locker.observe(lease.ctx, Event{
+	c.note(Event{
 		Kind: EventFailedOpen, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: c.waited(), Attempts: c.attempts, Err: cause,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -37,7 +38,9 @@ type Lease struct {
 
 	renewal  renewal // the watchdog's
 	release  sync.Once
-	released error // Release's answer, once release is done
+	released error       // Release's answer, once release is done
+	untold   atomic.Bool // the observers are to be told of the release
+	gaveBack error       // what came of it, for them
 }
 
 type state uint8
@@ -102,7 +105,7 @@ func (l *Lease) begin() {
 	if l.open {
 		return
 	}
-	l.expiry = time.AfterFunc(l.grant.left(now()), func() { l.trusted(true) })
+	l.expiry = time.AfterFunc(l.grant.left(now()), l.expire)
 	l.locker.watchdog.add(l, l.firstRenewal())
 }
 
@@ -110,6 +113,14 @@ func (l *Lease) begin() {
 func (l *Lease) limit(max time.Duration) {
 	if max > 0 {
 		l.maxHold = time.AfterFunc(max, l.endMaxHold)
+	}
+}
+
+// expire is for the expiry timer. A lease over its MaxHold is not trusted any
+// more, and when the timer fires the store has forgotten it.
+func (l *Lease) expire() {
+	if !l.trusted(true) && l.holds(overHeld) {
+		l.locker.forget(l)
 	}
 }
 
@@ -205,11 +216,17 @@ func (l *Lease) end(s state, cause error) {
 		l.locker.waiters.uncover(l)
 	}
 	l.cancel(cause)
-	if l.expiry != nil {
-		l.expiry.Stop()
-	}
 	if l.maxHold != nil {
 		l.maxHold.Stop()
+	}
+	if l.expiry != nil {
+		l.expiry.Stop()
+		if s == overHeld {
+			l.expiry.Reset(l.grant.ttl - now().since(l.grant.since))
+		}
+	}
+	if s == lost || s == overHeld && l.open { // there is nothing to release
+		l.locker.forget(l)
 	}
 }
 
@@ -224,7 +241,7 @@ func (l *Lease) endMaxHold() {
 	l.mu.Unlock()
 	if was == held {
 		l.locker.log.Warn("lockmw: lock was held for longer than MaxHold; its work was told to stop", "key", l.ref.Key)
-		l.observe(EventStuck, ErrMaxHold)
+		l.tellLater(EventStuck, ErrMaxHold)
 	}
 }
 

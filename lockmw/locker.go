@@ -24,9 +24,9 @@ type Locker struct {
 	store      store.Store
 	quorum     bool
 	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
-	log        *slog.Logger
-	observers  []func(context.Context, Event)
-	relay      store.Relay // the store, if that can pass locks on
+	reports    *reporter
+	log        *slog.Logger // of reports
+	relay      store.Relay  // the store, if that can pass locks on
 	waiters    *waiters
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
@@ -41,7 +41,7 @@ type Locker struct {
 
 	mu     sync.Mutex
 	ended  bool                 // no more claims
-	leases map[string]*Lease    // held, by token
+	leases map[string]*Lease    // held or failed open, by token; a lost one is not there
 	stays  map[string]time.Time // tokens that were released, and keep their key taken until then
 	purge  int                  // stays this large are looked through for those that are over
 	idle   chan struct{}        // closed with the last lease; nil: nobody waits for that
@@ -76,13 +76,13 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 
 func newLocker(s store.Store, o options) *Locker {
 	l := &Locker{
-		store:     s,
-		log:       o.logger,
-		observers: o.observers,
-		confirms:  o.acks > 0,
-		closing:   make(chan struct{}),
-		leases:    make(map[string]*Lease),
-		stays:     make(map[string]time.Time),
+		store:    s,
+		reports:  o.reports,
+		log:      o.logger,
+		confirms: o.acks > 0,
+		closing:  make(chan struct{}),
+		leases:   make(map[string]*Lease),
+		stays:    make(map[string]time.Time),
 	}
 	if !l.confirms {
 		l.relay, _ = s.(store.Relay)
@@ -115,9 +115,11 @@ func (l *Locker) Validate(p Policy) error {
 //
 // When Close returns no goroutine or connection of the Locker is left (go-redis
 // may take a second more to notice, where a server was down). That is within
-// two or three seconds after ctx has ended, on a quorum within five. Its error
-// says what could not be released: such a lock ends by its TTL. Later calls wait
-// for the first and return the same.
+// two or three seconds after ctx has ended, on a quorum within five. An observer
+// or a logger that blocks costs half a second of that, and goes on alone. Close's
+// error says what could not be released: such a lock ends by its TTL. Leases that
+// were lost are not waited for. Later calls wait for the first and return the
+// same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.close.Do(func() { l.closed = l.shutDown(ctx) })
 	return l.closed
@@ -139,7 +141,9 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	}
 	l.watchdog.stop()
 	l.checks.Wait()
-	return errors.Join(err, l.store.Close())
+	err = errors.Join(err, l.store.Close())
+	l.reports.flush(lastReports)
+	return err
 }
 
 const (

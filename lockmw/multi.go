@@ -27,12 +27,12 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
 	case 0:
-		return nil, l.newClaim(ctx, "", p, start, nil).refuse(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
+		return nil, l.newClaim(ctx, "", p, start, nil).refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
 	case 1:
 		return l.Acquire(ctx, sorted[0], p)
 	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
-		return nil, l.newClaim(ctx, sorted[0], p, start, nil).refuse(err)
+		return nil, l.newClaim(ctx, sorted[0], p, start, nil).refused(err)
 	}
 	each := p
 	each.MinHold, each.MaxHold = 0, 0
@@ -43,13 +43,13 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		c := l.newClaim(ctx, key, each, start, retries)
 		outer, err := c.check()
 		if err != nil {
-			return nil, c.refuse(err)
+			return nil, c.refused(err)
 		}
 		joins = joins || outer != nil
 		claims = append(claims, c)
 	}
 	if !l.enter() { // Close waits for all of it
-		return nil, claims[0].refuse(ErrClosed)
+		return nil, claims[0].refused(ErrClosed)
 	}
 	defer l.claims.Done()
 	if err := whole.take(claims, !joins); err != nil {
@@ -67,6 +67,13 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	}
 	whole.ref.Key = whole.keys()
 	return whole, nil
+}
+
+// refused is refuse, and tells the observers.
+func (c *claim) refused(err error) error {
+	err = c.refuse(err)
+	c.tell(nil)
+	return err
 }
 
 // take makes the claims' leases its parts. The context of each comes from the
@@ -91,9 +98,11 @@ func (l *Lease) take(claims []*claim, together bool) error {
 			for _, next := range claims[i+1:] {
 				next.giveBack() // what was granted together
 			}
+			c.tell(nil)
 			return err
 		}
 		l.parts = append(l.parts, part)
+		c.tell(part)
 	}
 	return nil
 }
@@ -192,6 +201,7 @@ func (l *Lease) giveUp(ctx context.Context, err error) error {
 		}
 	}
 	l.releaseBackward(ctx) // logged; what was lost is in err
+	l.tellReleased()
 	return err
 }
 

@@ -1,8 +1,8 @@
 package lockmw
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -70,8 +70,91 @@ type Event struct {
 	Err      error         // see the kinds
 }
 
-func (l *Locker) observe(ctx context.Context, e Event) {
-	for _, observer := range l.observers {
-		observer(ctx, e)
+// note has tell tell the observers of e.
+func (c *claim) note(e Event) {
+	if len(c.locker.reports.observers) == 0 {
+		return
+	}
+	if c.events == nil {
+		c.events = make([]Event, 0, 2) // most have one or two
+	}
+	c.events = append(c.events, e)
+}
+
+// contends tells the observers that the claim waits. It does not wait for them:
+// others of its key may wait behind it.
+func (c *claim) contends(e Event) {
+	c.contended = true
+	c.locker.reports.tellLater(c.ctx, e)
+}
+
+// tell tells the observers what came of the claim: the lease, or nil. It comes
+// when the claim holds up nobody any more, not Close either.
+func (c *claim) tell(lease *Lease) {
+	if len(c.events) == 0 {
+		return
+	}
+	ctx, told := c.ctx, false
+	if lease != nil {
+		ctx = lease.ctx
+		defer func() {
+			if !told { // an observer has ended the goroutine, so nobody gets the lease
+				_ = lease.Release(ctx)
+			}
+		}()
+	}
+	if c.contended {
+		c.locker.reports.flush(reportPatience)
+	}
+	for _, e := range c.events {
+		c.locker.reports.tell(ctx, e)
+	}
+	c.events, told = nil, true
+}
+
+// tell tells the observers about the lease.
+func (l *Lease) tell(kind EventKind, err error) {
+	if len(l.locker.reports.observers) > 0 {
+		l.locker.reports.tell(l.ctx, l.event(kind, err))
+	}
+}
+
+// tellLater has the observers told about the lease in the background.
+func (l *Lease) tellLater(kind EventKind, err error) {
+	if len(l.locker.reports.observers) > 0 {
+		l.locker.reports.tellLater(l.ctx, l.event(kind, err))
+	}
+}
+
+// event describes the lease to the observers. The context they get carries the
+// values of the lease's, and its end.
+func (l *Lease) event(kind EventKind, err error) Event {
+	l.mu.Lock()
+	left := l.grant.left(now())
+	if l.state != held || !l.owns() {
+		left = 0
+	}
+	l.mu.Unlock()
+	return Event{
+		Kind: kind, Prefix: l.policy.Prefix, Key: l.ref.Key,
+		Held: time.Since(l.start), Left: max(left, 0), Err: err,
+	}
+}
+
+// reportLost tells that the lease was lost.
+func (l *Lease) reportLost(reason error) {
+	l.locker.log.Warn("lockmw: lock was lost while it was held", "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
+	l.tellLater(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
+}
+
+// tellReleased tells the observers of the lease's release, if that is not done:
+// afterwards, so that nobody who waits for the lock or for the release waits for
+// an observer.
+func (l *Lease) tellReleased() {
+	if l.untold.CompareAndSwap(true, false) {
+		l.tell(EventReleased, l.gaveBack)
+	}
+	for _, part := range slices.Backward(l.parts) {
+		part.tellReleased()
 	}
 }

@@ -21,6 +21,7 @@ type options struct {
 	namespace           string
 	logger              *slog.Logger
 	observers           []func(context.Context, Event)
+	reports             *reporter // made of the two
 	maxPerKey, maxTotal int
 	acks                int // replicas that confirm an acquire
 	acksWithin          time.Duration
@@ -41,6 +42,8 @@ func gather(opts []Option) (options, error) {
 			return o, fmt.Errorf("lockmw: %w", err)
 		}
 	}
+	o.reports = newReporter(o.observers, o.logger)
+	o.logger = o.reports.logger()
 	return o, nil
 }
 
@@ -67,6 +70,10 @@ func WithNamespace(ns string) Option {
 // WithLogger sets where the Locker reports what an operator should know:
 // leases that were lost, releases that failed, a Redis that cannot be heard.
 // It logs keys, never tokens. By default nothing is logged.
+//
+// Lines are written in the background, one after the other: a logger that is
+// slow or blocks holds up no lock. Beyond 16,384 that wait to be written lines are
+// dropped, and counted in a later one.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {
@@ -78,9 +85,16 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithObserver has observer told of every Event. It may be given more than
-// once; observers are called in that order. They are called where the event
-// happens, at the same time for different leases, and should return soon: one
-// that blocks holds up the call it is told about. It must not panic.
+// once; observers are called in that order, at the same time for different
+// leases, and should return soon.
+//
+// What Acquire or Release brought about is told before it returns: acquired,
+// handed over, refused, failed open, released. An observer that blocks there
+// holds up this call and nothing else (if it is about to return a lease, the lock
+// is held meanwhile). All other events are told in the background, in their
+// order, one after the other: an observer that blocks there delays those that
+// follow. Beyond 16,384 that wait they are dropped, and counted in a log line. A
+// panic of an observer ends where it was called; the first one is logged.
 func WithObserver(observer func(context.Context, Event)) Option {
 	return func(o *options) error {
 		if observer == nil {

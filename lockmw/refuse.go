@@ -31,7 +31,7 @@ func (c *claim) refuse(err error) error {
 		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.stands,
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
-	c.locker.observe(c.ctx, Event{
+	c.note(Event{
 		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
 	})

@@ -34,10 +34,12 @@ var errNotHeld = errors.New("the store gave it to nobody or to somebody else")
 // Later calls, from whichever goroutine, wait for the first, have no effect
 // and return the same.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.releaseWithin(context.WithoutCancel(ctx))
+	err := l.releaseWithin(context.WithoutCancel(ctx))
+	l.tellReleased()
+	return err
 }
 
-// releaseWithin is Release, within ctx.
+// releaseWithin is Release, within ctx. It leaves the observers to tellReleased.
 func (l *Lease) releaseWithin(ctx context.Context) error {
 	l.release.Do(func() { l.released = l.giveBack(ctx) })
 	return l.released
@@ -50,6 +52,7 @@ func (l *Lease) revoke(ctx context.Context) (err error) {
 		err = l.giveBack(ctx)
 		l.released = ErrLost
 	})
+	l.locker.reports.later(l.tellReleased)
 	return err
 }
 
@@ -90,7 +93,8 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	if err != nil {
 		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "key", l.ref.Key, "error", err)
 	}
-	l.observe(EventReleased, err)
+	l.gaveBack = err
+	l.untold.Store(true)
 	return err
 }
 
@@ -169,27 +173,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-func (l *Lease) reportLost(reason error) {
-	l.locker.log.Warn("lockmw: lock was lost while it was held", "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
-	l.observe(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
-}
-
-// observe tells the observers about the lease. The context they get carries
-// the values of the lease's, and its end.
-func (l *Lease) observe(kind EventKind, err error) {
-	if len(l.locker.observers) == 0 {
-		return
-	}
-	l.mu.Lock()
-	left := l.grant.left(now())
-	if l.state != held || !l.owns() {
-		left = 0
-	}
-	l.mu.Unlock()
-	l.locker.observe(l.ctx, Event{
-		Kind: kind, Prefix: l.policy.Prefix, Key: l.ref.Key,
-		Held: time.Since(l.start), Left: max(left, 0), Err: err,
-	})
 }

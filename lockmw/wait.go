@@ -33,7 +33,7 @@ func (c *claim) wait() (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.stands = true
 	if c.fault == nil {
-		l.observe(c.ctx, Event{
+		c.contends(Event{
 			Kind: EventContended, Prefix: c.policy.Prefix, Key: c.ref.Key,
 			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
 		})

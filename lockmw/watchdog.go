@@ -144,8 +144,7 @@ func (d *watchdog) arm() {
 	d.timer.Reset(time.Until(first))
 }
 
-// fly renews what is due, on the timer's goroutine. What there is to report
-// comes last: an observer may be slow, or release a lease.
+// fly renews what is due, on the timer's goroutine.
 func (d *watchdog) fly() {
 	d.mu.Lock()
 	d.wake = time.Time{}
@@ -156,19 +155,15 @@ func (d *watchdog) fly() {
 	d.flights++
 	d.running.Add(1)
 	defer d.running.Done()
-	var reports []func()
 	for batch := d.take(); len(batch) > 0; batch = d.take() {
 		d.arm() // more may be due than one flight carries
 		d.mu.Unlock()
-		reports = append(reports, d.renew(batch)...)
+		d.renew(batch)
 		d.mu.Lock()
 	}
 	d.flights--
 	d.arm()
 	d.mu.Unlock()
-	for _, report := range reports {
-		report()
-	}
 }
 
 // take takes up to batchSize due leases off the agenda, for one flight, and
@@ -199,8 +194,8 @@ func (d *watchdog) take() []*Lease {
 	return batch
 }
 
-// renew is one flight. It returns what is to be told to observers.
-func (d *watchdog) renew(batch []*Lease) (reports []func()) {
+// renew is one flight.
+func (d *watchdog) renew(batch []*Lease) {
 	sent := now()
 	timeout := maxRenewTimeout
 	asks := make([]store.Renewal, len(batch))
@@ -214,10 +209,7 @@ func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 
 	pauses := make([]time.Duration, len(batch)) // until the next renewal; 0: there is none
 	for i, l := range batch {
-		var report func()
-		if pauses[i], report = l.renewed(sent, asks[i]); report != nil {
-			reports = append(reports, report)
-		}
+		pauses[i] = l.renewed(sent, asks[i])
 	}
 
 	d.mu.Lock()
@@ -230,23 +222,27 @@ func (d *watchdog) renew(batch []*Lease) (reports []func()) {
 	}
 	d.mu.Unlock()
 	close(flight)
-	return reports
 }
 
 // renewed takes in the answer to a renewal that was sent at sent. It returns
-// the pause until the next one, 0 if there is none, and what to report.
-func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, report func()) {
+// the pause until the next one, 0 if there is none.
+func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch {
 	case l.state != held:
-		return 0, nil
+		l.mu.Unlock()
+		return 0
 	case r.Err != nil:
 		l.failures++
-		return l.retryAfter(), func() { l.observe(EventRenewalFailed, r.Err) }
+		pause = l.retryAfter()
+		l.mu.Unlock()
+		l.tellLater(EventRenewalFailed, r.Err)
+		return pause
 	case !r.Held:
 		l.end(lost, ErrLost)
-		return 0, func() { l.reportLost(errNotHeld) }
+		l.mu.Unlock()
+		l.reportLost(errNotHeld)
+		return 0
 	}
 	l.failures = 0
 	l.grant = grant{fence: l.fence, since: sent, ttl: r.TTL}
@@ -255,13 +251,13 @@ func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration, rep
 	if stuck {
 		l.stuckAt += stuckAfter * l.policy.TTL
 	}
-	return renewAfter(l.policy.TTL), func() {
-		l.observe(EventRenewed, nil)
-		if stuck {
-			l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "key", l.ref.Key, "held", time.Since(l.start))
-			l.observe(EventStuck, nil)
-		}
+	l.mu.Unlock()
+	l.tellLater(EventRenewed, nil)
+	if stuck {
+		l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "key", l.ref.Key, "held", time.Since(l.start))
+		l.tellLater(EventStuck, nil)
 	}
+	return renewAfter(l.policy.TTL)
 }
 
 // renewTimeout is a sixth of the TTL, which leaves time for further attempts,

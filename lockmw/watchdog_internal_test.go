@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -33,7 +34,7 @@ func (r *renewing) Renew(_ context.Context, batch []store.Renewal) {
 func TestRenewalsRideAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &renewing{renewed: make(map[string]int)}
-		l := &Locker{watchdog: newWatchdog(s)}
+		l := &Locker{watchdog: newWatchdog(s), reports: newReporter(nil, slog.New(slog.DiscardHandler))}
 		const leases, ttl, rounds = 1000, 30 * time.Second, 6
 		for i := range leases {
 			lease := &Lease{
