@@ -76,6 +76,7 @@ type claim struct {
 	waiter   *waiter // nil: the claim may not wait, or does so no more
 	stands   bool    // in line: its first question is behind it, or spared; has stood, once waiter is nil
 	retries  *pace   // shared with other claims; nil: its own
+	brief    bool    // Redis did not answer just now: no question gets more than the least time
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
 	fault    *store.Error  // what kept the last question from an answer
@@ -156,6 +157,9 @@ const (
 // timeout bounds the next question by what is left of the policy's budget.
 func (c *claim) timeout() time.Duration {
 	p, left := c.policy, opTimeout
+	if c.brief {
+		return leastTimeout
+	}
 	if p.Wait > 0 {
 		left = min(left, p.Wait-c.waited())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -17,11 +18,12 @@ import (
 // never wait for each other in a circle. Where nobody else wants any of them
 // they are taken in one round trip; otherwise one after the other, each in its
 // own queue, within the one budget of p. MaxHold and MinHold count from when
-// all are held. Release gives them back in reverse order.
+// all are held. Release gives all of them back at the same time.
 //
 // The errors are those of Acquire; the AcquireError names the key that could
 // not be had, and no key is a policy error. A lock that is lost while others
-// are still waited for is ErrUnavailable.
+// are still waited for is ErrUnavailable. With FailOpen each key is asked for:
+// the work may run with the locks of some and without those of others.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
 	start, retries := time.Now(), new(pace)
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
@@ -48,12 +50,16 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		joins = joins || outer != nil
 		claims = append(claims, c)
 	}
-	if !l.enter() { // Close waits for all of it
-		return nil, claims[0].refused(ErrClosed)
-	}
-	defer l.claims.Done()
-	if err := whole.take(claims, !joins); err != nil {
-		return nil, whole.giveUp(ctx, err)
+	over := false
+	defer func() {
+		if !over { // an observer has ended the goroutine, so nobody gets the parts
+			whole.releaseTogether(ctx)
+		}
+	}()
+	failed, err := whole.take(claims, !joins)
+	over = true
+	if err != nil {
+		return nil, whole.giveUp(ctx, failed, err)
 	}
 	whole.start = time.Now()
 	whole.derive(whole.parts[len(whole.parts)-1].ctx)
@@ -78,107 +84,167 @@ func (c *claim) refused(err error) error {
 
 // take makes the claims' leases its parts. The context of each comes from the
 // one before, so all end with the first that is lost, and so does the wait for
-// the rest. After an error there may be some parts. together says that no claim
-// joins a lease, so that all can be asked for in one step.
-func (l *Lease) take(claims []*claim, together bool) error {
-	var grants []grant
-	var fault *store.Error
-	if together {
-		grants, fault = l.locker.takeTogether(claims)
-	}
-	for i, c := range claims {
-		if i > 0 {
-			c.ctx = l.parts[i-1].ctx //nolint:fatcontext // see above
+// the rest. together says that no claim joins a lease, so that all can be asked
+// for in one step. After an error there may be some parts; failed is the claim
+// whose part is missing, and the observers are not told of it yet.
+//
+// Redis may be back after a part has failed open. So the others are asked for
+// all the same, but not for as long.
+func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) {
+	for len(claims) > 0 {
+		had, done := len(l.parts), false
+		brief := had > 0 && l.parts[had-1].open
+		if together && (had == 0 || brief) {
+			done, failed, err = l.takeTogether(claims, brief)
 		}
-		part, err := c.part(grants, i, fault)
-		if part != nil && part.open {
-			fault = c.fault // nor can the others be had
+		if !done {
+			failed, err = claims[0], l.takeNext(claims[0], brief)
+		}
+		for i, part := range l.parts[had:] {
+			claims[i].tell(part)
 		}
 		if err != nil {
-			for _, next := range claims[i+1:] {
-				next.giveBack() // what was granted together
-			}
-			c.tell(nil)
-			return err
+			return failed, err
 		}
-		l.parts = append(l.parts, part)
-		c.tell(part)
+		claims = claims[len(l.parts)-had:]
 	}
-	return nil
+	return nil, nil
 }
 
-// part makes a lease of the claim's grant, number i of those that were given
-// together, or takes its lock by itself. fault is what kept an earlier question
-// from an answer: who may not wait does not ask Redis again.
-func (c *claim) part(grants []grant, i int, fault *store.Error) (*Lease, error) {
-	var lease *Lease
-	var err error
+// follow has c's lease end with the part before it.
+func (l *Lease) follow(c *claim) {
+	if n := len(l.parts); n > 0 {
+		c.ctx = l.parts[n-1].ctx
+	}
+}
+
+// takeNext makes one claim's lease a part.
+func (l *Lease) takeNext(c *claim, brief bool) error {
+	l.follow(c)
+	c.brief = brief
+	part, err := c.acquire()
+	if err == nil {
+		l.parts = append(l.parts, part)
+	}
+	return err
+}
+
+// takeTogether asks for the locks of all claims in one step, and makes their
+// leases parts. It is not done where that is not possible, or not all can be had,
+// or there was no answer and the policy allows to wait for one.
+func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
+	bundler, ok := l.locker.store.(store.Bundler)
+	if !ok || !l.locker.enter() {
+		return false, nil, nil
+	}
+	defer l.locker.claims.Done()
+	first := claims[0]
+	l.follow(first)
+	first.brief = brief
+	grants, fault := first.askTogether(bundler, claims)
+	var end func(i int, c *claim) (*Lease, error)
 	switch {
 	case grants != nil:
-		lease, err = c.granted(grants[i])
-		if lease != nil || err != nil {
-			break
-		}
-		if c.policy.waits() { // it came too late
-			c.giveBack()
-			return c.acquire()
-		}
-		lease, err = c.unavailable()
-	case fault != nil && (c.policy.FailOpen && i > 0 || !c.policy.waits()):
-		c.fault = fault
-		lease, err = c.unavailable()
+		end = func(i int, c *claim) (*Lease, error) { return c.grantedTogether(grants[i]) }
+	case fault != nil && (brief || !first.policy.waits()):
+		end = func(_ int, c *claim) (*Lease, error) { return c.unanswered(fault) }
 	default:
-		return c.acquire()
+		return false, nil, nil
 	}
-	if err != nil {
-		return nil, c.refuse(err)
+	for i, c := range claims {
+		l.follow(c)
+		part, err := end(i, c)
+		if err != nil {
+			for _, next := range claims[i+1:] {
+				next.giveBack() // if it was granted
+			}
+			return true, c, c.refuse(err)
+		}
+		l.parts = append(l.parts, part)
 	}
-	return lease, nil
+	return true, nil, nil
 }
 
-// takeTogether asks for the locks of all claims in one step. It returns nil
-// where that is not possible, or not all can be had, and what kept the question
-// from an answer.
-func (l *Locker) takeTogether(claims []*claim) ([]grant, *store.Error) {
-	bundler, ok := l.store.(store.Bundler)
-	if !ok {
-		return nil, nil
+// grantedTogether makes a lease of a grant, or where that came too late takes
+// the lock by itself.
+func (c *claim) grantedTogether(g grant) (*Lease, error) {
+	lease, err := c.granted(g)
+	if lease != nil || err != nil {
+		return lease, err
 	}
+	if c.policy.waits() {
+		c.giveBack()
+		return c.run()
+	}
+	return c.unavailable()
+}
+
+// unanswered ends a claim that was asked for with others, without an answer.
+func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
+	c.fault = fault
+	if c.ctx.Err() != nil {
+		return nil, c.gaveUp()
+	}
+	return c.unavailable()
+}
+
+// askTogether asks for the locks of all claims in one step; c is the first. It
+// returns their grants, or nil where not all can be had, and what kept the
+// question from an answer. A question that met a connection which the server had
+// closed is put once more, as in run.
+func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *store.Error) {
+	l := c.locker
 	refs := make([]store.Ref, len(claims))
-	for i, c := range claims {
-		c.ref.Token = l.store.NewToken()
-		refs[i] = c.ref
+	for i, each := range claims {
+		each.ref.Token = l.store.NewToken()
+		refs[i] = each.ref
 	}
-	first := claims[0]
-	sent := now()
-	l.claims.Add(1) // as in ask
-	fences, err := bundler.AcquireAll(first.ctx, refs, first.timeout(), func(granted bool, err error) {
-		defer l.claims.Done()
-		if granted || err != nil {
-			l.cleanUp(refs, err == nil)
-		}
-	})
-	if err != nil {
-		first.attempts++ // there was a question, and no answer
-		fault := store.AsError(err)
-		if !fault.Pending {
-			l.claims.Done()
-			if fault.Ambiguous {
-				l.cleanUp(refs, false)
+	unsure := false // the question without an answer may yet be carried out
+	for again := false; ; again = true {
+		sent := now()
+		l.claims.Add(1) // as in ask
+		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
+			defer l.claims.Done()
+			if granted || err != nil || unsure {
+				l.cleanUp(refs, err == nil && !unsure)
 			}
+		})
+		if err == nil {
+			l.claims.Done()
+			if fences == nil {
+				if unsure {
+					l.cleanUp(refs, false)
+				}
+				return nil, nil
+			}
+			return togetherSince(sent, claims, fences, unsure), nil
+		}
+		c.attempts++
+		fault := store.AsError(err)
+		if fault.Pending {
+			return nil, fault // whatever comes of it is cleaned up then
+		}
+		l.claims.Done()
+		unsure = unsure || fault.Ambiguous
+		if fault.Stale && !again {
+			continue
+		}
+		if unsure {
+			l.cleanUp(refs, false)
 		}
 		return nil, fault
 	}
-	l.claims.Done()
-	if fences == nil {
-		return nil, nil
-	}
+}
+
+// togetherSince are the grants of a question that was put at sent.
+func togetherSince(sent instant, claims []*claim, fences []int64, unsure bool) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {
-		c.attempts, c.traces = 1, true
+		c.attempts++
+		c.traces, c.unsure = true, unsure
 		grants[i] = grant{fence: fences[i], since: sent, ttl: c.ref.TTL}
 	}
-	return grants, nil
+	return grants
 }
 
 func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
@@ -187,32 +253,35 @@ func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
 	}
 }
 
-// giveUp gives back the parts that were had. err is why the next was not.
-func (l *Lease) giveUp(ctx context.Context, err error) error {
+// giveUp gives back the parts that were had. err is why the one of failed was
+// not. The observers are told when nothing is held any more.
+func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
 	var refusal *AcquireError
 	if ctx.Err() == nil && errors.As(err, &refusal) {
 		for _, part := range l.parts {
 			if !part.Valid() {
-				told := *refusal // observers may have the other one
-				told.Err = fmt.Errorf("%w: %q was lost while it was waited for the rest", ErrUnavailable, part.Key())
-				told.RetryAfter = minRetryAfter
-				err = &told
+				refusal.Err = fmt.Errorf("%w: %q was lost while it was waited for the rest", ErrUnavailable, part.Key())
+				refusal.RetryAfter = minRetryAfter
 			}
 		}
 	}
-	l.releaseBackward(ctx) // logged; what was lost is in err
+	l.releaseTogether(ctx) // failures are logged; what was lost is in err
 	l.tellReleased()
+	failed.tell(nil)
 	return err
 }
 
-// releaseBackward gives back the parts, the last one first, within the time
-// that one release has. It returns their errors in that order.
-func (l *Lease) releaseBackward(ctx context.Context) (errs []error) {
+// releaseTogether gives back the parts, all at the same time, within the time
+// that one release has. It returns what came of each.
+func (l *Lease) releaseTogether(ctx context.Context) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()
-	for _, part := range slices.Backward(l.parts) {
-		errs = append(errs, part.releaseWithin(ctx))
+	errs := make([]error, len(l.parts))
+	var releases sync.WaitGroup
+	for i, part := range l.parts {
+		releases.Go(func() { errs[i] = part.releaseWithin(ctx) })
 	}
+	releases.Wait()
 	return errs
 }
 
@@ -249,28 +318,22 @@ func (l *Lease) partsValidUntil() (first time.Time) {
 	return first
 }
 
-// releaseParts ends the lease's context and gives back the parts, the last one
-// first.
+// releaseParts ends the lease's context and gives back the parts.
 func (l *Lease) releaseParts(ctx context.Context) error {
 	l.Valid() // parts that are over are told so, with ErrLost, before the context ends
 	l.mu.Lock()
 	l.end(released, ErrReleased)
 	l.mu.Unlock()
-	errs := l.releaseBackward(ctx)
+	errs := l.releaseTogether(ctx)
 	err := errors.Join(errs...)
-	if errors.Is(err, ErrLost) {
-		return fmt.Errorf("%w: %s", ErrLost, l.lostKeys(errs))
+	if !errors.Is(err, ErrLost) {
+		return err
 	}
-	return err
-}
-
-// lostKeys names the parts whose release, in reverse order, is ErrLost.
-func (l *Lease) lostKeys(errs []error) string {
-	var names []string
-	for i, part := range slices.Backward(l.parts) {
-		if errors.Is(errs[len(errs)-1-i], ErrLost) {
-			names = append(names, part.Key())
+	var lost []string
+	for i, part := range l.parts {
+		if errors.Is(errs[i], ErrLost) {
+			lost = append(lost, part.Key())
 		}
 	}
-	return strings.Join(names, ", ")
+	return fmt.Errorf("%w: %s", ErrLost, strings.Join(lost, ", "))
 }

@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -154,7 +153,7 @@ func (l *Lease) tellReleased() {
 	if l.untold.CompareAndSwap(true, false) {
 		l.tell(EventReleased, l.gaveBack)
 	}
-	for _, part := range slices.Backward(l.parts) {
+	for _, part := range l.parts {
 		part.tellReleased()
 	}
 }

@@ -1,0 +1,114 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A server that restarts closes its connections. That is no reason to run
+// without the locks of many keys, or to wait for none of them.
+func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
+	for name, p := range map[string]lockmw.Policy{
+		"one attempt":               {},
+		"one attempt, fails open":   {FailOpen: true},
+		"waits":                     {Wait: 20 * time.Second},
+		"waits and then fails open": {Wait: 20 * time.Second, FailOpen: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := redistest.Embedded(t)
+			client, proxy := proxied(t, m)
+			l := newLocker(t, client)
+			mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{}))
+			proxy.Cut()
+			lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range []string{"a", "b", "c"} {
+				if !m.Exists("lock:{"+key+"}") || lease.FenceOf(key) == 0 {
+					t.Errorf("%s is not locked", key)
+				}
+			}
+			mustRelease(t, lease)
+			noKeys(t, m.Client(t), "lock", 5*time.Second)
+		})
+	}
+}
+
+// Where the connection breaks, a key that somebody else holds is waited for, or
+// refused: the policy fails open only while Redis is away.
+func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Minute} {
+		t.Run(fmt.Sprint(wait), func(t *testing.T) {
+			t.Parallel()
+			m := redistest.Embedded(t)
+			client, proxy := proxied(t, m)
+			var seen events
+			l, other := newLocker(t, client, seen.option()), newLocker(t, m.Client(t))
+			holder := mustAcquire(t, other, "b", lockmw.Policy{})
+			mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{}))
+			proxy.Cut()
+			done := make(chan error, 1)
+			go func() {
+				lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, lockmw.Policy{Wait: wait, FailOpen: true})
+				if err == nil {
+					if other, errHeld := other.Acquire(context.Background(), "b", lockmw.Policy{}); errHeld == nil {
+						_ = other.Release(context.Background())
+						err = errors.New("it runs without the lock of b")
+					}
+					err = errors.Join(err, lease.Release(context.Background()))
+				}
+				done <- err
+			}()
+			if wait == 0 {
+				if err := <-done; !errors.Is(err, lockmw.ErrNotAcquired) {
+					t.Errorf("err = %v, want ErrNotAcquired", err)
+				}
+				mustRelease(t, holder)
+				return
+			}
+			eventually(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 || len(done) > 0 })
+			mustRelease(t, holder)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Many keys are given back at the same time: sixteen one after the other would
+// take a second where Redis is 60 ms away.
+func TestManyKeysAreReleasedTogether(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	client, proxy := proxied(t, s)
+	l := newLocker(t, client)
+	var keys []string
+	for i := range 16 {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	const distance = 60 * time.Millisecond // there and back
+	proxy.Delay(faultproxy.Both, distance/2)
+	for range 2 { // the first opens connections
+		lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		mustRelease(t, lease)
+		took := time.Since(began)
+		t.Logf("16 keys were released in %v", took.Round(time.Millisecond))
+		if took > 8*distance {
+			t.Errorf("16 keys were released in %v, at a distance of %v", took, distance)
+		}
+		noKeys(t, s.Client(t), "lock", time.Second)
+	}
+}

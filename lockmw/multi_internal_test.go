@@ -1,0 +1,97 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Parts that failed open are leases like others: each has a token of its own.
+func TestManyKeysOfAQuorumThatIsAwayHaveTokens(t *testing.T) {
+	var clients []redis.UniversalClient
+	for i := range 3 {
+		clients = append(clients, redistest.NewClient(t, "127.0.0.1:"+strconv.Itoa(1+i)))
+	}
+	l, err := NewQuorum(clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close(context.Background()) }()
+	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{FailOpen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	if _, empty := l.leases[""]; empty || len(l.leases) != 3 {
+		t.Errorf("the Locker has %d leases, one of them without a token: %v", len(l.leases), empty)
+	}
+	l.mu.Unlock()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// returning is a store that is away at first.
+type returning struct {
+	store.Store
+	tokens   int
+	together int // questions for several keys
+}
+
+var errAway = &store.Error{Err: errors.New("away"), Reach: store.Away}
+
+func (s *returning) NewToken() string { s.tokens++; return strconv.Itoa(s.tokens) }
+
+func (s *returning) Acquire(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, errAway
+}
+
+func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Duration, _ func(bool, error)) ([]int64, error) {
+	s.together++
+	if s.together == 1 {
+		return nil, errAway
+	}
+	return make([]int64, len(refs)), nil
+}
+
+func (s *returning) Release(context.Context, store.Ref, bool) (store.Released, error) {
+	return store.Freed, nil
+}
+func (s *returning) Listen(context.Context, store.Listener) error { return nil }
+func (s *returning) Close() error                                 { return nil }
+
+// Redis may be back when the first of many keys has used up the wait and failed
+// open: the others are asked for.
+func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := gather(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := new(returning)
+		l := newLocker(s, o)
+		lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: time.Second, FailOpen: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, part := range lease.parts {
+			if open := i == 0; part.open != open {
+				t.Errorf("part %d failed open: %v, want %v", i, part.open, open)
+			}
+		}
+		if s.together != 2 {
+			t.Errorf("all were asked for together %d times, want 2", s.together)
+		}
+		if err := errors.Join(lease.Release(context.Background()), l.Close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	})
+}
