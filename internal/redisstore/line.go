@@ -31,7 +31,7 @@ type line struct {
 func newLine(o *redis.Options) *line {
 	l := new(line)
 	dial := o.Dialer
-	o.PoolSize = 1
+	o.PoolSize = renewalConns // one is used; after so many failed dials go-redis does not dial for a second
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err == nil {

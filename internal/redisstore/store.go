@@ -42,6 +42,7 @@ type Store struct {
 	sender     *sender
 	several    int         // calls go together
 	apart      atomic.Bool // in commands of their own
+	pings      pingClients
 }
 
 var (
@@ -122,7 +123,7 @@ func (s *Store) NewToken() string {
 // timeout, and closes the Store's connections. The user's client stays open.
 func (s *Store) Close() error {
 	s.sender.wait()
-	return errors.Join(s.sender.close(), s.client.Close())
+	return errors.Join(s.sender.close(), s.pings.close(), s.client.Close())
 }
 
 // EvictionPolicy returns the server's maxmemory-policy, which decides whether

@@ -230,6 +230,19 @@ type Relay interface {
 	ReleaseTo(ctx context.Context, r, next Ref, place Place) (Released, Answer, error)
 }
 
+// A Pinger is a Store that can tell whether a server can be reached.
+type Pinger interface {
+	// Server names the server that answers for key, as far as that is known
+	// without asking. It is empty where one server has all keys.
+	Server(key string) string
+
+	// Ping asks the server that answers for key whether it is there, over a
+	// connection that nothing else uses. Any reply is nil, unless it is one that
+	// says that the server cannot serve; otherwise the error is an *Error whose
+	// Reach says what is known. It returns when ctx ends.
+	Ping(ctx context.Context, key string) error
+}
+
 // Info tells who has a key.
 type Info struct {
 	Kind    Kind // of the holders; Permits is the least that binds now

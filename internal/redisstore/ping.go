@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+var _ store.Pinger = (*Store)(nil)
+
+// ended is a context that has ended, for what may not ask anybody.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Server implements store.Pinger: in a Cluster it is the address of the master
+// that has key's slot, by the topology that was read last.
+func (s *Store) Server(key string) string {
+	c, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	master, err := c.MasterForKey(ended, key) // the slot is that of the hash tag in its lock's keys
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
+}
+
+// Ping implements store.Pinger. It asks whether the lock of key exists: unlike a
+// PING, that is refused by a Cluster's node that is there and does not serve.
+func (s *Store) Ping(ctx context.Context, key string) error {
+	lock := s.keys(key)[0]
+	var at *redis.Options
+	switch c := s.client.(type) {
+	case *redis.Client:
+		at = c.Options()
+	case *redis.ClusterClient:
+		master, err := c.MasterForKey(ended, key)
+		if err != nil { // nothing is known of the Cluster yet: any of its nodes may tell
+			return s.unreached(c.Exists(ctx, lock).Err())
+		}
+		at = master.Options()
+	}
+	at = singleOptions(at)
+	at.PoolSize = 1
+	client := s.pings.take(at)
+	// go-redis does not let a cancelled context interrupt a command.
+	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
+	err := s.unreached(client.Exists(ctx, lock).Err())
+	switch {
+	case stop() && err == nil:
+		s.pings.put(at.Addr, client)
+		return nil
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = &store.Error{Err: ctx.Err(), Reach: store.Silent} // whatever its connection says that was closed
+	}
+	_ = client.Close()
+	return err
+}
+
+// unreached returns nil if err is a reply of a server that can be reached. Otherwise
+// it describes err.
+func (s *Store) unreached(err error) error {
+	if err == nil {
+		return nil
+	}
+	if fault := store.AsError(s.failed(err)); fault.Reach != store.Answered {
+		return fault
+	}
+	return nil
+}
+
+// pingClients keeps the client of the last ping that was answered, for each
+// server. A client that was not answered is closed: a connection may hang
+// where the next one does not, and go-redis does not dial for a second
+// where a pool's dials have failed.
+type pingClients struct {
+	mu     sync.Mutex
+	idle   map[string]*redis.Client // by address
+	closed bool
+}
+
+// take returns a client for o, which nobody else uses.
+func (p *pingClients) take(o *redis.Options) *redis.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if client := p.idle[o.Addr]; client != nil {
+		delete(p.idle, o.Addr)
+		return client
+	}
+	return redis.NewClient(o)
+}
+
+// put keeps a client for the next ping.
+func (p *pingClients) put(addr string, client *redis.Client) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.idle[addr] != nil {
+		_ = client.Close()
+		return
+	}
+	if p.idle == nil {
+		p.idle = make(map[string]*redis.Client)
+	}
+	p.idle[addr] = client
+}
+
+// close closes what is kept.
+func (p *pingClients) close() (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, client := range p.idle {
+		err = errors.Join(err, client.Close())
+	}
+	return err
+}

@@ -1,0 +1,151 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// pinged returns what a ping tells, which has a second for it.
+func pinged(t *testing.T, s *Store) (store.Reach, bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	began := time.Now()
+	err := s.Ping(ctx, "k")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a ping of a second took %v", took)
+	}
+	if err == nil {
+		return 0, true
+	}
+	return store.AsError(err).Reach, false
+}
+
+func newStore(t *testing.T, client redis.UniversalClient) *Store {
+	t.Helper()
+	s, err := New(client, redistest.Prefix(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestAnyReplyIsAServerThatIsThere(t *testing.T) {
+	m := redistest.Embedded(t)
+	s := newStore(t, m.Client(t))
+	for _, says := range []string{"", "READONLY You can't write", "NOPERM no permissions", "ERR unknown command", "BUSY Redis is busy", "MOVED 1 127.0.0.1:1"} {
+		m.SetError(says)
+		if reach, there := pinged(t, s); !there {
+			t.Errorf("%q: reach %d, want it to be there", says, reach)
+		}
+	}
+	for _, says := range []string{"LOADING Redis is loading", "CLUSTERDOWN The cluster is down"} {
+		m.SetError(says)
+		if reach, there := pinged(t, s); there || reach != store.Away {
+			t.Errorf("%q: there %t, reach %d, want %d", says, there, reach, store.Away)
+		}
+	}
+	m.SetError("")
+	if s.Server("k") != "" {
+		t.Errorf("one server is called %q", s.Server("k"))
+	}
+	before := m.TotalConnectionCount()
+	for range 10 {
+		pinged(t, s)
+	}
+	if n := m.TotalConnectionCount() - before; n > 1 {
+		t.Errorf("ten pings made %d connections", n)
+	}
+}
+
+// Long after many dials have failed, too: go-redis's pools wait a second then.
+func TestAPingFindsAServerThatIsBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Real(t)
+	s := newStore(t, server.Client(t))
+	if reach, there := pinged(t, s); !there {
+		t.Errorf("reach %d", reach)
+	}
+	server.Kill()
+	for range 50 {
+		pinged(t, s) // the connection that it had is closed
+	}
+	if reach, there := pinged(t, s); there || reach != store.Away {
+		t.Errorf("killed: there %t, reach %d, want %d", there, reach, store.Away)
+	}
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if reach, there := pinged(t, s); !there {
+		t.Errorf("restarted: reach %d", reach)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // on the connection that it had, and on new ones
+		if reach, there := pinged(t, s); there || reach != store.Silent {
+			t.Errorf("stopped: there %t, reach %d, want %d", there, reach, store.Silent)
+		}
+	}
+	if err := server.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	if reach, there := pinged(t, s); !there {
+		t.Errorf("continued: reach %d", reach)
+	}
+}
+
+func TestAPingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	server := redistest.Real(t)
+	s := newStore(t, server.Client(t))
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Ping(ctx, "k") }()
+	cancel()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a stopped server answered")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
+	}
+}
+
+func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
+	t.Parallel()
+	c := redistest.Cluster(t)
+	s := newStore(t, c.Client(t))
+	if name := s.Server("k0"); name != "" {
+		t.Errorf("before anything is known: %q", name)
+	}
+	ctx := context.Background()
+	if err := s.Ping(ctx, "k0"); err != nil { // has the topology read
+		t.Fatal(err)
+	}
+	owner, err := c.Owner(ctx, s.keys("k0")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Server("k0"); got != owner.Addr() {
+		t.Errorf("Server = %q, want %q", got, owner.Addr())
+	}
+	owner.Kill()
+	for _, key := range []string{"k0", "k1", "k2", "k3", "k4", "k5"} {
+		at, there := s.Server(key), s.Ping(ctx, key) == nil
+		if there == (at == owner.Addr()) {
+			t.Errorf("%s: there %t, at %s; the one that is dead is %s", key, there, at, owner.Addr())
+		}
+	}
+}
