@@ -22,9 +22,15 @@ import (
 // The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull,
 // ErrUnavailable, ErrInvalidKey, ErrInvalidPolicy, ErrReentrant and
 // ErrClosed. When ctx ended the wait, it Is ErrNotAcquired and ctx's error
-// (ErrUnavailable, if Redis did not answer until ctx's deadline), and Acquire
-// returns at once. After an error nothing stays in Redis, or it
+// (ErrUnavailable, if Redis had not answered for 250 ms at ctx's deadline), and
+// Acquire returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
+//
+// Once Redis cannot be reached for a second, calls are refused with
+// ErrUnavailable at once, and so are those that wait already, whatever is left of
+// their budget; a policy with Retries: Forever and no Wait goes on waiting until
+// Redis is back. Where the policy says FailOpen, see there. A shorter outage, such
+// as a restart, is waited through.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
 	c := l.newClaim(ctx, key, p, time.Now(), nil)
 	lease, err := c.acquire()
@@ -81,7 +87,7 @@ type claim struct {
 	left     time.Duration // of the holder's TTL, at the last answer
 	fault    *store.Error  // what kept the last question from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
-	answered bool          // a question was answered
+	heldBack bool          // it has a question to put, and Redis cannot be reached
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
 
@@ -110,6 +116,10 @@ func (c *claim) check() (outer *Lease, err error) {
 // run has the claim's life: one attempt, and the wait if that is allowed.
 func (c *claim) run() (lease *Lease, err error) {
 	l, local := c.locker, false
+	p := c.glance()
+	if how := c.outlook(p); how == opens || how == refuses {
+		return c.unreachable(p)
+	}
 	c.ref.Token = l.store.NewToken()
 	join := store.Try
 	if c.policy.waits() {
@@ -119,7 +129,7 @@ func (c *claim) run() (lease *Lease, err error) {
 			defer func() { c.over(lease) }()
 		}
 	}
-	if local {
+	if c.heldBack = !local && c.waiter != nil && c.outlook(p) == holdsBack; local || c.heldBack {
 		return c.wait()
 	}
 	lease, err = c.ask(join)
@@ -166,6 +176,12 @@ func (c *claim) timeout() time.Duration {
 	if p.Retries > 0 && p.Retries < int(opTimeout/p.RetryInterval) {
 		left = min(left, 2*p.RetryInterval*time.Duration(p.Retries)-c.waited())
 	}
+	if p.FailOpen {
+		left = min(left, p.opensAfter())
+	}
+	if known := c.glance(); known.reach == suspected {
+		left = min(left, awayAfter-known.age)
+	}
 	return max(left, leastTimeout)
 }
 
@@ -176,7 +192,8 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	ref := c.ref
 	asked, sent := time.Now(), now()
 	c.attempts++
-	unsure, recovered := c.unsure, c.fault != nil
+	unsure, recovered := c.unsure, c.fault != nil || c.heldBack
+	c.heldBack = false
 	var place store.Place
 	if c.waiter != nil {
 		place = l.waiters.asks(c.waiter)
@@ -200,10 +217,10 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		if !fault.Pending {
 			l.claims.Done()
 		}
-		return nil, c.failed(fault, asked)
+		return nil, c.failed(fault)
 	}
 	l.claims.Done()
-	c.fault, c.answered, c.ballot = nil, true, answer.Ballot
+	c.fault, c.ballot = nil, answer.Ballot
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
 		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, join == store.Wait && !answer.Granted)
@@ -232,22 +249,10 @@ func (c *claim) freshToken() {
 	}
 }
 
-// briefly is how long a question may go without an answer, when its caller
-// leaves, without that saying anything of the store.
-const briefly = 100 * time.Millisecond
-
-// failed notes a question, put at asked, without an answer.
-func (c *claim) failed(fault *store.Error, asked time.Time) error {
-	left := c.ctx.Err() != nil && errors.Is(fault, context.Cause(c.ctx)) // the caller left the question
+// failed notes a question without an answer.
+func (c *claim) failed(fault *store.Error) error {
 	if c.waiter != nil {
-		says := fault
-		brief := left && time.Since(asked) < briefly
-		if brief {
-			says = nil
-		}
-		if c.locker.waiters.unheard(c.waiter, says) == nil && brief && c.stands {
-			c.answered = true // one of its line was
-		}
+		c.locker.waiters.unheard(c.waiter)
 	}
 	if fault.Pending { // whatever comes of it, its Late cleans up all
 		c.traces = false
@@ -260,7 +265,7 @@ func (c *claim) failed(fault *store.Error, asked time.Time) error {
 	c.freshToken()
 	c.traces = c.traces || fault.Ambiguous
 	c.unsure = c.unsure || fault.Ambiguous
-	if !left {
+	if c.ctx.Err() == nil || !errors.Is(fault, context.Cause(c.ctx)) { // otherwise the caller left the question
 		c.fault = fault
 	}
 	switch {
@@ -283,7 +288,7 @@ func (c *claim) granted(g grant) (*Lease, error) {
 		return nil, c.gaveUp()
 	case g.left(now()) <= 0:
 		c.traces = true
-		c.fault = &store.Error{Err: errSlow}
+		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
 	}
 	lease := newLease(c, g)

@@ -93,18 +93,17 @@ const (
 	offered                 // a release passes the lock on to it, and its answer is not there
 )
 
-// standing returns how w stands, and what keeps its line from answers.
-func (ws *waiters) standing(w *waiter) (standing, *store.Error) {
+// standing returns how w stands.
+func (ws *waiters) standing(w *waiter) standing {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	trouble := w.line.trouble(w)
 	switch {
 	case w.passed:
-		return offered, trouble
+		return offered
 	case w.plain() && w.line.cover != nil:
-		return covered, trouble
+		return covered
 	}
-	return exposed, trouble
+	return exposed
 }
 
 // pass returns the waiter to whom the release of lease, which the caller is about

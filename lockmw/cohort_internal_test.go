@@ -1,8 +1,6 @@
 package lockmw
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -48,17 +46,22 @@ func TestAReleaseTellsOfAWaiterThatAsksJustThen(t *testing.T) {
 	}
 }
 
-func TestALineThatIsAnsweredWhileOneOfItGivesUp(t *testing.T) {
+func TestALineWithoutAnAnswerSinceOneOfItCame(t *testing.T) {
 	ws, cover, w := cohort(t, 2)
 	ws.uncover(cover)
 	ws.asks(w[0])
-	ws.unheard(w[0], &store.Error{Err: errors.New("silent"), Ambiguous: true})
-	c := &claim{locker: &Locker{waiters: ws}, ctx: context.Background(), waiter: w[1], stands: true}
-	_, c.fault = ws.standing(w[1])
+	if !ws.unanswered(w[1]) {
+		t.Error("the question of the first is under way, and nothing was heard since the other came")
+	}
+	ws.unheard(w[0])
+	if ws.unanswered(w[1]) {
+		t.Error("no question is under way")
+	}
 	ws.asks(w[0])
 	ws.heard(w[0], time.Now(), serverClock{now(), 1}, true)
-	if _, err := c.unavailable(); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("err = %v", err)
+	ws.asks(w[0])
+	if ws.unanswered(w[1]) {
+		t.Error("the line was heard of since the other came")
 	}
 }
 

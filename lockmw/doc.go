@@ -45,6 +45,16 @@
 // several keys or none. NewQuorum takes each lock at a majority of independent
 // servers: there is no queue then, and there are no fences.
 //
+// # When Redis cannot be reached
+//
+// A Locker knows whether its Redis can be reached: from what comes of every
+// command, and while that is in doubt, from pings on a connection of their own.
+// An outage of less than a second, such as a restart, is waited through. In a
+// longer one calls are refused at once, with ErrUnavailable that says since when,
+// or run without the lock where Policy.FailOpen says so; nothing but a few pings is
+// sent. A second after Redis is back at the latest, locks are taken again. In a
+// Cluster this is known of each master by itself.
+//
 // # What is not promised
 //
 // A lock on one Redis is as good as that Redis's memory. When Redis forgets
@@ -59,7 +69,8 @@
 //
 // Start at locker.go, then acquire.go (one attempt), wait.go (the queue's near
 // end, with waiters.go and cohort.go) and lease.go (what is held); watchdog.go
-// renews, release.go gives back, internal/janitor cleans up after those who gave
-// up. multi.go and reentrant.go
-// are leases made of leases. What lies in Redis: internal/redisstore/lua/lock.lua.
+// renews, release.go gives back, outage.go knows whether Redis can be reached
+// (watched.go tells it, away.go is what a claim makes of that), internal/janitor
+// cleans up after those who gave up. multi.go and reentrant.go are leases made of
+// leases. What lies in Redis: internal/redisstore/lua/lock.lua.
 package lockmw

@@ -1,19 +1,29 @@
 package lockmw
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/lockmw/kit/internal/store"
-)
-
-// unavailable ends a claim that Redis did not answer.
+// unavailable ends a claim whose last question got no usable answer, for the
+// reason in c.fault.
 func (c *claim) unavailable() (*Lease, error) {
+	if p := c.prospect(); p.reach != reachable {
+		return c.unreachable(p)
+	}
 	fault := c.fault
 	c.giveBack()
-	if c.policy.FailOpen && fault.Reach != store.Answered {
-		return c.failOpen(fault.Err), nil
-	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
+}
+
+// unreachable ends a claim because Redis cannot be reached, as p says.
+func (c *claim) unreachable(p prospect) (*Lease, error) {
+	cause := error(&awayError{p.since, p.age, p.cause})
+	if c.fault != nil && p.reach == suspected {
+		cause = c.fault.Err // what it has met itself says more about a moment
+	}
+	c.giveBack()
+	if c.policy.FailOpen {
+		return c.failOpen(cause), nil
+	}
+	return nil, fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
 // failOpen returns a lease that holds nothing.
@@ -44,12 +54,9 @@ func (c *claim) over(lease *Lease) {
 
 // leave takes the claim out of its line. lease is what came of it, or nil.
 func (c *claim) leave(lease *Lease) {
-	told, sure, trouble := c.locker.waiters.leave(c.waiter, lease)
+	told, sure := c.locker.waiters.leave(c.waiter, lease)
 	c.waiter = nil
 	c.traces, c.unsure = c.traces || told, c.unsure || !sure
-	if c.attempts == 0 {
-		c.fault = trouble
-	}
 }
 
 // giveBack ends the claim's wait and has everything removed that its questions

@@ -20,7 +20,7 @@ var (
 	ErrQueueFull = errors.New("lockmw: too many waiters")
 
 	// ErrUnavailable: Redis could not be reached or refused. It wraps the
-	// cause. On Release it means that no answer came: the lock ends by its TTL.
+	// cause, and says since when Redis cannot be reached. On Release it means that no answer came: the lock ends by its TTL.
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held. Somebody else may hold the

@@ -212,10 +212,9 @@ func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
 
 func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		client, proxy := proxied(t, s)
 		var seen events
-		l := newLocker(t, client, seen.option())
-		proxy.Refuse(true)
+		l := newLocker(t, s.Client(t), seen.option())
+		s.SetError(loading)
 		ran := false
 		err := l.WithLock(context.Background(), "k", lockmw.Policy{FailOpen: true}, func(ctx context.Context) error {
 			lease, _ := lockmw.FromContext(ctx)

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"errors"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -37,31 +36,24 @@ func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock, queued b
 
 // hears notes an answer.
 func (ln *line) hears(clock serverClock) {
-	ln.heardAt, ln.clock, ln.fault = time.Now(), clock, nil
+	ln.heardAt, ln.clock = time.Now(), clock
 }
 
-// unheard notes that a question of w ended without an answer, and if that says
-// something of the store, what it met. It returns what keeps the line from answers.
-func (ws *waiters) unheard(w *waiter, fault *store.Error) *store.Error {
+// unheard notes that a question of w ended without an answer.
+func (ws *waiters) unheard(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.line.open--
-	if fault != nil {
-		w.line.fault = fault
-	}
-	return w.line.trouble(w)
 }
 
-// trouble returns what keeps w's line from answers, or nil. The caller holds mu.
-func (ln *line) trouble(w *waiter) *store.Error {
-	if ln.fault == nil && ln.open > 0 && ln.cover == nil && ln.heardAt.Before(w.came) {
-		return &store.Error{Err: errSilent, Ambiguous: true} // the question of one in front is older than w
-	}
-	return ln.fault
+// unanswered reports whether nothing is known of w's lock yet: a question about
+// it is under way, and none was answered since w came.
+func (ws *waiters) unanswered(w *waiter) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ln := w.line
+	return ln.open > 0 && ln.cover == nil && ln.heardAt.Before(w.came)
 }
-
-// errSilent: a question of another waiter for the same key has no answer yet.
-var errSilent = errors.New("no answer yet")
 
 // asked returns when the last question of w's line was put that was answered.
 func (ws *waiters) asked(w *waiter) time.Time {

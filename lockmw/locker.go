@@ -27,6 +27,7 @@ type Locker struct {
 	reports    *reporter
 	log        *slog.Logger // of reports
 	relay      store.Relay  // the store, if that can pass locks on
+	outage     *outage      // nil: the store cannot tell whether it can be reached
 	waiters    *waiters
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
@@ -57,8 +58,9 @@ type Locker struct {
 // The Locker opens connections of its own with client's addresses, TLS and
 // credentials, so that locks are renewed while the application has exhausted
 // its pool. It reaches Redis when the first lock is asked for: New does no
-// I/O, and a Redis that is down does not keep a service from starting. The
-// client stays the caller's: Close does not close it.
+// I/O, and a Redis that is down does not keep a service from starting. While
+// Redis cannot be reached the Locker asks a few times a second whether it is
+// back, until Close. The client stays the caller's: Close does not close it.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)
 	if err != nil {
@@ -84,10 +86,17 @@ func newLocker(s store.Store, o options) *Locker {
 		leases:   make(map[string]*Lease),
 		stays:    make(map[string]time.Time),
 	}
-	if !l.confirms {
-		l.relay, _ = s.(store.Relay)
+	_, relays := s.(store.Relay)
+	relays = relays && !l.confirms
+	l.waiters = newWaiters(o.maxPerKey, o.maxTotal, relays)
+	if p, ok := s.(store.Pinger); ok {
+		l.outage = newOutage(p, l.waiters.askFirstsAgain)
+		s = &watchedStore{s, l.outage}
+		l.store = s
 	}
-	l.waiters = newWaiters(o.maxPerKey, o.maxTotal, l.relay != nil)
+	if relays {
+		l.relay = s.(store.Relay) //nolint:forcetypeassert // watched or not, it is one
+	}
 	l.watchdog = newWatchdog(s)
 	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)

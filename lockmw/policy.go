@@ -66,8 +66,9 @@ type Policy struct {
 	Wait time.Duration
 
 	// Retries is how many retry intervals to wait; being handed the lock in
-	// between costs none. Forever means no limit. Zero means not limited by
-	// this field.
+	// between costs none. Forever means no limit; without Wait and FailOpen it
+	// also waits while Redis cannot be reached, however long that takes. Zero
+	// means not limited by this field.
 	Retries int
 
 	// RetryInterval is the retries' pause: each is drawn anew from
@@ -105,10 +106,21 @@ type Policy struct {
 	// itself. Zero means that a nested acquire is refused with ErrReentrant.
 	Reentrant bool
 
-	// FailOpen runs the work without the lock when Redis cannot be reached, as
-	// soon as that is certain: while Redis hangs that takes Wait, or a second.
-	// Where Redis answers, even with a refusal that is a configuration fault
-	// (no permission, a key that holds other data), the lock fails closed.
+	// FailOpen runs the work without the lock when Redis cannot be reached, and
+	// for no other reason. That is the case when nobody listens at its address,
+	// there is no way there or its host is unknown; when a server says LOADING or
+	// CLUSTERDOWN; and when it answers nothing for at least 250 ms, not even a ping
+	// on another connection.
+	//
+	// The first call that finds that out runs without the lock within Wait, and
+	// within a second where Wait is longer or zero; without Wait and Retries as
+	// soon as its one attempt has failed. While Redis is known to be away the others
+	// run within 50 ms. Within a second of Redis's return locks are taken again.
+	//
+	// Where Redis answers anything else the lock fails closed, because somebody may
+	// hold it: READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a missing right,
+	// a key that holds other data. So it does when an answer comes too late for the
+	// TTL, when a connection breaks, and when the client is set up wrongly.
 	// Zero means fail closed always.
 	FailOpen bool
 }

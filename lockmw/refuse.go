@@ -12,11 +12,15 @@ const (
 	maxRetryAfter = 30 * time.Second
 )
 
-// gaveUp is the error of a claim that its context ended. If Redis was silent
-// until a deadline, that is what there is to say: nobody knows of a holder.
+// gaveUp is the error of a claim that its context ended. If Redis had been silent
+// for a while at a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
-	if (c.fault != nil || c.attempts > 0 && !c.answered) && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
+	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
+		if p := c.prospect(); p.reach != reachable {
+			return fmt.Errorf("%w: %w: %w", ErrUnavailable, &awayError{p.since, p.age, p.cause}, context.DeadlineExceeded)
+		} else if c.fault != nil || p.silence >= silentAfter {
+			return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
+		}
 	}
 	err, cause := c.ctx.Err(), context.Cause(c.ctx)
 	if errors.Is(cause, err) {

@@ -93,7 +93,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 		for range 5 {
 			go func() {
 				// Readers: each has a place of its own in Redis.
-				if lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute}); err == nil {
+				if lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Retries: lockmw.Forever}); err == nil {
 					_ = lease.Release(ctx)
 				}
 				ended <- struct{}{}
@@ -151,7 +151,7 @@ func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)
 	proxy.BlackHole(faultproxy.Both)
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	_, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute})
 	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrNotAcquired) {

@@ -25,6 +25,13 @@ const (
 	// lookAhead is how far the others of a line, who do not poll, sleep at
 	// least when they look for the end of their retries.
 	lookAhead = 250 * time.Millisecond
+
+	// farAhead is how long they sleep when only others can end the wait.
+	farAhead = time.Minute
+
+	// lookAgain is how long a claim sleeps whose server cannot be reached: in a
+	// Cluster its key may be served by another one by then.
+	lookAgain = time.Second
 )
 
 // wait has the claim stand in line until it is granted or given up. Its first
@@ -32,7 +39,7 @@ const (
 func (c *claim) wait() (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.stands = true
-	if c.fault == nil {
+	if c.fault == nil && !c.heldBack {
 		c.contends(Event{
 			Kind: EventContended, Prefix: c.policy.Prefix, Key: c.ref.Key,
 			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
@@ -46,16 +53,30 @@ func (c *claim) wait() (*Lease, error) {
 	retries.begin(c.policy, asked)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		next, final := c.next(retries, asked)
+	for ask := false; ; {
+		p := c.prospect()
+		how := c.outlook(p)
+		switch {
+		case how == opens || how == refuses:
+			return c.unreachable(p)
+		case how == holdsBack:
+			c.heldBack = c.heldBack || ask
+		case ask || c.heldBack:
+			asked = time.Now()
+			if lease, err := c.ask(store.Wait); lease != nil || err != nil {
+				return lease, err
+			}
+		}
+		ask = false
+		next, final := c.next(retries, asked, p)
 		timer.Reset(time.Until(next))
-		var ask bool
 		select {
 		case g := <-w.granted:
 			if lease, err := c.handedOver(g); lease != nil || err != nil {
 				return lease, err
 			}
 			ask = true // to have the full TTL count from now
+		case <-p.changed:
 		case <-w.wake:
 			ask = w.ask.Swap(false)
 		case <-timer.C:
@@ -70,12 +91,6 @@ func (c *claim) wait() (*Lease, error) {
 			c.giveBack()
 			return nil, ErrClosed
 		}
-		if ask {
-			asked = time.Now()
-			if lease, err := c.ask(store.Wait); lease != nil || err != nil {
-				return lease, err
-			}
-		}
 	}
 }
 
@@ -86,10 +101,10 @@ func (c *claim) polls() bool {
 }
 
 // next is when the claim must do something by itself, and whether that is its
-// end. asked is when it put its last question.
-func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) {
+// end. asked is when it put its last question; p is what is known of Redis.
+func (c *claim) next(retries *pace, asked time.Time, p prospect) (at time.Time, final bool) {
 	t := time.Now()
-	if c.polls() {
+	if p.reach == reachable && c.polls() {
 		at, final = retries.after(t)
 		line := asked // any question of the line keeps it alive
 		if c.fault == nil {
@@ -109,7 +124,13 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 			}
 		}
 	} else {
-		at, final = retries.after(t.Add(lookAhead))
+		at, final = t.Add(farAhead), false
+		if c.policy.Retries > 0 && c.policy.Retries < Forever {
+			at, final = retries.after(t.Add(lookAhead))
+		}
+		if again := c.looksAgain(t, p); again.Before(at) {
+			at, final = again, false
+		}
 	}
 	if c.policy.Wait > 0 {
 		if end := c.start.Add(c.policy.Wait); !end.After(at) {
@@ -119,27 +140,44 @@ func (c *claim) next(retries *pace, asked time.Time) (at time.Time, final bool) 
 	return at, final
 }
 
+// looksAgain is when a claim that sends nothing has to look at what is known of
+// Redis by itself.
+func (c *claim) looksAgain(t time.Time, p prospect) time.Time {
+	if p.reach == reachable {
+		return t.Add(farAhead)
+	}
+	again := t.Add(lookAgain)
+	if open := p.since.Add(c.policy.opensAfter()); c.policy.FailOpen && open.Before(again) {
+		return open
+	}
+	return again
+}
+
 // last is the claim's end at its deadline. It is one more question, which gives
 // up the place in the queue; where one of the same process has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
-	how, trouble := c.settled()
+	how := c.settled()
+	p := c.prospect()
 	select {
 	case g := <-c.waiter.granted:
 		if lease, err := c.handedOver(g); lease != nil || err != nil {
 			return lease, err
 		}
 	default:
-		if c.attempts == 0 {
-			c.fault = trouble
-		}
-		if how == covered && c.fault == nil {
+		if p.reach == reachable && how == covered && c.fault == nil {
 			c.giveBack()
 			return nil, errUsedUp
 		}
 	}
-	if c.fault != nil && c.fault.Ambiguous && !c.fault.Stale {
-		return c.unavailable() // it was silent until now: another question would overdraw the budget
+	switch { // another question would overdraw the budget
+	case p.reach != reachable:
+		return c.unreachable(p)
+	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
+		return c.unavailable()
+	case c.attempts == 0 && c.locker.waiters.unanswered(c.waiter):
+		c.giveBack()
+		return nil, p.unanswered()
 	}
 	lease, err := c.ask(store.Last)
 	switch {
@@ -154,10 +192,10 @@ func (c *claim) last() (*Lease, error) {
 
 // settled returns how the claim stands, and waits a moment for the answer to a
 // release that passes the lock on to it.
-func (c *claim) settled() (standing, *store.Error) {
-	how, trouble := c.locker.waiters.standing(c.waiter)
+func (c *claim) settled() standing {
+	how := c.locker.waiters.standing(c.waiter)
 	if how != offered {
-		return how, trouble
+		return how
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, leastTimeout)
 	defer cancel()
@@ -168,9 +206,9 @@ func (c *claim) settled() (standing, *store.Error) {
 		case <-c.waiter.wake:
 		case <-ctx.Done():
 		}
-		how, trouble = c.locker.waiters.standing(c.waiter)
+		how = c.locker.waiters.standing(c.waiter)
 	}
-	return how, trouble
+	return how
 }
 
 var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)

@@ -32,8 +32,7 @@ type line struct {
 	heardAt     time.Time // when it was answered
 	open        int       // questions under way
 	clock       serverClock
-	fault       *store.Error // what kept the last question from an answer
-	cover       *Lease       // whose release passes the lock on, see cohort.go
+	cover       *Lease // whose release passes the lock on, see cohort.go
 }
 
 // A waiter is one call of Acquire in its line.
@@ -105,12 +104,10 @@ func (ws *waiters) join(ref store.Ref) (w *waiter, local bool, left time.Duratio
 
 // leave takes w out of its line, and out of use. The next one becomes first and
 // is woken. lease is what w has got, or nil. told is whether a release may have
-// told Redis of w, and sure, whether that is done; fault is what keeps its line
-// from answers.
-func (ws *waiters) leave(w *waiter, lease *Lease) (told, sure bool, fault *store.Error) {
+// told Redis of w, and sure, whether that is done.
+func (ws *waiters) leave(w *waiter, lease *Lease) (told, sure bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	fault = w.line.trouble(w)
 	delete(ws.byToken, w.ref.Token)
 	ln := w.line
 	if w.next == nil {
@@ -133,9 +130,6 @@ func (ws *waiters) leave(w *waiter, lease *Lease) (told, sure bool, fault *store
 	if lease != nil && w.plain() && ws.cohorts {
 		ln.cover = lease
 	}
-	if ln.length == 0 {
-		ln.fault = nil
-	}
 	if ln.length > 0 && w.before == nil {
 		ln.first.nudge(false)
 	}
@@ -143,7 +137,7 @@ func (ws *waiters) leave(w *waiter, lease *Lease) (told, sure bool, fault *store
 	told, sure = w.told, !w.passed
 	w.retire()
 	ws.spare.Put(w)
-	return told, sure, fault
+	return told, sure
 }
 
 // retire makes w as good as new. A token is granted through its entry in

@@ -1,0 +1,72 @@
+package lockmw
+
+import (
+	"fmt"
+	"time"
+)
+
+// An outlook is what a claim does, by what is known of its server.
+type outlook uint8
+
+const (
+	asks      outlook = iota // it may send a command
+	holdsBack                // it waits for the server, and sends nothing
+	opens                    // it runs without the lock
+	refuses                  // it ends with ErrUnavailable
+)
+
+// outlook returns what the claim does. While the server is only suspected, a
+// claim that has one attempt makes it, and one that waits holds back. Once the
+// server is away nobody is kept waiting, except by a policy without any limit.
+func (c *claim) outlook(p prospect) outlook {
+	policy := c.policy
+	switch {
+	case p.reach == reachable:
+		return asks
+	case policy.FailOpen && (p.reach == away || policy.waits() && p.age >= policy.opensAfter()):
+		return opens
+	case p.reach == suspected && !policy.waits():
+		return asks
+	case p.reach == away && (policy.Wait > 0 || policy.Retries < Forever):
+		return refuses
+	}
+	return holdsBack
+}
+
+// opensAfter is how long the server must have been out of reach before a claim
+// that waits runs without the lock: a little less than its Wait, or than a second,
+// so that it runs within that.
+func (p Policy) opensAfter() time.Duration {
+	whole := opTimeout
+	if p.Wait > 0 {
+		whole = min(whole, p.Wait)
+	}
+	return whole - whole/10
+}
+
+// prospect returns what is known of the claim's server.
+func (c *claim) prospect() prospect {
+	o := c.locker.outage
+	if o == nil {
+		return prospect{}
+	}
+	return o.of(c.ref.Key).prospect()
+}
+
+// glance is prospect at no cost while all servers can be reached. It has no
+// silence, and nothing to wait for.
+func (c *claim) glance() prospect {
+	if o := c.locker.outage; o == nil || o.troubled.Load() == 0 {
+		return prospect{}
+	}
+	return c.prospect()
+}
+
+// unanswered is the error of a claim whose wait ended while a question of its line
+// was under way, and Redis can be reached as far as is known.
+func (p prospect) unanswered() error {
+	if p.silence >= silentAfter {
+		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.silence.Round(time.Millisecond))
+	}
+	return fmt.Errorf("%w: the wait was over before Redis had answered", ErrNotAcquired)
+}

@@ -1,0 +1,409 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// An outage is what a Locker knows about whether its servers can be reached:
+// one, except in a Cluster, where a dead master does not keep the keys of the
+// others from being locked. It is told what came of every command
+// (watched.go), and claims ask it before they send one (away.go).
+//
+//	                 certainly away, or silent
+//	    reachable ----------------------------> suspected
+//	     ^     ^                                    |
+//	     |     |            answered                |
+//	     |     +------------------------------------+
+//	     |                                          | suspected for a second
+//	     |             answered                     v
+//	     +---------------------------------------- away
+//
+// A server is *certainly away* where a command met store.Away: nobody listens
+// at its address, or it says that it cannot serve yet. It is *silent* where
+// commands have been without any answer for silentAfter, and so has a ping on a
+// connection of its own: one connection that hangs, or one slow script, is no
+// silence, and neither is a caller who leaves early. *Answered* means any reply
+// to any command, other than those that say that the server cannot serve.
+//
+// While a server is not reachable it is pinged every pingEvery. Claims that may
+// wait send nothing then, so that an outage costs no storm of commands; an
+// answer lets them go on at once.
+
+// A reach is whether a server can be reached, as far as that is known.
+type reach uint8
+
+const (
+	reachable reach = iota
+	suspected       // since a moment ago; it may be a restart
+	away            // for awayAfter and longer
+)
+
+// A sign is what changes a reach.
+type sign uint8
+
+const (
+	signAnswered sign = iota // a reply came
+	signGone                 // a command or ping says that the server is certainly away
+	signSilent               // nothing has been answered for silentAfter
+	signLasting              // the suspicion is awayAfter old
+)
+
+// reaches are all transitions.
+var reaches = [...][4]reach{
+	reachable: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: reachable},
+	suspected: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: away},
+	away:      {signAnswered: reachable, signGone: away, signSilent: away, signLasting: away},
+}
+
+const (
+	// awayAfter is how long a suspicion lasts before the server counts as away:
+	// a restart of half a second is waited through.
+	awayAfter = time.Second
+
+	// silentAfter is how long nothing is answered before a server counts as
+	// silent. No command has less time than that.
+	silentAfter = leastTimeout
+
+	// pingAfter is how long nothing is answered before a ping goes out, and
+	// pingLeast how long that must have been without an answer, too, before the
+	// server counts as silent.
+	pingAfter = 100 * time.Millisecond
+	pingLeast = 100 * time.Millisecond
+
+	pingEvery   = 250 * time.Millisecond // while the server is not reachable
+	pingTimeout = opTimeout
+	pingsMost   = 4 // under way to one server
+
+	// watchEvery is how often time is looked at, while a command is without an
+	// answer or the server is not reachable.
+	watchEvery = 50 * time.Millisecond
+)
+
+// A condition is the state of one server, without the means to find it.
+type condition struct {
+	reach reach
+	since time.Time // not reachable since then
+	cause error     // what is known of why
+}
+
+// on takes in a sign. at is since when a suspicion counts that begins with it.
+// It reports whether the reach is another one now.
+func (c *condition) on(s sign, at time.Time, cause error) (changed bool) {
+	was := c.reach
+	switch c.reach = reaches[was][s]; {
+	case c.reach == reachable:
+		*c = condition{}
+	case was == reachable:
+		c.since, c.cause = at, cause
+	case s == signGone:
+		c.cause = cause // a silent server may be a dead one by now
+	}
+	return c.reach != was
+}
+
+// outage has the servers of one store.
+type outage struct {
+	pinger store.Pinger
+	back   func() // a server that was not reachable is; called without a lock
+
+	// troubled is how many servers are not reachable: while there are none,
+	// whoever is about to send a command looks at nothing else.
+	troubled atomic.Int32
+
+	ctx    context.Context // of pings
+	cancel context.CancelFunc
+	pings  sync.WaitGroup
+
+	mu      sync.Mutex
+	servers map[string]*server
+	stopped bool
+	whole   server // of a store that has only one
+}
+
+func newOutage(p store.Pinger, back func()) *outage {
+	o := &outage{pinger: p, back: back, servers: make(map[string]*server)}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	o.whole.outage = o
+	return o
+}
+
+// stop ends the pings and waits for them.
+func (o *outage) stop() {
+	o.mu.Lock()
+	o.stopped = true
+	servers := []*server{&o.whole}
+	for _, s := range o.servers {
+		servers = append(servers, s)
+	}
+	o.mu.Unlock()
+	o.cancel()
+	for _, s := range servers {
+		s.stop()
+	}
+	o.pings.Wait()
+}
+
+// of returns the server that answers for key.
+func (o *outage) of(key string) *server {
+	name := o.pinger.Server(key)
+	if name == "" {
+		return &o.whole
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.servers[name]
+	if s == nil {
+		s = &server{outage: o, stopped: o.stopped}
+		o.servers[name] = s
+	}
+	return s
+}
+
+// A server is one of those that a store keeps locks on.
+type server struct {
+	outage *outage
+
+	mu         sync.Mutex
+	is         condition
+	key        string    // the lock of which was asked last, for pings
+	asking     int       // commands under way that somebody waits for
+	unanswered time.Time // since then commands are, or zero
+	pinged     time.Time // the first ping since then that is not answered, or zero
+	pingedLast time.Time
+	pinging    int           // pings under way
+	changed    chan struct{} // closed when the reach changes; nil: nobody looks
+	timer      *time.Timer   // has watch run
+	watched    bool          // it will
+	ran        time.Time     // when the server's time was looked at last, while watched
+	stopped    bool
+}
+
+// sent notes that a command about key goes out.
+func (s *server) sent(key string) {
+	at := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+	s.asking++
+	if s.unanswered.IsZero() {
+		s.unanswered = at
+	}
+	s.keepWatch(at)
+}
+
+// ended notes what came of a command that sent has noted, and that was sent
+// with ctx.
+func (s *server) ended(ctx context.Context, err error) {
+	if err != nil && ctx.Err() != nil { // the caller left: the command may go on
+		fault := *store.AsError(err)
+		fault.Pending = true
+		err = &fault
+	}
+	s.mu.Lock()
+	s.asking--
+	back := s.told(err)
+	s.mu.Unlock()
+	if back {
+		s.outage.back()
+	}
+}
+
+// told takes in what came of a command or ping, and reports whether a server
+// that was not reachable is. The caller holds mu.
+func (s *server) told(err error) (back bool) {
+	at := time.Now()
+	var fault *store.Error
+	if err != nil {
+		fault = store.AsError(err)
+	}
+	switch {
+	case fault == nil || fault.Reach == store.Answered:
+		s.listenAnew(at)
+		return s.turn(signAnswered, at, nil)
+	case fault.Reach == store.Away:
+		s.turn(signGone, at, fault.Err)
+		s.keepWatch(at)
+		s.ping(at)
+	case fault.Reach == store.Silent, fault.Pending: // time tells
+		s.judge(at)
+	default: // whatever it was, it was no silence
+		s.listenAnew(at)
+	}
+	return false
+}
+
+// listenAnew counts silence from at, if commands are under way. The caller holds mu.
+func (s *server) listenAnew(at time.Time) {
+	s.unanswered, s.pinged = time.Time{}, time.Time{}
+	if s.asking > 0 {
+		s.unanswered = at
+	}
+}
+
+// turn changes the condition, and wakes those who look at it. The caller holds mu.
+func (s *server) turn(sg sign, at time.Time, cause error) (changed bool) {
+	was := s.is.reach
+	if !s.is.on(sg, at, cause) {
+		return false
+	}
+	switch {
+	case was == reachable:
+		s.outage.troubled.Add(1)
+	case s.is.reach == reachable:
+		s.outage.troubled.Add(-1)
+	}
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+	return true
+}
+
+// judge takes in that time has passed. The caller holds mu.
+func (s *server) judge(at time.Time) {
+	if !s.watched {
+		return
+	}
+	// While this process did not run, because it was stopped or starved, no
+	// answer could be read: that time says nothing about the server.
+	if missed := at.Sub(s.ran) - watchEvery; missed > watchEvery {
+		for _, t := range []*time.Time{&s.unanswered, &s.pinged, &s.is.since} {
+			if !t.IsZero() {
+				*t = t.Add(missed)
+			}
+		}
+	}
+	s.ran = at
+	if s.silence(at) >= silentAfter && !s.pinged.IsZero() && at.Sub(s.pinged) >= pingLeast {
+		s.turn(signSilent, s.unanswered, errSilent)
+	}
+	if s.is.reach == suspected && at.Sub(s.is.since) >= awayAfter {
+		s.turn(signLasting, at, nil)
+	}
+}
+
+// silence is how long commands have been without an answer. The caller holds mu.
+func (s *server) silence(at time.Time) time.Duration {
+	if s.unanswered.IsZero() {
+		return 0
+	}
+	return at.Sub(s.unanswered)
+}
+
+// keepWatch has watch run. The caller holds mu.
+func (s *server) keepWatch(at time.Time) {
+	switch {
+	case s.watched || s.stopped:
+		return
+	case s.timer == nil:
+		s.timer = time.AfterFunc(watchEvery, s.watch)
+	default:
+		s.timer.Reset(watchEvery)
+	}
+	s.watched, s.ran = true, at
+}
+
+// watch looks at the time until all that was sent is answered.
+func (s *server) watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.Now()
+	s.judge(at)
+	s.watched = !s.stopped && (s.is.reach != reachable || !s.unanswered.IsZero())
+	if !s.watched {
+		return
+	}
+	if s.is.reach != reachable || s.silence(at) >= pingAfter {
+		s.ping(at)
+	}
+	s.timer.Reset(watchEvery)
+}
+
+// ping asks the server whether it is there, unless it was asked just now. The
+// caller holds mu.
+func (s *server) ping(at time.Time) {
+	pause := pingEvery
+	if s.pinged.IsZero() {
+		pause = watchEvery // it was answered, or is the first
+	}
+	if s.stopped || s.pinging >= pingsMost || at.Sub(s.pingedLast) < pause {
+		return
+	}
+	if s.pinged.IsZero() {
+		s.pinged = at
+	}
+	s.pingedLast = at
+	s.pinging++
+	key := s.key
+	s.outage.pings.Go(func() {
+		ctx, cancel := context.WithTimeout(s.outage.ctx, pingTimeout)
+		defer cancel()
+		err := s.outage.pinger.Ping(ctx, key)
+		s.mu.Lock()
+		s.pinging--
+		back := s.told(err)
+		s.mu.Unlock()
+		if back {
+			s.outage.back()
+		}
+	})
+}
+
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// A prospect is what is known of a server at one moment.
+type prospect struct {
+	condition
+	age     time.Duration   // since condition.since
+	silence time.Duration   // since when commands have been without an answer
+	changed <-chan struct{} // closed when the reach changes
+}
+
+// prospect returns what is known of the server now.
+func (s *server) prospect() prospect {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.Now()
+	s.judge(at)
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	p := prospect{condition: s.is, silence: s.silence(at), changed: s.changed}
+	if p.reach != reachable {
+		p.age = at.Sub(p.since)
+	}
+	return p
+}
+
+// errSilent: commands and pings are not answered.
+var errSilent = errors.New("no answer")
+
+// An awayError says since when a server is away, and wraps the cause.
+type awayError struct {
+	since time.Time
+	age   time.Duration
+	cause error
+}
+
+// Error says since when.
+func (e *awayError) Error() string {
+	return fmt.Sprintf("Redis cannot be reached since %s (for %v): %v",
+		e.since.Format(time.RFC3339), e.age.Round(time.Millisecond), e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *awayError) Unwrap() error { return e.cause }

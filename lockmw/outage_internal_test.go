@@ -1,0 +1,241 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+func TestReachByState(t *testing.T) {
+	names := []string{reachable: "reachable", suspected: "suspected", away: "away"}
+	signs := []string{signAnswered: "answered", signGone: "gone", signSilent: "silent", signLasting: "lasting"}
+	began, at := time.Unix(1, 0), time.Unix(2, 0)
+	old, fresh := errors.New("old"), errors.New("fresh")
+	for from, row := range map[reach][]reach{
+		reachable: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: reachable},
+		suspected: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: away},
+		away:      {signAnswered: reachable, signGone: away, signSilent: away, signLasting: away},
+	} {
+		for s, to := range row {
+			t.Run(names[from]+" "+signs[s], func(t *testing.T) {
+				c := condition{reach: from}
+				if from != reachable {
+					c.since, c.cause = began, old
+				}
+				want := condition{reach: to}
+				switch {
+				case to == reachable:
+				case from == reachable:
+					want.since, want.cause = at, fresh
+				case sign(s) == signGone:
+					want.since, want.cause = began, fresh
+				default:
+					want.since, want.cause = began, old
+				}
+				if changed := c.on(sign(s), at, fresh); c != want || changed != (from != to) {
+					t.Errorf("%+v, changed %t; want %+v", c, changed, want)
+				}
+			})
+		}
+	}
+}
+
+// pings answers pings, for servers that are named by a key's first letter.
+type pings struct {
+	asked atomic.Int64
+	mute  atomic.Bool           // no ping is answered
+	says  atomic.Pointer[error] // to a ping
+}
+
+func (p *pings) Server(key string) string { return key[:1] }
+
+func (p *pings) Ping(ctx context.Context, _ string) error {
+	p.asked.Add(1)
+	if p.mute.Load() {
+		<-ctx.Done()
+		return &store.Error{Err: ctx.Err(), Reach: store.Silent}
+	}
+	if err := p.says.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// watched runs test with an outage whose pings are answered as p says.
+func watched(t *testing.T, test func(t *testing.T, o *outage, p *pings, backs *atomic.Int64)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p, backs := new(pings), new(atomic.Int64)
+		o := newOutage(p, func() { backs.Add(1) })
+		defer o.stop()
+		test(t, o, p, backs)
+	})
+}
+
+func wantReach(t *testing.T, o *outage, key string, want reach) {
+	t.Helper()
+	synctest.Wait()
+	if got := o.of(key).prospect(); got.reach != want {
+		t.Errorf("%s: reach %d (%+v), want %d", key, got.reach, got.condition, want)
+	}
+}
+
+var (
+	refused  = &store.Error{Err: errors.New("connection refused"), Reach: store.Away}
+	timedOut = &store.Error{Err: errors.New("timed out"), Reach: store.Silent, Ambiguous: true}
+	tooFew   = &store.Error{Err: errors.New("NOREPLICAS"), Reach: store.Answered}
+	cutOff   = &store.Error{Err: errors.New("EOF"), Ambiguous: true, Stale: true}
+)
+
+func TestSilenceIsSuspectedAndThenAway(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, backs *atomic.Int64) {
+		ctx := context.Background()
+		p.mute.Store(true)
+		began := time.Now()
+		s := o.of("a")
+		s.sent("a")
+		time.Sleep(silentAfter - time.Millisecond)
+		wantReach(t, o, "a", reachable)
+		time.Sleep(time.Millisecond)
+		wantReach(t, o, "a", suspected)
+		wantReach(t, o, "b", reachable) // another server
+		if got := s.prospect(); got.since != began || got.silence != silentAfter {
+			t.Errorf("suspected since %v, silent for %v", got.since.Sub(began), got.silence)
+		}
+		time.Sleep(awayAfter - silentAfter)
+		wantReach(t, o, "a", away)
+		s.ended(ctx, timedOut)
+		wantReach(t, o, "a", away)
+
+		changed := s.prospect().changed
+		p.mute.Store(false)
+		time.Sleep(pingEvery)
+		wantReach(t, o, "a", reachable)
+		select {
+		case <-changed:
+		default:
+			t.Error("whoever looks is not woken")
+		}
+		if backs.Load() != 1 || o.troubled.Load() != 0 {
+			t.Errorf("back %d times, %d in trouble", backs.Load(), o.troubled.Load())
+		}
+		asked := p.asked.Load()
+		time.Sleep(time.Minute)
+		if n := p.asked.Load(); n > asked {
+			t.Errorf("%d pings of a server that is well", n-asked)
+		}
+	})
+}
+
+// A command that hangs says nothing of the server while pings are answered: its
+// connection may hang, or its script be slow.
+func TestOneCommandThatHangsIsNoSilence(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, _ *pings, _ *atomic.Int64) {
+		s := o.of("a")
+		s.sent("a")
+		for range 100 {
+			time.Sleep(10 * time.Millisecond)
+			wantReach(t, o, "a", reachable)
+		}
+		s.ended(context.Background(), timedOut)
+		wantReach(t, o, "a", reachable)
+	})
+}
+
+// Callers who leave early, one after the other, tell nothing by themselves; but
+// together they have waited.
+func TestCallersWhoLeaveEarlyFindSilence(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+		p.mute.Store(true)
+		left, cancel := context.WithCancel(context.Background())
+		cancel()
+		s := o.of("a")
+		for range 4 {
+			s.sent("a")
+			time.Sleep(50 * time.Millisecond)
+			s.ended(left, &store.Error{Err: context.Canceled, Pending: true})
+			wantReach(t, o, "a", reachable)
+		}
+		time.Sleep(50 * time.Millisecond)
+		wantReach(t, o, "a", suspected)
+	})
+}
+
+func TestWhatIsNoSilence(t *testing.T) {
+	for _, err := range []error{nil, tooFew, cutOff, errors.New("no rights to the credentials")} {
+		t.Run(fmt.Sprint(err), func(t *testing.T) {
+			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+				p.says.Store(&err)
+				s := o.of("a")
+				for range 30 {
+					s.sent("a")
+					time.Sleep(50 * time.Millisecond)
+					s.ended(context.Background(), err)
+					wantReach(t, o, "a", reachable)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusedIsSuspectedAtOnce(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, backs *atomic.Int64) {
+		ctx := context.Background()
+		p.says.Store(new(error(refused)))
+		s := o.of("a")
+		s.sent("a")
+		s.ended(ctx, refused)
+		wantReach(t, o, "a", suspected)
+		time.Sleep(awayAfter)
+		wantReach(t, o, "a", away)
+		if n := p.asked.Load(); n < 4 || n > 6 {
+			t.Errorf("%d pings in a second", n)
+		}
+		time.Sleep(10 * time.Second)
+		if n := p.asked.Load(); n > 50 {
+			t.Errorf("%d pings in 11 s", n)
+		}
+		p.says.Store(new(error(tooFew))) // a refusal by a server that is there
+		time.Sleep(pingEvery)
+		wantReach(t, o, "a", reachable)
+		if backs.Load() != 1 {
+			t.Errorf("back %d times", backs.Load())
+		}
+		// A suspicion that a ping does not share is over at once.
+		s.sent("a")
+		s.ended(ctx, refused)
+		time.Sleep(watchEvery)
+		wantReach(t, o, "a", reachable)
+	})
+}
+
+// What a process that was stopped has not read, nobody has failed to send.
+func TestTimeInWhichTheProcessStoodIsNoSilence(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+		p.mute.Store(true)
+		s := o.of("a")
+		s.sent("a")
+		time.Sleep(pingAfter + 10*time.Millisecond)
+		s.mu.Lock()
+		s.judge(time.Now().Add(5 * time.Second)) // it did not run in between
+		if s.is.reach != reachable || s.silence(s.ran) >= silentAfter {
+			t.Errorf("reach %d after a silence of %v", s.is.reach, s.silence(s.ran))
+		}
+		s.mu.Unlock()
+	})
+}
+
+func TestAnOutageSaysSinceWhen(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	err := &awayError{since, 1500 * time.Millisecond, refused}
+	if got := err.Error(); !strings.Contains(got, "since 2026-01-02T03:04:05Z (for 1.5s): connection refused") || !errors.Is(err, refused) {
+		t.Errorf("err = %v", got)
+	}
+}

@@ -1,0 +1,494 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// On real servers and sockets the bounds leave room for a machine that is busy;
+// outage_test.go has the exact ones.
+const (
+	openWithin    = 2 * time.Second        // the first, 1 s
+	laterWithin   = 250 * time.Millisecond // the others, 50 ms
+	refusedWithin = time.Second            // 250 ms
+	backWithin    = 2500 * time.Millisecond
+)
+
+// Redis answers nothing for a moment, and a crowd has less patience than that.
+func TestAHiccupIsNoOutage(t *testing.T) {
+	testenv.Slow(t)
+	const pause = 120 * time.Millisecond
+	s := redistest.Real(t)
+	client, far := proxied(t, s)
+	for _, hiccup := range []struct {
+		name     string
+		patience time.Duration
+		client   *redis.Client
+		begin    func(t *testing.T) (end func())
+	}{
+		{"far away", 20 * time.Millisecond, client, func(*testing.T) func() {
+			far.Delay(faultproxy.ToServer, 40*time.Millisecond)
+			return func() { far.Delay(faultproxy.ToServer, 0) }
+		}},
+		{"paused", 50 * time.Millisecond, s.Client(t), func(t *testing.T) func() {
+			t.Helper()
+			if err := s.Client(t).Do(context.Background(), "CLIENT", "PAUSE", pause.Milliseconds()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		}},
+		{"stopped", 50 * time.Millisecond, s.Client(t), func(t *testing.T) func() {
+			t.Helper()
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			on := time.AfterFunc(pause, func() { _ = s.Cont() })
+			return func() { // also where the machine was too busy to be in time
+				on.Stop()
+				if err := s.Cont(); err != nil {
+					t.Error(err)
+				}
+			}
+		}},
+	} {
+		t.Run(hiccup.name, func(t *testing.T) {
+			l := newLocker(t, hiccup.client, lockmw.WithMaxWaiters(2000, 2000))
+			for _, callers := range []int{1, 20, 1000} {
+				for _, p := range []lockmw.Policy{
+					{Wait: hiccup.patience},
+					{Wait: hiccup.patience, FailOpen: true},
+					{Retries: lockmw.Forever}, // ctx ends the wait
+					{Retries: lockmw.Forever, FailOpen: true},
+				} {
+					t.Run(fmt.Sprintf("%d callers, Wait %v, FailOpen %t", callers, p.Wait, p.FailOpen), func(t *testing.T) {
+						key := redistest.Prefix(t)
+						mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{Wait: 10 * time.Second})) // there are connections, and the scripts are known
+						defer hiccup.begin(t)()
+						impatient(t, l, key, callers, hiccup.patience, p)
+					})
+				}
+			}
+		})
+	}
+}
+
+// impatient has callers ask for one lock, each for as long as it has patience. All
+// must be locked or told that others are.
+func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience time.Duration, p lockmw.Policy) {
+	t.Helper()
+	began := time.Now()
+	var wg sync.WaitGroup
+	var locked, busy atomic.Int64
+	for range callers {
+		wg.Go(func() {
+			ctx := context.Background()
+			if p.Wait == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, patience)
+				defer cancel()
+			}
+			lease, err := l.Acquire(ctx, key, p)
+			switch {
+			case err == nil && lease.Fence() == 0:
+				t.Error("ran without the lock")
+			case err == nil:
+				locked.Add(1)
+			case errors.Is(err, lockmw.ErrNotAcquired) && !errors.Is(err, lockmw.ErrUnavailable):
+				busy.Add(1)
+			default:
+				t.Errorf("after %v: %v, want ErrNotAcquired", time.Since(began), err)
+			}
+			if lease != nil {
+				time.Sleep(patience)
+				_ = lease.Release(context.Background())
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d locked, %d not", locked.Load(), busy.Load())
+}
+
+// A Redis that answers is there, whatever it says: nobody runs without the lock.
+func TestARefusalDoesNotFailOpen(t *testing.T) {
+	testenv.Slow(t)
+	config := func(t *testing.T, c *redis.Client, name, value string) {
+		t.Helper()
+		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, refuse := range map[string]func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy) (ended func()){
+		"READONLY": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+			t.Helper()
+			if err := s.Client(t).ReplicaOf(context.Background(), "127.0.0.1", "1").Err(); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		},
+		"NOREPLICAS": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+			t.Helper()
+			config(t, s.Client(t), "min-replicas-to-write", "1")
+			return func() {}
+		},
+		"MISCONF": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+			t.Helper()
+			c := s.Client(t)
+			dir := c.ConfigGet(context.Background(), "dir").Val()["dir"]
+			if err := os.MkdirAll(filepath.Join(dir, "dump.rdb", "not-empty"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			config(t, c, "save", "3600 1")
+			if err := c.BgSave(context.Background()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 10*time.Second, "saving fails", func() bool {
+				return redis.HasErrorPrefix(c.Set(context.Background(), "data", "1", 0).Err(), "MISCONF")
+			})
+			return func() {}
+		},
+		"OOM": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+			t.Helper()
+			config(t, s.Client(t), "maxmemory", "1")
+			return func() {}
+		},
+		"BUSY": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+			t.Helper()
+			c := s.Client(t)
+			config(t, c, "busy-reply-threshold", "1")
+			looping := make(chan struct{})
+			go func() {
+				defer close(looping)
+				c.Eval(context.Background(), "while true do end", nil)
+			}()
+			other := s.Client(t)
+			eventually(t, 10*time.Second, "it is busy", func() bool {
+				return redis.HasErrorPrefix(other.Get(context.Background(), "k").Err(), "BUSY")
+			})
+			return func() {
+				other.ScriptKill(context.Background())
+				<-looping
+			}
+		},
+		"too late": func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) func() {
+			p.Delay(faultproxy.ToClient, 230*time.Millisecond) // more than a TTL of 200 ms
+			return func() {}
+		},
+	} {
+		for _, wait := range []time.Duration{0, 400 * time.Millisecond, 2 * time.Second} {
+			t.Run(fmt.Sprint(name, wait), func(t *testing.T) {
+				t.Parallel()
+				s := redistest.Real(t)
+				client, proxy := proxied(t, s)
+				l := newLocker(t, client)
+				policy := lockmw.Policy{TTL: 200 * time.Millisecond, Wait: wait, FailOpen: true}
+				mustRelease(t, mustAcquire(t, l, "k", policy))
+				ended := refuse(t, s, proxy)
+				for range 3 {
+					after, lease, err := took(l, "k", policy)
+					if err == nil {
+						t.Errorf("ran after %v (fence %d)", after, lease.Fence())
+						_ = lease.Release(context.Background())
+					} else if !errors.Is(err, lockmw.ErrUnavailable) {
+						t.Errorf("after %v: %v", after, err)
+					}
+					t.Logf("%v: %v", after, err)
+				}
+				ended()
+				proxy.Delay(faultproxy.ToClient, 0)
+			})
+		}
+	}
+}
+
+// In a Cluster a slot that is being moved refuses commands on several of its keys.
+func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	c := redistest.Cluster(t)
+	l := newLocker(t, c.Client(t))
+	p := lockmw.Policy{FailOpen: true}
+	held := mustAcquire(t, l, "k", lockmw.Policy{TTL: time.Minute})
+	from, err := c.Owner(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	err = c.Move(t.Context(), "k", to, func() {
+		for range 5 {
+			lease, err := l.Acquire(context.Background(), "k", p)
+			if err == nil {
+				t.Errorf("ran beside the holder (fence %d)", lease.Fence())
+			}
+			t.Log(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = held.Release(context.Background())
+}
+
+// The keys of the other masters go on being locked.
+func TestAClusterNodeThatIsAwayRefusesItsOwnKeysOnly(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	c := redistest.Cluster(t)
+	l := newLocker(t, c.Client(t))
+	owner, err := c.Owner(t.Context(), "k0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var theirs, others []string
+	for i := range 20 {
+		key := fmt.Sprint("k", i)
+		if at, err := c.Owner(t.Context(), key); err != nil {
+			t.Fatal(err)
+		} else if at == owner {
+			theirs = append(theirs, key)
+		} else {
+			others = append(others, key)
+		}
+		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
+	}
+	owner.Kill()
+	eventually(t, 20*time.Second, "it is known", func() bool {
+		after, _, err := took(l, theirs[0], lockmw.Policy{Wait: 5 * time.Second})
+		return errors.Is(err, lockmw.ErrUnavailable) && after < refusedWithin
+	})
+	for range 10 {
+		for _, key := range theirs {
+			if after, _, err := took(l, key, lockmw.Policy{Wait: 5 * time.Second}); !errors.Is(err, lockmw.ErrUnavailable) || after > refusedWithin {
+				t.Errorf("%s after %v: %v", key, after, err)
+			}
+		}
+		for _, key := range others {
+			after, lease, err := took(l, key, lockmw.Policy{Wait: 5 * time.Second, FailOpen: true})
+			if err != nil || lease.Fence() == 0 || after > refusedWithin {
+				t.Errorf("%s after %v: %v, want it locked", key, after, err)
+				continue
+			}
+			mustRelease(t, lease)
+		}
+	}
+}
+
+// realOutages are the ways in which a real Redis cannot be reached.
+var realOutages = map[string]struct {
+	begin func(t *testing.T, s *redistest.Server)
+	end   func(t *testing.T, s *redistest.Server)
+}{
+	"killed": {
+		func(_ *testing.T, s *redistest.Server) { s.Kill() },
+		func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			if err := s.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+	"stopped": {
+		func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			if err := s.Cont(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	},
+}
+
+func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
+	testenv.Slow(t)
+	for kind, o := range realOutages {
+		for name, p := range map[string]lockmw.Policy{
+			"Wait 2s": {FailOpen: true, Wait: 2 * time.Second},
+			"Forever": {FailOpen: true, Retries: lockmw.Forever},
+		} {
+			for _, callers := range []int{1, 1000} {
+				t.Run(fmt.Sprintf("%s, %s, %d callers", kind, name, callers), func(t *testing.T) {
+					s := redistest.Real(t)
+					l := newLocker(t, s.Client(t))
+					mustRelease(t, mustAcquire(t, l, "k", p))
+					o.begin(t, s)
+					slowest := crowd(t, l, callers, p)
+					if slowest > openWithin {
+						t.Errorf("the first ran without the lock after %v", slowest)
+					}
+					t.Logf("the first: all of %d within %v", callers, slowest)
+					eventually(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, p) < laterWithin })
+					slowest = crowd(t, l, callers, p)
+					if slowest > laterWithin {
+						t.Errorf("the others ran without the lock after %v", slowest)
+					}
+					t.Logf("the others: all of %d within %v", callers, slowest)
+					o.end(t, s)
+					back := time.Now()
+					wantLocked(t, l, p, backWithin)
+					t.Logf("locked %v after Redis is back", time.Since(back))
+				})
+			}
+		}
+	}
+}
+
+// crowd has n callers take a lock each, of a hundred keys, all of whom must run without
+// it. It returns how long the slowest waited.
+func crowd(t *testing.T, l *lockmw.Locker, n int, p lockmw.Policy) (slowest time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			after, lease, err := took(l, fmt.Sprint("key", i%100), p)
+			if err != nil || lease.Fence() != 0 {
+				t.Errorf("after %v: %v, want to run without the lock", after, err)
+				return
+			}
+			mu.Lock()
+			slowest = max(slowest, after)
+			mu.Unlock()
+			_ = lease.Release(context.Background())
+		})
+	}
+	wg.Wait()
+	return slowest
+}
+
+// A thousand requests a second while Redis is away for long.
+func TestAFloodInALongOutageIsRefused(t *testing.T) {
+	testenv.Slow(t)
+	for kind, o := range realOutages {
+		t.Run(kind, func(t *testing.T) {
+			s := redistest.Real(t)
+			l := newLocker(t, s.Client(t))
+			p := lockmw.Policy{Wait: 2 * time.Second}
+			mustRelease(t, mustAcquire(t, l, "k", p))
+			goroutines := runtime.NumGoroutine()
+			o.begin(t, s)
+			began := time.Now()
+			const lasts = 4 * time.Second
+			var mu sync.Mutex
+			var known, unknown time.Duration // the slowest, of those who came before a second had passed and after it
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			most, n := 0, 0
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			var wg sync.WaitGroup
+			for now := began; now.Sub(began) < lasts; now = <-tick.C {
+				for ; n < int(now.Sub(began)/time.Millisecond); n++ {
+					key := fmt.Sprint("key", n%100)
+					wg.Go(func() {
+						came := time.Since(began)
+						after, lease, err := took(l, key, p)
+						if !errors.Is(err, lockmw.ErrUnavailable) {
+							t.Errorf("after %v: %v", after, err)
+							if err == nil {
+								_ = lease.Release(context.Background())
+							}
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						if came > 1250*time.Millisecond {
+							known = max(known, after)
+						} else {
+							unknown = max(unknown, came+after)
+						}
+					})
+				}
+				if now.Sub(began) > 2*time.Second {
+					most = max(most, runtime.NumGoroutine())
+				}
+			}
+			wg.Wait()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			grown := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+			t.Logf("%d requests; all of the first second told %v after the outage began; later ones within %v; at most %d goroutines (%d before), heap %+d KiB",
+				n, unknown, known, most, goroutines, grown/1024)
+			if known > refusedWithin {
+				t.Errorf("refused after %v", known)
+			}
+			if unknown > 1250*time.Millisecond+refusedWithin {
+				t.Errorf("those who waited were told %v after the outage began", unknown)
+			}
+			if most > goroutines+500 {
+				t.Errorf("%d goroutines, %d before", most, goroutines)
+			}
+			if grown > 8<<20 {
+				t.Errorf("the heap grew by %d bytes", grown)
+			}
+			o.end(t, s)
+			back := time.Now()
+			wantLocked(t, l, p, backWithin)
+			t.Logf("locked %v after Redis is back", time.Since(back))
+		})
+	}
+}
+
+// Where the way to Redis swallows everything, new connections too.
+func TestABlackHoleIsAnOutage(t *testing.T) {
+	client, proxy := proxied(t, redistest.Shared(t))
+	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
+	open := lockmw.Policy{FailOpen: true, Wait: 2 * time.Second}
+	mustRelease(t, mustAcquire(t, l, "k", open))
+	proxy.BlackHole(faultproxy.Both)
+	wantOpen(t, l, open, 250*time.Millisecond, openWithin)
+	eventually(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, open) < laterWithin })
+	wantUnavailable(t, l, lockmw.Policy{Wait: time.Minute}, 0, refusedWithin, "cannot be reached since")
+	proxy.Heal()
+	wantLocked(t, l, open, backWithin)
+}
+
+// A connection that ends after it was accepted is none of the ways in which Redis
+// is away: something between the caller and Redis is set up wrongly.
+func TestAConnectionThatIsClosedDoesNotFailOpen(t *testing.T) {
+	client, proxy := proxied(t, redistest.Shared(t))
+	l := newLocker(t, client)
+	proxy.Refuse(true)
+	for _, p := range []lockmw.Policy{{FailOpen: true}, {FailOpen: true, Wait: 500 * time.Millisecond}} {
+		if after, lease, err := took(l, "k", p); !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("after %v: %v, %v", after, lease, err)
+		}
+	}
+}
+
+// A user's dialer that fails is a mistake of the program, or of its set-up.
+func TestADialerThatFailsDoesNotFailOpen(t *testing.T) {
+	s := redistest.Shared(t)
+	l := newLocker(t, s.Client(t, func(o *redis.Options) {
+		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no way is configured")
+		}
+	}))
+	for _, p := range []lockmw.Policy{{FailOpen: true}, {FailOpen: true, Wait: 500 * time.Millisecond}} {
+		if after, lease, err := took(l, "k", p); !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("after %v: %v, %v", after, lease, err)
+		}
+	}
+}

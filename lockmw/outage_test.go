@@ -1,0 +1,345 @@
+package lockmw_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+const loading = "LOADING Redis is loading the dataset in memory"
+
+// A wire is the network between a Locker and an in-memory Redis. What it loses are
+// commands about locks: go-redis waits for the replies to others while it holds a
+// mutex, and a bubble's clock stands then.
+type wire struct {
+	lost    atomic.Bool  // what is sent gets lost
+	hangs   atomic.Bool  // on the connection that had the first script
+	scripts atomic.Int64 // that connection
+	dialed  atomic.Int64 // connections
+}
+
+type wireConn struct {
+	net.Conn
+	wire *wire
+	n    int64 // of the connections
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	script := bytes.Contains(p, []byte("eval"))
+	if script {
+		c.wire.scripts.CompareAndSwap(0, c.n)
+	}
+	if script || bytes.Contains(p, []byte("exists")) {
+		if c.wire.lost.Load() || c.wire.hangs.Load() && c.wire.scripts.Load() == c.n {
+			return len(p), nil
+		}
+	}
+	return c.Conn.Write(p)
+}
+
+// wired is bubble with a wire.
+func wired(t *testing.T, test func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker), opts ...lockmw.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m, w := redistest.InMemory(t), new(wire)
+		c := m.Client(t, func(o *redis.Options) {
+			dial := o.Dialer
+			o.PoolSize = 1000
+			o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				if err != nil {
+					return nil, err
+				}
+				return &wireConn{conn, w, w.dialed.Add(1)}, nil
+			}
+		})
+		test(t, w, m, newLocker(t, c, opts...))
+	})
+}
+
+// took returns how long a call of Acquire takes, and what it gives.
+func took(l *lockmw.Locker, key string, p lockmw.Policy) (time.Duration, *lockmw.Lease, error) {
+	began := time.Now()
+	lease, err := l.Acquire(context.Background(), key, p)
+	return time.Since(began), lease, err
+}
+
+// wantOpen fails the test unless the lock is failed open after atLeast to atMost.
+func wantOpen(t *testing.T, l *lockmw.Locker, p lockmw.Policy, atLeast, atMost time.Duration) {
+	t.Helper()
+	after, lease, err := took(l, "k", p)
+	switch {
+	case err != nil:
+		t.Errorf("after %v: %v, want to run without the lock", after, err)
+		return
+	case lease.Fence() != 0:
+		t.Errorf("locked after %v, want to run without the lock", after)
+	case after < atLeast || after > atMost:
+		t.Errorf("ran without the lock after %v, want %v to %v", after, atLeast, atMost)
+	}
+	mustRelease(t, lease)
+}
+
+// wantLocked fails the test unless the lock is taken within atMost.
+func wantLocked(t *testing.T, l *lockmw.Locker, p lockmw.Policy, atMost time.Duration) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		lease, err := l.Acquire(context.Background(), "k", p)
+		after := time.Since(began)
+		locked := err == nil && lease.Fence() != 0
+		if err == nil {
+			mustRelease(t, lease)
+		}
+		if locked || after > atMost {
+			if after > atMost {
+				t.Errorf("not locked %v after Redis is back (err = %v)", after, err)
+			}
+			return
+		}
+	}
+}
+
+// wantUnavailable fails the test unless the lock is refused after atLeast to atMost.
+func wantUnavailable(t *testing.T, l *lockmw.Locker, p lockmw.Policy, atLeast, atMost time.Duration, says ...string) {
+	t.Helper()
+	after, lease, err := took(l, "k", p)
+	var refusal *lockmw.AcquireError
+	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) || refusal.RetryAfter != time.Second {
+		t.Errorf("after %v: %v, want ErrUnavailable", after, err)
+		if err == nil {
+			mustRelease(t, lease)
+		}
+		return
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("err = %v, want it to say %q", err, text)
+		}
+	}
+	if after < atLeast || after > atMost {
+		t.Errorf("refused after %v, want %v to %v", after, atLeast, atMost)
+	}
+}
+
+// outages are the ways in which Redis cannot be reached, and the least time that
+// it takes to be sure of it.
+var outages = map[string]struct {
+	begin func(*wire, *redistest.Mini)
+	sure  time.Duration
+}{
+	"loading": {func(_ *wire, m *redistest.Mini) { m.SetError(loading) }, 0},
+	"down":    {func(_ *wire, m *redistest.Mini) { m.SetError("CLUSTERDOWN The cluster is down") }, 0},
+	"silent":  {func(w *wire, _ *redistest.Mini) { w.lost.Store(true) }, 250 * time.Millisecond},
+}
+
+func endOutage(w *wire, m *redistest.Mini) {
+	m.SetError("")
+	w.lost.Store(false)
+}
+
+func TestFailOpenWhileRedisIsAway(t *testing.T) {
+	const most, later, back = time.Second, 50 * time.Millisecond, time.Second
+	policies := map[string]struct {
+		policy  lockmw.Policy
+		atLeast time.Duration // it tries
+		atMost  time.Duration
+	}{
+		"one attempt": {lockmw.Policy{}, 0, most},
+		"Wait 2s":     {lockmw.Policy{Wait: 2 * time.Second}, 800 * time.Millisecond, most},
+		"Wait 400ms":  {lockmw.Policy{Wait: 400 * time.Millisecond}, 300 * time.Millisecond, 400 * time.Millisecond},
+		"Wait 20ms":   {lockmw.Policy{Wait: 20 * time.Millisecond}, 0, 260 * time.Millisecond},
+		"Forever":     {lockmw.Policy{Retries: lockmw.Forever}, 800 * time.Millisecond, most},
+		"Retries":     {lockmw.Policy{Retries: 2, RetryInterval: 150 * time.Millisecond}, 0, most},
+	}
+	for kind, o := range outages {
+		for name, tc := range policies {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+					p := tc.policy
+					p.FailOpen = true
+					mustRelease(t, mustAcquire(t, l, "k", p))
+					o.begin(w, m)
+					wantOpen(t, l, p, max(tc.atLeast, o.sure), tc.atMost)
+					for range 10 { // until it is known
+						lease, err := l.Acquire(context.Background(), "k", p)
+						if err != nil {
+							t.Fatal(err)
+						}
+						mustRelease(t, lease)
+						time.Sleep(100 * time.Millisecond)
+					}
+					for range 20 {
+						wantOpen(t, l, p, 0, later)
+					}
+					time.Sleep(time.Minute)
+					wantOpen(t, l, p, 0, later)
+					endOutage(w, m)
+					wantLocked(t, l, p, back)
+				})
+			})
+		}
+	}
+}
+
+// Those who come after the first need not wait as long as that one.
+func TestAllOfACrowdFailOpenWithTheFirst(t *testing.T) {
+	for kind, o := range outages {
+		t.Run(kind, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+				p := lockmw.Policy{Wait: 2 * time.Second, FailOpen: true}
+				mustRelease(t, mustAcquire(t, l, "k", p))
+				o.begin(w, m)
+				began := time.Now()
+				var wg sync.WaitGroup
+				for i := range 200 {
+					wg.Go(func() {
+						time.Sleep(time.Duration(i) * 4 * time.Millisecond) // the last one after 0.8 s
+						wantOpen(t, l, p, 0, time.Second)
+						if at := time.Since(began); at > 1250*time.Millisecond {
+							t.Errorf("caller %d ran %v after the outage began", i, at)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// A connection that hangs while the server answers others is no reason to run
+// without the lock: somebody may hold it.
+func TestAConnectionThatHangsDoesNotFailOpen(t *testing.T) {
+	for name, p := range map[string]lockmw.Policy{
+		"one attempt": {FailOpen: true},
+		"Wait":        {FailOpen: true, Wait: 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, _ *redistest.Mini, l *lockmw.Locker) {
+				mustRelease(t, mustAcquire(t, l, "k", p))
+				w.hangs.Store(true)
+				if after, lease, err := took(l, "k", p); !errors.Is(err, lockmw.ErrUnavailable) {
+					t.Errorf("after %v: %v, %v", after, lease, err)
+				}
+			})
+		})
+	}
+}
+
+func TestALongOutageRefusesAtOnce(t *testing.T) {
+	for kind, o := range outages {
+		t.Run(kind, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+				p := lockmw.Policy{Wait: 2 * time.Second}
+				mustRelease(t, mustAcquire(t, l, "k", p))
+				began := time.Now()
+				o.begin(w, m)
+				said := "since " + began.UTC().Format(time.RFC3339)[:10] // the day, which is that of the bubble
+				var waiting sync.WaitGroup
+				for i := range 50 {
+					waiting.Go(func() {
+						time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+						p := p
+						p.Wait = time.Hour
+						wantUnavailable(t, l, p, 0, 1250*time.Millisecond, said)
+						if at := time.Since(began); at > 1250*time.Millisecond {
+							t.Errorf("told %v after the outage began", at)
+						}
+					})
+				}
+				forever := make(chan *lockmw.Lease, 1)
+				go func() { forever <- mustAcquire(t, l, "k", lockmw.Policy{Retries: lockmw.Forever}) }()
+				waiting.Wait()
+				before := m.CommandCount()
+				for range 1000 {
+					wantUnavailable(t, l, p, 0, 250*time.Millisecond, said)
+					time.Sleep(20 * time.Millisecond)
+				}
+				wantUnavailable(t, l, lockmw.Policy{}, 0, 250*time.Millisecond, said)
+				if n := m.CommandCount() - before; n > 8*25 { // pings, and the subscription
+					t.Errorf("%d commands in 20 s of an outage", n)
+				}
+				select {
+				case <-forever:
+					t.Error("Forever did not wait")
+				default:
+				}
+				healed := time.Now()
+				endOutage(w, m)
+				lease := <-forever
+				if after := time.Since(healed); after > time.Second {
+					t.Errorf("served %v after Redis is back", after)
+				}
+				mustRelease(t, lease)
+				wantLocked(t, l, p, 0)
+			})
+		})
+	}
+}
+
+func TestARestartIsWaitedThrough(t *testing.T) {
+	for kind, o := range outages {
+		for _, p := range []lockmw.Policy{{Wait: 2 * time.Second}, {Wait: 2 * time.Second, FailOpen: true}, {Retries: 20}} {
+			t.Run(kind, func(t *testing.T) {
+				wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+					mustRelease(t, mustAcquire(t, l, "k", p))
+					o.begin(w, m)
+					time.AfterFunc(500*time.Millisecond, func() { endOutage(w, m) })
+					var wg sync.WaitGroup
+					for _, key := range []string{"k", "k", "other"} {
+						wg.Go(func() {
+							after, lease, err := took(l, key, p)
+							if err != nil || lease.Fence() == 0 {
+								t.Errorf("after %v: %v", after, err)
+								return
+							}
+							// A question that went out before it was known has its second.
+							if after > 1500*time.Millisecond {
+								t.Errorf("locked after %v", after)
+							}
+							mustRelease(t, lease)
+						})
+					}
+					wg.Wait()
+				})
+			})
+		}
+	}
+}
+
+func TestClosingInAnOutage(t *testing.T) {
+	for kind, o := range outages {
+		t.Run(kind, func(t *testing.T) {
+			wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
+				o.begin(w, m)
+				ended := make(chan error, 1)
+				go func() {
+					_, err := l.Acquire(context.Background(), "k", lockmw.Policy{Retries: lockmw.Forever})
+					ended <- err
+				}()
+				time.Sleep(3 * time.Second)
+				began := time.Now()
+				if err := l.Close(over()); err != nil {
+					t.Log(err)
+				}
+				if err := <-ended; !errors.Is(err, lockmw.ErrClosed) {
+					t.Errorf("err = %v", err)
+				}
+				if took := time.Since(began); took > 2500*time.Millisecond {
+					t.Errorf("Close took %v", took)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A watchedStore tells an outage what comes of every command about a lock.
+type watchedStore struct {
+	store.Store
+	outage *outage
+}
+
+// Acquire implements store.Store.
+func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	answer, err := w.Store.Acquire(ctx, r)
+	server.ended(ctx, err)
+	return answer, err
+}
+
+// Release implements store.Store.
+func (w *watchedStore) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	did, err := w.Store.Release(ctx, r, leave)
+	server.ended(ctx, err)
+	return did, err
+}
+
+// ReleaseAfter implements store.Store.
+func (w *watchedStore) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	did, err := w.Store.ReleaseAfter(ctx, r, stay)
+	server.ended(ctx, err)
+	return did, err
+}
+
+// Renew implements store.Store. A batch may go to several servers.
+func (w *watchedStore) Renew(ctx context.Context, batch []store.Renewal) {
+	servers := make([]*server, len(batch))
+	for i, r := range batch {
+		servers[i] = w.outage.of(r.Key)
+		if !slices.Contains(servers[:i], servers[i]) {
+			servers[i].sent(r.Key)
+		}
+	}
+	w.Store.Renew(ctx, batch)
+	for i, r := range batch {
+		if !slices.Contains(servers[:i], servers[i]) {
+			servers[i].ended(ctx, r.Err) // what came of the first says enough
+		}
+	}
+}
+
+// ReleaseTo implements store.Relay. It is used where the store is one.
+func (w *watchedStore) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	did, answer, err := w.Store.(store.Relay).ReleaseTo(ctx, r, next, place)
+	server.ended(ctx, err)
+	return did, answer, err
+}
+
+// AcquireAll implements store.Bundler. A store that is none answers that not all
+// can be had in one step, and so does this one while the server is not reachable:
+// each key's claim knows what to do then.
+func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error) {
+	bundler, ok := w.Store.(store.Bundler)
+	if !ok || w.outage.troubled.Load() > 0 {
+		return nil, nil
+	}
+	server := w.outage.of(refs[0].Key)
+	server.sent(refs[0].Key)
+	fences, err := bundler.AcquireAll(ctx, refs, timeout, late)
+	server.ended(ctx, err)
+	return fences, err
+}
+
+// EvictionPolicy is the store's, if that can tell it.
+func (w *watchedStore) EvictionPolicy(ctx context.Context) (string, error) {
+	teller, ok := w.Store.(interface {
+		EvictionPolicy(context.Context) (string, error)
+	})
+	if !ok {
+		return "", errors.ErrUnsupported
+	}
+	return teller.EvictionPolicy(ctx)
+}
+
+// Close implements store.Store.
+func (w *watchedStore) Close() error {
+	w.outage.stop()
+	return w.Store.Close()
+}
