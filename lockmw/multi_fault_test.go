@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// A server that restarts closes its connections. That is no reason to run
-// without the locks of many keys, or to wait for none of them.
+// A connection that breaks is no reason to run without the locks of many keys, or
+// to refuse them.
 func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 	for name, p := range map[string]lockmw.Policy{
 		"one attempt":               {},
@@ -26,12 +26,16 @@ func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 			m := redistest.Embedded(t)
 			client, proxy := proxied(t, m)
 			l := newLocker(t, client)
-			mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{}))
-			proxy.Cut()
-			lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
-			if err != nil {
-				t.Fatal(err)
+			take := func() *lockmw.Lease {
+				lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lease
 			}
+			mustRelease(t, take()) // the scripts are loaded
+			proxy.DropReplies(1, faultproxy.Match("evalsha"))
+			lease := take()
 			for _, key := range []string{"a", "b", "c"} {
 				if !m.Exists("lock:{"+key+"}") || lease.FenceOf(key) == 0 {
 					t.Errorf("%s is not locked", key)
@@ -55,7 +59,7 @@ func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T
 			l, other := newLocker(t, client, seen.option()), newLocker(t, m.Client(t))
 			holder := mustAcquire(t, other, "b", lockmw.Policy{})
 			mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{}))
-			proxy.Cut()
+			proxy.DropReplies(1, faultproxy.Match("evalsha"))
 			done := make(chan error, 1)
 			go func() {
 				lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, lockmw.Policy{Wait: wait, FailOpen: true})

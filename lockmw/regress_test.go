@@ -71,6 +71,7 @@ func TestSlowObserverDoesNotCostLeases(t *testing.T) {
 			}
 			mustRelease(t, lease)
 		}
+		time.Sleep(5 * time.Minute) // the observer is told of all renewals
 	}, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventRenewed {
 			time.Sleep(10 * time.Millisecond)
