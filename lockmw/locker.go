@@ -125,10 +125,10 @@ func (l *Locker) Validate(p Policy) error {
 // When Close returns no goroutine or connection of the Locker is left (go-redis
 // may take a second more to notice, where a server was down). That is within
 // two or three seconds after ctx has ended, on a quorum within five. An observer
-// or a logger that blocks costs half a second of that, and goes on alone. Close's
-// error says what could not be released: such a lock ends by its TTL. Leases that
-// were lost are not waited for. Later calls wait for the first and return the
-// same.
+// or a logger that blocks costs half a second of that; what it was not told by
+// then is dropped, and its goroutine ends when it returns. Close's error says
+// what could not be released: such a lock ends by its TTL. Leases that were lost
+// are not waited for. Later calls wait for the first and return the same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.close.Do(func() { l.closed = l.shutDown(ctx) })
 	return l.closed
@@ -151,7 +151,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.watchdog.stop()
 	l.checks.Wait()
 	err = errors.Join(err, l.store.Close())
-	l.reports.flush(lastReports)
+	l.reports.end(lastReports)
 	return err
 }
 

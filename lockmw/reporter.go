@@ -39,6 +39,7 @@ type reporter struct {
 	mu      sync.Mutex
 	queue   []func()
 	telling bool      // the goroutine runs
+	ended   bool      // nothing is queued any more
 	since   time.Time // when it began with the report it is at
 	dropped int       // reports, since this was last logged
 }
@@ -87,7 +88,10 @@ func (r *reporter) call(f func()) {
 func (r *reporter) later(report func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.queue) >= mostReports {
+	switch {
+	case r.ended:
+		return
+	case len(r.queue) >= mostReports:
 		r.dropped++
 		return
 	}
@@ -154,6 +158,16 @@ func (r *reporter) flush(limit time.Duration) {
 	case <-told:
 	case <-timer.C:
 	}
+}
+
+// end waits until all that is in the queue has been told, for a limit at most, and
+// drops the rest: the goroutine ends with the report that it is at. What is
+// reported later is dropped, too.
+func (r *reporter) end(limit time.Duration) {
+	r.flush(limit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended, r.queue, r.dropped = true, nil, 0
 }
 
 // A queueHandler hands log lines to the user's handler from the queue.

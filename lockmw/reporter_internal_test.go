@@ -4,53 +4,31 @@ import (
 	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
-// What is dropped while observers are slow is counted in a log line.
-func TestReportsBeyondTheBoundAreCounted(t *testing.T) {
-	lines := make(chan slog.Record, 10)
-	r := newReporter(nil, slog.New(chanHandler{lines: lines}))
-	blocked, free := make(chan struct{}), make(chan struct{})
-	r.later(func() { close(blocked); <-free })
-	<-blocked
-	const tooMany = 100
-	last := make(chan int, 1)
-	for i := range mostReports + tooMany {
-		r.later(func() {
-			select {
-			case <-last:
-			default:
-			}
-			last <- i
-		})
-	}
-	began := time.Now()
-	r.flush(time.Millisecond) // it is stuck: nobody waits long
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("flush took %v", took)
-	}
-	close(free)
-	line := <-lines
-	var dropped int64
-	line.Attrs(func(a slog.Attr) bool { dropped = a.Value.Int64(); return true })
-	if dropped != tooMany {
-		t.Errorf("%d were dropped, want %d", dropped, tooMany)
-	}
-	if i := <-last; i != mostReports-1 {
-		t.Errorf("the last that was told is number %d, want %d", i, mostReports-1)
-	}
-}
-
-// A chanHandler sends log lines to a channel.
-type chanHandler struct {
-	slog.Handler
-	lines chan slog.Record
-}
-
-func (chanHandler) Enabled(context.Context, slog.Level) bool { return true }
-
-func (h chanHandler) Handle(_ context.Context, r slog.Record) error {
-	h.lines <- r
-	return nil
+// A reporter that has ended does not go on telling a slow observer what waits in
+// its queue, and takes no more.
+func TestReporterEndsWithTheReportAtHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		r := newReporter([]func(context.Context, Event){func(context.Context, Event) {
+			time.Sleep(time.Second)
+			told++
+		}}, slog.New(slog.DiscardHandler))
+		for range 100 {
+			r.tellLater(t.Context(), Event{Kind: EventRenewed})
+		}
+		begin := time.Now()
+		r.end(lastReports)
+		if took := time.Since(begin); took != lastReports {
+			t.Errorf("end took %v, want %v", took, lastReports)
+		}
+		r.tellLater(t.Context(), Event{Kind: EventRenewed})
+		time.Sleep(time.Hour)
+		if told != 1 {
+			t.Errorf("told %d reports, want the one that was under way", told)
+		}
+	})
 }
