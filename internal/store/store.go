@@ -164,6 +164,19 @@ type Listener interface {
 	Granted(Grant)
 }
 
+// An Inspector is the part of a Store that is for operators.
+type Inspector interface {
+	// Inspect tells who has a key, without touching it. ctx bounds it.
+	Inspect(ctx context.Context, key string) (Info, error)
+
+	// ForceRelease takes a key from whoever has it, as their release would,
+	// and makes its next fence higher than theirs. ctx bounds it.
+	ForceRelease(ctx context.Context, key string) error
+
+	// Instance names this store value in Info.
+	Instance() string
+}
+
 // A Store keeps locks.
 type Store interface {
 	// NewToken returns a token nobody else has, with at least 122 random bits.
@@ -194,15 +207,7 @@ type Store interface {
 	// returns nil when the store has no hand-overs to tell, ever.
 	Listen(ctx context.Context, h Listener) error
 
-	// Inspect tells who has a key, without touching it. ctx bounds it.
-	Inspect(ctx context.Context, key string) (Info, error)
-
-	// ForceRelease takes a key from whoever has it, as their release would,
-	// and makes its next fence higher than theirs. ctx bounds it.
-	ForceRelease(ctx context.Context, key string) error
-
-	// Instance names this store value in Info.
-	Instance() string
+	Inspector
 
 	// Close frees what the store owns, after every call has returned.
 	Close() error
