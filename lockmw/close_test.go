@@ -75,7 +75,7 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 				renewed <- struct{}{}
 			}
 		}))
-		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 300 * time.Millisecond})
+		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 900 * time.Millisecond})
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(context.Background()) }()
 		eventually(t, 5*time.Second, "Close has begun", func() bool {
@@ -86,7 +86,11 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 			return errors.Is(err, lockmw.ErrClosed)
 		})
 		for range 6 { // two TTLs
-			<-renewed
+			select {
+			case <-renewed:
+			case <-lease.Context().Done():
+				t.Fatal("the lease ended while Close waits")
+			}
 		}
 		select {
 		case err := <-closed:

@@ -229,6 +229,7 @@ func TestMaxHoldTellsTheWorkToStop(t *testing.T) {
 		if !m.Exists("lock:{k}") {
 			t.Error("the key came free while the work may still be stopping")
 		}
+		synctest.Wait() // until the observer has been told
 		if n := len(seen.of(lockmw.EventStuck)); n != 1 {
 			t.Errorf("%d stuck events, want 1", n)
 		}
