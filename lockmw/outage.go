@@ -74,8 +74,8 @@ const (
 	// pingAfter is how long nothing is answered before a ping goes out, and
 	// pingLeast how long that must have been without an answer, too, before the
 	// server counts as silent.
-	pingAfter = 100 * time.Millisecond
-	pingLeast = 100 * time.Millisecond
+	pingAfter = 50 * time.Millisecond
+	pingLeast = 140 * time.Millisecond
 
 	pingEvery   = 250 * time.Millisecond // while the server is not reachable
 	pingTimeout = opTimeout
