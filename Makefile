@@ -12,7 +12,7 @@ REPORT = go run -C tools ./testreport
 
 # What one core does not keep busy: most of the tests wait for a Redis, or for
 # the end of a TTL. Those that measure time or count goroutines run alone.
-TESTS = -shuffle=on -parallel 8
+TESTS = -shuffle=on -parallel 4
 
 # Of the other modules make check leaves out the packages that repeat the proof
 # or the benchmarks, which take a minute in their shortest form.

@@ -301,26 +301,26 @@ func TestLostSubscriptionCostsMoments(t *testing.T) {
 }
 
 func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
-	t.Parallel()
-	s := redistest.Shared(t)
-	key := redistest.Prefix(t)
-	c := s.Client(t, func(o *redis.Options) { o.PoolSize = 2; o.PoolTimeout = time.Minute; o.ReadTimeout = time.Minute })
-	l := newLocker(t, c)
-	var leases []*lockmw.Lease
-	for i := range 100 {
-		leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: time.Second}))
-	}
-	var wg sync.WaitGroup
-	for i := range 2 {
-		wg.Go(func() { c.BLPop(context.Background(), 3*time.Second, fmt.Sprint(key, "list", i)) })
-	}
-	wg.Wait() // 3 TTLs and more
-	for _, lease := range leases {
-		if !lease.Valid() {
-			t.Fatal("lost")
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		c := s.Client(t, func(o *redis.Options) { o.PoolSize = 2; o.PoolTimeout = time.Minute; o.ReadTimeout = time.Minute })
+		l := newLocker(t, c)
+		var leases []*lockmw.Lease
+		for i := range 100 {
+			leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: time.Second}))
 		}
-		mustRelease(t, lease)
-	}
+		var wg sync.WaitGroup
+		for i := range 2 {
+			wg.Go(func() { c.BLPop(context.Background(), 3*time.Second, fmt.Sprint(key, "list", i)) })
+		}
+		wg.Wait() // 3 TTLs and more
+		for _, lease := range leases {
+			if !lease.Valid() {
+				t.Fatal("lost")
+			}
+			mustRelease(t, lease)
+		}
+	})
 }
 
 // Validity counts from before the question, so a slow answer shortens it.
