@@ -38,5 +38,29 @@ func (s *Store) noMajority(errs []error) *store.Error {
 			permanent++
 		}
 	}
-	return &store.Error{Err: &majorityError{errs, s.majority}, Permanent: permanent >= s.majority, Ambiguous: true}
+	return &store.Error{
+		Err: &majorityError{errs, s.majority}, Permanent: permanent >= s.majority, Ambiguous: true, Reach: s.reach(errs),
+	}
+}
+
+// reach says whether the quorum can be reached, when some of its nodes failed for
+// the reasons in errs. It cannot if so many of them are away that the others are
+// too few, whatever these would say. While a majority may be there the quorum is:
+// a node whose error is unclear counts as one that others may have reached.
+func (s *Store) reach(errs []error) store.Reach {
+	count := make(map[store.Reach]int)
+	for _, err := range errs {
+		count[store.AsError(err).Reach]++
+	}
+	tooMany := len(s.nodes) - s.majority + 1
+	answered := len(s.nodes) - len(errs) + count[store.Answered]
+	switch {
+	case count[store.Away] >= tooMany:
+		return store.Away
+	case count[store.Away]+count[store.Silent] >= tooMany:
+		return store.Silent
+	case answered >= s.majority:
+		return store.Answered
+	}
+	return store.Unclear
 }
