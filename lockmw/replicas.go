@@ -23,9 +23,9 @@ func WithReplicaAcks(n int, within time.Duration) Option {
 	return func(o *options) error {
 		switch {
 		case n < 1:
-			return fmt.Errorf("lockmw: WithReplicaAcks: %d replicas: there would be nothing to confirm", n)
+			return fmt.Errorf("WithReplicaAcks: %d replicas: there would be nothing to confirm", n)
 		case within < time.Millisecond || within > maxAcksWithin:
-			return fmt.Errorf("lockmw: WithReplicaAcks: %v is not within 1 ms to %v", within, maxAcksWithin)
+			return fmt.Errorf("WithReplicaAcks: %v is not within 1 ms to %v", within, maxAcksWithin)
 		}
 		o.acks, o.acksWithin = n, within
 		return nil

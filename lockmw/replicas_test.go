@@ -97,7 +97,7 @@ func TestReplicaAcksAreChecked(t *testing.T) {
 	for _, opt := range []lockmw.Option{
 		lockmw.WithReplicaAcks(0, time.Millisecond), lockmw.WithReplicaAcks(1, 0), lockmw.WithReplicaAcks(1, time.Second),
 	} {
-		if _, err := lockmw.New(c, opt); err == nil || !strings.Contains(err.Error(), "WithReplicaAcks") {
+		if _, err := lockmw.New(c, opt); err == nil || !strings.HasPrefix(err.Error(), "lockmw: WithReplicaAcks: ") {
 			t.Errorf("err = %v", err)
 		}
 	}
