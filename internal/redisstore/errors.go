@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -13,70 +13,179 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Refusals that last until somebody changes the server's or the client's
-// configuration, or the data. Everything else that a server answers (LOADING,
-// READONLY, CLUSTERDOWN, BUSY, …) passes by itself.
-var permanentPrefixes = []string{
-	"WRONGTYPE", "NOAUTH", "WRONGPASS", "NOPERM", "CROSSSLOT", "OOM", "NOPROTO", "DENIED",
+// What an error says of the store's reach, the whole list. Work that may run
+// without its lock does so for store.Away and store.Silent only.
+//
+//	Away      Nobody listens at the address (connection refused, no such socket),
+//	          there is no way to it (host or network unreachable or down), its
+//	          host is unknown, or a server says LOADING or CLUSTERDOWN: it cannot
+//	          serve anybody yet. See noWay and codes.
+//	Silent    No answer in time: to a dial, to the question of a name server, to
+//	          a command, or for so long that no connection came free.
+//	Answered  Anything else that a server says, whatever it refuses.
+//	Unclear   The rest. A connection that broke, a server that is not trusted, an
+//	          address that is none, a process without free sockets: such an error
+//	          tells nothing about the locks, which others may well hold.
+//
+// MASTERDOWN is Answered. A replica says so that has lost its master: so does a
+// former master that has just been demoted, while the new one gives locks.
+
+// noWay are the system's errors for an address that cannot be reached. The last
+// three are those of Windows, which has numbers of its own.
+var noWay = []error{
+	syscall.ECONNREFUSED, syscall.ENOENT, // ENOENT: a Unix socket that is not there
+	syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
+	syscall.Errno(10061), syscall.Errno(10065), syscall.Errno(10051),
+}
+
+// A code is the first word of a server's refusal.
+type code struct {
+	reach     store.Reach // Unclear: Answered, as most
+	permanent bool        // until somebody changes the configuration of the server or the client, or the data
+}
+
+// codes are those that are known. What other ones refuse may be carried out later.
+var codes = map[string]code{
+	"LOADING":     {reach: store.Away},
+	"CLUSTERDOWN": {reach: store.Away},
+
+	"ASK": {}, "BUSY": {}, "MASTERDOWN": {}, "MISCONF": {}, "MOVED": {}, "NOREPLICAS": {}, "READONLY": {}, "TRYAGAIN": {},
+
+	"CROSSSLOT": {permanent: true},
+	"DENIED":    {permanent: true},
+	"ERR":       {permanent: true}, // but see phrases
+	"NOAUTH":    {permanent: true},
+	"NOPERM":    {permanent: true},
+	"NOPROTO":   {permanent: true},
+	"OOM":       {permanent: true},
+	"WRONGPASS": {permanent: true},
+	"WRONGTYPE": {permanent: true},
+}
+
+// phrases are what says, in a text whose code is ERR, the same as a code. What a
+// script's own command is refused comes so.
+var phrases = []struct{ says, code string }{
+	{"max number of clients", "MAXCLIENTS"}, // which is no code: it passes
+	{"cript attempted to execute a command while the cluster is down", "CLUSTERDOWN"},
+	{"cript attempted to execute a write command while the cluster is down", "CLUSTERDOWN"},
+	{"cript attempted to access a slot not served", "CLUSTERDOWN"},
+	{"cript attempted to access a non local key", "TRYAGAIN"},
+	{"undeclared keys were accessed during rehashing", "TRYAGAIN"},
+	{"Can not execute the command on a stale replica", "MASTERDOWN"},
+	{"unauthenticated multibulk", "NOAUTH"}, // more than ten arguments from somebody without a password
+	{"ACL failure in script", "NOPERM"},
+	{"The user executing the script can't", "NOPERM"},
 }
 
 // classify says what a go-redis error means for the question that met it.
 // Only what the server answered, or what never reached it, is certain.
 func classify(err error) *store.Error {
-	if refusal, ok := errors.AsType[redis.Error](err); ok {
-		text := refusal.Error()
-		// A command inside the script was refused, maybe not its first: what
-		// stood before it was carried out.
-		midway := strings.Contains(text, "script: ")
-		if strings.Contains(text, "unauthenticated multibulk") {
-			// Redis reads no more than ten arguments from somebody who has
-			// not given a password, and says so in place of NOAUTH.
-			return &store.Error{Err: fmt.Errorf("NOAUTH: the server wants a password: %w", err), Permanent: true, Reach: store.Answered}
-		}
-		return &store.Error{Err: err, Permanent: permanent(text), Ambiguous: midway, Reach: reach(text)}
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return refusal(err, reply.Error())
+	}
+	if credentials(err) {
+		return &store.Error{Err: err}
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-		return &store.Error{Err: err, Reach: store.Away}
+		return notConnected(err)
 	}
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return &store.Error{Err: err}
-	case errors.Is(err, redis.ErrClosed):
+		return &store.Error{Err: err, Reach: store.Silent}
+	case errors.Is(err, redis.ErrClosed), mistrusted(err):
 		return &store.Error{Err: err, Permanent: true}
 	}
 	e := &store.Error{Err: err, Ambiguous: true, Stale: broken(err)}
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+	_, network := errors.AsType[*net.OpError](err)
+	switch {
+	case network && unreachable(err):
+		e.Reach = store.Away
+	case timedOut(err):
 		e.Reach = store.Silent
 	}
 	return e
 }
 
-// notThere are the refusals of a server that cannot serve anybody yet. Every
-// other reply comes from a server that can be reached.
-var notThere = []string{"LOADING", "CLUSTERDOWN"}
-
-// reach says what a server's refusal tells about whether it can be reached.
-func reach(text string) store.Reach {
-	for _, prefix := range notThere {
-		if strings.HasPrefix(text, prefix) {
-			return store.Away
-		}
+// refusal describes what a server answered instead of carrying out a script.
+func refusal(err error, text string) *store.Error {
+	name := codeOf(text)
+	c := codes[name]
+	if c.reach == store.Unclear {
+		c.reach = store.Answered
 	}
-	return store.Answered
+	// A command inside the script was refused, maybe not its first: what stood
+	// before it was carried out.
+	midway := strings.Contains(text, "script: ")
+	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Ambiguous: midway, Reach: c.reach}
 }
 
-func permanent(text string) bool {
-	for _, prefix := range permanentPrefixes {
-		// Redis before 7 and some proxies wrap a script's error in a text of
-		// their own.
-		if strings.HasPrefix(text, prefix) || strings.Contains(text, " "+prefix+" ") {
+// codeOf returns the code that a refusal's text has, or that says the same.
+func codeOf(text string) string {
+	first, rest, _ := strings.Cut(text, " ")
+	if first != "ERR" || strings.HasPrefix(rest, "unknown ") {
+		return first // the latter quotes the arguments of a command, which may be anything
+	}
+	for _, p := range phrases {
+		if strings.Contains(rest, p.says) {
+			return p.code
+		}
+	}
+	if strings.HasPrefix(rest, "Error ") { // Redis before 7, and proxies, wrap what a script met
+		for word := range strings.FieldsSeq(rest) {
+			word = strings.TrimPrefix(word, "-")
+			if _, ok := codes[word]; ok && word != "ERR" {
+				return word
+			}
+		}
+	}
+	return first
+}
+
+// notConnected describes a dial that failed: nothing was sent.
+func notConnected(err error) *store.Error {
+	e := &store.Error{Err: err}
+	var name *net.DNSError
+	var address *net.AddrError
+	var network net.UnknownNetworkError
+	switch {
+	case timedOut(err):
+		e.Reach = store.Silent
+	case errors.As(err, &address), errors.As(err, &network), errors.As(err, &name) && name.Err == "unknown port":
+		e.Permanent = true // it is no address
+	case name != nil, unreachable(err):
+		e.Reach = store.Away
+	}
+	return e
+}
+
+func unreachable(err error) bool {
+	for _, no := range noWay {
+		if errors.Is(err, no) {
 			return true
 		}
 	}
-	if strings.HasPrefix(text, "ERR max number of clients") {
-		return false
-	}
-	return strings.HasPrefix(text, "ERR")
+	return false
+}
+
+func timedOut(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}
+
+// credentials reports whether the application's own credentials provider failed,
+// whose servers are not the store.
+func credentials(err error) bool {
+	return strings.Contains(err.Error(), "failed to resolve credentials: ") ||
+		strings.Contains(err.Error(), "to streaming credentials: ") ||
+		strings.Contains(err.Error(), "failed to create credentials listener: ")
+}
+
+// mistrusted reports whether the two sides did not agree on TLS: then nothing but
+// the handshake was sent.
+func mistrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &record)
 }
 
 // broken reports whether a connection ended, rather than stayed silent.
