@@ -16,6 +16,9 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	if s.cluster || s.replicas > 0 {
 		return nil, nil
 	}
+	if err := s.elsewhere(); err != nil {
+		return nil, err
+	}
 	keys := make([][keyCount]string, len(refs))
 	args := append(make([]any, 0, keyPosition+(keyCount+1)*len(refs)+1), nil, nil, keyCount*len(refs))
 	for i, r := range refs {

@@ -70,17 +70,14 @@ func (s *Store) pipelineOnce(ctx context.Context, questions []question, places [
 		case byHash && unknownScript(err):
 			unknown = append(unknown, place)
 		case err != nil:
-			each(place, nil, classify(err))
+			each(place, nil, s.failed(err))
 		case reply == nil && failed != nil: // the pipeline ended before this one's reply
-			each(place, nil, classify(failed))
+			each(place, nil, s.failed(failed))
 		case reply == nil:
 			each(place, nil, &store.Error{Err: errReply, Ambiguous: true})
 		default:
 			each(place, reply, nil)
 		}
-	}
-	if failed != nil {
-		_ = s.failed(failed) // for its side effect: a Cluster's topology is read anew
 	}
 	return unknown
 }

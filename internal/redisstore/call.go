@@ -3,9 +3,12 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // once is a command that go-redis must not send a second time by itself: a
@@ -143,6 +146,11 @@ func (s *Store) carry(own *line, batch []*call) {
 
 // exchange sends q and waits for the reply, bounded by ctx's deadline.
 func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *question) (any, error) {
+	if !s.suits.Load() {
+		if err := s.check(ctx, client, q); err != nil {
+			return nil, err
+		}
+	}
 	if s.replicas > 0 && q.script == acquireScript {
 		return s.confirmed(ctx, q)
 	}
@@ -158,15 +166,29 @@ func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *q
 	return cmd.Val(), nil
 }
 
-// failed describes a go-redis error to the engine and, in a Cluster, has the
-// topology read anew where it may have changed: without go-redis's own
-// retries nobody else would before its next minute.
-func (s *Store) failed(err error) error {
+// failed describes a go-redis error to the engine. In a Cluster it has the
+// topology read anew where it may have changed: without go-redis's own retries
+// nobody else would before its next minute.
+func (s *Store) failed(err error) *store.Error {
 	e := classify(err)
-	if c, ok := s.client.(*redis.ClusterClient); ok && !e.Permanent {
+	c, cluster := s.client.(*redis.ClusterClient)
+	switch {
+	case cluster && !e.Permanent:
 		c.ReloadState(context.Background())
+	case !cluster && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")):
+		s.moved.Store(true)
+		e.Err, e.Permanent = fmt.Errorf("%w: %w", s.notOneServer(), err), true
 	}
 	return e
+}
+
+// elsewhere is the error of whoever wants a lock of a server that has been found to
+// keep some of the keys only. Locks that are held there are renewed and released.
+func (s *Store) elsewhere() error {
+	if !s.moved.Load() {
+		return nil
+	}
+	return &store.Error{Err: s.notOneServer(), Permanent: true, Reach: store.Answered}
 }
 
 // errBusy: too much is asked of Redis, or it does not answer.

@@ -33,7 +33,12 @@ func ownClient(client redis.UniversalClient) (own redis.UniversalClient, cluster
 		if c == nil {
 			return nil, false, fmt.Errorf("client is a nil *redis.ClusterClient")
 		}
-		return redis.NewClusterClient(clusterOptions(c.Options())), true, nil
+		if err := readsReplicas(c.Options()); err != nil {
+			return nil, false, err
+		}
+		own := redis.NewClusterClient(clusterOptions(c.Options()))
+		own.SetCommandInfoResolver(nil) // it would ask COMMAND, again and again where that is forbidden
+		return own, true, nil
 	case *redis.Ring:
 		return nil, false, fmt.Errorf("client is a *redis.Ring: it moves the keys of a failed shard, " +
 			"so one key could have two holders; use a single server, Sentinel or Cluster client")
@@ -83,6 +88,7 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.ReadOnly = false // a replica must not answer for its master
 	o.RouteByLatency = false
 	o.RouteRandomly = false
+	o.DisableRoutingPolicies = true // scripts know their key; see also ownClient
 	o.PushNotificationProcessor = nil
 	return &o
 }

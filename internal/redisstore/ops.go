@@ -12,6 +12,9 @@ var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"
 
 // Acquire implements store.Store.
 func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if err := s.elsewhere(); err != nil {
+		return store.Answer{}, err
+	}
 	c := s.sender.get()
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.about(&c.question, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())

@@ -40,6 +40,9 @@ var inspectLua string
 //go:embed lua/force.lua
 var forceLua string
 
+//go:embed lua/check.lua
+var checkLua string
+
 // A script is sent by its hash, and by its text where the server does not
 // know the hash (after a restart, a fail-over or SCRIPT FLUSH). redis.Script
 // would do the same, but leaves no room for the markers of once.
@@ -62,6 +65,7 @@ var (
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
 	forceScript     = newScript(forceLua)
+	checkScript     = newScript(checkLua)
 )
 
 func newScript(body string) *script {
@@ -76,6 +80,6 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
 		"many": manyScript.text, "renew": renewScript.text,
-		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text,
+		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
 	}
 }

@@ -35,6 +35,8 @@ type Store struct {
 
 	polls, unseen, visible string // what a process says of how it hears, see hears
 
+	suits      atomic.Bool // the server was found to suit, see check
+	moved      atomic.Bool // it keeps some of the keys only, and the client is one for a single server
 	subscribed atomic.Bool // while Listen hears
 	listener   atomic.Pointer[store.Listener]
 	replicas   int           // that confirm a grant; 0: none is asked

@@ -22,6 +22,16 @@ type piece struct {
 // together carries out a batch in one pipeline, and in further ones what could
 // not be answered in the form in which it was asked.
 func (s *Store) together(batch []*call) {
+	if !s.suits.Load() {
+		if err := s.check(batch[0], s.client, &batch[0].question); err != nil {
+			outcomes := make([]outcome, len(batch))
+			for i, c := range batch {
+				outcomes[i] = outcome{call: c, err: err}
+			}
+			s.sender.end(outcomes...)
+			return
+		}
+	}
 	for pieces := s.pieces(batch); len(pieces) > 0; {
 		pieces = s.send(pieces)
 	}

@@ -8,7 +8,8 @@
 --   p  it does not listen and polls: the grant waits for its next question
 --   dead  it has not asked for too long
 --   deaf  v, and nobody listens: it is gone, or has lost its connection
--- The asking process needs nobody to listen, the answer tells it.
+-- The asking process needs nobody to listen, the answer tells it. A server on which
+-- PUBSUB is renamed, or forbidden to this user, cannot tell either: v is u there.
 local function reach(now, process, asking, channel)
   local till, how, behind = string.match(redis.call('HGET', KEYS[3], process) or '0p', '^(%d+)(%a)(%d*)')
   till = tonumber(till)
@@ -16,9 +17,13 @@ local function reach(now, process, asking, channel)
     redis.call('HDEL', KEYS[3], process) -- its next question is told Fresh
     return 'dead'
   end
-  if how == 'v' and process ~= asking and redis.call('PUBSUB', 'NUMSUB', channel .. process)[2] == 0 then
-    redis.call('HSET', KEYS[3], process, text(math.min(till, now + DEAF)) .. how .. behind)
-    return 'deaf'
+  if how == 'v' and process ~= asking then
+    local listening = redis.pcall('PUBSUB', 'NUMSUB', channel .. process)
+    if listening.err then return 'u' end
+    if listening[2] == 0 then
+      redis.call('HSET', KEYS[3], process, text(math.min(till, now + DEAF)) .. how .. behind)
+      return 'deaf'
+    end
   end
   return how
 end
