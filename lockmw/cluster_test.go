@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -106,6 +107,63 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 	}
 	if err := held.Release(context.Background()); err != nil {
 		t.Errorf("release of the lock that was held: %v", err)
+	}
+}
+
+// A move of a slot may take long, or stop half-way. Leases of mutexes in it live on,
+// can be given back, and new ones are had; all of that was refused once.
+func TestClusterSlotThatStaysInMigration(t *testing.T) {
+	t.Parallel()
+	c := redistest.Cluster(t)
+	one, two := newLocker(t, c.Client(t)), newLocker(t, c.Client(t))
+	p := lockmw.Policy{TTL: time.Second}
+	waits := lockmw.Policy{TTL: time.Second, Wait: 20 * time.Second}
+	const key, stays = "contended", 4 * time.Second // of many renewals
+	other := sameSlot(t, c.Client(t), key)
+	from, err := c.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	held, short := mustAcquire(t, one, other, p), mustAcquire(t, one, key, p)
+	if err := c.Move(t.Context(), key, to, func() {
+		began, turns := time.Now(), 0
+		for time.Since(began) < stays {
+			if !held.Valid() {
+				t.Fatalf("the lock that is held was lost after %v: %v", time.Since(began), context.Cause(held.Context()))
+			}
+			if _, err := two.Acquire(context.Background(), key, p); !errors.Is(err, lockmw.ErrNotAcquired) {
+				t.Fatalf("a lock that is held: %v, want %v", err, lockmw.ErrNotAcquired)
+			}
+			taken := make(chan *lockmw.Lease)
+			go func() {
+				lease, err := two.Acquire(context.Background(), key, waits)
+				if err != nil {
+					t.Errorf("a waiter: %v", err)
+				}
+				taken <- lease
+			}()
+			mustRelease(t, short)
+			if short = <-taken; short == nil {
+				return
+			}
+			turns++
+		}
+		t.Logf("%d turns while the slot was in migration for %v", turns, time.Since(began))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, short)
+	if !held.Valid() {
+		t.Errorf("the lock that is held was lost when the slot had moved: %v", context.Cause(held.Context()))
+	}
+	mustRelease(t, held)
+	for _, node := range c.Nodes {
+		noKeys(t, node.Client(t), key, 15*time.Second)
+		noKeys(t, node.Client(t), other, 15*time.Second)
 	}
 }
 

@@ -31,6 +31,7 @@ type question struct {
 	script *script
 	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
 	common bool  // many.lua may be able to answer it
+	onekey       // its form while a Cluster moves the keys
 
 	keys               [keyCount]string
 	token, heir, terms string
@@ -56,14 +57,19 @@ func appendKeys(args []any, keys *[keyCount]string) []any {
 // command makes q a command by the script's hash, or if that is unknown to the
 // server, by its text. The command that was made before is over then.
 func (q *question) command(ctx context.Context, byHash bool) once {
+	cmd := redis.NewCmd(ctx, q.named(byHash)...)
+	cmd.SetFirstKeyPos(keyPosition)
+	return once{cmd}
+}
+
+// named fills in the command's name and script, and returns its arguments.
+func (q *question) named(byHash bool) []any {
 	if byHash {
 		q.args[0], q.args[1] = "evalsha", &q.script.sha
 	} else {
 		q.args[0], q.args[1] = "eval", &q.script.text
 	}
-	cmd := redis.NewCmd(ctx, q.args...)
-	cmd.SetFirstKeyPos(keyPosition)
-	return once{cmd}
+	return q.args
 }
 
 func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
@@ -160,10 +166,14 @@ func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *q
 		cmd = q.command(ctx, false)
 		err = client.Process(ctx, cmd)
 	}
+	value := cmd.Val()
+	if s.moving(err, q) {
+		value, err = s.withOneKey(ctx, q)
+	}
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return cmd.Val(), nil
+	return value, nil
 }
 
 // failed describes a go-redis error to the engine. In a Cluster it has the

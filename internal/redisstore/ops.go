@@ -18,6 +18,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	c := s.sender.get()
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.about(&c.question, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
+	c.onekey = oneKeyOf(r.Ref, "take", millis(r.TTL))
 	if r.Place == (store.Place{}) {
 		c.common = r.Kind == (store.Kind{}) && r.Least == 0 && r.Join != store.Last
 	} else {
@@ -98,8 +99,10 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 	c := s.sender.get()
 	c.token = r.Token
 	s.about(&c.question, r.Key, releaseScript, &c.token, &s.channels)
+	c.onekey = oneKeyOf(r, "give", 0)
 	if leave {
 		c.args = append(c.args, terms(r))
+		c.entry = entry(r)
 	} else {
 		c.common = true
 	}
@@ -109,7 +112,9 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
 	c := s.sender.get()
-	s.about(&c.question, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(max(millis(stay), 1), 10))
+	ms := max(millis(stay), 1)
+	s.about(&c.question, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(ms, 10))
+	c.onekey = oneKeyOf(r, "give", ms)
 	return s.release(ctx, c)
 }
 

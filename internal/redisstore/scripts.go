@@ -40,6 +40,9 @@ var inspectLua string
 //go:embed lua/force.lua
 var forceLua string
 
+//go:embed lua/onekey.lua
+var oneKeyLua string
+
 //go:embed lua/check.lua
 var checkLua string
 
@@ -65,6 +68,7 @@ var (
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
 	forceScript     = newScript(forceLua)
+	oneKeyScript    = newScript(oneKeyLua)
 	checkScript     = newScript(checkLua)
 )
 
@@ -81,5 +85,6 @@ func Scripts() map[string]string {
 		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
 		"many": manyScript.text, "renew": renewScript.text,
 		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
+		"onekey": oneKeyScript.text,
 	}
 }

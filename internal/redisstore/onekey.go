@@ -1,0 +1,74 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A onekey is what a question about a mutex comes to with the lock's own key alone,
+// which is all that can be had while a Cluster moves its slot: see onekey.lua.
+type onekey struct {
+	do    string // take, keep or give; empty: the question has no such form
+	ms    int64
+	entry string // in the queue, that is given up as well
+}
+
+// oneKeyOf returns the form of a question about r, if that is a mutex.
+func oneKeyOf(r store.Ref, do string, ms int64) onekey {
+	if r.Kind != (store.Kind{}) {
+		return onekey{}
+	}
+	return onekey{do: do, ms: ms}
+}
+
+// entry is a token's place in the queue, as queue.lua writes it.
+func entry(r store.Ref) string { return r.Token + ":" + terms(r) }
+
+// moving reports whether a question was refused because a Cluster moves its keys
+// just now, and can be put in another form.
+func (s *Store) moving(err error, q *question) bool {
+	return s.cluster && q.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
+}
+
+// withOneKey puts q in the form in which it concerns one key. go-redis follows the
+// key to where it is (ASK).
+func (s *Store) withOneKey(ctx context.Context, q *question) (any, error) {
+	form := q.withOneKey()
+	if q.onekey.do == "take" {
+		kept, err := s.one(ctx, "get", q.args[fenceAt])
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return nil, err
+		}
+		form.args = append(form.args, kept)
+	}
+	value, err := s.one(ctx, form.named(true)...)
+	if unknownScript(err) {
+		value, err = s.one(ctx, form.named(false)...)
+	}
+	if err == nil && q.onekey.entry != "" {
+		_, err = s.one(ctx, "zrem", q.args[queueAt], q.onekey.entry)
+	}
+	return value, err
+}
+
+// withOneKey returns the form of q that concerns the lock's own key only.
+func (q *question) withOneKey() *question {
+	return &question{
+		script: oneKeyScript,
+		args:   []any{nil, nil, 1, q.args[lockAt], q.args[tokenAt], q.onekey.do, q.onekey.ms},
+	}
+}
+
+// one has a command on one key carried out, which stands in front of its arguments.
+func (s *Store) one(ctx context.Context, args ...any) (any, error) {
+	cmd := once{redis.NewCmd(ctx, args...)}
+	if args[0] == "evalsha" || args[0] == "eval" {
+		cmd.SetFirstKeyPos(keyPosition)
+	}
+	err := s.client.Process(ctx, cmd)
+	return cmd.Val(), err
+}
