@@ -48,6 +48,11 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 // with what came of it. A question whose keys a Cluster moves just now is put in
 // the form for that, and each is called for it again.
 func (s *Store) pipeline(ctx context.Context, questions []question, each func(i int, reply any, err error)) {
+	if deadline, ok := ctx.Deadline(); ok { // ends also the wait for a connection
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
 	sent, places := make([]*question, len(questions)), make([]int, len(questions))
 	for i := range questions {
 		sent[i], places[i] = &questions[i], i

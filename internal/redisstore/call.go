@@ -86,29 +86,49 @@ type call struct {
 	carried  bool            // over own, by the caller, who does not look at done
 	batch    [1]*call        // the call alone
 	done     chan struct{}   // one: there is an answer
+	gone     chan struct{}   // closed: nobody waits, and there may be no connection yet
 
 	// Guarded by the sender's mutex.
 	before, after *call
 	sent          bool // a lane has it
 	left          bool // nobody waits for the answer
 	leaving       bool // it is carried by somebody whose ctx has ended
+	several       bool // it goes together with others
+	givenUp       bool // gone is closed
 
 	value any
 	err   error
 }
 
 // A call is the context of its exchange: the deadline bounds that on the
-// connection, without a timer of its own.
+// connection, without a timer of its own. It ends when nobody waits any more, which
+// go-redis heeds only as long as it has no connection: then the question is not
+// put. On a connection the deadline alone counts.
 var _ context.Context = (*call)(nil)
 
 // Deadline implements context.Context.
 func (c *call) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// Done implements context.Context: nobody can end the exchange.
-func (c *call) Done() <-chan struct{} { return nil }
+// Done implements context.Context.
+func (c *call) Done() <-chan struct{} { return c.gone }
 
 // Err implements context.Context.
-func (c *call) Err() error { return nil }
+func (c *call) Err() error {
+	select {
+	case <-c.gone:
+		return errNoConnection
+	default:
+		return nil
+	}
+}
+
+// giveUp ends the wait for a connection. The caller holds the sender's mutex.
+func (c *call) giveUp() {
+	if !c.givenUp {
+		c.givenUp = true
+		close(c.gone)
+	}
+}
 
 // Value implements context.Context.
 func (c *call) Value(key any) any { return c.ctx.Value(key) }
@@ -180,7 +200,7 @@ func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *q
 // topology read anew where it may have changed: without go-redis's own retries
 // nobody else would before its next minute.
 func (s *Store) failed(err error) *store.Error {
-	e := classify(err)
+	e := s.dialer.verdict(err)
 	c, cluster := s.client.(*redis.ClusterClient)
 	switch {
 	case cluster && !e.Permanent:

@@ -84,6 +84,7 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client, ns := s.Client(t), redistest.Prefix(t)
 		p, other := open(t, client, ns), open(t, client, ns)
+		p.release(p.take(), false, store.Freed) // the scripts are known from now on
 		g := p.shut()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		lates := make(chan late, 10)

@@ -1,7 +1,10 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,50 +14,64 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
-// renewalConns is the size of the pool that pipelines use. Renewals, and what a
-// sender puts together, need a few connections each; but a pool in which that
-// many dials failed in a row goes on failing for up to a second after the server
-// is back, which a short lease does not survive.
+// renewalConns is the size of the pool that pipelines use: renewals, and what a
+// sender puts together.
 const renewalConns = 256
 
-// ownClient opens a client to the same Redis as the user's. Locks need
-// connections that an exhausted pool of the application cannot hold up, no
-// retries behind our back (a repeated release would report a false loss), and
-// deadlines that are honoured. Addresses, dialer (so Sentinel too), TLS and
-// credentials are the user's.
-func ownClient(client redis.UniversalClient) (own redis.UniversalClient, cluster bool, err error) {
+// ownClient opens a client to the same Redis as the user's, and the dialer that
+// makes its connections. Locks need connections that an exhausted pool of the
+// application cannot hold up, no retries behind our back (a repeated release would
+// report a false loss), and deadlines that are honoured. Addresses, dialer (so
+// Sentinel too), TLS and credentials are the user's.
+func ownClient(client redis.UniversalClient) (own redis.UniversalClient, d *dialer, err error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		if c == nil {
-			return nil, false, fmt.Errorf("client is a nil *redis.Client")
+			return nil, nil, fmt.Errorf("client is a nil *redis.Client")
 		}
-		return redis.NewClient(singleOptions(c.Options())), false, nil
+		if reflect.ValueOf(c).Elem().IsZero() {
+			return nil, nil, fmt.Errorf("client is an empty redis.Client: make it with redis.NewClient")
+		}
+		user := c.Options()
+		d := newDialer(user)
+		return redis.NewClient(singleOptions(user, d)), d, nil
 	case *redis.ClusterClient:
 		if c == nil {
-			return nil, false, fmt.Errorf("client is a nil *redis.ClusterClient")
+			return nil, nil, fmt.Errorf("client is a nil *redis.ClusterClient")
 		}
-		if err := readsReplicas(c.Options()); err != nil {
-			return nil, false, err
+		if reflect.ValueOf(c).Elem().IsZero() {
+			return nil, nil, fmt.Errorf("client is an empty redis.ClusterClient: make it with redis.NewClusterClient")
 		}
-		own := redis.NewClusterClient(clusterOptions(c.Options()))
+		if reflect.ValueOf(c).Elem().IsZero() {
+			return nil, nil, fmt.Errorf("client is an empty redis.ClusterClient: make it with redis.NewClusterClient")
+		}
+		user := c.Options()
+		if err := readsReplicas(user); err != nil {
+			return nil, nil, err
+		}
+		d := newDialer(nodeOptions(user))
+		own := redis.NewClusterClient(clusterOptions(user, d))
 		own.SetCommandInfoResolver(nil) // it would ask COMMAND, again and again where that is forbidden
-		return own, true, nil
+		return own, d, nil
 	case *redis.Ring:
-		return nil, false, fmt.Errorf("client is a *redis.Ring: it moves the keys of a failed shard, " +
+		return nil, nil, fmt.Errorf("client is a *redis.Ring: it moves the keys of a failed shard, " +
 			"so one key could have two holders; use a single server, Sentinel or Cluster client")
 	case nil:
-		return nil, false, fmt.Errorf("client is nil")
+		return nil, nil, fmt.Errorf("client is nil")
 	default:
-		return nil, false, fmt.Errorf("client is a %T: pass the *redis.Client or *redis.ClusterClient itself, "+
+		return nil, nil, fmt.Errorf("client is a %T: pass the *redis.Client or *redis.ClusterClient itself, "+
 			"locks use connections of their own made from its options", client)
 	}
 }
 
-func singleOptions(user *redis.Options) *redis.Options {
+// singleOptions returns the user's options as our clients need them. They share
+// nothing that can change with the user's: go-redis writes into some of it when
+// their client connects.
+func singleOptions(user *redis.Options, d *dialer) *redis.Options {
 	o := *user
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	o.DialTimeout = bounded(o.DialTimeout)
+	o.DialTimeout = d.timeout + opTimeout // d bounds it by itself
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
@@ -67,21 +84,43 @@ func singleOptions(user *redis.Options) *redis.Options {
 	o.Limiter = nil
 	o.ClientSideCache = nil
 	o.ClientSideCacheConfig = nil
+	o.AutoPipelineOptions = nil
 	o.PushNotificationProcessor = nil // belongs to the user's client; ours gets its own
+	o.MaintNotificationsConfig = noMaintNotifications()
+
+	// The dialer has done these when a connection comes from it. Credentials that
+	// change while a connection is open are told to it by its client.
+	o.Dialer = d.dial
+	o.TLSConfig = nil
+	o.OnConnect = nil
+	o.ClientName = ""
+	o.Username, o.Password = "", ""
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
+	o.DB = 0
 	return &o
 }
 
-func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
+// clusterOptions is singleOptions for a Cluster.
+func clusterOptions(user *redis.ClusterOptions, d *dialer) *redis.ClusterOptions {
 	o := *user
+	o.Addrs = slices.Clone(o.Addrs)
+	if slots := o.ClusterSlots; slots != nil {
+		// It must not get a question's context, which is used again.
+		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
+			ctx, cancel := context.WithTimeout(d.ctx, opTimeout)
+			defer cancel()
+			return slots(ctx)
+		}
+	}
 	o.MaxRetries = -1
 	o.DialerRetries = 1
-	o.DialTimeout = bounded(o.DialTimeout)
+	o.DialTimeout = d.timeout + opTimeout
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
 	o.PipelinePoolSize = renewalConns
-	o.DisableIdentity = true // one round trip less before a renewal on a new connection
-	o.Protocol = 2           // nothing is pushed here, for which go-redis looks before each command otherwise
+	o.DisableIdentity = true
+	o.Protocol = 2
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
 	o.MaxActiveConns = 0
@@ -89,8 +128,35 @@ func clusterOptions(user *redis.ClusterOptions) *redis.ClusterOptions {
 	o.RouteByLatency = false
 	o.RouteRandomly = false
 	o.DisableRoutingPolicies = true // scripts know their key; see also ownClient
+	o.AutoPipelineOptions = nil
 	o.PushNotificationProcessor = nil
+	o.MaintNotificationsConfig = noMaintNotifications()
+
+	o.Dialer = d.dial
+	o.TLSConfig = nil
+	o.OnConnect = nil
+	o.ClientName = ""
+	o.Username, o.Password = "", ""
+	o.CredentialsProvider, o.CredentialsProviderContext = nil, nil
 	return &o
+}
+
+// nodeOptions returns what a connection to a Cluster's node is set up with.
+func nodeOptions(user *redis.ClusterOptions) *redis.Options {
+	return &redis.Options{
+		Dialer:                       user.Dialer,
+		OnConnect:                    user.OnConnect,
+		ClientName:                   user.ClientName,
+		Username:                     user.Username,
+		Password:                     user.Password,
+		CredentialsProvider:          user.CredentialsProvider,
+		CredentialsProviderContext:   user.CredentialsProviderContext,
+		StreamingCredentialsProvider: user.StreamingCredentialsProvider,
+		TLSConfig:                    user.TLSConfig,
+		DialTimeout:                  user.DialTimeout,
+		ReadTimeout:                  user.ReadTimeout,
+		WriteTimeout:                 user.WriteTimeout,
+	}
 }
 
 // bounded keeps a user's shorter timeout. Options that were in use once hold

@@ -28,6 +28,8 @@ func TestClientsThatCannotCarryLocksAreRefused(t *testing.T) {
 		"a nil Client":            {(*redis.Client)(nil), "nil *redis.Client"},
 		"a nil ClusterClient":     {(*redis.ClusterClient)(nil), "nil *redis.ClusterClient"},
 		"a nil Ring":              {(*redis.Ring)(nil), "*redis.Ring"},
+		"an empty Client":         {&redis.Client{}, "make it with redis.NewClient"},
+		"an empty ClusterClient":  {&redis.ClusterClient{}, "make it with redis.NewClusterClient"},
 		"a Ring":                  {ring, "two holders"},
 		"a wrapper":               {wrapped{ring}, "redisstore.wrapped"},
 		"a pointer to a wrapper":  {&wrapped{ring}, "*redisstore.wrapped"},
@@ -40,6 +42,25 @@ func TestClientsThatCannotCarryLocksAreRefused(t *testing.T) {
 		}
 		if !strings.Contains(err.Error(), c.says) {
 			t.Errorf("New with %s = %q, want it to say %q", name, err, c.says)
+		}
+	}
+}
+
+// go-redis writes into what hangs on a client's options when its first connection
+// is made. This test is for the race detector.
+func TestNewDoesNotReadWhatTheUsersClientWrites(t *testing.T) {
+	s := redistest.Shared(t)
+	for range 20 {
+		client := redis.NewClient(&redis.Options{Addr: s.Addr()}) // asks for notifications, which the server refuses
+		connected := make(chan error, 1)
+		go func() { connected <- client.Ping(t.Context()).Err() }()
+		p := open(t, client, redistest.Prefix(t))
+		p.release(p.take(), false, store.Freed)
+		if err := await(t, "PING", connected); err != nil {
+			t.Error(err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
@@ -161,7 +182,7 @@ func TestOwnConnectionsAreBounded(t *testing.T) {
 		client := redistest.Embedded(t).Client(t, mutate)
 		o := open(t, client, "kit").client.(*redis.Client).Options()
 		for what, d := range map[string]time.Duration{
-			"DialTimeout": o.DialTimeout, "ReadTimeout": o.ReadTimeout, "WriteTimeout": o.WriteTimeout, "PoolTimeout": o.PoolTimeout,
+			"ReadTimeout": o.ReadTimeout, "WriteTimeout": o.WriteTimeout, "PoolTimeout": o.PoolTimeout,
 		} {
 			if d <= 0 || d > opTimeout {
 				t.Errorf("%s: %s = %v, want at most %v", name, what, d, opTimeout)

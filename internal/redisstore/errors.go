@@ -146,11 +146,12 @@ func notConnected(err error) *store.Error {
 	e := &store.Error{Err: err}
 	var name *net.DNSError
 	var address *net.AddrError
+	var text *net.ParseError
 	var network net.UnknownNetworkError
 	switch {
 	case timedOut(err):
 		e.Reach = store.Silent
-	case errors.As(err, &address), errors.As(err, &network), errors.As(err, &name) && name.Err == "unknown port":
+	case errors.As(err, &address), errors.As(err, &text), errors.As(err, &network), errors.As(err, &name) && name.Err == "unknown port":
 		e.Permanent = true // it is no address
 	case name != nil, unreachable(err):
 		e.Reach = store.Away
@@ -168,7 +169,10 @@ func unreachable(err error) bool {
 }
 
 func timedOut(err error) bool {
-	timeout, ok := errors.AsType[net.Error](err)
+	timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
 	return ok && timeout.Timeout()
 }
 

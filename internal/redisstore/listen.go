@@ -73,7 +73,7 @@ func (s *Store) receive(ctx context.Context, sub *redis.PubSub, h store.Listener
 	for {
 		msg, err := sub.Receive(ctx)
 		if err != nil {
-			return classify(err)
+			return s.dialer.verdict(err)
 		}
 		heard.Add(1)
 		switch m := msg.(type) {

@@ -48,7 +48,7 @@ func (s *Store) Ping(ctx context.Context, key string) error {
 		}
 		at = master.Options()
 	}
-	at = singleOptions(at)
+	at = singleOptions(at, s.dialer)
 	at.PoolSize = 1
 	client := s.pings.take(at)
 	// go-redis does not let a cancelled context interrupt a command.
@@ -58,7 +58,8 @@ func (s *Store) Ping(ctx context.Context, key string) error {
 	case stop() && err == nil:
 		s.pings.put(at.Addr, client)
 		return nil
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		(store.AsError(err).Ambiguous || errors.Is(err, redis.ErrClosed)): // it was sent, or was to be
 		err = &store.Error{Err: ctx.Err(), Reach: store.Silent} // whatever its connection says that was closed
 	}
 	_ = client.Close()

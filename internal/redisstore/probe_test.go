@@ -37,6 +37,7 @@ func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 
 // withoutLines has every question go over the shared connections.
 func (p *probe) withoutLines() {
+	p.sender.wait() // for lines that are in use
 	p.sender.mu.Lock()
 	defer p.sender.mu.Unlock()
 	for _, l := range p.sender.lines {

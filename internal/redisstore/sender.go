@@ -70,7 +70,11 @@ func (s *sender) get() *call {
 
 // put takes back a call that is no longer in use.
 func (s *sender) put(c *call) {
-	*c = call{done: c.done}
+	done, gone := c.done, c.gone
+	if c.givenUp {
+		gone = nil
+	}
+	*c = call{done: done, gone: gone}
 	s.spare.Put(c)
 }
 
@@ -82,6 +86,9 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 		return nil, true, &store.Error{Err: err} // never sent
 	}
 	c.ctx = ctx
+	if c.gone == nil {
+		c.gone = make(chan struct{})
+	}
 	s.mu.Lock()
 	s.calls.add(c)
 	s.keepWatch()
@@ -122,7 +129,7 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	}
 	s.carry(own, c.batch[:])
 	if c.err != nil && ctx.Err() != nil { // it was cut, see tick
-		c.err = &store.Error{Err: context.Cause(ctx), Ambiguous: true}
+		c.err = &store.Error{Err: context.Cause(ctx), Ambiguous: store.AsError(c.err).Ambiguous}
 	}
 	value, err = c.value, c.err
 	if batch := s.next(own); batch != nil {
@@ -193,7 +200,7 @@ func (s *sender) take() []*call {
 	batch := s.waiting[:n:n]
 	s.waiting = s.waiting[n:]
 	for _, c := range batch {
-		c.sent = true
+		c.sent, c.several = true, n > 1
 	}
 	return batch
 }

@@ -4,7 +4,8 @@
 // All questions are scripts (lua/), so each is one round trip and atomic.
 // Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
 // and releaseto.lua, and many.lua for what goes together; on this side at call.go
-// for how a question is sent.
+// for how a question is sent, and at dial.go and setup.go for where its
+// connection comes from.
 package redisstore
 
 import (
@@ -28,6 +29,7 @@ import (
 // Store is a store.Store over one Redis.
 type Store struct {
 	client   redis.UniversalClient // our own, see client.go
+	dialer   *dialer               // makes all connections
 	cluster  bool
 	ns       string
 	process  string // names this Store in tokens and channels
@@ -55,7 +57,7 @@ var (
 // New returns a Store that reaches the Redis of client over connections of
 // its own. Keys and channels begin with namespace. It does no I/O.
 func New(client redis.UniversalClient, namespace string) (*Store, error) {
-	own, cluster, err := ownClient(client)
+	own, d, err := ownClient(client)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	rand.Read(id[:])
 	s := &Store{
 		client:  own,
-		cluster: cluster,
+		dialer:  d,
 		ns:      namespace,
 		several: severalLeast,
 		process: hex.EncodeToString(id[:]),
@@ -71,12 +73,13 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	s.channels = s.ns + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	s.sender = newSender(lanesUsual, lanesCrowded, math.MaxInt, s.carry)
+	_, s.cluster = own.(*redis.ClusterClient)
 	if c, ok := client.(*redis.Client); ok {
 		pool := c.Options().PoolSize // a lane more without a line would wait for a connection
 		s.sender.usual, s.sender.crowded = min(lanesUsual, pool), min(lanesCrowded, pool)
 		s.sender.max = s.sender.usual + pool
 		for range s.sender.usual {
-			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options())))
+			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options(), d)))
 		}
 	} else { // a Cluster's node that is away must not hold up what goes to others
 		s.sender.usual = math.MaxInt
@@ -122,10 +125,14 @@ func (s *Store) NewToken() string {
 }
 
 // Close waits for the questions under way, each of which is bounded by its
-// timeout, and closes the Store's connections. The user's client stays open.
+// timeout, and closes the Store's connections. One that is being set up is given
+// up. The user's client stays open.
 func (s *Store) Close() error {
+	s.dialer.stop()
 	s.sender.wait()
-	return errors.Join(s.sender.close(), s.pings.close(), s.client.Close())
+	err := errors.Join(s.sender.close(), s.pings.close(), s.client.Close())
+	s.dialer.close()
+	return err
 }
 
 // EvictionPolicy returns the server's maxmemory-policy, which decides whether

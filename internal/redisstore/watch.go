@@ -12,6 +12,9 @@ import (
 // leave. A timer for each call would cost a tenth of what a busy process does.
 const tickEvery = 4 * time.Millisecond
 
+// lastWord is how much longer than its deadline a call waits for whoever carries it.
+const lastWord = 20 * time.Millisecond
+
 // calls is a list, the oldest first.
 type calls struct {
 	first, last *call
@@ -71,8 +74,11 @@ func (s *sender) tick() {
 		switch {
 		case c.carried: // its deadline bounds it on the connection
 			s.cut(c)
+			if !now.Before(c.deadline) {
+				c.giveUp()
+			}
 		case !now.Before(c.deadline):
-			s.expire(c)
+			s.expire(c, now)
 		case !c.sent && now.Sub(c.begun) >= lanePatience:
 			s.hurry()
 		}
@@ -91,14 +97,23 @@ func (s *sender) cut(c *call) {
 	case c.ctx.Err() == nil:
 	case !c.leaving:
 		c.leaving = true
+		c.giveUp()
 	default:
 		own, turn := c.own, c.turn
-		s.running.Go(func() { own.cut(turn) }) // TLS says goodbye first, which may take a while
+		s.running.Go(func() { own.cut(turn) }) // a connection of the user's Dialer may take its time
 	}
 }
 
-// expire has the caller go on without an answer. The caller holds mu.
-func (s *sender) expire(c *call) {
+// expire has the caller go on without an answer. Whoever carries the call knows
+// more, and says it within lastWord: if there was no connection, it was not sent.
+// The caller holds mu.
+func (s *sender) expire(c *call, now time.Time) {
+	if c.sent {
+		c.giveUp()
+		if now.Sub(c.deadline) < lastWord {
+			return
+		}
+	}
 	s.calls.remove(c)
 	if c.sent {
 		c.left, c.late = true, nil
@@ -137,6 +152,9 @@ func (s *sender) leave(c *call) bool {
 		return false
 	}
 	c.left = true
+	if !c.several { // others may still wait for what goes with it
+		c.giveUp()
+	}
 	return true
 }
 

@@ -1,0 +1,363 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// setUpTimeout bounds the setting up of one connection, unless the user's
+	// DialTimeout allows more. It is longer than callers wait: a credentials provider
+	// may take seconds. The connection that is ready then serves the next caller.
+	setUpTimeout = 5 * time.Second
+	setUpMost    = 30 * time.Second
+
+	// closeTimeout is how long Close waits for functions of the user (a Dialer, a
+	// credentials provider, OnConnect) that go on after their context has ended.
+	closeTimeout = time.Second
+
+	// abandonedMost is how many such functions may be under way before no other is begun.
+	abandonedMost = 64
+)
+
+var (
+	errStoreClosed = errors.New("redisstore: the store is closed")
+	errNewMaster   = errors.New("redisstore: there is another master")
+	errAbandoned   = errors.New("the client's Dialer, credentials provider or OnConnect does not return")
+)
+
+// A dialer makes a Store's connections and knows which are open. It hands out
+// connections that are set up: encrypted, authenticated, with database and name
+// chosen, and with the user's OnConnect done. So all that can go wrong, or take
+// long, before the first command does so here, and whoever gets an error from
+// here knows that nothing was sent.
+type dialer struct {
+	options redis.Options                                                     // what a connection is set up with; nothing in it is shared with the user's client
+	custom  func(ctx context.Context, network, addr string) (net.Conn, error) // the user's Dialer; nil: go-redis's default
+	timeout time.Duration                                                     // bounds the set-up of a connection
+	watch   func(ctx context.Context)                                         // follows the master until ctx ends; nil: nobody need
+	role    bool                                                              // a replica is refused
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelCauseFunc
+	noRole atomic.Bool // the server does not let us ask for its role
+
+	mu       sync.Mutex
+	era      *era
+	open     map[*conn]struct{}
+	setUps   map[*setUp]struct{} // under way
+	last     *setUpError         // of the last that failed
+	failedAt time.Time           // it did
+	watching bool
+	closed   bool
+	running  sync.WaitGroup
+}
+
+// An era is the time during which one server is the master. Its context ends with it.
+type era struct {
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	abandoned atomic.Int32 // set-ups that go on although nobody waits for them
+}
+
+// newDialer returns a dialer that sets up connections with o, which is its own
+// from now on.
+func newDialer(o *redis.Options) *dialer {
+	d := &dialer{open: map[*conn]struct{}{}, setUps: map[*setUp]struct{}{}}
+	d.timeout = min(max(o.DialTimeout, setUpTimeout), setUpMost)
+	if o.Dialer != nil && !isDefaultDialer(o.Dialer) {
+		d.custom = o.Dialer
+	}
+	d.options = setUpOptions(o)
+	d.ctx, d.cancel = context.WithCancelCause(context.Background())
+	d.era = d.newEra()
+	return d
+}
+
+func (d *dialer) newEra() *era {
+	e := new(era)
+	e.ctx, e.cancel = context.WithCancelCause(d.ctx)
+	return e
+}
+
+// dial implements redis.Options.Dialer. Where the connection cannot be set up it
+// returns one that answers everything with the reason: a pool takes an error for
+// the server's end and dials on in the background, once a second and without end,
+// whether the server is away or the password is wrong.
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := d.connect(ctx, network, addr)
+	if err != nil {
+		return stillborn{err}, nil //nolint:nilerr // the connection tells it
+	}
+	return c, nil
+}
+
+// connect returns a connection that is ready for commands. The error is a
+// *setUpError. It returns when ctx ends.
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	s := &setUp{dialer: d, network: network, addr: addr, began: time.Now()}
+	if err := d.begin(s); err != nil {
+		return nil, err
+	}
+	var cancel context.CancelFunc
+	s.ctx, cancel = context.WithTimeout(s.era.ctx, d.timeout)
+	stop := context.AfterFunc(ctx, cancel)
+	type result struct {
+		conn *conn
+		err  *setUpError
+	}
+	ready := make(chan result)
+	go func() { // its end is awaited by close, within closeTimeout
+		defer d.running.Done()
+		defer cancel()
+		defer stop()
+		c, err := s.run()
+		select {
+		case ready <- result{c, err}:
+		case <-s.ctx.Done():
+			if c != nil {
+				_ = c.Close()
+			}
+			if s.left.Swap(true) {
+				s.era.abandoned.Add(-1)
+			}
+		}
+	}()
+	select {
+	case r := <-ready:
+		d.end(s, r.err)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return r.conn, nil
+	case <-s.ctx.Done():
+		if !s.left.Swap(true) {
+			s.era.abandoned.Add(1)
+		}
+		err := s.failed(context.Cause(s.ctx))
+		d.end(s, err)
+		return nil, err
+	}
+}
+
+// begin notes that a connection is being set up, in the present era.
+func (d *dialer) begin(s *setUp) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.era = d.era
+	switch {
+	case d.closed:
+		return s.failed(errStoreClosed)
+	case s.era.abandoned.Load() >= abandonedMost:
+		return s.failed(errAbandoned)
+	}
+	d.setUps[s] = struct{}{}
+	d.running.Add(1)
+	if d.watch != nil && !d.watching {
+		d.watching = true
+		d.running.Go(func() { d.watch(d.ctx) })
+	}
+	return nil
+}
+
+// end notes that a set-up is over, and its error if it failed.
+func (d *dialer) end(s *setUp, err *setUpError) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.setUps, s)
+	if err != nil {
+		d.last, d.failedAt = err, time.Now()
+	}
+}
+
+// keep takes note of an open connection, unless its era is over.
+func (d *dialer) keep(c *conn, e *era) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := context.Cause(e.ctx); err != nil {
+		return err
+	}
+	d.open[c] = struct{}{}
+	return nil
+}
+
+func (d *dialer) forget(c *conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, c)
+}
+
+// newMaster ends the era: all connections are closed, and none that is being set
+// up now will be used. What was asked over them ends with an error, and is asked
+// again over connections to the new master.
+func (d *dialer) newMaster() {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return
+	}
+	d.era.cancel(errNewMaster)
+	d.era = d.newEra()
+	d.mu.Unlock()
+	d.cut()
+}
+
+// cut closes all open connections.
+func (d *dialer) cut() {
+	d.mu.Lock()
+	open := d.open
+	d.open = make(map[*conn]struct{})
+	d.running.Add(len(open))
+	d.mu.Unlock()
+	for c := range open {
+		go func() { // a connection of the user's Dialer may take its time
+			defer d.running.Done()
+			_ = c.cut()
+		}()
+	}
+}
+
+// stop ends what is being set up. No connection is made afterwards.
+func (d *dialer) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.cancel(errStoreClosed)
+}
+
+// close closes all connections and waits for the dialer's goroutines, but not for
+// long: functions of the user may go on after their context has ended.
+func (d *dialer) close() {
+	d.stop()
+	d.cut()
+	ended := make(chan struct{})
+	go func() { d.running.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(closeTimeout):
+	}
+}
+
+// A conn is a connection that a dialer made.
+type conn struct {
+	net.Conn
+	dialer *dialer
+	closed atomic.Bool
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.dialer.forget(c)
+	return c.cut()
+}
+
+// cut closes the connection without TLS's goodbye, which waits up to five seconds
+// where the other side does not read.
+func (c *conn) cut() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		return t.NetConn().Close()
+	}
+	return c.Conn.Close()
+}
+
+// SyscallConn implements syscall.Conn, with which a pool looks whether an idle
+// connection still stands.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if c.closed.Load() {
+		return nil, net.ErrClosed
+	}
+	inner := c.Conn
+	if t, ok := inner.(*tls.Conn); ok {
+		inner = t.NetConn()
+	}
+	if s, ok := inner.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return opaque{}, nil
+}
+
+// An opaque is the socket of a connection that does not show it. Whoever looks
+// sees nothing wrong.
+type opaque struct{}
+
+func (opaque) Control(func(uintptr)) error    { return nil }
+func (opaque) Read(func(uintptr) bool) error  { return nil }
+func (opaque) Write(func(uintptr) bool) error { return nil }
+
+// A stillborn is a connection that could not be set up.
+type stillborn struct{ err error }
+
+var _ net.Conn = stillborn{}
+
+func (s stillborn) Read([]byte) (int, error)              { return 0, s.err }
+func (s stillborn) Write([]byte) (int, error)             { return 0, s.err }
+func (s stillborn) SyscallConn() (syscall.RawConn, error) { return nil, s.err }
+func (stillborn) Close() error                            { return nil }
+func (stillborn) LocalAddr() net.Addr                     { return &net.TCPAddr{} }
+func (stillborn) RemoteAddr() net.Addr                    { return &net.TCPAddr{} }
+func (stillborn) SetDeadline(time.Time) error             { return nil }
+func (stillborn) SetReadDeadline(time.Time) error         { return nil }
+func (stillborn) SetWriteDeadline(time.Time) error        { return nil }
+
+// defaultDialer is the code of the Dialer that go-redis sets where the user gave
+// none. Functions of the user do not share it.
+var defaultDialer = sync.OnceValue(func() uintptr {
+	c := redis.NewClient(&redis.Options{MaintNotificationsConfig: noMaintNotifications()})
+	defer c.Close()
+	return reflect.ValueOf(c.Options().Dialer).Pointer()
+})
+
+func isDefaultDialer(f func(context.Context, string, string) (net.Conn, error)) bool {
+	return reflect.ValueOf(f).Pointer() == defaultDialer()
+}
+
+// keepAlive is that of go-redis's own dialer.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// dialDefault opens a connection as go-redis's default dialer does, but ends with ctx
+// also while TLS shakes hands. began is told when it begins to.
+func dialDefault(ctx context.Context, network, addr string, config *tls.Config, timeout time.Duration, began func()) (net.Conn, error) {
+	raw, err := (&net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive}).DialContext(ctx, network, addr)
+	if err != nil || config == nil {
+		return raw, err
+	}
+	began()
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
+	defer cancel()
+	t := tls.Client(raw, config)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = raw.Close()
+		if ctx.Err() != nil {
+			err = &tookTooLong{context.Cause(ctx)}
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// A tookTooLong is an error of an exchange that took too long.
+type tookTooLong struct{ error }
+
+// Timeout says so to whoever asks.
+func (*tookTooLong) Timeout() bool { return true }

@@ -1,0 +1,163 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// closesSoon closes s, which must not take long.
+func closesSoon(t *testing.T, s *Store) {
+	t.Helper()
+	start := time.Now()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	took := time.Since(start)
+	t.Logf("Close took %v", took)
+	if took > 3*time.Second {
+		t.Errorf("Close took %v, want at most %v", took, opTimeout+closeTimeout)
+	}
+}
+
+// go-redis's own dialer does not let its context end a TLS handshake.
+func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
+	for name, set := range map[string]func(t *testing.T, o *redis.Options){
+		"TLS":   func(_ *testing.T, o *redis.Options) { o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} },
+		"plain": func(*testing.T, *redis.Options) {},
+		"a Dialer that does not return": func(t *testing.T, o *redis.Options) {
+			ended := make(chan struct{})
+			t.Cleanup(func() { close(ended) })
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := New(redistest.NewClient(t, silent(t), func(o *redis.Options) { set(t, o) }), "kit")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var asking sync.WaitGroup
+			for range 40 {
+				asking.Go(func() {
+					_, _ = s.Acquire(t.Context(), store.Request{
+						Ref: store.Ref{Key: "k", Token: s.NewToken(), TTL: time.Minute}, Timeout: 100 * time.Millisecond,
+					})
+				})
+			}
+			asking.Wait()
+			closesSoon(t, s)
+		})
+	}
+}
+
+// TLS says goodbye, and waits five seconds for somebody to read it.
+func TestATLSConnectionIsClosedWithoutWaiting(t *testing.T) {
+	addr, config := redistest.TLS(t, redistest.Embedded(t).Addr())
+	client, server := net.Pipe()
+	defer server.Close()
+	front, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer front.Close()
+	var copying sync.WaitGroup
+	cut := make(chan struct{})
+	copying.Go(func() { copyUntil(cut, server, front) })
+	copying.Go(func() { copyUntil(cut, front, server) })
+	config.ServerName = "127.0.0.1"
+	c := tls.Client(client, config)
+	if err := c.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(cut) // nobody reads any more
+	copying.Wait()
+	d := newDialer(&redis.Options{})
+	defer d.close()
+	start := time.Now()
+	if err := (&conn{Conn: c, dialer: d}).Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("Close took %v, want no wait", took)
+	}
+}
+
+// copyUntil copies until cut is closed.
+func copyUntil(cut <-chan struct{}, to, from net.Conn) {
+	b := make([]byte, 4096)
+	for {
+		_ = from.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if n, _ := from.Read(b); n > 0 {
+			_ = to.SetWriteDeadline(time.Now().Add(time.Second)) // what comes behind the handshake is not read
+			_, _ = to.Write(b[:n])
+		}
+		select {
+		case <-cut:
+			return
+		default:
+		}
+	}
+}
+
+// A Dialer of the user's that hangs must not fill the memory.
+func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
+	ended := make(chan struct{})
+	d := newDialer(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) {
+		<-ended
+		return nil, errOdd
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * abandonedMost {
+		if _, err := d.connect(ctx, "tcp", "somewhere:1"); err == nil {
+			t.Fatal("connect = nil, want an error")
+		}
+	}
+	if n := d.era.abandoned.Load(); n != abandonedMost {
+		t.Errorf("%d go on, want %d at most", n, abandonedMost)
+	}
+	close(ended)
+	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
+	d.close()
+}
+
+func TestTLSWorks(t *testing.T) {
+	addr, config := redistest.TLS(t, redistest.Shared(t).Addr())
+	p := open(t, redistest.NewClient(t, addr, func(o *redis.Options) { o.TLSConfig = config }), redistest.Prefix(t))
+	p.hear()
+	r := p.take()
+	p.renew(r, true)
+	p.release(r, false, store.Freed)
+	if config.ServerName != "" {
+		t.Error("the user's configuration was changed")
+	}
+}
+
+// The user may make connections of their own.
+func TestAnOwnDialerIsToldFromTheDefault(t *testing.T) {
+	users := redis.NewClient(&redis.Options{Addr: "somewhere:1"})
+	defer users.Close()
+	if !isDefaultDialer(users.Options().Dialer) {
+		t.Error("go-redis's default Dialer counts as the user's")
+	}
+	sentinels := redis.NewFailoverClient(&redis.FailoverOptions{})
+	defer sentinels.Close()
+	for name, f := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"a method":       (&net.Dialer{}).DialContext,
+		"NewDialer's":    redis.NewDialer(&redis.Options{}),
+		"the Sentinels'": sentinels.Options().Dialer,
+	} {
+		if isDefaultDialer(f) {
+			t.Errorf("%s counts as go-redis's default", name)
+		}
+	}
+}

@@ -1,0 +1,463 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/auth"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A stage of setting up a connection, in their order.
+type stage int32
+
+const (
+	dialling stage = iota
+	encrypting
+	askingCredentials
+	greeting
+	onConnect
+	askingRole
+)
+
+// stages say what is under way, for people.
+var stages = [...]string{
+	dialling:          "dialling",
+	encrypting:        "the TLS handshake",
+	askingCredentials: "the credentials provider",
+	greeting:          "HELLO, AUTH, SELECT and CLIENT SETNAME",
+	onConnect:         "OnConnect",
+	askingRole:        "ROLE",
+}
+
+// A setUp is the setting up of one connection.
+type setUp struct {
+	dialer        *dialer
+	network, addr string
+	era           *era
+	ctx           context.Context
+	began         time.Time
+	left          atomic.Bool // nobody waits for it, or it is over
+	stage         atomic.Int32
+	said          atomic.Pointer[string] // what the server said first, see preamble
+}
+
+// A setUpError is a connection that could not be set up. It hides its cause from
+// go-redis, which would take a refusal for that of a command.
+type setUpError struct{ fault store.Error }
+
+// Error names the stage, the address and the cause.
+func (e *setUpError) Error() string { return e.fault.Error() }
+
+// errSetUp ends go-redis's set-up of a connection: it is the Store's now.
+var errSetUp = errors.New("redisstore: the connection is set up")
+
+// errReplica is what a connection leads to that should lead to the master.
+var errReplica = errors.New("the server is a replica: the Sentinels' client leads there, see ReplicaOnly, " +
+	"or the server has just lost its master's place")
+
+// run carries out the set-up.
+func (s *setUp) run() (_ *conn, failed *setUpError) {
+	defer func() {
+		if v := recover(); v != nil {
+			failed = s.failed(fmt.Errorf("panic: %v", v))
+		}
+	}()
+	d := s.dialer
+	raw, err := s.dial()
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	c := &conn{Conn: raw, dialer: d}
+	if err := d.keep(c, s.era); err != nil {
+		_ = c.Close()
+		return nil, s.failed(err)
+	}
+	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+	s.enter(greeting)
+	if err := s.greet(c); err != nil {
+		stop()
+		_ = c.Close()
+		return nil, s.failed(err)
+	}
+	if !stop() {
+		return nil, s.failed(context.Cause(s.ctx))
+	}
+	if err := c.SetDeadline(time.Time{}); err != nil {
+		_ = c.Close()
+		return nil, s.failed(err)
+	}
+	return c, nil
+}
+
+func (s *setUp) enter(to stage) { s.stage.Store(int32(to)) }
+
+// dial opens the connection.
+func (s *setUp) dial() (net.Conn, error) {
+	d := s.dialer
+	if d.custom != nil {
+		return d.custom(s.ctx, s.network, s.addr)
+	}
+	return dialDefault(s.ctx, s.network, s.addr, d.options.TLSConfig, bounded(d.options.DialTimeout), func() { s.enter(encrypting) })
+}
+
+// greet has a client of go-redis's, made for this alone, carry out the set-up over
+// c. OnConnect is its last step, and an error there keeps the client from sending
+// anything else.
+func (s *setUp) greet(c net.Conn) error {
+	o := s.dialer.options
+	p := &preamble{Conn: c, setUp: s}
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return p, nil }
+	if ask := o.CredentialsProviderContext; ask != nil {
+		o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+			s.enter(askingCredentials)
+			name, password, err := ask(ctx)
+			if err == nil {
+				s.enter(greeting)
+			}
+			return name, password, err
+		}
+	} else if ask := o.CredentialsProvider; ask != nil {
+		o.CredentialsProvider = func() (string, string) {
+			s.enter(askingCredentials)
+			defer s.enter(greeting)
+			return ask()
+		}
+	}
+	if stream := o.StreamingCredentialsProvider; stream != nil {
+		o.StreamingCredentialsProvider = subscribing{stream, s}
+	}
+	users := o.OnConnect
+	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if err := s.goodbye(); err != nil {
+			return err
+		}
+		if users != nil {
+			s.enter(onConnect)
+			if err := users(ctx, cn); err != nil {
+				return err
+			}
+		}
+		if s.dialer.role {
+			s.enter(askingRole)
+			if err := s.askRole(ctx, cn); err != nil {
+				return err
+			}
+		}
+		p.done.Store(true)
+		return errSetUp
+	}
+	client := redis.NewClient(&o)
+	err := client.Ping(s.ctx).Err()
+	_ = client.Close()
+	if p.done.Load() {
+		return nil
+	}
+	if err == nil {
+		err = errReply // OnConnect ends every set-up
+	}
+	return err
+}
+
+// askRole returns an error if the server says that it is a replica. One that does
+// not let us ask is asked no more: it refuses writes if it is one.
+func (s *setUp) askRole(ctx context.Context, cn *redis.Conn) error {
+	if s.dialer.noRole.Load() {
+		return nil
+	}
+	reply, err := cn.Do(ctx, "role").Slice()
+	if _, refused := errors.AsType[redis.Error](err); refused {
+		s.dialer.noRole.Store(true)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(reply) > 0 && reply[0] == "slave" {
+		return errReplica
+	}
+	return nil
+}
+
+// A subscribing is a credentials provider of which it is known when it is asked.
+type subscribing struct {
+	auth.StreamingCredentialsProvider
+	setUp *setUp
+}
+
+// Subscribe implements auth.StreamingCredentialsProvider.
+func (s subscribing) Subscribe(l auth.CredentialsListener) (auth.Credentials, auth.UnsubscribeFunc, error) {
+	s.setUp.enter(askingCredentials)
+	c, unsubscribe, err := s.StreamingCredentialsProvider.Subscribe(l)
+	if err == nil {
+		s.setUp.enter(greeting)
+	}
+	return c, unsubscribe, err
+}
+
+// setUpOptions returns what go-redis needs of o to set up a connection.
+func setUpOptions(o *redis.Options) redis.Options {
+	return redis.Options{
+		Addr:                         o.Addr,
+		OnConnect:                    o.OnConnect,
+		ClientName:                   o.ClientName,
+		Username:                     o.Username,
+		Password:                     o.Password,
+		CredentialsProvider:          o.CredentialsProvider,
+		CredentialsProviderContext:   o.CredentialsProviderContext,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		DB:                           o.DB,
+		TLSConfig:                    o.TLSConfig.Clone(),
+		DialTimeout:                  bounded(o.DialTimeout),
+		ReadTimeout:                  bounded(o.ReadTimeout),
+		WriteTimeout:                 bounded(o.WriteTimeout),
+		ContextTimeoutEnabled:        true,
+		Protocol:                     2,
+		DisableIdentity:              true,
+		MaxRetries:                   -1,
+		DialerRetries:                1,
+		PoolSize:                     1,
+		PipelinePoolSize:             -1,
+		ReadBufferSize:               4096,
+		WriteBufferSize:              4096,
+		MaintNotificationsConfig:     noMaintNotifications(),
+	}
+}
+
+// noMaintNotifications keeps a client from asking for pushed notifications, which
+// come with protocol 3 only. go-redis writes into the user's configuration when
+// their client connects, so it must not even be read.
+func noMaintNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
+// A preamble is a connection until it is set up. Closing it does nothing: that is
+// for whoever has the connection. It keeps what the server said first, which is
+// the reason if the connection then breaks.
+type preamble struct {
+	net.Conn
+	setUp *setUp
+	done  atomic.Bool
+}
+
+// saidMost is how much of the server's first words is kept: a line of refusal.
+const saidMost = 256
+
+// Close implements net.Conn.
+func (p *preamble) Close() error { return nil }
+
+// Read implements net.Conn.
+func (p *preamble) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if n > 0 && p.setUp.said.Load() == nil {
+		said := string(b[:min(n, saidMost)])
+		p.setUp.said.Store(&said)
+	}
+	return n, err
+}
+
+// Write implements net.Conn. A server with too many clients says so, reads
+// nothing, and closes the connection: then writing fails, but its words are there.
+func (p *preamble) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	if err != nil && p.setUp.said.Load() == nil {
+		var said [saidMost]byte
+		_ = p.Conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = p.Read(said[:])
+	}
+	return n, err
+}
+
+// A spoken error is one that a server said.
+type spoken string
+
+var _ redis.Error = spoken("")
+
+// Error implements error.
+func (s spoken) Error() string { return string(s) }
+
+// RedisError implements redis.Error.
+func (spoken) RedisError() {}
+
+// goodbyes are refusals after which a server closes the connection. go-redis takes
+// them for those of a server that does not know HELLO, and goes on.
+var goodbyes = []string{"ERR max number of clients", "DENIED"}
+
+// refusal returns what the server refused first, or nothing.
+func (s *setUp) refusal() spoken {
+	if said := s.said.Load(); said != nil {
+		if line, _, _ := strings.Cut(*said, "\r\n"); strings.HasPrefix(line, "-") {
+			return spoken(line[1:])
+		}
+	}
+	return ""
+}
+
+// goodbye returns the refusal with which the server took its leave, or nil.
+func (s *setUp) goodbye() error {
+	said := s.refusal()
+	for _, prefix := range goodbyes {
+		if strings.HasPrefix(string(said), prefix) {
+			return said
+		}
+	}
+	return nil
+}
+
+// failed says what an error of the present stage means. Nothing was sent yet.
+func (s *setUp) failed(err error) *setUpError {
+	at := stage(s.stage.Load())
+	if errors.Is(err, context.DeadlineExceeded) && s.ctx != nil && s.ctx.Err() != nil {
+		err = &tookTooLong{fmt.Errorf("not done within %v: %w", s.dialer.timeout, err)}
+	}
+	if said := s.refusal(); said != "" && at == greeting && broken(err) {
+		err = fmt.Errorf("%w (%w)", said, err)
+	}
+	e := store.Error{Err: fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	switch {
+	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
+		e.Permanent = true
+	case errors.Is(err, errNewMaster), errors.Is(err, errAbandoned), errors.Is(err, context.Canceled):
+	case at == dialling:
+		n := notConnected(err)
+		e.Permanent = n.Permanent || s.untrusted(err)
+		if !e.Permanent {
+			e.Reach = n.Reach
+		}
+	case at == encrypting:
+		e.Permanent = s.untrusted(err)
+		if timedOut(err) {
+			e.Reach = store.Silent
+		}
+	case at == greeting, at == askingRole:
+		if said, ok := errors.AsType[redis.Error](err); ok {
+			c := classify(said)
+			e.Permanent, e.Reach = c.Permanent, c.Reach
+		} else if timedOut(err) {
+			e.Reach = store.Silent
+		} else if errors.Is(err, errReplica) {
+			e.Reach = store.Answered
+		}
+	}
+	return &setUpError{e}
+}
+
+// pending says what a set-up that is under way means for whoever cannot wait for
+// it any longer.
+func (s *setUp) pending() *store.Error {
+	at, since := stage(s.stage.Load()), time.Since(s.began).Round(time.Millisecond)
+	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
+	e := &store.Error{Err: fmt.Errorf("redisstore: no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	switch at {
+	case dialling:
+		e.Reach = store.Silent
+		if since >= opTimeout/2 { // far away is not away
+			e.Reach = store.Away
+		}
+	case encrypting, greeting, askingRole:
+		e.Reach = store.Silent
+	case askingCredentials, onConnect: // that is not Redis
+	}
+	return e
+}
+
+func (s *setUp) name() string {
+	if s.addr == failoverAddr {
+		return "the Sentinels' master"
+	}
+	return s.addr
+}
+
+// hint says what may be behind err, where that is not what it looks like.
+func (s *setUp) hint(at stage, err error) string {
+	config := s.dialer.options.TLSConfig
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return " (the server does not speak TLS on that port)"
+	}
+	switch {
+	case config != nil && timedOut(err) && (at == encrypting || at == dialling && s.dialer.custom != nil):
+		return " (a server that does not speak TLS on that port does not answer)"
+	case config == nil && at == greeting && s.refusal() == "" && (broken(err) || s.alerted()):
+		return " (does the server want TLS on that port?)"
+	}
+	return ""
+}
+
+// alerted reports whether the server spoke TLS.
+func (s *setUp) alerted() bool {
+	said := s.said.Load()
+	return said != nil && (*said)[0] == tlsAlert
+}
+
+// tlsAlert is the first byte of what a TLS server says to a client that does not speak TLS.
+const tlsAlert = 0x15
+
+// untrusted reports whether TLS came to an end that only another configuration,
+// of the client or of the server, can change.
+func (s *setUp) untrusted(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	// An alert of the other side is told by text alone.
+	return strings.Contains(err.Error(), "remote error: tls: ")
+}
+
+// errNoConnection is a question that was not put: its time was over, or its caller
+// gone, before there was a connection.
+var errNoConnection = errors.New("redisstore: no free connection in time")
+
+// verdict says what an error of go-redis means for the question that met it.
+func (d *dialer) verdict(err error) *store.Error {
+	if s, ok := errors.AsType[*setUpError](err); ok {
+		fault := s.fault
+		return &fault
+	}
+	// A context ends the wait for a connection, never an exchange over one.
+	for _, waiting := range [...]error{errNoConnection, redis.ErrPoolTimeout, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, waiting) {
+			return d.late(err)
+		}
+	}
+	return classify(err)
+}
+
+// late says why there is no connection yet.
+func (d *dialer) late(err error) *store.Error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var oldest *setUp
+	for s := range d.setUps {
+		if oldest == nil || s.began.Before(oldest.began) {
+			oldest = s
+		}
+	}
+	switch {
+	case oldest != nil:
+		return oldest.pending()
+	case d.last != nil && time.Since(d.failedAt) < opTimeout:
+		fault := d.last.fault
+		return &fault
+	case errors.Is(err, context.Canceled):
+		return &store.Error{Err: err}
+	}
+	return &store.Error{Err: err, Reach: store.Silent} // all are in use
+}

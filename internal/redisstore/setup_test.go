@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+var errOdd = errors.New("an odd end")
+
+// silent returns the address of a server that accepts connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	return saying(t, "")
+}
+
+// saying returns the address of a server that says the same to whoever connects.
+func saying(t *testing.T, words string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		var open []net.Conn
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			_, _ = c.Write([]byte(words))
+			open = append(open, c)
+		}
+		for _, c := range open {
+			_ = c.Close()
+		}
+	})
+	t.Cleanup(func() { _ = listener.Close(); accepting.Wait() })
+	return listener.Addr().String()
+}
+
+// nobody returns an address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// Whatever keeps a connection from being set up: no question was put, and the error
+// says why, and whether Redis is away.
+func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
+	mini, locked := redistest.Embedded(t), redistest.Embedded(t)
+	locked.RequireAuth("secret")
+	encrypted, trusting := redistest.TLS(t, mini.Addr())
+	full := redistest.Real(t)
+	raw := full.Client(t, func(o *redis.Options) { o.PoolSize = 1 })
+	do(t, raw, "CONFIG", "SET", "maxclients", "1")
+	untrusting := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+
+	for name, c := range map[string]struct {
+		addr      string
+		set       func(o *redis.Options)
+		reach     store.Reach
+		permanent bool
+		says      string
+	}{
+		"nobody listens":          {nobody(t), nil, store.Away, false, "refused"},
+		"an unknown host":         {"no-such-host.invalid:6379", nil, store.Away, false, "no-such-host.invalid"},
+		"an address without port": {"localhost", nil, store.Unclear, true, "missing port"},
+		"an unknown port":         {"localhost:none", nil, store.Unclear, true, "none"},
+		"no such socket": {"/nowhere/redis.sock", func(o *redis.Options) { o.Network = "unix" },
+			store.Away, false, "/nowhere/redis.sock"},
+		"nobody answers": {silent(t), nil, store.Silent, false, "HELLO"},
+		"TLS to a server without, which waits for more": {silent(t), func(o *redis.Options) { o.TLSConfig = trusting },
+			store.Silent, false, "does not speak TLS"},
+		"TLS to a server without, which answers": {saying(t, "-ERR unknown command\r\n"), func(o *redis.Options) { o.TLSConfig = trusting },
+			store.Unclear, true, "does not speak TLS"},
+		"no TLS to a server with": {encrypted, nil, store.Unclear, false, "TLS"},
+		"an unknown authority": {encrypted, func(o *redis.Options) { o.TLSConfig = untrusting },
+			store.Unclear, true, "certificate"},
+		"a wrong password": {locked.Addr(), func(o *redis.Options) { o.Password = "wrong" },
+			store.Answered, true, "WRONGPASS"},
+		"a wrong database": {redistest.Shared(t).Addr(), func(o *redis.Options) { o.DB = 99 },
+			store.Answered, true, "DB index is out of range"},
+		"too many clients": {full.Addr(), nil, store.Answered, false, "max number of clients"},
+		"OnConnect fails": {mini.Addr(), func(o *redis.Options) {
+			o.OnConnect = func(context.Context, *redis.Conn) error { return errOdd }
+		}, store.Unclear, false, "OnConnect: an odd end"},
+		"OnConnect gives up": {mini.Addr(), func(o *redis.Options) {
+			o.OnConnect = func(context.Context, *redis.Conn) error { return context.DeadlineExceeded }
+		}, store.Unclear, false, "OnConnect"},
+		"OnConnect panics": {mini.Addr(), func(o *redis.Options) {
+			o.OnConnect = func(context.Context, *redis.Conn) error { panic("odd") }
+		}, store.Unclear, false, "odd"},
+		"the credentials provider fails": {mini.Addr(), func(o *redis.Options) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) { return "", "", errOdd }
+		}, store.Unclear, false, "the credentials provider: an odd end"},
+		"the credentials provider is slow": {mini.Addr(), func(o *redis.Options) {
+			o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) { <-ctx.Done(); return "", "", ctx.Err() }
+		}, store.Unclear, false, "the credentials provider"},
+		"the Dialer fails": {mini.Addr(), func(o *redis.Options) {
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errOdd }
+		}, store.Unclear, false, "an odd end"},
+		"the Dialer does not return": {mini.Addr(), func(o *redis.Options) {
+			ended := make(chan struct{})
+			t.Cleanup(func() { close(ended) })
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
+		}, store.Away, false, "dialling"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := c.set
+			if set == nil {
+				set = func(*redis.Options) {}
+			}
+			s, err := New(redistest.NewClient(t, c.addr, set), redistest.Prefix(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &probe{t, s}
+			defer func() {
+				start := time.Now()
+				if err := s.Close(); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("Close took %v, want at most %v", took, opTimeout+closeTimeout)
+				}
+			}()
+			for what, ask := range p.questions(p.ref(time.Minute)) {
+				e := (*store.Error)(nil)
+				if err := ask(); !errors.As(err, &e) {
+					t.Fatalf("%s = %v, want an error", what, err)
+				}
+				if e.Ambiguous || e.Pending || e.Stale || e.Permanent != c.permanent || e.Reach != c.reach {
+					t.Errorf("%s = %+v, want permanent %v and reach %d, and that nothing was sent", what, e, c.permanent, c.reach)
+				}
+				if !strings.Contains(e.Error(), c.says) {
+					t.Errorf("%s = %q, want it to say %q", what, e, c.says)
+				}
+			}
+		})
+	}
+}
+
+// Its time is not the callers': the connection is there for the next.
+func TestASlowCredentialsProviderWorks(t *testing.T) {
+	const slow = opTimeout + opTimeout/2
+	mini := redistest.Embedded(t)
+	mini.RequireUserAuth("worker", "secret")
+	var asked atomic.Int32
+	answer := func(ctx context.Context) error {
+		asked.Add(1)
+		select {
+		case <-time.After(slow):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for name, set := range map[string]func(o *redis.Options){
+		"with a context": func(o *redis.Options) {
+			o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+				return "worker", "secret", answer(ctx)
+			}
+		},
+		"without": func(o *redis.Options) {
+			o.CredentialsProvider = func() (string, string) { _ = answer(context.Background()); return "worker", "secret" }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, mini.Client(t, set), redistest.Prefix(t))
+			r := p.ref(time.Minute)
+			_, err := p.Acquire(t.Context(), store.Request{Ref: r})
+			if e := store.AsError(err); err == nil || e.Ambiguous || e.Permanent {
+				t.Errorf("Acquire = %+v, want an error that says that nothing was sent", e)
+			}
+			eventually(t, "a lock is granted", func() bool {
+				a, err := p.Acquire(t.Context(), store.Request{Ref: r})
+				return err == nil && a.Granted
+			})
+			p.hear()
+		})
+	}
+}
+
+// The user's functions get a context that is not a question's, which ends and is used
+// again.
+func TestOnConnectMayKeepItsContext(t *testing.T) {
+	type key struct{}
+	kept := make(chan context.Context, 100)
+	client := redistest.Embedded(t).Client(t, func(o *redis.Options) {
+		o.OnConnect = func(ctx context.Context, _ *redis.Conn) error { kept <- ctx; return nil }
+	})
+	p := open(t, client, "kit")
+	p.release(p.take(), false, store.Freed)
+	ctx := await(t, "OnConnect", kept)
+	for range 3 {
+		p.release(p.take(), false, store.Freed)
+		if v := ctx.Value(key{}); v != nil {
+			t.Errorf("Value = %v, want nil", v)
+		}
+	}
+}
+
+// A connection that cannot be set up must not stay open.
+func TestNothingIsLeftOfAConnectionThatCannotBeSetUp(t *testing.T) {
+	mini := redistest.Embedded(t)
+	p := open(t, mini.Client(t, func(o *redis.Options) {
+		o.OnConnect = func(context.Context, *redis.Conn) error { return errOdd }
+	}), "kit")
+	for range 5 {
+		_, _ = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
+	}
+	eventually(t, "its connections are closed", func() bool { return mini.CurrentConnectionCount() == 0 })
+}
