@@ -60,7 +60,9 @@ type Locker struct {
 // its pool. It reaches Redis when the first lock is asked for: New does no
 // I/O, and a Redis that is down does not keep a service from starting. While
 // Redis cannot be reached the Locker asks a few times a second whether it is
-// back, until Close. The client stays the caller's: Close does not close it.
+// back, until Close. The client stays the caller's: Close does not close it. One
+// that is closed before the Locker does no harm, except that nobody is left to
+// ask Sentinels: locks stay with the last known master then.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)
 	if err != nil {

@@ -34,13 +34,13 @@ func ownClient(client redis.UniversalClient) (own redis.UniversalClient, d *dial
 		}
 		user := c.Options()
 		d := newDialer(user)
+		if user.Addr == failoverAddr && d.custom != nil {
+			d.followSentinels()
+		}
 		return redis.NewClient(singleOptions(user, d)), d, nil
 	case *redis.ClusterClient:
 		if c == nil {
 			return nil, nil, fmt.Errorf("client is a nil *redis.ClusterClient")
-		}
-		if reflect.ValueOf(c).Elem().IsZero() {
-			return nil, nil, fmt.Errorf("client is an empty redis.ClusterClient: make it with redis.NewClusterClient")
 		}
 		if reflect.ValueOf(c).Elem().IsZero() {
 			return nil, nil, fmt.Errorf("client is an empty redis.ClusterClient: make it with redis.NewClusterClient")
@@ -52,6 +52,9 @@ func ownClient(client redis.UniversalClient) (own redis.UniversalClient, d *dial
 		d := newDialer(nodeOptions(user))
 		own := redis.NewClusterClient(clusterOptions(user, d))
 		own.SetCommandInfoResolver(nil) // it would ask COMMAND, again and again where that is forbidden
+		if slots := user.ClusterSlots; slots != nil && asksSentinels(slots) {
+			d.followSlots(slots, func() { own.ReloadState(d.ctx) })
+		}
 		return own, d, nil
 	case *redis.Ring:
 		return nil, nil, fmt.Errorf("client is a *redis.Ring: it moves the keys of a failed shard, " +

@@ -4,7 +4,7 @@
 // All questions are scripts (lua/), so each is one round trip and atomic.
 // Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
 // and releaseto.lua, and many.lua for what goes together; on this side at call.go
-// for how a question is sent, and at dial.go and setup.go for where its
+// for how a question is sent, and at dial.go, setup.go and master.go for where its
 // connection comes from.
 package redisstore
 

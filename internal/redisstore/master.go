@@ -1,0 +1,247 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// askEvery is how often Sentinels are asked for the master. A client of go-redis
+	// hears of another one from them and closes its connections then; ours are
+	// nobody's business but our own.
+	askEvery = 500 * time.Millisecond
+
+	// askSeldom is how often they are asked while they do not answer.
+	askSeldom = 2 * time.Second
+)
+
+// A master is what Sentinels watch. Of the user's client only its Dialer knows the
+// Sentinels: it asks them, and dials whom they name.
+type master struct {
+	dialUsers func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls       *tls.Config   // our own, or nil
+	hurry     chan struct{} // one: ask now
+
+	mu    sync.Mutex
+	named string   // by the Sentinels, or empty
+	known net.Addr // of the last connection
+	host  string   // whose certificate it showed; empty: without TLS, or its address's
+	bare  bool     // the last connection was without TLS
+}
+
+// followSentinels has d keep to the master that the Sentinels of the user's client name.
+func (d *dialer) followSentinels() {
+	m := &master{dialUsers: d.custom, tls: d.options.TLSConfig, hurry: make(chan struct{}, 1)}
+	d.custom = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		m.first(ctx)
+		return m.dial(ctx, network, addr)
+	}
+	d.role = true
+	d.watch = func(ctx context.Context) { m.watch(ctx, d.newMaster) }
+}
+
+// dial connects to the master. Where nobody can be asked who that is, since the
+// Sentinels are away, or the user has closed the client, it is the one that was
+// named last: held leases are renewed and released there. Behind a closed client
+// it cannot be followed any longer.
+func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*opTimeout) // the Sentinels', and the master's
+	defer cancel()
+	c, err := m.dialUsers(ctx, network, addr)
+	if err == nil {
+		m.remember(c)
+		return c, nil
+	}
+	if ctx.Err() != nil || dialled(err) != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	known, host, bare := m.known, m.host, m.bare
+	m.mu.Unlock()
+	if known == nil || !bare && m.tls == nil {
+		if errors.Is(err, redis.ErrClosed) {
+			err = fmt.Errorf("%w: it was given to New, and nobody else can ask its Sentinels for the master", err)
+		}
+		return nil, err
+	}
+	var config *tls.Config
+	if !bare {
+		config = m.tls.Clone()
+		if config.ServerName == "" {
+			config.ServerName = host
+		}
+	}
+	return dialDefault(ctx, known.Network(), known.String(), config, opTimeout, func() {})
+}
+
+// dialled returns the address of the master where err is that of dialling it. What
+// is wrapped may tell of a Sentinel.
+func dialled(err error) net.Addr {
+	if op, ok := err.(*net.OpError); ok && op.Op == "dial" { //nolint:errorlint // see above
+		return op.Addr
+	}
+	return nil
+}
+
+// remember notes where a connection to the master leads. If that is elsewhere than
+// the last, the master may be another.
+func (m *master) remember(c net.Conn) {
+	host := ""
+	t, encrypted := c.(*tls.Conn)
+	if encrypted {
+		host = t.ConnectionState().ServerName
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known != nil && m.known.String() != c.RemoteAddr().String() {
+		select {
+		case m.hurry <- struct{}{}:
+		default:
+		}
+	}
+	m.known, m.host, m.bare = c.RemoteAddr(), host, !encrypted
+}
+
+// first asks for the master's address before the first connection is made: whoever
+// is named later is another one then.
+func (m *master) first(ctx context.Context) {
+	m.mu.Lock()
+	named := m.named
+	m.mu.Unlock()
+	if named != "" {
+		return
+	}
+	if addr, err := m.ask(ctx); err == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.named == "" {
+			m.named = addr
+		}
+	}
+}
+
+// watch calls moved when another master is named, until ctx ends or there is
+// nobody left to ask.
+func (m *master) watch(ctx context.Context, moved func()) {
+	pause := askEvery
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.hurry:
+		case <-time.After(pause):
+		}
+		addr, err := m.ask(ctx)
+		switch {
+		case errors.Is(err, redis.ErrClosed):
+			return
+		case errors.Is(err, context.DeadlineExceeded): // a master that is away holds up the answer
+			pause = askEvery
+			continue
+		case err != nil: // Sentinels that are away do not name another master
+			pause = askSeldom
+			continue
+		}
+		pause = askEvery
+		m.mu.Lock()
+		another := m.named != "" && m.named != addr
+		m.named = addr
+		if another {
+			m.known = nil
+		}
+		m.mu.Unlock()
+		if another {
+			moved()
+		}
+	}
+}
+
+// ask returns the address that the Sentinels name. The only way to ask is to dial,
+// so without TLS a connection is made and closed. With TLS a handshake would cost
+// the server's time, and would not end with ctx: then a Unix socket is dialled,
+// by the master's address, which is not there; the error names what was dialled.
+func (m *master) ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	network := "tcp"
+	if m.tls != nil {
+		network = "unix"
+	}
+	c, err := m.dialUsers(ctx, network, failoverAddr)
+	if err == nil {
+		defer c.Close()
+		return c.RemoteAddr().String(), nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if addr := dialled(err); addr != nil { // of a master that does not answer, too
+		return addr.String(), nil
+	}
+	return "", err
+}
+
+// followSlots has d keep to the master that slots names: Sentinels, too, behind a
+// client from redis.NewFailoverClusterClient. reload has the Store's client read
+// anew where to send commands.
+func (d *dialer) followSlots(slots func(context.Context) ([]redis.ClusterSlot, error), reload func()) {
+	d.watch = func(ctx context.Context) {
+		var before map[string]bool
+		again := false
+		for pause := time.Duration(0); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			masters, err := mastersOf(ctx, slots)
+			if err != nil {
+				pause = askSeldom
+				continue
+			}
+			pause = askEvery
+			moved := before != nil && !maps.Equal(before, masters)
+			before = masters
+			if moved {
+				reload()
+			}
+			if moved || again { // until it has reloaded, the client goes to the old one
+				d.newMaster()
+			}
+			again = moved
+		}
+	}
+}
+
+func mastersOf(ctx context.Context, slots func(context.Context) ([]redis.ClusterSlot, error)) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	all, err := slots(ctx)
+	masters := make(map[string]bool)
+	for _, slot := range all {
+		if len(slot.Nodes) > 0 {
+			masters[slot.Nodes[0].Addr] = true
+		}
+	}
+	return masters, err
+}
+
+// sentinelSlots is the code of a ClusterSlots that asks Sentinels.
+var sentinelSlots = sync.OnceValue(func() uintptr {
+	c := redis.NewFailoverClusterClient(&redis.FailoverOptions{})
+	defer c.Close()
+	return reflect.ValueOf(c.Options().ClusterSlots).Pointer()
+})
+
+func asksSentinels(f func(context.Context) ([]redis.ClusterSlot, error)) bool {
+	return reflect.ValueOf(f).Pointer() == sentinelSlots()
+}

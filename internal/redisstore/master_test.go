@@ -1,0 +1,240 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A named is where the Dialer of a failover client leads.
+type named struct {
+	addr   atomic.Pointer[string]
+	closed atomic.Bool // the client is
+	away   atomic.Bool // the Sentinels are
+}
+
+// sentinels returns a client like redis.NewFailoverClient's, and what its Sentinels say.
+func sentinels(t *testing.T, addr string, config *tls.Config) (*redis.Client, *named) {
+	t.Helper()
+	n := new(named)
+	n.addr.Store(&addr)
+	client := redistest.NewClient(t, failoverAddr, func(o *redis.Options) {
+		o.TLSConfig = config
+		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			switch {
+			case n.closed.Load():
+				return nil, redis.ErrClosed
+			case n.away.Load():
+				return nil, errOdd
+			case config == nil:
+				return (&net.Dialer{}).DialContext(ctx, network, *n.addr.Load())
+			}
+			return tls.DialWithDialer(&net.Dialer{}, network, *n.addr.Load(), config)
+		}
+	})
+	return client, n
+}
+
+// follows has p, which leads to from, follow its Sentinels to to.
+func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
+	t.Helper()
+	e := newEar()
+	_, ended := p.listen(e)
+	await(t, "Listening", e.listening)
+	held := p.take()
+	from.refused(from.ref(time.Minute), store.Try)
+	p.renew(held, true)
+
+	n.addr.Store(&addr)
+	start := time.Now()
+	if err := await(t, "the end of Listen", ended); err == nil {
+		t.Error("Listen = nil, want an error")
+	}
+	t.Logf("followed after %v", time.Since(start))
+	eventually(t, "the lease is known to be lost", func() bool { // connections are closed one by one
+		batch := []store.Renewal{{Ref: held}}
+		p.Renew(t.Context(), batch)
+		return batch[0].Err == nil && !batch[0].Held
+	})
+	next := p.take()
+	to.refused(to.ref(time.Minute), store.Try)
+	from.leave(held, false)
+	if got := from.leave(next, false); got != store.NotHeld {
+		t.Errorf("the old master: Release = %v, want %v", got, store.NotHeld)
+	}
+	p.hear()
+	p.release(next, false, store.Freed)
+}
+
+// Whatever is connected to a server that is the master no longer is cut off,
+// though that server answers as ever.
+func TestTheSentinelsMasterIsFollowed(t *testing.T) {
+	a, b := redistest.Embedded(t), redistest.Embedded(t)
+	ns := redistest.Prefix(t)
+	client, n := sentinels(t, a.Addr(), nil)
+	p := open(t, client, ns)
+	follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), b.Addr())
+	eventually(t, "nothing is left at the old one", func() bool { return a.CurrentConnectionCount() <= 2 }) // those of the test
+}
+
+func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
+	a, b := redistest.Embedded(t), redistest.Embedded(t)
+	ns := redistest.Prefix(t)
+	front, config := redistest.TLS(t, a.Addr())
+	other, trust := redistest.TLS(t, b.Addr())
+	config.InsecureSkipVerify = true // two authorities
+	_ = trust
+	client, n := sentinels(t, front, config)
+	p := open(t, client, ns)
+	follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), other)
+}
+
+// Sentinels that are away do not matter to a master that is there.
+func TestSentinelsMayBeAway(t *testing.T) {
+	mini := redistest.Embedded(t)
+	client, n := sentinels(t, mini.Addr(), nil)
+	p := open(t, client, "kit")
+	held := p.take()
+	p.hear()
+	n.away.Store(true)
+	time.Sleep(3 * askEvery)
+	p.renew(held, true)
+	p.release(held, false, store.Freed)
+}
+
+// A client that its user has closed asks no Sentinels.
+func TestAClosedFailoverClientDoesNotMatter(t *testing.T) {
+	mini := redistest.Embedded(t)
+	front, config := redistest.TLS(t, mini.Addr())
+	for name, c := range map[string]struct {
+		addr   string
+		config *tls.Config
+	}{"plain": {mini.Addr(), nil}, "TLS": {front, config}} {
+		t.Run(name, func(t *testing.T) {
+			client, n := sentinels(t, c.addr, c.config)
+			p := open(t, client, redistest.Prefix(t))
+			held := p.take()
+			n.closed.Store(true)
+			p.dialer.cut() // new ones have to be made
+			eventually(t, "the lease is renewed", func() bool {
+				batch := []store.Renewal{{Ref: held}}
+				p.Renew(t.Context(), batch)
+				return batch[0].Err == nil && batch[0].Held
+			})
+			p.hear()
+			p.release(held, false, store.Freed)
+			p.take()
+		})
+	}
+}
+
+func TestAFailoverClientThatWasClosedBeforeSaysSo(t *testing.T) {
+	client, n := sentinels(t, nobody(t), nil)
+	n.closed.Store(true)
+	p := open(t, client, "kit")
+	_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
+	if e := store.AsError(err); !e.Permanent || e.Ambiguous || !errors.Is(err, redis.ErrClosed) {
+		t.Errorf("Acquire = %+v, want an error that stays and names the closed client", e)
+	}
+}
+
+// Where Sentinels lead to a replica, nothing is asked.
+func TestAReplicaIsRefused(t *testing.T) {
+	w := redistest.Sentinel(t)
+	client, _ := sentinels(t, w.Servers()[1].Addr(), nil)
+	p := open(t, client, redistest.Prefix(t))
+	_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
+	if e := store.AsError(err); !errors.Is(err, errReplica) || e.Ambiguous || e.Reach != store.Answered {
+		t.Errorf("Acquire = %+v, want %v", e, errReplica)
+	}
+}
+
+// The master freezes, its replica takes over, and the old one goes on as if nothing
+// had been.
+func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
+	t.Parallel()
+	w := redistest.Sentinel(t)
+	client := w.Client(t)
+	p := open(t, client, "kit")
+	held := p.take()
+	p.hear()
+	old := w.Servers()[0]
+	if err := old.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the user's client follows", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		return client.Set(ctx, "there", "", time.Minute).Err() == nil
+	})
+	followed := time.Now()
+	if err := old.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	raw := w.Servers()[1].Client(t)
+	do(t, raw, "DEL", p.keys("k")[0]) // had it not reached the replica
+	eventually(t, "the lease is known to be lost", func() bool {
+		batch := []store.Renewal{{Ref: held}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p.Renew(ctx, batch)
+		return batch[0].Err == nil && !batch[0].Held
+	})
+	for locks := 0; ; locks++ {
+		next := store.Ref{Key: fmt.Sprint("next", locks), Token: p.NewToken(), TTL: time.Minute}
+		a, err := p.Acquire(t.Context(), store.Request{Ref: next})
+		if err == nil && a.Granted && raw.Exists(t.Context(), p.keys(next.Key)[0]).Val() == 1 || time.Since(followed) > patience {
+			break
+		}
+	}
+	took := time.Since(followed)
+	t.Logf("locks follow %v after the user's client", took)
+	if took > 5*time.Second { // and before the Sentinels make the old one a replica
+		t.Errorf("locks follow %v after the user's client, want a second", took)
+	}
+}
+
+// What redis.NewFailoverClusterClient returns asks Sentinels for its slots.
+func TestTheMasterOfAFailoverClusterIsFollowed(t *testing.T) {
+	a, b := redistest.Embedded(t), redistest.Embedded(t)
+	ns := redistest.Prefix(t)
+	n := new(named)
+	first := a.Addr()
+	n.addr.Store(&first)
+	slots := func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: *n.addr.Load()}}}}, nil
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: slots, MaintNotificationsConfig: noMaintNotifications(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			_, port, _ := net.SplitHostPort(addr) // go-redis loses the host of a loopback address
+			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+		},
+	})
+	defer client.Close()
+	p := open(t, client, ns)
+	own := p.client.(*redis.ClusterClient)
+	p.dialer.followSlots(slots, func() { own.ReloadState(context.Background()) })
+	follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), b.Addr())
+}
+
+func TestSlotsFromSentinelsAreTold(t *testing.T) {
+	client := redis.NewFailoverClusterClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{nobody(t)}})
+	defer client.Close()
+	if !asksSentinels(client.Options().ClusterSlots) {
+		t.Error("Sentinels' slots count as the user's")
+	}
+	if asksSentinels(func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil }) {
+		t.Error("the user's slots count as Sentinels'")
+	}
+}
