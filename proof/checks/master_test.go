@@ -1,0 +1,197 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/record"
+)
+
+// heldFor is the TTL of a lease that outlasts the fail-over.
+const heldFor = 3 * ttl
+
+// followWithin is how soon after the user's own failover client locks go to the new master.
+const followWithin = time.Second
+
+// The master freezes, its replica takes over, and the old one goes on as if nothing
+// had been, until the Sentinels make it a replica some ten seconds later. Whoever
+// stays with it meanwhile holds locks beside the new master's.
+func TestLocksLeaveAMasterThatIsNoneAnyMore(t *testing.T) {
+	times := record.Pick(1, 20)
+	w := redistest.Sentinel(t)
+	users := w.Client(t)
+	lockers := []*lockmw.Locker{newLocker(t, users), newLocker(t, w.Client(t))}
+	in := newInside()
+	stop := work(t, lockers, in)
+	defer stop()
+	var followed, told samples
+	for i := range times {
+		if err := loseMaster(t, w, users, lockers[0], in, &followed, &told); err != nil {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	stop()
+	record.Add(t, record.Row{
+		Name: "Sentinel: the old master",
+		Goal: fmt.Sprintf("%d of %d follow within %v of the user's client; held leases (TTL %v) are told within TTL/3 + 0.5 s; 0 double holds after that", times, times, followWithin, heldFor),
+		Figure: fmt.Sprintf("followed within %v at most, told within %v at most; %d double holds, %d after that, %d locks taken",
+			followed.quantile(1), told.quantile(1), in.double.Load(), in.late.Load(), in.taken.Load()),
+		Met: followed.quantile(1) <= followWithin && told.quantile(1) <= heldFor/3+500*time.Millisecond && in.late.Load() == 0 && !t.Failed(),
+	})
+}
+
+// loseMaster carries out the fault once, and returns when the old master is a replica.
+func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker *lockmw.Locker, in *inside, followed, told *samples) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	old, err := w.Master(ctx)
+	if err != nil {
+		return err
+	}
+	lease, err := locker.Acquire(ctx, "held", lockmw.Policy{TTL: heldFor, Wait: patience})
+	if err != nil {
+		return err
+	}
+	defer lease.Release(context.WithoutCancel(ctx))
+	in.after(time.Time{})
+	if err := old.Stop(); err != nil {
+		return err
+	}
+	if err := until(ctx, "the user's client writes to the new master", func(ctx context.Context) bool {
+		return users.Set(ctx, "there", "", time.Minute).Err() == nil
+	}); err != nil {
+		return err
+	}
+	began := time.Now()
+	in.after(began.Add(followWithin))
+	if err := old.Cont(); err != nil {
+		return err
+	}
+	now, err := w.Master(ctx)
+	if err != nil {
+		return err
+	}
+	raw := redis.NewClient(redistest.Options(now.Addr()))
+	defer raw.Close()
+	if err := raw.Del(ctx, "lock:{held}").Err(); err != nil { // the replica may have known it
+		return err
+	}
+	asked := time.Now()
+	if err := until(ctx, "a lock is at the new master", func(ctx context.Context) bool {
+		l, err := locker.Acquire(ctx, "new", lockmw.Policy{TTL: ttl})
+		if err != nil {
+			return false
+		}
+		n := raw.Exists(ctx, "lock:{new}").Val()
+		_ = l.Release(ctx)
+		return n == 1
+	}); err != nil {
+		return err
+	}
+	followed.add(time.Since(began))
+	select {
+	case <-lease.Context().Done():
+		told.add(time.Since(asked))
+		if !errors.Is(context.Cause(lease.Context()), lockmw.ErrLost) {
+			return fmt.Errorf("the lease ended with %w", context.Cause(lease.Context()))
+		}
+	case <-ctx.Done():
+		return errors.New("the lease was not told that it is lost")
+	}
+	then := redis.NewClient(redistest.Options(old.Addr()))
+	defer then.Close()
+	return until(ctx, "the old master is a replica", func(ctx context.Context) bool {
+		said := then.Info(ctx, "replication").Val()
+		return strings.Contains(said, "role:slave") && strings.Contains(said, "master_link_status:up")
+	})
+}
+
+// until asks cond, a second at most at a time, until it is true.
+func until(ctx context.Context, what string, cond func(context.Context) bool) error {
+	for {
+		once, cancel := context.WithTimeout(ctx, time.Second)
+		ok := cond(once)
+		cancel()
+		if ok {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain until %s", what)
+		}
+	}
+}
+
+// An inside counts who is inside of which lock.
+type inside struct {
+	taken, double, late atomic.Int64
+
+	mu      sync.Mutex
+	holders map[string]*lockmw.Lease
+	from    time.Time // double holds are late
+}
+
+func newInside() *inside { return &inside{holders: make(map[string]*lockmw.Lease)} }
+
+func (in *inside) after(from time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.from = from
+}
+
+// enter notes that l is inside, and whether another is.
+func (in *inside) enter(l *lockmw.Lease) (leave func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.taken.Add(1)
+	if with := in.holders[l.Key()]; with != nil && with.Valid() && l.Valid() {
+		in.double.Add(1)
+		if !in.from.IsZero() && time.Now().After(in.from) {
+			in.late.Add(1)
+		}
+	}
+	in.holders[l.Key()] = l
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if in.holders[l.Key()] == l {
+			delete(in.holders, l.Key())
+		}
+	}
+}
+
+// work has the lockers take a few locks all the time.
+func work(t *testing.T, lockers []*lockmw.Locker, in *inside) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	for i := range 8 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				key := fmt.Sprint("busy", i/2%2)
+				l, err := lockers[i%2].Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: time.Second})
+				if err != nil {
+					continue
+				}
+				leave := in.enter(l)
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-l.Context().Done():
+				}
+				leave()
+				_ = l.Release(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	return sync.OnceFunc(func() { cancel(); working.Wait() })
+}
