@@ -15,6 +15,23 @@ type way struct {
 
 	mu     sync.RWMutex  // held for reading while something passes
 	healed chan struct{} // not nil: black hole, closed at its end
+	moving chan struct{} // not nil: stalled, closed at its end
+}
+
+func (w *way) stall() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moving == nil {
+		w.moving = make(chan struct{})
+	}
+}
+
+// stalled returns a channel that is closed when things move again, nil when they
+// do.
+func (w *way) stalled() <-chan struct{} {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.moving
 }
 
 func (w *way) block() {
@@ -31,6 +48,10 @@ func (w *way) unblock() {
 	if w.healed != nil {
 		close(w.healed)
 		w.healed = nil
+	}
+	if w.moving != nil {
+		close(w.moving)
+		w.moving = nil
 	}
 }
 
@@ -103,7 +124,7 @@ func (d *pipe) deliver() {
 	for {
 		select {
 		case p := <-d.queue:
-			if !d.wait(p.due) {
+			if !d.wait(p.due) || !d.moves() {
 				return
 			}
 			if p.end {
@@ -130,6 +151,22 @@ func (d *pipe) wait(due time.Time) bool {
 		return true
 	case <-d.link.closed():
 		return false
+	}
+}
+
+// moves returns true when the way is not stalled, or false when the link has
+// ended.
+func (d *pipe) moves() bool {
+	for {
+		moving := d.way.stalled()
+		if moving == nil {
+			return true
+		}
+		select {
+		case <-moving:
+		case <-d.link.closed():
+			return false
+		}
 	}
 }
 

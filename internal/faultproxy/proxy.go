@@ -139,7 +139,16 @@ func (p *Proxy) BlackHole(dir Direction) {
 	}
 }
 
-// Heal ends BlackHole in both directions. A connection that lost bytes in a
+// Stall has everything that takes the way dir wait until Heal. Nothing is lost: it
+// is what clients see of a network that loses packets for a while, which TCP sends
+// again.
+func (p *Proxy) Stall(dir Direction) {
+	for _, w := range p.ways(dir) {
+		w.stall()
+	}
+}
+
+// Heal ends BlackHole and Stall in both directions. A connection that lost bytes in a
 // direction stays silent in it, for there is no going on behind a gap: its
 // client finds out by a timeout, or by Cut. Other connections go on.
 func (p *Proxy) Heal() {
