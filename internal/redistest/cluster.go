@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,14 +24,15 @@ type Shards struct {
 
 // Cluster starts a Redis Cluster of three masters for this test alone and
 // returns once all of them serve. It takes two to three seconds, because a
-// new master refuses to serve for two. It is closed when the test ends.
-func Cluster(tb testing.TB) *Shards {
+// new master refuses to serve for two. It is closed when the test ends. The
+// options are for each of the masters.
+func Cluster(tb testing.TB, opts ...Option) *Shards {
 	tb.Helper()
 	const masters = 3
 	c := new(Shards)
 	for range masters {
-		c.Nodes = append(c.Nodes, Real(tb, Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
-			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes")))
+		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
 	defer cancel()

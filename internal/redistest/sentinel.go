@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,13 +24,13 @@ type Watched struct {
 
 // Sentinel starts a master, its replica and three Sentinels for this test
 // alone, and returns once they know each other, which takes two to three
-// seconds. They are closed when the test ends.
-func Sentinel(tb testing.TB) *Watched {
+// seconds. They are closed when the test ends. The options are for each of them.
+func Sentinel(tb testing.TB, opts ...Option) *Watched {
 	tb.Helper()
-	replication := Args("--repl-diskless-sync", "yes", "--repl-ping-replica-period", "1")
-	master := Real(tb, replication)
+	data := append(slices.Clone(opts), Args("--repl-diskless-sync", "yes", "--repl-ping-replica-period", "1"))
+	master := Real(tb, data...)
 	host, port, _ := strings.Cut(master.Addr(), ":")
-	replica := Real(tb, replication, Args("--replicaof", host, port))
+	replica := Real(tb, append(data, Args("--replicaof", host, port))...)
 	w := &Watched{servers: []*Server{master, replica}}
 	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
 	defer cancel()
@@ -38,10 +39,10 @@ func Sentinel(tb testing.TB) *Watched {
 		return info, strings.Contains(info, "master_link_status:up")
 	})
 	for range 3 {
-		w.sentinels = append(w.sentinels, Real(tb, sentinel(fmt.Sprintf(
+		w.sentinels = append(w.sentinels, Real(tb, append(slices.Clone(opts), sentinel(fmt.Sprintf(
 			"sentinel monitor %[1]s %[2]s %[3]s 2\n"+
 				"sentinel down-after-milliseconds %[1]s 500\n"+
-				"sentinel failover-timeout %[1]s 3000\n", masterName, host, port))))
+				"sentinel failover-timeout %[1]s 3000\n", masterName, host, port)))...))
 	}
 	for _, s := range w.sentinels {
 		settle(ctx, tb, s, "knows the replica and the other Sentinels", func(*redis.Client) (string, bool) {

@@ -43,6 +43,12 @@ func Env(vars ...string) Option {
 	return func(s *Server) { s.env = append(s.env, vars...) }
 }
 
+// Program has this program run in place of the redis-server that is found: a
+// name on the PATH or a path.
+func Program(name string) Option {
+	return func(s *Server) { s.binary = name }
+}
+
 // Server is a redis-server process on a loopback port. All methods may be called
 // concurrently; those that change its state wait for each other.
 type Server struct {
@@ -62,26 +68,24 @@ type Server struct {
 // ErrNoBinary when there is none. The caller owns the server and must Close it;
 // on Linux it dies with this process in any case.
 func Start(opts ...Option) (*Server, error) {
-	binary, err := findBinary()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "redistest-")
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{binary: binary, dir: dir}
+	s := &Server{binary: os.Getenv("REDIS_SERVER")}
 	for _, opt := range opts {
 		opt(s)
 	}
+	var err error
+	if s.binary, err = findBinary(s.binary); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "redistest-"); err != nil {
+		return nil, err
+	}
 	if err := s.startOnFreePort(randomPort); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, errors.Join(err, os.RemoveAll(s.dir))
 	}
 	return s, nil
 }
 
-func findBinary() (string, error) {
-	name := os.Getenv("REDIS_SERVER")
+func findBinary(name string) (string, error) {
 	if name == "" {
 		name = "redis-server"
 	}
