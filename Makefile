@@ -16,7 +16,7 @@ TESTS = -shuffle=on -parallel 4
 
 # Of the other modules make check leaves out the packages that repeat the proof
 # or the benchmarks, which take a minute in their shortest form.
-LONG = /bench$$|/proof/(checks|matrix|rivals)$$
+LONG = /bench$$|/proof/(checks|combos|matrix|rivals)$$
 
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
@@ -28,7 +28,7 @@ D ?= 30m
 # proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check test lint fuzz bench proof soak proof-rivals mutants generate
+.PHONY: help demo check test lint fuzz bench proof combos soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -68,6 +68,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s)
 proof: ## Run all checks and the whole fault matrix (half an hour) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix
+
+combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (20 minutes) and write proof/REPORT.md
+	bash scripts/ensure.sh cc redis-server
+	$(NOTE) combos go test -count=1 -timeout 90m -run TestCombinations ./combos
 
 soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server

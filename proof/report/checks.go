@@ -14,10 +14,11 @@ const (
 	makeSoak    = "make soak"
 	makeRivals  = "make proof-rivals"
 	makeMutants = "make mutants"
+	makeCombos  = "make combos"
 )
 
 // commands says by which target the run of a name is repeated.
-var commands = map[string]string{"proof": makeProof, "soak": makeSoak, "rivals": makeRivals, "mutants": makeMutants}
+var commands = map[string]string{"proof": makeProof, "soak": makeSoak, "rivals": makeRivals, "mutants": makeMutants, "combos": makeCombos}
 
 // checks lists what was set as the goal before anything was measured. TTL is 2 s
 // unless said otherwise.

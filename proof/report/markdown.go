@@ -58,6 +58,7 @@ func (r *Results) Markdown(pictures string) []byte {
 	p.verdict()
 	p.checks()
 	p.matrix()
+	p.combos()
 	p.forgets()
 	p.mutants()
 	p.rivals()
@@ -143,7 +144,7 @@ const notPromised = `## What is not promised
 func (p *page) repeat() {
 	p.printf("## To repeat it\n")
 	if len(p.Runs) == 0 {
-		p.printf("No run is noted here; `make proof`, `make soak`, `make proof-rivals` and `make mutants` note theirs.\n")
+		p.printf("No run is noted here; `make proof`, `make combos`, `make soak`, `make proof-rivals` and `make mutants` note theirs.\n")
 		return
 	}
 	p.head("run", "on", "commit", ">took", "ended", "again")

@@ -124,6 +124,7 @@ var owned = map[string][]string{
 	"proof":   {"matrix*.json", "forgets*.json", "check-00-*.json"},
 	"rivals":  {"rivals.json", "timeline-*.json", "timeline-*.svg"},
 	"mutants": {"mutants.json"},
+	"combos":  {"combos.json"},
 }
 
 // clean removes what a run of a name writes.

@@ -45,6 +45,10 @@ func (r *Results) headline() string {
 	if kinds, injections, overlaps, _ := record.Count(r.Matrix, false); kinds > 0 {
 		p.row("faults while Redis keeps its word", fmt.Sprintf("%s, %s: **%s**", plural(kinds, "kind"), plural(injections, "injection"), plural(overlaps, "overlap")))
 	}
+	if c := r.Combos; c != nil {
+		p.row("faults crossed with clients, loads, policies, servers", fmt.Sprintf("%s over %s: **%s**",
+			plural(c.Injections, "injection"), plural(c.Combinations, "distinct combination"), found(c)))
+	}
 	for _, c := range []struct {
 		number int
 		name   string

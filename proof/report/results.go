@@ -19,6 +19,7 @@ type Results struct {
 	Forgets   []record.Line
 	Rivals    []record.Rival
 	Mutants   []record.Mutant
+	Combos    *record.Combos             // nil: not run
 	Timelines map[string]record.Timeline // by the file's name without its ending
 	Runs      []record.Run               // by their commands
 }
@@ -61,6 +62,9 @@ func (r *Results) add(name string, text []byte) error {
 		return json.Unmarshal(text, &r.Rivals)
 	case "mutants":
 		return json.Unmarshal(text, &r.Mutants)
+	case "combos":
+		r.Combos = new(record.Combos)
+		return json.Unmarshal(text, r.Combos)
 	case "timeline":
 		var t record.Timeline
 		if err := json.Unmarshal(text, &t); err != nil {

@@ -1,0 +1,18 @@
+// Package combos is the combined matrix: rounds that cross a fault with a kind of
+// client, a load, a policy, a distance, observers, loggers and a server, drawn at
+// random from a seed. The matrix of package matrix injects many faults of each
+// kind under one load; what lies in the choice of the client, in the load at the
+// moment of the fault, or in what counts as "away", shows only here.
+//
+// A round (round.go) is one combination (combination.go) on a group of servers
+// (site.go) with a fault (faults.go, election.go), from the making of a client to
+// the end of its goroutines. judge.go says what must not be, finish.go what must
+// not be left. Rounds run in child processes (lane.go), several at a time.
+//
+//	make combos                                          the whole matrix
+//	PROOF_SEED=7 go test -short ./combos                 a short run, again
+//	PROOF_ROUND=single/redis-server/42 go test ./combos  one round alone
+//
+// REDIS_SERVERS names further redis-server programs, separated by colons or
+// commas.
+package combos

@@ -1,0 +1,175 @@
+package combos
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// front ends TLS before a plain TCP address. When the plain side ends, it ends
+// the TLS connection, as a server does that closes idle ones.
+type front struct {
+	target   string
+	listener net.Listener
+	server   *tls.Config
+	roots    *x509.CertPool
+	mute     atomic.Bool // new connections are accepted, and nothing comes
+	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // whether it was accepted while mute; nil when closed
+}
+
+func startFront(tb testing.TB, target string) *front {
+	tb.Helper()
+	cert, roots, err := selfMade()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := &front{
+		target: target, listener: listener, roots: roots, conns: make(map[net.Conn]bool),
+		server: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	}
+	f.serving.Go(f.accept)
+	tb.Cleanup(f.close)
+	return f
+}
+
+// client returns what a client needs to trust the front.
+func (f *front) client() *tls.Config {
+	return &tls.Config{RootCAs: f.roots, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+}
+
+func (f *front) addr() string { return f.listener.Addr().String() }
+
+func (f *front) accept() {
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		if f.keep(conn) {
+			f.serving.Go(func() { f.serve(conn) })
+		}
+	}
+}
+
+func (f *front) keep(conn net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conns == nil {
+		_ = conn.Close()
+		return false
+	}
+	f.conns[conn] = f.mute.Load()
+	return true
+}
+
+func (f *front) drop(conn net.Conn) {
+	f.mu.Lock()
+	delete(f.conns, conn)
+	f.mu.Unlock()
+	_ = conn.Close()
+}
+
+func (f *front) serve(raw net.Conn) {
+	defer f.drop(raw)
+	if f.mute.Load() {
+		_, _ = io.Copy(io.Discard, raw)
+		return
+	}
+	plain, err := net.DialTimeout("tcp", f.target, time.Second)
+	if err != nil || !f.keep(plain) {
+		return
+	}
+	defer f.drop(plain)
+	secure := tls.Server(raw, f.server)
+	up := make(chan struct{})
+	go func() {
+		defer close(up)
+		_, _ = io.Copy(plain, secure)
+		_ = plain.Close()
+	}()
+	_, _ = io.Copy(secure, plain)
+	_ = secure.Close() // says goodbye first
+	<-up
+}
+
+// cut ends all connections, and so those that were muted.
+func (f *front) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn := range f.conns {
+		_ = conn.Close()
+	}
+}
+
+func (f *front) close() {
+	f.cut()
+	f.mu.Lock()
+	f.conns = nil
+	f.mu.Unlock()
+	_ = f.listener.Close()
+	f.serving.Wait()
+}
+
+// selfMade returns a certificate for localhost that is its own authority.
+func selfMade() (tls.Certificate, *x509.CertPool, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, nil, err
+	}
+	parsed, err := x509.ParseCertificate(der)
+	roots := x509.NewCertPool()
+	if err == nil {
+		roots.AddCert(parsed)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots, errors.Join(err)
+}
+
+// cutMute ends the connections that were accepted and heard nothing: their
+// clients have sent a greeting that nobody will answer.
+func (f *front) cutMute() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn, mute := range f.conns {
+		if mute {
+			_ = conn.Close()
+		}
+	}
+}
+
+// secure shakes hands on a connection that a dialer of the user has made.
+func (f *front) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	secure := tls.Client(conn, f.client())
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}

@@ -1,0 +1,400 @@
+package combos
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/proof/history"
+)
+
+// Violation is something that must not be.
+type Violation struct {
+	Rule  string `json:"rule"`
+	Text  string `json:"text"`  // of the first
+	Times int    `json:"times"` // in this round
+}
+
+// The rules that a round is judged by.
+const (
+	ruleOverlap    = "two holders"
+	ruleOpen       = "ran without the lock"
+	ruleError      = "the wrong error"
+	ruleKeys       = "keys left in Redis"
+	ruleCancel     = "back late after its context ended"
+	ruleClose      = "Close took too long"
+	ruleGoroutines = "goroutines left"
+	ruleLease      = "lease lost"
+	ruleTold       = "the loss was not told"
+	ruleWait       = "waited too long"
+	ruleProgress   = "nobody was served"
+	rulePanic      = "a panic came out"
+)
+
+// violatef notes a violation. Of a rule and a wording, the first is kept.
+func (r *round) violatef(rule, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, v := range r.violations {
+		if v.Rule == rule {
+			r.violations[i].Times++
+			return
+		}
+	}
+	r.violations = append(r.violations, Violation{Rule: rule, Text: fmt.Sprintf(format, args...), Times: 1})
+}
+
+// bound is a limit, for what began and ended at these times, that a busy machine
+// does not break. Redis shares the machine, so a stall counts twice.
+func (r *round) bound(limit, from, to time.Duration) time.Duration {
+	if r.exact {
+		return limit
+	}
+	return limit + 2*r.meter.between(from, to)
+}
+
+// grace is how long after a fault its consequences may be seen.
+func grace(sees sight, length string) time.Duration {
+	switch {
+	case sees == well, length == hiccup && (sees == silent || sees == late):
+		return 0
+	case sees == broken:
+		return 300 * time.Millisecond
+	}
+	return 1300 * time.Millisecond // a question that was under way may take a second
+}
+
+// sees returns how the fault looks to one of the Lockers. A silence that is
+// shorter than any caller's patience with Redis is none.
+func (r *round) sees(by string) sight {
+	switch {
+	case by == byWitness && !r.fault.server:
+		return well
+	case r.c.Length == hiccup && (r.fault.sees == silent || r.fault.sees == late):
+		return well
+	}
+	return r.fault.sees
+}
+
+// during says whether a time lies in a fault, or so soon after it that its
+// consequences may still be seen.
+func (r *round) during(by string, from, to time.Duration) bool {
+	if r.sees(by) == well {
+		return false
+	}
+	more := r.bound(grace(r.fault.sees, r.c.Length), from, to)
+	if by == byOurs && r.c.Trait == slowDialer {
+		more += r.dial
+	}
+	for _, w := range r.windows {
+		if from <= w.to+more && to >= w.from {
+			return true
+		}
+	}
+	return false
+}
+
+// unanswered says that a call may have been refused, or gone without the lock,
+// because its answer took longer than it has patience with Redis: where the user's
+// dialer takes longer than the policy waits, and where thousands ask at once.
+func (r *round) unanswered(k call) bool {
+	if r.c.Load == crowd && k.returned-k.asked > 200*time.Millisecond {
+		return true
+	}
+	return k.by == byOurs && r.c.Trait == slowDialer && k.wait >= 0 && k.wait < 2*time.Second
+}
+
+// spared says that a call that took too long is one of those that a blocked logger
+// held up, of which there is one for each record.
+func (r *round) spared() bool { return r.c.Logger == blocked && r.logged.Add(-1) >= 0 }
+
+// judge looks at all calls.
+func (r *round) judge() {
+	for _, k := range r.calls {
+		if k.panicked != "" {
+			r.violatef(rulePanic, "a call of %s panicked: %s", k.by, k.panicked)
+			continue
+		}
+		r.judgeTime(k)
+		switch k.outcome {
+		case granted:
+			r.judgeLease(k)
+		case ranOpen:
+			r.judgeOpen(k)
+		default:
+			r.judgeRefusal(k)
+		}
+	}
+	r.judgeOverlaps()
+	r.judgeProgress()
+	r.judgeNotAcquired()
+}
+
+func (k call) String() string {
+	return fmt.Sprintf("call %d of %s for %q (%v to %v, wait %v, hold %v): %s %s", k.id, k.by, k.keys[0],
+		k.asked.Round(time.Millisecond), k.returned.Round(time.Millisecond), k.wait, k.holds, k.outcome, k.err)
+}
+
+func (r *round) at() string {
+	var text []string
+	for _, w := range r.windows {
+		text = append(text, fmt.Sprintf("%v to %v", w.from.Round(time.Millisecond), w.to.Round(time.Millisecond)))
+	}
+	return "fault from " + strings.Join(text, ", ")
+}
+
+func (r *round) judgeTime(k call) {
+	if k.blocked || k.holds {
+		return
+	}
+	took := k.returned - k.asked
+	if k.ctxEnded > 0 {
+		late := k.returned - k.ctxEnded
+		r.worst["cancel"] = max(r.worst["cancel"], late)
+		limit := 400 * time.Millisecond
+		if r.c.Load == crowd {
+			limit += 200 * time.Millisecond
+		}
+		if late > r.bound(limit, k.ctxEnded, k.returned) && !r.spared() {
+			r.violatef(ruleCancel, "%v after its context had ended: %v", late.Round(time.Millisecond), k)
+		}
+		return
+	}
+	if k.wait >= 0 {
+		limit := max(k.wait, time.Second)
+		if k.wait > 0 {
+			limit = k.wait
+		}
+		if took > r.bound(limit+time.Second, k.asked, k.returned) && !r.spared() {
+			r.violatef(ruleWait, "%v for a wait of %v: %v; %s", took.Round(time.Millisecond), k.wait, k, r.at())
+		}
+	}
+	r.judgeKnown(k, took)
+}
+
+// knownAfter is after how long a Locker with callers must know that Redis is away.
+const knownAfter = 1300 * time.Millisecond
+
+// judgeKnown looks at who comes while Redis is away for long.
+func (r *round) judgeKnown(k call, took time.Duration) {
+	if sees := r.sees(k.by); k.by != byOurs || r.c.Length != long || sees != silent && sees != away || r.c.Trait == slowDialer || r.c.Closes || r.c.Load == crowd || r.c.Logger == blocked {
+		return
+	}
+	if r.c.Fault == writesPaused { // Redis answers, if it is asked for nothing but a sign of life
+		return
+	}
+	limit := func(d time.Duration) time.Duration { return r.bound(d, k.asked, k.returned) }
+	w := r.windows[0]
+	known := k.asked >= w.from+knownAfter && k.asked < w.to-700*time.Millisecond
+	first := k.asked >= w.from && k.asked < w.from+300*time.Millisecond
+	switch {
+	case r.c.FailOpen && known && took > limit(450*time.Millisecond):
+		r.violatef(ruleWait, "%v to go on without the lock, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
+	case r.c.FailOpen && first && took > limit(1600*time.Millisecond):
+		r.violatef(ruleWait, "%v to go on without the lock, with Redis away: %v; %s", took.Round(time.Millisecond), k, r.at())
+	case !r.c.FailOpen && k.wait > 0 && known && took > limit(650*time.Millisecond):
+		r.violatef(ruleWait, "%v to be refused, with Redis known to be away: %v; %s", took.Round(time.Millisecond), k, r.at())
+	}
+}
+
+func (r *round) judgeLease(k call) {
+	if k.release == unavailable && !r.during(k.by, k.ended, k.released) && r.closing == 0 && !r.unanswered(k) {
+		r.violatef(ruleError, "a release while Redis was well: ErrUnavailable; %v", k)
+	}
+	if k.released-k.ended > r.bound(3*time.Second, k.ended, k.released) && !k.blocked && !r.spared() {
+		r.violatef(ruleWait, "%v to release; %v", k.released-k.ended, k)
+	}
+	if k.lost || k.release == lost {
+		r.judgeLost(k)
+	} else if r.mustEnd(k) {
+		r.violatef(ruleTold, "%v: its Redis was away for longer than the TTL, and it held on; %s", k, r.at())
+	}
+}
+
+// judgeLost looks at a lease that ended while it was held.
+func (r *round) judgeLost(k call) {
+	if r.closing > 0 && k.released >= r.closing || k.returned-k.asked > r.c.TTL/2 { // the lease counts from before the question
+		return
+	}
+	if k.release != lost {
+		r.violatef(ruleTold, "a lost lease's release says %q; %v", k.release, k)
+	}
+	sees := r.sees(k.by)
+	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.meter.between(k.returned, k.ended) > 50*time.Millisecond || k.blocked
+	switch {
+	case sees == elects:
+	case r.c.TTL == longTTL, sees == well && !slowly,
+		(sees == broken || r.c.Length == hiccup) && !slowly && r.c.Distance < 40*time.Millisecond,
+		sees == moves && k.holds && k.by == byOurs && (r.c.Form == mutex || r.c.Form == minHold) && !slowly:
+		r.violatef(ruleLease, "held from %v to %v, TTL %v; %v; %s", k.returned.Round(time.Millisecond), k.ended.Round(time.Millisecond), r.c.TTL, k, r.at())
+	}
+}
+
+// mustEnd says whether a lease was held over a silence that is longer than its
+// TTL.
+func (r *round) mustEnd(k call) bool {
+	sees := r.sees(k.by)
+	if !k.holds || k.by != byOurs || r.c.TTL != shortTTL || r.c.Length != long || sees != silent && sees != away || r.c.Fault == "LOADING" {
+		return false
+	}
+	w := r.windows[0]
+	return k.returned < w.from && k.ended > w.from+r.bound(r.c.TTL+200*time.Millisecond, w.from, w.to) && w.to-w.from > r.bound(r.c.TTL+300*time.Millisecond, w.from, w.to)
+}
+
+// judgeOpen looks at a call that went on without the lock.
+func (r *round) judgeOpen(k call) {
+	sees := r.sees(k.by)
+	var why string
+	switch {
+	case k.blocked:
+		return
+	case !r.c.FailOpen, k.holds:
+		why = "its policy fails closed"
+	case r.c.Site == nodeSite && k.by == byOurs:
+		why = "Redis answered (MOVED)"
+	case r.unanswered(k), r.c.Fault == "max clients":
+		return
+	case sees == well:
+		why = "Redis was well"
+	case sees == refuses:
+		why = "Redis answered"
+	case sees == moves:
+		why = "Redis answered (TRYAGAIN, MOVED)"
+	case sees == broken && (k.wait < 0 || k.wait >= 500*time.Millisecond):
+		why = "Redis could be reached at once"
+	case !r.during(k.by, k.asked, k.returned):
+		why = "Redis was well by then"
+	default:
+		return
+	}
+	r.violatef(ruleOpen, "%s: %v, keys %q; %s", why, k, k.open, r.at())
+}
+
+// judgeRefusal looks at the error of a call.
+func (r *round) judgeRefusal(k call) {
+	switch {
+	case k.blocked:
+	case k.outcome == closed && r.closing > 0 && k.returned >= r.closing, k.outcome == notAcquired:
+	case k.outcome == unavailable:
+		r.judgeUnavailable(k)
+	default:
+		r.violatef(ruleError, "%v; %s", k, r.at())
+	}
+}
+
+func (r *round) judgeUnavailable(k call) {
+	switch {
+	case r.closing > 0 && k.returned >= r.closing, r.during(k.by, k.asked, k.returned), r.unanswered(k):
+	case r.c.Site == nodeSite && k.by == byOurs:
+		if !strings.Contains(k.err, "NewClusterClient") {
+			r.violatef(ruleError, "a client of one node of a Cluster is not told what to use: %v", k)
+		}
+	case k.ctxEnded > 0 && k.deadline: // as documented, where Redis did not answer until then
+	default:
+		r.violatef(ruleError, "Redis was well: %v; %s", k, r.at())
+	}
+}
+
+// judgeOverlaps looks for two holders. With two masters, those count that came
+// when ours should have followed.
+func (r *round) judgeOverlaps() {
+	var holds []history.Hold
+	for _, k := range r.calls {
+		if k.outcome != granted || k.panicked != "" || k.returned >= k.ended {
+			continue
+		}
+		if r.fault.sees == elects && r.excused(k) {
+			continue
+		}
+		h := history.Hold{
+			Kind: r.kind(), Permits: r.permits(), Shared: k.shared, Worker: k.by, ID: k.id,
+			Began: k.returned, Ended: k.ended, How: history.Released,
+		}
+		for _, key := range k.keys {
+			h.Key = key
+			holds = append(holds, h)
+		}
+	}
+	for _, o := range history.Overlaps(holds) {
+		r.violatef(ruleOverlap, "%v; %s", o, r.at())
+	}
+}
+
+// excused says that a hold began before a Locker must have followed to the new
+// master, and, if it was kept, ended when it must have been told.
+func (r *round) excused(k call) bool {
+	if k.holds && k.ended > r.follows+r.bound(r.c.TTL/3+500*time.Millisecond, r.follows, k.ended) {
+		return false
+	}
+	return k.returned < r.follows+followWithin
+}
+
+func (r *round) kind() history.Kind {
+	switch r.c.Form {
+	case shared:
+		return history.Readers
+	case fewPermits, manyPermits:
+		return history.Permits
+	}
+	return history.Mutex
+}
+
+func (r *round) permits() int {
+	if n := r.c.permits(); n > 0 {
+		return r.policy().Permits
+	}
+	return 0
+}
+
+// judgeProgress looks for a second in which callers waited for the one key, and
+// nobody had it, though Redis was well.
+func (r *round) judgeProgress() {
+	if r.c.Keys != oneKey || r.fault.sees != well || r.closing > 0 || r.c.Trait == slowDialer || r.c.Form == minHold || r.c.Site == nodeSite || r.c.Logger == blocked {
+		return
+	}
+	var taken []window
+	for _, k := range r.calls {
+		switch {
+		case slices.Contains(k.keys, "one") && k.outcome == granted && k.inside:
+			taken = append(taken, window{k.asked, k.ended})
+		case slices.Contains(k.keys, "one") && k.outcome == granted:
+			taken = append(taken, window{k.returned, k.ended})
+		}
+	}
+	slices.SortFunc(taken, func(a, b window) int { return cmp.Compare(a.from, b.from) })
+	var last time.Duration
+	for _, w := range append(taken, window{math.MaxInt64, math.MaxInt64}) {
+		for _, k := range r.calls {
+			from, to := max(last, k.asked), min(w.from, k.returned)
+			if k.keys[0] == "one" && !k.blocked && k.panicked == "" && to-from > r.bound(1100*time.Millisecond, from, to) {
+				r.violatef(ruleProgress, "for %v, while this one waited: %v", to-from, k)
+				return
+			}
+		}
+		last = max(last, w.to)
+	}
+}
+
+// judgeNotAcquired looks for refusals where nobody else wanted the key, or where
+// all have room.
+func (r *round) judgeNotAcquired() {
+	if r.fault.sees != well || r.c.Form == minHold || r.closing > 0 {
+		return
+	}
+	for _, k := range r.calls {
+		if k.outcome != notAcquired || k.ctxEnded > 0 || k.blocked || k.by == byOurs && (r.c.Trait == slowDialer || r.c.Site == nodeSite) {
+			continue
+		}
+		if r.permits() > 2*crowd {
+			r.violatef(ruleError, "all have room: %v", k)
+		}
+		if r.c.Keys == ownKeys && !slices.ContainsFunc(r.calls, func(o call) bool {
+			return o.id != k.id && slices.Equal(o.keys, k.keys) && o.asked < k.returned && max(o.returned, o.released)+100*time.Millisecond > k.asked
+		}) {
+			r.violatef(ruleError, "nobody else wanted it: %v", k)
+		}
+	}
+}

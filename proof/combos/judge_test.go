@@ -1,0 +1,148 @@
+package combos
+
+import (
+	"testing"
+	"time"
+)
+
+// What the judge says of one call, next to a fault from 1 s to 1 s + long.
+func TestJudgeOfOneCall(t *testing.T) {
+	const ms = time.Millisecond
+	type change func(c *Combination, k *call)
+	for name, tc := range map[string]struct {
+		fault, length string
+		lasts         time.Duration
+		change        change
+		want          string
+	}{
+		"a refusal before a fault": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 100*ms, 150*ms, unavailable
+		}, ruleError},
+		"a refusal in a fault": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1100*ms, 1150*ms, unavailable
+		}, ""},
+		"a refusal long after a fault": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 3*time.Second, 3100*ms, unavailable
+		}, ruleError},
+		"a hiccup taken for an outage": {"everything stalled", hiccup, 120 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, unavailable
+		}, ruleError},
+		"an outage": {"everything stalled", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1300*ms, unavailable
+		}, ""},
+		"without the lock while Redis is silent": {"everything stalled", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1300*ms, ranOpen
+		}, ""},
+		"without the lock where the policy fails closed": {"everything stalled", brief, 500 * ms, func(c *Combination, k *call) {
+			c.FailOpen = false
+			k.asked, k.returned, k.outcome = 1010*ms, 1300*ms, ranOpen
+		}, ruleOpen},
+		"without the lock in a hiccup": {"everything stalled", hiccup, 120 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, ranOpen
+		}, ruleOpen},
+		"without the lock where Redis answers": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, ranOpen
+		}, ruleOpen},
+		"without the lock beside a broken connection": {"connections cut", "", 0, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 990*ms, 1030*ms, ranOpen
+		}, ruleOpen},
+		"the witness reaches Redis all along": {"everything swallowed", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.by, k.asked, k.returned, k.outcome = byWitness, 1010*ms, 1300*ms, unavailable
+		}, ruleError},
+		"held on over a silence longer than the TTL": {"everything swallowed", long, 2200 * ms, func(_ *Combination, k *call) {
+			k.holds, k.returned, k.outcome, k.ended, k.released = true, 100*ms, granted, 3*time.Second, 3*time.Second
+		}, ruleTold},
+		"told in time of a silence longer than the TTL": {"everything swallowed", long, 2200 * ms, func(_ *Combination, k *call) {
+			k.holds, k.returned, k.outcome, k.ended, k.released, k.lost, k.release = true, 100*ms, granted, 1900*ms, 1900*ms, true, lost
+		}, ""},
+		"lost in a silence shorter than the TTL": {"everything swallowed", brief, 500 * ms, func(c *Combination, k *call) {
+			c.TTL = longTTL
+			k.holds, k.returned, k.outcome, k.ended, k.released, k.lost, k.release = true, 100*ms, granted, 1900*ms, 1900*ms, true, lost
+		}, ruleLease},
+		"lost over a migration": {migration, "", 1500 * ms, func(c *Combination, k *call) {
+			c.Group, c.Site, k.holds = Cluster, clusterSite, true
+			k.returned, k.outcome, k.ended, k.released, k.lost, k.release = 100*ms, granted, 1900*ms, 1900*ms, true, lost
+		}, ruleLease},
+		"slow to go on with Redis known to be away": {"everything swallowed", long, 2300 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 2400*ms, 3100*ms, ranOpen
+		}, ruleWait},
+		"slow to be refused with Redis known to be away": {"connections refused", long, 2300 * ms, func(c *Combination, k *call) {
+			c.FailOpen = false
+			k.asked, k.returned, k.outcome = 2400*ms, 3200*ms, unavailable
+		}, ruleWait},
+		"a refusal of one who is alone": {"no fault", "", 0, func(_ *Combination, k *call) {
+			k.returned, k.outcome = 10*ms, notAcquired
+		}, ruleError},
+		"a node of a Cluster, without a word": {"no fault", "", 0, func(c *Combination, k *call) {
+			c.Group, c.Site = Cluster, nodeSite
+			k.returned, k.outcome, k.err = 10*ms, unavailable, "MOVED 1 10.0.0.1:6379"
+		}, ruleError},
+		"a node of a Cluster": {"no fault", "", 0, func(c *Combination, k *call) {
+			c.Group, c.Site = Cluster, nodeSite
+			k.returned, k.outcome, k.err = 10*ms, unavailable, "MOVED: use redis.NewClusterClient"
+		}, ""},
+		"a full queue": {"no fault", "", 0, func(_ *Combination, k *call) {
+			k.returned, k.outcome = 10*ms, queueFull
+		}, ruleError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Combination{
+				Group: Single, Site: plainSite, Fault: tc.fault, Length: tc.length, Load: 20, Shape: stays, Keys: ownKeys,
+				Form: mutex, Patience: second, FailOpen: true, TTL: shortTTL,
+			}
+			k := call{id: 1, by: byOurs, keys: []string{"own1"}, wait: time.Second}
+			tc.change(&c, &k)
+			r := newRound(nil, c, nil)
+			r.meter = new(meter)
+			r.windows = []window{{time.Second, time.Second + tc.lasts}}
+			r.calls = []call{k}
+			r.judge()
+			got := ""
+			if len(r.violations) > 0 {
+				got = r.violations[0].Rule
+			}
+			if got != tc.want || len(r.violations) > 1 {
+				t.Errorf("violations = %v, want %q", r.violations, tc.want)
+			}
+		})
+	}
+}
+
+// A hold at the old master counts from when ours must have followed.
+func TestJudgeOfTwoMasters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		at   time.Duration
+		want int
+	}{
+		"before it had to follow": {500 * time.Millisecond, 0},
+		"after that":              {1500 * time.Millisecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Combination{Group: Sentinel, Site: sentinelSite, Fault: frozenMaster, Form: mutex, Keys: oneKey, TTL: shortTTL}
+			r := newRound(nil, c, nil)
+			r.meter = new(meter)
+			r.follows = time.Second
+			for _, by := range []string{byOurs, byWitness} {
+				at := r.follows + tc.at
+				r.calls = append(r.calls, call{by: by, keys: []string{"turn1"}, outcome: granted, asked: at, returned: at, ended: at + time.Second})
+			}
+			r.judgeOverlaps()
+			if got := len(r.violations); got != tc.want {
+				t.Errorf("violations = %v, want %d", r.violations, tc.want)
+			}
+		})
+	}
+}
+
+// A token draws the same round again.
+func TestTokenNamesARound(t *testing.T) {
+	for _, group := range Groups {
+		for seed := range uint64(200) {
+			c := Draw(group, systemServer, seed)
+			again, err := FromToken(c.Token())
+			if err != nil || again != c {
+				t.Fatalf("%v, %v; want %v", again, err, c)
+			}
+		}
+	}
+}

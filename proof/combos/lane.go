@@ -1,0 +1,187 @@
+package combos
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Result is what a round saw. Its child process writes one before the round, with
+// Begun alone, and one after it.
+type Result struct {
+	Begun       bool                     `json:"begun,omitempty"`
+	Void        bool                     `json:"void,omitempty"` // a master was replaced that nobody had struck: nothing is judged
+	Combination Combination              `json:"combination"`
+	Injections  int                      `json:"injections"`
+	Calls       map[string]int           `json:"calls"` // by what became of them
+	Violations  []Violation              `json:"violations,omitempty"`
+	Known       []string                 `json:"known,omitempty"` // violations that are known, by what they are known as
+	Worst       map[string]time.Duration `json:"worst,omitempty"`
+	Late        time.Duration            `json:"late"` // how late the machine woke a goroutine
+	Took        time.Duration            `json:"took"`
+}
+
+// Environment variables.
+const (
+	segmentEnv = "PROOF_COMBOS_SEGMENT" // what a child process does
+	RoundEnv   = "PROOF_ROUND"          // the token of one round that is to be run alone
+)
+
+// A segment is a number of rounds that one child process runs on one site. Rounds
+// run in child processes, because an observer's panic in a goroutine of the Locker
+// ends its process.
+type segment struct {
+	Group  string        `json:"group"`
+	Server string        `json:"server"`
+	Seed   uint64        `json:"seed"`
+	Rounds int           `json:"rounds"`
+	For    time.Duration `json:"for"`
+}
+
+// lane returns the segment that this process is to run; ok is false in the parent.
+func lane() (s segment, ok bool, err error) {
+	text := os.Getenv(segmentEnv)
+	if text == "" {
+		return s, false, nil
+	}
+	return s, true, json.Unmarshal([]byte(text), &s)
+}
+
+// run runs the segment's rounds and writes their results.
+func (s segment) run(tb testing.TB, out *os.File) {
+	tb.Helper()
+	site := openSite(tb, s.Group, s.Server)
+	rnd := rand.New(rand.NewPCG(s.Seed, 4))
+	began := time.Now()
+	write := json.NewEncoder(out)
+	told := make(chan struct{})
+	go func() { // it ends with the parent's interest, or with the process
+		defer close(told)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
+	for range s.Rounds {
+		c := Draw(s.Group, s.Server, rnd.Uint64()>>1)
+		for testing.Short() && c.heavy() {
+			c = Draw(s.Group, s.Server, rnd.Uint64()>>1)
+		}
+		select {
+		case <-told:
+			return
+		default:
+		}
+		if time.Since(began) > s.For {
+			return
+		}
+		if err := errors.Join(write.Encode(Result{Begun: true, Combination: c}), write.Encode(runRound(site, c, Open))); err != nil {
+			tb.Error(err) // the parent has gone
+			return
+		}
+	}
+}
+
+// runRound runs one round.
+func runRound(s *site, c Combination, open func(redis.UniversalClient, Settings) (Locker, error)) Result {
+	r := newRound(s, c, open)
+	before := s.master()
+	r.run()
+	if r.fault.sees != elects && s.master() != before {
+		// On a busy machine the Sentinels may find their master too slow. What
+		// follows from that belongs to the one fault that has it happen.
+		r.restore()
+		return Result{Combination: c, Void: true}
+	}
+	result := Result{
+		Combination: c, Injections: len(r.windows), Calls: make(map[string]int),
+		Worst: r.worst, Late: r.meter.late(), Took: r.now(),
+	}
+	for _, v := range r.violations {
+		if what := known(c, v.Rule); what != "" {
+			result.Known = append(result.Known, what)
+		} else {
+			result.Violations = append(result.Violations, v)
+		}
+	}
+	for _, k := range r.calls {
+		result.Calls[k.outcome]++
+	}
+	return result
+}
+
+// carryOut runs the segment in a child process, whose servers have their files in
+// a folder, and hands its results to tell. A child that dies is a violation of the
+// round that it had begun.
+func (s segment) carryOut(ctx context.Context, folder string, tell func(Result)) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	results, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.For+2*time.Minute)
+	defer cancel()
+	var said strings.Builder
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCombinations$", "-test.timeout=0", fmt.Sprintf("-test.short=%v", testing.Short()))
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return errors.Join(err, theirs.Close())
+	}
+	cmd.Cancel = stdin.Close // it ends after its round, and takes its servers along
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Env = append(os.Environ(), segmentEnv+"="+string(text), "TMPDIR="+folder)
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, theirs.Close())
+	}
+	_ = theirs.Close() // the child has its own
+	var begun *Result
+	lines := bufio.NewScanner(results)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r Result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return errors.Join(err, cmd.Wait())
+		}
+		if r.Begun {
+			begun = &r
+			continue
+		}
+		begun = nil
+		tell(r)
+	}
+	err = cmd.Wait()
+	if begun != nil && ctx.Err() == nil {
+		begun.Violations = []Violation{{Rule: rulePanic, Text: "the process died: " + death(said.String()), Times: 1}}
+		begun.Injections = 1
+		tell(*begun)
+		return nil
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %.4000s", err, said.String())
+	}
+	return nil
+}
+
+// death returns what a process that died said of it.
+func death(said string) string {
+	if i := strings.Index(said, "panic: "); i >= 0 {
+		said = said[i:]
+	} else if i := strings.Index(said, "fatal error: "); i >= 0 {
+		said = said[i:]
+	}
+	return fmt.Sprintf("%.1500s", said)
+}
