@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,11 +40,12 @@ func TestManyKeysOfAQuorumThatIsAwayHaveTokens(t *testing.T) {
 	}
 }
 
-// returning is a store that is away at first.
+// returning is a store that is away until it is back.
 type returning struct {
 	store.Store
 	tokens   int
 	together int // questions for several keys
+	back     atomic.Bool
 }
 
 var errAway = &store.Error{Err: errors.New("away"), Reach: store.Away}
@@ -56,10 +58,19 @@ func (s *returning) Acquire(context.Context, store.Request) (store.Answer, error
 
 func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Duration, _ func(bool, error)) ([]int64, error) {
 	s.together++
-	if s.together == 1 {
+	if !s.back.Load() {
 		return nil, errAway
 	}
 	return make([]int64, len(refs)), nil
+}
+
+func (s *returning) Server(string) string { return "" }
+
+func (s *returning) Ping(context.Context, string) error {
+	if !s.back.Load() {
+		return errAway
+	}
+	return nil
 }
 
 func (s *returning) Release(context.Context, store.Ref, bool) (store.Released, error) {
@@ -72,11 +83,16 @@ func (s *returning) Close() error                                 { return nil }
 // open: the others are asked for.
 func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, err := gather(nil)
+		s := new(returning)
+		o, err := gather([]Option{WithObserver(func(_ context.Context, e Event) {
+			if e.Kind == EventFailedOpen {
+				s.back.Store(true)
+				time.Sleep(2 * pingEvery) // the Locker finds out
+			}
+		})})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := new(returning)
 		l := newLocker(s, o)
 		lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: time.Second, FailOpen: true})
 		if err != nil {

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,10 @@ import (
 // its queue, and takes no more.
 func TestReporterEndsWithTheReportAtHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
+		var told atomic.Int32
 		r := newReporter([]func(context.Context, Event){func(context.Context, Event) {
 			time.Sleep(time.Second)
-			told++
+			told.Add(1)
 		}}, slog.New(slog.DiscardHandler))
 		for range 100 {
 			r.tellLater(t.Context(), Event{Kind: EventRenewed})
@@ -27,8 +28,8 @@ func TestReporterEndsWithTheReportAtHand(t *testing.T) {
 		}
 		r.tellLater(t.Context(), Event{Kind: EventRenewed})
 		time.Sleep(time.Hour)
-		if told != 1 {
-			t.Errorf("told %d reports, want the one that was under way", told)
+		if told.Load() != 1 {
+			t.Errorf("told %d reports, want the one that was under way", told.Load())
 		}
 	})
 }

@@ -342,6 +342,7 @@ func (s *setUp) failed(err error) *setUpError {
 	case at == greeting, at == askingRole:
 		if said, ok := errors.AsType[redis.Error](err); ok {
 			c := classify(said)
+			e.Err = fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], c.Err, s.hint(at, err))
 			e.Permanent, e.Reach = c.Permanent, c.Reach
 		} else if timedOut(err) {
 			e.Reach = store.Silent
@@ -359,12 +360,7 @@ func (s *setUp) pending() *store.Error {
 	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
 	e := &store.Error{Err: fmt.Errorf("redisstore: no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch at {
-	case dialling:
-		e.Reach = store.Silent
-		if since >= opTimeout/2 { // far away is not away
-			e.Reach = store.Away
-		}
-	case encrypting, greeting, askingRole:
+	case dialling, encrypting, greeting, askingRole:
 		e.Reach = store.Silent
 	case askingCredentials, onConnect: // that is not Redis
 	}

@@ -122,7 +122,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 			ended := make(chan struct{})
 			t.Cleanup(func() { close(ended) })
 			o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
-		}, store.Away, false, "dialling"},
+		}, store.Silent, false, "dialling"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
