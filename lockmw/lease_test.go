@@ -18,8 +18,7 @@ import (
 // bubble runs test on a clock of its own, with a Redis that follows it.
 func bubble(t *testing.T, test func(t *testing.T, m *redistest.Mini, l *lockmw.Locker), opts ...lockmw.Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.InMemory(t)
+	inBubble(t, func(t *testing.T, m *redistest.Mini) {
 		c := m.Client(t, func(o *redis.Options) { o.PoolSize = 1000 })
 		test(t, m, newLocker(t, c, opts...))
 	})
@@ -30,9 +29,10 @@ func bubble(t *testing.T, test func(t *testing.T, m *redistest.Mini, l *lockmw.L
 func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Mini)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		// Where dials have failed, go-redis notices once a second that its pool is
-		// closed. This runs last.
-		t.Cleanup(func() { time.Sleep(2 * time.Second) })
+		// What outlives a Locker's and a client's Close for a while: reports that a
+		// slow observer has not had yet, and go-redis, where dials have failed, which
+		// notices once a second that its pool is closed. This runs last.
+		t.Cleanup(func() { time.Sleep(time.Minute) })
 		test(t, redistest.InMemory(t))
 	})
 }
