@@ -30,6 +30,7 @@ func TestABurstOfCancelledCallsLeavesNothing(t *testing.T) {
 	for i := range calls {
 		gone.Go(func() {
 			if lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
+				<-ctx.Done()
 				_ = lease.Release(ctx)
 			}
 		})
@@ -60,6 +61,7 @@ func TestDeadlinesInAPauseLeaveNothing(t *testing.T) {
 	for i := range calls {
 		gone.Go(func() {
 			if lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
+				<-ctx.Done()
 				_ = lease.Release(ctx)
 			}
 		})
