@@ -14,10 +14,11 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
+// The tests of bursts are not parallel: they keep the machine busy.
+
 // A burst of callers who give up at the same moment leaves nothing behind, also
 // where Redis is far away.
 func TestABurstOfCancelledCallsLeavesNothing(t *testing.T) {
-	t.Parallel()
 	const calls = 8000
 	s := redistest.Real(t)
 	client, proxy := proxied(t, s)
@@ -29,7 +30,7 @@ func TestABurstOfCancelledCallsLeavesNothing(t *testing.T) {
 	var gone sync.WaitGroup
 	for i := range calls {
 		gone.Go(func() {
-			if lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
+			if lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute, Wait: time.Minute}); err == nil {
 				<-ctx.Done()
 				_ = lease.Release(ctx)
 			}
@@ -45,7 +46,6 @@ func TestABurstOfCancelledCallsLeavesNothing(t *testing.T) {
 
 // Deadlines that pass while Redis stands still leave nothing behind.
 func TestDeadlinesInAPauseLeaveNothing(t *testing.T) {
-	t.Parallel()
 	const calls, pause = 3000, 300 * time.Millisecond
 	s := redistest.Real(t)
 	c := s.Client(t)
