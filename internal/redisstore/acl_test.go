@@ -209,8 +209,7 @@ func TestTheMinimalACLIsMinimal(t *testing.T) {
 		if rule == "+ping" || rule == "+pubsub|numsub" || rule == "+subscribe" { // see the tests below
 			continue
 		}
-		p, q := u.may(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " "))
-		_ = q
+		p, _ := u.may(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " "))
 		_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 		e := store.AsError(err)
 		if err == nil || !e.Permanent || e.Ambiguous || e.Reach != store.Answered {
@@ -231,7 +230,7 @@ func TestAMissingRightIsNamedLater(t *testing.T) {
 	u := newUser(t)
 	for rule := range strings.FieldsSeq(minimalACL) {
 		names, isCommand := strings.CutPrefix(rule, "+")
-		if !isCommand || strings.Contains(" ping pubsub|numsub subscribe client|setname ", " "+names+" ") {
+		if !isCommand || slices.Contains([]string{"ping", "pubsub|numsub", "subscribe", "client|setname"}, names) {
 			continue
 		}
 		p, q := u.may(minimalACL)

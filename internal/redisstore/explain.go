@@ -51,7 +51,7 @@ func (e *explanation) Unwrap() error { return e.err }
 // explained adds to a server's refusal what it means for locks, and what to do, as
 // far as the refusal itself does not say that.
 func explained(err error, code, text string) error {
-	means := ""
+	var means string
 	switch code {
 	case "NOAUTH":
 		means = "the server wants a password"

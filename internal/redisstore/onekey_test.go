@@ -110,7 +110,6 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		if a.Fence <= fence {
 			t.Errorf("fence %d is not above %d", a.Fence, fence)
 		}
-		fence = a.Fence
 		q.refused(other, store.Last)
 		p.renew(r, true)
 		if did, err := p.ReleaseAfter(t.Context(), r, 20*time.Millisecond); did != store.Freed || err != nil {
