@@ -1,0 +1,202 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A setUpError is a connection that could not be set up. It hides its cause from
+// go-redis, which would take a refusal for that of a command.
+type setUpError struct{ fault store.Error }
+
+// Error names the stage, the address and the cause.
+func (e *setUpError) Error() string { return e.fault.Error() }
+
+// A spoken error is one that a server said.
+type spoken string
+
+var _ redis.Error = spoken("")
+
+// Error implements error.
+func (s spoken) Error() string { return string(s) }
+
+// RedisError implements redis.Error.
+func (spoken) RedisError() {}
+
+// goodbyes are refusals after which a server closes the connection. go-redis takes
+// them for those of a server that does not know HELLO, and goes on.
+var goodbyes = []string{"ERR max number of clients", "DENIED"}
+
+// refusal returns what the server refused first, or nothing.
+func (s *setUp) refusal() spoken {
+	if said := s.said.Load(); said != nil {
+		if line, _, _ := strings.Cut(*said, "\r\n"); strings.HasPrefix(line, "-") {
+			return spoken(line[1:])
+		}
+	}
+	return ""
+}
+
+// goodbye returns the refusal with which the server took its leave, or nil.
+func (s *setUp) goodbye() error {
+	said := s.refusal()
+	for _, prefix := range goodbyes {
+		if strings.HasPrefix(string(said), prefix) {
+			return said
+		}
+	}
+	return nil
+}
+
+// failed says what an error of the present stage means. Nothing was sent yet.
+func (s *setUp) failed(err error) *setUpError {
+	at := stage(s.stage.Load())
+	if errors.Is(err, context.DeadlineExceeded) && s.ctx != nil && s.ctx.Err() != nil {
+		err = &tookTooLong{fmt.Errorf("not done within %v: %w", s.dialer.timeout, err)}
+	}
+	if said := s.refusal(); said != "" && at == greeting && broken(err) {
+		err = fmt.Errorf("%w (%w)", said, err)
+	}
+	e := store.Error{Err: fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	switch {
+	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
+		e.Permanent = true
+	case errors.Is(err, errNewMaster), errors.Is(err, errAbandoned), errors.Is(err, context.Canceled):
+	case at == dialling:
+		n := notConnected(err)
+		e.Permanent = n.Permanent || s.untrusted(err)
+		if !e.Permanent {
+			e.Reach = n.Reach
+		}
+	case at == encrypting:
+		e.Permanent = s.untrusted(err)
+		if timedOut(err) {
+			e.Reach = store.Silent
+		}
+	case at == greeting, at == askingRole:
+		if said, ok := errors.AsType[redis.Error](err); ok {
+			c := classify(said)
+			e.Err = fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], c.Err, s.hint(at, err))
+			e.Permanent, e.Reach = c.Permanent, c.Reach
+		} else if timedOut(err) {
+			e.Reach = store.Silent
+		} else if errors.Is(err, errReplica) {
+			e.Reach = store.Answered
+		}
+	}
+	return &setUpError{e}
+}
+
+// pending says what a set-up that is under way means for whoever cannot wait for
+// it any longer.
+func (s *setUp) pending() *store.Error {
+	at, since := stage(s.stage.Load()), time.Since(s.began).Round(time.Millisecond)
+	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
+	e := &store.Error{Err: fmt.Errorf("redisstore: no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	switch at {
+	case dialling, encrypting, greeting, askingRole:
+		e.Reach = store.Silent
+	case askingCredentials, onConnect: // that is not Redis
+	}
+	return e
+}
+
+func (s *setUp) name() string {
+	if s.addr == failoverAddr {
+		return "the Sentinels' master"
+	}
+	return s.addr
+}
+
+// hint says what may be behind err, where that is not what it looks like.
+func (s *setUp) hint(at stage, err error) string {
+	config := s.dialer.options.TLSConfig
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return " (the server does not speak TLS on that port)"
+	}
+	switch {
+	case config != nil && timedOut(err) && (at == encrypting || at == dialling && s.dialer.custom != nil):
+		return " (a server that does not speak TLS on that port does not answer)"
+	case config == nil && at == greeting && s.refusal() == "" && (broken(err) || s.alerted()):
+		return " (does the server want TLS on that port?)"
+	}
+	return ""
+}
+
+// alerted reports whether the server spoke TLS.
+func (s *setUp) alerted() bool {
+	said := s.said.Load()
+	return said != nil && (*said)[0] == tlsAlert
+}
+
+// tlsAlert is the first byte of what a TLS server says to a client that does not speak TLS.
+const tlsAlert = 0x15
+
+// untrusted reports whether TLS came to an end that only another configuration,
+// of the client or of the server, can change.
+func (s *setUp) untrusted(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	// An alert of the other side is told by text alone.
+	return strings.Contains(err.Error(), "remote error: tls: ")
+}
+
+// errNoConnection is a question that was not put: its time was over, or its caller
+// gone, before there was a connection.
+var errNoConnection = errors.New("redisstore: no free connection in time")
+
+// verdict says what an error of go-redis means for the question that met it.
+func (d *dialer) verdict(err error) *store.Error {
+	if s, ok := errors.AsType[*setUpError](err); ok {
+		fault := s.fault
+		return &fault
+	}
+	// A context ends the wait for a connection, never an exchange over one.
+	for _, waiting := range [...]error{errNoConnection, redis.ErrPoolTimeout, context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, waiting) {
+			return d.late(err)
+		}
+	}
+	return classify(err)
+}
+
+// late says why there is no connection yet.
+func (d *dialer) late(err error) *store.Error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var oldest *setUp
+	for s := range d.setUps {
+		if oldest == nil || s.began.Before(oldest.began) {
+			oldest = s
+		}
+	}
+	switch {
+	case oldest != nil:
+		return oldest.pending()
+	case d.last != nil && time.Since(d.failedAt) < opTimeout:
+		fault := d.last.fault
+		return &fault
+	case errors.Is(err, context.Canceled):
+		return &store.Error{Err: err}
+	}
+	return &store.Error{Err: err, Reach: store.Silent} // all are in use
+}
