@@ -13,7 +13,7 @@ import (
 const tickEvery = 4 * time.Millisecond
 
 // lastWord is how much longer than its deadline a call waits for whoever carries it.
-const lastWord = 20 * time.Millisecond
+const lastWord = 100 * time.Millisecond
 
 // calls is a list, the oldest first.
 type calls struct {
