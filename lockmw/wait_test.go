@@ -122,7 +122,6 @@ func TestContendedIsToldOnce(t *testing.T) {
 // A deadline may come between two questions. The next one is not put then, and
 // that says nothing about Redis: the lock is busy.
 func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
-	t.Parallel()
 	m := redistest.Embedded(t)
 	l := newLocker(t, m.Client(t))
 	mustAcquire(t, l, "k", lockmw.Policy{})
