@@ -2,6 +2,7 @@ package janitor
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -33,4 +34,12 @@ func (a *agenda) take(at time.Time, most int) (due []*litter) {
 		due = append(due, heap.Pop(a).(*litter))
 	}
 	return due
+}
+
+// drop drops the tokens for which f is true, and returns how many there were.
+func (a *agenda) drop(f func(*litter) bool) (dropped int) {
+	n := len(*a)
+	*a = slices.DeleteFunc(*a, f)
+	heap.Init(a)
+	return n - len(*a)
 }

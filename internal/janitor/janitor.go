@@ -29,7 +29,7 @@ const (
 
 	// probeSize is how many tokens a batch has while the store does not answer.
 	// The pause between two such batches grows with the time that it is silent.
-	probeSize     = 64
+	probeSize     = 16
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 250 * time.Millisecond
 
@@ -197,8 +197,7 @@ func (j *Janitor) remove(batch []*litter) {
 		case store.AsError(err).Permanent:
 			refused = append(refused, asks[i])
 			continue
-		case hopeless, at.Sub(it.left) > max(it.ref.TTL, placeLives):
-			j.left++
+		case hopeless, it.over(at):
 			givenUp = append(givenUp, asks[i])
 			continue
 		default: // what had not reached the store until now may come as late as the next try
@@ -206,9 +205,10 @@ func (j *Janitor) remove(batch []*litter) {
 		}
 		heap.Push(&j.waiting, it)
 	}
-	if hopeless {
-		j.left += len(j.waiting)
-		j.waiting = nil
+	left := len(givenUp)
+	if left > 0 { // others are as old
+		left += j.waiting.drop(func(it *litter) bool { return hopeless || it.over(at) })
+		j.left += left
 	}
 	j.dispatch()
 	j.mu.Unlock()
@@ -217,10 +217,15 @@ func (j *Janitor) remove(batch []*litter) {
 		j.log.Debug("lockmw: Redis refused to clean up abandoned attempts; what they left ends by its TTL",
 			"attempts", len(refused), "key", refused[0].Key, "error", refused[0].Err)
 	}
-	if len(givenUp) > 0 {
+	if left > 0 {
 		j.log.Warn("lockmw: abandoned attempts were not cleaned up; what they left ends by its TTL",
-			"attempts", len(givenUp), "key", givenUp[0].Key, "error", givenUp[0].Err)
+			"attempts", left, "key", givenUp[0].Key, "error", givenUp[0].Err)
 	}
+}
+
+// over reports whether what the token has left has ended by itself.
+func (it *litter) over(at time.Time) bool {
+	return at.Sub(it.left) > max(it.ref.TTL, placeLives)
 }
 
 // note notes whether the store answered any of a batch. The caller holds mu.
@@ -243,8 +248,7 @@ func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	at := time.Now()
-	j.waiting = slices.DeleteFunc(j.waiting, func(it *litter) bool { return it.left.After(at) }) // a MinHold ends by the TTL
-	heap.Init(&j.waiting)
+	j.waiting.drop(func(it *litter) bool { return it.left.After(at) }) // a MinHold ends by the TTL
 	j.ending, j.left, j.idle = true, 0, idle
 	j.dispatch()
 	j.mu.Unlock()
