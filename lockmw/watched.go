@@ -59,6 +59,31 @@ func (w *watchedStore) Renew(ctx context.Context, batch []store.Renewal) {
 	}
 }
 
+// Remove implements store.Store. To a server that is not reachable nothing is
+// sent: pings find out when it is back, and the janitor comes again.
+func (w *watchedStore) Remove(ctx context.Context, batch []store.Removal) {
+	if w.outage.troubled.Load() == 0 {
+		w.Store.Remove(ctx, batch)
+		return
+	}
+	var some []store.Removal
+	var places []int // of those in batch
+	for i := range batch {
+		if p := w.outage.of(batch[i].Key).prospect(); p.reach != reachable {
+			batch[i].Err = &store.Error{Err: &awayError{p.since, p.age, p.cause}}
+			continue
+		}
+		some, places = append(some, batch[i]), append(places, i)
+	}
+	if len(some) == 0 {
+		return
+	}
+	w.Store.Remove(ctx, some)
+	for i, place := range places {
+		batch[place].Err = some[i].Err
+	}
+}
+
 // ReleaseTo implements store.Relay. It is used where the store is one.
 func (w *watchedStore) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
 	server := w.outage.of(r.Key)
