@@ -66,6 +66,11 @@ func (s *setUp) failed(err error) *setUpError {
 	if said := s.refusal(); said != "" && at == greeting && broken(err) {
 		err = fmt.Errorf("%w (%w)", said, err)
 	}
+	var refused *store.Error
+	if said, ok := errors.AsType[redis.Error](err); ok && (at == greeting || at == askingRole) {
+		refused = classify(said)
+		err = refused.Err // which says what to do
+	}
 	e := store.Error{Err: fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch {
 	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
@@ -83,13 +88,12 @@ func (s *setUp) failed(err error) *setUpError {
 			e.Reach = store.Silent
 		}
 	case at == greeting, at == askingRole:
-		if said, ok := errors.AsType[redis.Error](err); ok {
-			c := classify(said)
-			e.Err = fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], c.Err, s.hint(at, err))
-			e.Permanent, e.Reach = c.Permanent, c.Reach
-		} else if timedOut(err) {
+		switch {
+		case refused != nil:
+			e.Permanent, e.Reach = refused.Permanent, refused.Reach
+		case timedOut(err):
 			e.Reach = store.Silent
-		} else if errors.Is(err, errReplica) {
+		case errors.Is(err, errReplica):
 			e.Reach = store.Answered
 		}
 	}
