@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -247,70 +246,6 @@ func (d *dialer) close() {
 	case <-time.After(closeTimeout):
 	}
 }
-
-// A conn is a connection that a dialer made.
-type conn struct {
-	net.Conn
-	dialer *dialer
-	closed atomic.Bool
-}
-
-// Close implements net.Conn.
-func (c *conn) Close() error {
-	c.dialer.forget(c)
-	return c.cut()
-}
-
-// cut closes the connection without TLS's goodbye, which waits up to five seconds
-// where the other side does not read.
-func (c *conn) cut() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	if t, ok := c.Conn.(*tls.Conn); ok {
-		return t.NetConn().Close()
-	}
-	return c.Conn.Close()
-}
-
-// SyscallConn implements syscall.Conn, with which a pool looks whether an idle
-// connection still stands.
-func (c *conn) SyscallConn() (syscall.RawConn, error) {
-	if c.closed.Load() {
-		return nil, net.ErrClosed
-	}
-	inner := c.Conn
-	if t, ok := inner.(*tls.Conn); ok {
-		inner = t.NetConn()
-	}
-	if s, ok := inner.(syscall.Conn); ok {
-		return s.SyscallConn()
-	}
-	return opaque{}, nil
-}
-
-// An opaque is the socket of a connection that does not show it. Whoever looks
-// sees nothing wrong.
-type opaque struct{}
-
-func (opaque) Control(func(uintptr)) error    { return nil }
-func (opaque) Read(func(uintptr) bool) error  { return nil }
-func (opaque) Write(func(uintptr) bool) error { return nil }
-
-// A stillborn is a connection that could not be set up.
-type stillborn struct{ err error }
-
-var _ net.Conn = stillborn{}
-
-func (s stillborn) Read([]byte) (int, error)              { return 0, s.err }
-func (s stillborn) Write([]byte) (int, error)             { return 0, s.err }
-func (s stillborn) SyscallConn() (syscall.RawConn, error) { return nil, s.err }
-func (stillborn) Close() error                            { return nil }
-func (stillborn) LocalAddr() net.Addr                     { return &net.TCPAddr{} }
-func (stillborn) RemoteAddr() net.Addr                    { return &net.TCPAddr{} }
-func (stillborn) SetDeadline(time.Time) error             { return nil }
-func (stillborn) SetReadDeadline(time.Time) error         { return nil }
-func (stillborn) SetWriteDeadline(time.Time) error        { return nil }
 
 // defaultDialer is the code of the Dialer that go-redis sets where the user gave
 // none. Functions of the user do not share it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -128,6 +129,17 @@ func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
 	close(ended)
 	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
 	d.close()
+}
+
+// A connection costs one exchange before its first command, as a user's does.
+func TestAConnectionIsGreetedOnce(t *testing.T) {
+	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+	p.take()
+	p.hear()
+	if got, want := proxy.Commands()["HELLO"], proxy.Connections(); got != want {
+		t.Errorf("%d times HELLO over %d connections", got, want)
+	}
 }
 
 func TestTLSWorks(t *testing.T) {

@@ -73,7 +73,7 @@ func (s *setUp) run() (_ *conn, failed *setUpError) {
 	}
 	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	s.enter(greeting)
-	if err := s.greet(c); err != nil {
+	if err := s.greet(raw); err != nil {
 		stop()
 		_ = c.Close()
 		return nil, s.failed(err)
