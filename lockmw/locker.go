@@ -260,9 +260,9 @@ func (l *Locker) noteStaying(token string, till time.Time) {
 
 const leastPurge = 64
 
-// checkServer warns once about a server that may throw held locks away. It
-// runs beside the first acquire: New does no I/O, and a server that does not
-// tell (an ACL without INFO) is no reason to refuse.
+// checkServer warns once, in the log and to the observers, about a server that
+// may throw held locks away. It runs beside the first acquire: New does no I/O,
+// and a server that does not tell (an ACL without INFO) is no reason to refuse.
 func (l *Locker) checkServer() {
 	s, ok := l.store.(interface {
 		EvictionPolicy(context.Context) (string, error)
@@ -276,6 +276,11 @@ func (l *Locker) checkServer() {
 		if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
 			l.log.Warn("lockmw: Redis may evict held locks when its memory is full; give locks a server with maxmemory-policy noeviction",
 				"maxmemory-policy", policy)
+			// Who has given no logger sees it all the same.
+			l.reports.tellLater(context.Background(), Event{
+				Kind: EventServerWarning,
+				Err:  fmt.Errorf("lockmw: Redis may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy),
+			})
 		}
 	})
 }

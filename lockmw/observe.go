@@ -33,6 +33,9 @@ const (
 	// EventFailedOpen: the work runs without the lock, because Redis cannot
 	// be reached (Err) and the policy allows it.
 	EventFailedOpen
+	// EventServerWarning: a setting of the server endangers held locks, as Err
+	// says. It comes once, beside the first acquire, and is about no key.
+	EventServerWarning
 )
 
 var eventNames = [...]string{
@@ -46,6 +49,7 @@ var eventNames = [...]string{
 	EventStuck:         "stuck",
 	EventReleased:      "released",
 	EventFailedOpen:    "failed open",
+	EventServerWarning: "server warning",
 }
 
 // String returns the kind in words, such as "handed over".
