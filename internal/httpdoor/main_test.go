@@ -1,0 +1,9 @@
+package httpdoor
+
+import (
+	"testing"
+
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
