@@ -165,7 +165,7 @@ func slowReaderOfABufferedResponseHoldsNoLock(e *env) {
 }
 
 func safeMethodsShareTheLock(e *env) {
-	inside, leave := make(chan struct{}), make(chan struct{})
+	inside, leave := make(chan struct{}, 4), make(chan struct{}) // a handler of a case that has failed must end
 	write := e.route(fine)
 	write.Options.ReadWrite = true
 	write.Policy.Wait = e.Patience
