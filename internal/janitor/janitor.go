@@ -3,7 +3,8 @@
 //
 // Tokens wait in the order in which they are due and are removed many at a time,
 // so that a burst of thousands costs a few exchanges. While the store does not
-// answer, one small batch after the other finds out when it does again.
+// answer, or refuses all that it is asked, one small batch after the other finds
+// out when it serves again: a right that was taken away may be given back.
 package janitor
 
 import (
@@ -27,8 +28,8 @@ const (
 	batchesAtOnce = 8
 	batchTimeout  = time.Second
 
-	// probeSize is how many tokens a batch has while the store does not answer.
-	// The pause between two such batches grows with the time that it is silent.
+	// probeSize is how many tokens a batch has while the store does not serve.
+	// The pause between two such batches grows with the time that it does not.
 	probeSize     = 16
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 250 * time.Millisecond
@@ -58,8 +59,8 @@ type Janitor struct {
 	waiting  agenda
 	batches  sync.WaitGroup
 	underWay int       // batches
-	silent   time.Time // since when the store answers nothing; zero: it answers
-	pause    time.Time // the end of the pause after the last batch, while it is silent
+	unserved time.Time // since when the store answers nothing, or refuses all; zero: it serves
+	pause    time.Time // the end of the pause after the last batch, while it does not serve
 	timer    *time.Timer
 	full     bool          // tokens were turned away since waiting was empty
 	ending   bool          // Stop was called
@@ -132,7 +133,7 @@ func (j *Janitor) dispatch() {
 		return
 	}
 	atOnce, size := batchesAtOnce, batchSize
-	if !j.silent.IsZero() {
+	if !j.unserved.IsZero() {
 		atOnce, size = 1, probeSize
 	}
 	for at := time.Now(); j.underWay < atOnce && !at.Before(j.nextDue()); {
@@ -158,7 +159,7 @@ func (j *Janitor) dispatch() {
 // is waiting.
 func (j *Janitor) nextDue() time.Time {
 	due := j.waiting[0].due
-	if !j.silent.IsZero() && j.pause.After(due) {
+	if !j.unserved.IsZero() && j.pause.After(due) {
 		return j.pause
 	}
 	return due
@@ -185,7 +186,7 @@ func (j *Janitor) remove(batch []*litter) {
 	j.mu.Lock()
 	j.underWay--
 	j.note(asks, at)
-	hopeless := j.ending && !j.silent.IsZero() && at.Sub(j.silent) > stopPatience
+	hopeless := j.ending && !j.unserved.IsZero() && at.Sub(j.unserved) > stopPatience
 	for i, it := range batch {
 		switch err := asks[i].Err; {
 		case err == nil:
@@ -195,8 +196,11 @@ func (j *Janitor) remove(batch []*litter) {
 			}
 			it.due = at.Add(pauses[it.tries-1])
 		case store.AsError(err).Permanent:
-			refused = append(refused, asks[i])
-			continue
+			if j.ending || it.over(at) {
+				refused = append(refused, asks[i])
+				continue
+			}
+			it.tries, it.due = 0, at.Add(longestPause)
 		case hopeless, it.over(at):
 			givenUp = append(givenUp, asks[i])
 			continue
@@ -228,17 +232,16 @@ func (it *litter) over(at time.Time) bool {
 	return at.Sub(it.left) > max(it.ref.TTL, placeLives)
 }
 
-// note notes whether the store answered any of a batch. The caller holds mu.
+// note notes whether the store carried out any of a batch. The caller holds mu.
 func (j *Janitor) note(batch []store.Removal, at time.Time) {
-	answered := func(r store.Removal) bool { return r.Err == nil || store.AsError(r.Err).Permanent }
-	if slices.ContainsFunc(batch, answered) {
-		j.silent = time.Time{}
+	if slices.ContainsFunc(batch, func(r store.Removal) bool { return r.Err == nil }) {
+		j.unserved = time.Time{}
 		return
 	}
-	if j.silent.IsZero() {
-		j.silent = at
+	if j.unserved.IsZero() {
+		j.unserved = at
 	}
-	j.pause = at.Add(min(max(at.Sub(j.silent), shortestPause), longestPause))
+	j.pause = at.Add(min(max(at.Sub(j.unserved), shortestPause), longestPause))
 }
 
 // Stop waits until everything is removed, given up or ctx ends, and for the end

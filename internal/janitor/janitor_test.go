@@ -26,6 +26,7 @@ type remote struct {
 
 	mu      sync.Mutex
 	away    bool
+	refuses bool // for lack of a right
 	batches int
 	tokens  int                    // in batches
 	removed map[string][]time.Time // by token, when
@@ -47,6 +48,10 @@ func (s *remote) Remove(_ context.Context, batch []store.Removal) {
 			batch[i].Err = &store.Error{Err: errors.New("away")}
 			continue
 		}
+		if s.refuses {
+			batch[i].Err = &store.Error{Err: errors.New("NOPERM"), Permanent: true}
+			continue
+		}
 		s.removed[batch[i].Token] = append(s.removed[batch[i].Token], time.Now())
 	}
 }
@@ -55,6 +60,12 @@ func (s *remote) goAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
+}
+
+func (s *remote) refuse(refuses bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refuses = refuses
 }
 
 func (s *remote) look() (batches, tokens, removed int) {
@@ -227,6 +238,59 @@ func TestTokensOfAServerThatStaysAwayAreGivenUp(t *testing.T) {
 		}
 		if n := strings.Count(said.String(), "\n"); n == 0 || n > 2 {
 			t.Errorf("%d log lines: %s", n, said.String())
+		}
+		stop(t, j, 0)
+	})
+}
+
+// A right that was taken away for a moment does not leave keys for a whole TTL.
+func TestWhatWasRefusedIsRemovedWhenTheRightIsBack(t *testing.T) {
+	const burst = 3_000
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.refuse(true)
+		j := janitor.New(s, silence())
+		add(j, burst, false)
+		time.Sleep(20 * time.Second)
+		if batches, tokens, _ := s.look(); batches > 200 || tokens > burst+200*16 {
+			t.Errorf("%d batches of %d tokens in all while everything was refused", batches, tokens)
+		}
+		s.refuse(false)
+		time.Sleep(time.Second)
+		if _, _, removed := s.look(); removed != burst {
+			t.Errorf("%d of %d are removed a second after the right is back", removed, burst)
+		}
+		stop(t, j, 0)
+	})
+}
+
+// Nobody gives a right back for the sake of a process that ends.
+func TestStopDoesNotWaitForARight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.refuse(true)
+		j := janitor.New(s, silence())
+		add(j, 10, false)
+		began := time.Now()
+		stop(t, j, 0)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("Stop took %v", took)
+		}
+	})
+}
+
+// What is refused for good is given up after its TTL.
+func TestWhatStaysRefusedIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newRemote()
+		s.refuse(true)
+		j := janitor.New(s, silence())
+		add(j, 10, true)
+		time.Sleep(2 * time.Minute)
+		before, _, _ := s.look()
+		time.Sleep(2 * time.Minute)
+		if after, _, _ := s.look(); after != before {
+			t.Errorf("%d more batches after the TTL", after-before)
 		}
 		stop(t, j, 0)
 	})
