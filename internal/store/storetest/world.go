@@ -192,16 +192,20 @@ func (w *world) onNodes(do func(ctx context.Context, node redis.UniversalClient,
 	}
 }
 
-// left is what is left of the lock's TTL on the node where it is shortest.
+// left is what is left of the lock's TTL at a majority of the nodes. One that
+// answered too late for a vote may have less, or nothing: the lock stands with the
+// others.
 func (w *world) left() time.Duration {
 	w.Helper()
-	least := time.Duration(1<<63 - 1)
+	var ttls []time.Duration
 	w.onNodes(func(ctx context.Context, node redis.UniversalClient, key string) error {
 		ttl, err := node.PTTL(ctx, key).Result()
-		least = min(least, ttl)
+		ttls = append(ttls, ttl)
 		return err
 	})
-	return least
+	slices.Sort(ttls)
+	slices.Reverse(ttls)
+	return ttls[len(ttls)/2]
 }
 
 // awaitExpiry waits until a lock with a short TTL is not held any more.
