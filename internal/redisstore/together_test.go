@@ -153,6 +153,11 @@ func TestACrowdHasFewLanes(t *testing.T) {
 		asked = append(asked, f.ask(t.Context(), time.Minute))
 		f.wait(t, i+1)
 	}
+	eventually(t, "a crowd is seen", func() bool {
+		f.sender.mu.Lock()
+		defer f.sender.mu.Unlock()
+		return f.sender.crowd
+	})
 	for range 3 {
 		f.answers <- "one"
 	}
