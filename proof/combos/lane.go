@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,18 +66,18 @@ func (s segment) run(tb testing.TB, out *os.File) {
 	rnd := rand.New(rand.NewPCG(s.Seed, 4))
 	began := time.Now()
 	write := json.NewEncoder(out)
-	told := make(chan struct{})
-	go func() { // it ends with the parent's interest, or with the process
-		defer close(told)
-		_, _ = io.Copy(io.Discard, os.Stdin)
-	}()
+	told, err := interest()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(told.end)
 	for range s.Rounds {
 		c := Draw(s.Group, s.Server, rnd.Uint64()>>1)
 		for testing.Short() && c.heavy() {
 			c = Draw(s.Group, s.Server, rnd.Uint64()>>1)
 		}
 		select {
-		case <-told:
+		case <-told.lost:
 			return
 		default:
 		}
@@ -88,6 +89,31 @@ func (s segment) run(tb testing.TB, out *os.File) {
 			return
 		}
 	}
+}
+
+// A parent's interest in what this process does lasts until it closes its end of
+// standard input, or dies.
+type parent struct {
+	lost chan struct{} // closed at the end of its interest
+	in   *os.File
+}
+
+func interest() (*parent, error) {
+	fd := int(os.Stdin.Fd())
+	if err := syscall.SetNonblock(fd, true); err != nil { // else Close waits for Read
+		return nil, err
+	}
+	p := &parent{lost: make(chan struct{}), in: os.NewFile(uintptr(fd), "standard input")}
+	go func() {
+		defer close(p.lost)
+		_, _ = io.Copy(io.Discard, p.in)
+	}()
+	return p, nil
+}
+
+func (p *parent) end() {
+	_ = p.in.Close()
+	<-p.lost
 }
 
 // runRound runs one round.
