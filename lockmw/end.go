@@ -1,15 +1,23 @@
 package lockmw
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/lockmw/kit/internal/store"
+)
 
 // unavailable ends a claim whose last question got no usable answer, for the
 // reason in c.fault.
 func (c *claim) unavailable() (*Lease, error) {
-	if p := c.prospect(); p.reach != reachable {
+	p := c.prospect()
+	if p.reach != reachable {
 		return c.unreachable(p)
 	}
 	fault := c.fault
 	c.giveBack()
+	if fault.Reach == store.Silent && c.policy.Wait > 0 && c.policy.Wait < opTimeout {
+		return nil, p.unanswered() // the policy had less patience than a well server may need
+	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
 }
 

@@ -11,8 +11,9 @@ import (
 // errors.Is; details are in *AcquireError.
 var (
 	// ErrNotAcquired: others hold the lock and the policy's budget is used
-	// up. When the caller's context ended the wait, the error Is that
-	// context's error as well.
+	// up, or a Wait of less than a second was over before a server had
+	// answered that serves others. When the caller's context ended the wait,
+	// the error Is that context's error as well.
 	ErrNotAcquired = errors.New("lockmw: lock not acquired")
 
 	// ErrQueueFull: this Locker has as many waiters as it may have, see
@@ -20,7 +21,8 @@ var (
 	ErrQueueFull = errors.New("lockmw: too many waiters")
 
 	// ErrUnavailable: Redis could not be reached or refused. It wraps the
-	// cause, and says since when Redis cannot be reached. On Release it means that no answer came: the lock ends by its TTL.
+	// cause, and says since when Redis cannot be reached. On Release it means
+	// that no answer came: the lock ends by its TTL.
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held. Somebody else may hold the

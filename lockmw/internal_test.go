@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -70,5 +71,50 @@ func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the lock is taken by nobody")
 		}
+	}
+}
+
+// A hangingStore answers no question about a lock in time. All else is answered.
+type hangingStore struct{ store.Store }
+
+func (hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	select {
+	case <-time.After(r.Timeout):
+		return store.Answer{}, &store.Error{Err: errors.New("i/o timeout"), Ambiguous: true, Reach: store.Silent}
+	case <-ctx.Done():
+		return store.Answer{}, &store.Error{Err: ctx.Err(), Ambiguous: true}
+	}
+}
+
+// A policy that waits for less than a second gives a question less than that. A
+// server far away may need more, on a connection that has to be made: as long as
+// it answers others it is well.
+func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
+	for _, tc := range []struct {
+		policy Policy
+		want   error
+	}{
+		{Policy{Wait: 100 * time.Millisecond}, ErrNotAcquired},
+		{Policy{Wait: 100 * time.Millisecond, FailOpen: true}, ErrNotAcquired},
+		{Policy{Wait: 400 * time.Millisecond}, ErrNotAcquired},
+		{Policy{Wait: time.Second}, ErrUnavailable}, // a second without an answer is no hiccup
+		{Policy{}, ErrUnavailable},
+	} {
+		t.Run(fmt.Sprintf("%+v", tc.policy), func(t *testing.T) {
+			t.Parallel()
+			l, err := New(redistest.Embedded(t).Client(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close(context.Background())
+			l.store = hangingStore{l.store}
+			lease, err := l.Acquire(context.Background(), "k", tc.policy)
+			if lease != nil {
+				_ = lease.Release(context.Background())
+			}
+			if !errors.Is(err, tc.want) || errors.Is(err, ErrNotAcquired) && errors.Is(err, ErrUnavailable) {
+				t.Errorf("err = %v, want %v", err, tc.want)
+			}
+		})
 	}
 }

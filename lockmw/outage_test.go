@@ -213,16 +213,20 @@ func TestAllOfACrowdFailOpenWithTheFirst(t *testing.T) {
 // Connections that hang while the server answers on others are no reason to run
 // without the lock: somebody may hold it. Nor are slow scripts.
 func TestConnectionsThatHangDoNotFailOpen(t *testing.T) {
-	for name, p := range map[string]lockmw.Policy{
-		"one attempt": {FailOpen: true},
-		"Wait":        {FailOpen: true, Wait: 300 * time.Millisecond},
+	for name, tc := range map[string]struct {
+		policy lockmw.Policy
+		want   error
+	}{
+		"one attempt": {lockmw.Policy{FailOpen: true}, lockmw.ErrUnavailable},
+		"short wait":  {lockmw.Policy{FailOpen: true, Wait: 300 * time.Millisecond}, lockmw.ErrNotAcquired},
+		"long wait":   {lockmw.Policy{FailOpen: true, Wait: 2 * time.Second}, lockmw.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wired(t, func(t *testing.T, w *wire, _ *redistest.Mini, l *lockmw.Locker) {
-				mustRelease(t, mustAcquire(t, l, "k", p))
+				mustRelease(t, mustAcquire(t, l, "k", tc.policy))
 				w.hangs.Store(true)
-				if after, lease, err := took(l, "k", p); !errors.Is(err, lockmw.ErrUnavailable) {
-					t.Errorf("after %v: %v, %v", after, lease, err)
+				if after, lease, err := took(l, "k", tc.policy); !errors.Is(err, tc.want) {
+					t.Errorf("after %v: %v, %v, want %v", after, lease, err, tc.want)
 				}
 			})
 		})
