@@ -23,6 +23,7 @@ const (
 	refuses              // Redis answers, and refuses
 	silent               // no answer comes
 	away                 // connections are refused, or Redis says that it loads
+	closes               // connections are accepted and closed: by a load balancer, say, that has no server
 	late                 // answers come late
 	moves                // a part of the keys is on its way to another node
 	elects               // no master, or two
@@ -105,7 +106,7 @@ func faults() []fault {
 			keep(r)
 		}},
 		{name: "replies lost, connection hangs", sites: anywhere, lengths: []string{brief}, sees: silent, begin: lose(faultproxy.KeepOpen()), end: keep},
-		{name: "connections refused", sites: anywhere, lengths: notShort, sees: away, begin: func(r *round) {
+		{name: "connections closed at once", sites: anywhere, lengths: notShort, sees: closes, begin: func(r *round) {
 			r.site.each(func(door *faultproxy.Proxy) { door.Refuse(true); door.Cut() })
 		}, end: func(r *round) { r.site.each(func(door *faultproxy.Proxy) { door.Refuse(false) }) }},
 		{name: "replies late", sites: anywhere, lengths: []string{brief}, sees: late, begin: func(r *round) {

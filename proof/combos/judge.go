@@ -237,7 +237,7 @@ func (r *round) judgeLost(k call) {
 // TTL.
 func (r *round) mustEnd(k call) bool {
 	sees := r.sees(k.by)
-	if !k.holds || k.by != byOurs || r.c.TTL != shortTTL || r.c.Length != long || sees != silent && sees != away || r.c.Fault == "LOADING" {
+	if !k.holds || k.by != byOurs || r.c.TTL != shortTTL || r.c.Length != long || sees != silent && sees != away && sees != closes || r.c.Fault == "LOADING" {
 		return false
 	}
 	w := r.windows[0]
@@ -263,6 +263,8 @@ func (r *round) judgeOpen(k call) {
 		why = "Redis answered"
 	case sees == moves:
 		why = "Redis answered (TRYAGAIN, MOVED)"
+	case sees == closes:
+		why = "connections that break say nothing about the locks"
 	case sees == broken && (k.wait < 0 || k.wait >= 500*time.Millisecond):
 		why = "Redis could be reached at once"
 	case !r.during(k.by, k.asked, k.returned):

@@ -66,7 +66,10 @@ func TestJudgeOfOneCall(t *testing.T) {
 		"slow to go on with Redis known to be away": {"everything swallowed", long, 2300 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome = 2400*ms, 3100*ms, ranOpen
 		}, ruleWait},
-		"slow to be refused with Redis known to be away": {"connections refused", long, 2300 * ms, func(c *Combination, k *call) {
+		"without the lock behind a balancer that has no server": {"connections closed at once", brief, 500 * ms, func(_ *Combination, k *call) {
+			k.asked, k.returned, k.outcome = 1010*ms, 1400*ms, ranOpen
+		}, ruleOpen},
+		"slow to be refused with Redis known to be away": {"LOADING", long, 2300 * ms, func(c *Combination, k *call) {
 			c.FailOpen = false
 			k.asked, k.returned, k.outcome = 2400*ms, 3200*ms, unavailable
 		}, ruleWait},
