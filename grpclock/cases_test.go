@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -129,7 +130,12 @@ func TestDoor(t *testing.T) {
 				c.check(newEnv(t, sound, redistest.Embedded(t)))
 				return
 			}
-			redistest.Each(t, func(t *testing.T, s redistest.Backend) { c.check(newEnv(t, sound, s)) })
+			redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+				if _, embedded := s.(*redistest.Mini); !embedded {
+					testenv.Slow(t)
+				}
+				c.check(newEnv(t, sound, s))
+			})
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -19,6 +20,7 @@ import (
 // behind, also where Redis is far away. The test is not parallel: it keeps the
 // machine busy.
 func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
+	testenv.Slow(t)
 	const pause = 300 * time.Millisecond
 	for name, b := range map[string]struct {
 		calls    int

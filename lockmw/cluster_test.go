@@ -113,6 +113,7 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 // A move of a slot may take long, or stop half-way. Leases of mutexes in it live on,
 // can be given back, and new ones are had; all of that was refused once.
 func TestClusterSlotThatStaysInMigration(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	one, two := newLocker(t, c.Client(t)), newLocker(t, c.Client(t))

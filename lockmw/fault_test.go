@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -90,6 +91,7 @@ func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 }
 
 func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
+	testenv.Slow(t)
 	s := redistest.Shared(t)
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
@@ -234,6 +236,7 @@ func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
 }
 
 func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)

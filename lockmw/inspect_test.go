@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -158,6 +159,7 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 }
 
 func TestQuorumIsInspectedAndForced(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)

@@ -456,6 +456,7 @@ func TestAFloodInALongOutageIsRefused(t *testing.T) {
 
 // Where the way to Redis swallows everything, new connections too.
 func TestABlackHoleIsAnOutage(t *testing.T) {
+	testenv.Slow(t)
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
 	open := lockmw.Policy{FailOpen: true, Wait: 2 * time.Second}

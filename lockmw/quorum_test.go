@@ -93,6 +93,7 @@ func TestQuorumOutlivesAMinority(t *testing.T) {
 }
 
 func TestQuorumIsLostWithItsMajority(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	ns := newNodes(t, 3)
 	l := ns.locker(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -121,6 +122,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 }
 
 func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)
@@ -148,6 +150,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 }
 
 func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -65,6 +66,7 @@ func TestReplicasConfirmALock(t *testing.T) {
 }
 
 func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	master, replica := replicated(t)
 	l := newLocker(t, master.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -122,6 +123,7 @@ func TestContendedIsToldOnce(t *testing.T) {
 // A deadline may come between two questions. The next one is not put then, and
 // that says nothing about Redis: the lock is busy.
 func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
+	testenv.Slow(t)
 	m := redistest.Embedded(t)
 	l := newLocker(t, m.Client(t))
 	mustAcquire(t, l, "k", lockmw.Policy{})

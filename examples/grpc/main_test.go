@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/kit/examples/grpc/shopv1"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -41,6 +42,7 @@ func open(t *testing.T) string {
 }
 
 func TestPaymentsOfOneOrderTakeTurns(t *testing.T) {
+	testenv.Slow(t)
 	addr := open(t)
 	texts := make([]string, 2)
 	var all sync.WaitGroup
@@ -61,6 +63,7 @@ func TestPaymentsOfOneOrderTakeTurns(t *testing.T) {
 }
 
 func TestOrderIsPackedByOne(t *testing.T) {
+	testenv.Slow(t)
 	addr := open(t)
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

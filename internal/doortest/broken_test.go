@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/kit/internal/probe"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -75,7 +76,10 @@ var faults = []struct {
 	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
 }
 
-func TestSoundDoorPasses(t *testing.T) { Run(t, door{}.framework()) }
+func TestSoundDoorPasses(t *testing.T) {
+	testenv.Slow(t)
+	Run(t, door{}.framework())
+}
 
 func TestBrokenDoorIsNoticed(t *testing.T) {
 	byName := make(map[string]Case)

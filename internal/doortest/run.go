@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // A Case is one behaviour that every door has.
@@ -15,15 +16,20 @@ type Case struct {
 	// bubble tells that it takes seconds: it runs on the clock of a synctest
 	// bubble, in which a second is over when nobody has anything to do.
 	bubble bool
-	check  func(e *env)
+	// slow leaves it out of a quick run.
+	slow  bool
+	check func(e *env)
 }
 
 // Run runs the whole suite for a framework: against an embedded Redis, and
-// where it can, against a real one too. The package's TestMain must be
-// redistest.Main.
+// where it can, against a real one too, which a quick run leaves out: Redis is
+// the engine's affair. The package's TestMain must be redistest.Main.
 func Run(t *testing.T, fw Framework) {
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
+			if c.slow {
+				testenv.Slow(t)
+			}
 			switch {
 			case c.bubble:
 				synctest.Test(t, func(t *testing.T) {
@@ -34,7 +40,12 @@ func Run(t *testing.T, fw Framework) {
 			case c.embedded:
 				c.check(newEnv(t, fw, redistest.Embedded(t)))
 			default:
-				redistest.Each(t, func(t *testing.T, s redistest.Backend) { c.check(newEnv(t, fw, s)) })
+				redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+					if _, embedded := s.(*redistest.Mini); !embedded {
+						testenv.Slow(t)
+					}
+					c.check(newEnv(t, fw, s))
+				})
 			}
 		})
 	}
@@ -103,11 +114,11 @@ func Cases() []Case {
 		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
 
 		// upload.go
-		{Name: "SilentBodyEndsTheHold", check: silentBodyEndsTheHold},
+		{Name: "SilentBodyEndsTheHold", slow: true, check: silentBodyEndsTheHold},
 		{Name: "TrickleHoldsNoLock", check: trickleHoldsNoLock},
 		{Name: "EndedLockEndsTheBody", check: endedLockEndsTheBody},
-		{Name: "UploadThatComesIsNotDisturbed", embedded: true, check: uploadThatComesIsNotDisturbed},
-		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, check: answerDoesNotWaitForTheBody},
+		{Name: "UploadThatComesIsNotDisturbed", embedded: true, slow: true, check: uploadThatComesIsNotDisturbed},
+		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, slow: true, check: answerDoesNotWaitForTheBody},
 		{Name: "AnswerInPlaceOfContinue", check: answerInPlaceOfContinue},
 		{Name: "BodyCanBeReadAfterTheAnswerHasBegun", check: bodyCanBeReadAfterTheAnswerHasBegun},
 		{Name: "HijackedConnectionIsLeftAlone", check: hijackedConnectionIsLeftAlone},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // minimalACL is what a user of Redis needs for locks below the namespace
@@ -316,6 +317,7 @@ func TestARevokedPermissionIsAMistake(t *testing.T) {
 const clusterACL = " +cluster|slots +asking"
 
 func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	for _, node := range shards.Nodes {

@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // wantNoLock wants every way to a lock refused, for good and for the same reason,
@@ -57,6 +58,7 @@ func (p *probe) wantNoLock(says ...string) {
 
 // Without a look at the server, the keys that this node happens to keep can be locked.
 func TestAClustersNodeIsRefusedForEveryKey(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	for _, node := range shards.Nodes {

@@ -19,6 +19,9 @@ func TestConformance(t *testing.T) {
 		"many":     func(tb testing.TB) storetest.Place { return together(placeAt(tb, redistest.Shared(tb).Client(tb))) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "many" {
+				testenv.Slow(t)
+			}
 			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true, Permits: true})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // closesSoon closes s, which must not take long.
@@ -31,6 +32,7 @@ func closesSoon(t *testing.T, s *Store) {
 
 // go-redis's own dialer does not let its context end a TLS handshake.
 func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
+	testenv.Slow(t)
 	for name, set := range map[string]func(t *testing.T, o *redis.Options){
 		"TLS":   func(_ *testing.T, o *redis.Options) { o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} },
 		"plain": func(*testing.T, *redis.Options) {},

@@ -10,6 +10,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // unnoticed is the longest a dead connection may go unnoticed: about 1.3 s are
@@ -17,6 +18,7 @@ import (
 const unnoticed = 3 * time.Second
 
 func TestListenNoticesABlackHole(t *testing.T) {
+	testenv.Slow(t)
 	for name, dir := range map[string]faultproxy.Direction{
 		"both ways": faultproxy.Both, "requests": faultproxy.ToServer, "replies": faultproxy.ToClient,
 	} {
@@ -44,6 +46,7 @@ func TestListenNoticesABlackHole(t *testing.T) {
 
 // A server that accepts connections and then says nothing.
 func TestListenNoticesAServerThatNeverAnswers(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
 	proxy.BlackHole(faultproxy.Both)
@@ -145,6 +148,7 @@ func TestListenEndsWithItsContextBeforeItListens(t *testing.T) {
 
 // Silence on the channel is not silence of the connection.
 func TestListenStaysWhenThereIsNothingToHear(t *testing.T) {
+	testenv.Slow(t)
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		t.Parallel()
 		proxy, p, _ := proxied(t, s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // A named is where the Dialer of a failover client leads.
@@ -79,6 +80,7 @@ func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
 // Whatever is connected to a server that is the master no longer is cut off,
 // though that server answers as ever.
 func TestTheSentinelsMasterIsFollowed(t *testing.T) {
+	testenv.Slow(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	client, n := sentinels(t, a.Addr(), nil)
@@ -88,6 +90,7 @@ func TestTheSentinelsMasterIsFollowed(t *testing.T) {
 }
 
 func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
+	testenv.Slow(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	front, config := redistest.TLS(t, a.Addr())
@@ -101,6 +104,7 @@ func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
 
 // Sentinels that are away do not matter to a master that is there.
 func TestSentinelsMayBeAway(t *testing.T) {
+	testenv.Slow(t)
 	mini := redistest.Embedded(t)
 	client, n := sentinels(t, mini.Addr(), nil)
 	p := open(t, client, "kit")
@@ -150,6 +154,7 @@ func TestAFailoverClientThatWasClosedBeforeSaysSo(t *testing.T) {
 
 // Where Sentinels lead to a replica, nothing is asked.
 func TestAReplicaIsRefused(t *testing.T) {
+	testenv.Slow(t)
 	w := redistest.Sentinel(t)
 	client, _ := sentinels(t, w.Servers()[1].Addr(), nil)
 	p := open(t, client, redistest.Prefix(t))
@@ -162,6 +167,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 // The master freezes, its replica takes over, and the old one goes on as if nothing
 // had been.
 func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	client := w.Client(t)
@@ -206,6 +212,7 @@ func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
 
 // What redis.NewFailoverClusterClient returns asks Sentinels for its slots.
 func TestTheMasterOfAFailoverClusterIsFollowed(t *testing.T) {
+	testenv.Slow(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	n := new(named)

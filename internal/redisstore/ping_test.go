@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // pinged returns what a ping tells, which has a second for it.
@@ -67,6 +68,7 @@ func TestAnyReplyIsAServerThatIsThere(t *testing.T) {
 
 // Long after many dials have failed, too: go-redis's pools wait a second then.
 func TestAPingFindsAServerThatIsBack(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	server := redistest.Real(t)
 	s := newStore(t, server.Client(t))
@@ -124,6 +126,7 @@ func TestAPingEndsWithItsContext(t *testing.T) {
 }
 
 func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
+	testenv.Slow(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	s := newStore(t, c.Client(t))

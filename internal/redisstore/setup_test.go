@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 var errOdd = errors.New("an odd end")
@@ -66,6 +67,7 @@ func nobody(t *testing.T) string {
 // Whatever keeps a connection from being set up: no question was put, and the error
 // says why, and whether Redis is away.
 func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
+	testenv.Slow(t)
 	mini, locked := redistest.Embedded(t), redistest.Embedded(t)
 	locked.RequireAuth("secret")
 	encrypted, trusting := redistest.TLS(t, mini.Addr())
@@ -162,6 +164,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 
 // Its time is not the callers': the connection is there for the next.
 func TestASlowCredentialsProviderWorks(t *testing.T) {
+	testenv.Slow(t)
 	const slow = opTimeout + opTimeout/2
 	mini := redistest.Embedded(t)
 	mini.RequireUserAuth("worker", "secret")

@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // atOnce has the questions go together, and returns when all are answered.
@@ -261,6 +262,7 @@ func TestACallWhoseContextHasEndedIsNotSent(t *testing.T) {
 
 // A Cluster may look like a single server, and refuses what concerns several slots.
 func TestSlotsAreAskedAboutOneByOne(t *testing.T) {
+	testenv.Slow(t)
 	shards := redistest.Cluster(t)
 	p := open(t, shards.Nodes[0].Client(t), redistest.Prefix(t))
 	p.suits.Store(true) // whatever stands in front of that Cluster hides it
