@@ -42,7 +42,7 @@ func TestLocksLeaveAMasterThatIsNoneAnyMore(t *testing.T) {
 	}
 	stop()
 	record.Add(t, record.Row{
-		Name: "Sentinel: the old master",
+		Check: 25, Name: "Sentinel: the old master",
 		Goal: fmt.Sprintf("%d of %d follow within %v of the user's client; held leases (TTL %v) are told within TTL/3 + 0.5 s; 0 double holds after that", times, times, followWithin, heldFor),
 		Figure: fmt.Sprintf("followed within %v at most, told within %v at most; %d double holds, %d after that, %d locks taken",
 			followed.quantile(1), told.quantile(1), in.double.Load(), in.late.Load(), in.taken.Load()),

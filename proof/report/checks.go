@@ -47,6 +47,7 @@ var checks = []check{
 	{22, "Sentinel fail-over, and a 3-node Cluster with a slot moved, under load", "errors only while no master is up; recovers by itself; overlaps counted and published", makeProof},
 	{23, "goleak in every package; 100,000 cycles", "goroutines ± 2, connections ± 0", makeProof},
 	{24, "soak with a random fault every 5–15 s", "0 overlaps while Redis keeps its word, 0 stale writes, alive again within TTL + 1 s of healing, memory slope ~0", makeSoak},
+	{25, "Sentinel: the master freezes, its replica takes over, the old one goes on", "20 of 20 follow within 1 s of the user's own failover client; held leases are told within TTL/3 + 0.5 s; 0 double holds after that", makeProof},
 }
 
 // listed returns the check of a number.
