@@ -249,31 +249,39 @@ func (c *claim) freshToken() {
 	}
 }
 
-// failed notes a question without an answer.
+// failed notes a question without an answer. It returns the error of a claim that
+// this ends.
 func (c *claim) failed(fault *store.Error) error {
 	if c.waiter != nil {
 		c.locker.waiters.unheard(c.waiter)
 	}
-	if fault.Pending { // whatever comes of it, its Late cleans up all
+	switch {
+	case fault.Pending: // whatever comes of it, its Late cleans up all
 		c.traces = false
-		return c.gaveUp()
+	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not put
+		c.freshToken()
+		c.traces = c.traces || fault.Ambiguous
+		c.unsure = c.unsure || fault.Ambiguous
 	}
-	if c.ctx.Err() != nil && !fault.Ambiguous { // it was not put: this says nothing about Redis
+	err := c.endedBy(fault)
+	if err != nil {
 		c.giveBack()
-		return c.gaveUp()
 	}
-	c.freshToken()
-	c.traces = c.traces || fault.Ambiguous
-	c.unsure = c.unsure || fault.Ambiguous
-	if c.ctx.Err() == nil || !errors.Is(fault, context.Cause(c.ctx)) { // otherwise the caller left the question
+	return err
+}
+
+// endedBy returns the error of a claim that ends with this fault, or nil: then the
+// claim may go on. A question that its caller left, or that was not put since ctx
+// had ended, says nothing about Redis.
+func (c *claim) endedBy(fault *store.Error) error {
+	left := fault.Pending || !fault.Ambiguous || errors.Is(fault, context.Cause(c.ctx))
+	if c.ctx.Err() == nil || !left {
 		c.fault = fault
 	}
 	switch {
 	case c.ctx.Err() != nil:
-		c.giveBack()
 		return c.gaveUp()
 	case fault.Permanent:
-		c.giveBack()
 		return fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
 	}
 	return nil

@@ -179,11 +179,11 @@ func (c *claim) grantedTogether(g grant) (*Lease, error) {
 	return c.unavailable()
 }
 
-// unanswered ends a claim that was asked for with others, without an answer.
+// unanswered ends a claim that was asked for with others, without an answer, as if
+// it had been alone. What the question left is cleaned up already.
 func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
-	c.fault = fault
-	if c.ctx.Err() != nil {
-		return nil, c.gaveUp()
+	if err := c.endedBy(fault); err != nil {
+		return nil, err
 	}
 	return c.unavailable()
 }

@@ -116,3 +116,64 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 		noKeys(t, s.Client(t), "lock", time.Second)
 	}
 }
+
+// A context that ends while Redis has the question gives the same error for many
+// keys as for one: nothing is known of Redis, and no key is said to be held.
+func TestManyKeysGiveUpLikeOne(t *testing.T) {
+	type ending struct {
+		name string
+		ctx  func() (context.Context, context.CancelFunc)
+		is   error
+	}
+	const patience = 20 * time.Millisecond
+	cause := errors.New("the client left")
+	endings := []ending{
+		{"cancelled", func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(patience, cancel)
+			return ctx, cancel
+		}, context.Canceled},
+		{"cancelled for a reason", func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			time.AfterFunc(patience, func() { cancel(cause) })
+			return ctx, func() { cancel(nil) }
+		}, cause},
+		{"deadline", func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), patience)
+		}, context.DeadlineExceeded},
+	}
+	for _, p := range []lockmw.Policy{{}, {FailOpen: true}, {Wait: time.Minute}} {
+		for _, end := range endings {
+			t.Run(fmt.Sprint(end.name, " ", p.Wait, " ", p.FailOpen), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					client, proxy := proxied(t, s)
+					l := newLocker(t, client)
+					mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{})) // connects
+					proxy.Delay(faultproxy.Both, patience)
+					ask := func(keys ...string) string {
+						ctx, cancel := end.ctx()
+						defer cancel()
+						lease, err := l.AcquireAll(ctx, keys, p)
+						if err == nil {
+							mustRelease(t, lease)
+							return "a lease"
+						}
+						if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, end.is) {
+							t.Errorf("%q: err = %v, want %v and %v", keys, err, lockmw.ErrNotAcquired, end.is)
+						}
+						var refusal *lockmw.AcquireError
+						if !errors.As(err, &refusal) {
+							t.Fatal(err)
+						}
+						return refusal.Err.Error()
+					}
+					one, many := ask("a"), ask("a", "b")
+					if one != many {
+						t.Errorf("one key: %s; many: %s", one, many)
+					}
+					noKeys(t, s.Client(t), "lock", 5*time.Second)
+				})
+			})
+		}
+	}
+}
