@@ -138,6 +138,7 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 		return false, nil, nil
 	}
 	defer l.locker.claims.Done()
+	l.locker.check.Do(l.locker.checkServer)
 	first := claims[0]
 	l.follow(first)
 	first.brief = brief
