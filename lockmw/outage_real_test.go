@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,7 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 // A Redis that answers is there, whatever it says: nobody runs without the lock.
 func TestARefusalDoesNotFailOpen(t *testing.T) {
 	testenv.Slow(t)
+	const late = "too late" // the grant
 	config := func(t *testing.T, c *redis.Client, name, value string) {
 		t.Helper()
 		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {
@@ -188,7 +190,7 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 				<-looping
 			}
 		},
-		"too late": func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) func() {
+		late: func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) func() {
 			p.Delay(faultproxy.ToClient, 230*time.Millisecond) // more than a TTL of 200 ms
 			return func() {}
 		},
@@ -207,10 +209,15 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 					if err == nil {
 						t.Errorf("ran after %v (fence %d)", after, lease.Fence())
 						_ = lease.Release(context.Background())
-					} else if !errors.Is(err, lockmw.ErrUnavailable) {
-						t.Errorf("after %v: %v", after, err)
+					} else if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), name) {
+						t.Errorf("after %v: %v, want %v that says %q", after, err, lockmw.ErrUnavailable, name)
 					}
 					t.Logf("%v: %v", after, err)
+				}
+				if name != late { // Redis has done nothing that would have to be undone
+					if err := l.Close(over()); err != nil {
+						t.Errorf("Close = %v, want nothing to clean up", err)
+					}
 				}
 				ended()
 				proxy.Delay(faultproxy.ToClient, 0)

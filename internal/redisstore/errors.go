@@ -42,6 +42,7 @@ var noWay = []error{
 type code struct {
 	reach     store.Reach // Unclear: Answered, as most
 	permanent bool        // until somebody changes the configuration of the server or the client, or the data
+	unwritten bool        // it stops a script before its first write, and never after it
 }
 
 // codes are those that are known. What other ones refuse may be carried out later.
@@ -49,7 +50,11 @@ var codes = map[string]code{
 	"LOADING":     {reach: store.Away},
 	"CLUSTERDOWN": {reach: store.Away},
 
-	"ASK": {}, "BUSY": {}, "MASTERDOWN": {}, "MISCONF": {}, "MOVED": {}, "NOREPLICAS": {}, "READONLY": {}, "TRYAGAIN": {},
+	"ASK": {}, "BUSY": {}, "MASTERDOWN": {}, "MOVED": {}, "TRYAGAIN": {},
+
+	"MISCONF":    {unwritten: true},
+	"NOREPLICAS": {unwritten: true},
+	"READONLY":   {unwritten: true},
 
 	"CROSSSLOT": {permanent: true},
 	"DENIED":    {permanent: true},
@@ -57,7 +62,7 @@ var codes = map[string]code{
 	"NOAUTH":    {permanent: true},
 	"NOPERM":    {permanent: true},
 	"NOPROTO":   {permanent: true},
-	"OOM":       {permanent: true},
+	"OOM":       {permanent: true, unwritten: true},
 	"WRONGPASS": {permanent: true},
 	"WRONGTYPE": {permanent: true},
 }
@@ -115,7 +120,7 @@ func refusal(err error, text string) *store.Error {
 	}
 	// A command inside the script was refused, maybe not its first: what stood
 	// before it was carried out.
-	midway := strings.Contains(text, "script: ")
+	midway := strings.Contains(text, "script: ") && !c.unwritten
 	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Ambiguous: midway, Reach: c.reach}
 }
 

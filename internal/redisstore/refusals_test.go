@@ -41,7 +41,7 @@ func TestOutOfMemoryRefusesAcquireOnly(t *testing.T) {
 		do(t, raw, "CONFIG", "SET", "maxmemory", "1")
 		for _, name := range []string{"k", "another"} {
 			r := store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}
-			wantVerdict(t, "Acquire of "+name, p.questions(r)["Acquire"](), failed, "OOM")
+			wantVerdict(t, "Acquire of "+name, p.questions(r)["Acquire"](), lasting, "OOM")
 		}
 		p.renew(held, true)
 		p.release(held, false, store.Freed)
@@ -63,7 +63,7 @@ func TestOutOfMemoryRefusesNewReadersOnly(t *testing.T) {
 	p.get(beside, store.Try)
 	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
 	for _, name := range []string{"k", "another"} {
-		wantVerdict(t, "Acquire of "+name, p.questions(reader(name))["Acquire"](), failed, "OOM")
+		wantVerdict(t, "Acquire of "+name, p.questions(reader(name))["Acquire"](), lasting, "OOM")
 	}
 	for range 2 {
 		p.renew(held, true)
@@ -135,7 +135,7 @@ func TestAReplicaRefusesForTheTimeBeing(t *testing.T) {
 	raw, p := s.Client(t), open(t, s.Client(t), "kit")
 	held := p.take()
 	do(t, raw, "REPLICAOF", "127.0.0.1", "1")
-	p.wantRefusals(held, midway, "READONLY")
+	p.wantRefusals(held, passing, "READONLY")
 	do(t, raw, "CONFIG", "SET", "replica-serve-stale-data", "no")
 	p.wantRefusals(held, passing, "MASTERDOWN")
 	do(t, raw, "REPLICAOF", "NO", "ONE")
@@ -148,9 +148,47 @@ func TestTooFewReplicasRefuseForTheTimeBeing(t *testing.T) {
 	raw, p := s.Client(t), open(t, s.Client(t), "kit")
 	held := p.take()
 	do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "1")
-	p.wantRefusals(held, midway, "NOREPLICAS")
+	p.wantRefusals(held, passing, "NOREPLICAS")
 	do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "0")
 	p.release(held, false, store.Freed)
+}
+
+// What classify relies on: a state in which Redis takes no writes stops a script
+// before its first write, and never after it. Here the state changes while a script
+// runs, whose only replica ends.
+func TestAScriptThatHasWrittenMayWriteOn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ first, says string }{
+		"written":                               {"redis.call('SET', 'first', '1')", ""},
+		"only a key deleted that was not there": {"redis.call('DEL', 'first')", ""},
+		"nothing written":                       {"redis.call('GET', 'first')", "NOREPLICAS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t, redistest.Args("--busy-reply-threshold", "1"))
+			replica := redistest.Real(t, redistest.Args("--replicaof", strings.ReplaceAll(s.Addr(), ":", " ")))
+			raw := s.Client(t)
+			good := func(n string) func() bool {
+				return func() bool {
+					return strings.Contains(raw.Info(t.Context(), "replication").Val(), "min_slaves_good_slaves:"+n)
+				}
+			}
+			do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "1")
+			eventually(t, "the replica is there", good("1"))
+			client := s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = -1, -1 })
+			ended := make(chan error, 1)
+			go func() {
+				ended <- client.Eval(context.Background(), c.first+`
+					repeat until string.find(redis.call('INFO', 'replication'), 'min_slaves_good_slaves:0', 1, true)
+					return redis.call('SET', 'second', '1')`, nil).Err()
+			}()
+			eventually(t, "the script runs", func() bool { return redis.HasErrorPrefix(raw.Ping(t.Context()).Err(), "BUSY") })
+			replica.Kill()
+			if err := await(t, "the script's end", ended); c.says == "" && err != nil || c.says != "" && !redis.HasErrorPrefix(err, c.says) {
+				t.Errorf("err = %v, want %q", err, c.says)
+			}
+		})
+	}
 }
 
 func TestAServerThatCannotSaveRefusesForTheTimeBeing(t *testing.T) {
@@ -166,7 +204,7 @@ func TestAServerThatCannotSaveRefusesForTheTimeBeing(t *testing.T) {
 	eventually(t, "the save has failed", func() bool {
 		return strings.Contains(raw.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
 	})
-	p.wantRefusals(held, midway, "MISCONF")
+	p.wantRefusals(held, passing, "MISCONF")
 	do(t, raw, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
 	p.release(held, false, store.Freed)
 }
