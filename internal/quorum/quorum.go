@@ -11,7 +11,7 @@
 // A caller takes a new token for its next attempt: taking back the last one may
 // arrive late, and must not touch the next one's votes.
 //
-// Start reading at this file, then acquire.go, renew.go and release.go.
+// Start reading at this file, then acquire.go, batch.go, renew.go and release.go.
 package quorum
 
 import (

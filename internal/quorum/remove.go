@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/lockmw/kit/internal/store"
@@ -13,88 +12,26 @@ import (
 // majority carried out and a node did not, that node's janitor does later; what
 // no majority carried out is an error, and the caller's to repeat.
 func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
-	asks := slices.Clone(batch)
-	replies := make(chan removals, len(s.nodes))
-	for i, n := range s.nodes {
-		s.calls.Go(func() {
-			each, cancel := detached(ctx)
-			defer cancel()
-			mine := slices.Clone(asks)
-			n.Store.Remove(each, mine)
-			replies <- removals{i, mine}
-		})
-	}
-	t := &removalTally{store: s, failed: make([][]failure, len(asks))}
-	for !t.certain() {
-		t.add(<-replies)
-	}
+	asks := slices.Clone(batch) // the caller has the batch back before all have answered
+	t := askBatch(ctx, s, batch, store.Store.Remove, func(r store.Removal) (bool, error) { return true, r.Err })
+	t.certain(context.WithoutCancel(ctx)) // the nodes have ctx's deadline
 	for i := range batch {
-		batch[i].Err = t.outcome(i)
+		_, batch[i].Err = t.outcome(i)
 	}
 	s.calls.Go(func() {
-		for t.answered < len(s.nodes) {
-			t.add(<-replies)
-		}
+		t.all()
 		t.leaveToJanitors(asks)
 	})
 }
 
-// removals are one node's answers.
-type removals struct {
-	node    int
-	answers []store.Removal
-}
-
-// A failure is a node that did not carry out a removal.
-type failure struct {
-	node int
-	err  error
-}
-
-// A removalTally counts the nodes that did not carry out a batch's removals.
-type removalTally struct {
-	store    *Store
-	answered int         // nodes
-	failed   [][]failure // of each removal
-	most     int         // of any removal
-}
-
-func (t *removalTally) add(r removals) {
-	t.answered++
-	for i, a := range r.answers {
-		if a.Err != nil {
-			t.failed[i] = append(t.failed[i], failure{r.node, a.Err})
-			t.most = max(t.most, len(t.failed[i]))
-		}
-	}
-}
-
-// certain reports whether no node that is out can change an outcome.
-func (t *removalTally) certain() bool {
-	return t.answered-t.most >= t.store.majority || t.answered == len(t.store.nodes)
-}
-
-// outcome is nil for a removal that a majority has carried out.
-func (t *removalTally) outcome(i int) error {
-	failed := t.failed[i]
-	if len(t.store.nodes)-len(failed) >= t.store.majority {
-		return nil
-	}
-	errs := make([]error, len(failed))
-	for n, f := range failed {
-		errs[n] = fmt.Errorf("%s: %w", t.store.nodes[f.node].Name, f.err)
-	}
-	return t.store.noMajority(errs)
-}
-
 // leaveToJanitors has the nodes' janitors do what a majority has carried out and
 // their nodes have not.
-func (t *removalTally) leaveToJanitors(asks []store.Removal) {
+func (t *tally[T]) leaveToJanitors(asks []store.Removal) {
 	for i := range asks {
-		if t.outcome(i) != nil {
+		if _, err := t.outcome(i); err != nil {
 			continue
 		}
-		for _, f := range t.failed[i] {
+		for _, f := range t.items[i].failed {
 			t.store.janitors[f.node].Add(asks[i].Ref, false)
 		}
 	}
