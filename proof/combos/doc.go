@@ -6,8 +6,10 @@
 //
 // A round (round.go) is one combination (combination.go) on a group of servers
 // (site.go) with a fault (faults.go, election.go), from the making of a client to
-// the end of its goroutines. judge.go says what must not be, finish.go what must
-// not be left. Rounds run in child processes (lane.go), several at a time.
+// the end of its goroutines. Bursts of callers (load.go) take locks (call.go) while
+// observers and loggers misbehave (observer.go). judge.go says what must not be,
+// finish.go what must not be left. Rounds run in child processes (lane.go), several
+// at a time.
 //
 //	make combos                                          the whole matrix
 //	PROOF_SEED=7 go test -short ./combos                 a short run, again
