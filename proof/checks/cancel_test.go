@@ -31,7 +31,7 @@ type cancels struct {
 // behind. A goroutine that only waits for the same context tells how much of
 // the delay is the machine's.
 func TestCancelledCallersLeave(t *testing.T) {
-	random := newSeed(t)
+	random := seed(record.Seed(t))
 	times := record.Pick(60, 500)
 	limit := 20 * time.Millisecond
 	if testing.Short() {

@@ -46,7 +46,7 @@ func (h *turns) leave() {
 // are lost: every connection that listens is closed ten times a second.
 func TestLostMessagesCostAMoment(t *testing.T) {
 	besideOthers(t)
-	random := newSeed(t)
+	random := seed(record.Seed(t))
 	times := record.Pick(150, 2000)
 	const lockers, waiters, every = 4, 4, 100 * time.Millisecond
 	const limit = 1100 * time.Millisecond
@@ -93,7 +93,7 @@ func TestLostMessagesCostAMoment(t *testing.T) {
 // A server may forget the scripts at any moment, between any two questions.
 func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	besideOthers(t)
-	random := newSeed(t)
+	random := seed(record.Seed(t))
 	times := record.Pick(1500, 10_000)
 	const every, workers, held = 20 * time.Millisecond, 8, 20
 	s := redistest.Real(t)

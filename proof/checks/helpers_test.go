@@ -2,15 +2,11 @@ package checks
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"os"
+	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,33 +25,14 @@ const (
 	root     = "../.." // of the repository
 	ttl      = 2 * time.Second
 	patience = time.Minute // longer than anything lasts that works
-	seedEnv  = "PROOF_SEED"
 )
 
 // seed is where a test's random choices come from.
 type seed uint64
 
-// newSeed takes the seed from the environment, or a new one, and logs it.
-func newSeed(t *testing.T) seed {
-	t.Helper()
-	if text := os.Getenv(seedEnv); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", seedEnv, err)
-		}
-		t.Logf("%s=%d", seedEnv, n)
-		return seed(n)
-	}
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	s := seed(binary.NativeEndian.Uint64(b[:]))
-	t.Logf("%s=%d", seedEnv, s)
-	return s
-}
-
 // upTo returns a duration below most, the same for the same i.
 func (s seed) upTo(i int, most time.Duration) time.Duration {
-	return time.Duration(mathrand.New(mathrand.NewPCG(uint64(s), uint64(i))).Int64N(int64(most)))
+	return time.Duration(rand.New(rand.NewPCG(uint64(s), uint64(i))).Int64N(int64(most)))
 }
 
 // newLocker returns a Locker that is closed when the test ends.

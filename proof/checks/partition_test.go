@@ -19,7 +19,7 @@ import (
 // can be at the earliest is asked of the server, on another way; the holder's
 // end is when a goroutine that waits for it runs.
 func TestPartitionedHolderIsToldInTime(t *testing.T) {
-	random := newSeed(t)
+	random := seed(record.Seed(t))
 	least := 100 * time.Millisecond
 	if testing.Short() {
 		least = 0

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,35 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
-
-// seed returns the seed of a run, which PROOF_SEED replays. What is replayed is
-// the choice of combinations, not the scheduling of goroutines and servers.
-func seed(tb testing.TB) uint64 {
-	tb.Helper()
-	s := rand.Uint64() >> 1
-	if text := os.Getenv("PROOF_SEED"); text != "" {
-		var err error
-		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	tb.Logf("PROOF_SEED=%d", s)
-	return s
-}
-
-// number returns a number of the environment, or the one to be taken without it.
-func number(tb testing.TB, env string, otherwise int) int {
-	tb.Helper()
-	text := os.Getenv(env)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
-}
 
 // lanes says how many children run at a time for each group.
 func lanes() map[string]int {
@@ -165,9 +135,9 @@ func TestCombinations(t *testing.T) {
 		a.alone(token)
 		return
 	}
-	s := seed(t)
-	wanted := number(t, "PROOF_COMBOS", record.Pick(40, record.ComboInjections))
-	most := time.Duration(number(t, "PROOF_COMBOS_SECONDS", record.Pick(12, 45*60))) * time.Second
+	s := record.Seed(t)
+	wanted := record.Number(t, "PROOF_COMBOS", record.Pick(40, record.ComboInjections))
+	most := time.Duration(record.Number(t, "PROOF_COMBOS_SECONDS", record.Pick(12, 45*60))) * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	names, _ := servers()

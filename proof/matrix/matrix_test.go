@@ -6,7 +6,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,21 +20,6 @@ import (
 func TestMain(m *testing.M) {
 	worker.Main()
 	redistest.Main(m)
-}
-
-// seed returns the seed of a run, which PROOF_SEED replays. What is replayed is
-// the choice of faults, places and times, not the scheduling of the processes.
-func seed(tb testing.TB) uint64 {
-	tb.Helper()
-	s := rand.Uint64() >> 1
-	if text := os.Getenv("PROOF_SEED"); text != "" {
-		var err error
-		if s, err = strconv.ParseUint(text, 10, 64); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	tb.Logf("PROOF_SEED=%d", s)
-	return s
 }
 
 // ttl is what faults.md asks for; a run of a few injections is content with less.
@@ -103,14 +87,7 @@ func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
 // checks asks for, or once.
 func times(tb testing.TB, full int) int {
 	tb.Helper()
-	if text := os.Getenv("PROOF_TIMES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return n
-	}
-	return record.Pick(1, full)
+	return record.Number(tb, "PROOF_TIMES", record.Pick(1, full))
 }
 
 // report says what must not be, and logs each kind's line.
@@ -131,7 +108,7 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 
 // Checks 2 and 4.
 func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
-	s := seed(t)
+	s := record.Seed(t)
 	began := time.Now()
 	kinds := chosen(t, slices.Concat(network(), server(), process()))
 	o := run(t, record.Pick(4, 8), times(t, 50), s, kinds)
@@ -160,7 +137,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 
 // Check 5.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
-	s := seed(t)
+	s := record.Seed(t)
 	kinds := chosen(t, forgets())
 	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)
 	lines := o.Lines()

@@ -78,7 +78,7 @@ func slope(readings []memory, of func(memory) float64) float64 {
 
 // Check 24.
 func TestSoak(t *testing.T) {
-	s := seed(t)
+	s := record.Seed(t)
 	whole, least, most := soakFor(t)
 	until := clock.Now() + whole
 	needs := []string{anyServer, anyServer, fromFile, forgetful}

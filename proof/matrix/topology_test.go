@@ -42,7 +42,7 @@ func over(where string, kinds []Kind) []Kind {
 
 // Check 4 and 22, on a Cluster, and check 4 on a quorum of five.
 func TestOtherTopologies(t *testing.T) {
-	s := seed(t)
+	s := record.Seed(t)
 	n := times(t, 25)
 	var o Outcome
 	var mu sync.Mutex
@@ -95,7 +95,7 @@ func TestOtherTopologies(t *testing.T) {
 
 // Check 22, on Sentinels: the replica may be behind, which is out of the model.
 func TestFailover(t *testing.T) {
-	s := seed(t)
+	s := record.Seed(t)
 	n := record.Pick(1, 6)
 	var all Outcome
 	for i := range n {

@@ -18,9 +18,6 @@ import (
 	"github.com/lockmw/kit/proof/record"
 )
 
-// seedEnv names the environment variable that replays a run.
-const seedEnv = "PROOF_SEED"
-
 const unknown = "unknown"
 
 // begin writes what the figures of a run depend on, before it starts: later its
@@ -33,10 +30,10 @@ func begin(folder, name string) (record.Run, error) {
 	if name != "mutants" { // their checks are run again and again, each time with another one
 		note.Seed = rand.Uint64()>>1 | 1
 	}
-	if text := os.Getenv(seedEnv); text != "" {
+	if text := os.Getenv(record.SeedEnv); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return note, fmt.Errorf("%s: %w", seedEnv, err)
+			return note, fmt.Errorf("%s: %w", record.SeedEnv, err)
 		}
 		note.Seed = seed
 	}
@@ -114,7 +111,7 @@ func carry(folder string, seed uint64, command []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), record.FolderEnv+"="+folder)
 	if seed != 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", seedEnv, seed))
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", record.SeedEnv, seed))
 	}
 	return cmd.Run()
 }

@@ -15,7 +15,7 @@ func exists(file string) bool {
 }
 
 func TestNoteSaysWhatFiguresDependOn(t *testing.T) {
-	t.Setenv(seedEnv, "42")
+	t.Setenv(record.SeedEnv, "42")
 	folder := filepath.Join(t.TempDir(), "results")
 	if err := run([]string{"-results", folder, "-note", "proof"}); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,6 @@ package rivals
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -152,14 +150,7 @@ func ttl() time.Duration {
 }
 
 func TestRivals(t *testing.T) {
-	seed := rand.Uint64() >> 1
-	if text := os.Getenv("PROOF_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("PROOF_SEED=%d", seed)
+	seed := record.Seed(t)
 	names := engines.All()
 	if testing.Short() {
 		names = names[:1] // that the experiments work is seen on ours
