@@ -2,7 +2,6 @@ package combos
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/proof/admin"
 )
 
 // ServersEnv names the environment variable with further redis-server programs,
@@ -77,10 +77,8 @@ func openSite(tb testing.TB, group, server string) *site {
 	}
 	for _, node := range s.nodes {
 		s.doors = append(s.doors, faultproxy.Start(tb, node.Addr()))
-		s.admins = append(s.admins, node.Client(tb, func(o *redis.Options) { // short, for a server that may hang
-			o.MaxRetries, o.ReadTimeout, o.DialTimeout, o.DialerRetries = -1, time.Second, time.Second, 1
-		}))
 	}
+	s.admins = admin.Clients(tb, s.nodes)
 	if group == Single {
 		s.front = startFront(tb, s.doors[0].Addr())
 		s.prepare()
@@ -243,7 +241,7 @@ func (s *site) each(do func(door *faultproxy.Proxy)) {
 	}
 }
 
-// command has every node carry out a command; tries go on for a while.
+// command has every node carry out a command.
 func (s *site) command(args ...any) {
 	var all sync.WaitGroup
 	for i := range s.admins {
@@ -252,35 +250,24 @@ func (s *site) command(args ...any) {
 	all.Wait()
 }
 
-// at has one node carry out a command, and tries again for a while: the fault may
-// strike this client too.
+// at has one node carry out a command.
 func (s *site) at(i int, args ...any) {
-	var err error
-	for range 50 {
-		if err = s.admins[i].Do(context.Background(), args...).Err(); err == nil || errors.Is(err, redis.Nil) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if err := admin.Do(s.admins[i], args...); err != nil {
+		s.tb.Errorf("%v at %s: %v", args, s.nodes[i].Addr(), err)
 	}
-	s.tb.Errorf("%v at %s: %v", args, s.nodes[i].Addr(), err)
 }
 
-// keys returns what is there of a namespace, without the fences, which have a TTL
-// of their own.
+// keys returns what is there of a namespace, without the fences.
 func (s *site) keys(namespace string) (left []string, err error) {
-	for i, admin := range s.admins {
-		if s.watched != nil && strings.Contains(admin.Info(context.Background(), "replication").Val(), "role:slave") {
+	for i, client := range s.admins {
+		if s.watched != nil && strings.Contains(client.Info(context.Background(), "replication").Val(), "role:slave") {
 			continue // its master tells
 		}
-		names, at := admin.Keys(context.Background(), namespace+":*").Result()
+		locks, at := admin.Locks(client, namespace+":*")
 		if at != nil {
 			return nil, fmt.Errorf("%s: %w", s.nodes[i].Addr(), at)
 		}
-		for _, name := range names {
-			if !strings.HasSuffix(name, ":fence") {
-				left = append(left, name)
-			}
-		}
+		left = append(left, locks...)
 	}
 	return left, nil
 }

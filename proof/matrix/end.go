@@ -1,11 +1,10 @@
 package matrix
 
 import (
-	"context"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/fenced"
 	"github.com/lockmw/kit/proof/history"
 )
@@ -72,16 +71,12 @@ func (l *Lane) left() []string {
 	deadline := time.Now().Add(l.TTL + 12*time.Second)
 	for {
 		var left []string
-		for _, admin := range l.admins {
-			names, err := admin.Keys(context.Background(), "lock:*").Result()
+		for _, client := range l.admins {
+			locks, err := admin.Locks(client, "lock:*")
 			if err != nil {
 				left = append(left, err.Error())
 			}
-			for _, name := range names {
-				if !strings.HasSuffix(name, ":fence") {
-					left = append(left, name)
-				}
-			}
+			left = append(left, locks...)
 		}
 		if len(left) == 0 || time.Now().After(deadline) {
 			return left

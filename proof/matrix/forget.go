@@ -3,9 +3,9 @@ package matrix
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 )
 
@@ -71,13 +71,9 @@ func forgets() []Kind {
 func (l *Lane) held() []string {
 	var held []string
 	for _, key := range []string{"l1", "l2"} {
-		names, err := l.admin.Keys(context.Background(), fmt.Sprintf("lock:{%s@*}", key)).Result()
+		locks, err := admin.Locks(l.admin, fmt.Sprintf("lock:{%s@*}", key))
 		l.check(err)
-		for _, name := range names {
-			if !strings.HasSuffix(name, ":fence") {
-				held = append(held, name)
-			}
-		}
+		held = append(held, locks...)
 	}
 	return held
 }

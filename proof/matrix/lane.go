@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/fenced"
@@ -130,11 +131,7 @@ func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 
 // open starts the workers, and the watch over the nodes.
 func (l *Lane) open() {
-	for _, node := range l.nodes {
-		l.admins = append(l.admins, node.Client(l.tb, func(o *redis.Options) { // short, for a server that may hang
-			o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second
-		}))
-	}
+	l.admins = admin.Clients(l.tb, l.nodes)
 	for place := range workersPerLane {
 		l.workers = append(l.workers, nil)
 		l.hire(place)
@@ -173,10 +170,10 @@ func (l *Lane) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			for _, admin := range l.admins {
-				names, _ := admin.Keys(ctx, "lock:*").Result()
+			for _, client := range l.admins {
+				names, _ := client.Keys(ctx, "lock:*").Result()
 				for _, name := range names {
-					if d, err := admin.PTTL(ctx, name).Result(); err == nil && d == -1 {
+					if d, err := client.PTTL(ctx, name).Result(); err == nil && d == -1 {
 						l.mu.Lock()
 						l.eternal[name] = struct{}{}
 						l.mu.Unlock()

@@ -2,23 +2,16 @@ package matrix
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/lockmw/kit/proof/admin"
 )
 
-// do sends a command to the lane's Redis, and tries again for a while: other
-// faults of the same kind may be about to end.
+// do has the lane's Redis carry out a command.
 func (l *Lane) do(args ...any) {
-	var err error
-	for range 50 {
-		if err = l.admin.Do(context.Background(), args...).Err(); err == nil || errors.Is(err, redis.Nil) {
-			return
-		}
-		time.Sleep(100 * time.Millisecond)
+	if err := admin.Do(l.admin, args...); err != nil {
+		l.tb.Errorf("%s: %v: %v", l.Name, args, err)
 	}
-	l.tb.Errorf("%s: %v: %v", l.Name, args, err)
 }
 
 // check notes an error of the nemesis itself.
