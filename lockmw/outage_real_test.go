@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -153,18 +151,9 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 		},
 		"MISCONF": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
 			t.Helper()
-			c := s.Client(t)
-			dir := c.ConfigGet(context.Background(), "dir").Val()["dir"]
-			if err := os.MkdirAll(filepath.Join(dir, "dump.rdb", "not-empty"), 0o700); err != nil {
+			if err := s.FailToSave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			config(t, c, "save", "3600 1")
-			if err := c.BgSave(context.Background()).Err(); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, 10*time.Second, "saving fails", func() bool {
-				return redis.HasErrorPrefix(c.Set(context.Background(), "data", "1", 0).Err(), "MISCONF")
-			})
 			return func() {}
 		},
 		"OOM": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -193,17 +191,12 @@ func TestAScriptThatHasWrittenMayWriteOn(t *testing.T) {
 
 func TestAServerThatCannotSaveRefusesForTheTimeBeing(t *testing.T) {
 	t.Parallel()
-	s := redistest.Real(t, redistest.Args("--save", "3600 1", "--dbfilename", "taken"))
+	s := redistest.Real(t)
 	raw, p := s.Client(t), open(t, s.Client(t), "kit")
 	held := p.take()
-	dir := raw.ConfigGet(t.Context(), "dir").Val()["dir"]
-	if err := os.MkdirAll(filepath.Join(dir, "taken", "not-empty"), 0o700); err != nil {
+	if err := s.FailToSave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	do(t, raw, "BGSAVE")
-	eventually(t, "the save has failed", func() bool {
-		return strings.Contains(raw.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
-	})
 	p.wantRefusals(held, passing, "MISCONF")
 	do(t, raw, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
 	p.release(held, false, store.Freed)

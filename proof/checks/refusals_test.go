@@ -3,8 +3,6 @@ package checks
 import (
 	"context"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,17 +54,11 @@ func refusals() []refusal {
 }
 
 func cannotSave(t *testing.T) (redis.UniversalClient, func()) {
-	s := redistest.Real(t, redistest.Args("--save", "3600 1", "--dbfilename", "taken"))
-	raw := s.Client(t)
-	dir := raw.ConfigGet(context.Background(), "dir").Val()["dir"]
-	if err := os.MkdirAll(filepath.Join(dir, "taken", "not-empty"), 0o700); err != nil {
+	s := redistest.Real(t)
+	if err := s.FailToSave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	do(t, raw, "BGSAVE")
-	eventually(t, "the save has failed", func() bool {
-		return strings.Contains(raw.Info(context.Background(), "persistence").Val(), "rdb_last_bgsave_status:err")
-	})
-	return s.Client(t), func() { do(t, raw, "CONFIG", "SET", "stop-writes-on-bgsave-error", "no") }
+	return s.Client(t), func() { do(t, s.Client(t), "CONFIG", "SET", "stop-writes-on-bgsave-error", "no") }
 }
 
 // patient is for commands that do not come back soon.

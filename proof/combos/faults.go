@@ -194,14 +194,9 @@ func faultOf(c Combination) fault {
 
 // misconfigure has a save fail, after which Redis takes no writes if told so.
 func (r *round) misconfigure() {
-	ctx, admin := context.Background(), r.site.admins[0]
-	for range 100 {
-		if strings.Contains(admin.Info(ctx, "persistence").Val(), "rdb_last_bgsave_status:err") {
-			break
-		}
-		_ = admin.Do(ctx, "BGSAVE").Err() // refused while another one runs
-		time.Sleep(20 * time.Millisecond)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r.check(r.site.nodes[0].FailToSave(ctx))
 	r.site.command("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes")
 }
 
