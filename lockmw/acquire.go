@@ -88,6 +88,8 @@ type claim struct {
 	fault    *store.Error  // what kept the last question from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a question to put, and Redis cannot be reached
+	heard    bool          // a question was answered
+	hurried  bool          // the last question had less time than one has: the budget was nearly used up
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
 
@@ -192,6 +194,8 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	ref := c.ref
 	asked, sent := time.Now(), now()
 	c.attempts++
+	timeout := c.timeout()
+	c.hurried = timeout < opTimeout
 	unsure, recovered := c.unsure, c.fault != nil || c.heldBack
 	c.heldBack = false
 	var place store.Place
@@ -203,7 +207,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	l.claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: c.timeout(),
+		Ref: ref, Join: join, Place: place, Timeout: timeout,
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
 			if err != nil || a.Granted || join != store.Try || unsure {
@@ -220,7 +224,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		return nil, c.failed(fault)
 	}
 	l.claims.Done()
-	c.fault, c.ballot = nil, answer.Ballot
+	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
 		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, join == store.Wait && !answer.Granted)

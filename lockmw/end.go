@@ -15,7 +15,7 @@ func (c *claim) unavailable() (*Lease, error) {
 	}
 	fault := c.fault
 	c.giveBack()
-	if fault.Reach == store.Silent && c.policy.Wait > 0 && c.policy.Wait < opTimeout {
+	if short := c.policy.Wait < opTimeout || c.heard; fault.Reach == store.Silent && c.hurried && c.policy.Wait > 0 && short {
 		return nil, p.unanswered() // the policy had less patience than a well server may need
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)

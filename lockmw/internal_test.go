@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,10 +75,17 @@ func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
 	}
 }
 
-// A hangingStore answers no question about a lock in time. All else is answered.
-type hangingStore struct{ store.Store }
+// A hangingStore answers no question about a lock in time, but the first ones. All
+// else is answered.
+type hangingStore struct {
+	store.Store
+	first atomic.Int64
+}
 
-func (hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+func (s *hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.first.Add(-1) >= 0 {
+		return s.Store.Acquire(ctx, r)
+	}
 	select {
 	case <-time.After(r.Timeout):
 		return store.Answer{}, &store.Error{Err: errors.New("i/o timeout"), Ambiguous: true, Reach: store.Silent}
@@ -92,22 +100,37 @@ func (hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answer,
 func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 	for _, tc := range []struct {
 		policy Policy
+		first  int64 // questions are answered
 		want   error
 	}{
-		{Policy{Wait: 100 * time.Millisecond}, ErrNotAcquired},
-		{Policy{Wait: 100 * time.Millisecond, FailOpen: true}, ErrNotAcquired},
-		{Policy{Wait: 400 * time.Millisecond}, ErrNotAcquired},
-		{Policy{Wait: time.Second}, ErrUnavailable}, // a second without an answer is no hiccup
-		{Policy{}, ErrUnavailable},
+		{Policy{Wait: 100 * time.Millisecond}, 0, ErrNotAcquired},
+		{Policy{Wait: 100 * time.Millisecond, FailOpen: true}, 0, ErrNotAcquired},
+		{Policy{Wait: 400 * time.Millisecond}, 0, ErrNotAcquired},
+		{Policy{Wait: 1500 * time.Millisecond}, 1, ErrNotAcquired}, // others have it, as was said at first
+		{Policy{Wait: time.Second}, 0, ErrUnavailable},             // a second without an answer is no hiccup
+		{Policy{}, 0, ErrUnavailable},
 	} {
 		t.Run(fmt.Sprintf("%+v", tc.policy), func(t *testing.T) {
 			t.Parallel()
-			l, err := New(redistest.Embedded(t).Client(t))
+			client := redistest.Embedded(t).Client(t)
+			other, err := New(client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close(context.Background())
+			holder, err := other.Acquire(context.Background(), "k", Policy{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Release(context.Background())
+			l, err := New(client)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Close(context.Background())
-			l.store = hangingStore{l.store}
+			hanging := &hangingStore{Store: l.store}
+			hanging.first.Store(tc.first)
+			l.store = hanging
 			lease, err := l.Acquire(context.Background(), "k", tc.policy)
 			if lease != nil {
 				_ = lease.Release(context.Background())

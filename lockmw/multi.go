@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -118,10 +119,14 @@ func (l *Lease) follow(c *claim) {
 	}
 }
 
-// takeNext makes one claim's lease a part.
+// takeNext makes one claim's lease a part. The first claim is tried in any case, as
+// Acquire does; the others, unless the budget of all is used up by then.
 func (l *Lease) takeNext(c *claim, brief bool) error {
 	l.follow(c)
 	c.brief = brief
+	if wait := c.policy.Wait; len(l.parts) > 0 && !brief && wait > 0 && c.waited() >= wait {
+		return c.refuse(fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired))
+	}
 	part, err := c.acquire()
 	if err == nil {
 		l.parts = append(l.parts, part)
@@ -255,7 +260,7 @@ func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
 }
 
 // giveUp gives back the parts that were had. err is why the one of failed was
-// not. The observers are told when nothing is held any more.
+// not. The observers are told of the parts when those are given back.
 func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
 	var refusal *AcquireError
 	if ctx.Err() == nil && errors.As(err, &refusal) {
@@ -266,10 +271,44 @@ func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
 			}
 		}
 	}
-	l.releaseTogether(ctx) // failures are logged; what was lost is in err
-	l.tellReleased()
+	l.releaseSoon(ctx) // failures are logged; what was lost is in err
 	failed.tell(nil)
 	return err
+}
+
+// soon is how long a call that failed waits until what it had is given back: longer
+// than a round trip to a server far away, and shorter than a caller notices.
+const soon = 100 * time.Millisecond
+
+// releaseSoon gives back the parts and tells the observers. Where Redis does not
+// answer soon, that goes on when it has returned, and Close waits for it.
+func (l *Lease) releaseSoon(ctx context.Context) {
+	if !l.locker.enter() {
+		l.releaseTogether(ctx)
+		l.tellReleased()
+		return
+	}
+	var parted atomic.Bool
+	released := make(chan struct{})
+	go func() {
+		defer l.locker.claims.Done()
+		l.releaseTogether(ctx)
+		if parted.Swap(true) {
+			l.locker.reports.later(l.tellReleased)
+		}
+		close(released)
+	}()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case <-released:
+	case <-timer.C:
+		if !parted.Swap(true) {
+			return
+		}
+		<-released
+	}
+	l.tellReleased()
 }
 
 // releaseTogether gives back the parts, all at the same time, within the time

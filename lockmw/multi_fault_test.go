@@ -177,3 +177,54 @@ func TestManyKeysGiveUpLikeOne(t *testing.T) {
 		}
 	}
 }
+
+// Whoever leaves while he waits for one of many keys is not kept by a Redis that
+// does not answer. What he had is given back when it does.
+func TestWhoLeavesWithSomeOfManyKeysIsNotKept(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	client, proxy := proxied(t, s)
+	var seen events
+	l, other := newLocker(t, client, seen.option()), newLocker(t, s.Client(t))
+	holder := mustAcquire(t, other, "b", lockmw.Policy{})
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
+		failed <- err
+	}()
+	eventually(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 })
+	proxy.Stall(faultproxy.Both)
+	left := time.Now()
+	cancel()
+	if err := <-failed; !errors.Is(err, lockmw.ErrNotAcquired) {
+		t.Errorf("err = %v, want ErrNotAcquired", err)
+	}
+	if took := time.Since(left); took > 600*time.Millisecond {
+		t.Errorf("back %v after the context's end", took)
+	}
+	proxy.Heal()
+	mustRelease(t, holder)
+	noKeys(t, s.Client(t), "lock", 10*time.Second)
+}
+
+// A budget that is used up by the first of many keys is used up for all: sixteen
+// attempts one after the other would take more than a second.
+func TestManyKeysEndWithTheirBudget(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	client, proxy := proxied(t, s)
+	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	var keys []string
+	for i := range 16 {
+		keys = append(keys, fmt.Sprintf("k%02d", i))
+	}
+	mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{})) // there is a connection
+	defer mustRelease(t, mustAcquire(t, other, "k15", lockmw.Policy{}))
+	proxy.Delay(faultproxy.Both, 60*time.Millisecond)
+	began := time.Now()
+	_, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 100 * time.Millisecond})
+	if took := time.Since(began); !errors.Is(err, lockmw.ErrNotAcquired) || took > 1200*time.Millisecond {
+		t.Errorf("after %v: %v, want ErrNotAcquired soon after 100 ms", took, err)
+	}
+}
