@@ -88,7 +88,7 @@ type claim struct {
 	fault    *store.Error  // what kept the last question from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a question to put, and Redis cannot be reached
-	heard    bool          // a question was answered
+	heard    bool          // a question was answered, its own or one about the key before
 	hurried  bool          // the last question had less time than one has: the budget was nearly used up
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way

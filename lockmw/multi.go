@@ -112,10 +112,10 @@ func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) 
 	return nil, nil
 }
 
-// follow has c's lease end with the part before it.
+// follow has c's lease end with the part before it, to which Redis has answered.
 func (l *Lease) follow(c *claim) {
 	if n := len(l.parts); n > 0 {
-		c.ctx = l.parts[n-1].ctx
+		c.ctx, c.heard = l.parts[n-1].ctx, !l.parts[n-1].open
 	}
 }
 

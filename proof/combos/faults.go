@@ -38,6 +38,7 @@ type fault struct {
 	sees    sight
 	server  bool // it strikes everybody who uses the server, not only who comes through the doors
 	idle    bool // it strikes when no command is under way
+	lasting bool // connections that it struck stay as they are, until a command meets them
 	begin   func(r *round)
 	end     func(r *round)
 }
@@ -105,7 +106,7 @@ func faults() []fault {
 			time.Sleep(50 * time.Millisecond)
 			keep(r)
 		}},
-		{name: "replies lost, connection hangs", sites: anywhere, lengths: []string{brief}, sees: silent, begin: lose(faultproxy.KeepOpen()), end: keep},
+		{name: "replies lost, connection hangs", sites: anywhere, lengths: []string{brief}, sees: silent, lasting: true, begin: lose(faultproxy.KeepOpen()), end: keep},
 		{name: "connections closed at once", sites: anywhere, lengths: notShort, sees: closes, begin: func(r *round) {
 			r.site.each(func(door *faultproxy.Proxy) { door.Refuse(true); door.Cut() })
 		}, end: func(r *round) { r.site.each(func(door *faultproxy.Proxy) { door.Refuse(false) }) }},

@@ -90,7 +90,7 @@ func (r *round) during(by string, from, to time.Duration) bool {
 		more += r.dial
 	}
 	for _, w := range r.windows {
-		if from <= w.to+more && to >= w.from {
+		if (from <= w.to+more || r.fault.lasting) && to >= w.from {
 			return true
 		}
 	}
@@ -101,10 +101,22 @@ func (r *round) during(by string, from, to time.Duration) bool {
 // because its answer took longer than it has patience with Redis: where the user's
 // dialer takes longer than the policy waits, and where thousands ask at once.
 func (r *round) unanswered(k call) bool {
-	if r.c.Load == crowd && k.returned-k.asked > 200*time.Millisecond {
+	if r.c.Load == crowd && k.returned-k.asked > 200*time.Millisecond || r.starved(k.asked, k.returned) {
 		return true
 	}
-	return k.by == byOurs && r.c.Trait == slowDialer && k.wait >= 0 && k.wait < 2*time.Second
+	return k.by == byOurs && r.c.Trait == slowDialer && k.wait < 2*time.Second
+}
+
+// starved says that a server, or this process, got so little of the machine that
+// Redis may have been taken for silent in a time.
+func (r *round) starved(from, to time.Duration) bool {
+	var faults []window
+	if r.fault.server {
+		faults = r.windows
+	}
+	const enough = 80 * time.Millisecond // of the 250 ms after which a server is silent
+	from -= 400 * time.Millisecond
+	return r.pulse.longest(from, to, faults) > enough || r.meter.longest(from, to, nil) > enough
 }
 
 // spared says that a call that took too long is one of those that a blocked logger
@@ -168,6 +180,9 @@ func (r *round) judgeTime(k call) {
 		if k.wait > 0 {
 			limit = k.wait
 		}
+		if r.c.Load == crowd || r.c.Trait == poolOfOne { // all want one connection, or two cores
+			limit += 2 * time.Second
+		}
 		if took > r.bound(limit+time.Second, k.asked, k.returned) && !r.spared() {
 			r.violatef(ruleWait, "%v for a wait of %v: %v; %s", took.Round(time.Millisecond), k.wait, k, r.at())
 		}
@@ -201,10 +216,15 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 }
 
 func (r *round) judgeLease(k call) {
-	if k.release == unavailable && !r.during(k.by, k.ended, k.released) && r.closing == 0 && !r.unanswered(k) {
+	if k.release == unavailable && !r.during(k.by, k.ended, k.released) && r.closing == 0 && !r.unanswered(k) &&
+		!r.starved(k.ended, k.released) && (r.c.Load < crowd || k.released-k.ended < 900*time.Millisecond) {
 		r.violatef(ruleError, "a release while Redis was well: ErrUnavailable; %v", k)
 	}
-	if k.released-k.ended > r.bound(3*time.Second, k.ended, k.released) && !k.blocked && !r.spared() {
+	limit := 3 * time.Second
+	if r.c.Observer == slow { // it is told of the release
+		limit += 2 * observerBlocks
+	}
+	if k.released-k.ended > r.bound(limit, k.ended, k.released) && !k.blocked && !r.spared() {
 		r.violatef(ruleWait, "%v to release; %v", k.released-k.ended, k)
 	}
 	if k.lost || k.release == lost {
@@ -212,6 +232,12 @@ func (r *round) judgeLease(k call) {
 	} else if r.mustEnd(k) {
 		r.violatef(ruleTold, "%v: its Redis was away for longer than the TTL, and it held on; %s", k, r.at())
 	}
+}
+
+// farAndShort says that the first renewal of a TTL of a second comes late where a
+// round trip, or several of them, take a good part of it.
+func (r *round) farAndShort() bool {
+	return r.c.TTL == shortTTL && r.c.Distance >= 40*time.Millisecond
 }
 
 // judgeLost looks at a lease that ended while it was held.
@@ -227,7 +253,7 @@ func (r *round) judgeLost(k call) {
 	switch {
 	case sees == elects:
 	case r.c.TTL == longTTL, sees == well && !slowly,
-		(sees == broken || r.c.Length == hiccup) && !slowly && r.c.Distance < 40*time.Millisecond,
+		(sees == broken || r.c.Length == hiccup) && !slowly && !r.farAndShort(),
 		sees == moves && k.holds && k.by == byOurs && (r.c.Form == mutex || r.c.Form == minHold) && !slowly:
 		r.violatef(ruleLease, "held from %v to %v, TTL %v; %v; %s", k.returned.Round(time.Millisecond), k.ended.Round(time.Millisecond), r.c.TTL, k, r.at())
 	}
@@ -253,10 +279,10 @@ func (r *round) judgeOpen(k call) {
 		return
 	case !r.c.FailOpen, k.holds:
 		why = "its policy fails closed"
-	case r.c.Site == nodeSite && k.by == byOurs:
-		why = "Redis answered (MOVED)"
 	case r.unanswered(k), r.c.Fault == "max clients":
 		return
+	case r.c.Site == nodeSite && k.by == byOurs:
+		why = "Redis answered (MOVED)"
 	case sees == well:
 		why = "Redis was well"
 	case sees == refuses:
@@ -290,11 +316,13 @@ func (r *round) judgeRefusal(k call) {
 func (r *round) judgeUnavailable(k call) {
 	switch {
 	case r.closing > 0 && k.returned >= r.closing, r.during(k.by, k.asked, k.returned), r.unanswered(k):
+	case k.ctxEnded > 0 && k.deadline: // as documented, where Redis did not answer until then
 	case r.c.Site == nodeSite && k.by == byOurs:
 		if !strings.Contains(k.err, "NewClusterClient") {
 			r.violatef(ruleError, "a client of one node of a Cluster is not told what to use: %v", k)
 		}
-	case k.ctxEnded > 0 && k.deadline: // as documented, where Redis did not answer until then
+	case r.c.Trait == poolOfOne && strings.Contains(k.err, "no free connection"): // all of a burst want the one
+	case r.farAndShort() && strings.Contains(k.err, "was lost while"):
 	default:
 		r.violatef(ruleError, "Redis was well: %v; %s", k, r.at())
 	}

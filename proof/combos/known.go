@@ -1,6 +1,9 @@
 package combos
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // knownFaults lists what is known and not mended yet. Rounds that show it are
 // counted, and do not fail a run.
@@ -9,9 +12,15 @@ var knownFaults = []struct {
 	Is   func(c Combination, rule string) bool
 }{
 	{
-		"idle TLS connections whose end cannot be seen: commands of a burst that meet them fail",
+		"idle connections whose end cannot be seen, under TLS or because it is under way: commands of a burst that meet them fail",
 		func(c Combination, rule string) bool {
-			return c.Site == tlsSite && strings.HasPrefix(c.Fault, "idle connections") && (rule == ruleError || rule == ruleOpen)
+			return (c.Site == tlsSite || c.Distance > 0) && strings.HasPrefix(c.Fault, "idle connections") && (rule == ruleError || rule == ruleOpen)
+		},
+	},
+	{
+		"a pool of one connection far away, over which commands go one after the other: they take longer than callers wait",
+		func(c Combination, rule string) bool {
+			return c.Trait == poolOfOne && c.Distance >= 40*time.Millisecond && (rule == ruleError || rule == ruleWait || rule == ruleCancel)
 		},
 	},
 	{

@@ -197,7 +197,8 @@ func (s segment) carryOut(ctx context.Context, folder string, tell func(Result))
 		return nil
 	}
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %.4000s", err, said.String())
+		text := said.String()
+		return fmt.Errorf("%w: %s", err, text[max(0, len(text)-4000):])
 	}
 	return nil
 }

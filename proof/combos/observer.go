@@ -55,9 +55,13 @@ func (r *round) logger() *slog.Logger {
 			once.Do(func() { time.AfterFunc(loggerBlocks, func() { close(until) }) })
 			select {
 			case <-until:
+				return
 			default:
-				r.logged.Add(1)
-				<-until
+			}
+			r.logged.Add(1)
+			select {
+			case <-until:
+			case <-r.unblock:
 			}
 		}})
 	case panicking:

@@ -29,6 +29,7 @@ type round struct {
 	rnd    *rand.Rand
 	began  time.Time
 	meter  *meter
+	pulse  *meter
 	exact  bool          // bounds do not grow on a busy machine
 	dial   time.Duration // how long a slow dialer takes
 	length time.Duration // of the present fault
@@ -64,7 +65,7 @@ type window struct{ from, to time.Duration }
 func newRound(s *site, c Combination, open func(redis.UniversalClient, Settings) (Locker, error)) *round {
 	r := &round{
 		c: c, fault: faultOf(c), site: s, open: open, rnd: rand.New(rand.NewPCG(c.Seed, 3)), began: time.Now(),
-		namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
+		pulse: new(meter), namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
 	}
 	r.dial = pick(r.rnd, 200*time.Millisecond, 800*time.Millisecond)
 	r.whole, r.giveUp = context.WithCancel(context.Background())
@@ -103,6 +104,8 @@ func (r *round) check(err error) {
 func (r *round) run() {
 	r.meter = startMeter(r.began)
 	defer r.meter.stop()
+	r.pulse = startPulse(r.began, r.site.admins)
+	defer r.pulse.stop()
 	defer r.giveUp()
 	if err := r.start(); err != nil {
 		r.violatef("open", "%v", err)
@@ -213,12 +216,16 @@ func (r *round) inject() {
 func (r *round) finish() {
 	done := make(chan struct{})
 	go func() { r.callers.Wait(); close(done) }()
+	most := finishes
+	if r.c.Patience == forever { // one after the other, each with three round trips for each of its keys
+		most += time.Duration(r.c.Load*r.c.keysOf()) * 6 * r.c.Distance
+	}
 	select {
 	case <-done:
 		return
-	case <-time.After(finishes):
+	case <-time.After(most):
 	}
-	r.violatef(ruleWait, "callers are not back %v after the fault", finishes)
+	r.violatef(ruleWait, "callers are not back %v after the fault", most)
 	r.giveUp()
 	select {
 	case <-done:
