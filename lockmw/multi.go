@@ -217,6 +217,9 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		})
 		if err == nil {
 			l.claims.Done()
+			for _, each := range claims {
+				each.heard = true
+			}
 			if fences == nil {
 				if unsure {
 					l.cleanUp(refs, false)
