@@ -29,9 +29,7 @@ import (
 // at its address, or it says that it cannot serve yet. It is *silent* where
 // commands have been without any answer for silentAfter, and so has a ping on a
 // connection of its own: one connection that hangs, or one slow script, is no
-// silence, and neither is a caller who leaves early. The ping's connection may need
-// several round trips until it is made; each of them is an answer to the ping, so
-// that a server far away is not called silent. *Answered* means any reply
+// silence, and neither is a caller who leaves early. *Answered* means any reply
 // to any command, other than those that say that the server cannot serve.
 //
 // While a server is not reachable it is pinged every pingEvery. Claims that may
@@ -177,7 +175,7 @@ type server struct {
 	key        string    // the lock of which was asked last, for pings
 	asking     int       // commands under way that somebody waits for
 	unanswered time.Time // since then commands are, or zero
-	pinged     time.Time // since then a ping is without any answer, or zero
+	pinged     time.Time // the first ping since then that is not answered, or zero
 	pingedLast time.Time
 	pinging    int           // pings under way
 	changed    chan struct{} // closed when the reach changes; nil: nobody looks
@@ -347,7 +345,7 @@ func (s *server) ping(at time.Time) {
 	s.outage.pings.Go(func() {
 		ctx, cancel := context.WithTimeout(s.outage.ctx, pingTimeout)
 		defer cancel()
-		err := s.outage.pinger.Ping(ctx, key, s.progressed)
+		err := s.outage.pinger.Ping(ctx, key)
 		s.mu.Lock()
 		s.pinging--
 		back := s.told(err)
@@ -356,15 +354,6 @@ func (s *server) ping(at time.Time) {
 			s.outage.back()
 		}
 	})
-}
-
-// progressed notes that a ping has come closer to its answer.
-func (s *server) progressed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.pinged.IsZero() && s.is.reach == reachable {
-		s.pinged = time.Now()
-	}
 }
 
 func (s *server) stop() {

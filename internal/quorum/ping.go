@@ -13,12 +13,12 @@ var _ store.Pinger = (*Store)(nil)
 func (s *Store) Server(string) string { return "" }
 
 // Ping implements store.Pinger: a majority of the nodes must be there.
-func (s *Store) Ping(ctx context.Context, key string, progress func()) error {
+func (s *Store) Ping(ctx context.Context, key string) error {
 	errs := make(chan error, len(s.nodes))
 	for _, n := range s.nodes {
 		s.calls.Go(func() {
 			if p, ok := n.Store.(store.Pinger); ok {
-				if err := p.Ping(ctx, key, progress); err != nil {
+				if err := p.Ping(ctx, key); err != nil {
 					errs <- fmt.Errorf("%s: %w", n.Name, err)
 					return
 				}

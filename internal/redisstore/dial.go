@@ -94,12 +94,7 @@ func (d *dialer) newEra() *era {
 // the server's end and dials on in the background, once a second and without end,
 // whether the server is away or the password is wrong.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return d.dialTelling(ctx, network, addr, nil)
-}
-
-// dialTelling is dial, and calls progress when a stage of the set-up is done.
-func (d *dialer) dialTelling(ctx context.Context, network, addr string, progress func()) (net.Conn, error) {
-	c, err := d.connect(ctx, network, addr, progress)
+	c, err := d.connect(ctx, network, addr)
 	if err != nil {
 		return stillborn{err}, nil //nolint:nilerr // the connection tells it
 	}
@@ -108,8 +103,8 @@ func (d *dialer) dialTelling(ctx context.Context, network, addr string, progress
 
 // connect returns a connection that is ready for commands. The error is a
 // *setUpError. It returns when ctx ends.
-func (d *dialer) connect(ctx context.Context, network, addr string, progress func()) (net.Conn, error) {
-	s := &setUp{dialer: d, network: network, addr: addr, began: time.Now(), progress: progress}
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	s := &setUp{dialer: d, network: network, addr: addr, began: time.Now()}
 	if err := d.begin(s); err != nil {
 		return nil, err
 	}

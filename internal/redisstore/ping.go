@@ -3,9 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -37,7 +35,7 @@ func (s *Store) Server(key string) string {
 
 // Ping implements store.Pinger. It asks whether the lock of key exists: unlike a
 // PING, that is refused by a Cluster's node that is there and does not serve.
-func (s *Store) Ping(ctx context.Context, key string, progress func()) error {
+func (s *Store) Ping(ctx context.Context, key string) error {
 	lock := s.keys(key)[0]
 	var at *redis.Options
 	switch c := s.client.(type) {
@@ -52,8 +50,7 @@ func (s *Store) Ping(ctx context.Context, key string, progress func()) error {
 	}
 	at = singleOptions(at, s.dialer)
 	at.PoolSize = 1
-	client := s.pings.take(at, s.dialer)
-	client.progress.Store(&progress)
+	client := s.pings.take(at)
 	// go-redis does not let a cancelled context interrupt a command.
 	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
 	err := s.unreached(client.Exists(ctx, lock).Err())
@@ -81,40 +78,29 @@ func (s *Store) unreached(err error) error {
 	return nil
 }
 
-// A pingClient has one connection.
-type pingClient struct {
-	*redis.Client
-	progress atomic.Pointer[func()] // of the ping that uses it
-}
-
 // pingClients keeps the client of the last ping that was answered, for each
 // server. A client that was not answered is closed: a connection may hang
 // where the next one does not, and go-redis does not dial for a second
 // where a pool's dials have failed.
 type pingClients struct {
 	mu     sync.Mutex
-	idle   map[string]*pingClient // by address
+	idle   map[string]*redis.Client // by address
 	closed bool
 }
 
-// take returns a client for o, which nobody else uses, and whose connection d makes.
-func (p *pingClients) take(o *redis.Options, d *dialer) *pingClient {
+// take returns a client for o, which nobody else uses.
+func (p *pingClients) take(o *redis.Options) *redis.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if client := p.idle[o.Addr]; client != nil {
 		delete(p.idle, o.Addr)
 		return client
 	}
-	client := new(pingClient)
-	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return d.dialTelling(ctx, network, addr, func() { (*client.progress.Load())() })
-	}
-	client.Client = redis.NewClient(o)
-	return client
+	return redis.NewClient(o)
 }
 
 // put keeps a client for the next ping.
-func (p *pingClients) put(addr string, client *pingClient) {
+func (p *pingClients) put(addr string, client *redis.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.idle[addr] != nil {
@@ -122,7 +108,7 @@ func (p *pingClients) put(addr string, client *pingClient) {
 		return
 	}
 	if p.idle == nil {
-		p.idle = make(map[string]*pingClient)
+		p.idle = make(map[string]*redis.Client)
 	}
 	p.idle[addr] = client
 }

@@ -45,7 +45,6 @@ type setUp struct {
 	left          atomic.Bool // nobody waits for it, or it is over
 	stage         atomic.Int32
 	said          atomic.Pointer[string] // what the server said first, see preamble
-	progress      func()                 // called when a stage is done; nil: nobody wants to know
 }
 
 // errSetUp ends go-redis's set-up of a connection: it is the Store's now.
@@ -89,12 +88,7 @@ func (s *setUp) run() (_ *conn, failed *setUpError) {
 	return c, nil
 }
 
-func (s *setUp) enter(to stage) {
-	s.stage.Store(int32(to))
-	if s.progress != nil {
-		s.progress()
-	}
-}
+func (s *setUp) enter(to stage) { s.stage.Store(int32(to)) }
 
 // dial opens the connection.
 func (s *setUp) dial() (net.Conn, error) {

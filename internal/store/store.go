@@ -245,10 +245,7 @@ type Pinger interface {
 	// connection that nothing else uses. Any reply is nil, unless it is one that
 	// says that the server cannot serve; otherwise the error is an *Error whose
 	// Reach says what is known. It returns when ctx ends.
-	//
-	// progress is called, maybe by another goroutine, whenever a step of setting up
-	// that connection is done: each is an answer of its own.
-	Ping(ctx context.Context, key string, progress func()) error
+	Ping(ctx context.Context, key string) error
 }
 
 // Info tells who has a key.
