@@ -66,7 +66,7 @@ func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Durat
 
 func (s *returning) Server(string) string { return "" }
 
-func (s *returning) Ping(context.Context, string) error {
+func (s *returning) Ping(context.Context, string, func(bool)) error {
 	if !s.back.Load() {
 		return errAway
 	}

@@ -27,10 +27,12 @@ import (
 //
 // A server is *certainly away* where a command met store.Away: nobody listens
 // at its address, or it says that it cannot serve yet. It is *silent* where
-// commands have been without any answer for silentAfter, and so has a ping on a
-// connection of its own: one connection that hangs, or one slow script, is no
-// silence, and neither is a caller who leaves early. *Answered* means any reply
-// to any command, other than those that say that the server cannot serve.
+// commands have been without any answer for silentAfter, and a ping on a
+// connection of its own waits for the server: one connection that hangs, or one
+// slow script, is no silence, and neither is a caller who leaves early, a
+// connection that takes several exchanges with a server far away, or a slow
+// credentials provider. *Answered* means any reply to any command, other than
+// those that say that the server cannot serve.
 //
 // While a server is not reachable it is pinged every pingEvery. Claims that may
 // wait send nothing then, so that an outage costs no storm of commands; an
@@ -70,16 +72,6 @@ const (
 	// silentAfter is how long nothing is answered before a server counts as
 	// silent. No command has less time than that.
 	silentAfter = leastTimeout
-
-	// pingAfter is how long nothing is answered before a ping goes out, and
-	// pingLeast how long that must have been without an answer, too, before the
-	// server counts as silent.
-	pingAfter = 50 * time.Millisecond
-	pingLeast = 140 * time.Millisecond
-
-	pingEvery   = 250 * time.Millisecond // while the server is not reachable
-	pingTimeout = opTimeout
-	pingsMost   = 4 // under way to one server
 
 	// watchEvery is how often time is looked at, while a command is without an
 	// answer or the server is not reachable.
@@ -175,13 +167,14 @@ type server struct {
 	key        string    // the lock of which was asked last, for pings
 	asking     int       // commands under way that somebody waits for
 	unanswered time.Time // since then commands are, or zero
+	heard      time.Time // the last time that it was no silence
 	pinged     time.Time // the first ping since then that is not answered, or zero
 	pingedLast time.Time
-	pinging    int           // pings under way
-	changed    chan struct{} // closed when the reach changes; nil: nobody looks
-	timer      *time.Timer   // has watch run
-	watched    bool          // it will
-	ran        time.Time     // when the server's time was looked at last, while watched
+	pings      map[*ping]struct{} // under way
+	changed    chan struct{}      // closed when the reach changes; nil: nobody looks
+	timer      *time.Timer        // has watch run
+	watched    bool               // it will
+	ran        time.Time          // when the server's time was looked at last, while watched
 	stopped    bool
 }
 
@@ -241,7 +234,7 @@ func (s *server) told(err error) (back bool) {
 
 // listenAnew counts silence from at, if commands are under way. The caller holds mu.
 func (s *server) listenAnew(at time.Time) {
-	s.unanswered, s.pinged = time.Time{}, time.Time{}
+	s.unanswered, s.pinged, s.heard = time.Time{}, time.Time{}, at
 	if s.asking > 0 {
 		s.unanswered = at
 	}
@@ -274,14 +267,23 @@ func (s *server) judge(at time.Time) {
 	// While this process did not run, because it was stopped or starved, no
 	// answer could be read: that time says nothing about the server.
 	if missed := at.Sub(s.ran) - watchEvery; missed > watchEvery {
-		for _, t := range []*time.Time{&s.unanswered, &s.pinged, &s.is.since} {
+		times := []*time.Time{&s.unanswered, &s.heard, &s.pinged, &s.is.since}
+		for p := range s.pings {
+			times = append(times, &p.waits)
+		}
+		for _, t := range times {
 			if !t.IsZero() {
 				*t = t.Add(missed)
 			}
 		}
 	}
 	s.ran = at
-	if s.silence(at) >= silentAfter && !s.pinged.IsZero() && at.Sub(s.pinged) >= pingLeast {
+	waits := false
+	for p := range s.pings {
+		waits = waits || p.unanswered(s.heard, at)
+		p.bound(at)
+	}
+	if s.silence(at) >= silentAfter && waits {
 		s.turn(signSilent, s.unanswered, errSilent)
 	}
 	if s.is.reach == suspected && at.Sub(s.is.since) >= awayAfter {
@@ -316,7 +318,7 @@ func (s *server) watch() {
 	defer s.mu.Unlock()
 	at := time.Now()
 	s.judge(at)
-	s.watched = !s.stopped && (s.is.reach != reachable || !s.unanswered.IsZero())
+	s.watched = !s.stopped && (s.is.reach != reachable || !s.unanswered.IsZero() || len(s.pings) > 0)
 	if !s.watched {
 		return
 	}
@@ -324,36 +326,6 @@ func (s *server) watch() {
 		s.ping(at)
 	}
 	s.timer.Reset(watchEvery)
-}
-
-// ping asks the server whether it is there, unless it was asked just now. The
-// caller holds mu.
-func (s *server) ping(at time.Time) {
-	pause := pingEvery
-	if s.pinged.IsZero() {
-		pause = watchEvery // it was answered, or is the first
-	}
-	if s.stopped || s.pinging >= pingsMost || at.Sub(s.pingedLast) < pause {
-		return
-	}
-	if s.pinged.IsZero() {
-		s.pinged = at
-	}
-	s.pingedLast = at
-	s.pinging++
-	key := s.key
-	s.outage.pings.Go(func() {
-		ctx, cancel := context.WithTimeout(s.outage.ctx, pingTimeout)
-		defer cancel()
-		err := s.outage.pinger.Ping(ctx, key)
-		s.mu.Lock()
-		s.pinging--
-		back := s.told(err)
-		s.mu.Unlock()
-		if back {
-			s.outage.back()
-		}
-	})
 }
 
 func (s *server) stop() {

@@ -52,12 +52,29 @@ type pings struct {
 	asked atomic.Int64
 	mute  atomic.Bool           // no ping is answered
 	says  atomic.Pointer[error] // to a ping
+	steps atomic.Pointer[[]step]
+}
+
+// A step is what a ping waits for before it is answered, and for how long.
+type step struct {
+	server bool
+	takes  time.Duration
 }
 
 func (p *pings) Server(key string) string { return key[:1] }
 
-func (p *pings) Ping(ctx context.Context, _ string) error {
+func (p *pings) Ping(ctx context.Context, _ string, waits func(bool)) error {
 	p.asked.Add(1)
+	if steps := p.steps.Load(); steps != nil {
+		for _, s := range *steps {
+			waits(s.server)
+			select {
+			case <-time.After(s.takes):
+			case <-ctx.Done():
+				return &store.Error{Err: ctx.Err(), Ambiguous: true}
+			}
+		}
+	}
 	if p.mute.Load() {
 		<-ctx.Done()
 		return &store.Error{Err: ctx.Err(), Reach: store.Silent}
@@ -145,6 +162,51 @@ func TestOneCommandThatHangsIsNoSilence(t *testing.T) {
 			wantReach(t, o, "a", reachable)
 		}
 		s.ended(context.Background(), timedOut)
+		wantReach(t, o, "a", reachable)
+	})
+}
+
+// A ping that makes a connection waits for several answers, and for what is not the
+// server. Each answer has its own time.
+func TestAPingThatGoesOnIsNoSilence(t *testing.T) {
+	const near, far = pingLeast - 20*time.Millisecond, pingLeast + 60*time.Millisecond
+	for name, tc := range map[string]struct {
+		steps []step
+		want  reach
+	}{
+		"answers from far away": {[]step{{true, near}, {true, near}, {true, near}, {true, near}, {true, near}}, reachable},
+		"slow credentials":      {[]step{{true, near}, {false, 20 * time.Second}, {true, near}}, reachable},
+		"one answer is missing": {[]step{{true, near}, {true, far}}, suspected},
+		"and then silence":      {[]step{{false, near}, {true, time.Hour}}, suspected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+				p.steps.Store(&tc.steps)
+				s := o.of("a")
+				s.sent("a")
+				worst := reachable
+				for range 50 {
+					time.Sleep(10 * time.Millisecond)
+					worst = max(worst, s.prospect().reach)
+				}
+				if worst != tc.want {
+					t.Errorf("reach %d, want %d", worst, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A ping without an answer ends after a second, and leaves room for others.
+func TestAPingThatHangsIsReplaced(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+		p.steps.Store(&[]step{{true, time.Hour}})
+		s := o.of("a")
+		s.sent("a")
+		time.Sleep(10 * time.Second)
+		wantReach(t, o, "a", away)
+		p.steps.Store(nil)
+		time.Sleep(2 * pingEvery)
 		wantReach(t, o, "a", reachable)
 	})
 }

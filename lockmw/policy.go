@@ -110,7 +110,8 @@ type Policy struct {
 	// for no other reason. That is the case when nobody listens at its address,
 	// there is no way there or its host is unknown; when a server says LOADING or
 	// CLUSTERDOWN; and when it answers nothing for at least 250 ms, not even a ping
-	// on another connection.
+	// on another connection. What a credentials provider or OnConnect takes does not
+	// count, and each answer that a new connection needs counts by itself.
 	//
 	// The first call that finds that out runs without the lock within Wait, and
 	// within a second where Wait is longer or zero; without Wait and Retries as

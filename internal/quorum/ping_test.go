@@ -20,7 +20,7 @@ type pingedNode struct {
 
 func (n *pingedNode) Server(string) string { return "" }
 
-func (n *pingedNode) Ping(ctx context.Context, _ string) error {
+func (n *pingedNode) Ping(ctx context.Context, _ string, _ func(bool)) error {
 	if n.silent {
 		<-ctx.Done()
 		return &store.Error{Err: ctx.Err(), Reach: store.Silent}
@@ -52,7 +52,7 @@ func TestAMajorityMustBeThere(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				began := time.Now()
-				err := s.Ping(ctx, "k")
+				err := s.Ping(ctx, "k", func(bool) {})
 				if took := time.Since(began); (err == nil) != tc.there || took != tc.took {
 					t.Errorf("%v after %v, want there %t after %v", err, took, tc.there, tc.took)
 				}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,7 @@ type dialer struct {
 	options redis.Options                                                     // what a connection is set up with; nothing in it is shared with the user's client
 	custom  func(ctx context.Context, network, addr string) (net.Conn, error) // the user's Dialer; nil: go-redis's default
 	timeout time.Duration                                                     // bounds the set-up of a connection
+	first   func(ctx context.Context)                                         // before custom is called; nil: nothing
 	watch   func(ctx context.Context)                                         // follows the master until ctx ends; nil: nobody need
 	role    bool                                                              // a replica is refused
 
@@ -54,9 +56,10 @@ type dialer struct {
 	mu       sync.Mutex
 	era      *era
 	open     map[*conn]struct{}
-	setUps   map[*setUp]struct{} // under way
-	last     *setUpError         // of the last that failed
-	failedAt time.Time           // it did
+	setUps   map[*setUp]struct{}  // under way
+	last     *setUpError          // of the last that failed
+	failedAt time.Time            // it did
+	told     []*func(server bool) // of pings over whichever connection, see tells
 	watching bool
 	closed   bool
 	running  sync.WaitGroup
@@ -94,7 +97,12 @@ func (d *dialer) newEra() *era {
 // the server's end and dials on in the background, once a second and without end,
 // whether the server is away or the password is wrong.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := d.connect(ctx, network, addr)
+	return d.dialFor(ctx, network, addr, nil)
+}
+
+// dialFor is dial for a ping, which wants to know what it waits for.
+func (d *dialer) dialFor(ctx context.Context, network, addr string, waits func(server bool)) (net.Conn, error) {
+	c, err := d.connect(ctx, network, addr, waits)
 	if err != nil {
 		return stillborn{err}, nil //nolint:nilerr // the connection tells it
 	}
@@ -103,8 +111,9 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 // connect returns a connection that is ready for commands. The error is a
 // *setUpError. It returns when ctx ends.
-func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	s := &setUp{dialer: d, network: network, addr: addr, began: time.Now()}
+func (d *dialer) connect(ctx context.Context, network, addr string, waits func(server bool)) (net.Conn, error) {
+	s := &setUp{dialer: d, network: network, addr: addr, waits: waits, began: time.Now()}
+	s.stage.Store(int32(dialling))
 	if err := d.begin(s); err != nil {
 		return nil, err
 	}
@@ -245,6 +254,26 @@ func (d *dialer) close() {
 	case <-ended:
 	case <-time.After(closeTimeout):
 	}
+}
+
+// tells has a ping that takes whichever connection told of all set-ups that are not
+// for another one, until done is called.
+func (d *dialer) tells(waits *func(server bool)) (done func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.told = append(slices.Clone(d.told), waits)
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.told = slices.DeleteFunc(slices.Clone(d.told), func(w *func(bool)) bool { return w == waits })
+	}
+}
+
+// toldBy returns the pings that are told of a set-up.
+func (d *dialer) toldBy() []*func(server bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.told
 }
 
 // defaultDialer is the code of the Dialer that go-redis sets where the user gave

@@ -121,7 +121,7 @@ func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * abandonedMost {
-		if _, err := d.connect(ctx, "tcp", "somewhere:1"); err == nil {
+		if _, err := d.connect(ctx, "tcp", "somewhere:1", nil); err == nil {
 			t.Fatal("connect = nil, want an error")
 		}
 	}

@@ -41,10 +41,7 @@ type master struct {
 // followSentinels has d keep to the master that the Sentinels of the user's client name.
 func (d *dialer) followSentinels() {
 	m := &master{dialUsers: d.custom, tls: d.options.TLSConfig, hurry: make(chan struct{}, 1)}
-	d.custom = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		m.first(ctx)
-		return m.dial(ctx, network, addr)
-	}
+	d.first, d.custom = m.first, m.dial
 	d.role = true
 	d.watch = func(ctx context.Context) { m.watch(ctx, d.newMaster) }
 }

@@ -3,7 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -35,7 +37,7 @@ func (s *Store) Server(key string) string {
 
 // Ping implements store.Pinger. It asks whether the lock of key exists: unlike a
 // PING, that is refused by a Cluster's node that is there and does not serve.
-func (s *Store) Ping(ctx context.Context, key string) error {
+func (s *Store) Ping(ctx context.Context, key string, waits func(server bool)) error {
 	lock := s.keys(key)[0]
 	var at *redis.Options
 	switch c := s.client.(type) {
@@ -44,19 +46,21 @@ func (s *Store) Ping(ctx context.Context, key string) error {
 	case *redis.ClusterClient:
 		master, err := c.MasterForKey(ended, key)
 		if err != nil { // nothing is known of the Cluster yet: any of its nodes may tell
+			defer s.dialer.tells(&waits)()
 			return s.unreached(c.Exists(ctx, lock).Err())
 		}
 		at = master.Options()
 	}
 	at = singleOptions(at, s.dialer)
 	at.PoolSize = 1
-	client := s.pings.take(at)
+	client := s.pings.take(at, s.dialer)
+	client.waits.Store(&waits)
 	// go-redis does not let a cancelled context interrupt a command.
 	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
 	err := s.unreached(client.Exists(ctx, lock).Err())
 	switch {
 	case stop() && err == nil:
-		s.pings.put(at.Addr, client)
+		s.pings.put(client)
 		return nil
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
 		(store.AsError(err).Ambiguous || errors.Is(err, redis.ErrClosed)): // it was sent, or was to be
@@ -84,33 +88,45 @@ func (s *Store) unreached(err error) error {
 // where a pool's dials have failed.
 type pingClients struct {
 	mu     sync.Mutex
-	idle   map[string]*redis.Client // by address
+	idle   map[string]*pingClient // by address
 	closed bool
 }
 
-// take returns a client for o, which nobody else uses.
-func (p *pingClients) take(o *redis.Options) *redis.Client {
+// A pingClient is a client for one ping after the other.
+type pingClient struct {
+	*redis.Client
+	addr  string
+	waits atomic.Pointer[func(server bool)] // of the present ping
+}
+
+// take returns a client for o, which nobody else uses. Its connections come from d.
+func (p *pingClients) take(o *redis.Options, d *dialer) *pingClient {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if client := p.idle[o.Addr]; client != nil {
 		delete(p.idle, o.Addr)
 		return client
 	}
-	return redis.NewClient(o)
+	client := &pingClient{addr: o.Addr}
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return d.dialFor(ctx, network, addr, *client.waits.Load())
+	}
+	client.Client = redis.NewClient(o)
+	return client
 }
 
 // put keeps a client for the next ping.
-func (p *pingClients) put(addr string, client *redis.Client) {
+func (p *pingClients) put(client *pingClient) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.idle[addr] != nil {
+	if p.closed || p.idle[client.addr] != nil {
 		_ = client.Close()
 		return
 	}
 	if p.idle == nil {
-		p.idle = make(map[string]*redis.Client)
+		p.idle = make(map[string]*pingClient)
 	}
-	p.idle[addr] = client
+	p.idle[client.addr] = client
 }
 
 // close closes what is kept.

@@ -18,7 +18,7 @@ func pinged(t *testing.T, s *Store) (store.Reach, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	began := time.Now()
-	err := s.Ping(ctx, "k")
+	err := s.Ping(ctx, "k", func(bool) {})
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("a ping of a second took %v", took)
 	}
@@ -113,7 +113,7 @@ func TestAPingEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Ping(ctx, "k") }()
+	go func() { ended <- s.Ping(ctx, "k", func(bool) {}) }()
 	cancel()
 	select {
 	case err := <-ended:
@@ -134,7 +134,7 @@ func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
 		t.Errorf("before anything is known: %q", name)
 	}
 	ctx := context.Background()
-	if err := s.Ping(ctx, "k0"); err != nil { // has the topology read
+	if err := s.Ping(ctx, "k0", func(bool) {}); err != nil { // has the topology read
 		t.Fatal(err)
 	}
 	owner, err := c.Owner(ctx, s.keys("k0")[0])
@@ -146,7 +146,7 @@ func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
 	}
 	owner.Kill()
 	for _, key := range []string{"k0", "k1", "k2", "k3", "k4", "k5"} {
-		at, there := s.Server(key), s.Ping(ctx, key) == nil
+		at, there := s.Server(key), s.Ping(ctx, key, func(bool) {}) == nil
 		if there == (at == owner.Addr()) {
 			t.Errorf("%s: there %t, at %s; the one that is dead is %s", key, there, at, owner.Addr())
 		}

@@ -17,7 +17,8 @@ import (
 type stage int32
 
 const (
-	dialling stage = iota
+	askingSentinels stage = iota
+	dialling
 	encrypting
 	askingCredentials
 	greeting
@@ -27,6 +28,7 @@ const (
 
 // stages say what is under way, for people.
 var stages = [...]string{
+	askingSentinels:   "asking the Sentinels for the master",
 	dialling:          "dialling",
 	encrypting:        "the TLS handshake",
 	askingCredentials: "the credentials provider",
@@ -42,13 +44,17 @@ type setUp struct {
 	era           *era
 	ctx           context.Context
 	began         time.Time
-	left          atomic.Bool // nobody waits for it, or it is over
+	waits         func(server bool) // of the ping that it is for, or nil
+	left          atomic.Bool       // nobody waits for it, or it is over
 	stage         atomic.Int32
 	said          atomic.Pointer[string] // what the server said first, see preamble
 }
 
 // errSetUp ends go-redis's set-up of a connection: it is the Store's now.
 var errSetUp = errors.New("redisstore: the connection is set up")
+
+// errNoConn is a mistake of the user's Dialer.
+var errNoConn = errors.New("the client's Dialer returned neither a connection nor an error")
 
 // errReplica is what a connection leads to that should lead to the master.
 var errReplica = errors.New("the server is a replica: the Sentinels' client leads there, see ReplicaOnly, " +
@@ -85,16 +91,45 @@ func (s *setUp) run() (_ *conn, failed *setUpError) {
 		_ = c.Close()
 		return nil, s.failed(err)
 	}
+	s.goesOn(true) // with the first command
 	return c, nil
 }
 
-func (s *setUp) enter(to stage) { s.stage.Store(int32(to)) }
+func (s *setUp) enter(to stage) {
+	s.stage.Store(int32(to))
+	s.goesOn(to.waitsForServer())
+}
+
+// waitsForServer reports whether the server has to answer for the stage to end.
+func (at stage) waitsForServer() bool {
+	return at != askingSentinels && at != askingCredentials && at != onConnect
+}
+
+// goesOn tells the pings that the set-up is for what it waits for now.
+func (s *setUp) goesOn(server bool) {
+	if s.waits != nil {
+		s.waits(server)
+		return
+	}
+	for _, waits := range s.dialer.toldBy() {
+		(*waits)(server)
+	}
+}
 
 // dial opens the connection.
 func (s *setUp) dial() (net.Conn, error) {
 	d := s.dialer
+	if d.first != nil {
+		s.enter(askingSentinels)
+		d.first(s.ctx)
+	}
+	s.enter(dialling)
 	if d.custom != nil {
-		return d.custom(s.ctx, s.network, s.addr)
+		c, err := d.custom(s.ctx, s.network, s.addr)
+		if c == nil && err == nil {
+			err = errNoConn
+		}
+		return c, err
 	}
 	return dialDefault(s.ctx, s.network, s.addr, d.options.TLSConfig, bounded(d.options.DialTimeout), func() { s.enter(encrypting) })
 }
@@ -247,6 +282,9 @@ func (p *preamble) Close() error { return nil }
 // Read implements net.Conn.
 func (p *preamble) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
+	if n > 0 && stage(p.setUp.stage.Load()).waitsForServer() {
+		p.setUp.goesOn(true) // for the rest, or the next reply
+	}
 	if n > 0 && p.setUp.said.Load() == nil {
 		said := string(b[:min(n, saidMost)])
 		p.setUp.said.Store(&said)

@@ -76,7 +76,7 @@ func (s *setUp) failed(err error) *setUpError {
 	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
 		e.Permanent = true
 	case errors.Is(err, errNewMaster), errors.Is(err, errAbandoned), errors.Is(err, context.Canceled):
-	case at == dialling:
+	case at == askingSentinels, at == dialling:
 		n := notConnected(err)
 		e.Permanent = n.Permanent || s.untrusted(err)
 		if !e.Permanent {
@@ -107,7 +107,7 @@ func (s *setUp) pending() *store.Error {
 	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
 	e := &store.Error{Err: fmt.Errorf("redisstore: no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch at {
-	case dialling, encrypting, greeting, askingRole:
+	case askingSentinels, dialling, encrypting, greeting, askingRole:
 		e.Reach = store.Silent
 	case askingCredentials, onConnect: // that is not Redis
 	}

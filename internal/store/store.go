@@ -245,7 +245,13 @@ type Pinger interface {
 	// connection that nothing else uses. Any reply is nil, unless it is one that
 	// says that the server cannot serve; otherwise the error is an *Error whose
 	// Reach says what is known. It returns when ctx ends.
-	Ping(ctx context.Context, key string) error
+	//
+	// waits is called, from any goroutine and maybe once more after the return,
+	// whenever the ping begins to wait for something else: with true for each
+	// answer of the server that must come (a connection takes several), and with
+	// false for what is not the server, such as a credentials provider. Until the
+	// first call the ping waits for the server.
+	Ping(ctx context.Context, key string, waits func(server bool)) error
 }
 
 // Info tells who has a key.

@@ -1,0 +1,109 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A connection that takes long to be set up says nothing about the server, if what
+// takes long is a function of the user, or the way: a holder has the lock, and nobody
+// runs beside it.
+func TestASlowSetUpIsNoOutage(t *testing.T) {
+	const slow = 600 * time.Millisecond
+	for name, tc := range map[string]struct {
+		client func(o *redis.Options)
+		away   time.Duration
+	}{
+		"credentials provider": {client: func(o *redis.Options) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+				time.Sleep(slow)
+				return "", "", nil
+			}
+		}},
+		"OnConnect": {client: func(o *redis.Options) {
+			o.OnConnect = func(context.Context, *redis.Conn) error {
+				time.Sleep(slow)
+				return nil
+			}
+		}},
+		"far away": {client: func(*redis.Options) {}, away: 120 * time.Millisecond},
+	} {
+		for _, p := range []lockmw.Policy{
+			{FailOpen: true},
+			{FailOpen: true, Wait: 200 * time.Millisecond},
+			{FailOpen: true, Wait: time.Second},
+		} {
+			t.Run(name+" Wait "+p.Wait.String(), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					near := newLocker(t, s.Client(t))
+					held := mustAcquire(t, near, "k", lockmw.Policy{})
+					proxy := faultproxy.InMemory(s.DialInMemory)
+					defer proxy.Close()
+					proxy.Delay(faultproxy.ToServer, tc.away)
+					l := newLocker(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }, tc.client))
+					for range 5 {
+						after, lease, err := took(l, "k", p)
+						if err == nil {
+							t.Errorf("ran without the lock after %v", after)
+							mustRelease(t, lease)
+						}
+					}
+					mustRelease(t, held)
+					mustRelease(t, mustAcquire(t, l, "k", p))
+				})
+			})
+		}
+	}
+}
+
+// Whoever has slower credentials than a lock waits for gets a connection all the same.
+func TestSlowCredentialsWorkInTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l := newLocker(t, s.Client(t, func(o *redis.Options) {
+			o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+				time.Sleep(3 * time.Second)
+				return "", "", nil
+			}
+		}))
+		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+			lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 2 * time.Second})
+			if err == nil {
+				_ = lease.Release(context.Background()) // may go over another connection, which is as slow
+				return
+			}
+			if time.Since(began) > 10*time.Second {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A Dialer of the user that fails for a reason of its own says nothing about Redis.
+func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
+	s := redistest.Embedded(t)
+	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"no connection": func(context.Context, string, string) (net.Conn, error) { return nil, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Dialer = dial }))
+			for range 3 {
+				lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
+				if !errors.Is(err, lockmw.ErrUnavailable) {
+					t.Errorf("err = %v, want ErrUnavailable", err)
+				}
+				if lease != nil {
+					mustRelease(t, lease)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package lockmw
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	// pingAfter is how long nothing is answered before a ping goes out, and
+	// pingLeast how long that must have waited for one answer, too, before the
+	// server counts as silent.
+	pingAfter = 50 * time.Millisecond
+	pingLeast = 140 * time.Millisecond
+
+	pingEvery   = 250 * time.Millisecond // while the server is not reachable
+	pingTimeout = opTimeout              // of each answer that a ping waits for
+	pingMost    = 30 * time.Second       // of a ping, whatever else it waits for
+	pingsMost   = 4                      // under way to one server
+)
+
+// A ping is one that is under way.
+type ping struct {
+	waits  time.Time // since when it waits for one answer of the server; zero: for something else
+	tooOld bool      // it was ended because that was too long
+	cancel context.CancelFunc
+}
+
+// unanswered reports whether the ping waits for an answer of the server since heard
+// or later, and for too long to be on its way.
+func (p *ping) unanswered(heard, at time.Time) bool {
+	return !p.waits.IsZero() && !p.waits.Before(heard) && at.Sub(p.waits) >= pingLeast
+}
+
+// bound ends the ping if it has waited for one answer for too long.
+func (p *ping) bound(at time.Time) {
+	if !p.tooOld && !p.waits.IsZero() && at.Sub(p.waits) >= pingTimeout {
+		p.tooOld = true
+		p.cancel()
+	}
+}
+
+// ping asks the server whether it is there, unless it was asked just now. The
+// caller holds mu.
+func (s *server) ping(at time.Time) {
+	pause := pingEvery
+	if s.pinged.IsZero() {
+		pause = watchEvery // it was answered, or is the first
+	}
+	if s.stopped || len(s.pings) >= pingsMost || at.Sub(s.pingedLast) < pause {
+		return
+	}
+	if s.pinged.IsZero() {
+		s.pinged = at
+	}
+	s.pingedLast = at
+	p := &ping{waits: at}
+	if s.pings == nil {
+		s.pings = make(map[*ping]struct{})
+	}
+	s.pings[p] = struct{}{}
+	var ctx context.Context
+	ctx, p.cancel = context.WithTimeout(s.outage.ctx, pingMost)
+	key := s.key
+	s.outage.pings.Go(func() {
+		defer p.cancel()
+		err := s.outage.pinger.Ping(ctx, key, func(server bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			p.waits = time.Time{}
+			if server {
+				p.waits = time.Now()
+			}
+		})
+		s.mu.Lock()
+		delete(s.pings, p)
+		if p.tooOld && err != nil {
+			err = &store.Error{Err: errSilent, Reach: store.Silent}
+		}
+		back := s.told(err)
+		s.mu.Unlock()
+		if back {
+			s.outage.back()
+		}
+	})
+}
