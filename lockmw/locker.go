@@ -230,7 +230,9 @@ func (l *Locker) keep(lease *Lease) {
 
 func (l *Locker) forget(lease *Lease) {
 	l.mu.Lock()
-	delete(l.leases, lease.ref.Token)
+	if l.leases[lease.ref.Token] == lease { // one that has joined another has that one's token
+		delete(l.leases, lease.ref.Token)
+	}
 	if len(l.leases) == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil

@@ -339,3 +339,41 @@ func TestClosingInAnOutage(t *testing.T) {
 		})
 	}
 }
+
+// Leases that hold nothing are as much the Locker's as others: Close waits for them
+// until its context ends, and then ends their contexts.
+func TestCloseEndsLeasesThatFailedOpen(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *redistest.Mini) {
+		l, err := lockmw.New(m.Client(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetError(loading)
+		p := lockmw.Policy{FailOpen: true, Reentrant: true}
+		open := []*lockmw.Lease{mustAcquire(t, l, "k", p)}
+		time.Sleep(2 * time.Second) // away now: nobody asks
+		for range 3 {
+			open = append(open, mustAcquire(t, l, "k", p))
+		}
+		inner, err := l.Acquire(open[0].Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-inner.Context().Done()
+		mustRelease(t, inner)
+		mustRelease(t, open[3]) // one of them less, and no other
+
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		_ = l.Close(ctx)
+		if waited := time.Since(began); waited < time.Minute {
+			t.Errorf("Close waited for %v, want a minute", waited)
+		}
+		for i, lease := range open[:3] {
+			if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrReleased) {
+				t.Errorf("lease %d: the context's cause is %v after Close, want ErrReleased", i, cause)
+			}
+		}
+	})
+}
