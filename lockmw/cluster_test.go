@@ -238,3 +238,39 @@ func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 	mustRelease(t, kept)
 	_ = lost.Release(context.Background()) // lost
 }
+
+// A slot that no node serves says nothing about the nodes, which serve others: locks
+// of those are taken, and those of the slot neither wait for the others nor fail open.
+func TestASlotThatNobodyServesIsNoOutage(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	c := redistest.Cluster(t, redistest.Args("--cluster-require-full-coverage", "no"))
+	ctx := t.Context()
+	slot, err := c.Nodes[0].Client(t).ClusterKeySlot(ctx, "unserved").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range c.Nodes {
+		if err := node.Client(t).Do(ctx, "CLUSTER", "DELSLOTS", slot).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := newLocker(t, c.Client(t))
+	p := lockmw.Policy{Wait: 300 * time.Millisecond, FailOpen: true}
+	for range 10 { // a node at random is asked
+		lease, err := l.Acquire(ctx, "unserved", p)
+		if !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("err = %v, want ErrUnavailable", err)
+		}
+		if lease != nil {
+			mustRelease(t, lease)
+		}
+	}
+	for i := range 20 {
+		lease := mustAcquire(t, l, fmt.Sprint("k", i), lockmw.Policy{Wait: 5 * time.Second, FailOpen: true})
+		if lease.Fence() == 0 {
+			t.Errorf("k%d: ran without the lock", i)
+		}
+		mustRelease(t, lease)
+	}
+}

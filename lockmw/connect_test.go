@@ -3,7 +3,10 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -91,6 +94,10 @@ func TestSlowCredentialsWorkInTheEnd(t *testing.T) {
 func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
 	s := redistest.Embedded(t)
 	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"a file is missing": func(context.Context, string, string) (net.Conn, error) {
+			_, err := os.ReadFile(filepath.Join(t.TempDir(), "certificate"))
+			return nil, fmt.Errorf("client certificate: %w", err)
+		},
 		"no connection": func(context.Context, string, string) (net.Conn, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ type Policy struct {
 	// FailOpen runs the work without the lock when Redis cannot be reached, and
 	// for no other reason. That is the case when nobody listens at its address,
 	// there is no way there or its host is unknown; when a server says LOADING or
-	// CLUSTERDOWN; and when it answers nothing for at least 250 ms, not even a ping
+	// CLUSTERDOWN, but for a slot that no node serves; and when it answers nothing for at least 250 ms, not even a ping
 	// on another connection. What a credentials provider or OnConnect takes does not
 	// count, and each answer that a new connection needs counts by itself.
 	//

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,7 +20,7 @@ import (
 //	Away      Nobody listens at the address (connection refused, no such socket),
 //	          there is no way to it (host or network unreachable or down), its
 //	          host is unknown, or a server says LOADING or CLUSTERDOWN: it cannot
-//	          serve anybody yet. See noWay and codes.
+//	          serve anybody yet. See noWay, codes and unserved.
 //	Silent    No answer in time: to a dial, to the question of a name server, to
 //	          a command, or for so long that no connection came free.
 //	Answered  Anything else that a server says, whatever it refuses.
@@ -67,13 +68,18 @@ var codes = map[string]code{
 	"WRONGTYPE": {permanent: true},
 }
 
+// unserved is for what a Cluster's node says of a slot that no node serves. It says
+// so of that slot alone, and may serve all others: the node is there.
+const unserved = "UNSERVED"
+
 // phrases are what says, in a text whose code is ERR, the same as a code. What a
 // script's own command is refused comes so.
 var phrases = []struct{ says, code string }{
 	{"max number of clients", "MAXCLIENTS"}, // which is no code: it passes
 	{"cript attempted to execute a command while the cluster is down", "CLUSTERDOWN"},
 	{"cript attempted to execute a write command while the cluster is down", "CLUSTERDOWN"},
-	{"cript attempted to access a slot not served", "CLUSTERDOWN"},
+	{"cript attempted to access a slot not served", unserved}, // which is no code: it passes
+	{"Hash slot not served", unserved},
 	{"cript attempted to access a non local key", "TRYAGAIN"},
 	{"undeclared keys were accessed during rehashing", "TRYAGAIN"},
 	{"Can not execute the command on a stale replica", "MASTERDOWN"},
@@ -101,9 +107,8 @@ func classify(err error) *store.Error {
 		return &store.Error{Err: err, Permanent: true}
 	}
 	e := &store.Error{Err: err, Ambiguous: true, Stale: broken(err)}
-	_, network := errors.AsType[*net.OpError](err)
 	switch {
-	case network && unreachable(err):
+	case unreachable(err):
 		e.Reach = store.Away
 	case timedOut(err):
 		e.Reach = store.Silent
@@ -127,6 +132,9 @@ func refusal(err error, text string) *store.Error {
 // codeOf returns the code that a refusal's text has, or that says the same.
 func codeOf(text string) string {
 	first, rest, _ := strings.Cut(text, " ")
+	if strings.HasPrefix(text, "CLUSTERDOWN Hash slot not served") {
+		return unserved
+	}
 	if first != "ERR" || strings.HasPrefix(rest, "unknown ") {
 		return first // the latter quotes the arguments of a command, which may be anything
 	}
@@ -164,13 +172,11 @@ func notConnected(err error) *store.Error {
 	return e
 }
 
+// unreachable reports whether the network says so: a Dialer of the user's may fail
+// with the same number for a reason of its own, such as a file that is not there.
 func unreachable(err error) bool {
-	for _, no := range noWay {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
+	op, network := errors.AsType[*net.OpError](err)
+	return network && slices.ContainsFunc(noWay, func(no error) bool { return errors.Is(op, no) })
 }
 
 func timedOut(err error) bool {

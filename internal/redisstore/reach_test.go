@@ -54,12 +54,9 @@ func TestWhatCountsAsAway(t *testing.T) {
 		{reply("LOADING Redis is loading the dataset in memory"), store.Away, false},
 		{reply("CLUSTERDOWN The cluster is down"), store.Away, false},
 		{reply("CLUSTERDOWN The cluster is down and only accepts read commands"), store.Away, false},
-		{reply("CLUSTERDOWN Hash slot not served"), store.Away, false},
 		{reply("ERR Script attempted to execute a write command while the cluster is down and readonly script: 0a1b, on @user_script:21."), store.Away, false},
 		{reply("ERR Script attempted to execute a command while the cluster is down script: 0a1b, on @user_script:21."), store.Away, false},
-		{reply("ERR Script attempted to access a slot not served script: 0a1b, on @user_script:21."), store.Away, false},
 		{reply("ERR Error running script (call to f_0a1b): @user_script:12: Lua script attempted to execute a command while the cluster is down"), store.Away, false},
-		{reply("ERR Error running script (call to f_0a1b): @user_script:12: @user_script: 12: -CLUSTERDOWN Hash slot not served"), store.Away, false},
 
 		{dial(os.ErrDeadlineExceeded), store.Silent, false},
 		{dial(sysErr("connect", syscall.ETIMEDOUT)), store.Silent, false},
@@ -106,6 +103,12 @@ func TestWhatCountsAsAway(t *testing.T) {
 		{fmt.Errorf("failed to resolve credentials: %w", dial(sysErr("connect", syscall.ECONNREFUSED))), store.Unclear, false},
 		{fmt.Errorf("failed to subscribe to streaming credentials: %w", context.DeadlineExceeded), store.Unclear, false},
 		{&os.PathError{Op: "open", Path: "password", Err: syscall.ENOENT}, store.Unclear, false},
+		{fmt.Errorf("client certificate: %w", &os.PathError{Op: "open", Path: "cert.pem", Err: syscall.ENOENT}), store.Unclear, false},
+
+		// A server is there that serves other keys.
+		{reply("CLUSTERDOWN Hash slot not served"), store.Answered, false},
+		{reply("ERR Script attempted to access a slot not served script: 0a1b, on @user_script:21."), store.Answered, false},
+		{reply("ERR Error running script (call to f_0a1b): @user_script:12: @user_script: 12: -CLUSTERDOWN Hash slot not served"), store.Answered, false},
 		{errors.New("what OnConnect says"), store.Unclear, false},
 		{context.Canceled, store.Unclear, false},
 		{redis.ErrClosed, store.Unclear, true},
