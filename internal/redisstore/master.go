@@ -9,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,8 +29,11 @@ const (
 // Sentinels: it asks them, and dials whom they name.
 type master struct {
 	dialUsers func(ctx context.Context, network, addr string) (net.Conn, error)
-	tls       *tls.Config   // our own, or nil
-	hurry     chan struct{} // one: ask now
+	tls       *tls.Config     // our own, or nil
+	hurry     chan struct{}   // one: ask now
+	late      chan string     // giveUp's answer
+	running   *sync.WaitGroup // calls of dialUsers
+	giving    atomic.Bool     // giveUp is under way
 
 	mu    sync.Mutex
 	named string   // by the Sentinels, or empty
@@ -40,20 +44,27 @@ type master struct {
 
 // followSentinels has d keep to the master that the Sentinels of the user's client name.
 func (d *dialer) followSentinels() {
-	m := &master{dialUsers: d.custom, tls: d.options.TLSConfig, hurry: make(chan struct{}, 1)}
+	m := &master{
+		dialUsers: d.custom, tls: d.options.TLSConfig,
+		hurry: make(chan struct{}, 1), late: make(chan string), running: &d.running,
+	}
 	d.first, d.custom = m.first, m.dial
 	d.role = true
 	d.watch = func(ctx context.Context) { m.watch(ctx, d.newMaster) }
 }
 
 // dial connects to the master. Where nobody can be asked who that is, since the
-// Sentinels are away, or the user has closed the client, it is the one that was
-// named last: held leases are renewed and released there. Behind a closed client
+// Sentinels are away or hang, or the user has closed the client, it is the one that
+// was named last: held leases are renewed and released there. Behind a closed client
 // it cannot be followed any longer.
 func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*opTimeout) // the Sentinels', and the master's
+	patience := 2 * opTimeout // the Sentinels', and the master's
+	if known, _, _ := m.last(); known != nil && m.giving.Load() {
+		patience = opTimeout / 4 // a Sentinel hangs
+	}
+	asked, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c, err := m.dialUsers(ctx, network, addr)
+	c, err := m.call(asked, network, addr)
 	if err == nil {
 		m.remember(c)
 		return c, nil
@@ -61,9 +72,7 @@ func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if ctx.Err() != nil || dialled(err) != nil {
 		return nil, err
 	}
-	m.mu.Lock()
-	known, host, bare := m.known, m.host, m.bare
-	m.mu.Unlock()
+	known, host, bare := m.last()
 	if known == nil || !bare && m.tls == nil {
 		if errors.Is(err, redis.ErrClosed) {
 			err = fmt.Errorf("%w: it was given to New, and nobody else can ask its Sentinels for the master", err)
@@ -80,6 +89,60 @@ func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return dialDefault(ctx, known.Network(), known.String(), config, opTimeout, func() {})
 }
 
+// call is the user's Dialer. It returns when ctx ends: where a Sentinel hangs, go-redis
+// does not heed that before its own time for an answer is over.
+func (m *master) call(ctx context.Context, network, addr string) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	ready := make(chan result)
+	m.running.Go(func() { // the caller is one of them, too, so none is added after the last has ended
+		c, err := m.tryUsers(ctx, network, addr)
+		select {
+		case ready <- result{c, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = c.Close()
+			}
+		}
+	})
+	select {
+	case r := <-ready:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tryUsers is the user's Dialer, which may panic.
+func (m *master) tryUsers(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return m.dialUsers(ctx, network, addr)
+}
+
+// giveUp asks for the master with all the time that go-redis takes until it gives a
+// Sentinel up that does not answer, and goes on to the next. A question that ends
+// before has it stay with that one. ctx ends with the Store.
+func (m *master) giveUp(ctx context.Context) {
+	if m.giving.Swap(true) {
+		return
+	}
+	m.running.Go(func() {
+		defer m.giving.Store(false)
+		if addr, err := nameOf(m.tryUsers(ctx, m.network(), failoverAddr)); err == nil {
+			select {
+			case m.late <- addr:
+			case <-ctx.Done():
+			}
+		}
+	})
+}
+
 // dialled returns the address of the master where err is that of dialling it. What
 // is wrapped may tell of a Sentinel.
 func dialled(err error) net.Addr {
@@ -87,6 +150,13 @@ func dialled(err error) net.Addr {
 		return op.Addr
 	}
 	return nil
+}
+
+// last returns what remember has noted, unless another master was named since.
+func (m *master) last() (known net.Addr, host string, bare bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known, m.host, m.bare
 }
 
 // remember notes where a connection to the master leads. If that is elsewhere than
@@ -131,18 +201,23 @@ func (m *master) first(ctx context.Context) {
 func (m *master) watch(ctx context.Context, moved func()) {
 	pause := askEvery
 	for {
+		var addr string
+		var err error
 		select {
 		case <-ctx.Done():
 			return
+		case addr = <-m.late:
 		case <-m.hurry:
+			addr, err = m.ask(ctx)
 		case <-time.After(pause):
+			addr, err = m.ask(ctx)
 		}
-		addr, err := m.ask(ctx)
 		switch {
 		case errors.Is(err, redis.ErrClosed):
 			return
-		case errors.Is(err, context.DeadlineExceeded): // a master that is away holds up the answer
+		case errors.Is(err, context.DeadlineExceeded): // a master that is away holds up the answer, or a Sentinel
 			pause = askEvery
+			m.giveUp(ctx)
 			continue
 		case err != nil: // Sentinels that are away do not name another master
 			pause = askSeldom
@@ -169,22 +244,31 @@ func (m *master) watch(ctx context.Context, moved func()) {
 func (m *master) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
-	network := "tcp"
-	if m.tls != nil {
-		network = "unix"
+	addr, err := nameOf(m.call(ctx, m.network(), failoverAddr))
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
 	}
-	c, err := m.dialUsers(ctx, network, failoverAddr)
+	return addr, err
+}
+
+// nameOf returns the address that was dialled, where c and err are what came of it.
+func nameOf(c net.Conn, err error) (string, error) {
 	if err == nil {
 		defer c.Close()
 		return c.RemoteAddr().String(), nil
-	}
-	if ctx.Err() != nil {
-		return "", ctx.Err()
 	}
 	if addr := dialled(err); addr != nil { // of a master that does not answer, too
 		return addr.String(), nil
 	}
 	return "", err
+}
+
+// network is where ask dials.
+func (m *master) network() string {
+	if m.tls != nil {
+		return "unix"
+	}
+	return "tcp"
 }
 
 // followSlots has d keep to the master that slots names: Sentinels, too, behind a

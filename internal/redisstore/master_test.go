@@ -22,6 +22,36 @@ type named struct {
 	addr   atomic.Pointer[string]
 	closed atomic.Bool // the client is
 	away   atomic.Bool // the Sentinels are
+	hung   atomic.Pointer[hang]
+}
+
+// A hang is a Sentinel that does not answer. go-redis goes on to the next one where
+// its own time for an answer is over before that of the caller's context.
+type hang struct {
+	deaf  bool          // go-redis does not heed the context meanwhile, which is its default
+	after time.Duration // its own time
+	next  string        // whom the next Sentinel names
+	end   chan struct{} // closed: the test is over
+}
+
+func (n *named) wait(ctx context.Context, h *hang) error {
+	over := ctx.Done()
+	if h.deaf {
+		over = nil
+	}
+	select {
+	case <-over:
+		return ctx.Err()
+	case <-h.end:
+		return errOdd
+	case <-time.After(h.after):
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	n.addr.Store(&h.next)
+	n.hung.Store(nil)
+	return nil
 }
 
 // sentinels returns a client like redis.NewFailoverClient's, and what its Sentinels say.
@@ -32,6 +62,11 @@ func sentinels(t *testing.T, addr string, config *tls.Config) (*redis.Client, *n
 	client := redistest.NewClient(t, failoverAddr, func(o *redis.Options) {
 		o.TLSConfig = config
 		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			if h := n.hung.Load(); h != nil {
+				if err := n.wait(ctx, h); err != nil {
+					return nil, err
+				}
+			}
 			switch {
 			case n.closed.Load():
 				return nil, redis.ErrClosed
@@ -116,6 +151,80 @@ func TestSentinelsMayBeAway(t *testing.T) {
 	p.release(held, false, store.Freed)
 }
 
+// A Sentinel that hangs does not matter to a master that is there: go-redis stays with
+// it, and dials nobody meanwhile.
+func TestASentinelMayHang(t *testing.T) {
+	for name, deaf := range map[string]bool{"and the context counts": false, "and go-redis does not heed the context": true} {
+		t.Run(name, func(t *testing.T) {
+			mini := redistest.Embedded(t)
+			client, n := sentinels(t, mini.Addr(), nil)
+			p := open(t, client, "kit")
+			held := p.take()
+			end := make(chan struct{})
+			defer close(end)
+			n.hung.Store(&hang{deaf: deaf, after: time.Hour, end: end})
+			p.dialer.cut() // new ones have to be made
+			p.renewable(held)
+			p.release(held, false, store.Freed)
+		})
+	}
+}
+
+// go-redis gives a Sentinel up only when that has not answered within go-redis's own
+// time, which is longer than whoever waits for a lock has.
+func TestASentinelThatHangsIsGivenUp(t *testing.T) {
+	a, b := redistest.Embedded(t), redistest.Embedded(t)
+	client, n := sentinels(t, a.Addr(), nil)
+	p := open(t, client, "kit")
+	held := p.take()
+	n.hung.Store(&hang{after: 3 * time.Second, next: b.Addr()})
+	eventually(t, "the next Sentinel's master is followed", func() bool {
+		batch := []store.Renewal{{Ref: held}}
+		p.Renew(t.Context(), batch)
+		return batch[0].Err == nil && !batch[0].Held
+	})
+}
+
+// The first of three Sentinels, to which go-redis keeps, is stopped, and all connections
+// to the master break.
+func TestARealSentinelMayHang(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	w := redistest.Sentinel(t)
+	first := w.SentinelServers()[0]
+	client := w.Client(t, func(o *redis.FailoverOptions) { o.SentinelAddrs = []string{first.Addr()} })
+	p := open(t, client, "kit")
+	held := p.take()
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	do(t, w.Servers()[0].Client(t), "CLIENT", "KILL", "TYPE", "normal")
+	p.renewable(held)
+	t.Logf("renewed after %v", time.Since(began))
+	eventually(t, "the user's client connects, too", func() bool {
+		c, err := client.Options().Dialer(t.Context(), "tcp", failoverAddr)
+		if err == nil {
+			err = c.Close()
+		}
+		return err == nil
+	})
+	t.Logf("the Sentinel was given up after %v", time.Since(began))
+	p.release(held, false, store.Freed)
+}
+
+// renewable waits until r's lock can be renewed.
+func (p *probe) renewable(r store.Ref) {
+	p.Helper()
+	eventually(p, "the lease is renewed", func() bool {
+		batch := []store.Renewal{{Ref: r}}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		p.Renew(ctx, batch)
+		return batch[0].Err == nil && batch[0].Held
+	})
+}
+
 // A client that its user has closed asks no Sentinels.
 func TestAClosedFailoverClientDoesNotMatter(t *testing.T) {
 	mini := redistest.Embedded(t)
@@ -130,11 +239,7 @@ func TestAClosedFailoverClientDoesNotMatter(t *testing.T) {
 			held := p.take()
 			n.closed.Store(true)
 			p.dialer.cut() // new ones have to be made
-			eventually(t, "the lease is renewed", func() bool {
-				batch := []store.Renewal{{Ref: held}}
-				p.Renew(t.Context(), batch)
-				return batch[0].Err == nil && batch[0].Held
-			})
+			p.renewable(held)
 			p.hear()
 			p.release(held, false, store.Freed)
 			p.take()

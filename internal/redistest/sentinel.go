@@ -64,6 +64,9 @@ func (w *Watched) Sentinels() (master string, addrs []string) {
 	return masterName, addrs
 }
 
+// SentinelServers returns the Sentinels, in the order of their addresses.
+func (w *Watched) SentinelServers() []*Server { return w.sentinels }
+
 // Servers returns the master and the replica, in the order in which they were
 // started.
 func (w *Watched) Servers() []*Server { return w.servers }
