@@ -57,7 +57,7 @@ func (c *claim) votes() []Vote {
 	return votes
 }
 
-var errNotCast = errors.New("no answer was waited for: a majority had refused")
+var errNotCast = errors.New("no answer was waited for: the outcome was certain, or the node silent before")
 
 func (c *claim) retryAfter(err error) time.Duration {
 	switch {

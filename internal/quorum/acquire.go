@@ -77,6 +77,7 @@ func (s *Store) vote(ref store.Ref, timeout time.Duration, decided func(*round))
 		s.calls.Go(func() {
 			// No ctx: whoever leaves does not keep the others from an answer.
 			answer, err := n.Store.Acquire(context.Background(), store.Request{Ref: ref, Join: store.Try, Timeout: timeout})
+			s.silent[i].Store(err != nil && store.AsError(err).Reach == store.Silent)
 			votes <- vote{i, answer, err}
 		})
 	}
@@ -114,9 +115,24 @@ func (rd *round) count(v vote) {
 	}
 }
 
-// certain reports whether the votes that are out cannot change the outcome.
+// certain reports whether the votes that are out cannot change the outcome, or are
+// not worth waiting for. While several compete and have some votes each, nobody gets
+// the lock; so where a majority has answered, a node that was silent the last time is
+// not waited for until its time is up.
 func (rd *round) certain() bool {
-	return rd.granted >= rd.store.majority || rd.refused >= rd.store.majority || rd.cast == len(rd.ballot)
+	m := rd.store.majority
+	return rd.granted >= m || rd.refused >= m || rd.cast == len(rd.ballot) ||
+		rd.granted+rd.refused >= m && rd.onlySilentOut()
+}
+
+// onlySilentOut reports whether all votes that are out are those of silent nodes.
+func (rd *round) onlySilentOut() bool {
+	for i, v := range rd.ballot {
+		if !v.Granted && !v.Refused && v.Err == nil && !rd.store.silent[i].Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // votes returns the ballot as it is now: further votes may be counted while

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/janitor"
@@ -35,6 +36,7 @@ type Node struct {
 type Store struct {
 	nodes    []Node
 	janitors []*janitor.Janitor // of the nodes
+	silent   []atomic.Bool      // by node: it did not answer the last Acquire that it had the time for
 	majority int
 	calls    sync.WaitGroup // questions under way, also those nobody waits for
 }
@@ -44,7 +46,7 @@ var _ store.Store = (*Store)(nil)
 // New returns a Store over nodes, which it closes at its end. There must be an
 // odd number of them, at least three.
 func New(nodes []Node, log *slog.Logger) *Store {
-	s := &Store{nodes: nodes, majority: len(nodes)/2 + 1}
+	s := &Store{nodes: nodes, silent: make([]atomic.Bool, len(nodes)), majority: len(nodes)/2 + 1}
 	for _, n := range nodes {
 		s.janitors = append(s.janitors, janitor.New(n.Store, log))
 	}
