@@ -72,25 +72,35 @@ func (s *Store) Close() error {
 		stops.Go(func() { j.Stop(ctx) }) // what is left at a node that is away ends by its TTL
 	}
 	stops.Wait()
-	var errs []error
-	for _, n := range s.nodes {
-		errs = append(errs, n.Store.Close())
+	errs := make([]error, len(s.nodes))
+	var closings sync.WaitGroup
+	for i, n := range s.nodes {
+		closings.Go(func() { errs[i] = n.Store.Close() })
 	}
+	closings.Wait()
 	return errors.Join(errs...)
 }
 
-// EvictionPolicy returns the first node's maxmemory-policy that lets it throw
-// held locks away, or "noeviction".
+// EvictionPolicy returns a maxmemory-policy that lets a node throw held locks away,
+// or "noeviction". It does not wait for other nodes where one has told such a policy.
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	const safe = "noeviction"
+	policies := make(chan string, len(s.nodes))
 	for _, n := range s.nodes {
-		teller, ok := n.Store.(interface {
-			EvictionPolicy(context.Context) (string, error)
+		s.calls.Go(func() {
+			policy := safe
+			if teller, ok := n.Store.(interface {
+				EvictionPolicy(context.Context) (string, error)
+			}); ok {
+				if told, err := teller.EvictionPolicy(ctx); err == nil {
+					policy = told
+				}
+			}
+			policies <- policy
 		})
-		if !ok {
-			continue
-		}
-		if policy, err := teller.EvictionPolicy(ctx); err == nil && policy != safe {
+	}
+	for range s.nodes {
+		if policy := <-policies; policy != safe {
 			return policy, nil
 		}
 	}
