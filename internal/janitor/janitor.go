@@ -37,6 +37,10 @@ const (
 	// stopPatience is how long a store may be silent until Stop gives up.
 	stopPatience = time.Second
 
+	// tellEvery is how often the log hears of tokens that were given up, while the
+	// store is silent: a node of a quorum may be away for hours.
+	tellEvery = time.Minute
+
 	// mostWaiting bounds the memory, to about 40 MB. TTLs do the rest.
 	mostWaiting = 1 << 17
 
@@ -62,9 +66,10 @@ type Janitor struct {
 	unserved time.Time // since when the store answers nothing, or refuses all; zero: it serves
 	pause    time.Time // the end of the pause after the last batch, while it does not serve
 	timer    *time.Timer
-	full     bool          // tokens were turned away since waiting was empty
-	ending   bool          // Stop was called
-	left     int           // tokens given up since then
+	full     bool // tokens were turned away since waiting was empty
+	ending   bool // Stop was called
+	left     int  // tokens given up since then
+	lost     loss
 	idle     chan struct{} // closed when nothing is left to do; nil: nobody waits for that
 }
 
@@ -213,7 +218,10 @@ func (j *Janitor) remove(batch []*litter) {
 	if left > 0 { // others are as old
 		left += j.waiting.drop(func(it *litter) bool { return hopeless || it.over(at) })
 		j.left += left
+		j.lost.attempts += left
+		j.lost.one = givenUp[0]
 	}
+	lost := j.lost.due(at, j.unserved.IsZero())
 	j.dispatch()
 	j.mu.Unlock()
 
@@ -221,10 +229,27 @@ func (j *Janitor) remove(batch []*litter) {
 		j.log.Debug("lockmw: Redis refused to clean up abandoned attempts; what they left ends by its TTL",
 			"attempts", len(refused), "key", refused[0].Key, "error", refused[0].Err)
 	}
-	if left > 0 {
+	if lost.attempts > 0 {
 		j.log.Warn("lockmw: abandoned attempts were not cleaned up; what they left ends by its TTL",
-			"attempts", left, "key", givenUp[0].Key, "error", givenUp[0].Err)
+			"attempts", lost.attempts, "key", lost.one.Key, "error", lost.one.Err)
 	}
+}
+
+// A loss is the tokens that were given up and of which the log has not heard.
+type loss struct {
+	attempts int
+	one      store.Removal // of them
+	told     time.Time     // when the log heard of the last ones
+}
+
+// due returns what the log is to hear now. answers says that the store does again.
+func (l *loss) due(at time.Time, answers bool) loss {
+	if l.attempts == 0 || !answers && at.Sub(l.told) < tellEvery {
+		return loss{}
+	}
+	all := *l
+	*l = loss{told: at}
+	return all
 }
 
 // over reports whether what the token has left has ended by itself.

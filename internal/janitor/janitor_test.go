@@ -279,6 +279,44 @@ func TestStopDoesNotWaitForARight(t *testing.T) {
 	})
 }
 
+// A node of a quorum may be away for hours while locks are taken at the others: each
+// leaves a token. That is told once a minute, and all of them are counted.
+func TestALongAbsenceIsToldNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		s := newRemote()
+		s.goAway(true)
+		j := janitor.New(s, slog.New(slog.NewTextHandler(&said, nil)))
+		const minutes, perSecond = 5, 10
+		for i := range minutes * 60 * perSecond {
+			j.Add(store.Ref{Key: "k", Token: strconv.Itoa(i), TTL: time.Second}, true)
+			time.Sleep(time.Second / perSecond)
+		}
+		s.goAway(false)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		stop(t, j, 0)
+		_, _, removed := s.look()
+		told := 0
+		lines := strings.FieldsFunc(said.String(), func(r rune) bool { return r == '\n' })
+		for _, line := range lines {
+			_, rest, _ := strings.Cut(line, "attempts=")
+			number, _, _ := strings.Cut(rest, " ")
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				t.Errorf("%q tells no number of attempts", line)
+			}
+			told += n
+		}
+		if len(lines) < minutes-1 || len(lines) > minutes+1 {
+			t.Errorf("%d log lines in %d minutes", len(lines), minutes)
+		}
+		if all := minutes * 60 * perSecond; removed+told != all {
+			t.Errorf("%d were removed and %d told of, of %d", removed, told, all)
+		}
+	})
+}
+
 // What is refused for good is given up after its TTL.
 func TestWhatStaysRefusedIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
