@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -266,6 +267,30 @@ func TestAReplicaIsRefused(t *testing.T) {
 	_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 	if e := store.AsError(err); !errors.Is(err, errReplica) || e.Ambiguous || e.Reach != store.Answered {
 		t.Errorf("Acquire = %+v, want %v", e, errReplica)
+	}
+}
+
+// A server that is busy does not say what it is. That is asked again: a replica that is
+// behind does not know of a lock that is held.
+func TestABusyReplicaIsRefusedLater(t *testing.T) {
+	w := redistest.Sentinel(t, redistest.Args("--busy-reply-threshold", "10"))
+	replica := w.Servers()[1]
+	client, _ := sentinels(t, replica.Addr(), nil)
+	p := open(t, client, "kit")
+	ask := func() error {
+		_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
+		return err
+	}
+	raw := replica.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	ended := make(chan error, 1)
+	go func() { ended <- raw.Eval(context.Background(), "while true do end", nil).Err() }()
+	eventually(t, "it is busy", func() bool {
+		return strings.Contains(fmt.Sprint(ask()), "BUSY")
+	})
+	do(t, raw, "SCRIPT", "KILL")
+	await(t, "the end of the script", ended)
+	if err := ask(); !errors.Is(err, errReplica) {
+		t.Errorf("Acquire = %v, want %v", err, errReplica)
 	}
 }
 

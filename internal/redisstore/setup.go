@@ -192,14 +192,15 @@ func (s *setUp) greet(c net.Conn) error {
 	return err
 }
 
-// askRole returns an error if the server says that it is a replica. One that does
-// not let us ask is asked no more: it refuses writes if it is one.
+// askRole returns an error if the server says that it is a replica, or does not say
+// just now. One that does not let us ask is asked no more: it refuses writes if it is
+// one.
 func (s *setUp) askRole(ctx context.Context, cn *redis.Conn) error {
 	if s.dialer.noRole.Load() {
 		return nil
 	}
 	reply, err := cn.Do(ctx, "role").Slice()
-	if _, refused := errors.AsType[redis.Error](err); refused {
+	if refused, ok := errors.AsType[redis.Error](err); ok && classify(refused).Permanent {
 		s.dialer.noRole.Store(true)
 		return nil
 	}
