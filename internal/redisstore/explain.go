@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,20 +39,30 @@ type explanation struct {
 	err   error
 }
 
-// Error says what it means, and the refusal's own text up to where that quotes the
-// command's arguments: a script, and keys.
-func (e *explanation) Error() string {
-	text, _, _ := strings.Cut(e.err.Error(), ", with args beginning with")
-	return e.means + ": " + text
-}
+// Error says what it means, and the refusal's own text.
+func (e *explanation) Error() string { return e.means + ": " + oneLine(e.err) }
 
 // Unwrap returns the refusal.
 func (e *explanation) Unwrap() error { return e.err }
+
+// oneLine is an error's text in one line. What go-redis says of several Sentinels has a
+// line for each. Each is cut where it quotes a command's arguments: they may be a
+// script, keys, or a password.
+func oneLine(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i], _, _ = strings.Cut(line, ", with args beginning with")
+	}
+	return strings.Join(slices.Compact(lines), "; ")
+}
 
 // explained adds to a server's refusal what it means for locks, and what to do, as
 // far as the refusal itself does not say that.
 func explained(err error, code, text string) error {
 	var means string
+	if text == redis.Nil.Error() && strings.Contains(err.Error(), "all sentinels") {
+		return sentinelsSaid(err)
+	}
 	switch code {
 	case "NOAUTH":
 		means = "the server wants a password"
@@ -63,14 +74,20 @@ func explained(err error, code, text string) error {
 	case "READONLY", "MASTERDOWN":
 		means = isReplica
 	case "ERR":
-		if !strings.HasPrefix(strings.ToLower(text), "err unknown ") {
-			return err
-		}
 		command := commandOf(text)
-		if command == "" {
-			command = "a command"
+		switch {
+		case strings.Contains(text, "cluster support disabled"):
+			means = "the server is no node of a Redis Cluster: use redis.NewClient"
+		case !strings.HasPrefix(strings.ToLower(text), "err unknown "):
+			return err
+		case command == "EVAL", command == "CLUSTER":
+			means = "the server does not know " + command + ", which locks need (is it renamed? " +
+				"A Sentinel does not know it either: use redis.NewFailoverClient)"
+		case command == "":
+			means = "the server does not know a command, which locks need (is it renamed?)"
+		default:
+			means = "the server does not know " + command + ", which locks need (is it renamed?)"
 		}
-		means = "the server does not know " + command + ", which locks need (is it renamed?)"
 	default:
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,10 @@ func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	known, host, bare := m.last()
 	if known == nil || !bare && m.tls == nil {
 		if errors.Is(err, redis.ErrClosed) {
-			err = fmt.Errorf("%w: it was given to New, and nobody else can ask its Sentinels for the master", err)
+			return nil, fmt.Errorf("%w: it was given to New, and nobody else can ask its Sentinels for the master", err)
+		}
+		if strings.Contains(err.Error(), "sentinels") { // otherwise the master was dialled
+			err = sentinelsSaid(err)
 		}
 		return nil, err
 	}
@@ -150,6 +154,15 @@ func dialled(err error) net.Addr {
 		return op.Addr
 	}
 	return nil
+}
+
+// sentinelsSaid is an error of go-redis's for Sentinels of which none names a master.
+func sentinelsSaid(err error) error {
+	means := "no Sentinel names the master"
+	if errors.Is(err, redis.Nil) {
+		means = "a Sentinel does not know the client's MasterName" // redis: nil
+	}
+	return &explanation{means, err}
 }
 
 // last returns what remember has noted, unless another master was named since.

@@ -24,7 +24,11 @@ type named struct {
 	closed atomic.Bool // the client is
 	away   atomic.Bool // the Sentinels are
 	hung   atomic.Pointer[hang]
+	fails  atomic.Pointer[failure]
 }
+
+// A failure is what all Sentinels say.
+type failure struct{ err error }
 
 // A hang is a Sentinel that does not answer. go-redis goes on to the next one where
 // its own time for an answer is over before that of the caller's context.
@@ -67,6 +71,9 @@ func sentinels(t *testing.T, addr string, config *tls.Config) (*redis.Client, *n
 				if err := n.wait(ctx, h); err != nil {
 					return nil, err
 				}
+			}
+			if f := n.fails.Load(); f != nil {
+				return nil, f.err
 			}
 			switch {
 			case n.closed.Load():
