@@ -43,9 +43,10 @@ type sender struct {
 	quick   atomic.Bool          // answers are
 
 	mu      sync.Mutex
-	calls   calls // all that want an answer
-	crowd   bool  // there are, or were since the last tick but one, more than usual
-	waiting []*call
+	waiting calls   // for a lane
+	sent    calls   // that want an answer still
+	most    int     // calls that wanted an answer at one time since the last tick
+	crowd   bool    // there are, or were since the last tick but one, more than usual
 	lines   []*line // that are free
 	lanes   int
 	hurried int         // of them, were started because the others were slow
@@ -90,9 +91,10 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 		c.gone = make(chan struct{})
 	}
 	s.mu.Lock()
-	s.calls.add(c)
 	s.keepWatch()
-	s.crowd = s.crowd || s.calls.n > s.usual
+	n := s.open() + 1
+	s.most = max(s.most, n)
+	s.crowd = s.crowd || n > s.usual
 	start, alone := s.free(), !s.crowd
 	if n := len(s.lines); start && alone && n > 0 {
 		c.own, s.lines = s.lines[n-1], s.lines[:n-1]
@@ -108,7 +110,7 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 		c.done = make(chan struct{}, 1)
 	}
 	if !start || !alone {
-		s.waiting = append(s.waiting, c)
+		s.waiting.add(c)
 		if start {
 			s.lanes++
 			s.running.Add(1)
@@ -118,6 +120,7 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 		return s.await(ctx, c)
 	}
 	c.sent = true
+	s.sent.add(c)
 	s.lanes++
 	s.running.Add(1)
 	s.mu.Unlock()
@@ -138,9 +141,12 @@ func (s *sender) do(ctx context.Context, c *call) (value any, over bool, err err
 	return value, true, err
 }
 
+// open is how many calls want an answer. The caller holds mu.
+func (s *sender) open() int { return s.waiting.n + s.sent.n }
+
 // free says whether a call that has come may start a lane. The caller holds mu.
 func (s *sender) free() bool {
-	return s.lanes < s.crowded || s.lanes < s.usual && !s.crowd && len(s.waiting) == 0
+	return s.lanes < s.crowded || s.lanes < s.usual && !s.crowd && s.waiting.n == 0
 }
 
 // await waits for c's answer.
@@ -193,14 +199,17 @@ func (s *sender) next(own *line) []*call {
 
 // take returns the calls that go together, or nil. The caller holds mu.
 func (s *sender) take() []*call {
-	n := min(len(s.waiting), callsMax)
+	n := min(s.waiting.n, callsMax)
 	if n == 0 {
 		return nil
 	}
-	batch := s.waiting[:n:n]
-	s.waiting = s.waiting[n:]
-	for _, c := range batch {
+	batch := make([]*call, n)
+	for i := range batch {
+		c := s.waiting.first
+		s.waiting.remove(c)
 		c.sent, c.several = true, n > 1
+		s.sent.add(c)
+		batch[i] = c
 	}
 	return batch
 }
@@ -223,7 +232,7 @@ func (s *sender) end(outcomes ...outcome) {
 			late = append(late, o)
 			continue
 		}
-		s.calls.remove(c)
+		s.sent.remove(c)
 		c.value, c.err = o.value, o.err
 		if !c.carried {
 			c.done <- struct{}{}

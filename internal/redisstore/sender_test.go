@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,7 +59,7 @@ func (f *fakeCarrier) wait(t *testing.T, n int) {
 	eventually(t, fmt.Sprint(n, " calls wait"), func() bool {
 		f.sender.mu.Lock()
 		defer f.sender.mu.Unlock()
-		return len(f.sender.waiting) == n
+		return f.sender.waiting.n == n
 	})
 }
 
@@ -128,6 +130,37 @@ func TestACallThatWaitsForALaneIsBounded(t *testing.T) {
 	f.answers <- "at last"
 	await(t, "the first answer", hangs)
 	f.sender.wait()
+}
+
+// Thousands of callers may give up at once, in any order. What that costs one of
+// them does not depend on how many came before. The calls are made by hand, so that
+// nothing else is measured.
+func TestWhoeverCameLastLeavesAsQuicklyAsTheFirst(t *testing.T) {
+	const callers = 20_000
+	calls := make([]*call, callers)
+	cost := func(order iter.Seq2[int, *call]) time.Duration {
+		s := newSender(1, 1, 1, nil)
+		for i := range calls {
+			calls[i] = &call{done: make(chan struct{}, 1)}
+			s.waiting.add(calls[i])
+		}
+		began := time.Now()
+		for _, c := range order {
+			if s.leave(c) {
+				t.Error("a call that was not sent is waited for")
+			}
+		}
+		return time.Since(began)
+	}
+	first, last := time.Hour, time.Hour
+	for range 5 { // the machine may be busy
+		first = min(first, cost(slices.All(calls)))
+		last = min(last, cost(slices.Backward(calls)))
+	}
+	t.Logf("%d left within %v, those who came last first within %v", callers, first, last)
+	if last > 20*first { // a search for each: several hundred times
+		t.Errorf("where those who came last left first, it took %d times as long", last/first)
+	}
 }
 
 func TestACallThatIsSentInABatchIsBounded(t *testing.T) {

@@ -35,7 +35,7 @@ func (p *probe) atOnce(questions ...func()) {
 		eventually(p.T, "the question waits", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return len(s.waiting) == i+1
+			return s.waiting.n == i+1
 		})
 	}
 	s.mu.Lock()
@@ -307,7 +307,7 @@ func TestAQuestionThatIsOpenIsNotAskedForNobody(t *testing.T) {
 	eventually(t, "the callers leave", func() bool {
 		p.sender.mu.Lock()
 		defer p.sender.mu.Unlock()
-		return p.sender.calls.n == 0
+		return p.sender.open() == 0
 	})
 	proxy.Delay(faultproxy.ToClient, 0)
 	for range 2 {

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"slices"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -15,11 +14,11 @@ const tickEvery = 4 * time.Millisecond
 // lastWord is how much longer than its deadline a call waits for whoever carries it.
 const lastWord = 100 * time.Millisecond
 
-// calls is a list, the oldest first.
+// calls is a list, the oldest first. A call is in one list at most. It may leave
+// from any place at the same cost: thousands of callers may give up together.
 type calls struct {
 	first, last *call
 	n           int
-	most        int // n, since the last tick
 }
 
 func (l *calls) add(c *call) {
@@ -31,7 +30,6 @@ func (l *calls) add(c *call) {
 	}
 	l.last = c
 	l.n++
-	l.most = max(l.most, l.n)
 }
 
 func (l *calls) remove(c *call) {
@@ -67,10 +65,10 @@ func (s *sender) tick() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.crowd = s.calls.most > s.usual
-	s.calls.most = s.calls.n
-	for c := s.calls.first; c != nil; {
-		next := c.after
+	s.crowd, s.most = s.most > s.usual, s.open()
+	var next *call
+	for c := s.sent.first; c != nil; c = next {
+		next = c.after
 		switch {
 		case c.carried: // its deadline bounds it on the connection
 			s.cut(c)
@@ -79,12 +77,18 @@ func (s *sender) tick() {
 			}
 		case !now.Before(c.deadline):
 			s.expire(c, now)
-		case !c.sent && now.Sub(c.begun) >= lanePatience:
-			s.hurry()
 		}
-		c = next
 	}
-	s.watched = s.calls.first != nil || s.crowd
+	for c := s.waiting.first; c != nil; c = next {
+		next = c.after
+		if !now.Before(c.deadline) {
+			s.expire(c, now)
+		}
+	}
+	for s.lanes < s.max && s.waiting.n > 0 && now.Sub(s.waiting.first.begun) >= lanePatience {
+		s.hurry()
+	}
+	s.watched = s.open() > 0 || s.crowd
 	if s.watched {
 		s.watch.Reset(tickEvery)
 	}
@@ -114,11 +118,9 @@ func (s *sender) expire(c *call, now time.Time) {
 			return
 		}
 	}
-	s.calls.remove(c)
+	s.remove(c)
 	if c.sent {
 		c.left, c.late = true, nil
-	} else {
-		s.unwait(c)
 	}
 	c.err = &store.Error{Err: errBusy, Ambiguous: c.sent, Reach: store.Silent}
 	c.done <- struct{}{}
@@ -126,9 +128,6 @@ func (s *sender) expire(c *call, now time.Time) {
 
 // hurry makes another lane for what waits. The caller holds mu.
 func (s *sender) hurry() {
-	if s.lanes >= s.max {
-		return
-	}
 	s.lanes++
 	s.hurried = max(s.hurried+1, s.lanes-s.crowded)
 	s.running.Add(1)
@@ -146,9 +145,8 @@ func (s *sender) leave(c *call) bool {
 		return false
 	default:
 	}
-	s.calls.remove(c)
+	s.remove(c)
 	if !c.sent {
-		s.unwait(c)
 		return false
 	}
 	c.left = true
@@ -158,12 +156,11 @@ func (s *sender) leave(c *call) bool {
 	return true
 }
 
-// unwait takes c from those that wait for a lane. The caller holds mu.
-func (s *sender) unwait(c *call) {
-	i := slices.Index(s.waiting, c)
-	if i == 0 {
-		s.waiting = s.waiting[1:]
-		return
+// remove takes c from those that want an answer. The caller holds mu.
+func (s *sender) remove(c *call) {
+	if c.sent {
+		s.sent.remove(c)
+	} else {
+		s.waiting.remove(c)
 	}
-	s.waiting = slices.Concat(s.waiting[:i], s.waiting[i+1:]) // take has given away parts of the old one
 }
