@@ -192,7 +192,8 @@ func (c *claim) timeout() time.Duration {
 func (c *claim) ask(join store.Join) (*Lease, error) {
 	l := c.locker
 	ref := c.ref
-	asked, sent := time.Now(), now()
+	asked := time.Now()
+	sent := instantOf(asked)
 	c.attempts++
 	timeout := c.timeout()
 	c.hurried = timeout < opTimeout
@@ -294,11 +295,12 @@ func (c *claim) endedBy(fault *store.Error) error {
 // granted makes a lease of a grant, unless it came too late to be of use;
 // then there is neither a lease nor an error.
 func (c *claim) granted(g grant) (*Lease, error) {
+	left := g.left(now())
 	switch {
 	case c.ctx.Err() != nil:
 		c.giveBack()
 		return nil, c.gaveUp()
-	case g.left(now()) <= 0:
+	case left <= 0:
 		c.traces = true
 		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
@@ -307,7 +309,7 @@ func (c *claim) granted(g grant) (*Lease, error) {
 	lease.begin()
 	e := Event{
 		Kind: EventAcquired, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: c.waited(), Attempts: c.attempts, Left: g.left(now()),
+		Waited: c.waited(), Attempts: c.attempts, Left: left,
 	}
 	if g.pushed || g.passed {
 		e.Kind = EventHandedOver

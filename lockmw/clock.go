@@ -13,8 +13,10 @@ type instant struct {
 	wall int64         // Unix, ns
 }
 
-func now() instant {
-	t := time.Now()
+func now() instant { return instantOf(time.Now()) }
+
+// instantOf is t, which time.Now has returned.
+func instantOf(t time.Time) instant {
 	return instant{mono: t.Sub(epoch), wall: t.UnixNano()}
 }
 

@@ -167,7 +167,7 @@ type server struct {
 	key        string    // the lock of which was asked last, for pings
 	asking     int       // commands under way that somebody waits for
 	unanswered time.Time // since then commands are, or zero
-	heard      time.Time // the last time that it was no silence
+	heard      time.Time // the last time that it was no silence while a ping was under way
 	pinged     time.Time // the first ping since then that is not answered, or zero
 	pingedLast time.Time
 	pings      map[*ping]struct{} // under way
@@ -180,11 +180,14 @@ type server struct {
 
 // sent notes that a command about key goes out.
 func (s *server) sent(key string) {
-	at := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
 	s.asking++
+	if s.watched && !s.unanswered.IsZero() {
+		return // reading the clock costs more than all else here
+	}
+	at := time.Now()
 	if s.unanswered.IsZero() {
 		s.unanswered = at
 	}
@@ -211,32 +214,35 @@ func (s *server) ended(ctx context.Context, err error) {
 // told takes in what came of a command or ping, and reports whether a server
 // that was not reachable is. The caller holds mu.
 func (s *server) told(err error) (back bool) {
-	at := time.Now()
 	var fault *store.Error
 	if err != nil {
 		fault = store.AsError(err)
 	}
 	switch {
 	case fault == nil || fault.Reach == store.Answered:
-		s.listenAnew(at)
-		return s.turn(signAnswered, at, nil)
+		s.listenAnew()
+		return s.turn(signAnswered, time.Time{}, nil)
 	case fault.Reach == store.Away:
+		at := time.Now()
 		s.turn(signGone, at, fault.Err)
 		s.keepWatch(at)
 		s.ping(at)
 	case fault.Reach == store.Silent, fault.Pending: // time tells
-		s.judge(at)
+		s.judge(time.Now())
 	default: // whatever it was, it was no silence
-		s.listenAnew(at)
+		s.listenAnew()
 	}
 	return false
 }
 
-// listenAnew counts silence from at, if commands are under way. The caller holds mu.
-func (s *server) listenAnew(at time.Time) {
-	s.unanswered, s.pinged, s.heard = time.Time{}, time.Time{}, at
+// listenAnew counts silence from now, if commands are under way. The caller holds mu.
+func (s *server) listenAnew() {
+	s.unanswered, s.pinged = time.Time{}, time.Time{}
+	if len(s.pings) > 0 {
+		s.heard = time.Now()
+	}
 	if s.asking > 0 {
-		s.unanswered = at
+		s.unanswered = time.Now()
 	}
 }
 

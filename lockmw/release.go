@@ -104,9 +104,10 @@ func (l *Lease) giveBack(ctx context.Context) error {
 func (l *Lease) tryRelease(ctx context.Context) error {
 	unsure := false
 	pause := releasePause
-	deadline := time.Now().Add(releaseBudget)
-	for ; ; pause *= 2 {
-		try := store.Until(ctx, earlier(deadline, time.Now().Add(releaseTimeout)))
+	at := time.Now()
+	deadline := at.Add(releaseBudget)
+	for ; ; pause, at = 2*pause, time.Now() {
+		try := store.Until(ctx, earlier(deadline, at.Add(releaseTimeout)))
 		trusted := l.leftNow() > 0
 		did, err := l.endInStore(try)
 		switch {
@@ -132,11 +133,12 @@ func (l *Lease) tryRelease(ctx context.Context) error {
 
 // endInStore has the store end the lease: now, or when its MinHold has passed.
 func (l *Lease) endInStore(ctx context.Context) (store.Released, error) {
-	till := l.staysTill()
-	if stay := time.Until(till); stay > 0 {
-		l.locker.noteStaying(l.ref.Token, till)
-		l.locker.waiters.uncover(l)
-		return l.locker.store.ReleaseAfter(ctx, l.ref, stay)
+	if till := l.staysTill(); !till.IsZero() {
+		if stay := time.Until(till); stay > 0 {
+			l.locker.noteStaying(l.ref.Token, till)
+			l.locker.waiters.uncover(l)
+			return l.locker.store.ReleaseAfter(ctx, l.ref, stay)
+		}
 	}
 	if next, place, ok := l.locker.waiters.pass(l); ok {
 		return l.releaseTo(ctx, next, place)
