@@ -18,7 +18,7 @@ import (
 // returns the server's address, and a configuration for clients that trust it.
 func TLS(tb testing.TB, target string) (addr string, config *tls.Config) {
 	tb.Helper()
-	cert, roots := certificate(tb)
+	cert, roots := Certificate(tb)
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		tb.Fatal(err)
@@ -95,8 +95,8 @@ func (f *tlsFront) close() {
 	f.serving.Wait()
 }
 
-// certificate returns one for 127.0.0.1 that is its own authority.
-func certificate(tb testing.TB) (tls.Certificate, *x509.CertPool) {
+// Certificate returns one for localhost and 127.0.0.1 that is its own authority.
+func Certificate(tb testing.TB) (tls.Certificate, *x509.CertPool) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -106,6 +106,7 @@ func certificate(tb testing.TB) (tls.Certificate, *x509.CertPool) {
 		SerialNumber:          big.NewInt(1),
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().Add(24 * time.Hour),
+		DNSNames:              []string{"localhost"},
 		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:                  true,
 		BasicConstraintsValid: true,

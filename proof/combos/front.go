@@ -2,20 +2,16 @@ package combos
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"errors"
 	"io"
-	"math/big"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
 )
 
 // front ends TLS before a plain TCP address. When the plain side ends, it ends
@@ -34,10 +30,7 @@ type front struct {
 
 func startFront(tb testing.TB, target string) *front {
 	tb.Helper()
-	cert, roots, err := selfMade()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cert, roots := redistest.Certificate(tb)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
@@ -127,29 +120,6 @@ func (f *front) close() {
 	f.mu.Unlock()
 	_ = f.listener.Close()
 	f.serving.Wait()
-}
-
-// selfMade returns a certificate for localhost that is its own authority.
-func selfMade() (tls.Certificate, *x509.CertPool, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return tls.Certificate{}, nil, err
-	}
-	parsed, err := x509.ParseCertificate(der)
-	roots := x509.NewCertPool()
-	if err == nil {
-		roots.AddCert(parsed)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots, errors.Join(err)
 }
 
 // cutMute ends the connections that were accepted and heard nothing: their
