@@ -125,10 +125,7 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	to := c.Other(from)
 	held, short := mustAcquire(t, one, other, p), mustAcquire(t, one, key, p)
 	if err := c.Move(t.Context(), key, to, func() {
 		began, turns := time.Now(), 0
@@ -192,29 +189,35 @@ func sameSlot(t *testing.T, client *redis.ClusterClient, key string) string {
 	return ""
 }
 
+// keysByNode returns a node of a Cluster, those of n keys that it serves, and those
+// that the others do.
+func keysByNode(t *testing.T, c *redistest.Shards, n int) (node *redistest.Server, theirs, others []string) {
+	t.Helper()
+	for i := range n {
+		key := fmt.Sprint("k", i)
+		owner, err := c.Owner(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if node == nil {
+			node = owner
+		}
+		if owner == node {
+			theirs = append(theirs, key)
+		} else {
+			others = append(others, key)
+		}
+	}
+	return node, theirs, others
+}
+
 // The locks of the other nodes' slots go on, and the killed node's are refused.
 func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	l := newLocker(t, c.Client(t))
-	owner, err := c.Owner(t.Context(), "k0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var theirs, others []string
-	for i := range 40 {
-		key := fmt.Sprint("k", i)
-		at, err := c.Owner(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if at == owner {
-			theirs = append(theirs, key)
-		} else {
-			others = append(others, key)
-		}
-	}
+	owner, theirs, others := keysByNode(t, c, 40)
 	p := lockmw.Policy{TTL: 2 * time.Second}
 	lost := mustAcquire(t, l, theirs[0], p)
 	kept := mustAcquire(t, l, others[0], p)

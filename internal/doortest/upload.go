@@ -78,20 +78,33 @@ func (e *env) servedAfter(started <-chan struct{}) time.Duration {
 	return time.Since(since)
 }
 
-func silentBodyEndsTheHold(e *env) {
-	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	route := e.route(func(x *Exchange) error {
-		if x.R.ContentLength == 0 { // another one
+// reader returns a handler that reads its request's body, and tells when it starts
+// and what error ends the body. A request without a body it answers at once.
+func reader() (handle func(*Exchange) error, started <-chan struct{}, ended <-chan error) {
+	starts, ends := make(chan struct{}, 1), make(chan error, 1)
+	return func(x *Exchange) error {
+		if x.R.ContentLength == 0 {
 			return nil
 		}
-		started <- struct{}{}
+		starts <- struct{}{}
 		_, err := io.Copy(io.Discard, x.R.Body)
-		ended <- err
+		ends <- err
 		return nil
-	})
+	}, starts, ends
+}
+
+// serveReader serves a reader, with a body timeout and others that wait.
+func (e *env) serveReader() (started <-chan struct{}, ended <-chan error) {
+	handle, started, ended := reader()
+	route := e.route(handle)
 	route.Policy.Wait = e.Patience
 	route.Options.BodyTimeout = bodyTimeout
 	e.serve(route)
+	return started, ended
+}
+
+func silentBodyEndsTheHold(e *env) {
+	started, ended := e.serveReader()
 	var longest time.Duration
 	for what, body := range stalled {
 		conn, answers := e.upload(payPath, body.length, body.begin)
@@ -108,19 +121,7 @@ func silentBodyEndsTheHold(e *env) {
 
 // trickleHoldsNoLock: a byte from time to time is no upload.
 func trickleHoldsNoLock(e *env) {
-	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	route := e.route(func(x *Exchange) error {
-		if x.R.ContentLength == 0 {
-			return nil
-		}
-		started <- struct{}{}
-		_, err := io.Copy(io.Discard, x.R.Body)
-		ended <- err
-		return nil
-	})
-	route.Policy.Wait = e.Patience
-	route.Options.BodyTimeout = bodyTimeout
-	e.serve(route)
+	started, ended := e.serveReader()
 	conn, _ := e.upload(payPath, overLimit, nil)
 	defer conn.Close()
 	over := make(chan struct{})
@@ -142,13 +143,7 @@ func trickleHoldsNoLock(e *env) {
 }
 
 func endedLockEndsTheBody(e *env) {
-	started, ended := make(chan struct{}, 1), make(chan error, 1)
-	read := func(x *Exchange) error {
-		started <- struct{}{}
-		_, err := io.Copy(io.Discard, x.R.Body)
-		ended <- err
-		return nil
-	}
+	read, started, ended := reader()
 	long, lossy := e.route(read), e.lossy(read)
 	long.Policy.MaxHold = bodyTimeout
 	long.Path = "/long/{id}"

@@ -30,17 +30,21 @@ func closesSoon(t *testing.T, s *Store) {
 	}
 }
 
+// dialsForEver sets a Dialer that returns when the test has ended.
+func dialsForEver(t *testing.T, o *redis.Options) {
+	t.Helper()
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
+}
+
 // go-redis's own dialer does not let its context end a TLS handshake.
 func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
 	testenv.Slow(t)
 	for name, set := range map[string]func(t *testing.T, o *redis.Options){
-		"TLS":   func(_ *testing.T, o *redis.Options) { o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} },
-		"plain": func(*testing.T, *redis.Options) {},
-		"a Dialer that does not return": func(t *testing.T, o *redis.Options) {
-			ended := make(chan struct{})
-			t.Cleanup(func() { close(ended) })
-			o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
-		},
+		"TLS":                           func(_ *testing.T, o *redis.Options) { o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} },
+		"plain":                         func(*testing.T, *redis.Options) {},
+		"a Dialer that does not return": dialsForEver,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -28,11 +28,7 @@ func migrate(t *testing.T, shards *redistest.Shards, p *probe) *slot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := shards.Nodes[0]
-	if target == owner {
-		target = shards.Nodes[1]
-	}
-	s := &slot{t, owner.Client(t), target.Client(t)}
+	s := &slot{t, owner.Client(t), shards.Other(owner).Client(t)}
 	number := s.from.ClusterKeySlot(t.Context(), key).Val()
 	source, dest := s.from.ClusterMyID(t.Context()).Val(), s.to.ClusterMyID(t.Context()).Val()
 	do(t, s.to, "CLUSTER", "SETSLOT", number, "IMPORTING", source)

@@ -120,11 +120,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 		"the Dialer fails": {mini.Addr(), func(o *redis.Options) {
 			o.Dialer = func(context.Context, string, string) (net.Conn, error) { return nil, errOdd }
 		}, store.Unclear, false, "an odd end"},
-		"the Dialer does not return": {mini.Addr(), func(o *redis.Options) {
-			ended := make(chan struct{})
-			t.Cleanup(func() { close(ended) })
-			o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
-		}, store.Silent, false, "dialling"},
+		"the Dialer does not return": {mini.Addr(), func(o *redis.Options) { dialsForEver(t, o) }, store.Silent, false, "dialling"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,6 +88,14 @@ func (c *Shards) Owner(ctx context.Context, key string) (*Server, error) {
 	return nil, fmt.Errorf("redistest: no node of the Cluster knows who serves %q", key)
 }
 
+// Other returns a node that is not this one.
+func (c *Shards) Other(node *Server) *Server {
+	if c.Nodes[0] == node {
+		return c.Nodes[1]
+	}
+	return c.Nodes[0]
+}
+
 func (c *Shards) ownerBy(ctx context.Context, asked *Server, key string) (*Server, error) {
 	client := redis.NewClient(Options(asked.Addr()))
 	defer client.Close()
