@@ -58,8 +58,9 @@ func deeper(data []byte, max int) bool {
 //   - Of equal names the last counts, as encoding/json has it. If the last has
 //     nothing there and an earlier one may have, a struct keeps the earlier
 //     value and a map does not: an error.
-//   - A name that differs only in case is the field to a struct and another
-//     one to a map: an error, whether the right one is there as well or not.
+//   - A name that differs only in case, see sameButCase, is the field to a
+//     struct and another one to a map: an error, whether the right one is there
+//     as well or not.
 //   - null is no value, as if the field were missing.
 //   - A string is its decoded text, true and false are themselves, a number is
 //     what number makes of it. So 1 and "1" are the same: handlers that take
@@ -116,17 +117,36 @@ func member(data []byte, name string) (value []byte, times int, err error) {
 }
 
 // isName reports whether a JSON string is name, and whether it is name but for
-// the case, by the rule that encoding/json has for the fields of structs.
+// the case.
 func isName(quoted []byte, name string) (same, alike bool) {
 	raw := quoted[1 : len(quoted)-1]
 	if isPlain(raw) {
 		if string(raw) == name {
 			return true, true
 		}
-		return false, bytes.EqualFold(raw, []byte(name))
+		if isASCII(raw) && isASCII(name) { // without a copy
+			return false, bytes.EqualFold(raw, []byte(name))
+		}
 	}
 	text := unquote(quoted)
-	return text == name, strings.EqualFold(text, name)
+	return text == name, sameButCase(text, name)
+}
+
+// sameButCase reports whether two names are one to any reader that does not
+// look at the case. encoding/json folds the case; other JSON packages compare
+// names in lower case, in which "İd" is "id".
+func sameButCase(a, b string) bool {
+	return strings.EqualFold(a, b) ||
+		!(isASCII(a) && isASCII(b)) && (strings.ToLower(a) == strings.ToLower(b) || strings.ToUpper(a) == strings.ToUpper(b))
+}
+
+func isASCII[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // scalar returns the text of a value. For null it is not ok.

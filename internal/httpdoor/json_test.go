@@ -93,6 +93,11 @@ func TestFieldIsRefused(t *testing.T) {
 		{`{"a":{"B":1}}`, "a.b", errCase},
 		{`{"\u017fku":1}`, "sku", errCase}, // the long s is an s to encoding/json
 		{`{"\u212aey":1}`, "key", errCase}, // and the Kelvin sign a k
+		// Other packages compare names in lower or upper case.
+		{`{"id":1,"\u0130d":2}`, "id", errCase},
+		{`{"id":1,"İd":2}`, "id", errCase},
+		{`{"id":1,"ıd":2}`, "id", errCase},
+		{`{"a":{"İd":1}}`, "a.id", errCase},
 		{`{"id":1,"id":null}`, "id", errTwice},
 		{`{"a":{"b":1},"a":{"c":2}}`, "a.b", errTwice},
 		{`{"a":{"b":1},"a":null}`, "a.b", errTwice},

@@ -86,7 +86,7 @@ func leafOf(path string) string { return path[strings.LastIndexByte(path, '.')+1
 
 // alike reports whether two names are one but for case and punctuation. The
 // field order_id of a body may be OrderID, customer.id or customer[id] in a query.
-func alike(a, b string) bool { return strings.EqualFold(lettersOf.Replace(a), lettersOf.Replace(b)) }
+func alike(a, b string) bool { return sameButCase(lettersOf.Replace(a), lettersOf.Replace(b)) }
 
 var lettersOf = strings.NewReplacer("_", "", "-", "", ".", "", "[", "", "]", "")
 
@@ -99,7 +99,7 @@ var lettersOf = strings.NewReplacer("_", "", "-", "", ".", "", "[", "", "]", "")
 // come first; so the name must not be in a form in the body, which is read up to
 // the limit for that.
 func (v *Visit) CheckQuery(name string) {
-	if queryHas(v.outer.URL.RawQuery, func(other string) bool { return other != name && strings.EqualFold(other, name) }) {
+	if queryHas(v.outer.URL.RawQuery, func(other string) bool { return other != name && sameButCase(other, name) }) {
 		v.refuseQuery(name, errSpelling)
 	}
 	inForm, err := v.body.formHas(v.outer, v.door.bodyLimit, name)
@@ -148,5 +148,5 @@ func namesOf(r *http.Request) []string {
 }
 
 func hasFold(names []string, name string) bool {
-	return slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
+	return slices.ContainsFunc(names, func(other string) bool { return sameButCase(other, name) })
 }
