@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
@@ -139,6 +141,36 @@ func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
 	})
 	if w := send(engine, "/orders/7/paid", ""); w.Code != http.StatusBadRequest {
 		t.Errorf("status = %d, want 400", w.Code)
+	}
+}
+
+// TestRefusedHijackingDoesNotWaitForTheBody: Gin gives no connection away when
+// something was written, and net/http then reads the body before it answers.
+func TestRefusedHijackingDoesNotWaitForTheBody(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	written := make(chan struct{})
+	engine := gin.New()
+	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBodyTimeout(100*time.Millisecond)),
+		func(c *gin.Context) {
+			defer close(written)
+			_, _ = c.Writer.WriteString("paid")
+			if _, _, err := c.Writer.Hijack(); err == nil {
+				t.Error("the connection is given away")
+			}
+			_, _ = c.Writer.Write(make([]byte, 3<<10))
+		})
+	server := httptest.NewServer(engine)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\n")
+	select {
+	case <-written:
+	case <-time.After(rig.Patience):
+		t.Error("the answer waits for the body")
 	}
 }
 

@@ -106,12 +106,23 @@ func (w *uploadResponse) Flush() {
 }
 
 func (w *uploadResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	w.v.Duplex()
-	return w.ResponseWriter.Hijack()
+	if w.Written() { // then net/http sends it first
+		if err := w.v.Flushes(); err != nil {
+			return nil, nil, err
+		}
+	}
+	conn, buffered, err := w.ResponseWriter.Hijack()
+	if err == nil {
+		w.v.Duplex()
+	}
+	return conn, buffered, err
 }
 
 // EnableFullDuplex is for http.ResponseController.
 func (w *uploadResponse) EnableFullDuplex() error {
-	w.v.Duplex()
-	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+	err := http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+	if err == nil {
+		w.v.Duplex()
+	}
+	return err
 }

@@ -260,6 +260,63 @@ func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
 	}
 }
 
+// TestConnectionThatIsNotGivenDoesNotWaitForTheBody: net/http goes on to read
+// the body before it answers when a handler asked for a connection of its own
+// in vain, or has written before.
+func TestConnectionThatIsNotGivenDoesNotWaitForTheBody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		around func(http.ResponseWriter) http.ResponseWriter
+		ask    func(t *testing.T, w http.ResponseWriter)
+	}{
+		"full duplex is refused": {
+			around: func(w http.ResponseWriter) http.ResponseWriter { return hiding{w} },
+			ask: func(t *testing.T, w http.ResponseWriter) {
+				if err := http.NewResponseController(w).EnableFullDuplex(); !errors.Is(err, http.ErrNotSupported) {
+					t.Errorf("EnableFullDuplex: %v, want %v", err, http.ErrNotSupported)
+				}
+				_, _ = w.Write(make([]byte, 3<<10))
+			},
+		},
+		"hijacked behind a header": {
+			around: func(w http.ResponseWriter) http.ResponseWriter { return w },
+			ask: func(t *testing.T, w http.ResponseWriter) {
+				w.WriteHeader(http.StatusOK)
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Errorf("hijack: %v", err)
+					return
+				}
+				_ = conn.Close()
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks, _ := rig.Locker(t)
+			asked := make(chan struct{})
+			handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(100*time.Millisecond))(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					defer close(asked)
+					tc.ask(t, w)
+				}))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				handler.ServeHTTP(tc.around(w), r)
+			}))
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\n")
+			select {
+			case <-asked:
+			case <-time.After(rig.Patience):
+				t.Error("the handler waits for the body")
+			}
+		})
+	}
+}
+
 func TestHijackingByAControllerIsAnAnswer(t *testing.T) {
 	locks, client := rig.Locker(t)
 	var logged strings.Builder

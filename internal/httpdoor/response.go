@@ -139,6 +139,11 @@ func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error)      { return w.
 func (w flushHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
 
 func (w *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w.written { // then net/http sends it first
+		if err := w.answers(flushed); err != nil {
+			return nil, nil, err
+		}
+	}
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.written = true
@@ -149,8 +154,11 @@ func (w *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // EnableFullDuplex is for http.ResponseController.
 func (w *Response) EnableFullDuplex() error {
-	w.duplex()
-	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+	err := http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+	if err == nil {
+		w.duplex()
+	}
+	return err
 }
 
 func (w *Response) duplex() {

@@ -131,8 +131,8 @@ func (v *Visit) Answers(n int) error {
 // Answers.
 func (v *Visit) Flushes() error { return v.Answers(flushed) }
 
-// Duplex is called when the handler hijacks the connection, or says that it
-// reads the body after it has answered.
+// Duplex is called when the handler has hijacked the connection, or the server
+// has agreed that it reads the body after it has answered.
 func (v *Visit) Duplex() {
 	if v.rest != nil {
 		v.rest.duplex()
