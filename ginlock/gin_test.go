@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,44 @@ func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
 	}
 	if w := send(engine, "/", `{"id":7,"x":"`+strings.Repeat("x", 64<<10)+`"}`); w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("status of a long body = %d, want 413", w.Code)
+	}
+}
+
+// TestQueryIsNoMissingBody: without a body c.ShouldBind fills a struct from the
+// query, by the names of fields that have no form tag, which the door does not
+// know.
+func TestQueryIsNoMissingBody(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	for _, tc := range []struct {
+		method, query, body, kind string
+		status                    int
+	}{
+		{http.MethodPost, "?ItemCode=8", "", "", http.StatusBadRequest},
+		{http.MethodPost, "?ItemCode=8", "", "text/plain", http.StatusBadRequest},
+		{http.MethodGet, "?ItemCode=8", "", "application/json", http.StatusBadRequest},
+		{http.MethodPost, "?ItemCode=8", `{}`, "application/json", http.StatusOK},
+		{http.MethodPost, "?ItemCode=8", `{"sku":7}`, "application/json", http.StatusOK},
+		{http.MethodPost, "?ItemCode=8", "", "application/json", http.StatusOK},
+		{http.MethodPost, "", "", "", http.StatusOK},
+	} {
+		engine := gin.New()
+		engine.Handle(tc.method, "/", ginlock.Middleware(locks, keyfunc.MustParse("item{body.sku?}"), lockmw.Policy{}), func(c *gin.Context) {
+			var item struct {
+				ItemCode int `json:"sku"`
+			}
+			_ = c.ShouldBind(&item)
+			lease, _ := lockmw.FromContext(c.Request.Context())
+			if seen := strings.TrimSuffix("item"+strconv.Itoa(item.ItemCode), "0"); lease.Key() != seen {
+				t.Errorf("%+v: the key is %q, and the handler sees %q", tc, lease.Key(), seen)
+			}
+		})
+		r := httptest.NewRequest(tc.method, "/"+tc.query, strings.NewReader(tc.body))
+		r.Header.Set("Content-Type", tc.kind)
+		w := httptest.NewRecorder()
+		engine.ServeHTTP(w, r)
+		if w.Code != tc.status {
+			t.Errorf("%+v: status = %d, want %d", tc, w.Code, tc.status)
+		}
 	}
 }
 

@@ -66,8 +66,9 @@
 //
 // Gin's c.ShouldBind goes by the Content-Type, so a body that it does not take
 // for JSON is refused, too: that of a GET, and of any type but application/json
-// in lower case. Middleware in front of this one may set the type of a request
-// that it knows to be JSON.
+// in lower case. Without a body such a request is refused if its URL has a query,
+// which is what c.ShouldBind then reads. Middleware in front of this one may set
+// the type of a request that it knows to be JSON.
 //
 // A handler must read a value where the key does: c.Query or c.ShouldBindQuery for
 // the query, c.Param or c.ShouldBindUri for a parameter, c.ShouldBind or

@@ -53,7 +53,8 @@ var errBinding = errors.New("c.ShouldBind does not read the body of such a reque
 // Body returns a field of the JSON body, also if c.ShouldBindBodyWith has read
 // it before. What c.ShouldBind would take for something else than JSON is an
 // error: any body of a GET, and a type that Gin does not know for JSON, of which
-// it makes a form. Of that it finds the fields in the query.
+// it makes a form. Of that it finds the fields in the query, if there is one, also
+// without a body.
 func (v *view) Body(path string) (string, bool, error) {
 	if bytes, ok := v.c.Get(gin.BodyBytesKey); ok {
 		if bytes, ok := bytes.([]byte); ok {
@@ -61,10 +62,15 @@ func (v *view) Body(path string) (string, bool, error) {
 		}
 	}
 	text, ok, err := v.Visit.Body(path)
-	if _, found := v.KeyBody(); found && binding.Default(v.c.Request.Method, v.c.ContentType()) != binding.Binding(binding.JSON) {
-		return "", false, errBinding
+	if err != nil {
+		return "", false, err
 	}
-	return text, ok, err
+	if _, found := v.KeyBody(); found || v.c.Request.URL.RawQuery != "" {
+		if binding.Default(v.c.Request.Method, v.c.ContentType()) != binding.Binding(binding.JSON) {
+			return "", false, errBinding
+		}
+	}
+	return text, ok, nil
 }
 
 // keepBody has c.ShouldBindBodyWith see the body that the key was made from.
