@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -175,13 +176,90 @@ func TestParameterBeyondItsSegmentIsRefused(t *testing.T) {
 		{"/orders/42//", http.StatusBadRequest, ""},
 		{"/orders/42/x", http.StatusBadRequest, ""},
 		{"/orders/42%2F", http.StatusOK, "order:42/"},
-		{"/orders/a%252Fb", http.StatusOK, "order:a%252Fb"},
+		{"/orders/100%25", http.StatusOK, "order:100%25"},
+		{"/orders/100%25%36", http.StatusOK, "order:100%256"},
 		{"/const/42/", http.StatusOK, "k"},
 		{"/files/a/b", http.StatusOK, "a/b"},
 	} {
 		key = ""
 		if w := send(e, http.MethodGet, tc.path); w.Code != tc.status || key != tc.key {
 			t.Errorf("%s: status %d, key %q; want %d, %q", tc.path, w.Code, key, tc.status, tc.key)
+		}
+	}
+}
+
+// TestParameterIsOneLockToEveryHandler: to those that decode c.Param, to those
+// that do not, and to those that do it where Echo has not.
+func TestParameterIsOneLockToEveryHandler(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	seen := make(map[string]string)
+	note := func(c echo.Context) error {
+		lease, ok := lockmw.FromContext(c.Request().Context())
+		if !ok {
+			return errors.New("there is no lock")
+		}
+		sent := c.Param("*") + c.Param("id")
+		decoded, err := url.PathUnescape(sent)
+		if err != nil {
+			decoded = sent
+		}
+		careful := sent
+		if c.Request().URL.RawPath != "" {
+			careful = decoded
+		}
+		for how, value := range map[string]string{"as it is": sent, "decoded": decoded, "with care": careful} {
+			value = how + ": " + value
+			if key, is := seen[value]; is && key != lease.Key() {
+				t.Errorf("%s: the value, %s, has the key %q, and had %q", c.Request().RequestURI, value, lease.Key(), key)
+			}
+			seen[value] = lease.Key()
+		}
+		return nil
+	}
+	e := echo.New()
+	e.GET("/orders/:id", note, echolock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}))
+	e.GET("/files/*", note, echolock.Middleware(locks, keyfunc.Param("*"), lockmw.Policy{}))
+	for _, of := range []string{"/orders/", "/files/"} {
+		clear(seen)
+		for value, want := range map[string]int{
+			"42": http.StatusOK, "%34%32": http.StatusOK, "4%32": http.StatusOK,
+			"%2534%2532": http.StatusBadRequest, "%25%33%34%32": http.StatusOK, "4%2532": http.StatusBadRequest,
+			"a%2Fb": http.StatusOK, "a%252Fb": http.StatusBadRequest,
+			"100%25": http.StatusOK, "100%2525": http.StatusBadRequest, "100%25x": http.StatusOK,
+		} {
+			if w := send(e, http.MethodGet, of+value); w.Code != want {
+				t.Errorf("%s: status = %d, want %d", of+value, w.Code, want)
+			}
+		}
+	}
+}
+
+// c.Bind fills a field from the path, and then from the query, if that has it.
+func TestParameterInPlaceOfAMissingQueryIsRefused(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := echo.New()
+	lock := echolock.Middleware(locks, keyfunc.MustParse("item{query.sku?}"), lockmw.Policy{})
+	bound := func(c echo.Context) error {
+		var item struct {
+			SKU string `param:"sku" query:"sku"`
+		}
+		if err := c.Bind(&item); err != nil {
+			return err
+		}
+		if lease, _ := lockmw.FromContext(c.Request().Context()); lease.Key() != "item"+item.SKU {
+			t.Errorf("%s: the key is %q, and c.Bind finds %q", c.Request().RequestURI, lease.Key(), item.SKU)
+		}
+		return nil
+	}
+	e.GET("/items/:sku", bound, lock)
+	e.GET("/wares/:SKU", bound, lock)
+	e.GET("/shops/:id", bound, lock)
+	for path, want := range map[string]int{
+		"/items/8": http.StatusBadRequest, "/wares/8": http.StatusBadRequest,
+		"/items/8?sku=7": http.StatusOK, "/wares/8?sku=": http.StatusOK, "/shops/8": http.StatusOK,
+	} {
+		if w := send(e, http.MethodGet, path); w.Code != want {
+			t.Errorf("%s: status = %d, want %d", path, w.Code, want)
 		}
 	}
 }

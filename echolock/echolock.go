@@ -28,9 +28,10 @@
 //
 // Echo gives a parameter as it was sent when the path was sent in an unusual
 // spelling: for /orders/%34%32 c.Param("id") is "%34%32". Keys are made from the
-// decoded value, so that a client cannot dodge the lock of 42. Echo also takes
-// "42/" for the last parameter of /orders/:id; such a request is refused (400)
-// if its key is made from that parameter.
+// decoded value, so that a client cannot dodge the lock of 42. For
+// /orders/%2534%2532 c.Param("id") is "%34%32", too, and some handlers decode
+// that. Echo also takes "42/" for the last parameter of /orders/:id. Both requests
+// are refused (400) if their key is made from that parameter.
 //
 // # Request bodies
 //
@@ -69,10 +70,10 @@
 //     +json, or is given twice;
 //   - a key of the body whose name is in the query as well, in whatever case and
 //     punctuation, or is missing in the body and a parameter of the route;
-//   - a key of the query whose name is there in another case as well, or is in a
-//     form in the body; a form over WithBodyLimit is refused (413), because
-//     nobody knows what is in it. Key, with a function of your own, refuses none
-//     of these.
+//   - a key of the query whose name is there in another case as well, or is
+//     missing there and a parameter of the route, or is in a form in the body; a
+//     form over WithBodyLimit is refused (413), because nobody knows what is in
+//     it. Key, with a function of your own, refuses none of these.
 //
 // Where Echo's c.Bind reads the query, in a GET, HEAD or DELETE, it reads the body
 // after it, into the same fields; so with a key of the query such a request must
@@ -87,6 +88,10 @@
 // a name there):
 //
 //	ID string `param:"id" json:"-" xml:"-"`
+//
+// The door does not see either that a field has another name in a tag: c.Bind
+// takes what is missing in the body from the path and the query. With a key such
+// as {body.sku?} the field has no param and query tag, or one of the same name.
 //
 // Start reading at this file, then request.go (what key functions see) and
 // options.go.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -23,7 +24,9 @@ func (v *view) Route() string { return v.c.Path() }
 
 // Param returns what c.Param does, decoded. Echo matches the path as it was
 // sent if that is not the usual spelling, and the decoded path otherwise; that
-// one must not be decoded again.
+// one must not be decoded again. A handler that decodes every parameter does so,
+// and one that decodes none sees the same in both; so a value of which that would
+// make another is refused.
 func (v *view) Param(name string) (string, bool) {
 	value := v.c.Param(name)
 	if name != "*" && strings.Contains(value, "/") {
@@ -34,22 +37,27 @@ func (v *view) Param(name string) (string, bool) {
 			v.Refuse(errSameName)
 		}
 	}
+	decoded, err := url.PathUnescape(value)
 	if v.Outer().URL.RawPath == "" {
+		if err == nil && decoded != value {
+			v.Refuse(errTwice)
+		}
 		return value, value != ""
 	}
-	value, err := url.PathUnescape(value)
-	return value, err == nil && value != ""
+	return decoded, err == nil && decoded != ""
 }
 
 var (
 	errCrooked = errors.New("echolock: a route parameter took more than its segment of the path")
+	errTwice   = errors.New("echolock: a route parameter was escaped twice, and handlers differ in how often they decode it")
 	// c.Param returns the first of them, and c.Bind the last.
 	errSameName    = errors.New("echolock: the route has two parameters of one name, and they differ")
+	errInPath      = errors.New("echolock: the key is made from the query, where the name is missing, and c.Bind takes it from the path")
 	errOverwritten = errors.New("echolock: the key is made from the query, and c.Bind overwrites it by what is in the body")
 )
 
 // Query returns what c.QueryParam does. Where c.Bind reads the query it reads
-// the body after it, into the same fields.
+// the path before it and the body after it, into the same fields.
 func (v *view) Query(name string) (string, bool) {
 	v.CheckQuery(name)
 	switch v.Method() {
@@ -60,6 +68,9 @@ func (v *view) Query(name string) (string, bool) {
 	}
 	if values := v.c.QueryParams()[name]; len(values) > 0 {
 		return values[0], true
+	}
+	if slices.ContainsFunc(v.c.ParamNames(), func(other string) bool { return strings.EqualFold(other, name) }) {
+		v.Refuse(errInPath)
 	}
 	return "", false
 }
