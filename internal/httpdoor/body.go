@@ -26,9 +26,8 @@ const (
 )
 
 const (
-	firstRead   = 4 << 10 // of a body of unknown length
-	readGrowth  = 5       // large, so that little garbage is made
-	trustedSize = 64 << 10
+	firstRead  = 4 << 10 // of a body that is long, or of unknown length
+	readGrowth = 5       // large, so that little garbage is made
 )
 
 // read reads up to limit bytes and puts a body in r's place that gives the
@@ -59,14 +58,14 @@ func (b *body) read(r *http.Request, limit int64) {
 }
 
 // readUpTo reads max bytes, or what comes before an error. length is what the
-// client says it sends, -1 for unknown. It is believed up to a point: memory
-// for more is taken when the bytes are there.
+// client says it sends, -1 for unknown. To say so costs the client nothing:
+// memory for more than a little is taken when there are bytes for a part of it.
 func readUpTo(r io.Reader, length, max int64) (buf []byte, err error) {
 	size := int64(firstRead)
-	if length >= 0 {
-		size = min(length, trustedSize) + 1 // one more, to see the end
+	if 0 <= length && length < size {
+		size = length + 1 // one more, to see the end
 	}
-	for size = min(size, max); err == nil && int64(len(buf)) < max; size = min(readGrowth*size, max) {
+	for size = min(size, max); err == nil && int64(len(buf)) < max; size = min(size, max) {
 		grown := make([]byte, len(buf), size)
 		copy(grown, buf)
 		buf = grown
@@ -74,6 +73,11 @@ func readUpTo(r io.Reader, length, max int64) (buf []byte, err error) {
 			var n int
 			n, err = r.Read(buf[len(buf):size])
 			buf = buf[:len(buf)+n]
+		}
+		if size <= length && length < readGrowth*size {
+			size = length + 1
+		} else {
+			size *= readGrowth
 		}
 	}
 	return buf, err

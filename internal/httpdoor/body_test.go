@@ -49,7 +49,7 @@ func readAll(t *testing.T, r io.Reader) string {
 
 func TestBodyIsReadAgainFromTheBeginning(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, size := range []int{1, 2, firstRead - 1, firstRead, firstRead + 1, 50_000, trustedSize - 1, trustedSize, trustedSize + 1, 1 << 20} {
+	for _, size := range []int{1, 2, firstRead - 1, firstRead, firstRead + 1, 50_000, 64<<10 - 1, 64 << 10, 64<<10 + 1, 1 << 20} {
 		body := make([]byte, size)
 		for i := range body {
 			body[i] = byte(rng.Uint32())
@@ -60,7 +60,7 @@ func TestBodyIsReadAgainFromTheBeginning(t *testing.T) {
 			"halves":   iotest.HalfReader,
 			"with EOF": iotest.DataErrReader,
 		} {
-			for _, limit := range []int64{1, firstRead, trustedSize, int64(size), int64(size) + 1, 1 << 30} {
+			for _, limit := range []int64{1, firstRead, 64 << 10, int64(size), int64(size) + 1, 1 << 30} {
 				r := post(open(bytes.NewReader(body)))
 				length := r.ContentLength
 				visit(r, limit).body.read(r, limit)
@@ -111,6 +111,28 @@ func TestBodyThatSaysItIsTooLongIsNotRead(t *testing.T) {
 		t.Error("no error")
 	}
 	v.body.readAhead(r, 8)
+}
+
+// A roomy reader notes how much room it was given before anything had come.
+type roomy struct{ room int }
+
+func (r *roomy) Read(p []byte) (int, error) {
+	r.room = len(p)
+	return 0, io.ErrUnexpectedEOF
+}
+
+// TestLengthAloneTakesLittleMemory: a client can say at no cost that its body is
+// long, over many connections.
+func TestLengthAloneTakesLittleMemory(t *testing.T) {
+	for length, want := range map[int64]int{-1: firstRead, 0: 1, 100: 101, firstRead: firstRead, 64 << 10: firstRead, 1 << 30: firstRead} {
+		var r roomy
+		if _, err := readUpTo(&r, length, 1<<30); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("length %d: %v", length, err)
+		}
+		if r.room > want {
+			t.Errorf("for a length of %d there is room for %d bytes before anything has come, want %d", length, r.room, want)
+		}
+	}
 }
 
 func TestErrorOfABodyComesAgain(t *testing.T) {
