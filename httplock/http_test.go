@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -257,6 +258,60 @@ func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
 	case <-written:
 	case <-time.After(rig.Patience):
 		t.Error("the answer waits for the body")
+	}
+}
+
+// TestBodyCanBeReadAfterTheAnswerHasBegun: also where another door has the body,
+// and where the client has asked before it sent it. net/http reads neither.
+func TestBodyCanBeReadAfterTheAnswerHasBegun(t *testing.T) {
+	const size = 1 << 20
+	once := func(next http.Handler) http.Handler { return next }
+	locks, _ := rig.Locker(t)
+	for name, tc := range map[string]struct {
+		around func(http.Handler) http.Handler
+		expect string
+	}{
+		"one lock":  {around: once},
+		"two locks": {around: httplock.Middleware(locks, keyfunc.Const("outer"), lockmw.Policy{})},
+		"asked for": {around: once, expect: "Expect: 100-continue\r\n"},
+		"both":      {around: httplock.Middleware(locks, keyfunc.Const("outer2"), lockmw.Policy{}), expect: "Expect: 100-continue\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(tc.around(lock(locks, func(w http.ResponseWriter, r *http.Request) {
+				begin, err := r.Body.Read(make([]byte, 1))
+				if err != nil {
+					t.Errorf("the first byte: %v", err)
+				}
+				_, _ = w.Write(make([]byte, 3<<10))
+				if n, err := io.Copy(io.Discard, r.Body); n+int64(begin) != size || err != nil {
+					t.Errorf("read %d bytes of the body, %v; want %d", n, err, size)
+				}
+			})))
+			defer server.Close()
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: %d\r\n%s\r\n", size, tc.expect)
+			answers := bufio.NewReader(conn)
+			if tc.expect != "" {
+				if line, err := answers.ReadString('\n'); !strings.Contains(line, "100") {
+					t.Errorf("the first line is %q, %v; want 100", line, err)
+				}
+				_, _ = answers.ReadString('\n')
+			}
+			_, _ = conn.Write(make([]byte, size))
+			response, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("status = %d, want 200", response.StatusCode)
+			}
+		})
 	}
 }
 

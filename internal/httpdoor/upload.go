@@ -65,12 +65,26 @@ const (
 	serverHolds = 2 << 10
 
 	// serverReads is how much of a body net/http reads over HTTP/1 before it
-	// writes an answer. It does not begin if the length is known to be larger,
-	// unless middleware has put another body in the request, of a type that it
-	// does not know: serverBody is its own.
+	// writes an answer.
 	serverReads = 256 << 10
-	serverBody  = "*http.body"
 )
+
+// serverLeaves reports whether net/http leaves a body alone when it writes an
+// answer, of which it knows that so many bytes are left. It does so if the client
+// was to ask before it sends, and if there is too much. But it only knows that of
+// bodies of its own types, and middleware may have put another into the request.
+func serverLeaves(body io.Reader, left int64) bool {
+	if outer, is := body.(*upload); is { // of another door
+		return serverLeaves(outer.below, left)
+	}
+	switch fmt.Sprintf("%T", body) {
+	case "*http.body":
+		return left >= serverReads
+	case "*http.expectContinueReader":
+		return true
+	}
+	return false
+}
 
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
@@ -276,7 +290,7 @@ func (u *upload) settle() error {
 	if u.request.ContentLength >= 0 {
 		left = u.request.ContentLength - u.count
 	}
-	if left >= serverReads && fmt.Sprintf("%T", u.below) == serverBody {
+	if serverLeaves(u.below, left) {
 		return nil
 	}
 	if u.count > 0 || !expectsContinue(u.request) {
