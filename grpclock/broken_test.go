@@ -38,6 +38,8 @@ var faults = []struct {
 	}},
 	{"gives a stream a new context each time", []string{"StreamHasOneContext"}},
 	{"does not notice a loss", []string{"LostLockIsAnswered", "ErrorHandlerHearsOfALostLock", "LostLockKeepsTheHandlersError"}},
+	{"keeps the handler's metadata", []string{"LostLockTakesHeadersBack"}},
+	{"sends no header", []string{"SentHeaderIsSent"}},
 	{"hides the handler's error", []string{"LostLockKeepsTheHandlersError"}},
 	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
 	{"lets an ended stream go on", []string{"LostLockEndsAStream", "LongHoldEndsAStream"}},

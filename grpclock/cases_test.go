@@ -47,6 +47,8 @@ var cases = []doorCase{
 	// lost_test.go
 	{name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
 	{name: "LostLockIsAnswered", check: lostLockIsAnswered},
+	{name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
+	{name: "SentHeaderIsSent", check: sentHeaderIsSent},
 	{name: "LostLockKeepsTheHandlersError", check: lostLockKeepsTheHandlersError},
 	{name: "LostLockEndsAStream", check: lostLockEndsAStream},
 	{name: "LongHoldEndsAStream", check: longHoldEndsAStream},
@@ -93,7 +95,6 @@ var meaningless = map[string]string{
 	"ResponseWithoutABodyTakesNone":            "a reply is a message or none",
 	"AnswerToHeadHasNoBody":                    "gRPC has no HEAD",
 	"BodyOverItsLengthIsRefused":               "a message has no length of its own",
-	"LostLockTakesHeadersBack":                 "gRPC headers are on their way when they are set, and an error's trailers are the door's own",
 	"EmptyCopyIsNoAnswer":                      "a gRPC handler has no writer",
 	"SilentBodyEndsTheHold":                    "messages of a client stream are what it is for; MaxHold bounds it",
 	"TrickleHoldsNoLock":                       "messages of a client stream are what it is for; MaxHold bounds it",

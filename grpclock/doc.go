@@ -65,7 +65,8 @@
 //
 // If the lock is lost while the handler runs, the call fails with LOCK_LOST even
 // if the handler succeeds: it may have worked at the same time as another. What
-// it did may have taken effect.
+// it did may have taken effect. The trailers that it has set are not sent then,
+// nor is its header in a unary call, unless it has sent that itself.
 //
 // # Retries
 //
@@ -89,7 +90,8 @@
 //
 // Start reading at this file, then rules.go, door.go (what an interceptor makes
 // of its rules), unary.go, stream.go and latestream.go (a stream that is locked
-// by its first message); request.go and fields.go are what key functions see,
+// by its first message); metadata.go is what they do with a handler's header and
+// trailers; request.go and fields.go are what key functions see,
 // probe.go finds out what they read, annotated.go reads .proto annotations, and
 // status.go is what clients get.
 package grpclock

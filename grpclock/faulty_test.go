@@ -166,6 +166,10 @@ func (f faulty) handlers(outer, lease context.Context) context.Context {
 	switch f.fault {
 	case "keeps the call's own context":
 		return outer
+	case "keeps the handler's metadata":
+		return grpc.NewContextWithServerTransportStream(lease, grpc.ServerTransportStreamFromContext(outer))
+	case "sends no header":
+		return grpc.NewContextWithServerTransportStream(lease, transport{trailer: new(metadata.MD)})
 	case "takes the last of several":
 		md, _ := metadata.FromIncomingContext(outer)
 		return metadata.NewIncomingContext(lease, md)

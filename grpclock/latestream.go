@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/outcome"
@@ -23,6 +24,7 @@ type lateStream struct {
 	lock   *lock
 	method string
 	ctx    *lateContext
+	held   *heldMetadata
 
 	mu      sync.Mutex // a handler may leave others at work in RecvMsg and return
 	decided bool       // the first message, or the end in its place, has come
@@ -33,7 +35,8 @@ type lateStream struct {
 
 // runLate runs the handler of a stream that is locked by its first message.
 func (d *door) runLate(srv any, ss grpc.ServerStream, method string, l *lock, handler grpc.StreamHandler) error {
-	s := &lateStream{ServerStream: ss, door: d, lock: l, method: method, ctx: newLateContext(ss.Context())}
+	ctx, held := holdTrailer(ss.Context(), ss)
+	s := &lateStream{ServerStream: ss, door: d, lock: l, method: method, ctx: newLateContext(ctx), held: held}
 	err, lost := s.run(srv, handler)
 	switch {
 	case s.refusal != nil:
@@ -48,7 +51,10 @@ func (d *door) runLate(srv any, ss grpc.ServerStream, method string, l *lock, ha
 // handler panics or calls runtime.Goexit. It returns the handler's error, and
 // one that says that the lock was lost.
 func (s *lateStream) run(srv any, handler grpc.StreamHandler) (err, lost error) {
-	defer func() { lost = s.leave() }()
+	defer func() {
+		lost = s.leave()
+		s.held.end(lost != nil || s.refusal != nil)
+	}()
 	return handler(srv, s), nil
 }
 
@@ -72,6 +78,9 @@ func (s *lateStream) leave() error {
 // It ends with the lease, and lockmw.FromContext finds the lease in it, as
 // soon as there is one.
 func (s *lateStream) Context() context.Context { return s.ctx }
+
+// SetTrailer holds the trailer until it is known whether the lock was lost.
+func (s *lateStream) SetTrailer(md metadata.MD) { _ = s.held.SetTrailer(md) }
 
 // RecvMsg receives a message. The first is what the stream is locked by; if
 // that is refused, this and every later call returns the refusal.
@@ -146,7 +155,7 @@ func (s *lateStream) enter(m any) error {
 
 // refuse makes the error of Acquire the stream's status.
 func (s *lateStream) refuse(err error) error {
-	refusal := s.door.refuse(s.ServerStream.Context(), s.method, err, s.SetTrailer)
+	refusal := s.door.refuse(s.ServerStream.Context(), s.method, err, s.ServerStream.SetTrailer)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.left {

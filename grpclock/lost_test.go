@@ -3,11 +3,13 @@ package grpclock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
@@ -90,6 +92,83 @@ func lostLockIsAnswered(e *env) {
 		}
 	}
 	e.WantRuns(8)
+}
+
+// lostLockTakesHeadersBack: what the handler has set belongs to an answer that
+// is not given.
+func lostLockTakesHeadersBack(e *env) {
+	const mark = "x-mark"
+	md := metadata.Pairs(mark, "the handler's", "grpc-retry-pushback-ms", "1")
+	set := func(ctx context.Context) {
+		if err := errors.Join(grpc.SetHeader(ctx, metadata.Pairs(mark, "the handler's")), grpc.SetTrailer(ctx, md)); err != nil {
+			e.Error(err)
+		}
+	}
+	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
+		for _, lost := range []bool{true, false} {
+			lose := func() {}
+			if lost {
+				lose = e.ways()["deleted"]
+			}
+			e.serve(&shop{
+				rules: rules,
+				pay:   func(ctx context.Context, _ *testpb.Order) error { set(ctx); lose(); return nil },
+				watch: func(_ *testpb.Order, s watching) error {
+					s.SetTrailer(metadata.Pairs(mark, "the stream's"))
+					if err := grpc.SetTrailer(s.Context(), md); err != nil {
+						e.Error(err)
+					}
+					lose()
+					return nil
+				},
+			})
+			paid := e.pay()
+			e.cleared()
+			watched, _ := e.streamed(watchMethod)
+			e.cleared()
+			if lost {
+				for _, a := range []answer{paid, watched} {
+					e.wantRefusal(a, codes.Internal, "LOCK_LOST") // whose trailer is the door's own
+					if len(a.header[mark]) > 0 || len(a.trailer[mark]) > 0 {
+						e.Errorf("the refusal has the handler's metadata: header %v, trailer %v", a.header, a.trailer)
+					}
+				}
+				continue
+			}
+			if got := paid.header[mark]; len(got) != 1 {
+				e.Errorf("header = %q, want the handler's", got)
+			}
+			if p, w := paid.trailer[mark], watched.trailer[mark]; len(p) != 1 || len(w) != 2 {
+				e.Errorf("trailers = %q and %q, want the handler's", p, w)
+			}
+		}
+	}
+	e.WantRuns(8)
+}
+
+// sentHeaderIsSent: it goes out when the handler says so, and what comes too
+// late is an error as without the door.
+func sentHeaderIsSent(e *env) {
+	const mark = "x-mark"
+	sent, seen := make(chan struct{}), make(chan error, 1)
+	e.serve(&shop{pay: func(ctx context.Context, _ *testpb.Order) error {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(mark, "1"))
+		if err := grpc.SendHeader(ctx, metadata.Pairs(mark, "2")); err != nil {
+			e.Error(err)
+		}
+		close(sent)
+		seen <- grpc.SetHeader(ctx, metadata.Pairs(mark, "3"))
+		return nil
+	}})
+	a := e.pay()
+	rig.Receive(e.Rig, "that the header is sent", sent)
+	if err := rig.Receive(e.Rig, "the late header's error", seen); err == nil {
+		e.Errorf("a header is set when it was sent, and nobody says so")
+	}
+	e.wantCode(a, codes.OK)
+	if got := a.header[mark]; !slices.Equal(got, []string{"1", "2"}) {
+		e.Errorf("header = %q, want 1 and 2", got)
+	}
 }
 
 var errHandler = errors.New("the handler failed")

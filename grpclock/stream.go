@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/internal/entry"
@@ -59,18 +60,27 @@ func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 // when the handler panics or calls runtime.Goexit. It returns the handler's
 // error, and one that says that the lock was lost.
 func runLocked(srv any, ss grpc.ServerStream, lease *lockmw.Lease, handler grpc.StreamHandler) (err, lost error) {
-	defer func() { lost = entry.Release(ss.Context(), lease) }()
-	return handler(srv, &lockedStream{ss, lease}), nil
+	ctx, held := holdTrailer(lease.Context(), ss)
+	defer func() {
+		lost = entry.Release(ss.Context(), lease)
+		held.end(lost != nil)
+	}()
+	return handler(srv, &lockedStream{ss, lease, ctx, held}), nil
 }
 
 // A lockedStream is a stream whose context is the lease's.
 type lockedStream struct {
 	grpc.ServerStream
 	lease *lockmw.Lease
+	ctx   context.Context
+	held  *heldMetadata
 }
 
 // Context returns the lease's context.
-func (s *lockedStream) Context() context.Context { return s.lease.Context() }
+func (s *lockedStream) Context() context.Context { return s.ctx }
+
+// SetTrailer holds the trailer until it is known whether the lock was lost.
+func (s *lockedStream) SetTrailer(md metadata.MD) { _ = s.held.SetTrailer(md) }
 
 // RecvMsg receives a message, see over.
 func (s *lockedStream) RecvMsg(m any) error {

@@ -51,8 +51,12 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 // runtime.Goexit. It returns what the handler does, and an error that says that
 // the lock was lost.
 func run(ctx context.Context, req any, lease *lockmw.Lease, handler grpc.UnaryHandler) (reply any, err, lost error) {
-	defer func() { lost = entry.Release(ctx, lease) }()
-	reply, err = handler(lease.Context(), req)
+	inner, held := holdMetadata(lease.Context())
+	defer func() {
+		lost = entry.Release(ctx, lease)
+		held.end(lost != nil)
+	}()
+	reply, err = handler(inner, req)
 	return reply, err, nil
 }
 
