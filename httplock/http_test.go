@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -258,6 +260,58 @@ func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
 	case <-written:
 	case <-time.After(rig.Patience):
 		t.Error("the answer waits for the body")
+	}
+}
+
+// TestProxyDoesNotWaitForTheBody: the server behind a proxy answers before it has
+// the body, and goes. The proxy is at a Read then, its last.
+func TestProxyDoesNotWaitForTheBody(t *testing.T) {
+	behind, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan struct{})
+	go func() { // ends with its one connection, or the listener
+		conn, err := behind.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = http.ReadRequest(bufio.NewReader(conn))
+		fmt.Fprintf(conn, "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", 10<<10, strings.Repeat("a", 10<<10))
+		_ = conn.Close()
+		close(answered)
+	}()
+	defer behind.Close()
+	locks, _ := rig.Locker(t)
+	done := make(chan struct{})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind.Addr().String()})
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
+	handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(time.Second))
+	server := httptest.NewServer(handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(done)
+		proxy.ServeHTTP(w, r)
+	})))
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\na")
+	rigged := time.After(rig.Patience)
+	select {
+	case <-answered:
+	case <-rigged:
+		t.Fatal("the server behind the proxy is not asked")
+	}
+	for range 20 { // one while the proxy is at its Read, and begins to answer
+		time.Sleep(10 * time.Millisecond)
+		_, _ = conn.Write([]byte{'a'})
+	}
+	select {
+	case <-done:
+	case <-rigged:
+		t.Error("the proxy waits for the body")
 	}
 }
 

@@ -38,10 +38,10 @@ type upload struct {
 
 	turn  sync.Mutex // of those who read; below belongs to its holder
 	early []byte     // what was read before the handler asked for it
-	count int64      // of bytes that came
 	own   []byte     // for reads by a goroutine
 
 	mu      sync.Mutex
+	count   int64 // of bytes that came
 	reading bool
 	since   time.Time     // when the Read began
 	until   time.Time     // when it is to fail
@@ -163,7 +163,6 @@ func (u *upload) fetch(p []byte) (n int, err error) {
 	} else {
 		n, err = u.readAside(p)
 	}
-	u.count += int64(n)
 	if errors.Is(err, io.EOF) {
 		u.inner.Trailer = u.request.Trailer
 	}
@@ -197,6 +196,7 @@ func (u *upload) end(n int, err error) error {
 	defer u.mu.Unlock()
 	u.reading = false
 	u.timer.Stop()
+	u.count += int64(n)
 	u.waited += time.Since(u.since)
 	if u.came += n; u.came >= leastUpload {
 		u.came, u.waited = 0, 0
@@ -279,21 +279,20 @@ const flushed = -1
 // deadline ends net/http's own attempt: it sends the answer and then closes
 // the connection, as it does with every body that is too long.
 //
+// Somebody else may be at a Read, as a proxy is whose server has answered
+// early. That is waited for, as net/http would: it may be the last one, and
+// nobody would look after the time that net/http takes to read the rest.
+//
 // The error is nil unless the answer cannot be sent within that time.
 func (u *upload) settle() error {
-	if !u.turn.TryLock() { // somebody reads, and net/http waits for that
-		return nil
-	}
-	defer u.turn.Unlock()
 	u.duplex()
-	left := int64(-1)
-	if u.request.ContentLength >= 0 {
-		left = u.request.ContentLength - u.count
-	}
-	if serverLeaves(u.below, left) {
+	if left, _ := u.progress(); serverLeaves(u.below, left) {
 		return nil
 	}
-	if u.count > 0 || !expectsContinue(u.request) {
+	u.turn.Lock()
+	defer u.turn.Unlock()
+	left, came := u.progress()
+	if came || !expectsContinue(u.request) {
 		early, err := readUpTo(reader(u.fetch), left, serverReads+1)
 		u.early = append(u.early, early...)
 		if errors.Is(err, io.EOF) {
@@ -312,6 +311,17 @@ func (u *upload) settle() error {
 	}
 	_ = u.deadline(longAgo)
 	return nil
+}
+
+// progress returns how much of the body is left, -1 if that is not known, and
+// whether any of it came.
+func (u *upload) progress() (left int64, came bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.request.ContentLength < 0 {
+		return -1, u.count > 0
+	}
+	return u.request.ContentLength - u.count, u.count > 0
 }
 
 // expectsContinue reports whether the client sends its body when it is asked

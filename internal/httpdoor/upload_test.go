@@ -100,6 +100,33 @@ func TestBodyThatComesIsReadToItsEnd(t *testing.T) {
 	})
 }
 
+// TestAnswerWaitsForWhoReads: the Read that is under way may be the last, and
+// net/http then reads the rest, without a bound of its own.
+func TestAnswerWaitsForWhoReads(t *testing.T) {
+	uploading(t, false, func(t *testing.T, u *upload, client *io.PipeWriter, _ context.CancelCauseFunc) {
+		begin := time.Now()
+		var others sync.WaitGroup
+		others.Go(func() {
+			if n, err := u.Read(make([]byte, 10)); n != 1 || err != nil {
+				t.Errorf("read %d, %v; want what came", n, err)
+			}
+		})
+		synctest.Wait()
+		others.Go(func() {
+			if err := u.answers(flushed); err != nil {
+				t.Error(err)
+			}
+			_, _ = io.Copy(io.Discard, u.below) // as net/http does it
+		})
+		synctest.Wait()
+		_, _ = client.Write([]byte{'a'})
+		others.Wait()
+		if got := time.Since(begin); got != testTimeout {
+			t.Errorf("the answer waited for %v, want %v", got, testTimeout)
+		}
+	})
+}
+
 func TestTrickleFailsInTime(t *testing.T) {
 	both(t, func(t *testing.T, u *upload, client *io.PipeWriter, _ context.CancelCauseFunc) {
 		var trickle sync.WaitGroup
