@@ -34,14 +34,14 @@ func (c *claim) outlook(p prospect) outlook {
 }
 
 // opensAfter is how long the server must have been out of reach before a claim
-// that waits runs without the lock: a little less than its Wait, or than a second,
-// so that it runs within that.
+// that waits runs without the lock. It is promised to run within its Wait, or
+// within a second where that is shorter, so this is a tenth less.
 func (p Policy) opensAfter() time.Duration {
-	whole := opTimeout
+	promised := opTimeout
 	if p.Wait > 0 {
-		whole = min(whole, p.Wait)
+		promised = min(promised, p.Wait)
 	}
-	return whole - whole/10
+	return promised - promised/10
 }
 
 // prospect returns what is known of the claim's server.
@@ -53,8 +53,8 @@ func (c *claim) prospect() prospect {
 	return o.of(c.ref.Key).prospect()
 }
 
-// glance is prospect at no cost while all servers can be reached. It has no
-// silence, and nothing to wait for.
+// glance is prospect, at no cost while all servers can be reached: then it says
+// that alone, without silence and changed.
 func (c *claim) glance() prospect {
 	if o := c.locker.outage; o == nil || o.troubled.Load() == 0 {
 		return prospect{}
@@ -62,8 +62,8 @@ func (c *claim) glance() prospect {
 	return c.prospect()
 }
 
-// unanswered is the error of a claim whose wait ended while a question of its line
-// was under way, and Redis can be reached as far as is known.
+// unanswered is the error of a claim whose wait ended before Redis had answered,
+// though Redis can be reached as far as is known.
 func (p prospect) unanswered() error {
 	if p.silence >= silentAfter {
 		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.silence.Round(time.Millisecond))

@@ -51,14 +51,14 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		joins = joins || outer != nil
 		claims = append(claims, c)
 	}
-	over := false
+	taken := false
 	defer func() {
-		if !over { // an observer has ended the goroutine, so nobody gets the parts
+		if !taken { // an observer has ended the goroutine, so nobody gets the parts
 			whole.releaseTogether(ctx)
 		}
 	}()
 	failed, err := whole.take(claims, !joins)
-	over = true
+	taken = true
 	if err != nil {
 		return nil, whole.giveUp(ctx, failed, err)
 	}
@@ -76,7 +76,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	return whole, nil
 }
 
-// refused is refuse, and tells the observers.
+// refused returns what refuse does, and tells the observers.
 func (c *claim) refused(err error) error {
 	err = c.refuse(err)
 	c.tell(nil)
@@ -89,8 +89,8 @@ func (c *claim) refused(err error) error {
 // for in one step. After an error there may be some parts; failed is the claim
 // whose part is missing, and the observers are not told of it yet.
 //
-// Redis may be back after a part has failed open. So the others are asked for
-// all the same, but not for as long.
+// After a part has failed open the others are asked for all the same, because Redis
+// may be back, but for a shorter time.
 func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) {
 	for len(claims) > 0 {
 		had, done := len(l.parts), false
@@ -135,8 +135,9 @@ func (l *Lease) takeNext(c *claim, brief bool) error {
 }
 
 // takeTogether asks for the locks of all claims in one step, and makes their
-// leases parts. It is not done where that is not possible, or not all can be had,
-// or there was no answer and the policy allows to wait for one.
+// leases parts. done is false where the store cannot do that, where not all can be
+// had, and where there was no answer but the policy allows to wait for one: then
+// each claim is to ask by itself.
 func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
 	bundler, ok := l.locker.store.(store.Bundler)
 	if !ok || !l.locker.enter() {
@@ -171,8 +172,8 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 	return true, nil, nil
 }
 
-// grantedTogether makes a lease of a grant, or where that came too late takes
-// the lock by itself.
+// grantedTogether makes a lease of a grant. Where the grant came too late for that,
+// the claim asks by itself if its policy waits.
 func (c *claim) grantedTogether(g grant) (*Lease, error) {
 	lease, err := c.granted(g)
 	if lease != nil || err != nil {
@@ -245,7 +246,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	}
 }
 
-// togetherSince are the grants of a question that was put at sent.
+// togetherSince returns the grants that answer a question which was put at sent.
 func togetherSince(sent instant, claims []*claim, fences []int64, unsure bool) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {
@@ -256,6 +257,8 @@ func togetherSince(sent instant, claims []*claim, fences []int64, unsure bool) [
 	return grants
 }
 
+// cleanUp has the janitor remove what refs may have in Redis. certain says that no
+// question about them is under way any more.
 func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
 	for _, ref := range refs {
 		l.janitor.Add(ref, certain)
@@ -269,7 +272,7 @@ func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
 	if ctx.Err() == nil && errors.As(err, &refusal) {
 		for _, part := range l.parts {
 			if !part.Valid() {
-				refusal.Err = fmt.Errorf("%w: %q was lost while it was waited for the rest", ErrUnavailable, part.Key())
+				refusal.Err = fmt.Errorf("%w: %q was lost while the others were waited for", ErrUnavailable, part.Key())
 				refusal.RetryAfter = minRetryAfter
 			}
 		}
@@ -328,6 +331,7 @@ func (l *Lease) releaseTogether(ctx context.Context) []error {
 	return errs
 }
 
+// keys names the keys of all parts.
 func (l *Lease) keys() string {
 	names := make([]string, len(l.parts))
 	for i, part := range l.parts {
@@ -361,7 +365,8 @@ func (l *Lease) partsValidUntil() (first time.Time) {
 	return first
 }
 
-// releaseParts ends the lease's context and gives back the parts.
+// releaseParts ends the lease's context and gives back the parts. The error is
+// ErrLost, with their keys, if some were lost.
 func (l *Lease) releaseParts(ctx context.Context) error {
 	l.Valid() // parts that are over are told so, with ErrLost, before the context ends
 	l.mu.Lock()

@@ -68,12 +68,12 @@ type Event struct {
 	Key      string        // prefix + key
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
-	Attempts int           // questions that Acquire put to Redis; 0: none was needed so far
+	Attempts int           // commands that Acquire sent to Redis; 0: none was needed so far
 	Left     time.Duration // how long the lease can be trusted without a renewal; contended: what is left of the holder's TTL
 	Err      error         // see the kinds
 }
 
-// note has tell tell the observers of e.
+// note keeps e until tell is called.
 func (c *claim) note(e Event) {
 	if len(c.locker.reports.observers) == 0 {
 		return
@@ -91,8 +91,9 @@ func (c *claim) contends(e Event) {
 	c.locker.reports.tellLater(c.ctx, e)
 }
 
-// tell tells the observers what came of the claim: the lease, or nil. It comes
-// when the claim holds up nobody any more, not Close either.
+// tell tells the observers the events that were noted. lease is what came of the
+// claim, or nil. It is called when the claim holds up nobody any more, not even
+// Close, because an observer may block.
 func (c *claim) tell(lease *Lease) {
 	if len(c.events) == 0 {
 		return
@@ -115,7 +116,8 @@ func (c *claim) tell(lease *Lease) {
 	c.events, told = nil, true
 }
 
-// tell tells the observers about the lease.
+// tell tells the observers about the lease. They get its context, with its values
+// and its end.
 func (l *Lease) tell(kind EventKind, err error) {
 	if len(l.locker.reports.observers) > 0 {
 		l.locker.reports.tell(l.ctx, l.event(kind, err))
@@ -129,8 +131,7 @@ func (l *Lease) tellLater(kind EventKind, err error) {
 	}
 }
 
-// event describes the lease to the observers. The context they get carries the
-// values of the lease's, and its end.
+// event describes what happened to the lease.
 func (l *Lease) event(kind EventKind, err error) Event {
 	l.mu.Lock()
 	left := l.grant.left(now())
@@ -144,15 +145,15 @@ func (l *Lease) event(kind EventKind, err error) Event {
 	}
 }
 
-// reportLost tells that the lease was lost.
+// reportLost logs that the lease was lost, and tells the observers.
 func (l *Lease) reportLost(reason error) {
 	l.locker.log.Warn("lockmw: lock was lost while it was held", "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
 	l.tellLater(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
 }
 
-// tellReleased tells the observers of the lease's release, if that is not done:
-// afterwards, so that nobody who waits for the lock or for the release waits for
-// an observer.
+// tellReleased tells the observers of the lease's release, unless they were told.
+// It is called after the release, so that nobody who waits for the lock or for the
+// release waits for an observer.
 func (l *Lease) tellReleased() {
 	if l.untold.CompareAndSwap(true, false) {
 		l.tell(EventReleased, l.gaveBack)

@@ -11,10 +11,11 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// An outage is what a Locker knows about whether its servers can be reached:
-// one, except in a Cluster, where a dead master does not keep the keys of the
-// others from being locked. It is told what came of every command
-// (watched.go), and claims ask it before they send one (away.go).
+// An outage is what a Locker knows about whether its servers can be reached. It
+// knows that of each master of a Cluster by itself, because the keys of the others
+// can be locked while one is dead; everywhere else there is one server. It is told
+// what came of every command (watched.go), and claims ask it before they send one
+// (away.go). A server's reach is one of three, and these are the ways between them:
 //
 //	                 certainly away, or silent
 //	    reachable ----------------------------> suspected
@@ -100,7 +101,7 @@ func (c *condition) on(s sign, at time.Time, cause error) (changed bool) {
 	return c.reach != was
 }
 
-// outage has the servers of one store.
+// outage has the servers of one store; the beginning of this file says what it does.
 type outage struct {
 	pinger store.Pinger
 	back   func() // a server that was not reachable is; called without a lock
@@ -164,7 +165,7 @@ type server struct {
 
 	mu         sync.Mutex
 	is         condition
-	key        string    // the lock of which was asked last, for pings
+	key        string    // of the last command: pings ask about the same lock
 	asking     int       // commands under way that somebody waits for
 	unanswered time.Time // since then commands are, or zero
 	heard      time.Time // the last time that it was no silence while a ping was under way
@@ -265,7 +266,8 @@ func (s *server) turn(sg sign, at time.Time, cause error) (changed bool) {
 	return true
 }
 
-// judge takes in that time has passed. The caller holds mu.
+// judge looks whether the server counts as silent, or as away, now that time has
+// passed. The caller holds mu.
 func (s *server) judge(at time.Time) {
 	if !s.watched {
 		return
@@ -305,7 +307,7 @@ func (s *server) silence(at time.Time) time.Duration {
 	return at.Sub(s.unanswered)
 }
 
-// keepWatch has watch run. The caller holds mu.
+// keepWatch sets the timer that calls watch, unless it is set. The caller holds mu.
 func (s *server) keepWatch(at time.Time) {
 	switch {
 	case s.watched || s.stopped:
@@ -318,7 +320,8 @@ func (s *server) keepWatch(at time.Time) {
 	s.watched, s.ran = true, at
 }
 
-// watch looks at the time until all that was sent is answered.
+// watch judges the server again and again, until all that was sent is answered and
+// the server is reachable.
 func (s *server) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +350,7 @@ func (s *server) stop() {
 type prospect struct {
 	condition
 	age     time.Duration   // since condition.since
-	silence time.Duration   // since when commands have been without an answer
+	silence time.Duration   // how long commands have been without an answer
 	changed <-chan struct{} // closed when the reach changes
 }
 
@@ -367,7 +370,7 @@ func (s *server) prospect() prospect {
 	return p
 }
 
-// errSilent: commands and pings are not answered.
+// errSilent is the cause of an outage in which commands and pings are not answered.
 var errSilent = errors.New("no answer")
 
 // An awayError says since when a server is away, and wraps the cause.

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// mostReports bounds what waits to be told while observers or the logger are
-	// slow. The events of 10,000 leases that are renewed together have room.
+	// mostReports bounds the queue, which grows while observers or the logger are
+	// slow. It has room for the events of 10,000 leases that are renewed together.
 	mostReports = 1 << 14
 
 	// reportPatience is how long a call waits at most until observers know what
@@ -40,8 +40,8 @@ type reporter struct {
 	queue   []func()
 	telling bool      // the goroutine runs
 	ended   bool      // nothing is queued any more
-	since   time.Time // when it began with the report it is at
-	dropped int       // reports, since this was last logged
+	since   time.Time // when the goroutine began with its present report
+	dropped int       // how many reports were dropped, since that was last logged
 }
 
 func newReporter(observers []func(context.Context, Event), logger *slog.Logger) *reporter {

@@ -9,7 +9,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A watchedStore tells an outage what comes of every command about a lock.
+// A watchedStore is a store that tells an outage what comes of every command about
+// a lock.
 type watchedStore struct {
 	store.Store
 	outage *outage
@@ -84,7 +85,7 @@ func (w *watchedStore) Remove(ctx context.Context, batch []store.Removal) {
 	}
 }
 
-// ReleaseTo implements store.Relay. It is used where the store is one.
+// ReleaseTo implements store.Relay. It is called only where the store below is one.
 func (w *watchedStore) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
 	server := w.outage.of(r.Key)
 	server.sent(r.Key)
@@ -93,9 +94,9 @@ func (w *watchedStore) ReleaseTo(ctx context.Context, r, next store.Ref, place s
 	return did, answer, err
 }
 
-// AcquireAll implements store.Bundler. A store that is none answers that not all
-// can be had in one step, and so does this one while the server is not reachable:
-// each key's claim knows what to do then.
+// AcquireAll implements store.Bundler. Where the store below is none, and while a
+// server is not reachable, it answers that not all can be had in one step. Then each
+// key is asked for by itself, and its claim knows what to do in an outage.
 func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error) {
 	bundler, ok := w.Store.(store.Bundler)
 	if !ok || w.outage.troubled.Load() > 0 {
@@ -108,7 +109,7 @@ func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, timeout
 	return fences, err
 }
 
-// EvictionPolicy is the store's, if that can tell it.
+// EvictionPolicy is that of the store below, if it can tell it.
 func (w *watchedStore) EvictionPolicy(ctx context.Context) (string, error) {
 	teller, ok := w.Store.(interface {
 		EvictionPolicy(context.Context) (string, error)
