@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// An agenda is a heap of tokens, of which the first is due first.
+// An agenda is a heap of tokens that are to be removed, the one that is due first
+// at the top.
 type agenda []*litter
 
 var _ heap.Interface = (*agenda)(nil)
@@ -28,7 +29,8 @@ func (a *agenda) Pop() any {
 	return it
 }
 
-// take takes up to most tokens that are due at a moment.
+// take removes up to most tokens that are due at a moment from the agenda, and
+// returns them.
 func (a *agenda) take(at time.Time, most int) (due []*litter) {
 	for len(due) < most && len(*a) > 0 && !(*a)[0].due.After(at) {
 		due = append(due, heap.Pop(a).(*litter))
@@ -36,10 +38,10 @@ func (a *agenda) take(at time.Time, most int) (due []*litter) {
 	return due
 }
 
-// drop drops the tokens for which f is true, and returns how many there were.
-func (a *agenda) drop(f func(*litter) bool) (dropped int) {
+// drop removes the tokens that match from the agenda, and returns how many did.
+func (a *agenda) drop(matches func(*litter) bool) (dropped int) {
 	n := len(*a)
-	*a = slices.DeleteFunc(*a, f)
+	*a = slices.DeleteFunc(*a, matches)
 	heap.Init(a)
 	return n - len(*a)
 }

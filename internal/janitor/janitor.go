@@ -1,10 +1,10 @@
-// Package janitor cleans up behind those who gave up: it takes tokens that
-// nobody waits for any more out of a store, as often as that takes.
+// Package janitor cleans up behind callers that gave up: it removes tokens that
+// nobody waits for any more from a store, and tries again until that is done.
 //
 // Tokens wait in the order in which they are due and are removed many at a time,
 // so that a burst of thousands costs a few exchanges. While the store does not
-// answer, or refuses all that it is asked, one small batch after the other finds
-// out when it serves again: a right that was taken away may be given back.
+// answer, or refuses all that it is asked, small batches go out one after the other
+// until it serves again: a right that was taken away may be given back.
 package janitor
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// pauses are those between the answered tries to remove one token. The first try
-// may come too early: a question that timed out can still be on its way to Redis
-// on a connection nobody reads any more.
+// pauses are those between the tries to remove one token, of those tries that the
+// store answers. The first try may come too early: a command that timed out can
+// still be on its way to Redis on a connection that nobody reads any more.
 var pauses = [...]time.Duration{50 * time.Millisecond, 200 * time.Millisecond, 750 * time.Millisecond}
 
 const (
@@ -44,8 +44,8 @@ const (
 	// mostWaiting bounds the memory, to about 40 MB. TTLs do the rest.
 	mostWaiting = 1 << 17
 
-	// A place in the queue that is not kept alive ends within this time by
-	// itself, a lock within its TTL.
+	// placeLives is the time in which a place in the queue that is not kept alive
+	// ends by itself. A lock does so within its TTL.
 	placeLives = 10 * time.Second
 )
 
@@ -62,7 +62,7 @@ type Janitor struct {
 	mu       sync.Mutex
 	waiting  agenda
 	batches  sync.WaitGroup
-	underWay int       // batches
+	underWay int       // batches that were started and have not ended
 	unserved time.Time // since when the store answers nothing, or refuses all; zero: it serves
 	pause    time.Time // the end of the pause after the last batch, while it does not serve
 	timer    *time.Timer
@@ -76,9 +76,9 @@ type Janitor struct {
 // litter is one token to be removed.
 type litter struct {
 	ref     store.Ref
-	certain bool      // no question of the token is under way any more
-	left    time.Time // when it was
-	tries   int       // that were answered, since the last one that was not
+	certain bool      // no command about the token is under way any more
+	from    time.Time // since when it is to be removed
+	tries   int       // how many were answered, since the last one that was not
 	due     time.Time
 }
 
@@ -89,23 +89,24 @@ func New(s store.Store, log *slog.Logger) *Janitor {
 	return j
 }
 
-// Add has ref removed. certain says that no question of its token is under way
+// Add has ref removed. certain says that no command about its token is under way
 // any more, so that one definite answer is enough. After Stop it does nothing.
 func (j *Janitor) Add(ref store.Ref, certain bool) { j.AddAt(time.Time{}, ref, certain) }
 
-// AddAt is Add, but nothing is done before a moment.
+// AddAt has ref removed as Add does, but not before a moment.
 func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	at := time.Now()
 	if notBefore.After(at) {
 		at = notBefore
 	}
-	if !j.add(&litter{ref: ref, certain: certain, left: at, due: at}) {
+	if !j.add(&litter{ref: ref, certain: certain, from: at, due: at}) {
 		j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL",
 			"most", mostWaiting, "key", ref.Key)
 	}
 }
 
-// add reports false for the first of those that are too many.
+// add puts a token on the agenda, if that has room. It reports false if the token
+// is the first for which there was none, so that this is logged once.
 func (j *Janitor) add(it *litter) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -150,7 +151,7 @@ func (j *Janitor) dispatch() {
 		}
 	}
 	if j.underWay == atOnce {
-		return // the end of a batch dispatches
+		return // a batch that ends calls dispatch
 	}
 	next := time.Until(j.nextDue())
 	if j.timer == nil {
@@ -215,7 +216,7 @@ func (j *Janitor) remove(batch []*litter) {
 		heap.Push(&j.waiting, it)
 	}
 	left := len(givenUp)
-	if left > 0 { // others are as old
+	if left > 0 { // others that wait may be as old
 		left += j.waiting.drop(func(it *litter) bool { return hopeless || it.over(at) })
 		j.left += left
 		j.lost.attempts += left
@@ -254,7 +255,7 @@ func (l *loss) due(at time.Time, answers bool) loss {
 
 // over reports whether what the token has left has ended by itself.
 func (it *litter) over(at time.Time) bool {
-	return at.Sub(it.left) > max(it.ref.TTL, placeLives)
+	return at.Sub(it.from) > max(it.ref.TTL, placeLives)
 }
 
 // note notes whether the store carried out any of a batch. The caller holds mu.
@@ -269,14 +270,14 @@ func (j *Janitor) note(batch []store.Removal, at time.Time) {
 	j.pause = at.Add(min(max(at.Sub(j.unserved), shortestPause), longestPause))
 }
 
-// Stop waits until everything is removed, given up or ctx ends, and for the end
-// of the janitor's goroutines, which takes a second more at most. It returns how
-// many tokens could not be removed: what they left ends by its TTL.
+// Stop waits until everything is removed or given up, or ctx ends. Then it waits for
+// the end of the janitor's goroutines, which takes a second more at most. It returns
+// how many tokens could not be removed: what they left ends by its TTL.
 func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	at := time.Now()
-	j.waiting.drop(func(it *litter) bool { return it.left.After(at) }) // a MinHold ends by the TTL
+	j.waiting.drop(func(it *litter) bool { return it.from.After(at) }) // a lock that is kept for its MinHold ends by its TTL
 	j.ending, j.left, j.idle = true, 0, idle
 	j.dispatch()
 	j.mu.Unlock()

@@ -28,7 +28,7 @@ type remote struct {
 	away    bool
 	refuses bool // for lack of a right
 	batches int
-	tokens  int                    // in batches
+	tokens  int                    // in all batches together
 	removed map[string][]time.Time // by token, when
 }
 
@@ -107,8 +107,8 @@ func TestABurstIsRemovedWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// What is due later may be a hundred thousand: each token that is added and
-// each batch that ends costs no look at all of them.
+// A hundred thousand tokens may be due later. A token that is added and a batch that
+// ends must not look at all of them.
 func TestABurstCostsLinearTime(t *testing.T) {
 	cost := func(n int) time.Duration {
 		began := time.Now() // outside of the bubble, whose clock does not tell
@@ -220,7 +220,7 @@ func TestTooManyTokensAreToldOnce(t *testing.T) {
 	})
 }
 
-// A token is given up after its TTL, a batch of them in one log line.
+// A token is given up after its TTL, and all of a batch are told in one log line.
 func TestTokensOfAServerThatStaysAwayAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
