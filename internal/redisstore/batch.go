@@ -44,11 +44,11 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// pipeline sends the questions in one pipeline and calls each, by its place,
-// with what came of it. A question whose keys a Cluster moves just now is put in
-// the form for that, and each is called for it again.
+// pipeline sends the questions in one pipeline. It calls each for every question, with
+// its index and what came of it. A question whose keys a Cluster moves just now is
+// sent again in the form for that, and each is called for it a second time.
 func (s *Store) pipeline(ctx context.Context, questions []question, each func(i int, reply any, err error)) {
-	if deadline, ok := ctx.Deadline(); ok { // ends also the wait for a connection
+	if deadline, ok := ctx.Deadline(); ok { // a context of our own, so that go-redis's wait for a connection ends too
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
@@ -112,8 +112,8 @@ func (s *Store) pipelineOnce(ctx context.Context, questions []*question, places 
 	return unknown, moving
 }
 
-// leaveQueues has those of the questions at the given places that give a place in
-// the queue up do so, which the form for keys that are being moved leaves out.
+// leaveQueues removes the queue entries of those questions at the given places that
+// give one up: the form for keys that are being moved leaves that out.
 func (s *Store) leaveQueues(ctx context.Context, questions []question, places []int, each func(i int, reply any, err error)) {
 	pipe := s.client.Pipeline()
 	cmds := make(map[int]once)

@@ -14,14 +14,14 @@ import (
 // oldest is the first version of Redis whose commands the scripts can use.
 const oldest = "7.0"
 
-// check asks the server, before the first question, whether locks can work there:
-// all of them, or none. A right that only waiters need, an old server whose free
-// locks can be taken, or a Cluster's node that has the keys of the first locks
-// would otherwise show when it is least expected. It costs one exchange, once; an
-// error is that of the question, which was not sent. q is the first question.
+// check asks the server, before the first question q is sent, whether all kinds of
+// locks can work there. Without it three mistakes would show late, at one lock among
+// many: a missing right that only waiters need, a server too old for some of the
+// scripts, and a client of one Cluster node that happens to have the first keys. It
+// costs one exchange, once. Its error is the error of q, which is not sent then.
 //
-// Whoever mends what it found need not restart the process: until all is well
-// each question is preceded by it.
+// Until all is well it comes before each question, so once the mistake is mended
+// locks work without a restart of the process.
 func (s *Store) check(ctx context.Context, client redis.UniversalClient, q *question) error {
 	args := []any{"eval", checkScript.text, 1, q.args[keyPosition], s.channels}
 	if !s.cluster {
@@ -33,7 +33,7 @@ func (s *Store) check(ctx context.Context, client redis.UniversalClient, q *ques
 	if err != nil {
 		e := s.failed(err)
 		if e.Ambiguous && e.Reach == store.Answered {
-			s.suits.Store(true) // the script itself failed: this server does not tell
+			s.suits.Store(true) // the check itself does not run on this server, so locks are tried without it
 			return nil
 		}
 		e.Ambiguous = false
@@ -46,7 +46,7 @@ func (s *Store) check(ctx context.Context, client redis.UniversalClient, q *ques
 	return nil
 }
 
-// obstacle reads check.lua's result.
+// obstacle returns what check.lua found that keeps locks from working, or nil.
 func (s *Store) obstacle(ctx context.Context, client redis.UniversalClient, reply any) error {
 	f, ok := reply.([]any)
 	if !ok || len(f) != 4 {
@@ -70,7 +70,7 @@ func (s *Store) obstacle(ctx context.Context, client redis.UniversalClient, repl
 
 // version names the server's version, if it tells.
 func version(ctx context.Context, client redis.UniversalClient) string {
-	info, _ := client.Info(ctx, "server").Result() // refused: the reply is empty
+	info, _ := client.Info(ctx, "server").Result() // empty if that is refused
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
 			return "Redis " + strings.TrimSpace(v)
@@ -79,7 +79,8 @@ func version(ctx context.Context, client redis.UniversalClient) string {
 	return "the Redis server"
 }
 
-// notOneServer says that the client is one for a single server, and the server is not.
+// notOneServer is the error of a client for a single server that leads to a node of a
+// Cluster.
 func (s *Store) notOneServer() error {
 	addr := s.Addr()
 	if addr == "" {

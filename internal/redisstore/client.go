@@ -46,7 +46,7 @@ func ownClient(client redis.UniversalClient) (own redis.UniversalClient, d *dial
 			return nil, nil, fmt.Errorf("client is an empty redis.ClusterClient: make it with redis.NewClusterClient")
 		}
 		user := c.Options()
-		if err := readsReplicas(user); err != nil {
+		if err := refuseReplicas(user); err != nil {
 			return nil, nil, err
 		}
 		d := newDialer(nodeOptions(user))

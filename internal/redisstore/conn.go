@@ -14,23 +14,25 @@ type conn struct {
 	net.Conn
 	dialer  *dialer
 	closed  atomic.Bool
-	greeted greeted // by whoever has the connection, before others use it
+	greeted greeted // needs no lock: nobody else has the connection until go-redis has greeted
 }
 
-// A greeted says how far go-redis is with greeting a connection that its pool got
-// from a dialer. It greets each, and this one has been greeted: the server need not
-// be asked again, which would take one more round trip.
+// A greeted says how far go-redis is with its HELLO. It greets each connection that
+// its pool gets from the dialer, but the dialer has greeted the server already. So
+// the conn answers go-redis itself, which saves a round trip.
 type greeted uint8
 
 const (
 	notYet   greeted = iota
-	waiting          // for the reply
-	finished         // all that comes is for the server
+	waiting          // go-redis has sent its HELLO, and will read the reply
+	finished         // all bytes go to the server and come from there
 )
 
 var (
-	hello      = []byte("*2\r\n$5\r\nhello\r\n$1\r\n2\r\n")
-	helloReply = []byte("-ERR the connection is set up\r\n") // the connection stays as it is then
+	hello = []byte("*2\r\n$5\r\nhello\r\n$1\r\n2\r\n")
+
+	// helloReply is an error, after which go-redis goes on with the connection as it is.
+	helloReply = []byte("-ERR the connection is set up\r\n")
 )
 
 // Write implements net.Conn.
@@ -60,8 +62,8 @@ func (c *conn) Close() error {
 	return c.cut()
 }
 
-// cut closes the connection without TLS's goodbye, which waits up to five seconds
-// where the other side does not read.
+// cut closes the connection without the message with which TLS takes its leave:
+// sending that waits up to five seconds where the other side does not read.
 func (c *conn) cut() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -72,8 +74,8 @@ func (c *conn) cut() error {
 	return c.Conn.Close()
 }
 
-// SyscallConn implements syscall.Conn, with which a pool looks whether an idle
-// connection still stands.
+// SyscallConn implements syscall.Conn, which a pool uses to see whether the server
+// has closed an idle connection.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if c.closed.Load() {
 		return nil, net.ErrClosed
@@ -88,15 +90,16 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return opaque{}, nil
 }
 
-// An opaque is the socket of a connection that does not show it. Whoever looks
-// sees nothing wrong.
+// An opaque takes the place of the socket of a connection that does not show its
+// own, such as one of the user's Dialer. A pool finds nothing wrong with it.
 type opaque struct{}
 
 func (opaque) Control(func(uintptr)) error    { return nil }
 func (opaque) Read(func(uintptr) bool) error  { return nil }
 func (opaque) Write(func(uintptr) bool) error { return nil }
 
-// A stillborn is a connection that could not be set up.
+// A stillborn takes the place of a connection that could not be set up. All that is
+// done with it fails, with the reason.
 type stillborn struct{ err error }
 
 var _ net.Conn = stillborn{}

@@ -26,7 +26,8 @@ const (
 	// credentials provider, OnConnect) that go on after their context has ended.
 	closeTimeout = time.Second
 
-	// abandonedMost is how many such functions may be under way before no other is begun.
+	// abandonedMost is how many such functions may be under way. While there are as
+	// many no connection is set up.
 	abandonedMost = 64
 )
 
@@ -51,7 +52,7 @@ type dialer struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	noRole atomic.Bool // the server does not let us ask for its role
+	noRole atomic.Bool // the Redis user may not ask for the role
 
 	mu       sync.Mutex
 	era      *era
@@ -65,7 +66,8 @@ type dialer struct {
 	running  sync.WaitGroup
 }
 
-// An era is the time during which one server is the master. Its context ends with it.
+// An era is the time during which one server is the master. Its context ends when
+// another one is.
 type era struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -158,7 +160,8 @@ func (d *dialer) connect(ctx context.Context, network, addr string, waits func(s
 	}
 }
 
-// begin notes that a connection is being set up, in the present era.
+// begin notes that a connection is being set up, in the present era. The first one
+// starts watch.
 func (d *dialer) begin(s *setUp) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,8 +209,8 @@ func (d *dialer) forget(c *conn) {
 }
 
 // newMaster ends the era: all connections are closed, and none that is being set
-// up now will be used. What was asked over them ends with an error, and is asked
-// again over connections to the new master.
+// up now will be used. Commands on them end with an error, and those that may be
+// repeated are, over connections to the new master.
 func (d *dialer) newMaster() {
 	d.mu.Lock()
 	if d.closed {
@@ -292,7 +295,7 @@ func isDefaultDialer(f func(context.Context, string, string) (net.Conn, error)) 
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // dialDefault opens a connection as go-redis's default dialer does, but ends with ctx
-// also while TLS shakes hands. began is told when it begins to.
+// also during the TLS handshake. It calls began before that.
 func dialDefault(ctx context.Context, network, addr string, config *tls.Config, timeout time.Duration, began func()) (net.Conn, error) {
 	raw, err := (&net.Dialer{Timeout: timeout, KeepAliveConfig: keepAlive}).DialContext(ctx, network, addr)
 	if err != nil || config == nil {
@@ -320,8 +323,8 @@ func dialDefault(ctx context.Context, network, addr string, config *tls.Config, 
 	return t, nil
 }
 
-// A tookTooLong is an error of an exchange that took too long.
+// A tookTooLong is an error that counts as a timeout, whatever it wraps.
 type tookTooLong struct{ error }
 
-// Timeout says so to whoever asks.
+// Timeout implements net.Error's method.
 func (*tookTooLong) Timeout() bool { return true }

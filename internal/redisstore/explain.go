@@ -21,11 +21,11 @@ const (
 	needsClusterClient = "is a node of a Redis Cluster and has only a part of the keys: use redis.NewClusterClient"
 )
 
-// readsReplicas refuses the options of a client that Sentinels lead, if it reads from
-// replicas: what go-redis makes of that looks like a Cluster, in which any of the
-// servers may get a command, and a replica can neither keep a lock nor tell of one.
-// A Cluster's own client is made to ask masters only.
-func readsReplicas(o *redis.ClusterOptions) error {
+// refuseReplicas returns an error for the options of redis.NewFailoverClusterClient
+// if they read from replicas: then any of the servers may get a command, and a
+// replica can neither keep a lock nor tell of one. For a real Cluster nothing need be
+// refused, because locks use a client of their own there that asks masters only.
+func refuseReplicas(o *redis.ClusterOptions) error {
 	if o.ClusterSlots == nil || !o.ReadOnly && !o.RouteByLatency && !o.RouteRandomly {
 		return nil
 	}
@@ -101,7 +101,7 @@ var (
 	callInLine = regexp.MustCompile(`redis\.p?call\('(\w+)'(?:, '(\w+)')?`)
 )
 
-// textsByHash are the scripts' texts.
+// textsByHash has the scripts' texts, by the hash that a server names them by.
 var textsByHash = sync.OnceValue(func() map[string]string {
 	texts := make(map[string]string)
 	for _, text := range Scripts() {
@@ -110,8 +110,9 @@ var textsByHash = sync.OnceValue(func() map[string]string {
 	return texts
 })
 
-// commandOf names the command that a refusal is about, or those that stand in the
-// same line of a script; it is empty if the refusal does not tell.
+// commandOf names the command that a refusal is about. Where the refusal names only
+// the line of a script, those are all commands in the line. It is empty if the
+// refusal names neither.
 func commandOf(text string) string {
 	if name := unknown.FindStringSubmatch(text); name != nil {
 		return strings.ToUpper(name[1])

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// askEvery is how often Sentinels are asked for the master. A client of go-redis
-	// hears of another one from them and closes its connections then; ours are
-	// nobody's business but our own.
+	// askEvery is how often Sentinels are asked for the master. go-redis hears of a new
+	// master from them and closes the connections of its own pool; it does not know of
+	// those that a dialer here has made.
 	askEvery = 500 * time.Millisecond
 
-	// askSeldom is how often they are asked while they do not answer.
+	// askSeldom is how often Sentinels are asked while they do not answer.
 	askSeldom = 2 * time.Second
 )
 
@@ -37,10 +37,10 @@ type master struct {
 	giving    atomic.Bool     // giveUp is under way
 
 	mu    sync.Mutex
-	named string   // by the Sentinels, or empty
-	known net.Addr // of the last connection
-	host  string   // whose certificate it showed; empty: without TLS, or its address's
-	bare  bool     // the last connection was without TLS
+	named string   // the address that the Sentinels named last, or empty
+	known net.Addr // where the last connection led, or nil
+	host  string   // the name that its certificate was checked for, or empty
+	bare  bool     // it was without TLS
 }
 
 // followSentinels has d keep to the master that the Sentinels of the user's client name.
@@ -191,8 +191,8 @@ func (m *master) remember(c net.Conn) {
 	m.known, m.host, m.bare = c.RemoteAddr(), host, !encrypted
 }
 
-// first asks for the master's address before the first connection is made: whoever
-// is named later is another one then.
+// first asks for the master's address before the first connection is made, so that
+// watch sees a change from the beginning.
 func (m *master) first(ctx context.Context) {
 	m.mu.Lock()
 	named := m.named
@@ -308,7 +308,7 @@ func (d *dialer) followSlots(slots func(context.Context) ([]redis.ClusterSlot, e
 			if moved {
 				reload()
 			}
-			if moved || again { // until it has reloaded, the client goes to the old one
+			if moved || again { // again: until it had reloaded, the client dialled the old master
 				d.newMaster()
 			}
 			again = moved
@@ -316,6 +316,7 @@ func (d *dialer) followSlots(slots func(context.Context) ([]redis.ClusterSlot, e
 	}
 }
 
+// mastersOf returns the addresses of the masters that slots names.
 func mastersOf(ctx context.Context, slots func(context.Context) ([]redis.ClusterSlot, error)) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
@@ -329,7 +330,8 @@ func mastersOf(ctx context.Context, slots func(context.Context) ([]redis.Cluster
 	return masters, err
 }
 
-// sentinelSlots is the code of a ClusterSlots that asks Sentinels.
+// sentinelSlots is the address of the code of go-redis's ClusterSlots that asks
+// Sentinels.
 var sentinelSlots = sync.OnceValue(func() uintptr {
 	c := redis.NewFailoverClusterClient(&redis.FailoverOptions{})
 	defer c.Close()

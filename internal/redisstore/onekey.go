@@ -9,12 +9,13 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A onekey is what a question about a mutex comes to with the lock's own key alone,
-// which is all that can be had while a Cluster moves its slot: see onekey.lua.
+// A onekey is the form of a question about a mutex that concerns the lock's own key
+// alone. While a Cluster moves a slot, a command on several of its keys is refused,
+// and one on a single key is not. onekey.lua carries it out.
 type onekey struct {
 	do    string // take, keep or give; empty: the question has no such form
 	ms    int64
-	entry string // in the queue, that is given up as well
+	entry string // the place in the queue that is given up as well, or empty
 }
 
 // oneKeyOf returns the form of a question about r, if that is a mutex.
@@ -25,7 +26,7 @@ func oneKeyOf(r store.Ref, do string, ms int64) onekey {
 	return onekey{do: do, ms: ms}
 }
 
-// entry is a token's place in the queue, as queue.lua writes it.
+// entry is a token's member of the queue's sorted set, as queue.lua writes it.
 func entry(r store.Ref) string { return r.Token + ":" + terms(r) }
 
 // moving reports whether a question was refused because a Cluster moves its keys
@@ -63,7 +64,7 @@ func (q *question) withOneKey() *question {
 	}
 }
 
-// one has a command on one key carried out, which stands in front of its arguments.
+// one has a command carried out that concerns one key.
 func (s *Store) one(ctx context.Context, args ...any) (any, error) {
 	cmd := once{redis.NewCmd(ctx, args...)}
 	if args[0] == "evalsha" || args[0] == "eval" {

@@ -14,7 +14,8 @@ import (
 
 var _ store.Pinger = (*Store)(nil)
 
-// ended is a context that has ended, for what may not ask anybody.
+// ended is a context that has ended. MasterForKey is given it so that it answers from
+// the topology that was read last, and sends nothing.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -28,7 +29,7 @@ func (s *Store) Server(key string) string {
 	if !ok {
 		return ""
 	}
-	master, err := c.MasterForKey(ended, key) // the slot is that of the hash tag in its lock's keys
+	master, err := c.MasterForKey(ended, key) // key is the hash tag of its lock's keys, so they share its slot
 	if err != nil {
 		return ""
 	}
@@ -63,15 +64,17 @@ func (s *Store) Ping(ctx context.Context, key string, waits func(server bool)) e
 		s.pings.put(client)
 		return nil
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		(store.AsError(err).Ambiguous || errors.Is(err, redis.ErrClosed)): // it was sent, or was to be
-		err = &store.Error{Err: ctx.Err(), Reach: store.Silent} // whatever its connection says that was closed
+		(store.AsError(err).Ambiguous || errors.Is(err, redis.ErrClosed)):
+		// The ping was sent, or was about to be, and ctx's end has closed its client:
+		// what err says comes from that.
+		err = &store.Error{Err: ctx.Err(), Reach: store.Silent}
 	}
 	_ = client.Close()
 	return err
 }
 
-// unreached returns nil if err is a reply of a server that can be reached. Otherwise
-// it describes err.
+// unreached describes err, unless it is nil or the reply of a server that can be
+// reached: then it returns nil.
 func (s *Store) unreached(err error) error {
 	if err == nil {
 		return nil

@@ -47,7 +47,7 @@ type setUp struct {
 	waits         func(server bool) // of the ping that it is for, or nil
 	left          atomic.Bool       // nobody waits for it, or it is over
 	stage         atomic.Int32
-	said          atomic.Pointer[string] // what the server said first, see preamble
+	said          atomic.Pointer[string] // the server's first words, see preamble
 }
 
 // errSetUp ends go-redis's set-up of a connection: it is the Store's now.
@@ -141,25 +141,7 @@ func (s *setUp) greet(c net.Conn) error {
 	o := s.dialer.options
 	p := &preamble{Conn: c, setUp: s}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return p, nil }
-	if ask := o.CredentialsProviderContext; ask != nil {
-		o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
-			s.enter(askingCredentials)
-			name, password, err := ask(ctx)
-			if err == nil {
-				s.enter(greeting)
-			}
-			return name, password, err
-		}
-	} else if ask := o.CredentialsProvider; ask != nil {
-		o.CredentialsProvider = func() (string, string) {
-			s.enter(askingCredentials)
-			defer s.enter(greeting)
-			return ask()
-		}
-	}
-	if stream := o.StreamingCredentialsProvider; stream != nil {
-		o.StreamingCredentialsProvider = subscribing{stream, s}
-	}
+	s.watchCredentials(&o)
 	users := o.OnConnect
 	o.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if err := s.goodbye(); err != nil {
@@ -213,7 +195,8 @@ func (s *setUp) askRole(ctx context.Context, cn *redis.Conn) error {
 	return nil
 }
 
-// A subscribing is a credentials provider of which it is known when it is asked.
+// A subscribing is a streaming credentials provider that enters its stage of the
+// set-up while it is asked.
 type subscribing struct {
 	auth.StreamingCredentialsProvider
 	setUp *setUp
@@ -265,9 +248,9 @@ func noMaintNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// A preamble is a connection until it is set up. Closing it does nothing: that is
-// for whoever has the connection. It keeps what the server said first, which is
-// the reason if the connection then breaks.
+// A preamble is the connection as the client sees it that greet makes. To close it
+// does nothing, because the connection outlives that client. It keeps the server's
+// first words, which give the reason if the connection then breaks.
 type preamble struct {
 	net.Conn
 	setUp *setUp

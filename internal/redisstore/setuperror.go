@@ -14,8 +14,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A setUpError is a connection that could not be set up. It hides its cause from
-// go-redis, which would take a refusal for that of a command.
+// A setUpError says why a connection could not be set up. It has no Unwrap, because
+// go-redis would take a server's refusal in it for that of a command.
 type setUpError struct{ fault store.Error }
 
 // Error names the stage, the address and the cause.
@@ -32,11 +32,11 @@ func (s spoken) Error() string { return string(s) }
 // RedisError implements redis.Error.
 func (spoken) RedisError() {}
 
-// goodbyes are refusals after which a server closes the connection. go-redis takes
-// them for those of a server that does not know HELLO, and goes on.
+// goodbyes begin the refusals after which a server closes the connection. go-redis
+// takes them for those of a server that does not know HELLO, and goes on.
 var goodbyes = []string{"ERR max number of clients", "DENIED"}
 
-// refusal returns what the server refused first, or nothing.
+// refusal returns the server's first words if they are a refusal, and else nothing.
 func (s *setUp) refusal() spoken {
 	if said := s.said.Load(); said != nil {
 		if line, _, _ := strings.Cut(*said, "\r\n"); strings.HasPrefix(line, "-") {
@@ -57,7 +57,8 @@ func (s *setUp) goodbye() error {
 	return nil
 }
 
-// failed says what an error of the present stage means. Nothing was sent yet.
+// failed says what an error of the present stage means for commands. None was sent
+// over this connection.
 func (s *setUp) failed(err error) *setUpError {
 	at := stage(s.stage.Load())
 	if errors.Is(err, context.DeadlineExceeded) && s.ctx != nil && s.ctx.Err() != nil {
@@ -100,8 +101,8 @@ func (s *setUp) failed(err error) *setUpError {
 	return &setUpError{e}
 }
 
-// pending says what a set-up that is under way means for whoever cannot wait for
-// it any longer.
+// pending is the error of a command that cannot wait any longer for a set-up that is
+// still under way.
 func (s *setUp) pending() *store.Error {
 	at, since := stage(s.stage.Load()), time.Since(s.began).Round(time.Millisecond)
 	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
@@ -121,7 +122,7 @@ func (s *setUp) name() string {
 	return s.addr
 }
 
-// hint says what may be behind err, where that is not what it looks like.
+// hint adds a likely reason that err itself does not tell: TLS on one side only.
 func (s *setUp) hint(at stage, err error) string {
 	config := s.dialer.options.TLSConfig
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
@@ -136,7 +137,7 @@ func (s *setUp) hint(at stage, err error) string {
 	return ""
 }
 
-// alerted reports whether the server spoke TLS.
+// alerted reports whether the server's first words are those of TLS.
 func (s *setUp) alerted() bool {
 	said := s.said.Load()
 	return said != nil && (*said)[0] == tlsAlert
@@ -145,8 +146,8 @@ func (s *setUp) alerted() bool {
 // tlsAlert is the first byte of what a TLS server says to a client that does not speak TLS.
 const tlsAlert = 0x15
 
-// untrusted reports whether TLS came to an end that only another configuration,
-// of the client or of the server, can change.
+// untrusted reports whether TLS failed in a way that stays until the configuration
+// of the client or of the server changes.
 func (s *setUp) untrusted(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
@@ -160,7 +161,7 @@ func (s *setUp) untrusted(err error) bool {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return true
 	}
-	// An alert of the other side is told by text alone.
+	// An alert that the other side sends has no type of its own.
 	return strings.Contains(err.Error(), "remote error: tls: ")
 }
 
@@ -202,5 +203,5 @@ func (d *dialer) late(err error) *store.Error {
 	case errors.Is(err, context.Canceled):
 		return &store.Error{Err: err}
 	}
-	return &store.Error{Err: err, Reach: store.Silent} // all are in use
+	return &store.Error{Err: err, Reach: store.Silent} // all connections are in use
 }
