@@ -8,7 +8,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// errNoAnswer stands for nodes that were not waited for any longer.
+// errNoAnswer is the error of nodes that had not answered when the wait for them
+// ended.
 var errNoAnswer = errors.New("no answer in time")
 
 // A majorityError says that too few nodes answered.
@@ -30,7 +31,7 @@ func (e *majorityError) Error() string {
 func (e *majorityError) Unwrap() []error { return e.errs }
 
 // noMajority describes a question that too few nodes answered, for the reasons
-// in errs. It lasts if so many of these do that the others are too few.
+// in errs. It is permanent if a majority of the nodes says so of theirs.
 func (s *Store) noMajority(errs []error) *store.Error {
 	permanent := 0
 	for _, err := range errs {
@@ -44,9 +45,9 @@ func (s *Store) noMajority(errs []error) *store.Error {
 }
 
 // reach says whether the quorum can be reached, when some of its nodes failed for
-// the reasons in errs. It cannot if so many of them are away that the others are
-// too few, whatever these would say. While a majority may be there the quorum is:
-// a node whose error is unclear counts as one that others may have reached.
+// the reasons in errs. It cannot if so many nodes are away, or silent, that the
+// others are no majority. It has answered if a majority did. What is between the two
+// is unclear: a node whose error is unclear may have been there for others.
 func (s *Store) reach(errs []error) store.Reach {
 	count := make(map[store.Reach]int)
 	for _, err := range errs {

@@ -52,7 +52,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	return agreed, nil
 }
 
-// instances names those who hold at a node, each once.
+// instances names the processes that hold the lock at a node, each once.
 func instances(info store.Info) []string {
 	var names []string
 	for _, h := range info.Holders {

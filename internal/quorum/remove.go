@@ -7,10 +7,10 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Remove implements store.Store: at all nodes, one exchange each. It returns
-// when a majority has carried out all of it, or every node has answered. What a
-// majority carried out and a node did not, that node's janitor does later; what
-// no majority carried out is an error, and the caller's to repeat.
+// Remove implements store.Store. It sends the batch to all nodes, and returns when
+// a majority has carried out all of it, or every node has answered. A removal that
+// no majority carried out has an error, and the caller may repeat it. Where a
+// majority did and a node did not, that node's janitor does it later.
 func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	asks := slices.Clone(batch) // the caller has the batch back before all have answered
 	t := askBatch(ctx, s, batch, store.Store.Remove, func(r store.Removal) (bool, error) { return true, r.Err })
@@ -24,8 +24,8 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// leaveToJanitors has the nodes' janitors do what a majority has carried out and
-// their nodes have not.
+// leaveToJanitors gives each node's janitor the removals that a majority has carried
+// out and the node has not.
 func (t *tally[T]) leaveToJanitors(asks []store.Removal) {
 	for i := range asks {
 		if _, err := t.outcome(i); err != nil {

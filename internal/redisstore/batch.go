@@ -48,7 +48,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 // its index and what came of it. A question whose keys a Cluster moves just now is
 // sent again in the form for that, and each is called for it a second time.
 func (s *Store) pipeline(ctx context.Context, questions []question, each func(i int, reply any, err error)) {
-	if deadline, ok := ctx.Deadline(); ok { // a context of our own, so that go-redis's wait for a connection ends too
+	if deadline, ok := ctx.Deadline(); ok { // ctx may be one of store.Until, which has a deadline and does not end by itself
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
