@@ -31,7 +31,7 @@ var (
 func saysJSON(h http.Header) bool {
 	lines := h["Content-Type"]
 	if len(lines) != 1 {
-		return false // readers differ about which of them counts
+		return false // readers differ about which line counts
 	}
 	kind, _, err := mime.ParseMediaType(lines[0])
 	return err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json"))
@@ -42,8 +42,8 @@ const (
 	multipart  = "multipart/form-data"
 )
 
-// says reports whether net/http may take the body for one of these kinds, which
-// it also does if a parameter of the type is broken.
+// says reports whether net/http may take the body for one of these kinds. It does so
+// even if a parameter of the Content-Type is broken.
 func says(h http.Header, kinds ...string) bool {
 	return slices.ContainsFunc(h["Content-Type"], func(line string) bool {
 		kind, _, _ := mime.ParseMediaType(line)
@@ -60,7 +60,7 @@ func queryHas(raw string, matches func(name string) bool) bool {
 		if strings.ContainsAny(name, "%+") {
 			var err error
 			if name, err = url.QueryUnescape(name); err != nil {
-				continue // nobody reads it
+				continue // no reader takes a name that cannot be decoded
 			}
 		}
 		if matches(name) {
@@ -121,7 +121,7 @@ func (b *body) formHas(r *http.Request, limit int64, name string) (bool, error) 
 	case hasFold(namesOf(r), name): // earlier middleware has parsed it
 		return true, nil
 	case r.MultipartForm != nil, r.PostForm != nil && !says(r.Header, multipart):
-		return false, nil // as handlers see it: the body is gone
+		return false, nil // it was parsed and has no such name, and nobody can parse it again
 	case !says(r.Header, urlencoded, multipart):
 		return false, nil
 	}
@@ -129,7 +129,7 @@ func (b *body) formHas(r *http.Request, limit int64, name string) (bool, error) 
 		return false, err
 	}
 	if b.form == nil {
-		// Parsed by the parser that handlers use, for a method with which it does.
+		// This is the parser that handlers use. It parses the body of a POST.
 		same := &http.Request{Method: http.MethodPost, URL: new(url.URL), Header: r.Header, Body: io.NopCloser(bytes.NewReader(b.bytes))}
 		_ = same.ParseMultipartForm(limit) // handlers use what was found before an error
 		b.form = namesOf(same)

@@ -17,7 +17,7 @@ const sniffed = 512
 // do, it can do too.
 type Response struct {
 	http.ResponseWriter
-	visit   *Visit
+	visit   *Visit // nil: there is no handler under a lock
 	written bool
 }
 
@@ -30,9 +30,10 @@ func Watch(w http.ResponseWriter, v *Visit) *Response {
 // Written reports whether anything was written.
 func (w *Response) Written() bool { return w.written }
 
-// Alike returns the response with the optional methods that handlers look for
-// and that the writer below has. Those that may fail are always there: they
-// fail as they would have been missing.
+// Alike returns the response with those of the methods Flush and Hijack that the
+// writer below has, because handlers look whether they are there. Push, FlushError
+// and EnableFullDuplex are always there: where the writer below lacks one it returns
+// http.ErrNotSupported.
 func (w *Response) Alike() http.ResponseWriter {
 	_, flushes := w.ResponseWriter.(http.Flusher)
 	_, hijacks := w.ResponseWriter.(http.Hijacker)
@@ -47,17 +48,19 @@ func (w *Response) Alike() http.ResponseWriter {
 	return w
 }
 
-// Unwrap is for http.ResponseController: deadlines, and what else is to come.
+// Unwrap is for http.ResponseController, which finds the methods here that a Response
+// does not have, such as SetReadDeadline.
 func (w *Response) Unwrap() http.ResponseWriter { return lower{w.ResponseWriter, w} }
 
-// A lower writer is what a controller finds below a Response. If that wraps a
-// writer that can be hijacked, and can not be itself, Alike has no Hijack, but
-// a controller goes down to it, past the Response.
+// A lower is what an http.ResponseController finds below a Response. If the writer
+// below has no Hijack, but wraps one that has, then Alike has none either, and a
+// controller looks for it further down. lower has one, so that the Response is told.
 type lower struct {
 	http.ResponseWriter
 	response *Response
 }
 
+// Unwrap returns the writer below.
 func (w lower) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.response.hijack() }
@@ -88,8 +91,8 @@ func (w *Response) WriteString(s string) (int, error) {
 	return io.WriteString(w.ResponseWriter, s)
 }
 
-// ReadFrom keeps sendfile. The beginning is written first, as net/http does it
-// too: if there is none, nothing is written, and the answer is still open.
+// ReadFrom lets the writer below use sendfile. It writes the beginning by itself,
+// as net/http does too: so if src is empty nothing counts as written.
 func (w *Response) ReadFrom(src io.Reader) (int64, error) {
 	var n int64
 	if !w.written {

@@ -32,9 +32,9 @@ type upload struct {
 	request  *http.Request // the door's, whose trailers are set at the end of the body
 	inner    *http.Request // the handler's
 	ctx      context.Context
-	unfollow func() bool
+	unfollow func() bool // has ctx's end no longer end the reading
 	timeout  time.Duration
-	deadline func(time.Time) error // nil: hidden
+	deadline func(time.Time) error // sets the connection's read deadline; nil: hidden
 
 	turn  sync.Mutex // of those who read; below belongs to its holder
 	early []byte     // what was read before the handler asked for it
@@ -45,14 +45,14 @@ type upload struct {
 	reading bool
 	since   time.Time     // when the Read began
 	until   time.Time     // when it is to fail
-	waited  time.Duration // for the client, since leastUpload came the last time
-	came    int           // bytes since then
-	timer   *time.Timer
-	err     error         // of every later Read
+	waited  time.Duration // how long Reads have waited since leastUpload bytes came last
+	came    int           // how many bytes came since then
+	timer   *time.Timer   // calls expire
+	err     error         // of every Read from now on, if not nil
 	gaveUp  chan struct{} // closed with err set, if a goroutine reads
-	settled bool          // nothing is to be done before the answer is sent
-	closed  bool          // by the handler
-	answer  int           // bytes of the answer
+	settled bool          // settle need not be called, or not again
+	closed  bool          // the handler has called Close
+	answer  int           // how many bytes of the answer were written
 }
 
 const (
@@ -123,7 +123,7 @@ func deadlineOf(w http.ResponseWriter) func(time.Time) error {
 	}
 }
 
-// Read reads what has come early, and then from the client.
+// Read returns what settle has read, and then reads from the client.
 func (u *upload) Read(p []byte) (int, error) {
 	u.turn.Lock()
 	defer u.turn.Unlock()
@@ -138,8 +138,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return u.fetch(p)
 }
 
-// Close ends the reading. The body below is closed when the lock has been
-// released: net/http reads from the client when it closes a body.
+// Close ends the reading. The body below is closed after the release of the lock,
+// by closeBelow, because net/http reads from the client when it closes a body.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -169,7 +169,8 @@ func (u *upload) fetch(p []byte) (n int, err error) {
 	return n, u.end(n, err)
 }
 
-// begin tells that somebody waits for the client from now on.
+// begin notes that a Read waits for the client from now on. Its error is that of
+// the Read, if nothing is read any more.
 func (u *upload) begin() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -190,7 +191,7 @@ func (u *upload) begin() error {
 	return nil
 }
 
-// end tells what came. It returns the Read's error.
+// end notes that the Read is over, and what came. It returns the Read's error.
 func (u *upload) end(n int, err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -249,15 +250,16 @@ func (u *upload) leave() {
 	u.fail(fmt.Errorf("lockmw: the request's body is not read any more: %w", lockmw.ErrReleased))
 }
 
-// left is called after the release.
-func (u *upload) left() {
+// closeBelow is called after the release. It does what the handler's Close has put
+// off.
+func (u *upload) closeBelow() {
 	if u.isClosed() {
-		_ = u.below.Close() // the handler did not wait for it
+		_ = u.below.Close() // the handler has returned: nobody wants the error
 	}
 }
 
-// answers is called before n bytes of the answer are written, or all that were
-// written are sent if n is flushed. The error is settle's.
+// answers is called before n bytes of the answer are written. n is flushed before
+// those that were written so far are sent. The error is settle's.
 func (u *upload) answers(n int) error {
 	u.mu.Lock()
 	u.answer += max(n, 0)
@@ -269,13 +271,13 @@ func (u *upload) answers(n int) error {
 	return nil
 }
 
-// flushed is no number of bytes.
+// flushed is an n of answers.
 const flushed = -1
 
 // settle is called before the handler's answer is sent. Over HTTP/1, net/http
-// then reads what the handler has left of the body, for as long as the client
-// likes. So that is read here first, in the time that a Read has, and kept for
-// the handler. If it does not come, or is more than net/http reads, the read
+// then reads the rest of the body, for as long as the client takes to send it. So
+// the rest is read here first, in the time that a Read has, and kept for the
+// handler. If it does not come, or is more than net/http reads, the read
 // deadline ends net/http's own attempt: it sends the answer and then closes
 // the connection, as it does with every body that is too long.
 //
@@ -330,23 +332,26 @@ func expectsContinue(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(r.Header.Get("Expect")), "100-continue")
 }
 
-// duplex is called when net/http is not to read, because the handler asked for
-// a connection that it can write to while it reads, or for all of it.
+// duplex is called when net/http will not read before the answer: the handler has
+// asked to write while it reads (EnableFullDuplex), or has hijacked the connection.
 func (u *upload) duplex() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.settled = true
 }
 
+// A reader is a function that is an io.Reader.
 type reader func(p []byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }
 
+// ownBuffer is the size of readAside's buffer.
 const ownBuffer = 32 << 10
 
-// readAside reads in a goroutine, until fail is called. Then the goroutine is
-// left behind, with a buffer of its own: it ends when the client sends, or
-// leaves. net/http waits for that before it goes on with the connection.
+// readAside reads in a goroutine, until fail is called. Then it returns without
+// the goroutine, which therefore reads into a buffer of its own, and ends when the
+// client sends something or leaves. net/http waits for that before it goes on with
+// the connection.
 func (u *upload) readAside(p []byte) (int, error) {
 	if u.own == nil {
 		u.own = make([]byte, ownBuffer)
@@ -361,7 +366,7 @@ func (u *upload) readAside(p []byte) (int, error) {
 	go func() {
 		var r result
 		defer func() {
-			r.panicked = recover() // it is the handler's
+			r.panicked = recover() // it goes on in the handler's goroutine
 			results <- r
 		}()
 		r.n, r.err = u.below.Read(own)
@@ -373,6 +378,6 @@ func (u *upload) readAside(p []byte) (int, error) {
 		}
 		return copy(p, own[:r.n]), r.err
 	case <-u.gaveUp:
-		return 0, nil // the error is fail's
+		return 0, nil // end returns the error that fail has set
 	}
 }

@@ -45,7 +45,7 @@ func uploading(t *testing.T, hidden bool, test func(t *testing.T, u *upload, cli
 		u := newUpload(outer, outer.WithContext(ctx), w, testTimeout)
 		test(t, u, client, end)
 		u.leave()
-		u.left()
+		u.closeBelow()
 		_ = client.Close() // where the deadlines are hidden, a reader still waits for it
 		_ = server.Close()
 	})

@@ -109,7 +109,7 @@ func (v *Visit) Leave() error {
 	}
 	v.rest.leave()
 	v.lost = entry.Release(v.outer.Context(), v.lease)
-	v.rest.left()
+	v.rest.closeBelow()
 	return v.lost
 }
 
