@@ -125,7 +125,8 @@ func TestJudgeSeesEachMistake(t *testing.T) {
 			name = "none"
 		}
 		t.Run(name, func(t *testing.T) {
-			if tc.rule != "" && tc.rule != ruleGoroutines { // they take other rounds' goroutines for their own
+			// The other two count goroutines, and would take other rounds' for their own.
+			if tc.rule != "" && tc.rule != ruleGoroutines {
 				t.Parallel()
 			}
 			opened := false

@@ -21,18 +21,23 @@ type call struct {
 	wait     time.Duration
 	asked    time.Duration
 	returned time.Duration
-	ctxEnded time.Duration // before it returned; 0: it did not
-	deadline bool          // that was a deadline
+	ctxEnded time.Duration // when its context ended, if Acquire had not returned; else 0
+	deadline bool          // the context that ended had a deadline
 	outcome  string
 	open     []string
 	err      string
-	ended    time.Duration // of the hold
-	released time.Duration // Release returned
+	ended    time.Duration // when the hold ended
+	released time.Duration // when Release returned
 	lost     bool
-	release  string // its error
+	release  string // Release's error
 	panicked string
 	blocked  bool // an observer blocked while it was told about this call
-	inside   bool // it had the lock then, and Acquire had not returned
+	inside   bool // it blocked inside Acquire, when the call had the lock already
+}
+
+func (k call) String() string {
+	return fmt.Sprintf("call %d of %s for %q (%v to %v, wait %v, hold %v): %s %s", k.id, k.by, k.keys[0],
+		k.asked.Round(time.Millisecond), k.returned.Round(time.Millisecond), k.wait, k.holds, k.outcome, k.err)
 }
 
 const (

@@ -19,7 +19,7 @@ type Combination struct {
 	Server   string        `json:"server"`   // the redis-server's name in Servers
 	Site     string        `json:"site"`     // what kind of client reaches it, and how
 	Trait    string        `json:"trait"`    // what is particular about the client
-	Fault    string        `json:"fault"`    //
+	Fault    string        `json:"fault"`    // its name in faults
 	Length   string        `json:"length"`   // of the fault: hiccup, brief or long; empty: it has none
 	Load     int           `json:"load"`     // callers in one burst
 	Shape    string        `json:"shape"`    // whether the callers' contexts end, and how
@@ -45,7 +45,7 @@ const (
 // Groups lists them.
 var Groups = []string{Single, Cluster, Sentinel}
 
-// Sites, the ways to a Redis.
+// Sites of a combination: the kinds of servers, and of clients for them.
 const (
 	plainSite    = "single"
 	tlsSite      = "TLS"
@@ -152,7 +152,7 @@ func Draw(group, server string, seed uint64) Combination {
 
 func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
 
-// possible takes out what a round cannot do in its time.
+// possible changes what a round cannot do, or not in its time.
 func (c Combination) possible() Combination {
 	if c.Load == crowd && c.Form == all16 {
 		c.Form = all3 // 48,000 locks would measure the machine
@@ -180,7 +180,8 @@ func (c Combination) possible() Combination {
 	return c
 }
 
-// heavy says that a round takes many seconds, or much of the machine.
+// heavy says that a round takes many seconds, or much of the machine. A short run
+// leaves it out.
 func (c Combination) heavy() bool {
 	return c.Load == crowd || c.Length == long || c.Logger == blocked || c.Closes || c.Fault == frozenMaster
 }
@@ -245,7 +246,7 @@ func (c Combination) wait() time.Duration {
 	return 0
 }
 
-// lasts draws how long the fault lasts.
+// lasts draws how long the fault lasts, within its Length.
 func (c Combination) lasts(rnd *rand.Rand) time.Duration {
 	between := func(least, most int) time.Duration {
 		return time.Duration(least+rnd.IntN(most-least+1)) * time.Millisecond

@@ -124,7 +124,7 @@ func (a *tally) report(s uint64) {
 }
 
 func TestCombinations(t *testing.T) {
-	if segment, ok, err := lane(); err != nil {
+	if segment, ok, err := ownSegment(); err != nil {
 		t.Fatal(err)
 	} else if ok {
 		segment.run(t, os.NewFile(3, "results"))

@@ -1,8 +1,9 @@
 // Package combos is the combined matrix: rounds that cross a fault with a kind of
 // client, a load, a policy, a distance, observers, loggers and a server, drawn at
-// random from a seed. The matrix of package matrix injects many faults of each
-// kind under one load; what lies in the choice of the client, in the load at the
-// moment of the fault, or in what counts as "away", shows only here.
+// random from a seed. Package matrix injects many faults of each kind, but under one
+// load and with one client: mistakes that show only with another client, under
+// another load at the moment of the fault, or in what counts as "away", are found
+// here.
 //
 // A round (round.go) is one combination (combination.go) on a group of servers
 // (site.go) with a fault (faults.go, election.go), from the making of a client to

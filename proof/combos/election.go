@@ -13,8 +13,9 @@ import (
 )
 
 // replaceMaster freezes the master until the Sentinels have made its replica the
-// master, and lets it go on, as a machine does that had hung. From when the user's
-// own client has followed, ours and a Locker that comes anew want the same keys.
+// master, and lets it go on, as a machine does that had hung. When the user's own
+// client has followed, ours and a fresh Locker compete for the same keys: a Locker
+// that is still with the old master would hold them a second time.
 func (r *round) replaceMaster() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -42,8 +43,8 @@ func (r *round) replaceMaster() {
 	old.Kill()
 }
 
-// master returns the address of the master that Sentinels watch, "" where there is
-// none.
+// master returns the address of the master that Sentinels watch, or "" where there
+// are no Sentinels. It tells two masters apart, so an error will do as well.
 func (s *site) master() string {
 	if s.watched == nil {
 		return ""

@@ -29,11 +29,11 @@ const (
 	elects               // no master, or two
 )
 
-// fault is one kind of fault. Either do has it happen and end, or begin and end
-// do, between which it lasts.
+// fault is one kind of fault. begin has it happen. end ends it, after the time that
+// it is to last; it does nothing if the fault has ended by itself.
 type fault struct {
 	name    string
-	sites   []string // nil: all but those of narrow faults
+	sites   []string // where it can be injected
 	lengths []string
 	sees    sight
 	server  bool // it strikes everybody who uses the server, not only who comes through the doors
@@ -93,10 +93,10 @@ func faults() []fault {
 	lose := func(opts ...faultproxy.DropOption) func(*round) {
 		return func(r *round) {
 			n := 1 + r.rnd.IntN(20)
-			r.site.each(func(door *faultproxy.Proxy) { door.DropReplies(n, faultproxy.Match("EVALSHA", "EVAL"), opts...) })
+			r.site.each(func(proxy *faultproxy.Proxy) { proxy.DropReplies(n, faultproxy.Match("EVALSHA", "EVAL"), opts...) })
 		}
 	}
-	keep := func(r *round) { r.site.each(func(door *faultproxy.Proxy) { door.DropReplies(0, nil) }) }
+	keep := func(r *round) { r.site.each(func(proxy *faultproxy.Proxy) { proxy.DropReplies(0, nil) }) }
 	list := []fault{
 		{name: "no fault", sites: everywhere, lengths: moment, sees: well, begin: nothing, end: nothing},
 		{name: "connections cut", sites: everywhere, lengths: moment, sees: broken, begin: cut, end: nothing},
@@ -108,11 +108,11 @@ func faults() []fault {
 		}},
 		{name: "replies lost, connection hangs", sites: anywhere, lengths: []string{brief}, sees: silent, lasting: true, begin: lose(faultproxy.KeepOpen()), end: keep},
 		{name: "connections closed at once", sites: anywhere, lengths: notShort, sees: closes, begin: func(r *round) {
-			r.site.each(func(door *faultproxy.Proxy) { door.Refuse(true); door.Cut() })
-		}, end: func(r *round) { r.site.each(func(door *faultproxy.Proxy) { door.Refuse(false) }) }},
+			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Refuse(true); proxy.Cut() })
+		}, end: func(r *round) { r.site.each(func(proxy *faultproxy.Proxy) { proxy.Refuse(false) }) }},
 		{name: "replies late", sites: anywhere, lengths: []string{brief}, sees: late, begin: func(r *round) {
 			by := time.Duration(100+r.rnd.IntN(500)) * time.Millisecond
-			r.site.each(func(door *faultproxy.Proxy) { door.Delay(faultproxy.ToClient, by) })
+			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Delay(faultproxy.ToClient, by) })
 		}, end: func(r *round) { r.site.distance(r.c.Distance) }},
 		{name: "SCRIPT FLUSH again and again", sites: anywhere, lengths: moment, sees: well, server: true,
 			begin: again(5, 10*time.Millisecond, func(r *round) { r.site.command("SCRIPT", "FLUSH") }), end: nothing},
@@ -128,7 +128,7 @@ func faults() []fault {
 		{name: "Redis killed and restarted with its file", sites: onlySingle, lengths: moment, sees: away, server: true,
 			begin: func(r *round) { r.site.nodes[0].Kill() }, end: func(r *round) { r.check(r.site.nodes[0].Restart()) }},
 		{name: "LOADING", sites: onlySingle, lengths: notShort, sees: away, server: true, begin: (*round).load, end: (*round).loaded},
-		{name: "BUSY", sites: onlySingle, lengths: anyTime, sees: refuses, server: true, begin: (*round).busy, end: (*round).idle},
+		{name: "BUSY", sites: onlySingle, lengths: anyTime, sees: refuses, server: true, begin: (*round).busy, end: (*round).killScript},
 	}
 	add := func(name string, sites, lengths []string, sees sight, server bool, begin, end func(r *round)) {
 		list = append(list, fault{name: name, sites: sites, lengths: lengths, sees: sees, server: server, begin: begin, end: end})
@@ -141,7 +141,7 @@ func faults() []fault {
 		b, e := hole(dir)
 		add(name+" swallowed", anywhere, notShort, silent, false, b, e)
 		add(name+" stalled", anywhere, anyTime, silent, false, func(r *round) {
-			r.site.each(func(door *faultproxy.Proxy) { door.Stall(dir) })
+			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Stall(dir) })
 		}, func(r *round) { r.site.each((*faultproxy.Proxy).Heal) })
 	}
 	stop := func(r *round) {
@@ -203,7 +203,7 @@ func (r *round) misconfigure() {
 
 // load has Redis read its file again, for about as long as the fault lasts.
 func (r *round) load() {
-	delay := r.length * 2 / 3 / fillers // a sleep takes longer than it was to
+	delay := r.length * 2 / 3 / fillers // Redis sleeps this long for each key, and each sleep takes longer than that
 	r.site.command("CONFIG", "SET", "key-load-delay", delay.Microseconds())
 	r.faulting.Go(func() {
 		client := r.site.nodes[0].Client(r.site.tb, patient)
@@ -212,6 +212,7 @@ func (r *round) load() {
 	})
 }
 
+// loaded has Redis read on at full speed, and waits until it has read all.
 func (r *round) loaded() {
 	r.site.command("CONFIG", "SET", "key-load-delay", 0)
 	r.faulting.Wait()
@@ -226,7 +227,8 @@ func (r *round) busy() {
 	})
 }
 
-func (r *round) idle() {
+// killScript ends the script that busy has begun.
+func (r *round) killScript() {
 	for range 100 {
 		err := r.site.admins[0].Do(context.Background(), "SCRIPT", "KILL").Err()
 		if err == nil || strings.HasPrefix(err.Error(), "NOTBUSY") {
@@ -254,6 +256,8 @@ func (r *round) moveSlot() {
 	r.move(r.slotKey(), func() { time.Sleep(time.Duration(r.rnd.IntN(100)) * time.Millisecond) })
 }
 
+// move moves the slot of key to another node. during is called while it is in two
+// places.
 func (r *round) move(key string, during func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// leaves looks for keys that are still there two seconds after the load has ended
-// and Redis answers.
-func (r *round) leaves() {
+// judgeKeys looks for keys that are still in Redis two seconds after the load has
+// ended and Redis answers.
+func (r *round) judgeKeys() {
 	if r.closing > 0 {
 		return // what a Locker that is closed in a fault cannot give back ends by its TTL
 	}
@@ -82,7 +82,7 @@ func (r *round) close() {
 	r.faulting.Wait()
 	began := r.now()
 	for {
-		left := strangers()
+		left := goroutines()
 		if len(left) == 0 {
 			return
 		}
@@ -94,8 +94,8 @@ func (r *round) close() {
 	}
 }
 
-// strangers returns the stacks of goroutines that belong to a Locker or a client.
-func strangers() (left []string) {
+// goroutines returns the stacks of goroutines that belong to a Locker or a client.
+func goroutines() (left []string) {
 	text := make([]byte, 1<<20)
 	for {
 		n := runtime.Stack(text, true)

@@ -14,14 +14,15 @@ import (
 	"github.com/lockmw/kit/internal/redistest"
 )
 
-// front ends TLS before a plain TCP address. When the plain side ends, it ends
-// the TLS connection, as a server does that closes idle ones.
+// front takes TLS connections and passes their bytes on to a plain TCP address. When
+// the plain connection ends it ends the other with TLS's message for that, as a
+// server does that closes idle connections.
 type front struct {
 	target   string
 	listener net.Listener
 	server   *tls.Config
 	roots    *x509.CertPool
-	mute     atomic.Bool // new connections are accepted, and nothing comes
+	mute     atomic.Bool // new connections are accepted, and never answered
 	serving  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -100,11 +101,11 @@ func (f *front) serve(raw net.Conn) {
 		_ = plain.Close()
 	}()
 	_, _ = io.Copy(secure, plain)
-	_ = secure.Close() // says goodbye first
+	_ = secure.Close() // with TLS's message for that
 	<-up
 }
 
-// cut ends all connections, and so those that were muted.
+// cut ends all connections, without a message.
 func (f *front) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,7 +34,8 @@ const (
 	rulePanic      = "a panic came out"
 )
 
-// violatef notes a violation. Of a rule and a wording, the first is kept.
+// violatef notes a violation. Of several of one rule, the text of the first is kept,
+// and how many there were.
 func (r *round) violatef(rule, format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +65,7 @@ func grace(sees sight, length string) time.Duration {
 	case sees == broken:
 		return 300 * time.Millisecond
 	}
-	return 1300 * time.Millisecond // a question that was under way may take a second
+	return 1300 * time.Millisecond // a command that was under way may take a second
 }
 
 // sees returns how the fault looks to one of the Lockers. A silence that is
@@ -119,8 +120,8 @@ func (r *round) starved(from, to time.Duration) bool {
 	return r.pulse.longest(from, to, faults) > enough || r.meter.longest(from, to, nil) > enough
 }
 
-// spared says that a call that took too long is one of those that a blocked logger
-// held up, of which there is one for each record.
+// spared says that a call that took too long may be one of those that a blocked logger
+// held up. There is one such call for each record, and each is spared once.
 func (r *round) spared() bool { return r.c.Logger == blocked && r.logged.Add(-1) >= 0 }
 
 // judge looks at all calls.
@@ -145,11 +146,7 @@ func (r *round) judge() {
 	r.judgeNotAcquired()
 }
 
-func (k call) String() string {
-	return fmt.Sprintf("call %d of %s for %q (%v to %v, wait %v, hold %v): %s %s", k.id, k.by, k.keys[0],
-		k.asked.Round(time.Millisecond), k.returned.Round(time.Millisecond), k.wait, k.holds, k.outcome, k.err)
-}
-
+// at tells when the faults were.
 func (r *round) at() string {
 	var text []string
 	for _, w := range r.windows {
@@ -158,6 +155,7 @@ func (r *round) at() string {
 	return "fault from " + strings.Join(text, ", ")
 }
 
+// judgeTime looks at how long a call took.
 func (r *round) judgeTime(k call) {
 	if k.blocked || k.holds {
 		return
@@ -193,7 +191,7 @@ func (r *round) judgeTime(k call) {
 // knownAfter is after how long a Locker with callers must know that Redis is away.
 const knownAfter = 1300 * time.Millisecond
 
-// judgeKnown looks at who comes while Redis is away for long.
+// judgeKnown looks at how long a call took that came while Redis was away for long.
 func (r *round) judgeKnown(k call, took time.Duration) {
 	if sees := r.sees(k.by); k.by != byOurs || r.c.Length != long || sees != silent && sees != away || r.c.Trait == slowDialer || r.c.Closes || r.c.Load == crowd || r.c.Logger == blocked {
 		return
@@ -215,6 +213,7 @@ func (r *round) judgeKnown(k call, took time.Duration) {
 	}
 }
 
+// judgeLease looks at a lease, from the grant to the release.
 func (r *round) judgeLease(k call) {
 	if k.release == unavailable && !r.during(k.by, k.ended, k.released) && r.closing == 0 && !r.unanswered(k) &&
 		!r.starved(k.ended, k.released) && (r.c.Load < crowd || k.released-k.ended < 900*time.Millisecond) {
@@ -242,7 +241,7 @@ func (r *round) farAndShort() bool {
 
 // judgeLost looks at a lease that ended while it was held.
 func (r *round) judgeLost(k call) {
-	if r.closing > 0 && k.released >= r.closing || k.returned-k.asked > r.c.TTL/2 { // the lease counts from before the question
+	if r.closing > 0 && k.released >= r.closing || k.returned-k.asked > r.c.TTL/2 { // a lease counts from before Acquire's command, so little of it may have been left
 		return
 	}
 	if k.release != lost {
@@ -313,6 +312,7 @@ func (r *round) judgeRefusal(k call) {
 	}
 }
 
+// judgeUnavailable looks at a call that was told that Redis is not there.
 func (r *round) judgeUnavailable(k call) {
 	switch {
 	case r.closing > 0 && k.returned >= r.closing, r.during(k.by, k.asked, k.returned), r.unanswered(k):
@@ -328,8 +328,8 @@ func (r *round) judgeUnavailable(k call) {
 	}
 }
 
-// judgeOverlaps looks for two holders. With two masters, those count that came
-// when ours should have followed.
+// judgeOverlaps looks for two holders. While there are two masters, only those holds
+// count that began after ours must have followed to the new one.
 func (r *round) judgeOverlaps() {
 	var holds []history.Hold
 	for _, k := range r.calls {

@@ -31,7 +31,7 @@ var knownFaults = []struct {
 	},
 }
 
-// known returns what a violation is known as, or "".
+// known returns what a violation of a rule is known as, or "".
 func known(c Combination, rule string) string {
 	for _, k := range knownFaults {
 		if k.Is(c, rule) {

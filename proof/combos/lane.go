@@ -22,10 +22,10 @@ import (
 // Begun alone, and one after it.
 type Result struct {
 	Begun       bool                     `json:"begun,omitempty"`
-	Void        bool                     `json:"void,omitempty"` // a master was replaced that nobody had struck: nothing is judged
+	Void        bool                     `json:"void,omitempty"` // the Sentinels replaced a master without a fault that has them do so: nothing is judged
 	Combination Combination              `json:"combination"`
 	Injections  int                      `json:"injections"`
-	Calls       map[string]int           `json:"calls"` // by what became of them
+	Calls       map[string]int           `json:"calls"` // how many, by their outcome
 	Violations  []Violation              `json:"violations,omitempty"`
 	Known       []string                 `json:"known,omitempty"` // violations that are known, by what they are known as
 	Worst       map[string]time.Duration `json:"worst,omitempty"`
@@ -50,8 +50,8 @@ type segment struct {
 	For    time.Duration `json:"for"`
 }
 
-// lane returns the segment that this process is to run; ok is false in the parent.
-func lane() (s segment, ok bool, err error) {
+// ownSegment returns the segment that this process is to run; ok is false in the parent.
+func ownSegment() (s segment, ok bool, err error) {
 	text := os.Getenv(segmentEnv)
 	if text == "" {
 		return s, false, nil
@@ -174,20 +174,9 @@ func (s segment) carryOut(ctx context.Context, folder string, tell func(Result))
 		return errors.Join(err, theirs.Close())
 	}
 	_ = theirs.Close() // the child has its own
-	var begun *Result
-	lines := bufio.NewScanner(results)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var r Result
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return errors.Join(err, cmd.Wait())
-		}
-		if r.Begun {
-			begun = &r
-			continue
-		}
-		begun = nil
-		tell(r)
+	begun, err := readResults(results, tell)
+	if err != nil {
+		return errors.Join(err, cmd.Wait())
 	}
 	err = cmd.Wait()
 	if begun != nil && ctx.Err() == nil {
@@ -201,6 +190,26 @@ func (s segment) carryOut(ctx context.Context, folder string, tell func(Result))
 		return fmt.Errorf("%w: %s", err, text[max(0, len(text)-4000):])
 	}
 	return nil
+}
+
+// readResults hands results to tell until the child that writes them ends. It returns
+// the round that the child had begun and not ended, if there is one.
+func readResults(results io.Reader, tell func(Result)) (begun *Result, err error) {
+	lines := bufio.NewScanner(results)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r Result
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, err
+		}
+		if r.Begun {
+			begun = &r
+			continue
+		}
+		begun = nil
+		tell(r)
+	}
+	return begun, nil
 }
 
 // death returns what a process that died said of it.

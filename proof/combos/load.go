@@ -22,12 +22,12 @@ func (r *round) policy() lockmw.Policy {
 		p.MinHold = 150 * time.Millisecond
 	}
 	if p.Permits > 0 && r.ours.Validate(p) != nil {
-		p.Permits = 3 // so many are refused, which is as good
+		p.Permits = 3 // the Locker allows fewer than the combination says
 	}
 	return p
 }
 
-// names returns the keys that caller number i wants.
+// names returns the keys that caller number i of a burst wants.
 func (r *round) names(i int) []string {
 	name := fmt.Sprint("own", i)
 	switch r.c.Keys {
@@ -56,7 +56,7 @@ func (r *round) mine() []string {
 	return keys
 }
 
-// burst has n callers come at once.
+// burst has n callers come at once. It does not wait for them.
 func (r *round) burst(n int) {
 	ctx, end := context.WithCancel(r.whole)
 	var when time.Duration

@@ -21,7 +21,8 @@ type meter struct {
 	stalls []stall
 }
 
-// stall is a time in which nothing ran here.
+// stall is a time in which a goroutine was due and did not run: it ended at at, and
+// took late.
 type stall struct{ at, late time.Duration }
 
 func startMeter(began time.Time) *meter {
@@ -76,14 +77,14 @@ func (m *meter) add(s stall) {
 	m.stalls = append(m.stalls, s)
 }
 
-// late returns the longest delay so far.
+// late returns the longest stall so far.
 func (m *meter) late() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.worst
 }
 
-// between returns for how long nothing ran in a time.
+// between returns how long the stalls in a time took together.
 func (m *meter) between(from, to time.Duration) (all time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // A round is one combination, from the making of a client to the end of its
 // goroutines.
 //
-// Two Lockers share the site: ours reaches it through the doors, as the
+// Two Lockers share the site: ours reaches it through the proxies, as the
 // combination says, and the witness past them, as another process would. Ours
 // holds the key "mine" all along, the witness, or ours, the key "taken". Bursts
 // of callers come before, during and after each fault.
@@ -45,9 +45,9 @@ type round struct {
 	faulting   sync.WaitGroup // of the fault
 	ids        atomic.Int64
 	blockings  atomic.Int64 // how often an observer may still block
-	logged     atomic.Int64 // records that blocked
+	logged     atomic.Int64 // how many log records have blocked
 	unblock    chan struct{}
-	whole      context.Context // of all callers; it ends if they do not
+	whole      context.Context // of all callers; it is ended if they do not come back
 	giveUp     context.CancelFunc
 
 	mu         sync.Mutex
@@ -139,7 +139,7 @@ func (r *round) run() {
 		r.restore()
 	}
 	r.judge()
-	r.leaves()
+	r.judgeKeys()
 	r.close()
 }
 

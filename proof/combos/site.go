@@ -40,14 +40,15 @@ func servers() (names []string, programs map[string]string) {
 // besides locks: so the time that this takes can be set.
 const fillers = 5000
 
-// A site is a group of servers, each behind a proxy, that lives for many rounds.
+// A site is the servers of one group, each behind a proxy, that live for many rounds.
+// (A Combination's Site says which kind of client reaches them.)
 type site struct {
 	tb      testing.TB
 	group   string
 	nodes   []*redistest.Server
-	doors   []*faultproxy.Proxy // before the nodes
-	admins  []*redis.Client     // of the nodes, past the doors
-	front   *front              // before the door of a single server
+	proxies []*faultproxy.Proxy // one in front of each node
+	admins  []*redis.Client     // of each node, past its proxy
+	front   *front              // ends TLS in front of the proxy of a single server
 	shards  *redistest.Shards
 	watched *redistest.Watched
 }
@@ -69,18 +70,18 @@ func openSite(tb testing.TB, group, server string) *site {
 		s.watched = redistest.Sentinel(tb, options...)
 		s.nodes = s.watched.Servers()
 	default:
-		// It keeps what it was told over a restart. That a save has failed, for
-		// MISCONF, is of no consequence but while that lasts.
+		// Its append-only file keeps the locks over a restart. That a save has failed
+		// stops writes only while the fault MISCONF lasts.
 		options = append(options, redistest.Args("--appendonly", "yes", "--appendfsync", "no",
 			"--stop-writes-on-bgsave-error", "no", "--loading-process-events-interval-bytes", "1024", "--busy-reply-threshold", "1"))
 		s.nodes = []*redistest.Server{redistest.Real(tb, options...)}
 	}
 	for _, node := range s.nodes {
-		s.doors = append(s.doors, faultproxy.Start(tb, node.Addr()))
+		s.proxies = append(s.proxies, faultproxy.Start(tb, node.Addr()))
 	}
 	s.admins = admin.Clients(tb, s.nodes)
 	if group == Single {
-		s.front = startFront(tb, s.doors[0].Addr())
+		s.front = startFront(tb, s.proxies[0].Addr())
 		s.prepare()
 	}
 	return s
@@ -98,19 +99,19 @@ func (s *site) prepare() {
 	}
 }
 
-// behind returns the address of the door that stands before a node, and addr
+// behind returns the address of the proxy that stands before a node, and addr
 // itself where it is none of ours, such as a Sentinel.
 func (s *site) behind(addr string) string {
 	for i, node := range s.nodes {
 		if node.Addr() == addr {
-			return s.doors[i].Addr()
+			return s.proxies[i].Addr()
 		}
 	}
 	return addr
 }
 
 // client opens a client as an application might, whose connections go through
-// the doors. dial is how long a slow dialer takes.
+// the proxies. dial is how long a slow dialer takes.
 func (s *site) client(c Combination, dial time.Duration) redis.UniversalClient {
 	var plain net.Dialer
 	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -166,7 +167,7 @@ func (s *site) client(c Combination, dial time.Duration) redis.UniversalClient {
 	return client
 }
 
-// direct opens a client past the doors.
+// direct opens a client past the proxies.
 func (s *site) direct() redis.UniversalClient {
 	switch {
 	case s.shards != nil:
@@ -192,15 +193,15 @@ func (passing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	return next
 }
 
-// heal ends what a fault may have left in the doors, and the connections that
+// heal ends what a fault may have left in the proxies, and the connections that
 // lost bytes.
 func (s *site) heal() {
-	for _, door := range s.doors {
-		door.Heal()
-		door.Delay(faultproxy.Both, 0)
-		door.Refuse(false)
-		door.DropReplies(0, nil)
-		door.Cut()
+	for _, proxy := range s.proxies {
+		proxy.Heal()
+		proxy.Delay(faultproxy.Both, 0)
+		proxy.Refuse(false)
+		proxy.DropReplies(0, nil)
+		proxy.Cut()
 	}
 	if s.front != nil {
 		s.front.mute.Store(false)
@@ -210,30 +211,31 @@ func (s *site) heal() {
 
 // distance makes a round trip take this long.
 func (s *site) distance(d time.Duration) {
-	for _, door := range s.doors {
-		door.Delay(faultproxy.Both, d/2)
+	for _, proxy := range s.proxies {
+		proxy.Delay(faultproxy.Both, d/2)
 	}
 }
 
-// hole swallows what takes a way through all doors.
+// hole swallows what takes a way through all proxies.
 func (s *site) hole(dir faultproxy.Direction) {
 	if s.front != nil {
 		s.front.mute.Store(true)
 	}
-	s.each(func(door *faultproxy.Proxy) { door.BlackHole(dir) })
+	s.each(func(proxy *faultproxy.Proxy) { proxy.BlackHole(dir) })
 }
 
+// fill ends hole.
 func (s *site) fill() {
 	if s.front != nil {
 		s.front.mute.Store(false)
 		s.front.cutMute()
 	}
-	s.each(func(door *faultproxy.Proxy) { door.Heal() })
+	s.each(func(proxy *faultproxy.Proxy) { proxy.Heal() })
 }
 
-func (s *site) each(do func(door *faultproxy.Proxy)) {
-	for _, door := range s.doors {
-		do(door)
+func (s *site) each(do func(proxy *faultproxy.Proxy)) {
+	for _, proxy := range s.proxies {
+		do(proxy)
 	}
 }
 
@@ -257,7 +259,7 @@ func (s *site) at(i int, args ...any) {
 func (s *site) keys(namespace string) (left []string, err error) {
 	for i, client := range s.admins {
 		if s.watched != nil && strings.Contains(client.Info(context.Background(), "replication").Val(), "role:slave") {
-			continue // its master tells
+			continue // its master has the same keys, and tells them
 		}
 		locks, at := admin.Locks(client, namespace+":*")
 		if at != nil {
