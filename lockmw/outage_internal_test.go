@@ -294,6 +294,25 @@ func TestTimeInWhichTheProcessStoodIsNoSilence(t *testing.T) {
 	})
 }
 
+// What is learnt first when the process goes on is newer than the time in which it
+// stood.
+func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+		p.mute.Store(true)
+		s := o.of("a")
+		s.sent("a")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ran = s.ran.Add(-5 * time.Second) // it did not run until now
+		at := time.Now()
+		s.told(&store.Error{Err: refused, Reach: store.Away})
+		s.judge(at)
+		if s.is.reach != suspected || !s.is.since.Equal(at) {
+			t.Errorf("reach %d since %v after now, want suspected since now", s.is.reach, s.is.since.Sub(at))
+		}
+	})
+}
+
 func TestAnOutageSaysSinceWhen(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	err := &awayError{since, 1500 * time.Millisecond, refused}
