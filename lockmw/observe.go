@@ -69,7 +69,7 @@ type Event struct {
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
 	Attempts int           // commands that Acquire sent to Redis; 0: none was needed so far
-	Left     time.Duration // how long the lease can be trusted without a renewal; contended: what is left of the holder's TTL
+	Left     time.Duration // how long the lease can be trusted without a renewal; contended: what is left of the holder's TTL, or 0 if that is not known
 	Err      error         // see the kinds
 }
 
