@@ -18,7 +18,7 @@ const (
 var errExpired = errors.New("no renewal came through in time")
 
 // errNotHeld: the store does not know the token as the holder.
-var errNotHeld = errors.New("the store gave it to nobody or to somebody else")
+var errNotHeld = errors.New("forgotten by Redis, or given to others")
 
 // Release gives the lock back, to the next waiter if there is one. The
 // lease's context ends first (cause ErrReleased), then renewal has stopped,

@@ -65,7 +65,7 @@ func (s *subscriber) run() {
 		}
 		if !reported {
 			reported = true
-			s.locker.log.Warn("lockmw: releases are not heard; waiters find them by polling until this is mended", "error", err)
+			s.locker.log.Warn("lockmw: no subscription to releases; waiters poll for their turn until there is one", "error", err)
 		}
 		select {
 		case <-time.After(jitter(pause)):

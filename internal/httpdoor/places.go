@@ -18,7 +18,7 @@ import (
 // leave that to the Content-Type, which the client chooses. Where the key would
 // be made from one place and a handler may read another, the request is refused.
 var (
-	errType     = errors.New("the request does not say that its body is JSON, and a handler may read it as something else")
+	errType     = errors.New("the request does not say that its body is JSON (Content-Type: application/json), and a handler may read it as something else")
 	errInQuery  = errors.New("the name is in the URL's query as well, and which of them counts depends on the reader")
 	errInPath   = errors.New("the name is missing in the body and there in the path, which is where some readers look as well")
 	errInForm   = errors.New("the name is in a form in the body as well, and which of them counts depends on the reader")

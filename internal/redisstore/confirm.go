@@ -39,7 +39,7 @@ func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
 	}
 	if a, err := answer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
 		return nil, &store.Error{
-			Err:       fmt.Errorf("redisstore: %d of %d replicas confirmed within %v", acks, s.replicas, s.within),
+			Err:       fmt.Errorf("%d of %d replicas confirmed within %v", acks, s.replicas, s.within),
 			Ambiguous: true, // the lock is there
 			Reach:     store.Answered,
 		}

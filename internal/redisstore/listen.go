@@ -18,7 +18,7 @@ import (
 // PONG: a black-holed connection went unnoticed for 20 s.
 const pulse = 400 * time.Millisecond
 
-var errSilent = errors.New("redisstore: the subscription's connection is silent")
+var errSilent = errors.New("the subscription's connection is silent")
 
 // hears says how this process hears of grants, in the words of queue.lua, and
 // where.

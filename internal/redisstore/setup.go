@@ -51,7 +51,7 @@ type setUp struct {
 }
 
 // errSetUp ends go-redis's set-up of a connection: it is the Store's now.
-var errSetUp = errors.New("redisstore: the connection is set up")
+var errSetUp = errors.New("the connection is set up")
 
 // errNoConn is a mistake of the user's Dialer.
 var errNoConn = errors.New("the client's Dialer returned neither a connection nor an error")

@@ -72,7 +72,7 @@ func (s *setUp) failed(err error) *setUpError {
 		refused = classify(said)
 		err = refused.Err // which says what to do
 	}
-	e := store.Error{Err: fmt.Errorf("redisstore: no connection to %s: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	e := store.Error{Err: fmt.Errorf("no connection to %s: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch {
 	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
 		e.Permanent = true
@@ -106,7 +106,7 @@ func (s *setUp) failed(err error) *setUpError {
 func (s *setUp) pending() *store.Error {
 	at, since := stage(s.stage.Load()), time.Since(s.began).Round(time.Millisecond)
 	err := &tookTooLong{fmt.Errorf("not done after %v", since)}
-	e := &store.Error{Err: fmt.Errorf("redisstore: no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
+	e := &store.Error{Err: fmt.Errorf("no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch at {
 	case askingSentinels, dialling, encrypting, greeting, askingRole:
 		e.Reach = store.Silent
@@ -167,7 +167,7 @@ func (s *setUp) untrusted(err error) bool {
 
 // errNoConnection is a question that was not put: its time was over, or its caller
 // gone, before there was a connection.
-var errNoConnection = errors.New("redisstore: no free connection in time")
+var errNoConnection = errors.New("no free connection in time")
 
 // verdict says what an error of go-redis means for the question that met it.
 func (d *dialer) verdict(err error) *store.Error {

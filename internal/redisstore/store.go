@@ -147,7 +147,7 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 			return strings.TrimSpace(policy), nil
 		}
 	}
-	return "", fmt.Errorf("redisstore: INFO memory names no maxmemory_policy")
+	return "", fmt.Errorf("INFO memory names no maxmemory_policy")
 }
 
 // keys returns the keys of the lock called name: lock, queue, alive, fence and
