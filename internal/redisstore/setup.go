@@ -174,6 +174,30 @@ func (s *setUp) greet(c net.Conn) error {
 	return err
 }
 
+// watchCredentials has the user's credentials provider in o enter its stage while it
+// is asked.
+func (s *setUp) watchCredentials(o *redis.Options) {
+	if ask := o.CredentialsProviderContext; ask != nil {
+		o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+			s.enter(askingCredentials)
+			name, password, err := ask(ctx)
+			if err == nil {
+				s.enter(greeting)
+			}
+			return name, password, err
+		}
+	} else if ask := o.CredentialsProvider; ask != nil {
+		o.CredentialsProvider = func() (string, string) {
+			s.enter(askingCredentials)
+			defer s.enter(greeting)
+			return ask()
+		}
+	}
+	if stream := o.StreamingCredentialsProvider; stream != nil {
+		o.StreamingCredentialsProvider = subscribing{stream, s}
+	}
+}
+
 // askRole returns an error if the server says that it is a replica, or does not say
 // just now. One that does not let us ask is asked no more: it refuses writes if it is
 // one.
