@@ -16,14 +16,14 @@ func Waiting(l *Locker, key string) int {
 func RenewAll(l *Locker) {
 	d := l.watchdog
 	d.mu.Lock()
-	for _, lease := range d.agenda {
+	for _, lease := range d.sound.agenda {
 		lease.renewal.due = lease.start // all the same: it is a heap still
 	}
 	d.mu.Unlock()
-	d.fly()
+	d.fly(&d.sound)
 	for flights := 1; flights > 0; runtime.Gosched() { // others may have helped
 		d.mu.Lock()
-		flights = d.flights
+		flights = d.sound.flights
 		d.mu.Unlock()
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	batchSize  = 100 // renewals in one pipeline
-	flightsMax = 4   // pipelines under way at the same time
+	flightsMax = 4   // pipelines of one schedule under way at the same time
 	stuckAfter = 10  // TTLs
 
 	// A lease may be renewed before its time where another one is due: by a
@@ -30,16 +30,27 @@ const (
 
 // A watchdog renews the leases of one Locker: all that are due together go in
 // one pipeline. It has no goroutine while nothing is due.
+//
+// A pipeline lasts as long as the slowest of its servers. So in a Cluster the leases
+// of a master that cannot be reached go by themselves: otherwise there would be no
+// time left for those of the others.
 type watchdog struct {
 	store store.Store
 
 	mu      sync.Mutex
+	sound   schedule // all that are not in the other one
+	cut     schedule // leases that were due while their server could not be reached
+	stopped bool
+	running sync.WaitGroup
+}
+
+// A schedule is when leases are renewed that go together. The watchdog's mutex
+// guards it.
+type schedule struct {
 	agenda  agenda // of held leases that are not in a flight
 	timer   *time.Timer
 	wake    time.Time // when timer fires; zero: it is not armed
 	flights int
-	stopped bool
-	running sync.WaitGroup
 }
 
 // A renewal is what the watchdog knows of a lease, guarded by its mutex.
@@ -47,7 +58,7 @@ type renewal struct {
 	due    time.Time
 	early  time.Duration // it may be renewed this much before, with others
 	index  int           // in the agenda
-	listed bool          // in the agenda
+	listed *schedule     // whose agenda it is in, or nil
 	over   bool          // removed: never to be listed again
 	flight chan struct{} // closed at the end of the flight it is in
 }
@@ -83,19 +94,25 @@ func (d *watchdog) list(l *Lease, pause time.Duration) {
 	if r.over || d.stopped {
 		return
 	}
-	r.due, r.early, r.listed = time.Now().Add(pause), min(rideAlong, pause/rideShare), true
-	heap.Push(&d.agenda, l)
-	d.arm()
+	r.due, r.early = time.Now().Add(pause), min(rideAlong, pause/rideShare)
+	d.push(&d.sound, l)
+	d.arm(&d.sound)
+}
+
+// push puts l on a schedule's agenda. The caller holds mu.
+func (d *watchdog) push(s *schedule, l *Lease) {
+	l.renewal.listed = s
+	heap.Push(&s.agenda, l)
 }
 
 // hurry has l renewed now, unless it is in a flight already.
 func (d *watchdog) hurry(l *Lease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := &l.renewal; r.listed {
+	if r := &l.renewal; r.listed != nil {
 		r.due = time.Now()
-		heap.Fix(&d.agenda, r.index)
-		d.arm()
+		heap.Fix(&r.listed.agenda, r.index)
+		d.arm(r.listed)
 	}
 }
 
@@ -104,9 +121,9 @@ func (d *watchdog) remove(l *Lease) {
 	d.mu.Lock()
 	r := &l.renewal
 	r.over = true
-	if r.listed {
-		heap.Remove(&d.agenda, r.index)
-		r.listed = false
+	if r.listed != nil {
+		heap.Remove(&r.listed.agenda, r.index)
+		r.listed = nil
 	}
 	flight := r.flight
 	d.mu.Unlock()
@@ -119,60 +136,64 @@ func (d *watchdog) remove(l *Lease) {
 func (d *watchdog) stop() {
 	d.mu.Lock()
 	d.stopped = true
-	if d.timer != nil {
-		d.timer.Stop()
+	for _, s := range []*schedule{&d.sound, &d.cut} {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
 	}
 	d.mu.Unlock()
 	d.running.Wait()
 }
 
-// arm sets the timer to the first lease on the agenda, if that comes before
+// arm sets a schedule's timer to the first lease on its agenda, if that comes before
 // what it is set to. The caller holds mu.
-func (d *watchdog) arm() {
-	if len(d.agenda) == 0 || d.stopped || d.flights >= flightsMax {
+func (d *watchdog) arm(s *schedule) {
+	if len(s.agenda) == 0 || d.stopped || s.flights >= flightsMax {
 		return
 	}
-	first := d.agenda[0].renewal.due
-	if !d.wake.IsZero() && !first.Before(d.wake) {
+	first := s.agenda[0].renewal.due
+	if !s.wake.IsZero() && !first.Before(s.wake) {
 		return
 	}
-	d.wake = first
-	if d.timer == nil {
-		d.timer = time.AfterFunc(time.Until(first), d.fly)
+	s.wake = first
+	if s.timer == nil {
+		s.timer = time.AfterFunc(time.Until(first), func() { d.fly(s) })
 		return
 	}
-	d.timer.Reset(time.Until(first))
+	s.timer.Reset(time.Until(first))
 }
 
 // fly renews what is due, on the timer's goroutine.
-func (d *watchdog) fly() {
+func (d *watchdog) fly(s *schedule) {
 	d.mu.Lock()
-	d.wake = time.Time{}
-	if d.stopped || d.flights >= flightsMax {
+	s.wake = time.Time{}
+	if d.stopped || s.flights >= flightsMax {
 		d.mu.Unlock()
 		return
 	}
-	d.flights++
+	s.flights++
 	d.running.Add(1)
 	defer d.running.Done()
-	for batch := d.take(); len(batch) > 0; batch = d.take() {
-		d.arm() // more may be due than one flight carries
+	for batch := d.take(s); len(batch) > 0; batch = d.take(s) {
+		d.arm(s) // more may be due than one flight carries
 		d.mu.Unlock()
 		d.renew(batch)
 		d.mu.Lock()
 	}
-	d.flights--
-	d.arm()
+	s.flights--
+	d.arm(s)
 	d.mu.Unlock()
 }
 
-// take takes up to batchSize due leases off the agenda, for one flight, and
-// those that ride along. The caller holds mu.
-func (d *watchdog) take() []*Lease {
-	var batch []*Lease
+// take takes up to batchSize due leases off a schedule's agenda, for one flight, and
+// those that ride along. All have about the same time for it: a flight ends with
+// the first whose time is over. The caller holds mu.
+func (d *watchdog) take(s *schedule) []*Lease {
+	var batch, others []*Lease
 	var flight chan struct{}
-	for t := time.Now(); len(batch) < batchSize && len(d.agenda) > 0 && !d.stopped; {
-		l := d.agenda[0]
+	var timeout time.Duration
+	for t := time.Now(); len(batch) < batchSize && len(others) < batchSize && len(s.agenda) > 0 && !d.stopped; {
+		l := s.agenda[0]
 		at := t
 		if len(batch) > 0 {
 			at = t.Add(l.renewal.early)
@@ -180,18 +201,37 @@ func (d *watchdog) take() []*Lease {
 		if l.renewal.due.After(at) {
 			break
 		}
-		heap.Pop(&d.agenda)
-		l.renewal.listed = false
+		heap.Pop(&s.agenda)
+		l.renewal.listed = nil
 		if !l.holds(held) {
 			continue // it was lost, or has reached MaxHold
 		}
+		if s == &d.sound && l.cutOff() {
+			d.push(&d.cut, l)
+			d.arm(&d.cut)
+			continue
+		}
+		own := l.renewTimeout()
 		if flight == nil {
-			flight = make(chan struct{})
+			flight, timeout = make(chan struct{}), own
+		}
+		if own < timeout/2 || own > 2*timeout {
+			others = append(others, l)
+			continue
 		}
 		l.renewal.flight = flight
 		batch = append(batch, l)
 	}
+	for _, l := range others {
+		d.push(s, l)
+	}
 	return batch
+}
+
+// cutOff reports whether the lease's server cannot be reached just now.
+func (l *Lease) cutOff() bool {
+	o := l.locker.outage
+	return o != nil && o.troubled.Load() > 0 && o.of(l.ref.Key).prospect().reach != reachable
 }
 
 // renew is one flight.
@@ -203,7 +243,7 @@ func (d *watchdog) renew(batch []*Lease) {
 		timeout = min(timeout, l.renewTimeout())
 		asks[i].Ref = l.ask()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(timeout, minRenewTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	d.store.Renew(ctx, asks)
 	cancel()
 
@@ -262,11 +302,13 @@ func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration) {
 
 // renewTimeout is a sixth of the TTL, which leaves time for further attempts,
 // and more after a failed one: a new connection over a slow network takes
-// several round trips before the renewal goes out on it.
+// several round trips before the renewal goes out on it. It is at most what a
+// Release may have to wait for.
 func (l *Lease) renewTimeout() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.policy.TTL / 6 << min(l.failures, 1)
+	own := min(l.policy.TTL/6, maxRenewTimeout) << min(l.failures, 1)
+	return min(max(own, minRenewTimeout), maxRenewTimeout)
 }
 
 // retryAfter is the pause after a renewal that failed. It doubles from one to
