@@ -104,6 +104,13 @@ func (f *faraway) Renew(ctx context.Context, batch []store.Renewal) {
 	}
 }
 
+// wereLate returns how many renewals of a server had too little time.
+func (f *faraway) wereLate(server byte) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.late[server]
+}
+
 func (f *faraway) Server(key string) string { return key[:1] }
 
 func (f *faraway) Ping(ctx context.Context, key string, _ func(bool)) error {
@@ -178,10 +185,10 @@ func TestShortLeasesDoNotHurryOthers(t *testing.T) {
 			watchedOver(l, n, "b", 220*time.Millisecond)
 			time.Sleep(100 * time.Millisecond)
 		}
-		if got := lost(); got > 0 || s.late['a'] > 0 {
-			t.Errorf("%d of %d leases are lost, %d of their renewals were late", got, n, s.late['a'])
+		if got := lost(); got > 0 || s.wereLate('a') > 0 {
+			t.Errorf("%d of %d leases are lost, %d of their renewals were late", got, n, s.wereLate('a'))
 		}
-		if s.late['b'] == 0 {
+		if s.wereLate('b') == 0 {
 			t.Error("the short ones had time enough")
 		}
 	})
