@@ -98,7 +98,7 @@ func (ws *waiters) standing(w *waiter) standing {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	switch {
-	case w.passed:
+	case w.awaits:
 		return offered
 	case w.plain() && w.line.cover != nil:
 		return covered
@@ -124,7 +124,7 @@ func (ws *waiters) pass(lease *Lease) (next store.Ref, place store.Place, ok boo
 		return store.Ref{}, store.Place{}, false
 	}
 	ln.know(w)
-	w.told, w.passed = true, true
+	w.told, w.passed, w.awaits = true, true, true
 	return w.ref, w.place(), true
 }
 
@@ -137,6 +137,7 @@ func (ws *waiters) passedOn(next store.Ref, sent instant, did store.Released, a 
 	if !ok {
 		return true
 	}
+	w.awaits = false
 	if err != nil {
 		w.nudge(true) // whatever came of it
 		return false

@@ -87,3 +87,22 @@ func TestTheFirstOfACohortIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// A release whose answer is lost leaves it open whether Redis knows of the waiter. But
+// nothing more comes of it, so nobody whose time is up waits for that.
+func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
+	ws, cover, w := cohort(t, 1)
+	next, _, ok := ws.pass(cover)
+	if !ok || ws.standing(w[0]) != offered {
+		t.Fatalf("passed on: %t, standing %d", ok, ws.standing(w[0]))
+	}
+	if gone := ws.passedOn(next, now(), store.NotHeld, store.Answer{}, timedOut); gone {
+		t.Fatal("it waits no more")
+	}
+	if got := ws.standing(w[0]); got != exposed {
+		t.Errorf("standing %d, want %d", got, exposed)
+	}
+	if told, sure := ws.leave(w[0], nil); !told || sure {
+		t.Errorf("told %t, sure %t: Redis may know of it", told, sure)
+	}
+}

@@ -49,6 +49,7 @@ type waiter struct {
 	known        bool    // Redis does, and has said so to a question of its own
 	told         bool    // a release has told Redis of it
 	passed       bool    // by a release whose answer is not there
+	awaits       bool    // that answer, which may yet come
 }
 
 func newWaiters(perKey, total int, cohorts bool) *waiters {
@@ -153,7 +154,7 @@ func (w *waiter) retire() {
 	}
 	w.ask.Store(false)
 	w.ref, w.line, w.before, w.next = store.Ref{}, nil, nil, nil
-	w.local, w.known, w.told, w.passed = false, false, false, false
+	w.local, w.known, w.told, w.passed, w.awaits = false, false, false, false, false
 }
 
 // first reports whether w polls for its line.
