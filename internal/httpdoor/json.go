@@ -136,8 +136,14 @@ func isName(quoted []byte, name string) (same, alike bool) {
 // look at the case. encoding/json folds the case; other JSON packages compare
 // names in lower case, in which "İd" is "id".
 func sameButCase(a, b string) bool {
-	return strings.EqualFold(a, b) ||
-		!(isASCII(a) && isASCII(b)) && (strings.ToLower(a) == strings.ToLower(b) || strings.ToUpper(a) == strings.ToUpper(b))
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	if isASCII(a) && isASCII(b) {
+		return false
+	}
+	lower, upper := strings.ToLower(a), strings.ToUpper(a)
+	return lower == strings.ToLower(b) || upper == strings.ToUpper(b)
 }
 
 func isASCII[T string | []byte](s T) bool {
