@@ -12,10 +12,10 @@ import (
 // ended.
 var errNoAnswer = errors.New("no answer in time")
 
-// A majorityError says that too few nodes answered.
+// A majorityError says that too few nodes agree, because some did not answer.
 type majorityError struct {
-	errs []error
-	want int
+	errs  []error
+	nodes int
 }
 
 // Error names the nodes that did not answer, and why.
@@ -24,7 +24,7 @@ func (e *majorityError) Error() string {
 	for i, err := range e.errs {
 		texts[i] = err.Error()
 	}
-	return fmt.Sprintf("no majority of %d nodes answered: %s", e.want, strings.Join(texts, "; "))
+	return fmt.Sprintf("no majority of the %d nodes: %s", e.nodes, strings.Join(texts, "; "))
 }
 
 // Unwrap returns the nodes' errors.
@@ -40,7 +40,7 @@ func (s *Store) noMajority(errs []error) *store.Error {
 		}
 	}
 	return &store.Error{
-		Err: &majorityError{errs, s.majority}, Permanent: permanent >= s.majority, Ambiguous: true, Reach: s.reach(errs),
+		Err: &majorityError{errs, len(s.nodes)}, Permanent: permanent >= s.majority, Ambiguous: true, Reach: s.reach(errs),
 	}
 }
 

@@ -42,3 +42,11 @@ func TestAQuorumIsAwayWithoutAMajority(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLackOfAMajoritySaysHowManyNodesThereAre(t *testing.T) {
+	s := New(make([]Node, 5), nil)
+	err := s.noMajority([]error{errors.New("a: refused"), errors.New("b: refused"), errors.New("c: no answer")})
+	if got, want := err.Error(), "no majority of the 5 nodes: a: refused; b: refused; c: no answer"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
