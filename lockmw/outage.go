@@ -274,15 +274,17 @@ func (s *server) judge(at time.Time) {
 	}
 	// While this process did not run, because it was stopped or starved, no
 	// answer could be read: that time says nothing about the server.
-	if missed := at.Sub(s.ran) - watchEvery; missed > watchEvery {
-		times := []*time.Time{&s.unanswered, &s.heard, &s.pinged, &s.is.since}
-		for p := range s.pings {
-			times = append(times, &p.waits)
+	times := []*time.Time{&s.unanswered, &s.heard, &s.pinged, &s.is.since}
+	for p := range s.pings {
+		times = append(times, &p.waits)
+	}
+	for _, t := range times {
+		ran := s.ran
+		if t.After(ran) { // it began while the process stood, or after that
+			ran = *t
 		}
-		for _, t := range times {
-			if !t.IsZero() {
-				*t = t.Add(missed)
-			}
+		if missed := at.Sub(ran) - watchEvery; missed > watchEvery && !t.IsZero() {
+			*t = t.Add(missed)
 		}
 	}
 	s.ran = at

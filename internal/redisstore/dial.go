@@ -72,6 +72,7 @@ type era struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 	abandoned atomic.Int32 // set-ups that go on although nobody waits for them
+	unheard   atomic.Int32 // of them, were dialling then
 }
 
 // newDialer returns a dialer that sets up connections with o, which is its own
@@ -139,7 +140,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string, waits func(s
 				_ = c.Close()
 			}
 			if s.left.Swap(true) {
-				s.era.abandoned.Add(-1)
+				s.era.abandon(s, -1)
 			}
 		}
 	}()
@@ -151,13 +152,22 @@ func (d *dialer) connect(ctx context.Context, network, addr string, waits func(s
 		}
 		return r.conn, nil
 	case <-s.ctx.Done():
+		s.leftAt = stage(s.stage.Load())
 		if !s.left.Swap(true) {
-			s.era.abandoned.Add(1)
+			s.era.abandon(s, 1)
 		}
 		err := s.failed(context.Cause(s.ctx))
 		d.end(s, err)
 		return nil, err
 	}
+}
+
+// abandon counts a set-up that was left in, or one that has ended since out.
+func (e *era) abandon(s *setUp, n int32) {
+	if s.leftAt == dialling {
+		e.unheard.Add(n)
+	}
+	e.abandoned.Add(n)
 }
 
 // begin notes that a connection is being set up, in the present era. The first one

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -131,6 +132,36 @@ func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
 	}
 	if n := d.era.abandoned.Load(); n != abandonedMost {
 		t.Errorf("%d go on, want %d at most", n, abandonedMost)
+	}
+	// The next one is not begun. What all of them wait for is an answer to a dial.
+	if _, err := d.connect(t.Context(), "tcp", "somewhere:1", nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Reach != store.Silent {
+		t.Errorf("connect = %+v, want %v, and that nobody answers", err, errAbandoned)
+	}
+	close(ended)
+	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
+	d.close()
+}
+
+// What hangs in other functions of the user's tells nothing about the server.
+func TestAnOnConnectThatHangsIsNoSilence(t *testing.T) {
+	ended := make(chan struct{})
+	hangs := make(chan struct{}, abandonedMost)
+	d := newDialer(&redis.Options{OnConnect: func(context.Context, *redis.Conn) error {
+		hangs <- struct{}{}
+		<-ended
+		return errOdd
+	}})
+	addr := redistest.Embedded(t).Addr()
+	for range abandonedMost {
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan struct{})
+		go func() { defer close(left); _, _ = d.connect(ctx, "tcp", addr, nil) }()
+		await(t, "OnConnect", hangs)
+		cancel()
+		await(t, "the end of connect", left)
+	}
+	if _, err := d.connect(t.Context(), "tcp", addr, nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Reach != store.Unclear {
+		t.Errorf("connect = %+v, want %v", err, errAbandoned)
 	}
 	close(ended)
 	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })

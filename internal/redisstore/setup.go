@@ -46,6 +46,7 @@ type setUp struct {
 	began         time.Time
 	waits         func(server bool) // of the ping that it is for, or nil
 	left          atomic.Bool       // nobody waits for it, or it is over
+	leftAt        stage             // if nobody waited for it; written before left
 	stage         atomic.Int32
 	said          atomic.Pointer[string] // the server's first words, see preamble
 }

@@ -76,7 +76,11 @@ func (s *setUp) failed(err error) *setUpError {
 	switch {
 	case errors.Is(err, errStoreClosed), errors.Is(err, redis.ErrClosed):
 		e.Permanent = true
-	case errors.Is(err, errNewMaster), errors.Is(err, errAbandoned), errors.Is(err, context.Canceled):
+	case errors.Is(err, errAbandoned):
+		if s.era.unheard.Load() >= s.era.abandoned.Load() { // all wait for an answer to a dial
+			e.Reach = store.Silent
+		}
+	case errors.Is(err, errNewMaster), errors.Is(err, context.Canceled):
 	case at == askingSentinels, at == dialling:
 		n := notConnected(err)
 		e.Permanent = n.Permanent || s.untrusted(err)
