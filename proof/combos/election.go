@@ -37,6 +37,8 @@ func (r *round) replaceMaster() {
 	fresh, err := r.openWitness()
 	r.check(err)
 	r.contend(fresh, r.now()+followWithin+1500*time.Millisecond)
+	again, err := r.site.watched.Master(ctx)
+	r.void = err != nil || again != master
 	short, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	r.check(fresh.Close(short))

@@ -121,7 +121,7 @@ func runRound(s *site, c Combination, open func(redis.UniversalClient, Settings)
 	r := newRound(s, c, open)
 	before := s.master()
 	r.run()
-	if r.fault.sees != elects && s.master() != before {
+	if r.void || r.fault.sees != elects && s.master() != before {
 		// On a busy machine the Sentinels may find their master too slow. What
 		// follows from that belongs to the one fault that has it happen.
 		r.restore()
