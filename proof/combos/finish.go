@@ -71,7 +71,9 @@ func (r *round) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if r.witness != nil {
-		r.check(r.witness.Close(ctx))
+		if err := r.witness.Close(ctx); !r.c.Closes { // otherwise the fault may have ended just now
+			r.check(err)
+		}
 	}
 	_ = r.client.Close() // a Sentinel client may say that a connection was closed
 	for _, client := range r.others {
