@@ -88,6 +88,9 @@ func (r *round) during(by string, from, to time.Duration) bool {
 		return false
 	}
 	more := r.bound(grace(r.fault.sees, r.c.Length), from, to)
+	if r.c.Load == crowd {
+		more += 300 * time.Millisecond
+	}
 	if by == byOurs && r.c.Trait == slowDialer {
 		more += r.dial
 	}
@@ -106,7 +109,7 @@ func (r *round) unanswered(k call) bool {
 	if r.c.Load == crowd && k.returned-k.asked > 200*time.Millisecond || r.starved(k.asked, k.returned) {
 		return true
 	}
-	return k.by == byOurs && r.c.Trait == slowDialer && k.wait < 2*time.Second
+	return k.by == byOurs && r.c.Trait == slowDialer
 }
 
 // starved says that a server, or this process, got so little of the machine that
