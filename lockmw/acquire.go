@@ -211,7 +211,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		Ref: ref, Join: join, Place: place, Timeout: timeout,
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
-			if left := mayHaveLeft(err) && (err != nil || a.Granted || join != store.Try); left || unsure {
+			if err != nil || a.Granted || join != store.Try || unsure {
 				l.janitor.Add(ref, err == nil && !unsure)
 			}
 		},
@@ -245,10 +245,6 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	return nil, nil
 }
-
-// mayHaveLeft reports whether a question that came to this may have left something
-// in the store: not, if it was never sent, or certainly refused.
-func mayHaveLeft(err error) bool { return err == nil || store.AsError(err).Ambiguous }
 
 // freshToken changes the token after an attempt at a quorum that failed: what
 // it left is being taken back, by token, and that may arrive late.

@@ -114,26 +114,3 @@ func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
 		})
 	}
 }
-
-// Who leaves while a connection is being made has sent nothing: there is nothing to
-// clean up, and Close has nothing to wait for or to tell.
-func TestWhoLeavesBeforeThereIsAConnectionHasLeftNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t, func(o *redis.Options) {
-			o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-		}))
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		defer cancel()
-		for i := range 50 {
-			if _, err := l.Acquire(ctx, fmt.Sprint("k", i), lockmw.Policy{Wait: time.Minute}); err == nil {
-				t.Error("locked without a connection")
-			}
-		}
-		if err := l.Close(context.Background()); err != nil {
-			t.Errorf("Close = %v, want nil", err)
-		}
-	})
-}

@@ -212,7 +212,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		l.claims.Add(1) // as in ask
 		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
 			defer l.claims.Done()
-			if granted || err != nil && mayHaveLeft(err) || unsure {
+			if granted || err != nil || unsure {
 				l.cleanUp(refs, err == nil && !unsure)
 			}
 		})
