@@ -265,7 +265,7 @@ func (r *round) judgeLost(k call) {
 	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.meter.between(k.returned, k.ended) > 50*time.Millisecond || k.blocked
 	switch {
 	case sees == elects:
-	case r.c.TTL == longTTL, sees == well && !slowly,
+	case r.c.TTL == longTTL, sees == well && !slowly && (r.c.Length != hiccup || !r.farAndShort()),
 		(sees == broken || r.c.Length == hiccup) && !slowly && !r.farAndShort(),
 		sees == moves && k.holds && k.by == byOurs && (r.c.Form == mutex || r.c.Form == minHold) && !slowly:
 		r.violatef(ruleLease, "held from %v to %v, TTL %v; %v; %s", k.returned.Round(time.Millisecond), k.ended.Round(time.Millisecond), r.c.TTL, k, r.at())

@@ -24,6 +24,12 @@ var knownFaults = []struct {
 		},
 	},
 	{
+		"a caller that leaves AcquireAll while a silent server is to set up a connection: back when that is given up",
+		func(c Combination, rule string) bool {
+			return rule == ruleCancel && c.keysOf() > 1 && faultOf(c).sees == silent
+		},
+	},
+	{
 		"a dialer that takes longer than an attempt: callers that leave wait for it, and what they left is cleaned up late",
 		func(c Combination, rule string) bool {
 			return c.Trait == slowDialer && (rule == ruleCancel || rule == ruleKeys || rule == ruleWait || rule == ruleError)
