@@ -54,6 +54,21 @@ func appendKeys(args []any, keys *[keyCount]string) []any {
 	return args
 }
 
+// keyArgs returns the Redis keys that the question is about.
+func (q *question) keyArgs() []string {
+	n, ok := q.args[keyPosition-1].(int)
+	if !ok || len(q.args) < keyPosition+n {
+		return nil
+	}
+	keys := make([]string, n)
+	for i, arg := range q.args[keyPosition:][:n] {
+		if key, ok := arg.(*string); ok {
+			keys[i] = *key
+		}
+	}
+	return keys
+}
+
 // command makes q a command by the script's hash, or if that is unknown to the
 // server, by its text. The command that was made before is over then.
 func (q *question) command(ctx context.Context, byHash bool) once {
@@ -191,9 +206,16 @@ func (s *Store) exchange(ctx context.Context, client redis.UniversalClient, q *q
 		value, err = s.withOneKey(ctx, q)
 	}
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.failedAt(err, q)
 	}
 	return value, nil
+}
+
+// failedAt is failed, and names the keys of q where the error is about one of them.
+func (s *Store) failedAt(err error, q *question) *store.Error {
+	e := s.failed(err)
+	e.Err = otherData(e.Err, q)
+	return e
 }
 
 // failed describes a go-redis error to the engine. In a Cluster it has the

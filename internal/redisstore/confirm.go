@@ -33,7 +33,7 @@ func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
 		reply, acks, err = s.andWait(ctx, q, false)
 	}
 	if err != nil {
-		e := s.failed(err)
+		e := s.failedAt(err, q)
 		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
 		return nil, e
 	}

@@ -94,10 +94,37 @@ func explained(err error, code, text string) error {
 	return &explanation{means, err}
 }
 
+// otherData adds to a refusal of a script the Redis keys that hold other data than
+// a lock's, of those that the question q is about. Redis says in which line of the
+// script that was, and the line says which key it uses. Other errors stay as they are.
+func otherData(err error, q *question) error {
+	reply, ok := errors.AsType[redis.Error](err)
+	if !ok || codeOf(reply.Error()) != "WRONGTYPE" {
+		return err
+	}
+	var names []string
+	used := keyInLine.FindStringSubmatch(lineOf(reply.Error()))
+	for i, arg := range q.keyArgs() {
+		if used == nil && i%keyCount == 0 || used != nil && strconv.Itoa(i%keyCount+1) == used[1] {
+			names = append(names, strconv.Quote(arg))
+		}
+	}
+	if names == nil {
+		return err
+	}
+	what := "the Redis key "
+	if used == nil {
+		what = "a Redis key of the lock "
+	}
+	means := what + strings.Join(names, " or ") + " holds data of another program: lock under another namespace or prefix"
+	return &explanation{means, err}
+}
+
 var (
 	// Redis says where in a script a command failed, and not always which one it was.
 	scriptLine = regexp.MustCompile(`script: ([0-9a-f]{40}), on @user_script:(\d+)`)
 	unknown    = regexp.MustCompile(`unknown command '(\w+)'`)
+	keyInLine  = regexp.MustCompile(`KEYS\[(\d)\]`)
 	callInLine = regexp.MustCompile(`redis\.p?call\('(\w+)'(?:, '(\w+)')?`)
 )
 
@@ -117,6 +144,20 @@ func commandOf(text string) string {
 	if name := unknown.FindStringSubmatch(text); name != nil {
 		return strings.ToUpper(name[1])
 	}
+	var commands []string
+	for _, call := range callInLine.FindAllStringSubmatch(lineOf(text), -1) {
+		command := call[1]
+		if command == "PUBSUB" {
+			command += " " + call[2]
+		}
+		commands = append(commands, command)
+	}
+	return strings.Join(commands, " or ")
+}
+
+// lineOf returns the line of a script that a refusal is about; it is empty if the
+// refusal does not tell.
+func lineOf(text string) string {
 	at := scriptLine.FindStringSubmatch(text)
 	if at == nil {
 		return ""
@@ -126,13 +167,5 @@ func commandOf(text string) string {
 	if err != nil || number < 1 || number > len(lines) {
 		return ""
 	}
-	var commands []string
-	for _, call := range callInLine.FindAllStringSubmatch(lines[number-1], -1) {
-		command := call[1]
-		if command == "PUBSUB" {
-			command += " " + call[2]
-		}
-		commands = append(commands, command)
-	}
-	return strings.Join(commands, " or ")
+	return lines[number-1]
 }

@@ -131,7 +131,7 @@ func (s *Store) send(pieces []piece) (open []piece) {
 			open = append(open, alone(left)...)
 		default:
 			if err != nil {
-				value, err = nil, s.failed(err)
+				value, err = nil, s.failedAt(err, p.question)
 			}
 			for _, c := range p.calls {
 				outcomes = append(outcomes, outcome{c, value, err})
