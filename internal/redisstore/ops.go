@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -76,12 +77,40 @@ func answer(reply any) (store.Answer, error) {
 	if !ok1 || !ok3 || !ok4 {
 		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 	}
-	return store.Answer{
+	a := store.Answer{
 		Left:     time.Duration(max(left, 0)) * time.Millisecond,
 		Server:   server,
 		Siblings: siblings,
 		Fresh:    fresh == 1,
-	}, nil
+	}
+	if len(f) > 5 && !readHolder(&a, f[5:]) {
+		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+	}
+	return a, nil
+}
+
+// readHolder reads what acquire.lua says of the holder and of those who wait.
+// onekey.lua, which sees the lock alone, says nothing of them.
+func readHolder(a *store.Answer, f []any) bool {
+	if len(f) < 2 {
+		return false
+	}
+	who, ok0 := f[0].(string)
+	waiting, ok1 := f[1].(int64)
+	if !ok0 || !ok1 {
+		return false
+	}
+	a.Waiting = int(waiting)
+	if who == "" {
+		return true
+	}
+	process, minted, _ := strings.Cut(who, ":")
+	fence, ok := integer(minted)
+	if !ok || process == "" {
+		return false
+	}
+	a.Holder, a.HolderFence = store.Holder{Instance: process, Age: age(a.Server, fence), Left: a.Left}, fence
+	return true
 }
 
 // integer reads a number that a script sent as text, to keep all its digits.

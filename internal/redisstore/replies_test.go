@@ -20,13 +20,18 @@ func TestAnswersAreRead(t *testing.T) {
 		reply any
 		want  store.Answer
 	}{
-		"granted":      {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
-		"the highest":  {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
-		"not granted":  {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
-		"a sibling":    {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Siblings: "p.t"}},
-		"fresh":        {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Left: time.Millisecond, Server: 7, Fresh: true}},
-		"without TTL":  {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
-		"just expired": {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Server: 7}},
+		"granted":     {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
+		"the highest": {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
+		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
+		"a sibling":   {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Siblings: "p.t"}},
+		"fresh":       {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Left: time.Millisecond, Server: 7, Fresh: true}},
+		"a holder": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p:7", int64(3)}, store.Answer{
+			Left: 1500 * time.Millisecond, Server: 1000007, Waiting: 3, HolderFence: 7,
+			Holder: store.Holder{Instance: "p", Age: time.Second, Left: 1500 * time.Millisecond},
+		}},
+		"several holders": {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7, Waiting: 3}},
+		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
+		"just expired":    {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Server: 7}},
 	} {
 		if got, err := answer(c.reply); got != c.want || err != nil {
 			t.Errorf("%s: answer = %+v, %v, want %+v", name, got, err, c.want)
@@ -41,6 +46,9 @@ var strange = []any{
 	[]any{int64(1), "x", "1"}, []any{int64(1), "1", "x"}, []any{int64(1), "1.5", "1"}, []any{int64(1), "1e15", "1"},
 	[]any{int64(1), "9223372036854775808", "1"}, []any{"1", "1", "1"}, []any{true, "1", "1"}, []any{1.0, "1", "1"},
 	[]any{int64(0), int64(1), "1"}, []any{int64(0), int64(1), "1", ""}, []any{int64(0), "1", "1", "", int64(0)},
+	[]any{int64(0), int64(1), "1", "", int64(0), "p:1"}, []any{int64(0), int64(1), "1", "", int64(0), "p", int64(0)},
+	[]any{int64(0), int64(1), "1", "", int64(0), ":1", int64(0)}, []any{int64(0), int64(1), "1", "", int64(0), nil, int64(0)},
+	[]any{int64(0), int64(1), "1", "", int64(0), "p:x", int64(0)}, []any{int64(0), int64(1), "1", "", int64(0), "p:1", "0"},
 	[]any{int64(0), int64(1), int64(1), "", int64(0)}, []any{int64(0), int64(1), "1", nil, int64(0)}, []any{int64(0), int64(1), "1", "", nil},
 	[]any{int64(0), int64(1), "1", "", "1"}, []any{nil, int64(1), "1", "", int64(0)}, []any{[]any{int64(1), "1", "1"}}, []int64{1, 1, 1},
 }

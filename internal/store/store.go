@@ -89,6 +89,16 @@ type Answer struct {
 	Fence   int64         // of the grant; 0 when the store has no fences
 	Left    time.Duration // not granted: what is left of the holder's TTL
 
+	// Holder is the one that has the key, if the question was not granted and one
+	// has the key exclusively, and HolderFence is the fence of its grant. Both are
+	// zero where the store cannot tell.
+	Holder      Holder
+	HolderFence int64
+
+	// Waiting is how many stand in the queue, for a question that was not granted
+	// and leaves nothing there.
+	Waiting int
+
 	// Server is the store's clock at the answer, in microseconds since an
 	// epoch of its own. A Grant's Server counts on the same clock.
 	Server int64

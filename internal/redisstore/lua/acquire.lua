@@ -14,7 +14,8 @@
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
 --          tokens of the asking process that hold and may not know it]}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
---          1 if the process was not known as waiting here else 0}
+--          1 if the process was not known as waiting here else 0, '<process>:<fence>'
+--          of an exclusive holder or '', how many wait (0 to a waiter)}
 
 -- Most questions are a mutex's, for a lock that is free. What may be refused to
 -- this user is asked before anything is written.
@@ -36,6 +37,13 @@ local entry = token .. ':' .. ARGV[2]
 local process = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 
+-- who names an exclusive holder by the lock's value, without the secret part of
+-- its token.
+local function who(value)
+  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+(:%d+)$')
+  return holder and holder .. minted or ''
+end
+
 -- include enter
 -- A lock that one other holds is waited for.
 if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
@@ -45,7 +53,7 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
     sibling = string.match(value, '^[^:]*')
   end
   enqueue(entry, tonumber(ARGV[5]))
-  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], true)}
+  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], true), who(value), 0}
 end
 
 -- include queue
@@ -125,4 +133,6 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
     succeed(state, now, token, process, channel) -- for those whom this one may have kept out
   end
 end
-return {0, left(state), fence, siblings(state), fresh}
+local waiting = join ~= 'wait' and not alone and redis.call('ZCARD', KEYS[2]) or 0
+return {0, left(state), fence, siblings(state), fresh,
+  state.holder and state.last > 0 and who(state.holder .. ':' .. text(state.last)) or '', waiting}
