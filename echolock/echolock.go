@@ -104,7 +104,6 @@ import (
 
 	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
-	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -188,8 +187,8 @@ func (m *middleware) run(c echo.Context, v *view, next echo.HandlerFunc) (err, l
 
 // refuse returns the error of a request that did not get the lock, or lost it.
 func (m *middleware) refuse(c echo.Context, err error) error {
-	o := outcome.Of(err)
-	if o.Kind == outcome.ClientGone {
+	o := entry.Refusal(err)
+	if entry.ClientGone(o) {
 		httpdoor.WriteProblem(c.Response(), c.Request(), o)
 		return err // for those who log it: an answer is committed
 	}

@@ -83,8 +83,8 @@ package ginlock
 import (
 	"github.com/gin-gonic/gin"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
-	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -159,8 +159,8 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 func (m *middleware) refuse(c *gin.Context, err error) {
 	c.Abort()
 	_ = c.Error(err)
-	o := outcome.Of(err)
-	if m.onError != nil && o.Kind != outcome.ClientGone {
+	o := entry.Refusal(err)
+	if m.onError != nil && !entry.ClientGone(o) {
 		c.Status(defaultStatus) // forget what a handler may have set that lost the lock
 		m.onError(c, err)
 		if c.Writer.Written() || c.Writer.Status() != defaultStatus {

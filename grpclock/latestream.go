@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/internal/entry"
-	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -146,7 +145,7 @@ func (s *lateStream) enter(m any) error {
 	case lease == nil:
 	case left: // nobody waits for it any more
 		_ = lease.Release(ctx) // the Locker logs what goes wrong
-		return statusOf(outcome.Outcome{Kind: outcome.ClientGone})
+		return statusOf(lockmw.Refusal{Status: lockmw.StatusClientGone})
 	default:
 		s.ctx.follow(lease)
 	}

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // domain is what the reason codes in a status belong to.
@@ -21,29 +22,27 @@ const domain = "lockmw"
 // retry: after so many milliseconds, or not at all if that is negative.
 const pushback = "grpc-retry-pushback-ms"
 
-// statusCodes are the codes of the outcomes. Contention is Aborted, which
-// clients do not retry unless they are told to, so that it does not become a
-// storm.
-var statusCodes = [...]codes.Code{
-	outcome.None:        codes.OK,
-	outcome.Busy:        codes.Aborted,
-	outcome.WaitTimeout: codes.Aborted,
-	outcome.Deadline:    codes.DeadlineExceeded,
-	outcome.ClientGone:  codes.Canceled,
-	outcome.QueueFull:   codes.ResourceExhausted,
-	outcome.Unavailable: codes.Unavailable,
-	outcome.Lost:        codes.Internal,
-	outcome.InvalidKey:  codes.InvalidArgument,
-	outcome.TooLarge:    codes.InvalidArgument,
-	outcome.Misuse:      codes.Internal,
-	outcome.Closed:      codes.Unavailable,
+// CodeOf returns the code with which a server refused a call, such as
+// lockmw.CodeBusy, or an empty string if err is no status of lockmw's. It is for
+// clients, who get the refusal as an error with a gRPC status.
+func CodeOf(err error) string {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return ""
+	}
+	for _, detail := range s.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
+			return info.GetReason()
+		}
+	}
+	return ""
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 // setTrailer sets a trailer of the call.
 func (d *door) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
-	o := outcome.Of(err)
-	if o.Kind == outcome.ClientGone {
+	o := entry.Refusal(err)
+	if entry.ClientGone(o) {
 		return statusOf(o)
 	}
 	if d.onError != nil {
@@ -61,15 +60,15 @@ func (d *door) refuse(ctx context.Context, method string, err error, setTrailer 
 }
 
 // statusOf returns the error that tells a client of o.
-func statusOf(o outcome.Outcome) error {
-	if o.Kind == outcome.ClientGone {
+func statusOf(o lockmw.Refusal) error {
+	if entry.ClientGone(o) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: o.Code, Domain: domain}}
 	if o.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.RetryAfter)})
 	}
-	s, err := status.New(statusCodes[o.Kind], o.Detail).WithDetails(details...)
+	s, err := status.New(codes.Code(o.GRPCCode), o.Detail).WithDetails(details...)
 	if err != nil {
 		panic(err) // the code is none of OK, and the details are strings and numbers
 	}

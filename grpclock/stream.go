@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/internal/entry"
-	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -110,7 +109,7 @@ func over(lease *lockmw.Lease, ss grpc.ServerStream) error {
 	case cause == nil, ss.Context().Err() != nil: // of its own end the stream knows itself
 		return nil //nolint:nilerr // the stream returns it
 	case errors.Is(cause, lockmw.ErrLost):
-		return statusOf(outcome.Of(lockmw.ErrLost))
+		return statusOf(entry.Refusal(lockmw.ErrLost))
 	case errors.Is(cause, lockmw.ErrMaxHold):
 		return status.Error(codes.DeadlineExceeded, "The stream had exclusive access for as long as it may.")
 	}

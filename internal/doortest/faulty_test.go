@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
-	"github.com/lockmw/kit/internal/outcome"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/keyfunc"
@@ -256,14 +256,14 @@ func (h *brokenHandler) lost(w http.ResponseWriter, r *http.Request, v *brokenVi
 }
 
 func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	o := outcome.Of(err)
+	o := entry.Refusal(err)
 	switch {
 	case h.fault == "shows the error":
 		o.Detail = err.Error()
 	case h.fault == "answers in plain text":
 		http.Error(w, o.Detail, o.Status)
 		return
-	case h.Options.ErrorHandler != nil && o.Kind != outcome.ClientGone && h.fault != "ignores error handlers":
+	case h.Options.ErrorHandler != nil && !entry.ClientGone(o) && h.fault != "ignores error handlers":
 		watched := &watchedWriter{ResponseWriter: w}
 		h.Options.ErrorHandler(watched, r, err)
 		if watched.written || h.fault == "trusts error handlers" {

@@ -36,6 +36,19 @@ func NoKey(prefix string, err error) error {
 	return &lockmw.AcquireError{Key: prefix, Err: err}
 }
 
+// Refusal is what a client is told of err. Doors hand over nothing but errors of
+// lockmw, so another one is a mistake of the program.
+func Refusal(err error) lockmw.Refusal {
+	refusal, ours := lockmw.RefusalOf(err)
+	if !ours && err != nil {
+		refusal, _ = lockmw.RefusalOf(lockmw.ErrInvalidPolicy)
+	}
+	return refusal
+}
+
+// ClientGone reports whether there is nobody left to answer.
+func ClientGone(refusal lockmw.Refusal) bool { return refusal.Status == lockmw.StatusClientGone }
+
 // WithLoss adds a lost lock to the handler's error, which may be nil. The text
 // stays one line.
 func WithLoss(err, lost error) error {

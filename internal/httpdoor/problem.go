@@ -6,7 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lockmw/kit/internal/outcome"
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // A Problem is the body of a refusal, as RFC 9457 has it.
@@ -20,9 +21,9 @@ type Problem struct {
 }
 
 // ProblemOf returns the body that tells of o.
-func ProblemOf(o outcome.Outcome) Problem {
+func ProblemOf(o lockmw.Refusal) Problem {
 	return Problem{
-		Type: "about:blank", Title: o.Title(), Status: o.Status, Detail: o.Detail,
+		Type: "about:blank", Title: http.StatusText(o.Status), Status: o.Status, Detail: o.Detail,
 		Code: o.Code, RetryAfterMS: o.RetryAfter.Milliseconds(),
 	}
 }
@@ -33,7 +34,7 @@ func (p Problem) String() string { return p.Title + " (" + p.Code + ")" }
 // SetProblemHeader prepares h for the body that tells of o. What it may say of
 // another body is taken back, but for the Content-Encoding: outer middleware
 // that compresses has set it, and compresses this body too.
-func SetProblemHeader(h http.Header, r *http.Request, o outcome.Outcome) {
+func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
 	for _, name := range []string{"Content-Length", "ETag", "Last-Modified", "Retry-After"} {
 		h.Del(name)
 	}
@@ -43,15 +44,15 @@ func SetProblemHeader(h http.Header, r *http.Request, o outcome.Outcome) {
 		seconds := (o.RetryAfter + time.Second - 1) / time.Second
 		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
-	if o.Kind == outcome.TooLarge && r.ProtoMajor == 1 {
+	if o.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {
 		h.Set("Connection", "close") // rather than read the rest of the body
 	}
 }
 
 // WriteProblem answers r with o. If the client is gone only the status is set,
 // for those who log it.
-func WriteProblem(w http.ResponseWriter, r *http.Request, o outcome.Outcome) {
-	if o.Kind == outcome.ClientGone {
+func WriteProblem(w http.ResponseWriter, r *http.Request, o lockmw.Refusal) {
+	if entry.ClientGone(o) {
 		w.WriteHeader(o.Status)
 		return
 	}

@@ -1,0 +1,174 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// The codes by which a client tells one refusal from another. They are in the body
+// of an HTTP response and in the ErrorInfo of a gRPC status, and do not change.
+const (
+	// CodeBusy: others hold the lock, and the policy allowed one attempt.
+	CodeBusy = "LOCK_BUSY"
+	// CodeWaitTimeout: others held the lock for as long as the policy or the
+	// request's deadline allowed.
+	CodeWaitTimeout = "LOCK_WAIT_TIMEOUT"
+	// CodeQueueFull: too many wait already (ErrQueueFull).
+	CodeQueueFull = "LOCK_QUEUE_FULL"
+	// CodeBackendUnavailable: Redis cannot be reached, or refuses (ErrUnavailable).
+	CodeBackendUnavailable = "LOCK_BACKEND_UNAVAILABLE"
+	// CodeLost: the lock was lost while the request was at work (ErrLost).
+	CodeLost = "LOCK_LOST"
+	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
+	CodeKeyInvalid = "LOCK_KEY_INVALID"
+	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant).
+	CodeMisuse = "LOCK_MISUSE"
+	// CodeClosed: the Locker is closed (ErrClosed).
+	CodeClosed = "LOCK_CLOSED"
+)
+
+// StatusClientGone is the Status of a request whose client has left while it
+// waited. No client sees it; access logs do. The number is nginx's. It is not 200,
+// because a context may also be cancelled by the server's own shut-down while the
+// client is still there, and that client must not take silence for success.
+const StatusClientGone = 499
+
+// A Refusal is what a client is told of an error of this package. Nothing of the
+// error's own text is in it: no key, no token and nothing that Redis said. So it
+// can be sent as it is, in whatever envelope an API has.
+type Refusal struct {
+	Status   int    // of HTTP
+	GRPCCode uint32 // codes.Code(r.GRPCCode) is the code of google.golang.org/grpc
+	Code     string // one of the Code constants; empty where the client has left, so that there is nobody to tell
+	Detail   string // a sentence for people, the same for each refusal of its kind; empty where Code is
+
+	// RetryAfter is when asking again makes sense. Zero means that it does not.
+	RetryAfter time.Duration
+}
+
+// The codes of gRPC that a Refusal may have. This package does not import gRPC.
+// Contention is Aborted, which clients do not retry unless they are told to, so
+// that it does not become a storm.
+const (
+	grpcCanceled          = 1
+	grpcInvalidArgument   = 3
+	grpcDeadlineExceeded  = 4
+	grpcResourceExhausted = 8
+	grpcAborted           = 10
+	grpcInternal          = 13
+	grpcUnavailable       = 14
+)
+
+// The refusals that there are, without RetryAfter. This is the one table of what
+// clients are told: all middlewares and interceptors answer by it.
+var (
+	refusedBusy = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeBusy,
+		Detail: "Another request is at work on the same resource.",
+	}
+	refusedWaitTimeout = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeWaitTimeout,
+		Detail: "Other requests were at work on the same resource for as long as this one could wait.",
+	}
+	refusedDeadline = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcDeadlineExceeded, Code: CodeWaitTimeout,
+		Detail: "Other requests were at work on the same resource until this one's time was up.",
+	}
+	refusedClientGone = Refusal{Status: StatusClientGone, GRPCCode: grpcCanceled}
+	refusedQueueFull  = Refusal{
+		Status: http.StatusServiceUnavailable, GRPCCode: grpcResourceExhausted, Code: CodeQueueFull,
+		Detail: "Too many requests are waiting for the same resource.",
+	}
+	refusedUnavailable = Refusal{
+		Status: http.StatusServiceUnavailable, GRPCCode: grpcUnavailable, Code: CodeBackendUnavailable,
+		Detail: "The request was not processed, because exclusive access cannot be arranged at the moment.",
+	}
+	refusedLost = Refusal{
+		Status: http.StatusInternalServerError, GRPCCode: grpcInternal, Code: CodeLost,
+		Detail: "Exclusive access was lost while the request was processed; it may have taken effect.",
+	}
+	refusedInvalidKey = Refusal{
+		Status: http.StatusBadRequest, GRPCCode: grpcInvalidArgument, Code: CodeKeyInvalid,
+		Detail: "The request does not name the resource it is about: a parameter, header or body field is missing or cannot be used.",
+	}
+	refusedTooLarge = Refusal{
+		Status: http.StatusRequestEntityTooLarge, GRPCCode: grpcInvalidArgument, Code: CodeKeyInvalid,
+		Detail: "The request body is too large.",
+	}
+	refusedMisuse = Refusal{
+		Status: http.StatusInternalServerError, GRPCCode: grpcInternal, Code: CodeMisuse,
+		Detail: "The request was not processed, because of a mistake in the server.",
+	}
+	refusedClosed = Refusal{
+		Status: http.StatusServiceUnavailable, GRPCCode: grpcUnavailable, Code: CodeClosed,
+		Detail: "The request was not processed, because the server is shutting down.",
+	}
+)
+
+// RefusalOf returns what a client is to be told of err, and whether err is one of
+// this package's: an *AcquireError, or one that Is ErrLost, ErrInvalidKey,
+// ErrNotAcquired, ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidPolicy or
+// ErrReentrant. For nil and for any other error it returns the zero Refusal and
+// false.
+//
+// An error that Is several of these is judged by the first of the list: a lost lock
+// comes first, because the handler's own error may be joined to it, and may be that
+// of a nested lock; then a key that cannot be derived, which may wrap anything that
+// a key function returns. An *AcquireError that Is none of them is a mistake of the
+// program.
+func RefusalOf(err error) (Refusal, bool) {
+	refusal, ours := kindOf(err)
+	switch refusal.Code {
+	case CodeBusy, CodeWaitTimeout, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
+		refusal.RetryAfter = minRetryAfter
+		if detail, ok := errors.AsType[*AcquireError](err); ok && detail.RetryAfter > 0 {
+			refusal.RetryAfter = detail.RetryAfter
+		}
+	}
+	return refusal, ours
+}
+
+// kindOf returns what a client is told of err, without RetryAfter.
+func kindOf(err error) (kind Refusal, ours bool) {
+	switch {
+	case err == nil:
+		return Refusal{}, false
+	case errors.Is(err, ErrLost):
+		return refusedLost, true
+	case errors.Is(err, ErrInvalidKey):
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return refusedTooLarge, true
+		}
+		return refusedInvalidKey, true
+	case errors.Is(err, ErrNotAcquired):
+		return kindOfWait(err), true
+	case errors.Is(err, ErrQueueFull):
+		return refusedQueueFull, true
+	case errors.Is(err, ErrUnavailable):
+		return refusedUnavailable, true
+	case errors.Is(err, ErrClosed):
+		return refusedClosed, true
+	case errors.Is(err, ErrInvalidPolicy), errors.Is(err, ErrReentrant):
+		return refusedMisuse, true
+	}
+	if _, ok := errors.AsType[*AcquireError](err); ok {
+		return refusedMisuse, true
+	}
+	return Refusal{}, false
+}
+
+// kindOfWait tells by what an attempt that found the lock held, or the wait for it,
+// was ended.
+func kindOfWait(err error) Refusal {
+	switch refused, ok := errors.AsType[*AcquireError](err); {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrMaxHold):
+		return refusedDeadline
+	case errors.Is(err, context.Canceled):
+		return refusedClientGone
+	case ok && refused.Queued:
+		return refusedWaitTimeout
+	}
+	return refusedBusy
+}
