@@ -25,7 +25,7 @@ func (p *pace) begin(policy Policy, start time.Time) {
 	if left == 0 {
 		left = Forever
 	}
-	*p = pace{interval: max(policy.RetryInterval, leastPause), left: left, end: start}
+	*p = pace{interval: policy.RetryInterval, left: left, end: start}
 }
 
 // after returns the end of the first interval that ends later than t, and
@@ -38,9 +38,6 @@ func (p *pace) after(t time.Time) (end time.Time, last bool) {
 	}
 	return p.end, p.left == 0
 }
-
-// leastPause keeps an interval of a nanosecond from being a busy loop.
-const leastPause = time.Millisecond
 
 // jitter draws from [d, 2·d).
 func jitter(d time.Duration) time.Duration { return d + rand.N(max(min(d, math.MaxInt64-d), 1)) }

@@ -46,6 +46,26 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
+// MarshalText writes the mode as String does, so that it reads well in JSON. The
+// error is about a mode that does not exist.
+func (m Mode) MarshalText() ([]byte, error) {
+	if m > Shared {
+		return nil, fmt.Errorf("lockmw: %v is neither exclusive nor shared", m)
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText reads "exclusive" or "shared".
+func (m *Mode) UnmarshalText(text []byte) error {
+	for _, mode := range []Mode{Exclusive, Shared} {
+		if string(text) == mode.String() {
+			*m = mode
+			return nil
+		}
+	}
+	return fmt.Errorf("lockmw: mode %q is neither %q nor %q", text, Exclusive, Shared)
+}
+
 // A Policy says how a lock is taken and kept. It is a plain value without
 // state: one Policy serves any number of calls, at the same time too.
 //
@@ -74,7 +94,7 @@ type Policy struct {
 	// RetryInterval is the retries' pause: each is drawn anew from
 	// [interval, 2·interval), so that waiters do not march in step. Waiters
 	// are woken by the release; retries find what a wake-up cannot tell, such
-	// as a crashed holder. Less than 1 ms counts as 1 ms. Zero means 100 ms.
+	// as a crashed holder. Zero means 100 ms.
 	RetryInterval time.Duration
 
 	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal
@@ -91,8 +111,7 @@ type Policy struct {
 	Mode Mode
 
 	// Permits makes the lock a semaphore with this many holders at most, up to
-	// 1,000,000,000. Where
-	// policies name different numbers for one key, the smaller wins while both
+	// 1,000,000,000. Where policies name different numbers for one key, the smaller wins while both
 	// are in use, and for up to a TTL after its last holder. A key that is used
 	// with Permits here and without there has either kind of holders at a
 	// time, in the order of the queue. Not for a quorum, whose majority does
@@ -127,7 +146,9 @@ type Policy struct {
 }
 
 // Validate returns nil or an ErrInvalidPolicy that names the field and the
-// reason.
+// reason. A duration between zero and 1 ms is a mistake in every field: it is most
+// often a number without its unit, which Go reads as nanoseconds. So a Wait that is
+// computed from a deadline must not be less than 1 ms, either.
 func (p Policy) Validate() error {
 	for _, d := range []struct {
 		field string
@@ -139,8 +160,11 @@ func (p Policy) Validate() error {
 		{"MaxHold", p.MaxHold},
 		{"MinHold", p.MinHold},
 	} {
-		if d.value < 0 {
+		switch {
+		case d.value < 0:
 			return badPolicy(d.field, "%v is negative", d.value)
+		case d.value > 0 && d.value < time.Millisecond:
+			return badPolicy(d.field, "%v: is the unit missing?", d.value)
 		}
 	}
 	switch {

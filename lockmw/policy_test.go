@@ -28,7 +28,13 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 		{"negative RetryInterval", lockmw.Policy{RetryInterval: -1}, "RetryInterval: "},
 		{"negative MaxHold", lockmw.Policy{MaxHold: -1}, "MaxHold: "},
 		{"negative MinHold", lockmw.Policy{MinHold: -1}, "MinHold: "},
-		{"MinHold over MaxHold", lockmw.Policy{MinHold: 2, MaxHold: 1}, "MinHold: 2ns is more than MaxHold (1ns)"},
+		{"MinHold over MaxHold", lockmw.Policy{MinHold: 2 * time.Second, MaxHold: time.Second}, "MinHold: 2s is more than MaxHold (1s)"},
+		{"TTL without a unit", lockmw.Policy{TTL: 3000}, "lockmw: invalid policy: TTL: 3µs: is the unit missing?"},
+		{"Wait without a unit", lockmw.Policy{Wait: 2}, "lockmw: invalid policy: Wait: 2ns: is the unit missing?"},
+		{"RetryInterval without a unit", lockmw.Policy{RetryInterval: 200}, "lockmw: invalid policy: RetryInterval: 200ns: is the unit missing?"},
+		{"MaxHold without a unit", lockmw.Policy{MaxHold: 3000}, "lockmw: invalid policy: MaxHold: 3µs: is the unit missing?"},
+		{"MinHold without a unit", lockmw.Policy{MinHold: 999_999}, "lockmw: invalid policy: MinHold: 999.999µs: is the unit missing?"},
+		{"too many Permits", lockmw.Policy{Permits: 1_000_000_001}, "lockmw: invalid policy: Permits: 1000000001 is more than 1000000000"},
 		{"negative Permits", lockmw.Policy{Permits: -1}, "Permits: -1 is negative"},
 		{"unknown Mode", lockmw.Policy{Mode: 7}, "Mode: Mode(7) is neither"},
 		{"Shared with Permits", lockmw.Policy{Mode: lockmw.Shared, Permits: 2}, "Mode: Shared with Permits"},
@@ -46,6 +52,15 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 				t.Errorf("err = %q, want it to hold %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// The least durations that are taken as they are written.
+func TestAMillisecondIsValid(t *testing.T) {
+	const ms = time.Millisecond
+	p := lockmw.Policy{TTL: 100 * ms, Wait: ms, RetryInterval: ms, MaxHold: ms, MinHold: ms}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -168,7 +168,7 @@ func TestTinyRetryIntervalDoesNotSpin(t *testing.T) {
 	l := newLocker(t, m.Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	before := m.CommandCount()
-	_, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 100 * time.Millisecond, RetryInterval: 1})
+	_, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 100 * time.Millisecond, RetryInterval: time.Millisecond})
 	if !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Fatal(err)
 	}
