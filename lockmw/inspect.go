@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,24 +11,68 @@ import (
 
 // Info tells who has a lock, for operators and tests.
 type Info struct {
-	Key     string
-	Held    bool
-	Mode    Mode
-	Permits int      // of a semaphore, the least that binds now; 0: it is none
-	Holders []Holder // those who have it longest in front
+	Key     string   `json:"key"`
+	Held    bool     `json:"held"`
+	Mode    Mode     `json:"mode"`
+	Permits int      `json:"permits,omitzero"` // of a semaphore, the least that binds now; 0: it is none
+	Holders []Holder `json:"holders"`          // those who have it longest in front
 
 	// Waiting is how many wait for it; 0 on a quorum, which has no queue. Of
 	// those in other processes, some are counted late, by a second or two.
-	Waiting int
+	Waiting int `json:"waiting"`
 }
 
-// A Holder is one who has a lock.
+// A Holder is one who has a lock. In JSON its times are texts such as "1.5s", and those
+// that are not known are left out.
 type Holder struct {
 	// Instance names the holder's Locker, see Locker.Instance. It is empty if
 	// a program that is not ours has the lock.
 	Instance string
 	Age      time.Duration // since it was acquired; 0 if that is not known
 	Left     time.Duration // of the TTL, without a further renewal; negative: there is no TTL
+}
+
+// A holderText is a Holder in JSON.
+type holderText struct {
+	Instance string `json:"instance,omitempty"`
+	Age      string `json:"age,omitempty"`
+	Left     string `json:"left,omitempty"` // empty: there is no TTL
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h Holder) MarshalJSON() ([]byte, error) {
+	text := holderText{Instance: h.Instance}
+	if h.Age > 0 {
+		text.Age = h.Age.String()
+	}
+	if h.Left >= 0 {
+		text.Left = h.Left.String()
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes. A Left that is not there means that there
+// is no TTL.
+func (h *Holder) UnmarshalJSON(b []byte) error {
+	var text holderText
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("lockmw: holder: %w", err)
+	}
+	read := Holder{Instance: text.Instance, Left: -1}
+	for _, d := range []struct {
+		name, from string
+		to         *time.Duration
+	}{{"age", text.Age, &read.Age}, {"left", text.Left, &read.Left}} {
+		if d.from == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = time.ParseDuration(d.from); err != nil {
+			return fmt.Errorf("lockmw: holder: %s: %w", d.name, err)
+		}
+	}
+	*h = read
+	return nil
 }
 
 // Instance names this Locker in Info. It is random; log it at the start to

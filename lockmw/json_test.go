@@ -1,0 +1,59 @@
+package lockmw_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestJSONIsReadBack(t *testing.T) {
+	for _, tc := range []struct {
+		value any
+		want  string
+	}{
+		{lockmw.Exclusive, `"exclusive"`},
+		{lockmw.Shared, `"shared"`},
+		{lockmw.Holder{Instance: "ab", Age: 1500 * time.Millisecond, Left: 30 * time.Second}, `{"instance":"ab","age":"1.5s","left":"30s"}`},
+		{lockmw.Holder{Left: -1}, `{}`}, // a program that is not ours, without a TTL
+		{lockmw.Holder{}, `{"left":"0s"}`},
+	} {
+		got, err := json.Marshal(tc.value)
+		if err != nil || string(got) != tc.want {
+			t.Errorf("%+v is %s, %v; want %s", tc.value, got, err, tc.want)
+		}
+		var back any
+		switch tc.value.(type) {
+		case lockmw.Mode:
+			var m lockmw.Mode
+			err = json.Unmarshal(got, &m)
+			back = m
+		default:
+			var h lockmw.Holder
+			err = json.Unmarshal(got, &h)
+			back = h
+		}
+		if err != nil || back != tc.value {
+			t.Errorf("%s read back is %+v, %v", got, back, err)
+		}
+	}
+	var h lockmw.Holder
+	var m lockmw.Mode
+	for _, tc := range []struct {
+		text string
+		into any
+		want string
+	}{
+		{`{"age":"long"}`, &h, `lockmw: holder: age: time: invalid duration "long"`},
+		{`{"left":7}`, &h, `lockmw: holder: json: cannot unmarshal number into Go struct field holderText.left of type string`},
+		{`"Shared"`, &m, `lockmw: mode "Shared" is neither "exclusive" nor "shared"`},
+	} {
+		if err := json.Unmarshal([]byte(tc.text), tc.into); err == nil || err.Error() != tc.want {
+			t.Errorf("%s: %v, want %s", tc.text, err, tc.want)
+		}
+	}
+	if _, err := json.Marshal(lockmw.Mode(7)); err == nil {
+		t.Error("a mode that does not exist is written")
+	}
+}
