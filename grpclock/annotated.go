@@ -148,7 +148,7 @@ func ruleOf(a *lockmwv1.Lock) (Rule, error) {
 
 func policyOf(a *lockmwv1.Lock) (lockmw.Policy, error) {
 	p := lockmw.Policy{
-		Prefix: a.GetPrefix(), Retries: int(a.GetRetries()), Permits: int(a.GetPermits()),
+		Name: a.GetName(), Prefix: a.GetPrefix(), Retries: int(a.GetRetries()), Permits: int(a.GetPermits()),
 		Reentrant: a.GetReentrant(), FailOpen: a.GetFailOpen(),
 	}
 	switch a.GetMode() {
@@ -168,6 +168,7 @@ func policyOf(a *lockmwv1.Lock) (lockmw.Policy, error) {
 		{"retry_interval", a.GetRetryInterval(), &p.RetryInterval},
 		{"max_hold", a.GetMaxHold(), &p.MaxHold},
 		{"min_hold", a.GetMinHold(), &p.MinHold},
+		{"retry_after", a.GetRetryAfter(), &p.RetryAfter},
 	} {
 		if d.from == nil {
 			continue

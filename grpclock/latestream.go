@@ -98,7 +98,7 @@ func (s *lateStream) RecvMsg(m any) error {
 	case err == nil:
 		return s.enter(m)
 	case errors.Is(err, io.EOF):
-		return s.refuse(entry.NoKey(s.lock.Policy.Prefix, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
+		return s.refuse(entry.NoKey(s.ServerStream.Context(), s.door.locker, s.lock.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
 	}
 	return err
 }

@@ -85,6 +85,8 @@ type claim struct {
 	brief    bool    // Redis did not answer just now: no question gets more than the least time
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
+	seen     sighting      // who holds the lock, by the last answer
+	others   int           // who wait for the lock, as far as is known
 	fault    *store.Error  // what kept the last question from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a question to put, and Redis cannot be reached
@@ -93,6 +95,7 @@ type claim struct {
 	traces   bool          // the store may know the token
 	unsure   bool          // a question without an answer may still be under way
 
+	refusal   *AcquireError
 	events    []Event // what the observers are to be told, see tell
 	contended bool    // they are told that it waits
 }
@@ -107,6 +110,7 @@ func (c *claim) check() (outer *Lease, err error) {
 		return nil, err
 	}
 	if outer = c.locker.heldBy(c.ctx, c.ref.Key); outer != nil && (!c.given.Reentrant || !outer.covers(c.ref.Kind)) {
+		c.seen = sightingOf(outer)
 		return nil, ErrReentrant
 	}
 	if c.ctx.Err() != nil {
@@ -150,11 +154,15 @@ func (c *claim) run() (lease *Lease, err error) {
 	if c.unsure {
 		c.giveBack() // the first of two questions may yet be carried out
 	}
+	c.others = c.seen.waiting + l.waiters.locals(c.ref.Key)
 	if c.policy.waits() {
 		return nil, ErrQueueFull
 	}
-	return nil, fmt.Errorf("%w: held by others", ErrNotAcquired)
+	return nil, errHeld
 }
+
+// errHeld: the one attempt found the lock held.
+var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)
 
 const (
 	// opTimeout bounds one question. A Redis that takes longer is no use for
@@ -226,9 +234,13 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	l.claims.Done()
 	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
+	seen := sighting{}
+	if !answer.Granted {
+		seen = newSighting(answer)
+	}
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
-		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, join == store.Wait && !answer.Granted)
+		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, seen, join == store.Wait && !answer.Granted)
 	}
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
@@ -236,7 +248,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	if answer.Granted {
 		return c.granted(grant{fence: answer.Fence, since: sent, ttl: ref.TTL})
 	}
-	c.left = answer.Left
+	c.left, c.seen = answer.Left, seen
 	c.freshToken()
 	if join == store.Wait && (answer.Fresh || recovered && l.waiters.first(c.waiter)) {
 		// The store did not know the line, or had forgotten it when a
@@ -307,8 +319,9 @@ func (c *claim) granted(g grant) (*Lease, error) {
 	}
 	lease := newLease(c, g)
 	lease.begin()
+	c.learn(true)
 	e := Event{
-		Kind: EventAcquired, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Kind: EventAcquired, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: c.waited(), Attempts: c.attempts, Left: left,
 	}
 	if g.pushed || g.passed {

@@ -117,7 +117,7 @@ func (ws *waiters) pass(lease *Lease) (next store.Ref, place store.Place, ok boo
 	if ln == nil || ln.cover != lease {
 		return store.Ref{}, store.Place{}, false
 	}
-	ln.cover = nil
+	ln.cover, ln.seen = nil, sighting{}
 	w := ln.plain
 	if w == nil || w.known {
 		ws.settle(key, ln)

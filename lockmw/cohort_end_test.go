@@ -75,8 +75,8 @@ func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || !refusal.Queued {
 		t.Fatalf("err = %+v", err)
 	}
-	if refusal.RetryAfter < 8*time.Second || refusal.RetryAfter > 12*time.Second {
-		t.Errorf("RetryAfter = %v, of a TTL of 12 s", refusal.RetryAfter)
+	if h := refusal.Holder; h == nil || h.Instance != l.Instance() || h.Age < 50*time.Millisecond || h.Left < 8*time.Second || h.Left > 12*time.Second {
+		t.Errorf("Holder = %+v, want this Locker with a TTL of 12 s", h)
 	}
 	mustRelease(t, holder)
 	holder = mustAcquire(t, l, key, lockmw.Policy{})

@@ -71,6 +71,9 @@
 // end, with waiters.go and cohort.go) and lease.go (what is held); watchdog.go
 // renews, release.go gives back, outage.go knows whether Redis can be reached
 // (watched.go tells it, away.go is what a claim makes of that), internal/janitor
-// cleans up after those who gave up. multi.go and reentrant.go are leases made of
-// leases. What lies in Redis: internal/redisstore/lua/lock.lua.
+// cleans up after those who gave up. What a refused caller is told is made in
+// refuse.go, from what was seen of the lock (sighting.go) and of how long others were
+// held (holds.go); what that means to a client is in refusal.go. multi.go and
+// reentrant.go are leases made of leases. What lies in Redis:
+// internal/redisstore/lua/lock.lua.
 package lockmw

@@ -38,9 +38,9 @@ func (c *claim) unreachable(p prospect) (*Lease, error) {
 func (c *claim) failOpen(cause error) *Lease {
 	lease := newLease(c, grant{open: true})
 	lease.begin()
-	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "key", c.ref.Key, "error", cause)
+	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	c.note(Event{
-		Kind: EventFailedOpen, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Kind: EventFailedOpen, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: c.waited(), Attempts: c.attempts, Err: cause,
 	})
 	return lease
@@ -62,9 +62,21 @@ func (c *claim) over(lease *Lease) {
 
 // leave takes the claim out of its line. lease is what came of it, or nil.
 func (c *claim) leave(lease *Lease) {
+	if lease == nil {
+		c.lookBack()
+	}
 	told, sure := c.locker.waiters.leave(c.waiter, lease)
 	c.waiter = nil
 	c.traces, c.unsure = c.traces || told, c.unsure || !sure
+}
+
+// lookBack has the claim know what others of its line have heard meanwhile.
+func (c *claim) lookBack() {
+	seen, others := c.locker.waiters.sighting(c.waiter)
+	if seen.at.After(c.seen.at) {
+		c.seen = seen
+	}
+	c.others = max(c.seen.waiting+c.locker.waiters.locals(c.ref.Key), others)
 }
 
 // giveBack ends the claim's wait and has everything removed that its questions

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -58,15 +59,22 @@ var (
 // An AcquireError says why Acquire gave no lease. Every error of Acquire,
 // AcquireAll and WithLock's own is one.
 type AcquireError struct {
+	Name     string        // what the lock is called: the policy's Name, or its Prefix
 	Key      string        // the policy's prefix and the key
 	Attempts int           // questions put to Redis; 0 also for one who stood in line behind others of its process
 	Waited   time.Duration // from the call to the refusal
 	Queued   bool          // it stood in line until then, and did not just try once
 
-	// RetryAfter is when asking again makes sense, 0 if it does not: 1 to
-	// 30 s, from what is left of the holder's TTL; 1 s when Redis is
-	// unavailable or the Locker is closed.
+	// RetryAfter is when asking again makes sense, 0 if it does not. Where others
+	// hold the lock or wait for it, it is as Policy.RetryAfter says; it is 1 s when
+	// Redis is unavailable or the Locker is closed.
 	RetryAfter time.Duration
+
+	// Holder is who held the lock when it was last heard of, at most a second ago.
+	// It is nil where that is not known: where the refusal has another reason, where
+	// several hold the lock together or a quorum keeps it, and where a program that
+	// is not ours has it.
+	Holder *Holder
 
 	// Votes are the answers of a quorum's nodes to the last question, in the
 	// order in which NewQuorum got them. Empty for a single Redis, and where
@@ -94,12 +102,17 @@ func (v Vote) String() string {
 	return v.Node + ": held by another"
 }
 
-// Error names the key, the reason and how long was tried. It is meant for
-// logs: it must not be sent to a client.
+// Error names the key, what the lock is called unless the key begins so, the reason
+// and how long was tried. It is meant for logs: it must not be sent to a client, who
+// is told what RefusalOf says.
 func (e *AcquireError) Error() string {
 	reason := strings.TrimPrefix(e.Err.Error(), "lockmw: ")
+	lock := strconv.Quote(e.Key)
+	if !strings.HasPrefix(e.Key, e.Name) {
+		lock += " for " + strconv.Quote(e.Name)
+	}
 	if e.Attempts == 0 && !e.Queued {
-		return fmt.Sprintf("lockmw: acquire %q: %s", e.Key, reason)
+		return fmt.Sprintf("lockmw: acquire %s: %s", lock, reason)
 	}
 	tries := "attempts"
 	if e.Attempts == 1 {
@@ -109,7 +122,7 @@ func (e *AcquireError) Error() string {
 	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) { // otherwise the reason has them
 		votes = fmt.Sprintf(" %v", e.Votes)
 	}
-	return fmt.Sprintf("lockmw: acquire %q: %s%s (%d %s in %v)", e.Key, reason, votes, e.Attempts, tries, e.Waited.Round(time.Millisecond))
+	return fmt.Sprintf("lockmw: acquire %s: %s%s (%d %s in %v)", lock, reason, votes, e.Attempts, tries, e.Waited.Round(time.Millisecond))
 }
 
 // Unwrap returns the reason.

@@ -91,7 +91,7 @@ func ExampleLocker_Acquire() {
 	fmt.Println("released:", lease.Release(ctx))
 	// Output:
 	// holding order:42 true
-	// busy, try again in 30s
+	// busy, try again in 1s
 	// released: <nil>
 }
 

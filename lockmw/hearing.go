@@ -23,14 +23,16 @@ func (ws *waiters) asks(w *waiter) store.Place {
 }
 
 // heard notes an answer for w's line: to a question put at asked, and what it
-// said of the server's clock. queued says that w stands in the queue.
-func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock, queued bool) {
+// said of the server's clock and of who holds the lock. queued says that w stands in
+// the queue.
+func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock, seen sighting, queued bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ln := w.line
 	ln.open--
 	ln.asked = asked
 	ln.hears(clock)
+	ln.seen = seen
 	w.known = queued
 }
 

@@ -32,6 +32,8 @@ type Locker struct {
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
 	subscriber *subscriber
+	refusals   refusalLog
+	history    holds
 
 	closing chan struct{}  // closed when Close begins
 	claims  sync.WaitGroup // calls of Acquire and their questions under way
@@ -43,6 +45,7 @@ type Locker struct {
 	mu     sync.Mutex
 	ended  bool                 // no more claims
 	leases map[string]*Lease    // held or failed open, by token; a lost one is not there
+	joint  jointLeases          // those of leases that others may hold the key beside
 	stays  map[string]time.Time // tokens that were released, and keep their key taken until then
 	purge  int                  // stays this large are looked through for those that are over
 	idle   chan struct{}        // closed with the last lease; nil: nobody waits for that
@@ -225,6 +228,7 @@ func (l *Locker) enter() bool {
 func (l *Locker) keep(lease *Lease) {
 	l.mu.Lock()
 	l.leases[lease.ref.Token] = lease
+	l.joint.add(lease)
 	l.mu.Unlock()
 }
 
@@ -233,6 +237,7 @@ func (l *Locker) forget(lease *Lease) {
 	if l.leases[lease.ref.Token] == lease { // one that has joined another has that one's token
 		delete(l.leases, lease.ref.Token)
 	}
+	l.joint.remove(lease)
 	if len(l.leases) == 0 && l.idle != nil {
 		close(l.idle)
 		l.idle = nil

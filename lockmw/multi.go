@@ -273,7 +273,7 @@ func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
 		for _, part := range l.parts {
 			if !part.Valid() {
 				refusal.Err = fmt.Errorf("%w: %q was lost while the others were waited for", ErrUnavailable, part.Key())
-				refusal.RetryAfter = minRetryAfter
+				refusal.RetryAfter = soonest
 			}
 		}
 	}

@@ -61,10 +61,11 @@ func (k EventKind) String() string {
 }
 
 // An Event tells an observer what happened to one lock. Label metrics by Kind
-// and Prefix, never by Key: keys are without number, and often private.
+// and Name, never by Key: keys are without number, and often private.
 type Event struct {
 	Kind     EventKind
-	Prefix   string        // the policy's
+	Name     string        // what the lock is called: the policy's Name, or its Prefix
+	Prefix   string        // the policy's, a part of Key
 	Key      string        // prefix + key
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
@@ -95,6 +96,9 @@ func (c *claim) contends(e Event) {
 // claim, or nil. It is called when the claim holds up nobody any more, not even
 // Close, because an observer may block.
 func (c *claim) tell(lease *Lease) {
+	if c.refusal != nil && lease == nil {
+		c.locker.logRefusal(c.ctx, c.refusal)
+	}
 	if len(c.events) == 0 {
 		return
 	}
@@ -140,14 +144,14 @@ func (l *Lease) event(kind EventKind, err error) Event {
 	}
 	l.mu.Unlock()
 	return Event{
-		Kind: kind, Prefix: l.policy.Prefix, Key: l.ref.Key,
+		Kind: kind, Name: l.policy.Name, Prefix: l.policy.Prefix, Key: l.ref.Key,
 		Held: time.Since(l.start), Left: max(left, 0), Err: err,
 	}
 }
 
 // reportLost logs that the lease was lost, and tells the observers.
 func (l *Lease) reportLost(reason error) {
-	l.locker.log.Warn("lockmw: lock was lost while it was held", "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
+	l.locker.log.Warn("lockmw: lock was lost while it was held", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
 	l.tellLater(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
 }
 

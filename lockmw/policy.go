@@ -3,6 +3,7 @@ package lockmw
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ const (
 	minTTL       = 100 * time.Millisecond // below, the margins for drift and clocks eat the lease
 	maxPermits   = 1_000_000_000          // Lua writes and reads such a number digit by digit
 	maxPrefixLen = 256                    // bytes
+	maxNameLen   = 256                    // bytes
 	maxKeyLen    = 512                    // bytes
 )
 
@@ -72,8 +74,15 @@ func (m *Mode) UnmarshalText(text []byte) error {
 // Waiting ends at whichever of Wait, Retries and the context ends first. With
 // neither Wait nor Retries there is one attempt.
 type Policy struct {
+	// Name is what the lock is called in metrics, logs and errors: at most 256
+	// bytes of UTF-8 without control characters. It is no part of what is locked.
+	// Choose one of few, such as "pay": metrics are labelled by it, and what is
+	// known of how long locks are held is kept for each. Zero means the Prefix.
+	Name string
+
 	// Prefix is put before the key, verbatim: at most 256 bytes, no braces or
-	// control characters. Metrics are labelled by it. Zero means no prefix.
+	// control characters. It is a part of what is locked: policies exclude each
+	// other where prefix and key are the same. Zero means no prefix.
 	Prefix string
 
 	// TTL is how long Redis keeps the lock without a renewal, at least 100 ms.
@@ -143,6 +152,15 @@ type Policy struct {
 	// TTL, when a connection breaks, and when the client is set up wrongly.
 	// Zero means fail closed always.
 	FailOpen bool
+
+	// RetryAfter is when a client is told to ask again that is refused because
+	// others hold the lock, or wait for it. Zero means an estimate: from how long
+	// locks of this Name were held lately (by this process, and by others as far
+	// as this process has seen it), how long this one is held already and how many
+	// wait. It is at least 1 s, also while nothing is known, and at most what is
+	// left of the holder's TTL; that is the answer where the holder seems to have
+	// crashed, because its lock was not renewed.
+	RetryAfter time.Duration
 }
 
 // Validate returns nil or an ErrInvalidPolicy that names the field and the
@@ -159,6 +177,7 @@ func (p Policy) Validate() error {
 		{"RetryInterval", p.RetryInterval},
 		{"MaxHold", p.MaxHold},
 		{"MinHold", p.MinHold},
+		{"RetryAfter", p.RetryAfter},
 	} {
 		switch {
 		case d.value < 0:
@@ -168,6 +187,10 @@ func (p Policy) Validate() error {
 		}
 	}
 	switch {
+	case len(p.Name) > maxNameLen:
+		return badPolicy("Name", "%d bytes are more than %d", len(p.Name), maxNameLen)
+	case !utf8.ValidString(p.Name) || strings.ContainsFunc(p.Name, unicode.IsControl):
+		return badPolicy("Name", "%q is not UTF-8, or has control characters: metrics would refuse it as a label", p.Name)
 	case len(p.Prefix) > maxPrefixLen:
 		return badPolicy("Prefix", "%d bytes are more than %d", len(p.Prefix), maxPrefixLen)
 	case p.TTL != 0 && p.TTL < minTTL:
@@ -197,6 +220,9 @@ func badPolicy(field, reason string, args ...any) error {
 
 // withDefaults returns p with the zero fields that have a default filled in.
 func (p Policy) withDefaults() Policy {
+	if p.Name == "" {
+		p.Name = p.Prefix
+	}
 	if p.TTL == 0 {
 		p.TTL = defaultTTL
 	}

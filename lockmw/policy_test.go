@@ -29,12 +29,17 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 		{"negative MaxHold", lockmw.Policy{MaxHold: -1}, "MaxHold: "},
 		{"negative MinHold", lockmw.Policy{MinHold: -1}, "MinHold: "},
 		{"MinHold over MaxHold", lockmw.Policy{MinHold: 2 * time.Second, MaxHold: time.Second}, "MinHold: 2s is more than MaxHold (1s)"},
+		{"negative RetryAfter", lockmw.Policy{RetryAfter: -1}, "RetryAfter: -1ns is negative"},
 		{"TTL without a unit", lockmw.Policy{TTL: 3000}, "lockmw: invalid policy: TTL: 3µs: is the unit missing?"},
 		{"Wait without a unit", lockmw.Policy{Wait: 2}, "lockmw: invalid policy: Wait: 2ns: is the unit missing?"},
 		{"RetryInterval without a unit", lockmw.Policy{RetryInterval: 200}, "lockmw: invalid policy: RetryInterval: 200ns: is the unit missing?"},
 		{"MaxHold without a unit", lockmw.Policy{MaxHold: 3000}, "lockmw: invalid policy: MaxHold: 3µs: is the unit missing?"},
 		{"MinHold without a unit", lockmw.Policy{MinHold: 999_999}, "lockmw: invalid policy: MinHold: 999.999µs: is the unit missing?"},
+		{"RetryAfter without a unit", lockmw.Policy{RetryAfter: 5}, "lockmw: invalid policy: RetryAfter: 5ns: is the unit missing?"},
 		{"too many Permits", lockmw.Policy{Permits: 1_000_000_001}, "lockmw: invalid policy: Permits: 1000000001 is more than 1000000000"},
+		{"long Name", lockmw.Policy{Name: strings.Repeat("x", 257)}, "lockmw: invalid policy: Name: 257 bytes are more than 256"},
+		{"newline in Name", lockmw.Policy{Name: "a\nb"}, `lockmw: invalid policy: Name: "a\nb" is not UTF-8, or has control characters: metrics would refuse it as a label`},
+		{"a Name that is no UTF-8", lockmw.Policy{Name: "a\xff"}, `lockmw: invalid policy: Name: "a\xff" is not UTF-8, or has control characters: metrics would refuse it as a label`},
 		{"negative Permits", lockmw.Policy{Permits: -1}, "Permits: -1 is negative"},
 		{"unknown Mode", lockmw.Policy{Mode: 7}, "Mode: Mode(7) is neither"},
 		{"Shared with Permits", lockmw.Policy{Mode: lockmw.Shared, Permits: 2}, "Mode: Shared with Permits"},
@@ -58,7 +63,7 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 // The least durations that are taken as they are written.
 func TestAMillisecondIsValid(t *testing.T) {
 	const ms = time.Millisecond
-	p := lockmw.Policy{TTL: 100 * ms, Wait: ms, RetryInterval: ms, MaxHold: ms, MinHold: ms}
+	p := lockmw.Policy{Name: "pay {order}", TTL: 100 * ms, Wait: ms, RetryInterval: ms, MaxHold: ms, MinHold: ms, RetryAfter: ms}
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -122,7 +122,7 @@ func RefusalOf(err error) (Refusal, bool) {
 	refusal, ours := kindOf(err)
 	switch refusal.Code {
 	case CodeBusy, CodeWaitTimeout, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
-		refusal.RetryAfter = minRetryAfter
+		refusal.RetryAfter = soonest
 		if detail, ok := errors.AsType[*AcquireError](err); ok && detail.RetryAfter > 0 {
 			refusal.RetryAfter = detail.RetryAfter
 		}

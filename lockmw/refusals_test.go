@@ -67,3 +67,50 @@ func TestReplicaOnlyClientIsTold(t *testing.T) {
 		t.Errorf("err = %v, want %v and what to do about ReplicaOnly", err, lockmw.ErrUnavailable)
 	}
 }
+
+// What Redis refuses is in the Locker's log, with what to do, and nothing of it is for
+// clients.
+func TestRefusalsOfRedisAreLogged(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	admin := s.Client(t)
+	for user, rights := range map[string][]any{"locker": {"~*", "&*", "+@all", "-set"}, "guest": {"~*", "&*", "+@all"}} {
+		args := append([]any{"ACL", "SETUSER", user, "on", ">secret"}, rights...)
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admin.HSet(t.Context(), "lock:{k}", "their", "data").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, user, password, key string
+		says                      []string
+	}{
+		{"a wrong password", "guest", "guess", "j", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=j", "WRONGPASS"}},
+		{"a missing right", "locker", "secret", "j", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=j", "the Redis user may not run SET, see the ACL line in lockmw's README"}},
+		{"other data", "guest", "secret", "k", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=k", `the Redis key \"lock:{k}\" holds data of another program`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			log := new(logBuffer)
+			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = tc.user, tc.password }), log.option())
+			for range 3 {
+				_, err := l.Acquire(context.Background(), tc.key, lockmw.Policy{})
+				refusal, ok := lockmw.RefusalOf(err)
+				if !ok || refusal.Code != lockmw.CodeBackendUnavailable || strings.ContainsAny(refusal.Detail, "\":{}") {
+					t.Errorf("%v is %+v", err, refusal)
+				}
+			}
+			_ = l.Close(over()) // all lines are written
+			text := strings.Join(log.lines(), "\n")
+			if n := strings.Count(text, "lock was refused"); n < 1 || n > 2 {
+				t.Errorf("%d lines about three refusals in a row, want one (or two, if it took a second):\n%s", n, text)
+			}
+			for _, says := range tc.says {
+				if !strings.Contains(text, says) {
+					t.Errorf("the log does not say %q:\n%s", says, text)
+				}
+			}
+		})
+	}
+}

@@ -7,11 +7,6 @@ import (
 	"time"
 )
 
-const (
-	minRetryAfter = time.Second
-	maxRetryAfter = 30 * time.Second
-)
-
 // gaveUp is the error of a claim that its context ended. If Redis had been silent
 // for a while at a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
@@ -32,14 +27,49 @@ func (c *claim) gaveUp() error {
 // refuse describes why there is no lease.
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
-		Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.stands,
+		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.stands,
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
+	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
+		var own bool
+		if refusal.Holder, own = c.who(); own && errors.Is(err, ErrNotAcquired) {
+			refusal.Err = heldHere(err, refusal.Holder.Age)
+		}
+		c.learn(false)
+	}
+	c.refusal = refusal
 	c.note(Event{
-		Kind: EventRefused, Prefix: c.policy.Prefix, Key: c.ref.Key,
+		Kind: EventRefused, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
 	})
 	return refusal
+}
+
+// heldHere is err of a claim for a lock that this Locker has itself. Most often that
+// is another request. But a call under the lock that hands on another context than the
+// lease's waits for itself, and nobody else can tell.
+func heldHere(err error, age time.Duration) error {
+	held := fmt.Sprintf("held by this process for %v", age.Round(time.Millisecond))
+	const hint = "is a context missing?"
+	switch {
+	case errors.Is(err, errHeld):
+		return fmt.Errorf("%w: %s: %s", ErrNotAcquired, held, hint)
+	case errors.Is(err, errUsedUp):
+		return fmt.Errorf("%w: %s, and until the wait was over: %s", ErrNotAcquired, held, hint)
+	}
+	return fmt.Errorf("%w; %s: %s", err, held, hint)
+}
+
+// Refuse makes the refusal of a call that did not come to ask for its lock, because of
+// err: no key can be derived from a request, or a middleware is used wrongly. Observers
+// and the log are told of it as of those of Acquire. It is for code that derives keys
+// and takes locks for others, as the middlewares do.
+//
+// The error is an *AcquireError that wraps err. Have err wrap ErrInvalidKey if the
+// caller sent a request without a usable key; an err that Is none of this package's
+// is a mistake of the program, see RefusalOf.
+func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
+	return l.newClaim(ctx, "", p, time.Now(), nil).refused(err)
 }
 
 // votes are those of the last question, if a quorum was asked.
@@ -62,9 +92,12 @@ var errNotCast = errors.New("no answer was waited for: the outcome was certain, 
 func (c *claim) retryAfter(err error) time.Duration {
 	switch {
 	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrQueueFull):
-		return min(max(c.left, minRetryAfter), maxRetryAfter)
+		if c.policy.RetryAfter > 0 {
+			return c.policy.RetryAfter
+		}
+		return c.comesFree()
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
-		return minRetryAfter
+		return soonest
 	}
 	return 0
 }

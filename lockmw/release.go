@@ -91,7 +91,9 @@ func (l *Lease) giveBack(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "key", l.ref.Key, "error", err)
+		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "name", l.policy.Name, "key", l.ref.Key, "error", err)
+	} else if !l.open {
+		l.locker.history.add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.gaveBack = err
 	l.untold.Store(true)

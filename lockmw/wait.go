@@ -41,7 +41,7 @@ func (c *claim) wait() (*Lease, error) {
 	c.stands = true
 	if c.fault == nil && !c.heldBack {
 		c.contends(Event{
-			Kind: EventContended, Prefix: c.policy.Prefix, Key: c.ref.Key,
+			Kind: EventContended, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
 		})
 	}

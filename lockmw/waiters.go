@@ -32,7 +32,8 @@ type line struct {
 	heardAt     time.Time // when it was answered
 	open        int       // questions under way
 	clock       serverClock
-	cover       *Lease // whose release passes the lock on, see cohort.go
+	seen        sighting // who holds the lock, by the last answer that did not grant it
+	cover       *Lease   // whose release passes the lock on, see cohort.go
 }
 
 // A waiter is one call of Acquire in its line.

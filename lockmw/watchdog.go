@@ -294,7 +294,7 @@ func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration) {
 	l.mu.Unlock()
 	l.tellLater(EventRenewed, nil)
 	if stuck {
-		l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "key", l.ref.Key, "held", time.Since(l.start))
+		l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start))
 		l.tellLater(EventStuck, nil)
 	}
 	return renewAfter(l.policy.TTL)

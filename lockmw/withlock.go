@@ -60,7 +60,7 @@ func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(co
 		k, err := key(arg)
 		if err != nil {
 			var none R
-			return none, &AcquireError{Key: p.Prefix, Err: fmt.Errorf("%w: %w", ErrInvalidKey, err)}
+			return none, l.Refuse(ctx, p, fmt.Errorf("%w: %w", ErrInvalidKey, err))
 		}
 		return WithLock(ctx, l, k, p, func(ctx context.Context) (R, error) { return fn(ctx, arg) })
 	}

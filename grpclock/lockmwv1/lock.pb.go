@@ -95,7 +95,7 @@ type Lock struct {
 	// "order:{body.order_id}". body is the request message, header the incoming
 	// metadata; param, query and value are nothing in gRPC. Required.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Put before the key, verbatim. Metrics are labelled by it.
+	// Put before the key, verbatim: a part of what is locked.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// How long the lock outlives a holder that crashed: 30 s if left out, at
 	// least 100 ms.
@@ -122,7 +122,11 @@ type Lock struct {
 	// A call inside of one that holds the lock joins it. Refused if left out.
 	Reentrant bool `protobuf:"varint,12,opt,name=reentrant,proto3" json:"reentrant,omitempty"`
 	// Run without the lock when Redis cannot be reached. Refused if left out.
-	FailOpen      bool `protobuf:"varint,13,opt,name=fail_open,json=failOpen,proto3" json:"fail_open,omitempty"`
+	FailOpen bool `protobuf:"varint,13,opt,name=fail_open,json=failOpen,proto3" json:"fail_open,omitempty"`
+	// What the lock is called in metrics, logs and errors. The prefix if left out.
+	Name string `protobuf:"bytes,14,opt,name=name,proto3" json:"name,omitempty"`
+	// When a refused client is told to ask again. An estimate if left out.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +252,20 @@ func (x *Lock) GetFailOpen() bool {
 	return false
 }
 
+func (x *Lock) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Lock) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
+}
+
 var file_lockmw_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -275,7 +293,7 @@ var File_lockmw_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9b\x04\n" +
+	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xeb\x04\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12+\n" +
@@ -290,7 +308,10 @@ const file_lockmw_v1_lock_proto_rawDesc = "" +
 	" \x01(\x0e2\x14.lockmw.v1.Lock.ModeR\x04mode\x12\x18\n" +
 	"\apermits\x18\v \x01(\x05R\apermits\x12\x1c\n" +
 	"\treentrant\x18\f \x01(\bR\treentrant\x12\x1b\n" +
-	"\tfail_open\x18\r \x01(\bR\bfailOpen\"!\n" +
+	"\tfail_open\x18\r \x01(\bR\bfailOpen\x12\x12\n" +
+	"\x04name\x18\x0e \x01(\tR\x04name\x12:\n" +
+	"\vretry_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter\"!\n" +
 	"\x04Mode\x12\r\n" +
 	"\tEXCLUSIVE\x10\x00\x12\n" +
 	"\n" +
@@ -324,13 +345,14 @@ var file_lockmw_v1_lock_proto_depIdxs = []int32{
 	2, // 3: lockmw.v1.Lock.max_hold:type_name -> google.protobuf.Duration
 	2, // 4: lockmw.v1.Lock.min_hold:type_name -> google.protobuf.Duration
 	0, // 5: lockmw.v1.Lock.mode:type_name -> lockmw.v1.Lock.Mode
-	3, // 6: lockmw.v1.lock:extendee -> google.protobuf.MethodOptions
-	1, // 7: lockmw.v1.lock:type_name -> lockmw.v1.Lock
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	6, // [6:7] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2, // 6: lockmw.v1.Lock.retry_after:type_name -> google.protobuf.Duration
+	3, // 7: lockmw.v1.lock:extendee -> google.protobuf.MethodOptions
+	1, // 8: lockmw.v1.lock:type_name -> lockmw.v1.Lock
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	8, // [8:9] is the sub-list for extension type_name
+	7, // [7:8] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_lockmw_v1_lock_proto_init() }

@@ -19,21 +19,21 @@ func Acquire(ctx context.Context, l *lockmw.Locker, key string, err error, p loc
 	case errors.Is(err, keyfunc.Skip):
 		return nil, nil
 	case err != nil:
-		return nil, NoKey(p.Prefix, err)
+		return nil, NoKey(ctx, l, p, err)
 	case keyfunc.Several(key):
 		return l.AcquireAll(ctx, keyfunc.Keys(key), p)
 	}
 	return l.Acquire(ctx, key, p)
 }
 
-// NoKey is the refusal of a request that has no key, because of err; prefix is
-// its policy's. It looks like one of Acquire's, so that error handlers find the
-// same in both.
-func NoKey(prefix string, err error) error {
+// NoKey is the refusal of a request that has no key, because of err. It looks like
+// one of Acquire's, so that error handlers, observers and the log find the same in
+// both.
+func NoKey(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, err error) error {
 	if !errors.Is(err, lockmw.ErrInvalidKey) {
 		err = fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, err)
 	}
-	return &lockmw.AcquireError{Key: prefix, Err: err}
+	return l.Refuse(ctx, p, err)
 }
 
 // Refusal is what a client is told of err. Doors hand over nothing but errors of

@@ -1,0 +1,98 @@
+package lockmw
+
+import (
+	"sync"
+	"time"
+)
+
+// holds remembers how long locks were held lately, by the name of their policy. It
+// tells a refused caller when asking again makes sense, and costs no command: what it
+// knows are the holds of its own Locker, and those of others as far as callers of this
+// Locker have come across them.
+//
+// Its memory is bounded: the last few holds of a few names.
+type holds struct {
+	mu     sync.Mutex
+	byName map[string]*recentHolds
+}
+
+const (
+	// mostNames bounds the names, of which programs have few. A program that makes
+	// one for each request has its estimates forgotten, and no more memory.
+	mostNames = 256
+
+	// holdsEach is how many holds are kept of each name: a job that begins to
+	// take longer is known to do so after about as many.
+	holdsEach = 8
+)
+
+// recentHolds is a ring of the last holds.
+type recentHolds struct {
+	all  [holdsEach]hold
+	next int
+	n    int
+}
+
+// A hold is one lease of a lock, or what was seen of it.
+type hold struct {
+	fence  int64 // tells it from others; 0: it cannot be told
+	length time.Duration
+}
+
+// add notes that a lock called name was held for length. The one with that fence may
+// have been seen before, while it was held, and was held for longer by now.
+func (h *holds) add(name string, fence int64, length time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.byName[name]
+	if r == nil {
+		if h.byName == nil {
+			h.byName = make(map[string]*recentHolds)
+		}
+		for other := range h.byName { // any
+			if len(h.byName) < mostNames {
+				break
+			}
+			delete(h.byName, other)
+		}
+		r = new(recentHolds)
+		h.byName[name] = r
+	}
+	if fence != 0 {
+		for i := range r.all[:r.n] {
+			if seen := &r.all[i]; seen.fence == fence {
+				seen.length = max(seen.length, length)
+				return
+			}
+		}
+	}
+	r.all[r.next] = hold{fence, length}
+	r.next = (r.next + 1) % holdsEach
+	r.n = min(r.n+1, holdsEach)
+}
+
+// typical returns the mean of the last holds under name, but for the one with that
+// fence, which is not over yet. It is not known if there are none.
+func (h *holds) typical(name string, but int64) (mean time.Duration, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := h.byName[name]
+	if r == nil {
+		return 0, false
+	}
+	var sum time.Duration
+	n := 0
+	for _, hold := range r.all[:r.n] {
+		if but == 0 || hold.fence != but {
+			sum += min(hold.length, longestHold)
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / time.Duration(n), true
+}
+
+// longestHold bounds a hold in a mean, so that their sum is a Duration.
+const longestHold = 30 * 24 * time.Hour

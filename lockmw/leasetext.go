@@ -1,0 +1,67 @@
+package lockmw
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHold", lost: "lost", released: "released"}
+
+// String describes the lease for people: what it locks, how it stands, for how long it
+// was held and how long it can be relied on without a renewal. The token, with which
+// the lock could be released, is not in it.
+func (l *Lease) String() string {
+	s, age, left := l.facts()
+	var text strings.Builder
+	text.WriteString("lease of " + strconv.Quote(l.ref.Key))
+	if name := l.policy.Name; !strings.HasPrefix(l.ref.Key, name) {
+		text.WriteString(" for " + strconv.Quote(name))
+	}
+	fmt.Fprintf(&text, ": %s", s)
+	if s == stateNames[held] {
+		fmt.Fprintf(&text, " for %v", age.Round(time.Millisecond))
+		if left > 0 {
+			fmt.Fprintf(&text, ", valid for %v", left.Round(time.Millisecond))
+		}
+	}
+	if l.fence > 0 {
+		fmt.Fprintf(&text, ", fence %d", l.fence)
+	}
+	return text.String()
+}
+
+// GoString is String, so that %#v does not show the token either.
+func (l *Lease) GoString() string { return l.String() }
+
+// LogValue describes the lease in a log line, like String.
+func (l *Lease) LogValue() slog.Value {
+	s, age, left := l.facts()
+	attrs := []slog.Attr{slog.String("name", l.policy.Name), slog.String("key", l.ref.Key), slog.String("state", s)}
+	if s == stateNames[held] {
+		attrs = append(attrs, slog.Duration("held", age))
+		if left > 0 {
+			attrs = append(attrs, slog.Duration("valid", left))
+		}
+	}
+	if l.fence > 0 {
+		attrs = append(attrs, slog.Int64("fence", l.fence))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+// facts returns how the lease stands, its age, and how long it can be relied on; that
+// is 0 for a lease without a lock of its own in Redis.
+func (l *Lease) facts() (state string, age, left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.owns() {
+		left = max(validity(l.grant.ttl)-now().since(l.grant.since), 0)
+	}
+	if l.open && l.state == held {
+		return "failed open, there is no lock", time.Since(l.start), 0
+	}
+	return stateNames[l.state], time.Since(l.start), left
+}

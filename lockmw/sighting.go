@@ -1,0 +1,166 @@
+package lockmw
+
+import (
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A sighting is what an answer of the store told of a lock that others hold.
+type sighting struct {
+	at       time.Time // when the answer came; zero: there was none
+	left     time.Duration
+	holder   Holder // with an Instance only if one holds the lock exclusively
+	fence    int64  // of the holder; 0: not known
+	siblings string // tokens of this Locker that hold the lock
+	waiting  int    // in the queue of the store
+}
+
+func newSighting(a store.Answer) sighting {
+	return sighting{
+		at: time.Now(), left: a.Left, holder: Holder(a.Holder), fence: a.HolderFence,
+		siblings: a.Siblings, waiting: a.Waiting,
+	}
+}
+
+// freshFor is how long a sighting tells who holds a lock: the first of a queue asks
+// more often than that.
+const freshFor = time.Second
+
+// fresh reports whether the sighting is recent.
+func (s sighting) fresh() bool { return !s.at.IsZero() && time.Since(s.at) <= freshFor }
+
+// byNow returns the sighting as it is now, if the lock did not change hands since.
+func (s sighting) byNow() sighting {
+	since := time.Since(s.at)
+	s.at = s.at.Add(since)
+	s.left = max(s.left-since, 0)
+	if s.holder.Age > 0 {
+		s.holder.Age += since
+	}
+	if s.holder.Left > 0 {
+		s.holder.Left = max(s.holder.Left-since, 0)
+	}
+	return s
+}
+
+// sightingOf is what this Locker knows of a lock that it holds by lease.
+func sightingOf(lease *Lease) sighting {
+	left := lease.remains()
+	return sighting{
+		at: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
+		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},
+	}
+}
+
+// sighting returns the last that was heard of the lock that w waits for, by whoever
+// of its line, and how many others of this Locker wait for it.
+func (ws *waiters) sighting(w *waiter) (s sighting, others int) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if lease := w.line.cover; lease != nil {
+		return sightingOf(lease), w.line.length - 1
+	}
+	return w.line.seen, w.line.length - 1
+}
+
+// jointLeases are the leases of one Locker that are shared or hold a permit, by key and
+// token. Answers do not tell of them, because there may be many.
+type jointLeases map[string]map[string]*Lease
+
+func (j *jointLeases) add(lease *Lease) {
+	if lease.ref.Kind == (store.Kind{}) {
+		return
+	}
+	if *j == nil {
+		*j = make(jointLeases)
+	}
+	key := lease.ref.Key
+	if (*j)[key] == nil {
+		(*j)[key] = make(map[string]*Lease)
+	}
+	(*j)[key][lease.ref.Token] = lease
+}
+
+func (j jointLeases) remove(lease *Lease) {
+	if of := j[lease.ref.Key]; of[lease.ref.Token] == lease { // one that has joined another has that one's token
+		delete(of, lease.ref.Token)
+		if len(of) == 0 {
+			delete(j, lease.ref.Key)
+		}
+	}
+}
+
+// leaseOf returns a lease of this Locker for key, of those that may be seen there: its
+// token is among siblings, or it is one of several holders. Otherwise it returns nil.
+func (l *Locker) leaseOf(key, siblings string) *Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for token := range strings.FieldsSeq(siblings) {
+		if lease := l.leases[token]; lease != nil {
+			return lease
+		}
+	}
+	for _, lease := range l.joint[key] {
+		return lease
+	}
+	return nil
+}
+
+// who returns who has the lock as far as the claim knows, or nil, and whether it is a
+// lease of this Locker.
+func (c *claim) who() (holder *Holder, own bool) {
+	if !c.seen.fresh() {
+		return nil, false
+	}
+	seen := c.seen.byNow()
+	if lease := c.locker.leaseOf(c.ref.Key, seen.siblings); lease != nil {
+		mine := sightingOf(lease).holder
+		return &mine, true
+	}
+	if seen.holder.Instance == "" {
+		return nil, false
+	}
+	return &seen.holder, false
+}
+
+// learn notes what the claim has seen of how long others hold the lock. over says
+// that the hold it has seen is over, so that it was held until now.
+func (c *claim) learn(over bool) {
+	seen := c.seen
+	if seen.fence == 0 || seen.holder.Age == 0 || seen.holder.Instance == c.locker.Instance() {
+		return // a hold of this Locker is noted when it is released
+	}
+	if over && seen.fresh() {
+		seen = seen.byNow()
+	}
+	c.locker.history.add(c.policy.Name, seen.fence, seen.holder.Age)
+}
+
+// soonest is the least that a refused client is told to wait.
+const soonest = time.Second
+
+// comesFree estimates when a caller who asks again may find the lock free, or at
+// least no queue: see Policy.RetryAfter.
+func (c *claim) comesFree() time.Duration {
+	left, age, fence := c.ref.TTL, time.Duration(0), int64(0)
+	if c.seen.fresh() {
+		seen := c.seen.byNow()
+		left, age, fence = seen.left, seen.holder.Age, seen.fence
+	}
+	turn, known := c.locker.history.typical(c.policy.Name, fence)
+	turn = max(turn, c.policy.MinHold)
+	free := turn - age
+	switch {
+	case free > 0 && (known || c.policy.MinHold > 0):
+	case left < c.ref.TTL/2:
+		free = left // no renewal came for long: its holder has crashed, or is about to end
+	default:
+		free = soonest
+	}
+	if turns := c.others / max(c.policy.Permits, 1); turns > 0 {
+		free += min(turn, left/time.Duration(turns)) * time.Duration(turns) // at most left in all: that is no overflow
+	}
+	return max(min(free, left), soonest)
+}
