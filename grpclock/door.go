@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -158,8 +159,8 @@ func (d *door) skips(ctx context.Context, method string) bool {
 
 // acquire takes the lock of what the key function has returned. Without an
 // error and a lease, it asks for no lock.
-func (d *door) acquire(ctx context.Context, l *lock, key string, err error) (*lockmw.Lease, error) {
-	return entry.Acquire(ctx, d.locker, key, err, l.Policy)
+func (d *door) acquire(ctx context.Context, l *lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
+	return entry.Acquire(ctx, d.locker, keys, err, l.Policy)
 }
 
 // need panics if what an option was given is nil.

@@ -57,8 +57,8 @@ func (f faulty) rules(rules grpclock.Rules) grpclock.Rules {
 			rule.Key = keyfunc.Join(key, func(keyfunc.Request) (string, error) { return time.Duration(calls.Add(1)).String(), nil })
 		case "takes one lock of several":
 			rule.Key = func(r keyfunc.Request) (string, error) {
-				list, err := key(r)
-				return keyfunc.Keys(list)[0], err
+				keys, err := keyfunc.KeysOf(key, r)
+				return keys.List()[0], err
 			}
 		case "does not know its method":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(nameless{r}) }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -37,11 +38,11 @@ func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 		return d.runLate(srv, ss, method, l, handler)
 	}
 	v := &view{ctx: ctx, method: method, lock: l}
-	key, err := l.Key(v)
+	keys, err := keyfunc.KeysOf(l.Key, v)
 	if v.early { // whatever it made of that
 		return d.runLate(srv, ss, method, l, handler)
 	}
-	lease, err := d.acquire(ctx, l, key, err)
+	lease, err := d.acquire(ctx, l, keys, err)
 	if err != nil {
 		return d.refuse(ctx, method, err, ss.SetTrailer)
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -32,8 +33,8 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	if l == nil || d.skips(ctx, info.FullMethod) {
 		return handler(ctx, req)
 	}
-	key, err := l.Key(&view{ctx: ctx, method: info.FullMethod, lock: l, message: req})
-	lease, err := d.acquire(ctx, l, key, err)
+	keys, err := keyfunc.KeysOf(l.Key, &view{ctx: ctx, method: info.FullMethod, lock: l, message: req})
+	lease, err := d.acquire(ctx, l, keys, err)
 	if err != nil {
 		return nil, d.refuseUnary(ctx, info.FullMethod, err)
 	}

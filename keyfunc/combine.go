@@ -50,13 +50,10 @@ func Join(parts ...Func) Func {
 		for i, part := range parts {
 			s, err := part(r)
 			if err != nil {
-				return "", err
+				return "", inside(err, "part %d of Join", i+1)
 			}
-			switch {
-			case len(s) > maxValue:
+			if len(s) > maxValue {
 				return "", fmt.Errorf("%w: part %d of Join %s", ErrInvalidValue, i+1, tooLong)
-			case Several(s):
-				return "", fmt.Errorf("%w: part %d of Join is an All, %s", ErrInvalidValue, i+1, notInside)
 			}
 			if i > 0 {
 				key = append(key, separator)
@@ -109,7 +106,15 @@ func Secret(key []byte, f Func) Func {
 	})
 }
 
-const notInside = "which goes around other Funcs, not into them: one lock would stand for all its keys"
+// inside returns the error of a Func that another one has called for one key.
+// It is the same error, unless that names several keys.
+func inside(err error, format string, args ...any) error {
+	if keys, ok := severalIn(err); ok {
+		return fmt.Errorf("%w: "+format+" names %d keys; All goes around other Funcs, or one lock would stand for all its keys",
+			append(append([]any{ErrInvalidValue}, args...), len(keys))...)
+	}
+	return err
+}
 
 // digest returns a Func whose key is the sum of f's key.
 func digest(name string, f Func, sum func(string) string) Func {
@@ -117,13 +122,11 @@ func digest(name string, f Func, sum func(string) string) Func {
 		key, err := f(r)
 		switch {
 		case err != nil:
-			return "", err
+			return "", inside(err, "key to %s", name)
 		case key == "":
 			return "", fmt.Errorf("%w: key to %s", ErrMissing, name)
 		case len(key) > maxValue:
 			return "", fmt.Errorf("%w: key to %s %s", ErrInvalidValue, name, tooLong)
-		case Several(key):
-			return "", fmt.Errorf("%w: key to %s is an All, %s", ErrInvalidValue, name, notInside)
 		}
 		return sum(key), nil
 	}

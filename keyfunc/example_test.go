@@ -82,9 +82,9 @@ func ExampleAll() {
 	key := keyfunc.All( // both accounts of a transfer
 		keyfunc.MustParse("account:{body.from}"),
 		keyfunc.MustParse("account:{body.to}"))
-	list, _ := key(call{fields: map[string]string{"from": "17", "to": "4"}})
-	fmt.Println(keyfunc.Keys(list))
-	// Output: [account:17 account:4]
+	keys, err := keyfunc.KeysOf(key, call{fields: texts("from", "17", "to", "4")})
+	fmt.Println(keys.List(), err)
+	// Output: [account:17 account:4] <nil>
 }
 
 func ExampleSecret() {

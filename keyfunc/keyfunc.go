@@ -76,6 +76,10 @@ type Request interface {
 // key, and the request must not run as if it had been locked. The one
 // exception is [Skip].
 //
+// A Func returns one key. [All], which names several, returns them in the place
+// of an error too; so a Func that calls others passes their errors on, and a
+// middleware calls Funcs by [KeysOf].
+//
 // A Func is called by many goroutines at once. Functions of your own are Funcs
 // too; escape what they join, or leave that to [Join]. What they return is used
 // as it is: 1 to 512 bytes, without braces and control

@@ -105,8 +105,8 @@ func (h *brokenHandler) open() {
 	key := h.Key
 	if h.fault == "takes one lock of several" {
 		key = func(r keyfunc.Request) (string, error) {
-			list, err := h.Key(r)
-			return keyfunc.Keys(list)[0], err
+			keys, err := keyfunc.KeysOf(h.Key, r)
+			return keys.List()[0], err
 		}
 	}
 	h.common = httpdoor.New(h.Locks, key, h.Policy, c)

@@ -11,19 +11,20 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Acquire takes the lock that a key function named, or the locks, if it is a
-// keyfunc.All; key and err are what it returned. Without a lease and an error
-// it asks for no lock. The error is a *lockmw.AcquireError.
-func Acquire(ctx context.Context, l *lockmw.Locker, key string, err error, p lockmw.Policy) (*lockmw.Lease, error) {
+// Acquire takes the locks that a key function named; keys and err are what
+// keyfunc.KeysOf returned. Without a lease and an error it asks for no lock. The
+// error is a *lockmw.AcquireError.
+func Acquire(ctx context.Context, l *lockmw.Locker, keys keyfunc.Keys, err error, p lockmw.Policy) (*lockmw.Lease, error) {
 	switch {
 	case errors.Is(err, keyfunc.Skip):
 		return nil, nil
 	case err != nil:
 		return nil, NoKey(ctx, l, p, err)
-	case keyfunc.Several(key):
-		return l.AcquireAll(ctx, keyfunc.Keys(key), p)
 	}
-	return l.Acquire(ctx, key, p)
+	if key, one := keys.One(); one {
+		return l.Acquire(ctx, key, p)
+	}
+	return l.AcquireAll(ctx, keys.List(), p)
 }
 
 // NoKey is the refusal of a request that has no key, because of err. It looks like

@@ -131,7 +131,7 @@ func (v queryView) Query(name string) (string, bool) {
 func enter(r *http.Request, key keyfunc.Func) error {
 	const limit = 200
 	v := (&Door{bodyLimit: limit, key: key}).Visit(r)
-	_, err := v.key(queryView{Visit: &v})
+	_, err := v.keys(queryView{Visit: &v})
 	return err
 }
 

@@ -46,11 +46,11 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 // beginning.
 func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
-	key, err := v.key(view)
+	keys, err := v.keys(view)
 	if err == nil {
 		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
-	v.lease, err = entry.Acquire(v.outer.Context(), v.door.locker, key, err, *policy)
+	v.lease, err = entry.Acquire(v.outer.Context(), v.door.locker, keys, err, *policy)
 	if v.lease == nil {
 		return false, err
 	}
@@ -66,14 +66,14 @@ func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool,
 	return true, nil
 }
 
-// key derives the key, and refuses what Refuse was told to.
-func (v *Visit) key(view keyfunc.Request) (string, error) {
+// keys derives the keys, and refuses what Refuse was told to.
+func (v *Visit) keys(view keyfunc.Request) (keyfunc.Keys, error) {
 	v.view = view
-	key, err := v.door.key(view)
+	keys, err := keyfunc.KeysOf(v.door.key, view)
 	if v.refused != nil && !errors.Is(err, keyfunc.Skip) {
-		return "", v.refused
+		return keyfunc.Keys{}, v.refused
 	}
-	return key, err
+	return keys, err
 }
 
 // Refuse has Enter refuse the request with err, whatever key the key function
