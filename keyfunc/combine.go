@@ -3,6 +3,7 @@ package keyfunc
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -28,10 +29,11 @@ func Const(s string) Func {
 // the template that reads alike give the same key; do not lock one thing by
 // both of them.
 //
-// A part may be empty, which only Funcs of your own can be. If all are, the
-// error is [ErrMissing]; for a part over 8 KiB it is [ErrInvalidValue]. The
-// parts are asked in order, and the first error of one, [Skip] among them, is
-// returned as it is.
+// An empty part, which Funcs of your own may return, is [ErrMissing]: a tenant
+// that is not there would share one lock with all others that are not. Only a
+// part that is [Optional] may be empty, and not all parts of one key. A part
+// over 8 KiB is [ErrInvalidValue]. The parts are asked in order, and the first
+// error of one, [Skip] among them, is returned as it is.
 //
 // Join panics without parts, and if one is nil.
 func Join(parts ...Func) Func {
@@ -49,10 +51,14 @@ func Join(parts ...Func) Func {
 		key := buf[:0]
 		for i, part := range parts {
 			s, err := part(r)
-			if err != nil {
+			switch {
+			case isAbsent(err):
+				s = ""
+			case err != nil:
 				return "", inside(err, "part %d of Join", i+1)
-			}
-			if len(s) > maxValue {
+			case s == "":
+				return "", fmt.Errorf("%w: part %d of Join; if that is meant, make it keyfunc.Optional(part)", ErrMissing, i+1)
+			case len(s) > maxValue:
 				return "", fmt.Errorf("%w: part %d of Join %s", ErrInvalidValue, i+1, tooLong)
 			}
 			if i > 0 {
@@ -65,6 +71,43 @@ func Join(parts ...Func) Func {
 		}
 		return finish(key), nil
 	}
+}
+
+// Optional returns a Func for a value that may be missing or empty: as a part of
+// [Join] it is an empty part then, and in [All] it names no key. Otherwise it is
+// f, with its key and errors; of those, only [ErrMissing] counts as missing.
+//
+//	keyfunc.Join(keyfunc.Const("stock"), keyfunc.Query("sku"), keyfunc.Optional(keyfunc.Query("shelf")))
+//
+// On its own, an Optional that has no value is ErrMissing like any other Func.
+// In a template, "?" says the same of one value. Optional panics if f is nil.
+func Optional(f Func) Func {
+	if f == nil {
+		panic("keyfunc: Optional of a nil Func")
+	}
+	return func(r Request) (string, error) {
+		key, err := f(r)
+		switch {
+		case err == nil && key == "":
+			return "", &absent{fmt.Errorf("%w: key to Optional", ErrMissing)}
+		case errors.Is(err, ErrMissing) && !errors.Is(err, Skip):
+			return "", &absent{err}
+		}
+		return key, err
+	}
+}
+
+// absent is the error of an Optional that has no value.
+type absent struct{ cause error } // Is ErrMissing
+
+func (a *absent) Error() string { return a.cause.Error() + " (Optional allows that in Join and All)" }
+
+// Unwrap returns the error for which there is no value.
+func (a *absent) Unwrap() error { return a.cause }
+
+func isAbsent(err error) bool {
+	_, is := errors.AsType[*absent](err)
+	return is
 }
 
 // Hash returns a Func whose key is the SHA-256 of f's key, as 64 lower-case

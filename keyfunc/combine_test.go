@@ -35,9 +35,6 @@ func TestJoinEscapesItsParts(t *testing.T) {
 		{[]string{"a", "b:c"}, "a:b%3Ac"},
 		{[]string{"a%3Ab", "c"}, "a%253Ab:c"},
 		{[]string{"{a}\n", "\xff"}, "%7Ba%7D%0A:%FF"},
-		{[]string{"a", ""}, "a:"},
-		{[]string{"", "a"}, ":a"},
-		{[]string{"", ":", ""}, ":%3A:"},
 	} {
 		parts := make([]keyfunc.Func, len(tc.parts))
 		for i, s := range tc.parts {
@@ -58,9 +55,67 @@ func TestJoinAgreesWithTheTemplateThatReadsAlike(t *testing.T) {
 	wantKey(t, lower, call{param: texts("id", "A:B")}, "order:a%3Ab")
 }
 
-func TestJoinOfNothingButEmptyPartsIsErrMissing(t *testing.T) {
+// A tenant that is not there would share its locks with all that are not.
+func TestJoinRefusesAnEmptyPart(t *testing.T) {
+	tenant := func(r keyfunc.Request) (string, error) {
+		name, _ := r.Header("X-Tenant")
+		return name, nil
+	}
+	key := keyfunc.Join(keyfunc.Const("acct"), tenant, keyfunc.Param("id"))
+	wantErr(t, key, call{param: texts("id", "1")}, keyfunc.ErrMissing)
+	wantKey(t, key, call{param: texts("id", "1"), header: texts("X-Tenant", "blue")}, "acct:blue:1")
 	wantErr(t, keyfunc.Join(native("")), call{}, keyfunc.ErrMissing)
-	wantErr(t, keyfunc.Join(native(""), native(""), native("")), call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.Join(native("a"), native("")), call{}, keyfunc.ErrMissing)
+}
+
+func TestOptionalPartMayBeEmpty(t *testing.T) {
+	shelf := keyfunc.Optional(keyfunc.Query("shelf"))
+	key := keyfunc.Join(keyfunc.Const("stock"), shelf, keyfunc.Query("sku"))
+	wantKey(t, key, call{query: texts("sku", "7", "shelf", "a:b")}, "stock:a%3Ab:7")
+	wantKey(t, key, call{query: texts("sku", "7", "shelf", "")}, "stock::7")
+	wantKey(t, key, call{query: texts("sku", "7")}, "stock::7")
+	wantErr(t, key, call{query: texts("shelf", "7")}, keyfunc.ErrMissing)
+	wantKey(t, keyfunc.Join(native("a"), keyfunc.Optional(native(""))), call{}, "a:")
+	wantKey(t, keyfunc.Join(keyfunc.Optional(native("")), native("a")), call{}, ":a")
+	wantKey(t, keyfunc.Join(native("a"), keyfunc.Hash(shelf)), call{}, "a:")
+	wrapped := func(r keyfunc.Request) (string, error) {
+		key, err := shelf(r)
+		if err != nil {
+			return "", fmt.Errorf("shelf: %w", err)
+		}
+		return key, nil
+	}
+	wantKey(t, keyfunc.Join(native("a"), wrapped), call{}, "a:")
+}
+
+func TestJoinOfNothingButMissingPartsIsErrMissing(t *testing.T) {
+	none := keyfunc.Optional(native(""))
+	wantErr(t, keyfunc.Join(none), call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.Join(none, none, none), call{}, keyfunc.ErrMissing)
+}
+
+func TestOptionalOnItsOwnIsErrMissing(t *testing.T) {
+	none := keyfunc.Optional(keyfunc.Param("id"))
+	wantErr(t, none, call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.Hash(none), call{}, keyfunc.ErrMissing)
+	wantErr(t, keyfunc.All(none), call{}, keyfunc.ErrMissing)
+	wantKey(t, none, call{param: texts("id", "7")}, "7")
+}
+
+// Only what is missing is optional: what is there must be right.
+func TestOptionalPassesOtherErrorsOn(t *testing.T) {
+	for _, tc := range []struct {
+		f    keyfunc.Func
+		want error
+	}{
+		{keyfunc.MustParse("{query.a|int}"), keyfunc.ErrInvalidValue},
+		{failing(keyfunc.Skip), keyfunc.Skip},
+		{failing(fmt.Errorf("%w: %w", keyfunc.Skip, keyfunc.ErrMissing)), keyfunc.Skip},
+		{keyfunc.All(native("a"), native("b")), keyfunc.ErrInvalidValue},
+	} {
+		wantErr(t, keyfunc.Join(native("a"), keyfunc.Optional(tc.f)), call{query: texts("a", "x")}, tc.want)
+	}
+	wantKeys(t, keyfunc.Optional(keyfunc.All(native("a"), native("b"))), call{}, "a", "b")
 }
 
 func TestJoinReturnsTheFirstErrorAsItIs(t *testing.T) {
@@ -144,6 +199,7 @@ func TestDigestMistakesPanic(t *testing.T) {
 		want string
 	}{
 		{"Hash of nil", func() { keyfunc.Hash(nil) }, "Hash of a nil Func"},
+		{"Optional of nil", func() { keyfunc.Optional(nil) }, "Optional of a nil Func"},
 		{"Secret of nil", func() { keyfunc.Secret([]byte("k"), nil) }, "Secret of a nil Func"},
 		{"Secret without key", func() { keyfunc.Secret(nil, native("a")) }, "Secret with an empty key"},
 	} {

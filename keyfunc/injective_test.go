@@ -43,7 +43,7 @@ func (s scheme) key(values tuple) (string, error) {
 func schemes() []scheme {
 	of := func(f keyfunc.Func) [3]keyfunc.Func { return [3]keyfunc.Func{f, f, f} }
 	own := func(i int) keyfunc.Func {
-		return func(r keyfunc.Request) (string, error) { return r.(tuple)[i], nil }
+		return keyfunc.Optional(func(r keyfunc.Request) (string, error) { return r.(tuple)[i], nil })
 	}
 	ownParts := []keyfunc.Func{own(0), own(1), own(2)}
 	params := []keyfunc.Func{keyfunc.Param("a"), keyfunc.Param("b"), keyfunc.Param("c")}

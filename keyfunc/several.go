@@ -78,9 +78,10 @@ const maxKeys = 64
 // All goes around Join, Hash and Secret, not into them, where it is
 // [ErrInvalidValue]; All in All names the keys of both.
 //
-// The first error of one of fs, Skip among them, is returned as it is. An empty
-// key is [ErrMissing], and more than 64 keys are ErrInvalidValue. All panics
-// without fs, with more than 64, and if one is nil.
+// The first error of one of fs, Skip among them, is returned as it is. What is
+// [Optional] and has no value names no key; another empty key is [ErrMissing],
+// and so it is if there is no key at all. More than 64 keys are ErrInvalidValue. All
+// panics without fs, with more than 64, and if one is nil.
 func All(fs ...Func) Func {
 	if len(fs) == 0 || len(fs) > maxKeys {
 		panic(fmt.Sprintf("keyfunc: All of %d Funcs: it takes 1 to %d", len(fs), maxKeys))
@@ -95,6 +96,9 @@ func All(fs ...Func) Func {
 		list := make([]string, 0, len(fs))
 		for i, f := range fs {
 			keys, err := KeysOf(f, r)
+			if isAbsent(err) {
+				continue
+			}
 			if err != nil {
 				return "", err
 			}
@@ -125,6 +129,8 @@ func (k Keys) addTo(list []string) []string {
 // no two are equal.
 func named(list []string, name string) (string, error) {
 	switch {
+	case len(list) == 0:
+		return "", fmt.Errorf("%w: all keys of %s", ErrMissing, name)
 	case len(list) > maxKeys:
 		return "", fmt.Errorf("%w: %s names %d keys, more than %d", ErrInvalidValue, name, len(list), maxKeys)
 	case len(list) == 1:

@@ -65,6 +65,13 @@ func TestAllFailsWithItsFirstFailure(t *testing.T) {
 	wantErr(t, keyfunc.All(x, skips, native("")), call{}, keyfunc.Skip)
 }
 
+func TestAllLeavesOutWhatIsOptionalAndMissing(t *testing.T) {
+	key := keyfunc.All(keyfunc.Optional(keyfunc.Query("coupon")), keyfunc.Param("id"))
+	wantKeys(t, key, call{param: texts("id", "7")}, "7")
+	wantKeys(t, key, call{param: texts("id", "7"), query: texts("coupon", "x")}, "x", "7")
+	wantErr(t, key, call{query: texts("coupon", "x")}, keyfunc.ErrMissing)
+}
+
 func TestAllGoesAroundOthers(t *testing.T) {
 	x, y := keyfunc.Const("x"), keyfunc.Const("y")
 	list := keyfunc.All(x, y)
