@@ -133,7 +133,7 @@ func readable(options protoreflect.ProtoMessage) (*descriptorpb.MethodOptions, e
 // ruleOf makes a rule of an annotation.
 func ruleOf(a *lockmwv1.Lock) (Rule, error) {
 	if a.GetKey() == "" {
-		return Rule{}, errors.New("it has no key: all calls would wait for the same lock; name a constant if that is meant")
+		return Rule{}, errors.New("it has no key: all calls would wait for the same lock; write {method} if that is meant")
 	}
 	key, err := keyfunc.Parse(a.GetKey())
 	if err != nil {

@@ -19,31 +19,39 @@ func parse(text string) (*template, error) {
 	if text == "" {
 		return nil, p.errorAt(0, "empty template; an empty key would lock all requests against each other")
 	}
-	var texts []string
+	literals := []*literal{{}}
 	var values []value
-	var literal strings.Builder
 	for pos := 0; pos < len(text); {
-		rest := text[pos:]
+		rest, last := text[pos:], literals[len(literals)-1]
 		switch {
 		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
-			literal.WriteByte(rest[0])
+			last.add(rest[0], pos)
 			pos += 2
 		case rest[0] == '}':
 			return nil, p.errorAt(pos, "'}' without '{'; write }} for a brace in the text")
 		case rest[0] == '{':
 			v, size, err := p.placeholder(pos)
+			if opening := p.checkOpening(pos, err == nil); opening != nil {
+				return nil, opening
+			}
 			if err != nil {
 				return nil, err
 			}
-			texts, values = append(texts, literal.String()), append(values, v)
-			literal.Reset()
+			values, literals = append(values, v), append(literals, new(literal))
 			pos += size
 		default:
-			literal.WriteByte(rest[0])
+			last.add(rest[0], pos)
 			pos++
 		}
 	}
-	return compile(append(texts, literal.String()), values), nil
+	if err := p.checkLiterals(literals); err != nil {
+		return nil, err
+	}
+	texts := make([]string, len(literals))
+	for i, l := range literals {
+		texts[i] = l.text.String()
+	}
+	return compile(texts, values), nil
 }
 
 // placeholder reads the placeholder that opens at pos, and returns its size.
@@ -99,6 +107,9 @@ func (p parser) subject(pos int, text string) (value, error) {
 		return value{}, p.errorAt(pos, "a placeholder begins with a source, as in {param.id}")
 	case slices.Contains(plainSources, word):
 		if dotted {
+			if word == string(sourceParams) && name != "" {
+				return value{}, p.errorAt(dot, "params takes no name; did you mean {param.%s}?", name)
+			}
 			return value{}, p.errorAt(dot, "%s takes no name", word)
 		}
 		if optional {
@@ -112,7 +123,11 @@ func (p parser) subject(pos int, text string) (value, error) {
 			return value{}, err
 		}
 	default:
-		return value{}, p.errorAt(pos, "unknown source %q; %s", word, oneOf(word, slices.Concat(namedSources, plainSources)))
+		reason := oneOf(word, slices.Concat(namedSources, plainSources))
+		if bare, _, _ := strings.Cut(word, ":"); !dotted && bare != "" && strings.HasPrefix(reason, knownAre) {
+			reason = fmt.Sprintf("write where the value comes from, as in {param.%s}; %s", bare, reason)
+		}
+		return value{}, p.errorAt(pos, "unknown source %q; %s", word, reason)
 	}
 	return value{source: source(word), name: name, optional: optional}, nil
 }

@@ -37,8 +37,10 @@ func oneOf(wrong string, known []string) string {
 			return fmt.Sprintf("did you mean %q?", name)
 		}
 	}
-	return "known are " + strings.Join(known, ", ")
+	return knownAre + strings.Join(known, ", ")
 }
+
+const knownAre = "known are "
 
 // distance returns how many bytes must be inserted, removed or replaced to
 // turn a into b.

@@ -35,6 +35,13 @@ import (
 // that reads an int sees 0 in both, so its template says {body.shelf?|int}.
 // A float or a bool should not be optional: no filter makes zero of a missing one.
 //
+// A template without a placeholder is an error: it names no value, so all
+// requests would take one lock. Use [Const] where that is meant. So is text that
+// another system would take for a placeholder, with an error that says what to
+// write: "{id}", "${", "%s" and "{{param.id}}" always, "#{" unless the '#' stands
+// behind a word or a placeholder, and "{{id}}", ":id", "#id", "<id>" and "$id"
+// where there is no placeholder.
+//
 // "{{" and "}}" stand for braces. As no key may hold braces, they appear there
 // as %7B and %7D.
 //
@@ -55,9 +62,6 @@ func Parse(template string) (Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(t.holes) == 0 {
-		return Const(t.literal), nil
-	}
 	return t.key, nil
 }
 
@@ -73,9 +77,8 @@ func MustParse(template string) Func {
 
 // template is literal text, then holes, each followed by text of its own.
 type template struct {
-	literal string // as written, for a template without holes
-	head    string // literal, escaped
-	holes   []hole
+	head  string // escaped
+	holes []hole
 	// bare is the length of a key to which no value contributed, if there
 	// is no literal text either; otherwise -1.
 	bare int
@@ -129,7 +132,7 @@ func (h *hole) append(key []byte, r Request) ([]byte, error) {
 // {params} has raw ':' between its values; how many, follows from how many the
 // whole key has, since all other raw ':' are text of the template.
 func compile(texts []string, values []value) *template {
-	t := &template{literal: texts[0], head: escapedText(texts[0]), bare: -1}
+	t := &template{head: escapedText(texts[0]), bare: -1}
 	size, literal := 0, texts[0] != ""
 	for i, v := range values {
 		h := hole{value: v, sep: separator, stop: none, tail: escapedText(texts[i+1])}

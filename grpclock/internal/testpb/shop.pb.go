@@ -472,7 +472,7 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x12{body.customer.id}0\x01\x12S\n" +
 	"\x06Stream\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x17ڻ\x1b\x13\n" +
 	"\x11{header.x-tenant}(\x010\x01\x124\n" +
-	"\x04Free\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt2\xa6\x05\n" +
+	"\x04Free\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt2\xec\x05\n" +
 	"\bMistaken\x12A\n" +
 	"\x05Empty\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\n" +
 	"ڻ\x1b\x06\x12\x04pay:\x12T\n" +
@@ -481,17 +481,17 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x05Field\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x1aڻ\x1b\x16\n" +
 	"\x14order:{body.nothing}\x12N\n" +
 	"\x06Source\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x16ڻ\x1b\x12\n" +
-	"\x10order:{param.id}\x12D\n" +
-	"\x05Short\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\rڻ\x1b\t\n" +
-	"\x01k\x1a\x04\x10\xc0\x84=\x12F\n" +
-	"\x04Long\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x10ڻ\x1b\f\n" +
-	"\x01k\"\a\b\x80\xf0\x92\xcb\xdd\b\x12A\n" +
-	"\x04Both\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\vڻ\x1b\a\n" +
-	"\x01k(\x030\x01\x12L\n" +
-	"\bNegative\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x12ڻ\x1b\x0e\n" +
-	"\x01k(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12?\n" +
-	"\x04Mode\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\tڻ\x1b\x05\n" +
-	"\x01kP\aB7Z5github.com/lockmw/kit/grpclock/internal/testpb;testpbb\x06proto3"
+	"\x10order:{param.id}\x12R\n" +
+	"\x05Short\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x1bڻ\x1b\x17\n" +
+	"\x0f{body.order_id}\x1a\x04\x10\xc0\x84=\x12T\n" +
+	"\x04Long\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x1eڻ\x1b\x1a\n" +
+	"\x0f{body.order_id}\"\a\b\x80\xf0\x92\xcb\xdd\b\x12O\n" +
+	"\x04Both\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x19ڻ\x1b\x15\n" +
+	"\x0f{body.order_id}(\x030\x01\x12Z\n" +
+	"\bNegative\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\" ڻ\x1b\x1c\n" +
+	"\x0f{body.order_id}(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12M\n" +
+	"\x04Mode\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x17ڻ\x1b\x13\n" +
+	"\x0f{body.order_id}P\aB7Z5github.com/lockmw/kit/grpclock/internal/testpb;testpbb\x06proto3"
 
 var (
 	file_lockmwtest_v1_shop_proto_rawDescOnce sync.Once

@@ -1,0 +1,108 @@
+package keyfunc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// What a developer writes in the belief that it is a placeholder, and what the
+// program says at its start. Each of these would be the same key for all
+// requests, or for more of them than was meant, and nobody would know.
+var templateMistakes = []struct {
+	wrote  string
+	column int
+	says   string
+}{
+	{"nightly", 1, bare + "; write a placeholder such as {param.id}" + orConst},
+	{"order:id", 1, bare + "; write a placeholder such as {param.id}" + orConst},
+	{"100%", 1, bare + "; write a placeholder such as {param.id}" + orConst},
+	{"a{{b", 1, bare + "; write a placeholder such as {param.id}" + orConst},
+	{"order:{{param.id}}", 7, bare + ": '{{' and '}}' are literal braces; write {param.id}" + orConst},
+	{"order:{{ param.id|int }}", 7, bare + ": '{{' and '}}' are literal braces; write {param.id|int}" + orConst},
+	{"Größe:{{params}}", 7, bare + ": '{{' and '}}' are literal braces; write {params}" + orConst},
+	{"order:{{id}}", 7, bare + ": '{{' and '}}' are literal braces; write {param.id}" + orBody("id") + orConst},
+	{"order:{{.ID}}", 7, bare + ": '{{' and '}}' are literal braces; write {param.ID}" + orBody("ID") + orConst},
+	{"order:${{ order.id }}", 8, bare + ": '{{' and '}}' are literal braces; write {param.id}" + orBody("id") + orConst},
+	{"#order.id", 1, bare + ": '#name' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{"order:#id", 7, bare + ": '#name' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{"order::id", 7, bare + ": ':name' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{":id", 1, bare + ": ':name' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{"/orders/:order_id/pay", 9, bare + ": ':name' is no placeholder here; write {param.order_id}" + orBody("order_id") + orConst},
+	{"order:%s", 7, bare + ": verbs of package fmt are not filled in; write {param.id}" + orConst},
+	{"order:%[1]d:pay", 7, bare + ": verbs of package fmt are not filled in; write {param.id}" + orConst},
+	{"order:<id>", 7, bare + ": '<name>' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{"order:<int:id>", 7, bare + ": '<name>' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+	{"order:$id", 7, bare + ": '$name' is no placeholder here; write {param.id}" + orBody("id") + orConst},
+
+	{"{value.tenant}:{{param.id}}", 16, "'{{' and '}}' are literal braces; write {param.id}"},
+	{"{value.tenant}:{{query.id?|int}}", 16, "'{{' and '}}' are literal braces; write {query.id?|int}"},
+	{"%s:{param.id}", 1, "verbs of package fmt are not filled in; write {param.id}"},
+	{"{param.id}-%v", 12, "verbs of package fmt are not filled in; write {param.id}"},
+	{"order:${param.id}", 7, "'${' is not how a placeholder begins; write {param.id}"},
+	{"order:${id}", 7, "'${' is not how a placeholder begins; write {param.id}" + orBody("id")},
+	{"order:${order.id}:{param.x}", 7, "'${' is not how a placeholder begins; write {param.id}" + orBody("id")},
+	{"order:#{param.id}", 7, "'#{' is not how a placeholder begins; write {param.id}"},
+	{"order:#{#order.id}", 7, "'#{' is not how a placeholder begins; write {param.id}" + orBody("id")},
+	{"#{param.id}", 1, "'#{' is not how a placeholder begins; write {param.id}"},
+	{"order#{id}", 6, "'#{' is not how a placeholder begins; write {param.id}" + orBody("id")},
+	{"order:#{}", 7, "'#{' is not how a placeholder begins; write {param.id}"},
+	{"order:{id}", 8, `unknown source "id"; write where the value comes from, as in {param.id}` + sourcesAre},
+	{"order:{id:[0-9]+}", 8, `unknown source "id:[0-9]+"; write where the value comes from, as in {param.id}` + sourcesAre},
+	{"order:{order.id}", 8, `unknown source "order"` + sourcesAre},
+	{"order:{parm.id}", 8, `unknown source "parm"; did you mean "param"?`},
+	{"order:{params.id}", 14, "params takes no name; did you mean {param.id}?"},
+	{"order:{param}", 13, "param needs a name, as in {param.id}"},
+}
+
+const (
+	bare       = "the template names no value, so all requests would take one lock"
+	orConst    = ", or use keyfunc.Const if that is meant"
+	sourcesAre = "; known are param, query, header, body, value, method, route, params"
+)
+
+func orBody(name string) string {
+	return " for a route parameter, {body." + name + "} for a field of the body"
+}
+
+func TestTemplateMistakeIsToldAtTheStart(t *testing.T) {
+	for _, tc := range templateMistakes {
+		t.Run(tc.wrote, func(t *testing.T) {
+			_, err := keyfunc.Parse(tc.wrote)
+			got, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+			if want := fmt.Sprintf("keyfunc: template, column %d: %s", tc.column, tc.says); got != want {
+				t.Errorf("error = %s\nwant    %s", got, want)
+			}
+		})
+	}
+}
+
+// What looks like a placeholder of another system and may well be meant as it is.
+func TestTextBesidePlaceholdersStaysText(t *testing.T) {
+	r := call{param: texts("id", "7"), method: "POST"}
+	for _, tc := range []struct{ template, want string }{
+		{"order:{param.id}:items", "order:7:items"},
+		{"order:{param.id}/:items", "order:7/:items"},
+		{"shop::order:{param.id}", "shop::order:7"},
+		{"{param.id}#items", "7#items"},
+		{"#items:{param.id}", "#items:7"},
+		{"<none>:{param.id}", "<none>:7"},
+		{"$id:{param.id}", "$id:7"},
+		{"order#{param.id}", "order#7"},
+		{"größe#{param.id}", "größe#7"},
+		{"{method}#{param.id}", "POST#7"},
+		{"price $:{param.id}", "price $:7"},
+		{"100%:{param.id}", "100%25:7"},
+		{"50%discount:{param.id}", "50%25discount:7"},
+		{"a%d0b:{param.id}", "a%25d0b:7"},
+		{"{{tag}}:{param.id}", "%7Btag%7D:7"},
+		{"{{{param.id}}}", "%7B7:%7D"},
+		{"job:{method}", "job:POST"},
+	} {
+		t.Run(tc.template, func(t *testing.T) {
+			wantKey(t, keyfunc.MustParse(tc.template), r, tc.want)
+		})
+	}
+}
