@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Const returns a Func whose key is always s, with '%', braces, control
@@ -24,10 +25,11 @@ func Const(s string) Func {
 // give the same key, whatever Funcs they come from: ("a:b", "c") gives
 // "a%3Ab:c" and ("a", "b:c") gives "a:b%3Ac".
 //
-// A '%' that a part holds because it has escaped something is escaped again.
-// For values without such characters, and keys of up to 200 bytes, Join and
-// the template that reads alike give the same key; do not lock one thing by
-// both of them.
+// A '%' that a part holds because it has escaped something is escaped again,
+// except in [Route]: "POST /orders/{id}" and 42 give
+// "POST /orders/%7Bid%7D:42". For values without such characters, and keys of up
+// to 200 bytes, Join and the template that reads alike give the same key; do not
+// lock one thing by both of them.
 //
 // An empty part, which Funcs of your own may return, is [ErrMissing]: a tenant
 // that is not there would share one lock with all others that are not. Only a
@@ -41,10 +43,12 @@ func Join(parts ...Func) Func {
 		panic("keyfunc: Join without parts: an empty key would lock all requests against each other")
 	}
 	parts = slices.Clone(parts)
+	escaped := make([]bool, len(parts))
 	for i, part := range parts {
 		if part == nil {
 			panic(fmt.Sprintf("keyfunc: Join: part %d is nil", i+1))
 		}
+		escaped[i] = isRoute(part)
 	}
 	return func(r Request) (string, error) {
 		var buf [bufferSize]byte
@@ -64,7 +68,11 @@ func Join(parts ...Func) Func {
 			if i > 0 {
 				key = append(key, separator)
 			}
-			key = appendEscaped(key, s, separator, none)
+			if escaped[i] {
+				key = append(key, strings.ReplaceAll(s, ":", "%3A")...)
+			} else {
+				key = appendEscaped(key, s, separator, none)
+			}
 		}
 		if len(key) == len(parts)-1 { // nothing but separators
 			return "", fmt.Errorf("%w: all parts of Join", ErrMissing)

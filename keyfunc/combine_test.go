@@ -56,6 +56,16 @@ func TestJoinAgreesWithTheTemplateThatReadsAlike(t *testing.T) {
 }
 
 // A tenant that is not there would share its locks with all that are not.
+func TestJoinEscapesARouteOnce(t *testing.T) {
+	r := call{method: "POST", route: "POST /orders/{id}", param: texts("id", "4:2")}
+	wantKey(t, keyfunc.Join(keyfunc.Route(), keyfunc.Param("id")), r, "POST /orders/%7Bid%7D:4%3A2")
+	wantKey(t, keyfunc.Join(keyfunc.Const("a"), keyfunc.Route()), r, "a:POST /orders/%7Bid%7D")
+	r.route = "/orders/:id/50%"
+	wantKey(t, keyfunc.Join(keyfunc.Route(), keyfunc.Param("id")), r, "POST /orders/%3Aid/50%25:4%3A2")
+	own := native("POST /orders/%7Bid%7D") // is no Route, whatever it looks like
+	wantKey(t, keyfunc.Join(own, keyfunc.Param("id")), r, "POST /orders/%257Bid%257D:4%3A2")
+}
+
 func TestJoinRefusesAnEmptyPart(t *testing.T) {
 	tenant := func(r keyfunc.Request) (string, error) {
 		name, _ := r.Header("X-Tenant")

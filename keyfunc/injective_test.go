@@ -231,15 +231,28 @@ func decodes(f keyfunc.Func, want tuple) error {
 
 // Route is not made of values, but two routes must not share a lock either.
 func TestDifferentRoutesNeverGiveOneKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		f       keyfunc.Func
+		symbols [6]string
+	}{
+		"Route":         {keyfunc.Route(), [6]string{" ", "%", "2", "0", "/", "{"}},
+		"Join of Route": {keyfunc.Join(keyfunc.Route(), keyfunc.Route()), [6]string{":", "%", "3", "A", " ", "{"}},
+	} {
+		t.Run(name, func(t *testing.T) { routesApart(t, tc.f, tc.symbols) })
+	}
+}
+
+func routesApart(t *testing.T, f keyfunc.Func, symbols [6]string) {
+	t.Helper()
 	seen := make(map[string]call)
-	words := allStrings([6]string{" ", "%", "2", "0", "/", "{"}, 3)[1:]
+	words := allStrings(symbols, 3)[1:]
 	for _, method := range words {
 		for _, route := range words {
 			if strings.HasPrefix(route, method+" ") {
 				continue // a pattern that names its method; the same as without
 			}
 			r := call{method: method, route: route}
-			key, err := keyfunc.Route()(r)
+			key, err := f(r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,10 +11,12 @@ import (
 // takes all parameters of the route, in the order of the route.
 //
 // The route is read from [Request.Route] in the spellings of Gin and Echo
-// (":id", "*path", and Echo's "*", which is a parameter of that name) and of
-// net/http ("{id}", "{path...}"). Where a pattern holds '{', a ':' or '*' in
-// it is plain text. Gin shows an escaped colon as a plain one; name the
-// parameters of such a route.
+// (":id", "*path", and Echo's "*", which is a parameter of that name), of
+// net/http ("{id}", "{path...}") and of chi ("{id:[0-9]+}", and "*" at the end,
+// which is a parameter of that name). Where a pattern holds '{', a ':' in it is
+// plain text, and so is a '*', unless it is the last character and no method
+// stands in front, as chi has it. Gin shows an escaped colon as a plain one;
+// name the parameters of such a route.
 //
 // The key holds the values only. Join it with [Route] where several routes
 // share the Func.
@@ -63,8 +65,11 @@ func appendRouteParams(dst []byte, r Request, filters []filter, stop rune) ([]by
 		return nil, fmt.Errorf("%w: params: %s", ErrMissing, noRoute)
 	}
 	next := nextColonParam
-	if strings.Contains(route, "{") {
+	switch {
+	case strings.Contains(route, "{") && strings.ContainsAny(route, " \t"): // behind a method
 		next = nextBraceParam
+	case strings.Contains(route, "{"):
+		next = nextBraceOrStar
 	}
 	name, rest, ok := next(route)
 	if !ok {
@@ -112,13 +117,41 @@ func nextColonParam(route string) (name, rest string, ok bool) {
 	return "", "", false
 }
 
-// nextBraceParam finds the first parameter of a net/http pattern. A method and
-// a host in front hold no braces.
+// nextBraceParam finds the first parameter of a net/http or chi pattern. A method
+// and a host in front hold no braces. A regular expression of chi may hold some,
+// in pairs.
 func nextBraceParam(pattern string) (name, rest string, ok bool) {
-	_, after, _ := strings.Cut(pattern, "{")
-	name, rest, ok = strings.Cut(after, "}")
-	if !ok || name == "$" { // "{$}" only marks the end
+	start := strings.IndexByte(pattern, '{')
+	if start < 0 {
 		return "", "", false
 	}
-	return strings.TrimSuffix(name, "..."), rest, true
+	depth, end := 0, start
+	for ; end < len(pattern); end++ {
+		switch pattern[end] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	if end == len(pattern) {
+		return "", "", false
+	}
+	name, _, _ = strings.Cut(pattern[start+1:end], ":") // chi's regular expression
+	if name == "$" {
+		return "", "", false // "{$}" only marks the end
+	}
+	return strings.TrimSuffix(name, "..."), pattern[end+1:], true
+}
+
+// nextBraceOrStar finds the first parameter of a chi pattern, which may end with
+// a '*'.
+func nextBraceOrStar(pattern string) (name, rest string, ok bool) {
+	if name, rest, ok = nextBraceParam(pattern); !ok && strings.HasSuffix(pattern, "*") {
+		return "*", "", true
+	}
+	return name, rest, ok
 }

@@ -29,6 +29,11 @@ func TestParamsWithoutNamesTakesThoseOfTheRoute(t *testing.T) {
 		{"net/http with port", "localhost:8080/orders/{id}", "1"},
 		{"net/http remainder", "/files/{id}/{path...}", "1:/a/b"},
 		{"net/http exact end", "/orders/{id}/{$}", "1"},
+		{"chi's wildcard", "/a/{id}/*", "1:c/d"},
+		{"chi's wildcard without another", "/a/*", "c/d"},
+		{"chi's regular expressions", "/{shop:[a-z]+}/{id:[0-9]{1,3}}/x", "2:1"},
+		{"chi's regular expression with a star, and a wildcard", "/{shop:.*}/{id:\\d*}/*", "2:1:c/d"},
+		{"net/http with a literal star at the end", "GET /a/{id}/*", "1"},
 		{"net/http with a literal colon and star", "/v1/a:b/*/{id}/c:d", "1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -51,6 +56,18 @@ func TestRouteWithoutParametersIsErrMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// chi's /a/1/x and /a/1/y are two things.
+func TestParamsTellWildcardsApart(t *testing.T) {
+	x := call{route: "/a/{a}/*", param: texts("a", "1", "*", "x")}
+	y := call{route: "/a/{a}/*", param: texts("a", "1", "*", "y")}
+	for _, f := range []keyfunc.Func{keyfunc.Params(), keyfunc.MustParse("{params}")} {
+		if one, other := mustKey(t, f, x), mustKey(t, f, y); one == other {
+			t.Errorf("/a/1/x and /a/1/y both give %q", one)
+		}
+	}
+	wantErr(t, keyfunc.Params(), call{route: "/a/{a}/*", param: texts("a", "1")}, keyfunc.ErrMissing)
 }
 
 func TestParamsRefusesAMissingOne(t *testing.T) {

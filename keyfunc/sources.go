@@ -2,6 +2,7 @@ package keyfunc
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -164,25 +165,35 @@ func one(s source, name string) Func {
 //
 // The error is [ErrMissing] where the route is not known, as in a middleware
 // in front of the router, and [ErrInvalidValue] for a method over 8 KiB.
-func Route() Func {
+func Route() Func { return methodAndRoute }
+
+// methodAndRoute is the one Func that Route returns. It is no closure, so that
+// isRoute knows it.
+func methodAndRoute(r Request) (string, error) {
 	method, route := value{source: sourceMethod}, value{source: sourceRoute}
-	return func(r Request) (string, error) {
-		m, err := method.text(r)
-		if err != nil {
-			return "", err
-		}
-		p, err := route.text(r)
-		if err != nil {
-			return "", err
-		}
-		var buf [bufferSize]byte
-		key := appendEscaped(buf[:0], m, ' ', none) // the first space ends the method
-		if p != m {
-			key = append(key, ' ')
-			key = appendEscaped(key, withoutMethod(p, m), none, none)
-		}
-		return finish(key), nil
+	m, err := method.text(r)
+	if err != nil {
+		return "", err
 	}
+	p, err := route.text(r)
+	if err != nil {
+		return "", err
+	}
+	var buf [bufferSize]byte
+	key := appendEscaped(buf[:0], m, ' ', none) // the first space ends the method
+	if p != m {
+		key = append(key, ' ')
+		key = appendEscaped(key, withoutMethod(p, m), none, none)
+	}
+	return finish(key), nil
+}
+
+// isRoute reports whether f is what Route returns. Its keys are escaped text, in
+// which Join need not escape a '%' again: no two of them become equal by that,
+// because ':' is never escaped in them. Functions cannot be compared, but the
+// code of a function that is no closure is no other function's.
+func isRoute(f Func) bool {
+	return reflect.ValueOf(f).Pointer() == reflect.ValueOf(methodAndRoute).Pointer()
 }
 
 // withoutMethod removes from a net/http pattern the method that it may begin
