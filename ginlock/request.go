@@ -45,6 +45,15 @@ func (v *view) Query(name string) (string, bool) {
 	return v.c.GetQuery(name)
 }
 
+// Cookie returns what c.Cookie does, which is decoded.
+func (v *view) Cookie(name string) (string, bool, error) {
+	if _, ok, err := v.Visit.Cookie(name); !ok || err != nil {
+		return "", false, err
+	}
+	value, err := v.c.Cookie(name)
+	return value, err == nil && value != "", nil //nolint:nilerr // no such cookie
+}
+
 // Value returns what c.Get does.
 func (v *view) Value(name string) (any, bool) { return v.c.Get(name) }
 

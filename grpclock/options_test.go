@@ -137,6 +137,8 @@ func mistakesPanicAtTheStart(e *env) {
 		`lockmwtest.v1.Order.weight is a float`:                               rule(payMethod, parse("{body.weight}"), lockmw.Policy{}),
 		`lockmwtest.v1.Order.price is a double`:                               rule(payMethod, parse("{body.price|hash}"), lockmw.Policy{}),
 		`its Key needs the route parameter "id"`:                              rule(payMethod, parse("a:{param.id}"), lockmw.Policy{}),
+		`its Key needs the form field "sku"`:                                  rule(payMethod, parse("{body.order_id}:{form.sku}"), lockmw.Policy{}),
+		`its Key needs the cookie "session"`:                                  rule(payMethod, parse("{cookie.session}"), lockmw.Policy{}),
 		`its Key needs the query parameter "sku"`:                             rule(payMethod, parse("{body.order_id}:{query.sku}"), lockmw.Policy{}),
 		`its Key needs the value "tenant" of earlier middleware`:              rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
 		`its Key needs parameters of the route`:                               rule(payMethod, keyfunc.Params(), lockmw.Policy{}),

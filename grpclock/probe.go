@@ -66,6 +66,17 @@ func (p *probe) Query(name string) (string, bool) {
 	return "", false
 }
 
+// Form and Cookie are for keys that are shared with HTTP.
+func (p *probe) Form(name string) (string, bool, error) {
+	p.absent = fmt.Sprintf("the form field %q", name)
+	return "", false, nil
+}
+
+func (p *probe) Cookie(name string) (string, bool, error) {
+	p.absent = fmt.Sprintf("the cookie %q", name)
+	return "", false, nil
+}
+
 func (p *probe) Value(name string) (any, bool) {
 	p.absent = fmt.Sprintf("the value %q of earlier middleware", name)
 	return nil, false

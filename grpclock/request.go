@@ -44,6 +44,12 @@ func (v *view) Param(string) (string, bool) { return "", false }
 // Query returns nothing: a gRPC call has no query.
 func (v *view) Query(string) (string, bool) { return "", false }
 
+// Form returns nothing: a gRPC call has no form.
+func (v *view) Form(string) (string, bool, error) { return "", false, nil }
+
+// Cookie returns nothing: a gRPC call has no cookies.
+func (v *view) Cookie(string) (string, bool, error) { return "", false, nil }
+
 // Value returns nothing: what earlier interceptors know is in the context.
 func (v *view) Value(string) (any, bool) { return nil, false }
 

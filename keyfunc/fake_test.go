@@ -14,11 +14,15 @@ import (
 type call struct {
 	method, route                string
 	param, query, header, fields map[string]string
+	form, cookie                 map[string]string
 	values                       map[string]any
-	bodyErr                      error
+	bodyErr, formErr, cookieErr  error
 }
 
-var _ keyfunc.Request = call{}
+var (
+	_ keyfunc.FormRequest   = call{}
+	_ keyfunc.CookieRequest = call{}
+)
 
 func (c call) Context() context.Context { return context.Background() }
 func (c call) Method() string           { return c.method }
@@ -32,6 +36,16 @@ func (c call) Value(name string) (any, bool)     { v, ok := c.values[name]; retu
 func (c call) Body(path string) (string, bool, error) {
 	s, ok := c.fields[path]
 	return s, ok, c.bodyErr
+}
+
+func (c call) Form(name string) (string, bool, error) {
+	s, ok := c.form[name]
+	return s, ok, c.formErr
+}
+
+func (c call) Cookie(name string) (string, bool, error) {
+	s, ok := c.cookie[name]
+	return s, ok, c.cookieErr
 }
 
 // texts is a map for call's fields: texts("id", "42").
@@ -66,6 +80,9 @@ func (t tuple) Header(name string) (string, bool)      { return t.at(name) }
 func (t tuple) Body(path string) (string, bool, error) { s, ok := t.at(path); return s, ok, nil }
 func (t tuple) Value(name string) (any, bool)          { s, ok := t.at(name); return s, ok }
 
+func (t tuple) Form(name string) (string, bool, error)   { s, ok := t.at(name); return s, ok, nil }
+func (t tuple) Cookie(name string) (string, bool, error) { s, ok := t.at(name); return s, ok, nil }
+
 // split is a tuple whose last value is the query parameter z, and the others
 // are the parameters of the route.
 type split struct{ tuple }
@@ -89,6 +106,9 @@ func (e everywhere) Query(string) (string, bool)       { return string(e), true 
 func (e everywhere) Header(string) (string, bool)      { return string(e), true }
 func (e everywhere) Body(string) (string, bool, error) { return string(e), true, nil }
 func (e everywhere) Value(string) (any, bool)          { return string(e), true }
+
+func (e everywhere) Form(string) (string, bool, error)   { return string(e), true, nil }
+func (e everywhere) Cookie(string) (string, bool, error) { return string(e), true, nil }
 
 // native returns a Func of the user's own, whose key is s as it is.
 func native(s string) keyfunc.Func {

@@ -149,7 +149,7 @@ func FuzzValidKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		funcs := []keyfunc.Func{
-			keyfunc.Param("a"), keyfunc.Query("a"), keyfunc.Header("a"), keyfunc.Body("a"), keyfunc.Value("a"),
+			keyfunc.Param("a"), keyfunc.Query("a"), keyfunc.Header("a"), keyfunc.Body("a"), keyfunc.Form("a"), keyfunc.Cookie("a"), keyfunc.Value("a"),
 			keyfunc.Params(), keyfunc.Params("a", "a"), keyfunc.Join(native(value)), keyfunc.Join(native(value), keyfunc.Param("a")),
 			keyfunc.Hash(native(value)), keyfunc.Secret([]byte("k"), native(value)),
 			keyfunc.MustParse("é{param.a}é{query.a?}%"),

@@ -56,6 +56,7 @@ func schemes() []scheme {
 	colon := [6]string{":", "%", "{", "3", "A", "2"}
 	list := []scheme{
 		{name: "Join of own Funcs", funcs: join(ownParts), symbols: colon, empty: true, mixed: true},
+		{name: "Join of Form and Cookie", funcs: join([]keyfunc.Func{keyfunc.Form("a"), keyfunc.Cookie("b"), keyfunc.Optional(keyfunc.Form("c"))}), symbols: colon, mixed: true},
 		{name: "Join of Params", funcs: join(params), symbols: colon, mixed: true},
 		{name: "Params", funcs: of(keyfunc.Params()), symbols: colon, mixed: true},
 		{name: "Params by name", symbols: colon, funcs: [3]keyfunc.Func{

@@ -60,7 +60,7 @@ var templateMistakes = []struct {
 const (
 	bare       = "the template names no value, so all requests would take one lock"
 	orConst    = ", or use keyfunc.Const if that is meant"
-	sourcesAre = "; known are param, query, header, body, value, method, route, params"
+	sourcesAre = "; known are param, query, header, body, form, cookie, value, method, route, params"
 )
 
 func orBody(name string) string {

@@ -86,7 +86,9 @@ func (p parser) placeholder(pos int) (v value, size int, err error) {
 
 // namedSources come with a name, plainSources without.
 var (
-	namedSources = []string{string(sourceParam), string(sourceQuery), string(sourceHeader), string(sourceBody), string(sourceValue)}
+	namedSources = []string{
+		string(sourceParam), string(sourceQuery), string(sourceHeader), string(sourceBody), string(sourceForm), string(sourceCookie), string(sourceValue),
+	}
 	plainSources = []string{string(sourceMethod), string(sourceRoute), string(sourceParams)}
 )
 

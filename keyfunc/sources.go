@@ -15,6 +15,8 @@ const (
 	sourceQuery  source = "query"
 	sourceHeader source = "header"
 	sourceBody   source = "body"
+	sourceForm   source = "form"
+	sourceCookie source = "cookie"
 	sourceValue  source = "value"
 	sourceMethod source = "method"
 	sourceRoute  source = "route"
@@ -70,6 +72,11 @@ func (v *value) read(r Request) (string, error) {
 		if s, ok, err = r.Body(v.name); err != nil {
 			return "", fmt.Errorf("keyfunc: %s: %w", v.label(), err)
 		}
+	case sourceForm, sourceCookie:
+		var err error
+		if s, ok, err = v.ofHTTP(r); err != nil {
+			return "", fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+		}
 	case sourceValue:
 		return v.stored(r)
 	case sourceMethod:
@@ -82,6 +89,18 @@ func (v *value) read(r Request) (string, error) {
 		return "", nil
 	}
 	return s, nil
+}
+
+// ofHTTP returns a value that not every kind of call can have.
+func (v *value) ofHTTP(r Request) (string, bool, error) {
+	if v.source == sourceForm {
+		if r, ok := As[FormRequest](r); ok {
+			return r.Form(v.name)
+		}
+	} else if r, ok := As[CookieRequest](r); ok {
+		return r.Cookie(v.name)
+	}
+	return "", false, fmt.Errorf("a %T has no %ss", r, v.source)
 }
 
 // label names the value for errors: param "id", method.
@@ -129,6 +148,20 @@ func Header(name string) Func { return one(sourceHeader, name) }
 // over 8 KiB, and whatever [Request.Body] returns, wrapped.
 // It panics if path is empty.
 func Body(path string) Func { return one(sourceBody, path) }
+
+// Form returns a Func whose key is the value of that name in a form that is the
+// body of an HTTP request, URL-encoded or multipart. The errors are [ErrMissing],
+// [ErrInvalidValue] for a value over 8 KiB, and whatever [FormRequest] returns,
+// wrapped; a Request that is no FormRequest is an error, too.
+// It panics if name is empty.
+func Form(name string) Func { return one(sourceForm, name) }
+
+// Cookie returns a Func whose key is the value of the cookie of that name. The
+// client chooses it like any other value: a session is only as good for a key as
+// what has checked it. The errors are [ErrMissing], [ErrInvalidValue] for a value
+// over 8 KiB, and whatever [CookieRequest] returns, wrapped; a Request that is no
+// CookieRequest is an error, too. It panics if name is empty.
+func Cookie(name string) Func { return one(sourceCookie, name) }
 
 // Value returns a Func whose key is what earlier middleware stored under name:
 // the tenant, the user. It can be a string, []byte, integer or bool, a type

@@ -22,6 +22,8 @@ var sources = []struct {
 	{"query", keyfunc.Query("id"), func(s string) call { return call{query: texts("id", s)} }},
 	{"header", keyfunc.Header("id"), func(s string) call { return call{header: texts("id", s)} }},
 	{"body", keyfunc.Body("id"), func(s string) call { return call{fields: texts("id", s)} }},
+	{"form", keyfunc.Form("id"), func(s string) call { return call{form: texts("id", s)} }},
+	{"cookie", keyfunc.Cookie("id"), func(s string) call { return call{cookie: texts("id", s)} }},
 	{"value", keyfunc.Value("id"), func(s string) call { return call{values: map[string]any{"id": s}} }},
 }
 
@@ -45,6 +47,39 @@ func TestMissingAndEmptyValueAreErrMissing(t *testing.T) {
 		})
 	}
 }
+
+func TestErrorsOfFormsAndCookiesAreWrapped(t *testing.T) {
+	for _, f := range []keyfunc.Func{keyfunc.Form("id"), keyfunc.MustParse("{form.id?}"), keyfunc.Cookie("id"), keyfunc.MustParse("{cookie.id?}")} {
+		tooLarge := &http.MaxBytesError{Limit: 5}
+		_, err := f(call{formErr: tooLarge, cookieErr: tooLarge})
+		if got, ok := errors.AsType[*http.MaxBytesError](err); !ok || got != tooLarge || !strings.HasPrefix(err.Error(), "keyfunc: ") {
+			t.Errorf("error = %v, want it to wrap the Request's", err)
+		}
+	}
+}
+
+// A Request of somebody else's need not know of forms and cookies.
+func TestRequestWithoutFormsAndCookies(t *testing.T) {
+	type plain struct{ keyfunc.Request }
+	for template, want := range map[string]string{
+		"{form.id}": `keyfunc: form "id": a keyfunc_test.plain has no forms`, "{cookie.id?}": `keyfunc: cookie "id": a keyfunc_test.plain has no cookies`,
+	} {
+		if _, err := keyfunc.MustParse(template)(plain{call{}}); fmt.Sprint(err) != want {
+			t.Errorf("error = %v\nwant    %s", err, want)
+		}
+	}
+	wraps := wrapper{plain{wrapper{call{form: texts("id", "7")}}}}
+	wantErr(t, keyfunc.Form("id"), wrapper{wrapper{call{}}}, keyfunc.ErrMissing)
+	if _, err := keyfunc.Form("id")(wraps); err == nil {
+		t.Error("a Request that does not tell what it is put around was looked into")
+	}
+	wantKey(t, keyfunc.Form("id"), wrapper{wrapper{call{form: texts("id", "7")}}}, "7")
+}
+
+// A wrapper is put around another Request, and says so.
+type wrapper struct{ keyfunc.Request }
+
+func (w wrapper) Unwrap() keyfunc.Request { return w.Request }
 
 // halfMissing gives a value and says that there is none.
 type halfMissing struct{ call }

@@ -13,11 +13,12 @@ import (
 //	page:{body.shelf?|int}            shelf may be missing, which is 0
 //	user:{header.X-User|uuid}         a filter
 //	pay:{body.customer.id|int|hash}   filters one after another
+//	cart:{cookie.session}:{form.sku}  a cookie; a field of a form in the body
 //	{value.tenant}:{method}:{route}   what middleware stored; the call
 //	{params}                          all parameters of the route
 //
-// Sources with a name are param, query, header, body and value. The name ends
-// at '?', '|' or '}' and may hold dots. {method} and {route} are those of the
+// Sources with a name are param, query, header, body, form, cookie and value. The
+// name ends at '?', '|' or '}' and may hold dots. {method} and {route} are those of the
 // [Request], so unlike [Route] the latter has no method put in front; {params}
 // is what [Params] gives.
 //
@@ -56,7 +57,8 @@ import (
 // [ErrMissing] for a value without '?' that is missing or empty, and for a
 // template without literal text of which all values are; [ErrInvalidValue] for
 // a value over 8 KiB, for one that is not what a filter wants, and those of
-// [Value]; and what [Request.Body] returns, wrapped.
+// [Value]; and what [Request.Body], [FormRequest] and [CookieRequest] return,
+// wrapped.
 func Parse(template string) (Func, error) {
 	t, err := parse(template)
 	if err != nil {

@@ -2,6 +2,7 @@ package agree
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,6 +65,13 @@ func text(value any) string {
 		return ""
 	}
 	return fmt.Sprint(value)
+}
+
+func cookieOf(cookie *http.Cookie, err error) (string, error) {
+	if errors.Is(err, http.ErrNoCookie) {
+		return "", nil
+	}
+	return cookie.Value, err
 }
 
 // ginBinds returns handlers that bind one after another into one order.
@@ -146,6 +154,46 @@ var binders = []binder{
 		return id, err
 	}},
 	{name: "echo Bind", source: "query", methods: readsTheQuery, echo: echoBinds(idOf, echoBind)},
+
+	{name: "PostFormValue", source: "form", http: func(r *http.Request) (string, error) { return r.PostFormValue("id"), nil }},
+	{name: "FormValue", source: "form", http: func(r *http.Request) (string, error) { return r.FormValue("id"), nil }},
+	{name: "ParseForm", source: "form", methods: []string{http.MethodPost}, http: func(r *http.Request) (string, error) {
+		if err := r.ParseMultipartForm(1 << 20); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+			return "", err
+		}
+		return r.PostForm.Get("id"), nil
+	}},
+	{name: "gin PostForm", source: "form", gin: func(c *gin.Context) (string, error) { return c.PostForm("id"), nil }},
+	{name: "gin ShouldBind", source: "form", gin: ginBinds((*gin.Context).ShouldBind)},
+	{name: "gin ShouldBindUri, ShouldBind", source: "form", gin: ginBinds((*gin.Context).ShouldBindUri, (*gin.Context).ShouldBind)},
+	{name: "gin Form", source: "form", gin: ginBinding(binding.Form)},
+	{name: "gin FormMultipart", source: "form", gin: ginBinding(binding.FormMultipart)},
+	{name: "echo FormValue", source: "form", echo: func(c echo.Context) (string, error) { return c.FormValue("id"), nil }},
+	{name: "echo Bind", source: "form", echo: echoBinds(idOfPath, echoBind)},
+	{name: "echo BindBody", source: "form", echo: echoBinds(idOf, echoBinder.BindBody)},
+	{name: "echo FormFieldBinder", source: "form", echo: func(c echo.Context) (id string, err error) {
+		err = echo.FormFieldBinder(c).String("id", &id).BindError()
+		return id, err
+	}},
+
+	{name: "Cookie", source: "cookie", http: func(r *http.Request) (string, error) { return cookieOf(r.Cookie("id")) }},
+	{name: "Cookies", source: "cookie", http: func(r *http.Request) (string, error) {
+		id := ""
+		for _, cookie := range r.Cookies() {
+			if cookie.Name == "id" {
+				id = cookie.Value // the last
+			}
+		}
+		return id, nil
+	}},
+	{name: "gin Cookie", source: "cookie", gin: func(c *gin.Context) (string, error) {
+		value, err := c.Cookie("id")
+		if errors.Is(err, http.ErrNoCookie) {
+			err = nil
+		}
+		return value, err
+	}},
+	{name: "echo Cookie", source: "cookie", echo: func(c echo.Context) (string, error) { return cookieOf(c.Cookie("id")) }},
 
 	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("Id"), nil }},
 	{name: "gin GetHeader", source: "header", gin: func(c *gin.Context) (string, error) { return c.GetHeader("id"), nil }},

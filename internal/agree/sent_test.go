@@ -129,6 +129,11 @@ var (
 		"--b\r\nContent-Disposition: form-data; name=\"id\"\r\n\r\n42\r\n--b--\r\n",
 		"--b\r\nContent-Disposition: form-data; name=\"ID\"\r\n\r\n42\r\n--b--\r\n",
 		"ID=42&x=1",
+		"id=42&id=7",
+		"id=42&id=42",
+		"id=42&x=%zz",
+		"id=42;x=1",
+		"id=42&[id]=7",
 		"-=42",
 		`id = "42"`,
 		"id: 42",
@@ -166,6 +171,14 @@ func (s sent) request(path string) *http.Request {
 		r.Header["Content-Type"] = s.types
 	}
 	r.Header["Id"] = []string{"ann", "bob"}
+	switch len(s.body) % 4 { // some of each
+	case 1:
+		r.Header["Cookie"] = []string{"x=1; id=a+z"}
+	case 2:
+		r.Header["Cookie"] = []string{"id=1; ID=2", "id=2"}
+	case 3:
+		r.Header["Cookie"] = []string{`id="a b"; id="a b"`}
+	}
 	return r
 }
 
@@ -237,9 +250,9 @@ func TestKeyIsWhatEveryBinderSees(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	for _, to := range binders {
 		t.Run(strings.ReplaceAll(to.source+" "+to.name, " ", "_"), func(t *testing.T) {
-			all := to.source == "body" || to.source == "query" || to.name == "echo Bind"
+			all := to.source == "body" || to.source == "form" || to.source == "query" || to.name == "echo Bind"
 			values, none := checkBinder(t, locks, to, all, "/o/:id", "/o/7")
-			if to.source == "body" { // some look into the path as well
+			if to.source == "body" || to.source == "form" { // some look into the path as well
 				more, others := checkBinder(t, locks, to, false, "/o", "/o")
 				values, none = values+more, none+others
 			}
@@ -261,6 +274,9 @@ func TestBinderThatReadsSomethingElseIsNoticed(t *testing.T) {
 		}},
 		{name: "reads the query", source: "body", gin: ginBinding(binding.Query)},
 		{name: "reads forms", source: "query", http: func(r *http.Request) (string, error) { return r.PostFormValue("id"), nil }},
+		{name: "reads the query", source: "form", http: func(r *http.Request) (string, error) { return r.URL.Query().Get("id"), nil }},
+		{name: "reads JSON", source: "form", http: jsonOf},
+		{name: "reads cookies undecoded", source: "cookie", gin: func(c *gin.Context) (string, error) { return cookieOf(c.Request.Cookie("id")) }},
 		{name: "reads the body", source: "query", gin: ginBinds((*gin.Context).ShouldBind)},
 		{name: "reads the last", source: "header", http: func(r *http.Request) (string, error) { return r.Header["Id"][1], nil }},
 		{name: "reads the body", source: "param", echo: echoBinds(idOfPath, echoBind)},
@@ -301,6 +317,11 @@ func TestHandlersThatReadSeveralPlaces(t *testing.T) {
 			"c.ShouldBind takes a POST's JSON and not the query",
 			binder{source: "query", gin: ginBinds((*gin.Context).ShouldBind)},
 			sent{method: http.MethodPost, types: allTypes[1], body: `{"id":"42"}`, query: "?id=zzz"}, "k:zzz", "42",
+		},
+		{
+			"a reader of one kind of form takes no other",
+			binder{source: "form", gin: ginBinding(binding.FormPost)},
+			sent{method: http.MethodPost, types: allTypes[4], body: "--b\r\nContent-Disposition: form-data; name=\"id\"\r\n\r\n42\r\n--b--\r\n"}, "k:42", "",
 		},
 		{
 			"c.ShouldBindQuery takes the query",

@@ -14,6 +14,7 @@ import (
 func requestWithoutAKeyIsRefused(e *env) {
 	long := strings.Repeat("x", 9<<10)
 	const nested = 33
+	form := []string{"Content-Type", "application/x-www-form-urlencoded"}
 	for _, tc := range []struct {
 		name     string
 		template string
@@ -51,6 +52,15 @@ func requestWithoutAKeyIsRefused(e *env) {
 		{name: "number of too many digits", template: "{body.id}", body: `{"id":7.00000000000000000001}`},
 		{name: "deep body", template: "{body.id}", body: `{"id":7,"x":` + strings.Repeat("[", nested) + strings.Repeat("]", nested) + "}"},
 		{name: "long field", template: "{body.id}", body: `{"id":"` + long + `"}`},
+		{name: "no form", template: "{form.id}"},
+		{name: "missing form field", template: "{form.id}", body: "x=7", headers: form},
+		{name: "form that does not say so", template: "{form.id}", body: "id=7"},
+		{name: "form field in the query as well", template: "{form.id}", query: "?ID=7", body: "id=7", headers: form},
+		{name: "form field twice", template: "{form.id}", body: "id=7&id=8", headers: form},
+		{name: "form field in another case", template: "{form.id}", body: "id=7&Id=7", headers: form},
+		{name: "broken form", template: "{form.id}", body: "id=7&x=%zz", headers: form},
+		{name: "no cookie", template: "{cookie.id}", headers: []string{"Cookie", "ID=7"}},
+		{name: "cookie twice", template: "{cookie.id}", headers: []string{"Cookie", "id=7; id=8"}},
 		{name: "form as well", template: "{body.id}", body: `{"a":"&id=8&","id":7}`, headers: []string{"Content-Type", "application/x-www-form-urlencoded"}},
 	} {
 		route := e.route(fine)
@@ -153,6 +163,7 @@ func everySourceOfAKeyWorks(e *env) {
 	for _, tc := range []struct {
 		template, want string
 		needsValues    bool
+		body, kind     string
 	}{
 		{template: "{param.id}", want: id},
 		{template: "{params}", want: id},
@@ -163,16 +174,27 @@ func everySourceOfAKeyWorks(e *env) {
 		{template: "{body.a.b}", want: "7"},
 		{template: "{query.no?}-{body.no?}-{header.no?}-{body.a.b}", want: "---7"},
 		{template: "{value.tenant}", want: "blue", needsValues: true},
+		{template: "{cookie.session}-{cookie.no?}", want: "s7-"},
+		{template: "{form.sku}", want: "x:7", body: "a=1&sku=x%3A7&b", kind: "application/x-www-form-urlencoded"},
+		{template: "{form.sku}-{form.no?}", want: "7-", body: "--b\r\nContent-Disposition: form-data; name=\"sku\"\r\n\r\n7\r\n--b--\r\n", kind: "multipart/form-data; boundary=b"},
 	} {
 		if tc.needsValues && !e.fw.Values {
 			continue
 		}
 		var got string
-		route := e.route(e.held(&got))
+		noteKey := e.held(&got)
+		query, body, headers := "?sku=first&sku=second", `{"a":{"b":7}}`, []string{"X-User", "ann", "X-User", "bob", "Cookie", "id=1; session=s7"}
+		if tc.body != "" {
+			query, body, headers = "", tc.body, append(headers, "Content-Type", tc.kind)
+		}
+		route := e.route(func(x *Exchange) error {
+			e.wantBody(x.R, body)
+			return noteKey(x)
+		})
 		route.Key = keyfunc.MustParse(tc.template)
 		route.Values = map[string]any{"tenant": "blue"}
 		e.serve(route)
-		r := e.request(http.MethodPost, payPath+"?sku=first&sku=second", strings.NewReader(`{"a":{"b":7}}`), "X-User", "ann", "X-User", "bob")
+		r := e.request(http.MethodPost, payPath+query, strings.NewReader(body), headers...)
 		r.Host = "shop.test"
 		e.wantStatus(e.do(r), http.StatusOK)
 		if got != prefix+tc.want {

@@ -14,6 +14,9 @@ type body struct {
 	err    error    // of failed
 	parsed bool     // bytes is JSON as field wants it
 	form   []string // the names in bytes, if they were read as a form; else nil
+
+	formRead *http.Request // with bytes parsed as a form; nil: not yet
+	formErr  error         // of that
 }
 
 type bodyState uint8

@@ -1,10 +1,8 @@
 package httpdoor
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -129,10 +127,8 @@ func (b *body) formHas(r *http.Request, limit int64, name string) (bool, error) 
 		return false, err
 	}
 	if b.form == nil {
-		// This is the parser that handlers use. It parses the body of a POST.
-		same := &http.Request{Method: http.MethodPost, URL: new(url.URL), Header: r.Header, Body: io.NopCloser(bytes.NewReader(b.bytes))}
-		_ = same.ParseMultipartForm(limit) // handlers use what was found before an error
-		b.form = namesOf(same)
+		parsed, _ := parsedForm(r.Header, b.bytes, limit) // handlers use what was found before an error
+		b.form = namesOf(parsed)
 	}
 	return hasFold(b.form, name), nil
 }

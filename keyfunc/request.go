@@ -1,0 +1,37 @@
+package keyfunc
+
+// FormRequest is a [Request] of a call that may bring a form in its body. The
+// HTTP middlewares implement it; a gRPC call has no form.
+type FormRequest interface {
+	Request
+	// Form returns the value called name of the form in the body. An error
+	// means that the body could not be read, as in [Request.Body], or that
+	// handlers may take something else for the value.
+	Form(name string) (string, bool, error)
+}
+
+// CookieRequest is a [Request] of a call that may bring cookies. The HTTP
+// middlewares implement it; a gRPC call has none.
+type CookieRequest interface {
+	Request
+	// Cookie returns the value of the cookie called name. An error means that
+	// handlers may take something else for the value.
+	Cookie(name string) (string, bool, error)
+}
+
+// As returns r itself, or the Request that r is put around, as a T. A Request
+// that is put around another one, as [Each] does it, tells of that by a method
+// Unwrap() Request. It is false if none of them is a T.
+func As[T Request](r Request) (t T, ok bool) {
+	for r != nil {
+		if t, ok = r.(T); ok {
+			return t, true
+		}
+		outer, wraps := r.(interface{ Unwrap() Request })
+		if !wraps {
+			break
+		}
+		r = outer.Unwrap()
+	}
+	return t, false
+}
