@@ -93,7 +93,7 @@ func Key(key func(echo.Context) (string, error)) keyfunc.Func {
 		panic("echolock: Key: the function is nil")
 	}
 	return func(r keyfunc.Request) (string, error) {
-		v, ok := r.(*view)
+		v, ok := keyfunc.As[*view](r)
 		if !ok {
 			return "", errNotEcho
 		}

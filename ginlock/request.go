@@ -65,21 +65,47 @@ var errBinding = errors.New("c.ShouldBind does not read the body of such a reque
 // it makes a form. Of that it finds the fields in the query, if there is one, also
 // without a body.
 func (v *view) Body(path string) (string, bool, error) {
+	v.findBody()
+	text, ok, err := v.Visit.Body(path)
+	if err == nil {
+		err = v.checkBinding()
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return text, ok, nil
+}
+
+// Elements returns the elements of an array in the JSON body, like Body.
+func (v *view) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+	v.findBody()
+	list, ok, err := v.Visit.Elements(path, max)
+	if err == nil {
+		err = v.checkBinding()
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return list, ok, nil
+}
+
+// findBody finds the body that c.ShouldBindBodyWith has read.
+func (v *view) findBody() {
 	if bytes, ok := v.c.Get(gin.BodyBytesKey); ok {
 		if bytes, ok := bytes.([]byte); ok {
 			v.UseBody(bytes)
 		}
 	}
-	text, ok, err := v.Visit.Body(path)
-	if err != nil {
-		return "", false, err
-	}
+}
+
+// checkBinding returns an error if c.ShouldBind does not read the body as JSON.
+func (v *view) checkBinding() error {
 	if _, found := v.KeyBody(); found || v.c.Request.URL.RawQuery != "" {
 		if binding.Default(v.c.Request.Method, v.c.ContentType()) != binding.Binding(binding.JSON) {
-			return "", false, errBinding
+			return errBinding
 		}
 	}
-	return text, ok, nil
+	return nil
 }
 
 // keepBody has c.ShouldBindBodyWith see the body that the key was made from.
@@ -101,7 +127,7 @@ func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
 		panic("ginlock: Key: the function is nil")
 	}
 	return func(r keyfunc.Request) (string, error) {
-		v, ok := r.(*view)
+		v, ok := keyfunc.As[*view](r)
 		if !ok {
 			return "", errNotGin
 		}

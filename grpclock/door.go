@@ -103,15 +103,24 @@ func (d *door) addAll(service string, methods protoreflect.MethodDescriptors, ru
 // newLock asks the key function what it reads, and finds the fields of that in
 // the method's message. m is nil if the method is not known.
 func newLock(name string, rule Rule, m protoreflect.MethodDescriptor) (*lock, error) {
-	paths, err := probed(name, rule.Key)
+	read, err := probed(name, rule.Key)
 	if err != nil {
 		return nil, err
 	}
-	l := &lock{Rule: rule, late: len(paths) > 0}
+	l := &lock{Rule: rule, late: len(read.paths)+len(read.lists) > 0}
 	if m == nil {
 		return l, nil
 	}
-	for _, path := range paths {
+	for _, of := range read.lists {
+		list, err := newList(m.Input(), of.list)
+		if err == nil {
+			err = list.checkElement(of.path)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range read.paths {
 		f, err := newField(m.Input(), path)
 		if err != nil {
 			return nil, err

@@ -20,6 +20,18 @@ type field struct {
 // joined by dots. The error says that there is none, or none that has a
 // definite text.
 func newField(of protoreflect.MessageDescriptor, path string) (field, error) {
+	f, err := pathIn(of, path)
+	if err != nil {
+		return field{}, err
+	}
+	if what, bad := textless(f.leaf); bad {
+		return field{}, fmt.Errorf("field %q: %s is a %s, which has no definite text", path, f.leaf.FullName(), what)
+	}
+	return f, nil
+}
+
+// pathIn finds the field at path, of whatever kind.
+func pathIn(of protoreflect.MessageDescriptor, path string) (field, error) {
 	f := field{path: path, of: of}
 	message, rest := of, path
 	for {
@@ -36,9 +48,6 @@ func newField(of protoreflect.MessageDescriptor, path string) (field, error) {
 			return field{}, fmt.Errorf("field %q: %s is not one message, it has no fields", path, found.FullName())
 		}
 		f.on, rest = append(f.on, found), after
-	}
-	if what, bad := textless(f.leaf); bad {
-		return field{}, fmt.Errorf("field %q: %s is a %s, which has no definite text", path, f.leaf.FullName(), what)
 	}
 	return f, nil
 }
@@ -65,6 +74,11 @@ func textless(f protoreflect.FieldDescriptor) (what string, bad bool) {
 	case f.IsList():
 		return "list", true
 	}
+	return textlessKind(f)
+}
+
+// textlessKind tells that of a field or of the elements of a list.
+func textlessKind(f protoreflect.FieldDescriptor) (what string, bad bool) {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind, protoreflect.FloatKind, protoreflect.DoubleKind:
 		return f.Kind().String(), true
@@ -85,19 +99,23 @@ func (f *field) text(m protoreflect.Message) (string, bool) {
 	if f.leaf.HasPresence() && !m.Has(f.leaf) {
 		return "", false
 	}
-	value := m.Get(f.leaf)
-	switch f.leaf.Kind() {
+	return textOf(f.leaf, m.Get(f.leaf)), true
+}
+
+// textOf returns the text of a field's value, or of one of the values of a list.
+func textOf(f protoreflect.FieldDescriptor, value protoreflect.Value) string {
+	switch f.Kind() {
 	case protoreflect.StringKind:
-		return value.String(), true
+		return value.String()
 	case protoreflect.BytesKind:
-		return string(value.Bytes()), true
+		return string(value.Bytes())
 	case protoreflect.BoolKind:
-		return strconv.FormatBool(value.Bool()), true
+		return strconv.FormatBool(value.Bool())
 	case protoreflect.EnumKind:
-		return strconv.FormatInt(int64(value.Enum()), 10), true
+		return strconv.FormatInt(int64(value.Enum()), 10)
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
-		return strconv.FormatUint(value.Uint(), 10), true
+		return strconv.FormatUint(value.Uint(), 10)
 	default: // signed integers; textless has refused the rest
-		return strconv.FormatInt(value.Int(), 10), true
+		return strconv.FormatInt(value.Int(), 10)
 	}
 }

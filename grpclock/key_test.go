@@ -138,14 +138,18 @@ func everySourceOfAKeyWorks(e *env) {
 	}
 }
 
-// severalKeysAreTakenTogether: keyfunc.All.
+// severalKeysAreTakenTogether: keyfunc.All and keyfunc.Each.
 func severalKeysAreTakenTogether(e *env) {
-	keys := []string{prefix + "order:" + id, prefix + "customer:ann"}
+	order, customer := keyfunc.MustParse("order:{body.order_id}"), keyfunc.MustParse("customer:{body.customer.id}")
+	e.takenTogether(keyfunc.All(order, customer), prefix+"order:"+id, prefix+"customer:ann")
+	e.takenTogether(keyfunc.Each("body.items", keyfunc.MustParse("{body.items}:{method}")), prefix+"a%3Ab:"+payMethod, prefix+"c:"+payMethod)
+	e.takenTogether(keyfunc.Each("body.guests", keyfunc.MustParse("{body.guests.parent.id}-{body.guests.id}")), prefix+"bob-ann", prefix+"bob-eve")
+}
+
+func (e *env) takenTogether(key keyfunc.Func, keys ...string) {
+	e.Helper()
 	rules := usual()
-	rules[payMethod] = grpclock.Rule{
-		Key:    keyfunc.All(keyfunc.MustParse("order:{body.order_id}"), keyfunc.MustParse("customer:{body.customer.id}")),
-		Policy: lockmw.Policy{Prefix: prefix},
-	}
+	rules[payMethod] = grpclock.Rule{Key: key, Policy: lockmw.Policy{Prefix: prefix}}
 	e.serve(&shop{rules: rules, pay: func(context.Context, *testpb.Order) error {
 		for _, key := range keys {
 			if e.Token(key) == "" {
@@ -157,7 +161,11 @@ func severalKeysAreTakenTogether(e *env) {
 	pay := func(want codes.Code) {
 		ctx, cancel := e.context()
 		defer cancel()
-		e.wantCode(e.payWith(ctx, &testpb.Order{OrderId: id, Customer: &testpb.Customer{Id: "ann"}}), want)
+		bob := &testpb.Customer{Id: "bob"}
+		e.wantCode(e.payWith(ctx, &testpb.Order{
+			OrderId: id, Customer: &testpb.Customer{Id: "ann"}, Items: []string{"a:b", "c", "c"},
+			Guests: []*testpb.Customer{{Id: "ann", Parent: bob}, {Id: "eve", Parent: bob}},
+		}), want)
 	}
 	pay(codes.OK)
 	for _, key := range keys {

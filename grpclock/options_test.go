@@ -105,6 +105,9 @@ func mistakesPanicAtTheStart(e *env) {
 	}
 	fine := keyfunc.Const("k")
 	parse := keyfunc.MustParse
+	each := func(list, template string) grpclock.Rules {
+		return rule(payMethod, keyfunc.Each(list, parse(template)), lockmw.Policy{})
+	}
 	for want, rules := range map[string]grpclock.Rules{
 		"the Rules are nil":                                                           nil,
 		`rule "` + payMethod + `": its Key is nil`:                                    rule(payMethod, nil, lockmw.Policy{}),
@@ -128,22 +131,28 @@ func mistakesPanicAtTheStart(e *env) {
 		`rule "` + shopService + `*": method ` + chatMethod + `: field "customer.name": lockmwtest.v1.Customer has no field "name"`: {
 			shopService + "*": {Key: parse("{body.customer.name?}x")}, collectMethod: {Key: fine}, payMethod: {Key: fine}, watchMethod: {Key: fine},
 		},
-		`field "order_id.x": lockmwtest.v1.Order.order_id is not one message`: rule(payMethod, parse("{body.order_id.x}"), lockmw.Policy{}),
-		`field "items.x": lockmwtest.v1.Order.items is not one message`:       rule(payMethod, parse("{body.items.x}"), lockmw.Policy{}),
-		`field "labels.key": lockmwtest.v1.Order.labels is not one message`:   rule(payMethod, parse("{body.labels.key}"), lockmw.Policy{}),
-		`lockmwtest.v1.Order.items is a list`:                                 rule(payMethod, parse("{body.items}"), lockmw.Policy{}),
-		`lockmwtest.v1.Order.labels is a map`:                                 rule(payMethod, parse("{body.labels}"), lockmw.Policy{}),
-		`lockmwtest.v1.Order.customer is a message`:                           rule(payMethod, parse("{body.customer}"), lockmw.Policy{}),
-		`lockmwtest.v1.Order.weight is a float`:                               rule(payMethod, parse("{body.weight}"), lockmw.Policy{}),
-		`lockmwtest.v1.Order.price is a double`:                               rule(payMethod, parse("{body.price|hash}"), lockmw.Policy{}),
-		`its Key needs the route parameter "id"`:                              rule(payMethod, parse("a:{param.id}"), lockmw.Policy{}),
-		`its Key needs the form field "sku"`:                                  rule(payMethod, parse("{body.order_id}:{form.sku}"), lockmw.Policy{}),
-		`its Key needs the cookie "session"`:                                  rule(payMethod, parse("{cookie.session}"), lockmw.Policy{}),
-		`its Key needs the query parameter "sku"`:                             rule(payMethod, parse("{body.order_id}:{query.sku}"), lockmw.Policy{}),
-		`its Key needs the value "tenant" of earlier middleware`:              rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
-		`its Key needs parameters of the route`:                               rule(payMethod, keyfunc.Params(), lockmw.Policy{}),
-		`rule "/elsewhere.Shop/Pay": its Key needs`:                           rule("/elsewhere.Shop/Pay", parse("{param.id}"), lockmw.Policy{}),
-		`rule "/elsewhere.Shop/*": its Key needs`:                             rule("/elsewhere.Shop/*", parse("{param.id}"), lockmw.Policy{}),
+		`field "order_id.x": lockmwtest.v1.Order.order_id is not one message`:          rule(payMethod, parse("{body.order_id.x}"), lockmw.Policy{}),
+		`field "items.x": lockmwtest.v1.Order.items is not one message`:                rule(payMethod, parse("{body.items.x}"), lockmw.Policy{}),
+		`field "labels.key": lockmwtest.v1.Order.labels is not one message`:            rule(payMethod, parse("{body.labels.key}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.items is a list`:                                          rule(payMethod, parse("{body.items}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.labels is a map`:                                          rule(payMethod, parse("{body.labels}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.customer is a message`:                                    rule(payMethod, parse("{body.customer}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.weight is a float`:                                        rule(payMethod, parse("{body.weight}"), lockmw.Policy{}),
+		`lockmwtest.v1.Order.price is a double`:                                        rule(payMethod, parse("{body.price|hash}"), lockmw.Policy{}),
+		`field "order_id": lockmwtest.v1.Order.order_id is not repeated`:               each("body.order_id", "{body.order_id}"),
+		`field "none": lockmwtest.v1.Order has no field "none"`:                        each("body.none", "{body.none}"),
+		`field "labels": lockmwtest.v1.Order.labels is not repeated`:                   each("body.labels", "{body.labels.key}"),
+		`field "items": its elements are no messages, they have no field "id"`:         each("body.items", "{body.items.id}"),
+		`field "guests": its elements are of kind message, which has no definite text`: each("body.guests", "{body.guests}"),
+		`field "name": lockmwtest.v1.Customer has no field "name"`:                     each("body.guests", "{body.guests.name}"),
+		`its Key needs the route parameter "id"`:                                       rule(payMethod, parse("a:{param.id}"), lockmw.Policy{}),
+		`its Key needs the form field "sku"`:                                           rule(payMethod, parse("{body.order_id}:{form.sku}"), lockmw.Policy{}),
+		`its Key needs the cookie "session"`:                                           rule(payMethod, parse("{cookie.session}"), lockmw.Policy{}),
+		`its Key needs the query parameter "sku"`:                                      rule(payMethod, parse("{body.order_id}:{query.sku}"), lockmw.Policy{}),
+		`its Key needs the value "tenant" of earlier middleware`:                       rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
+		`its Key needs parameters of the route`:                                        rule(payMethod, keyfunc.Params(), lockmw.Policy{}),
+		`rule "/elsewhere.Shop/Pay": its Key needs`:                                    rule("/elsewhere.Shop/Pay", parse("{param.id}"), lockmw.Policy{}),
+		`rule "/elsewhere.Shop/*": its Key needs`:                                      rule("/elsewhere.Shop/*", parse("{param.id}"), lockmw.Policy{}),
 	} {
 		e.wantPanics(e.Locks, rules, options{}, want)
 	}

@@ -15,19 +15,23 @@ import (
 type probe struct {
 	method string
 	paths  []string // of the message's fields
+	lists  []listed // repeated fields whose elements were asked for
 	absent string   // what was asked last, if no call has it
 }
 
-// probed calls a key function once, with a probe, and returns the paths of the
-// fields that it has read. The error says that it can never find what it
+// A listed is what a key function reads of each element of a repeated field.
+type listed struct{ list, path string }
+
+// probed calls a key function once, with a probe, and returns the probe, which
+// knows the paths of the fields that were read. The error says that it can never find what it
 // needs. Whatever else it does, such as panic, says nothing about calls: what
 // the probe gives it is made up.
-func probed(method string, key keyfunc.Func) (paths []string, err error) {
+func probed(method string, key keyfunc.Func) (*probe, error) {
 	p := &probe{method: method}
 	if err := p.ask(key); errors.Is(err, keyfunc.ErrMissing) && p.absent != "" {
 		return nil, fmt.Errorf("its Key needs %s, and a gRPC call has none: take a body field or a header (metadata)", p.absent)
 	}
-	return p.paths, nil
+	return p, nil
 }
 
 func (p *probe) ask(key keyfunc.Func) (err error) {
@@ -93,4 +97,13 @@ func (p *probe) Body(path string) (string, bool, error) {
 		p.paths = append(p.paths, path)
 	}
 	return made, true, nil
+}
+
+// Elements answers with one element.
+func (p *probe) Elements(list string, _ int) ([]keyfunc.Element, bool, error) {
+	p.absent = ""
+	return []keyfunc.Element{func(path string) (string, bool, error) {
+		p.lists = append(p.lists, listed{list, path})
+		return made, true, nil
+	}}, true, nil
 }

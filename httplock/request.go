@@ -53,7 +53,7 @@ func Key(key func(*http.Request) (string, error)) keyfunc.Func {
 		panic("httplock: Key: the function is nil")
 	}
 	return func(r keyfunc.Request) (string, error) {
-		v, ok := r.(*view)
+		v, ok := keyfunc.As[*view](r)
 		if !ok {
 			return "", errNotHTTP
 		}

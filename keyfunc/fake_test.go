@@ -16,12 +16,14 @@ type call struct {
 	param, query, header, fields map[string]string
 	form, cookie                 map[string]string
 	values                       map[string]any
+	arrays                       map[string][]map[string]string // elements by path; "" is the element itself
 	bodyErr, formErr, cookieErr  error
 }
 
 var (
 	_ keyfunc.FormRequest   = call{}
 	_ keyfunc.CookieRequest = call{}
+	_ keyfunc.ArrayRequest  = call{}
 )
 
 func (c call) Context() context.Context { return context.Background() }
@@ -46,6 +48,27 @@ func (c call) Form(name string) (string, bool, error) {
 func (c call) Cookie(name string) (string, bool, error) {
 	s, ok := c.cookie[name]
 	return s, ok, c.cookieErr
+}
+
+func (c call) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+	array, ok := c.arrays[path]
+	var list []keyfunc.Element
+	for _, fields := range array[:min(len(array), max+1)] {
+		list = append(list, func(path string) (string, bool, error) {
+			s, ok := fields[path]
+			return s, ok, nil
+		})
+	}
+	return list, ok, c.bodyErr
+}
+
+// array makes a call whose body has an array of these texts.
+func array(path string, elements ...string) call {
+	list := make([]map[string]string, len(elements))
+	for i, s := range elements {
+		list[i] = texts("", s)
+	}
+	return call{arrays: map[string][]map[string]string{path: list}}
 }
 
 // texts is a map for call's fields: texts("id", "42").

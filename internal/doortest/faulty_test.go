@@ -45,7 +45,7 @@ func (d door) key(native func(*http.Request) (string, error)) keyfunc.Func {
 		panic("testdoor: Key: the function is nil")
 	}
 	return func(r keyfunc.Request) (string, error) {
-		v, ok := r.(*brokenView)
+		v, ok := keyfunc.As[*brokenView](r)
 		switch {
 		case d.fault == "ignores native keys":
 			return "any", nil

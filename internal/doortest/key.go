@@ -266,8 +266,17 @@ func nativeKeyOfAnotherDoorIsRefused(e *env) {
 	e.WantUnasked()
 }
 
-// severalKeysAreTakenTogether: keyfunc.All.
+// severalKeysAreTakenTogether: keyfunc.All and keyfunc.Each, of which the native
+// key function is a part.
 func severalKeysAreTakenTogether(e *env) {
+	e.takenTogether(keyfunc.All(keyfunc.MustParse("account:{param.id}"), keyfunc.MustParse("account:{query.to}")))
+	native := e.fw.Key(func(r *http.Request) (string, error) { return "account", nil })
+	e.takenTogether(keyfunc.Each("body.ids", keyfunc.Join(native, keyfunc.Body("ids"))))
+}
+
+func (e *env) takenTogether(key keyfunc.Func) {
+	e.Helper()
+	ran := int(e.Ran.Load())
 	keys := []string{prefix + "account:" + id, prefix + "account:b"}
 	route := e.route(func(*Exchange) error {
 		for _, key := range keys {
@@ -277,9 +286,11 @@ func severalKeysAreTakenTogether(e *env) {
 		}
 		return nil
 	})
-	route.Key = keyfunc.All(keyfunc.MustParse("account:{param.id}"), keyfunc.MustParse("account:{query.to}"))
+	route.Key = key
 	e.serve(route)
-	pay := func() answer { return e.do(e.request(http.MethodPost, payPath+"?to=b", nil)) }
+	pay := func() answer {
+		return e.do(e.request(http.MethodPost, payPath+"?to=b", strings.NewReader(`{"ids":["`+id+`","b","`+id+`"]}`)))
+	}
 	e.wantStatus(pay(), http.StatusOK)
 	for _, key := range keys {
 		lease := e.Take(key)
@@ -288,7 +299,7 @@ func severalKeysAreTakenTogether(e *env) {
 	}
 	e.WantFree()
 	e.wantStatus(pay(), http.StatusOK)
-	e.WantRuns(2)
+	e.WantRuns(ran + 2)
 }
 
 func skippedRequestTakesNoLock(e *env) {

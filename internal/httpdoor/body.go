@@ -133,22 +133,33 @@ func (b *body) load(r *http.Request, limit int64) error {
 
 // field returns the field at path of a JSON body. No body has no fields.
 func (b *body) field(r *http.Request, limit int64, path string) (string, bool, error) {
-	if err := b.load(r, limit); err != nil {
+	if err := b.parse(r, limit); err != nil || !b.parsed {
 		return "", false, err
 	}
-	if len(b.bytes) == 0 {
-		return "", false, nil
-	}
-	if !b.parsed {
-		if !saysJSON(r.Header) {
-			return "", false, errType
-		}
-		if err := checkJSON(b.bytes); err != nil {
-			return "", false, err
-		}
-		b.parsed = true
-	}
 	return field(b.bytes, path)
+}
+
+// elements returns the elements of the array at path of a JSON body.
+func (b *body) elements(r *http.Request, limit int64, path string, max int) ([][]byte, bool, error) {
+	if err := b.parse(r, limit); err != nil || !b.parsed {
+		return nil, false, err
+	}
+	return elements(b.bytes, path, max)
+}
+
+// parse makes sure that a body, if there is one, is JSON.
+func (b *body) parse(r *http.Request, limit int64) error {
+	if err := b.load(r, limit); err != nil || len(b.bytes) == 0 || b.parsed {
+		return err
+	}
+	if !saysJSON(r.Header) {
+		return errType
+	}
+	if err := checkJSON(b.bytes); err != nil {
+		return err
+	}
+	b.parsed = true
+	return nil
 }
 
 // A replay reads bytes, then rest.

@@ -178,18 +178,27 @@ func (v *Visit) Header(name string) (string, bool) {
 // missing in the body and a parameter of the route.
 func (v *Visit) Body(path string) (string, bool, error) {
 	text, ok, err := v.body.field(v.outer, v.door.bodyLimit, path)
+	if err == nil {
+		err = v.checkPlaces(path, ok)
+	}
 	if err != nil {
 		return "", false, err
 	}
+	return text, ok, nil
+}
+
+// checkPlaces returns an error if the name of a body's field is somewhere else as
+// well. ok tells whether it is in the body.
+func (v *Visit) checkPlaces(path string, ok bool) error {
 	if queryHasField(v.outer.URL.RawQuery, path, ok) {
-		return "", false, errInQuery
+		return errInQuery
 	}
 	if !ok { // only then is the path of interest; a view may refuse what it is asked for
 		if _, inPath := v.view.Param(leafOf(path)); inPath {
-			return "", false, errInPath
+			return errInPath
 		}
 	}
-	return text, ok, nil
+	return nil
 }
 
 // HasBody reports whether the request has a body. It reads it up to the limit.

@@ -99,6 +99,7 @@ type Order struct {
 	Items         []string          `protobuf:"bytes,21,rep,name=items,proto3" json:"items,omitempty"`
 	Labels        map[string]string `protobuf:"bytes,22,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Renamed       string            `protobuf:"bytes,23,opt,name=renamed,json=newName,proto3" json:"renamed,omitempty"`
+	Guests        []*Customer       `protobuf:"bytes,24,rep,name=guests,proto3" json:"guests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +306,13 @@ func (x *Order) GetRenamed() string {
 	return ""
 }
 
+func (x *Order) GetGuests() []*Customer {
+	if x != nil {
+		return x.Guests
+	}
+	return nil
+}
+
 type isOrder_Way interface {
 	isOrder_Way()
 }
@@ -421,7 +429,7 @@ var File_lockmwtest_v1_shop_proto protoreflect.FileDescriptor
 
 const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\n" +
-	"\x18lockmwtest/v1/shop.proto\x12\rlockmwtest.v1\x1a\x14lockmw/v1/lock.proto\"\x9b\x05\n" +
+	"\x18lockmwtest/v1/shop.proto\x12\rlockmwtest.v1\x1a\x14lockmw/v1/lock.proto\"\xcc\x05\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x123\n" +
 	"\bcustomer\x18\x02 \x01(\v2\x17.lockmwtest.v1.CustomerR\bcustomer\x12\x10\n" +
@@ -446,7 +454,8 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x05price\x18\x14 \x01(\x01R\x05price\x12\x14\n" +
 	"\x05items\x18\x15 \x03(\tR\x05items\x128\n" +
 	"\x06labels\x18\x16 \x03(\v2 .lockmwtest.v1.Order.LabelsEntryR\x06labels\x12\x18\n" +
-	"\arenamed\x18\x17 \x01(\tR\anewName\x1a9\n" +
+	"\arenamed\x18\x17 \x01(\tR\anewName\x12/\n" +
+	"\x06guests\x18\x18 \x03(\v2\x17.lockmwtest.v1.CustomerR\x06guests\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x05\n" +
@@ -518,46 +527,47 @@ var file_lockmwtest_v1_shop_proto_depIdxs = []int32{
 	2,  // 0: lockmwtest.v1.Order.customer:type_name -> lockmwtest.v1.Customer
 	0,  // 1: lockmwtest.v1.Order.state:type_name -> lockmwtest.v1.State
 	4,  // 2: lockmwtest.v1.Order.labels:type_name -> lockmwtest.v1.Order.LabelsEntry
-	2,  // 3: lockmwtest.v1.Customer.parent:type_name -> lockmwtest.v1.Customer
-	1,  // 4: lockmwtest.v1.Shop.Pay:input_type -> lockmwtest.v1.Order
-	1,  // 5: lockmwtest.v1.Shop.Watch:input_type -> lockmwtest.v1.Order
-	1,  // 6: lockmwtest.v1.Shop.Collect:input_type -> lockmwtest.v1.Order
-	1,  // 7: lockmwtest.v1.Shop.Chat:input_type -> lockmwtest.v1.Order
-	1,  // 8: lockmwtest.v1.Annotated.Full:input_type -> lockmwtest.v1.Order
-	1,  // 9: lockmwtest.v1.Annotated.Forever:input_type -> lockmwtest.v1.Order
-	1,  // 10: lockmwtest.v1.Annotated.Stream:input_type -> lockmwtest.v1.Order
-	1,  // 11: lockmwtest.v1.Annotated.Free:input_type -> lockmwtest.v1.Order
-	1,  // 12: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
-	1,  // 13: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
-	1,  // 14: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
-	1,  // 15: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
-	1,  // 16: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
-	1,  // 17: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
-	1,  // 18: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
-	1,  // 19: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
-	1,  // 20: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
-	3,  // 21: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
-	3,  // 22: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
-	3,  // 23: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
-	3,  // 24: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
-	3,  // 25: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
-	3,  // 26: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
-	3,  // 27: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
-	3,  // 28: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
-	3,  // 29: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
-	3,  // 30: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
-	3,  // 31: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
-	3,  // 32: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
-	3,  // 33: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
-	3,  // 34: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
-	3,  // 35: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
-	3,  // 36: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
-	3,  // 37: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
-	21, // [21:38] is the sub-list for method output_type
-	4,  // [4:21] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	2,  // 3: lockmwtest.v1.Order.guests:type_name -> lockmwtest.v1.Customer
+	2,  // 4: lockmwtest.v1.Customer.parent:type_name -> lockmwtest.v1.Customer
+	1,  // 5: lockmwtest.v1.Shop.Pay:input_type -> lockmwtest.v1.Order
+	1,  // 6: lockmwtest.v1.Shop.Watch:input_type -> lockmwtest.v1.Order
+	1,  // 7: lockmwtest.v1.Shop.Collect:input_type -> lockmwtest.v1.Order
+	1,  // 8: lockmwtest.v1.Shop.Chat:input_type -> lockmwtest.v1.Order
+	1,  // 9: lockmwtest.v1.Annotated.Full:input_type -> lockmwtest.v1.Order
+	1,  // 10: lockmwtest.v1.Annotated.Forever:input_type -> lockmwtest.v1.Order
+	1,  // 11: lockmwtest.v1.Annotated.Stream:input_type -> lockmwtest.v1.Order
+	1,  // 12: lockmwtest.v1.Annotated.Free:input_type -> lockmwtest.v1.Order
+	1,  // 13: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
+	1,  // 14: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
+	1,  // 15: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
+	1,  // 16: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
+	1,  // 17: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
+	1,  // 18: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
+	1,  // 19: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
+	1,  // 20: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
+	1,  // 21: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
+	3,  // 22: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
+	3,  // 23: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
+	3,  // 24: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
+	3,  // 25: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
+	3,  // 26: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
+	3,  // 27: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
+	3,  // 28: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
+	3,  // 29: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
+	3,  // 30: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
+	3,  // 31: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
+	3,  // 32: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
+	3,  // 33: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
+	3,  // 34: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
+	3,  // 35: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
+	3,  // 36: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
+	3,  // 37: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
+	3,  // 38: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
+	22, // [22:39] is the sub-list for method output_type
+	5,  // [5:22] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_lockmwtest_v1_shop_proto_init() }

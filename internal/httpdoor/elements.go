@@ -1,0 +1,61 @@
+package httpdoor
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/lockmw/kit/keyfunc"
+)
+
+var errNotArray = errors.New("the field is no array")
+
+// Elements returns the elements of the array at path of the JSON body, or the
+// first max+1 of them. It is refused like a field, see Body.
+func (v *Visit) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+	raw, ok, err := v.body.elements(v.outer, v.door.bodyLimit, path, max)
+	if err == nil {
+		err = v.checkPlaces(path, ok)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	list := make([]keyfunc.Element, len(raw))
+	for i, data := range raw {
+		list[i] = func(path string) (string, bool, error) {
+			if path == "" {
+				return scalar(data)
+			}
+			return field(data, path)
+		}
+	}
+	return list, ok, nil
+}
+
+// elements returns what stands at path in data, which checkJSON has passed, as
+// the texts of the array's elements, up to max+1 of them. Path and null are those
+// of field. A name that is there twice is an error: of the elements of two arrays
+// some decoders make one.
+func elements(data []byte, path string, max int) (list [][]byte, ok bool, err error) {
+	name, rest, deep := strings.Cut(path, ".")
+	array, times, err := member(data, name)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case times > 1:
+		return nil, false, errTwice
+	case times == 0 || array[0] == 'n':
+		return nil, false, nil
+	case deep:
+		return elements(array, rest, max)
+	case array[0] != '[':
+		return nil, false, errNotArray
+	}
+	for i := skipSpace(array, 1); array[i] != ']' && len(list) <= max; {
+		end := valueEnd(array, i)
+		list = append(list, array[i:end])
+		if i = skipSpace(array, end); array[i] == ',' {
+			i = skipSpace(array, i+1)
+		}
+	}
+	return list, true, nil
+}

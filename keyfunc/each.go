@@ -1,0 +1,114 @@
+package keyfunc
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ArrayRequest is a [Request] of a call whose body may hold arrays. All
+// middlewares implement it.
+type ArrayRequest interface {
+	Request
+	// Elements returns the elements of the array at path in the body, as
+	// [Request.Body] finds it; in gRPC of the repeated field. Of those behind
+	// the first max+1 it may leave out all. An error means what it does there,
+	// or that there is something else than an array.
+	Elements(path string, max int) ([]Element, bool, error)
+}
+
+// Element returns the field at a path of an element, and for the empty path the
+// element itself, as [Request.Body] does.
+type Element func(path string) (string, bool, error)
+
+// Each returns a Func that names a lock for each element of an array in the
+// body, which are taken together as in [All]. array is "body." and the array's
+// path. key is called for one element after another, with a Request in which the
+// array's path means that element:
+//
+//	keyfunc.Each("body.ids", keyfunc.MustParse("order:{body.ids}"))         // {"ids": [1, 2]}
+//	keyfunc.Each("body.items", keyfunc.MustParse("stock:{body.items.sku}")) // {"items": [{"sku": "a"}]}
+//
+// Everything else of the request is what it is elsewhere. Two keys that are equal
+// are one. An array that is missing or empty is [ErrMissing], one of more than 64
+// elements is [ErrInvalidValue], and so is a key that does not read its element:
+// it would be the same for all. The first error of key, [Skip] among them, is
+// returned as it is; an element whose key is [Optional] and missing is left out.
+//
+// Each panics if array does not begin with "body." or ends there, and if key is
+// nil.
+func Each(array string, key Func) Func {
+	path, inBody := strings.CutPrefix(array, string(sourceBody)+".")
+	switch {
+	case !inBody || path == "":
+		panic(fmt.Sprintf(`keyfunc: Each of %q: it takes an array in the body, as in Each("body.ids", …)`, array))
+	case key == nil:
+		panic(fmt.Sprintf("keyfunc: Each of %q: the key function is nil", array))
+	}
+	v := value{source: sourceBody, name: path}
+	return func(r Request) (string, error) {
+		elements, err := v.elements(r)
+		if err != nil {
+			return "", err
+		}
+		var list []string
+		for i, field := range elements {
+			of := &element{Request: r, path: path, field: field}
+			keys, err := KeysOf(key, of)
+			if isAbsent(err) {
+				continue
+			}
+			if err != nil {
+				return "", err
+			}
+			if key, one := keys.One(); one && key == "" {
+				return "", fmt.Errorf("%w: key of element %d of %s", ErrMissing, i+1, v.label())
+			}
+			if !of.asked {
+				return "", v.invalid(fmt.Sprintf("is taken apart by Each, whose key does not read {body.%s}: all elements would take one lock", path))
+			}
+			list = keys.addTo(list)
+		}
+		return named(list, "Each")
+	}
+}
+
+// elements returns the elements of the array that v is.
+func (v *value) elements(r Request) ([]Element, error) {
+	arrays, ok := As[ArrayRequest](r)
+	if !ok {
+		return nil, fmt.Errorf("keyfunc: %s: a %T has no arrays", v.label(), r)
+	}
+	elements, ok, err := arrays.Elements(v.name, maxKeys)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+	case !ok || len(elements) == 0:
+		return nil, v.missing()
+	case len(elements) > maxKeys:
+		return nil, v.invalid(fmt.Sprintf("has more than %d elements", maxKeys))
+	}
+	return elements, nil
+}
+
+// An element is a Request in which the path of an array means one of its
+// elements.
+type element struct {
+	Request
+
+	path  string
+	field Element
+	asked bool
+}
+
+// Unwrap returns the Request of the whole call.
+func (e *element) Unwrap() Request { return e.Request }
+
+// Body returns a field of the element, or of the body around the array.
+func (e *element) Body(path string) (string, bool, error) {
+	inside, ok := strings.CutPrefix(path, e.path)
+	if !ok || inside != "" && inside[0] != '.' {
+		return e.Request.Body(path)
+	}
+	e.asked = true
+	return e.field(strings.TrimPrefix(inside, "."))
+}
