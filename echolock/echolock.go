@@ -73,15 +73,22 @@
 //   - a key of the query whose name is there in another case as well, or is
 //     missing there and a parameter of the route, or is in a form in the body; a
 //     form over WithBodyLimit is refused (413), because nobody knows what is in
-//     it. Key, with a function of your own, refuses none of these.
+//     it;
+//   - a key of a form whose body does not say that it is one, or is broken, or came
+//     with another method than POST, PUT or PATCH; whose name is there with two
+//     values or in another case, is a file's, or is in the query as well, or is
+//     missing in the form and a parameter of the route;
+//   - a key of a cookie that is there twice, with different values.
+//
+// Key, with a function of your own, refuses none of these.
 //
 // Where Echo's c.Bind reads the query, in a GET, HEAD or DELETE, it reads the body
 // after it, into the same fields; so with a key of the query such a request must
 // not have a body.
 //
 // A handler must read a value where the key does: c.QueryParam or BindQueryParams
-// for the query, c.Param for a parameter, c.Bind or BindBody for the body. c.Bind
-// lets a body overwrite what it took from the path, by any field of the struct
+// for the query, c.Param for a parameter, c.Bind or BindBody for the body,
+// c.FormValue too for a form, c.Cookie for a cookie. c.Bind lets a body overwrite what it took from the path, by any field of the struct
 // that the body's format has a name for, with a tag or without. This door cannot
 // see that. With a key such as {param.id} take the parameter from c.Param, or
 // close its field to bodies, and give it no form or query tag (Echo takes "-" for

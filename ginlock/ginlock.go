@@ -61,8 +61,14 @@
 //     punctuation, or is missing in the body and a parameter of the route;
 //   - a key of the query whose name is there in another case as well, or is in a
 //     form in the body; a form over WithBodyLimit is refused (413), because
-//     nobody knows what is in it. Key, with a function of your own, refuses none
-//     of these.
+//     nobody knows what is in it;
+//   - a key of a form whose body does not say that it is one, or is broken, or came
+//     with another method than POST, PUT or PATCH; whose name is there with two
+//     values or in another case, is a file's, or is in the query as well, or is
+//     missing in the form and a parameter of the route;
+//   - a key of a cookie that is there twice, with different values.
+//
+// Key, with a function of your own, refuses none of these.
 //
 // Gin's c.ShouldBind goes by the Content-Type, so a body that it does not take
 // for JSON is refused, too: that of a GET, and of any type but application/json
@@ -72,7 +78,9 @@
 //
 // A handler must read a value where the key does: c.Query or c.ShouldBindQuery for
 // the query, c.Param or c.ShouldBindUri for a parameter, c.ShouldBind or
-// c.ShouldBindJSON for the body. c.ShouldBind reads the query of a GET only, and
+// c.ShouldBindJSON for the body, c.PostForm or c.ShouldBind for a form
+// (binding.FormPost reads no multipart one), c.Cookie for a cookie, which it
+// decodes. c.ShouldBind reads the query of a GET only, and
 // of others whatever their body is. Two binders that fill one field leave it to
 // the client which of them counts.
 //

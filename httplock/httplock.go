@@ -61,11 +61,19 @@
 //     punctuation, or is missing in the body and a parameter of the route;
 //   - a key of the query whose name is there in another case as well, or is in a
 //     form in the body; a form over WithBodyLimit is refused (413), because
-//     nobody knows what is in it. Key, with a function of your own, refuses none
-//     of these.
+//     nobody knows what is in it;
+//   - a key of a form whose body does not say that it is one, or is broken, or came
+//     with another method than POST, PUT or PATCH; whose name is there with two
+//     values or in another case, is a file's, or is in the query as well, or is
+//     missing in the form and a parameter of the route;
+//   - a key of a cookie that is there twice, with different values.
+//
+// Key, with a function of your own, refuses none of these.
 //
 // A handler must read a value where the key does: r.URL.Query or r.FormValue for
-// the query, r.PathValue for a parameter, encoding/json for the body.
+// the query, r.PathValue for a parameter, encoding/json for the body,
+// r.PostFormValue or r.FormValue for a form (r.ParseForm alone reads no multipart
+// one), r.Cookie for a cookie.
 //
 // Start reading at this file, then request.go (what key functions see) and
 // options.go.

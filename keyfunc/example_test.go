@@ -87,6 +87,33 @@ func ExampleAll() {
 	// Output: [account:17 account:4] <nil>
 }
 
+func ExampleEach() {
+	key := keyfunc.Each("body.ids", keyfunc.MustParse("order:{body.ids}"))
+	keys, err := keyfunc.KeysOf(key, array("ids", "17", "4", "17")) // {"ids": [17, 4, 17]}
+	fmt.Println(keys.List(), err)
+	// Output: [order:17 order:4] <nil>
+}
+
+func ExampleOptional() {
+	key := keyfunc.Join(keyfunc.Const("stock"), keyfunc.Query("sku"), keyfunc.Optional(keyfunc.Query("shelf")))
+	fmt.Println(key(call{query: texts("sku", "A-1", "shelf", "3")}))
+	fmt.Println(key(call{query: texts("sku", "A-1")}))
+	fmt.Println(key(call{query: texts("shelf", "3")}))
+	// Output:
+	// stock:A-1:3 <nil>
+	// stock:A-1: <nil>
+	//  keyfunc: required value is missing or empty: query "sku"
+}
+
+func ExampleParse_noValue() {
+	_, err := keyfunc.Parse("order:{{param.id}}")
+	fmt.Println(err)
+	// Output:
+	// keyfunc: template, column 7: the template names no value, so all requests would take one lock: '{{' and '}}' are literal braces; write {param.id}, or use keyfunc.Const if that is meant
+	// 	order:{{param.id}}
+	// 	      ^
+}
+
 func ExampleSecret() {
 	pepper := []byte("from the configuration")
 	key := keyfunc.Join(keyfunc.Const("signup"), keyfunc.Secret(pepper, keyfunc.Body("email")))

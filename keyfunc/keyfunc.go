@@ -10,6 +10,8 @@
 //
 //	keyfunc.Join(keyfunc.Const("order"), keyfunc.Param("id"))   // order:42
 //
+// [All] names several locks, and [Each] one for each element of an array.
+//
 // # What a key looks like
 //
 // Keys made here are never empty, are valid UTF-8 of at most 210 bytes and
@@ -27,11 +29,13 @@
 // same. Upper and lower case, "7" and "007", a missing value and 0 are different
 // values unless a filter such as |lower or |int says that the handler takes them
 // as equal.
-// The key shows the values in it; use [Secret] for private ones.
+// A value that may be missing is one key for all requests that miss it. The key
+// shows the values in it; use [Secret] for private ones.
 //
 // Every Func made by this package may be called by many goroutines at once.
 //
-// Start reading at this file, then template.go, combine.go and encode.go.
+// Start reading at this file, then template.go, combine.go, several.go and
+// encode.go.
 package keyfunc
 
 import (
@@ -40,7 +44,8 @@ import (
 )
 
 // Request is a neutral view of one call. Each door implements it; a Func must
-// not keep it after it has returned.
+// not keep it after it has returned. What only some calls have is in interfaces
+// of its own: [FormRequest], [CookieRequest] and [ArrayRequest].
 //
 // What a Request returns must be what the handler sees: the decoded parameter,
 // the last of two equal body fields. Otherwise a client could dodge the lock
