@@ -51,7 +51,7 @@ func (v *view) Cookie(name string) (string, bool, error) {
 		return "", false, err
 	}
 	value, err := v.c.Cookie(name)
-	return value, err == nil && value != "", nil //nolint:nilerr // no such cookie
+	return value, err == nil && value != "", nil
 }
 
 // Value returns what c.Get does.

@@ -106,3 +106,35 @@ func TestTextBesidePlaceholdersStaysText(t *testing.T) {
 		})
 	}
 }
+
+// What a developer writes with functions, and what the refusal of a request says.
+func TestMistakeWithFunctionsIsTold(t *testing.T) {
+	x, none := keyfunc.Const("x"), native("")
+	both := keyfunc.All(x, keyfunc.Const("y"))
+	const around = "; All goes around other Funcs, or one lock would stand for all its keys"
+	for _, tc := range []struct {
+		wrote string
+		f     keyfunc.Func
+		r     call
+		says  string
+	}{
+		{"Join with a part that finds nothing", keyfunc.Join(x, none, x), call{}, "required value is missing or empty: part 2 of Join; if that is meant, make it keyfunc.Optional(part)"},
+		{"Join of nothing but Optional", keyfunc.Join(keyfunc.Optional(none)), call{}, "required value is missing or empty: all parts of Join"},
+		{"Join around All", keyfunc.Join(x, both), call{}, "value cannot be used: part 2 of Join names 2 keys" + around},
+		{"Hash around All", keyfunc.Hash(both), call{}, "value cannot be used: key to Hash names 2 keys" + around},
+		{"Optional alone", keyfunc.Optional(keyfunc.Param("id")), call{}, `required value is missing or empty: param "id" (Optional allows that in Join and All)`},
+		{"All with a Func that finds nothing", keyfunc.All(x, none), call{}, "required value is missing or empty: key 2 of All"},
+		{"All of nothing but Optional", keyfunc.All(keyfunc.Optional(none)), call{}, "required value is missing or empty: all keys of All"},
+		{"All called like a Func of one key", both, call{}, "several keys, which only a middleware and keyfunc.KeysOf take"},
+		{"Params of a wildcard that is empty", keyfunc.Params(), call{route: "/a/{a}/*", param: texts("a", "1")}, `required value is missing or empty: param "*"`},
+		{"Each of an array that is missing", keyfunc.Each("body.ids", x), call{}, `required value is missing or empty: body "ids"`},
+		{"Each of an array with an empty element", keyfunc.Each("body.ids", keyfunc.Body("ids")), array("ids", "1", ""), `required value is missing or empty: body "ids"`},
+	} {
+		t.Run(tc.wrote, func(t *testing.T) {
+			key, err := tc.f(tc.r)
+			if got := fmt.Sprint(err); key != "" || got != "keyfunc: "+tc.says {
+				t.Errorf("key %q, error = %s\nwant    keyfunc: %s", key, got, tc.says)
+			}
+		})
+	}
+}
