@@ -138,10 +138,10 @@ func ExampleNew() {
 
 	locks, err := lockmw.New(client,
 		lockmw.WithNamespace("shop"),        // Redis keys are "shop:{…}"; default "lock"
-		lockmw.WithLogger(slog.Default()),   // lost leases, failed releases; default: silence
+		lockmw.WithLogger(slog.Default()),   // refusals, lost leases, failed releases; default: silence
 		lockmw.WithMaxWaiters(1000, 10_000), // per key, in total: these are the defaults
 		lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
-			waits.WithLabelValues(e.Kind.String(), e.Prefix).Observe(e.Waited.Seconds())
+			waits.WithLabelValues(e.Kind.String(), e.Name).Observe(e.Waited.Seconds())
 		}))
 	fmt.Println(err, locks.Close(context.Background()))
 	// Output: <nil> <nil>
