@@ -41,8 +41,9 @@
 //   - param, query and value are nothing. What earlier interceptors know is in
 //     the context, which a function of your own can read.
 //
-// Fields are looked for when the interceptor is made, which panics if a method's
-// message does not have one. Fields of methods that this program does not know,
+// Methods and fields are looked for when the interceptor is made, which panics if a
+// service has no such method, or a method's message no such field: a typo would have
+// calls run without a lock. Fields of methods that this program does not know,
 // and those that a function of your own reads in some calls only, are looked for
 // in each call.
 //

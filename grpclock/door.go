@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -63,7 +64,9 @@ func (d *door) add(name string, rules Rules) error {
 	}
 	var known protoreflect.MethodDescriptor
 	if methods != nil {
-		known = methods.ByName(protoreflect.Name(method))
+		if known = methods.ByName(protoreflect.Name(method)); known == nil {
+			return noMethod(service, method, methods)
+		}
 	}
 	l, err := newLock(name, rule, known)
 	if err != nil {
@@ -139,16 +142,30 @@ func methodsOf(service string) protoreflect.MethodDescriptors {
 	return nil
 }
 
+// noMethod is the error of a rule for a method that its service does not have. Such a
+// rule is for no call at all, and the method that was meant would run without a lock.
+func noMethod(service, method string, methods protoreflect.MethodDescriptors) error {
+	var all []string
+	for i := range methods.Len() {
+		name := fullMethod(methods.Get(i))
+		if strings.EqualFold(name, service+method) {
+			return fmt.Errorf("the service has no such method: did you mean %s?", name)
+		}
+		all = append(all, name)
+	}
+	return fmt.Errorf("the service has no such method, but %s", strings.Join(all, ", "))
+}
+
 // warned has the names of rules that were reported: rules are often given to
 // both interceptors.
 var warned sync.Map
 
-// warn reports a rule whose method is not known to this program. It may be one
-// that another server has, and works all the same; but it may also be a slip of
-// the pen, which leaves the method that was meant without a lock.
+// warn reports a rule whose service is not known to this program. It may be one
+// without a descriptor, and works all the same; but it may also be a slip of the
+// pen, which leaves the method that was meant without a lock.
 func (d *door) warn(name string) {
 	if _, again := warned.LoadOrStore(name, true); !again {
-		d.log.Warn("grpclock: a rule is for a method that this program does not know: is it spelled right?", "rule", name)
+		d.log.Warn("grpclock: a rule is for a service that this program does not know: is it spelled right?", "rule", name)
 	}
 }
 

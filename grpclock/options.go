@@ -55,7 +55,7 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 	}
 }
 
-// WithLogger sets where rules are reported, at start-up, whose methods this
+// WithLogger sets where rules are reported, at start-up, whose service this
 // program does not know. The default is slog.Default(). What happens to locks
 // later is logged by the Locker, see lockmw.WithLogger.
 func WithLogger(logger *slog.Logger) Option {

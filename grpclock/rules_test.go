@@ -3,6 +3,7 @@ package grpclock_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -103,23 +104,46 @@ func TestCodeWinsOverAnnotations(t *testing.T) {
 	}
 }
 
-func TestUnknownMethodIsReportedOnce(t *testing.T) {
-	const service = "/elsewhere.UnknownMethodIsReportedOnce/"
+func TestUnknownServiceIsReportedOnce(t *testing.T) {
+	const service = "/elsewhere.UnknownServiceIsReportedOnce/"
 	var log bytes.Buffer
 	logger := grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
-	locks, rules := newLocker(t), named(service+"Pay", service+"*", shopService+"Unknown", payMethod, shopService+"*")
+	locks, rules := newLocker(t), named(service+"Pay", service+"*", payMethod, shopService+"*")
 	unary := grpclock.UnaryServerInterceptor(locks, rules, logger)
 	grpclock.StreamServerInterceptor(locks, rules, logger)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 3 {
-		t.Errorf("%d lines were logged, want 3:\n%s", len(lines), &log)
+	if len(lines) != 2 {
+		t.Errorf("%d lines were logged, want 2:\n%s", len(lines), &log)
 	}
-	for _, name := range []string{service + "Pay", service + "*", shopService + "Unknown"} {
-		if n := strings.Count(log.String(), "level=WARN msg=\"grpclock: a rule is for a method that this program does not know: is it spelled right?\" rule="+name+"\n"); n != 1 {
+	for _, name := range []string{service + "Pay", service + "*"} {
+		if n := strings.Count(log.String(), "level=WARN msg=\"grpclock: a rule is for a service that this program does not know: is it spelled right?\" rule="+name+"\n"); n != 1 {
 			t.Errorf("%s was reported %d times, want once:\n%s", name, n, &log)
 		}
 		if got := lockOf(t, unary, strings.Replace(name, "*", "Other", 1)); got != name {
 			t.Errorf("%s runs under %q", name, got)
+		}
+	}
+}
+
+// A typo in a method's name would have it run without its lock.
+func TestUnknownMethodOfAKnownServicePanics(t *testing.T) {
+	for name, want := range map[string]string{
+		shopService + "pay": "the service has no such method: did you mean " + payMethod + "?",
+		shopService + "PAY": "the service has no such method: did you mean " + payMethod + "?",
+		shopService + "Pya": "the service has no such method, but " + payMethod + ", ",
+	} {
+		for door, open := range map[string]func(){
+			"unary":  func() { grpclock.UnaryServerInterceptor(newLocker(t), named(name)) },
+			"stream": func() { grpclock.StreamServerInterceptor(newLocker(t), named(name, shopService+"*")) },
+		} {
+			t.Run(door+" "+name, func(t *testing.T) {
+				defer func() {
+					if got := fmt.Sprint(recover()); !strings.Contains(got, name) || !strings.Contains(got, want) {
+						t.Errorf("panic: %s, want %q", got, want)
+					}
+				}()
+				open()
+			})
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 // InvalidArgument, and Redis is not asked.
 //
 // It panics if l, rules or an option is nil, and if a rule cannot work: its
-// name is malformed, its Key is nil or reads what no call or no message of the
-// method has, or its Policy is invalid. To find out what a Key reads, it is
+// name is malformed, its service has no such method, its Key is nil or reads what
+// no call or no message of the method has, or its Policy is invalid. To find out what a Key reads, it is
 // called once for each method with a made-up request, whose every header and
 // field is "00000000000000000000000000000000"; it may fail or panic then.
 func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.UnaryServerInterceptor {
