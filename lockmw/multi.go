@@ -30,12 +30,14 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
 	case 0:
-		return nil, l.newClaim(ctx, "", p, start, nil).refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
+		c := l.newClaim(ctx, "", p, start, nil)
+		return nil, c.refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
 	case 1:
 		return l.Acquire(ctx, sorted[0], p)
 	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
-		return nil, l.newClaim(ctx, sorted[0], p, start, nil).refused(err)
+		c := l.newClaim(ctx, sorted[0], p, start, nil)
+		return nil, c.refused(err)
 	}
 	each := p
 	each.MinHold, each.MaxHold = 0, 0
@@ -49,7 +51,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 			return nil, c.refused(err)
 		}
 		joins = joins || outer != nil
-		claims = append(claims, c)
+		claims = append(claims, &c)
 	}
 	taken := false
 	defer func() {

@@ -69,7 +69,8 @@ func heldHere(err error, age time.Duration) error {
 // caller sent a request without a usable key; an err that Is none of this package's
 // is a mistake of the program, see RefusalOf.
 func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
-	return l.newClaim(ctx, "", p, time.Now(), nil).refused(err)
+	c := l.newClaim(ctx, "", p, time.Now(), nil)
+	return c.refused(err)
 }
 
 // votes are those of the last question, if a quorum was asked.
