@@ -117,7 +117,7 @@ func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) 
 // follow has c's lease end with the part before it, to which Redis has answered.
 func (l *Lease) follow(c *claim) {
 	if n := len(l.parts); n > 0 {
-		c.ctx, c.heard = l.parts[n-1].ctx, !l.parts[n-1].open
+		c.ctx, c.heard = l.parts[n-1].ctx, c.heard || !l.parts[n-1].open
 	}
 }
 

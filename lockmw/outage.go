@@ -167,15 +167,15 @@ type server struct {
 	is         condition
 	key        string    // of the last command: pings ask about the same lock
 	asking     int       // commands under way that somebody waits for
-	unanswered time.Time // since then commands are, or zero
+	unanswered time.Time // since when commands have been without an answer; zero: none is
 	heard      time.Time // the last time that it was no silence while a ping was under way
-	pinged     time.Time // the first ping since then that is not answered, or zero
+	pinged     bool      // a ping went out since the last answer
 	pingedLast time.Time
 	pings      map[*ping]struct{} // under way
 	changed    chan struct{}      // closed when the reach changes; nil: nobody looks
-	timer      *time.Timer        // has watch run
-	watched    bool               // it will
-	ran        time.Time          // when the server's time was looked at last, while watched
+	timer      *time.Timer        // calls watch
+	watched    bool               // the timer is set
+	ran        time.Time          // when judge ran last, while the timer was set
 	stopped    bool
 }
 
@@ -228,9 +228,9 @@ func (s *server) told(err error) (back bool) {
 		s.turn(signGone, at, fault.Err)
 		s.keepWatch(at)
 		s.ping(at)
-	case fault.Reach == store.Silent, fault.Pending: // time tells
+	case fault.Reach == store.Silent, fault.Pending: // one command is no silence: that takes silentAfter
 		s.judge(time.Now())
-	default: // whatever it was, it was no silence
+	default: // such as a broken connection: it says nothing about the server, but it is no silence
 		s.listenAnew()
 	}
 	return false
@@ -238,7 +238,7 @@ func (s *server) told(err error) (back bool) {
 
 // listenAnew counts silence from now, if commands are under way. The caller holds mu.
 func (s *server) listenAnew() {
-	s.unanswered, s.pinged = time.Time{}, time.Time{}
+	s.unanswered, s.pinged = time.Time{}, false
 	if len(s.pings) > 0 {
 		s.heard = time.Now()
 	}
@@ -274,7 +274,7 @@ func (s *server) judge(at time.Time) {
 	}
 	// While this process did not run, because it was stopped or starved, no
 	// answer could be read: that time says nothing about the server.
-	times := []*time.Time{&s.unanswered, &s.heard, &s.pinged, &s.is.since}
+	times := []*time.Time{&s.unanswered, &s.heard, &s.is.since}
 	for p := range s.pings {
 		times = append(times, &p.waits)
 	}

@@ -45,16 +45,13 @@ func (p *ping) bound(at time.Time) {
 // caller holds mu.
 func (s *server) ping(at time.Time) {
 	pause := pingEvery
-	if s.pinged.IsZero() {
+	if !s.pinged {
 		pause = watchEvery // it was answered, or is the first
 	}
 	if s.stopped || len(s.pings) >= pingsMost || at.Sub(s.pingedLast) < pause {
 		return
 	}
-	if s.pinged.IsZero() {
-		s.pinged = at
-	}
-	s.pingedLast = at
+	s.pinged, s.pingedLast = true, at
 	p := &ping{waits: at}
 	if s.pings == nil {
 		s.pings = make(map[*ping]struct{})
