@@ -38,7 +38,7 @@ demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to tr
 
 # What is built does not depend on the folder, so a second clone builds little.
 check: export GOFLAGS += -trimpath
-check: ## Check format, vet, generated code and the quick tests of all packages, in a minute; without the race detector, unless RACE=-race
+check: ## Check format, vet, generated code and the quick tests of all packages, in a minute or two; without the race detector, unless RACE=-race
 	bash scripts/ensure.sh cc redis-server
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
