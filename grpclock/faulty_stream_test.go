@@ -75,7 +75,7 @@ func (s brokenStream) RecvMsg(m any) error {
 	case s.fault == "eats the message":
 		proto.Reset(m.(proto.Message))
 	case err != nil && s.fault == "keeps a lease that comes too late":
-		_, _ = s.locks.Acquire(context.Background(), lockKey, lockmw.Policy{})
+		_, _, _ = s.locks.Acquire(context.Background(), lockKey, lockmw.Policy{})
 	}
 	return err
 }

@@ -181,14 +181,14 @@ func (f faulty) handlers(outer, lease context.Context) context.Context {
 // should not be done behind it.
 func (f faulty) around(l *lockmw.Locker, returned *bool) func() {
 	again := func() *lockmw.Lease {
-		lease, _ := l.Acquire(context.Background(), lockKey, lockmw.Policy{})
+		_, lease, _ := l.Acquire(context.Background(), lockKey, lockmw.Policy{})
 		return lease
 	}
 	switch f.fault {
 	case "removes other data":
 		f.redis.FlushAll()
 	case "asks Redis first":
-		if lease, err := l.Acquire(context.Background(), "early", lockmw.Policy{}); err == nil {
+		if _, lease, err := l.Acquire(context.Background(), "early", lockmw.Policy{}); err == nil {
 			return func() { _ = lease.Release(context.Background()) }
 		}
 	case "swallows panics":

@@ -48,7 +48,7 @@ func (e *env) wantLease(ctx context.Context) {
 	if md, _ := metadata.FromIncomingContext(ctx); len(md["x-order"]) == 0 {
 		e.Errorf("the call's own context is lost: its metadata are %v", md)
 	}
-	if _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
+	if _, _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
 		e.Errorf("to lock the same again is %v, want %v", err, lockmw.ErrReentrant)
 	}
 }

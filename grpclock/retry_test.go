@@ -41,7 +41,7 @@ func TestClientRetriesWhenItIsTold(t *testing.T) {
 	defer conn.Close()
 	client := testpb.NewShopClient(conn)
 
-	lease, err := e.Locks.Acquire(t.Context(), lockKey, lockmw.Policy{TTL: time.Second}) // so it is told a second
+	_, lease, err := e.Locks.Acquire(t.Context(), lockKey, lockmw.Policy{TTL: time.Second}) // so it is told a second
 	if err != nil {
 		t.Fatal(err)
 	}

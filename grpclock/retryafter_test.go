@@ -44,7 +44,7 @@ func TestRetryDelayIsAsLongAsJobsTake(t *testing.T) {
 			return err
 		}
 		for jobs := range 4 {
-			lease, err := elsewhere.Acquire(context.Background(), "42", policy)
+			_, lease, err := elsewhere.Acquire(context.Background(), "42", policy)
 			if err != nil {
 				t.Fatal(err)
 			}

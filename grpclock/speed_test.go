@@ -87,7 +87,7 @@ func BenchmarkDoor(b *testing.B) {
 		{"key", door(payMethod, skipping(key))},
 		{"late", door(payMethod, late)},
 		{"hand", func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			lease, err := e.Locks.Acquire(ctx, made, policy)
+			_, lease, err := e.Locks.Acquire(ctx, made, policy)
 			if err != nil {
 				return nil, err
 			}

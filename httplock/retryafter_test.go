@@ -25,7 +25,7 @@ func TestRetryAfterIsAsLongAsJobsTake(t *testing.T) {
 		handler := httplock.Middleware(r.Locks, keyfunc.Const("42"), policy)(http.NotFoundHandler())
 		var got []string
 		for range 4 {
-			lease, err := elsewhere.Acquire(context.Background(), "42", policy)
+			_, lease, err := elsewhere.Acquire(context.Background(), "42", policy)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,8 +11,12 @@ import (
 )
 
 // Acquire takes the lock of p.Prefix+key and keeps it until the lease is
-// released, watched over by the Locker: it is renewed every TTL/3, and the
-// lease's context ends before the lock can pass to somebody else.
+// released, watched over by the Locker: it is renewed every TTL/3.
+//
+// Work under the lock uses the context that Acquire returns, which is the lease's:
+// it ends before the lock can pass to somebody else, FromContext finds the lease in
+// it, and a nested Acquire of the same key knows that it is held. So callers assign
+// it to their own variable; after an error it is ctx itself.
 //
 // It waits as p says, in the order in which callers came, over all processes.
 // ctx bounds the wait and is the parent of the lease's context; it does not
@@ -31,7 +35,21 @@ import (
 // their budget; a policy with Retries: Forever and no Wait goes on waiting until
 // Redis is back. Where the policy says FailOpen, see there. A shorter outage, such
 // as a restart, is waited through.
-func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
+func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (context.Context, *Lease, error) {
+	lease, err := l.acquire(ctx, key, p)
+	return under(ctx, lease, err)
+}
+
+// under returns what Acquire does, for a lease that was asked for with ctx.
+func under(ctx context.Context, lease *Lease, err error) (context.Context, *Lease, error) {
+	if err != nil {
+		return ctx, nil, err
+	}
+	return lease.Context(), lease, nil
+}
+
+// acquire is Acquire, but for the context.
+func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
 	c := l.newClaim(ctx, key, p, time.Now(), nil)
 	lease, err := c.acquire()
 	c.tell(lease)

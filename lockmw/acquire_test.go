@@ -38,7 +38,7 @@ func TestOneAttemptWithoutWaitOrRetries(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)
 		defer mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{TTL: 20 * time.Second}))
-		_, err := l.Acquire(context.Background(), key, lockmw.Policy{})
+		_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{})
 		var refusal *lockmw.AcquireError
 		if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) {
 			t.Fatalf("err = %v", err)
@@ -61,7 +61,7 @@ func TestWaiterGetsTheLockWhenItIsReleased(t *testing.T) {
 		first := mustAcquire(t, l, key, lockmw.Policy{})
 		got := make(chan *lockmw.Lease)
 		go func() {
-			lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second})
+			_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second})
 			if err != nil {
 				t.Error(err)
 			}
@@ -95,7 +95,7 @@ func TestWaitersAreServedInTheOrderTheyCame(t *testing.T) {
 	for i := range waiters {
 		came := time.Now()
 		wg.Go(func() {
-			lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
+			_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
@@ -126,7 +126,7 @@ func TestCancelledWaiterReturnsAtOnceAndLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		ended := make(chan error)
 		go func() {
-			_, err := l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute})
+			_, _, err := l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute})
 			ended <- err
 		}()
 		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
@@ -152,7 +152,7 @@ func TestDeadlineWhileWaitingIsNotAcquiredAndDeadlineExceeded(t *testing.T) {
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err := l.Acquire(ctx, "k", lockmw.Policy{Retries: lockmw.Forever})
+	_, _, err := l.Acquire(ctx, "k", lockmw.Policy{Retries: lockmw.Forever})
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("err = %v", err)
 	}
@@ -163,7 +163,7 @@ func TestEndedContextAsksNothing(t *testing.T) {
 	l := newLocker(t, m.Client(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := l.Acquire(ctx, "k", lockmw.Policy{})
+	_, _, err := l.Acquire(ctx, "k", lockmw.Policy{})
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
@@ -187,7 +187,7 @@ func TestBadKeysAndPoliciesAskNothing(t *testing.T) {
 		{"policy", "k", lockmw.Policy{TTL: 1}, lockmw.ErrInvalidPolicy},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := l.Acquire(context.Background(), tc.key, tc.policy)
+			_, _, err := l.Acquire(context.Background(), tc.key, tc.policy)
 			var refusal *lockmw.AcquireError
 			if !errors.Is(err, tc.want) || !errors.As(err, &refusal) || refusal.RetryAfter != 0 {
 				t.Errorf("err = %v", err)
@@ -212,7 +212,7 @@ func TestTooManyWaitersAreRefused(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		wait := func(key string) {
-			wg.Go(func() { _, _ = l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute}) })
+			wg.Go(func() { _, _, _ = l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute}) })
 		}
 		wait(key)
 		wait(key)
@@ -221,13 +221,13 @@ func TestTooManyWaitersAreRefused(t *testing.T) {
 			return lockmw.Waiting(l, key) == 2 && lockmw.Waiting(l, key+"other") == 1
 		})
 		for _, full := range []string{key, key + "other"} { // per key, in total
-			_, err := l.Acquire(context.Background(), full, lockmw.Policy{Wait: time.Minute})
+			_, _, err := l.Acquire(context.Background(), full, lockmw.Policy{Wait: time.Minute})
 			var refusal *lockmw.AcquireError
 			if !errors.Is(err, lockmw.ErrQueueFull) || !errors.As(err, &refusal) || refusal.RetryAfter < time.Second {
 				t.Errorf("err = %v", err)
 			}
 		}
-		free, err := l.Acquire(context.Background(), key+"free", lockmw.Policy{Wait: time.Minute})
+		_, free, err := l.Acquire(context.Background(), key+"free", lockmw.Policy{Wait: time.Minute})
 		if err != nil {
 			t.Fatalf("a free lock needs no place to wait: %v", err)
 		}
@@ -244,7 +244,7 @@ func TestNestedAcquireIsRefusedInsteadOfWaitingForItself(t *testing.T) {
 	l := newLocker(t, redistest.Embedded(t).Client(t))
 	err := l.WithLock(context.Background(), "a", lockmw.Policy{}, func(ctx context.Context) error {
 		return l.WithLock(ctx, "b", lockmw.Policy{}, func(ctx context.Context) error {
-			_, err := l.Acquire(ctx, "a", lockmw.Policy{Wait: time.Minute})
+			_, _, err := l.Acquire(ctx, "a", lockmw.Policy{Wait: time.Minute})
 			if !errors.Is(err, lockmw.ErrReentrant) {
 				t.Errorf("err = %v, want ErrReentrant", err)
 			}
@@ -261,7 +261,7 @@ func TestContextOfAReleasedLeaseDoesNotHoldTheLock(t *testing.T) {
 	lease := mustAcquire(t, l, "k", lockmw.Policy{})
 	ctx := context.WithoutCancel(lease.Context())
 	mustRelease(t, lease)
-	again, err := l.Acquire(ctx, "k", lockmw.Policy{})
+	_, again, err := l.Acquire(ctx, "k", lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestForeignDataAreNotTouched(t *testing.T) {
 		c.HSet(context.Background(), name, "field", "value")
 		for _, p := range []lockmw.Policy{{}, {Wait: 5 * time.Second}, {FailOpen: true}} {
 			began := time.Now()
-			_, err := l.Acquire(context.Background(), key, p)
+			_, _, err := l.Acquire(context.Background(), key, p)
 			if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("err = %v", err)
 			}
@@ -299,12 +299,12 @@ func TestForeignHolderIsFoundGoneByRetrying(t *testing.T) {
 		l := newLocker(t, c)
 		name := "lock:{" + key + "}"
 		c.SetNX(context.Background(), name, "somebody", time.Minute)
-		if _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+		if _, _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 			t.Fatalf("err = %v", err)
 		}
 		got := make(chan error)
 		go func() {
-			lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second, RetryInterval: 20 * time.Millisecond})
+			_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second, RetryInterval: 20 * time.Millisecond})
 			if err == nil {
 				err = lease.Release(context.Background())
 			}

@@ -52,7 +52,7 @@ func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
 			var gone sync.WaitGroup
 			for i := range b.calls {
 				gone.Go(func() {
-					if lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
+					if _, lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
 						_ = lease.Release(ctx)
 					}
 				})

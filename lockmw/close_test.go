@@ -22,7 +22,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 		}
 		waiting := make(chan error)
 		go func() {
-			_, err := l.Acquire(context.Background(), key+"0", lockmw.Policy{Wait: time.Minute})
+			_, _, err := l.Acquire(context.Background(), key+"0", lockmw.Policy{Wait: time.Minute})
 			waiting <- err
 		}()
 		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key+"0") == 1 })
@@ -51,7 +51,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 			}
 		}
 		noKeys(t, c, key, 0)
-		_, err := l.Acquire(context.Background(), key, lockmw.Policy{})
+		_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{})
 		var refusal *lockmw.AcquireError
 		if !errors.Is(err, lockmw.ErrClosed) || !errors.As(err, &refusal) || refusal.RetryAfter != time.Second {
 			t.Errorf("after Close: %v", err)
@@ -81,7 +81,7 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(context.Background()) }()
 		eventually(t, 5*time.Second, "Close has begun", func() bool {
-			early, err := l.Acquire(context.Background(), key+"2", lockmw.Policy{})
+			_, early, err := l.Acquire(context.Background(), key+"2", lockmw.Policy{})
 			if err == nil {
 				mustRelease(t, early)
 			}

@@ -133,12 +133,12 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 			if !held.Valid() {
 				t.Fatalf("the lock that is held was lost after %v: %v", time.Since(began), context.Cause(held.Context()))
 			}
-			if _, err := two.Acquire(context.Background(), key, p); !errors.Is(err, lockmw.ErrNotAcquired) {
+			if _, _, err := two.Acquire(context.Background(), key, p); !errors.Is(err, lockmw.ErrNotAcquired) {
 				t.Fatalf("a lock that is held: %v, want %v", err, lockmw.ErrNotAcquired)
 			}
 			taken := make(chan *lockmw.Lease)
 			go func() {
-				lease, err := two.Acquire(context.Background(), key, waits)
+				_, lease, err := two.Acquire(context.Background(), key, waits)
 				if err != nil {
 					t.Errorf("a waiter: %v", err)
 				}
@@ -234,7 +234,7 @@ func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{TTL: 2 * time.Second, Wait: 10 * time.Second}))
 	}
 	for _, key := range theirs[1:3] {
-		if _, err := l.Acquire(context.Background(), key, p); err == nil {
+		if _, _, err := l.Acquire(context.Background(), key, p); err == nil {
 			t.Errorf("%s was granted by a dead node", key)
 		}
 	}
@@ -261,7 +261,7 @@ func TestASlotThatNobodyServesIsNoOutage(t *testing.T) {
 	l := newLocker(t, c.Client(t))
 	p := lockmw.Policy{Wait: 300 * time.Millisecond, FailOpen: true}
 	for range 10 { // a node at random is asked
-		lease, err := l.Acquire(ctx, "unserved", p)
+		_, lease, err := l.Acquire(ctx, "unserved", p)
 		if !errors.Is(err, lockmw.ErrUnavailable) {
 			t.Errorf("err = %v, want ErrUnavailable", err)
 		}

@@ -37,7 +37,7 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 		hasty.Go(func() {
 			p := patient
 			p.Wait = time.Until(end)
-			if lease, err := l.Acquire(context.Background(), key, p); err == nil {
+			if _, lease, err := l.Acquire(context.Background(), key, p); err == nil {
 				mustRelease(t, lease)
 			}
 		})
@@ -70,7 +70,7 @@ func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 	t.Parallel()
 	l, key := newLocker(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
 	holder := mustAcquire(t, l, key, lockmw.Policy{TTL: 12 * time.Second, Wait: time.Second})
-	_, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 50 * time.Millisecond})
+	_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 50 * time.Millisecond})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || !refusal.Queued {
 		t.Fatalf("err = %+v", err)
@@ -80,7 +80,7 @@ func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 	}
 	mustRelease(t, holder)
 	holder = mustAcquire(t, l, key, lockmw.Policy{})
-	_, err = l.Acquire(context.Background(), key, lockmw.Policy{})
+	_, _, err = l.Acquire(context.Background(), key, lockmw.Policy{})
 	if !errors.As(err, &refusal) || refusal.Queued {
 		t.Errorf("one attempt: err = %+v", err)
 	}
@@ -106,7 +106,7 @@ func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
 					all.Go(func() {
 						ctx, cancel := context.WithTimeout(context.Background(), patience)
 						defer cancel()
-						if _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute}); !errors.Is(err, lockmw.ErrUnavailable) {
+						if _, _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute}); !errors.Is(err, lockmw.ErrUnavailable) {
 							t.Errorf("waiter %d: %v", i, err)
 						}
 					})
@@ -168,7 +168,7 @@ func TestCloseEndsLocalWaiters(t *testing.T) {
 	refused := make(chan error, 3)
 	for i := range cap(refused) {
 		go func() {
-			_, err := l.Acquire(context.Background(), key, patient)
+			_, _, err := l.Acquire(context.Background(), key, patient)
 			refused <- err
 		}()
 		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == i+1 })

@@ -30,7 +30,7 @@ func lineUp(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy, n int)
 	waiting := lockmw.Waiting(l, key)
 	for i := range n {
 		go func() {
-			lease, err := l.Acquire(context.Background(), key, p)
+			_, lease, err := l.Acquire(context.Background(), key, p)
 			if err != nil {
 				tb.Error(err)
 			}
@@ -83,7 +83,7 @@ func TestALocalWaiterThatGivesUpCostsNothing(t *testing.T) {
 	began := time.Now()
 	for range 20 {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-		_, err := l.Acquire(ctx, key, patient)
+		_, _, err := l.Acquire(ctx, key, patient)
 		cancel()
 		if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("err = %v", err)
@@ -187,7 +187,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		outcome := make(chan error, 1)
 		go func() {
-			lease, err := l.Acquire(ctx, key, patient)
+			_, lease, err := l.Acquire(ctx, key, patient)
 			if err == nil {
 				err = lease.Release(ctx)
 			}

@@ -78,7 +78,7 @@ func TestSlowCredentialsWorkInTheEnd(t *testing.T) {
 			}
 		}))
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 2 * time.Second})
+			_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 2 * time.Second})
 			if err == nil {
 				_ = lease.Release(context.Background()) // may go over another connection, which is as slow
 				return
@@ -103,7 +103,7 @@ func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Dialer = dial }))
 			for range 3 {
-				lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
+				_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
 				if !errors.Is(err, lockmw.ErrUnavailable) {
 					t.Errorf("err = %v, want ErrUnavailable", err)
 				}

@@ -41,7 +41,7 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					i := rnd.IntN(keys)
-					lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: 20 * time.Second, Wait: 15 * time.Second})
+					_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: 20 * time.Second, Wait: 15 * time.Second})
 					if err != nil {
 						t.Errorf("Acquire: %v", err)
 						return

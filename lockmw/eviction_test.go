@@ -28,7 +28,7 @@ func TestObserversAreWarnedOfEviction(t *testing.T) {
 				}
 			}))
 			for range 3 {
-				lease, err := l.AcquireAll(t.Context(), keys, lockmw.Policy{})
+				_, lease, err := l.AcquireAll(t.Context(), keys, lockmw.Policy{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -19,9 +19,9 @@ func ExamplePolicy_shared() {
 	ctx := context.Background()
 
 	read := lockmw.Policy{Mode: lockmw.Shared}
-	one, err1 := locks.Acquire(ctx, "catalogue", read)
-	two, err2 := locks.Acquire(ctx, "catalogue", read)
-	_, err3 := locks.Acquire(ctx, "catalogue", lockmw.Policy{})
+	_, one, err1 := locks.Acquire(ctx, "catalogue", read)
+	_, two, err2 := locks.Acquire(ctx, "catalogue", read)
+	_, _, err3 := locks.Acquire(ctx, "catalogue", lockmw.Policy{})
 	fmt.Println(err1, err2, errors.Is(err3, lockmw.ErrNotAcquired))
 
 	_ = one.Release(ctx)
@@ -36,9 +36,9 @@ func ExamplePolicy_permits() {
 	ctx := context.Background()
 
 	export := lockmw.Policy{Prefix: "export:", Permits: 2}
-	one, _ := locks.Acquire(ctx, "pdf", export)
-	two, _ := locks.Acquire(ctx, "pdf", export)
-	_, err := locks.Acquire(ctx, "pdf", export)
+	_, one, _ := locks.Acquire(ctx, "pdf", export)
+	_, two, _ := locks.Acquire(ctx, "pdf", export)
+	_, _, err := locks.Acquire(ctx, "pdf", export)
 	fmt.Println(errors.Is(err, lockmw.ErrNotAcquired))
 
 	_ = one.Release(ctx)
@@ -50,9 +50,8 @@ func ExamplePolicy_permits() {
 func ExampleLocker_AcquireAll() {
 	locks, closeAll := open()
 	defer closeAll()
-	ctx := context.Background()
 
-	lease, err := locks.AcquireAll(ctx, []string{"17", "4"}, lockmw.Policy{Prefix: "account:", Wait: 2 * time.Second})
+	ctx, lease, err := locks.AcquireAll(context.Background(), []string{"17", "4"}, lockmw.Policy{Prefix: "account:", Wait: 2 * time.Second})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -61,6 +60,22 @@ func ExampleLocker_AcquireAll() {
 	fmt.Println(lease.Release(ctx))
 	// Output:
 	// account:17, account:4
+	// <nil>
+}
+
+func ExampleLocker_WithLocks() {
+	locks, closeAll := open()
+	defer closeAll()
+
+	accounts := []string{"17", "4"}
+	err := locks.WithLocks(context.Background(), accounts, lockmw.Policy{Prefix: "account:"}, func(ctx context.Context) error {
+		lease, _ := lockmw.FromContext(ctx)
+		fmt.Println("transfer under", lease.Key())
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	// Output:
+	// transfer under account:17, account:4
 	// <nil>
 }
 
@@ -89,7 +104,7 @@ func ExampleNewQuorum() {
 		fmt.Println(err)
 		return
 	}
-	_, err = locks.Acquire(context.Background(), "export", lockmw.Policy{Permits: 2})
+	_, _, err = locks.Acquire(context.Background(), "export", lockmw.Policy{Permits: 2})
 	fmt.Println(errors.Is(err, lockmw.ErrInvalidPolicy), locks.Close(context.Background()))
 	// Output: true <nil>
 }
@@ -99,7 +114,7 @@ func ExampleLocker_Inspect() {
 	defer closeAll()
 	ctx := context.Background()
 
-	lease, _ := locks.Acquire(ctx, "order:42", lockmw.Policy{Prefix: "pay:"})
+	_, lease, _ := locks.Acquire(ctx, "order:42", lockmw.Policy{Prefix: "pay:"})
 	info, err := locks.Inspect(ctx, "pay:order:42")
 	fmt.Println(info.Held, len(info.Holders), info.Holders[0].Instance == locks.Instance(), info.Waiting, err)
 	_ = lease.Release(ctx)

@@ -70,16 +70,17 @@ func ExampleWrap() {
 func ExampleLocker_Acquire() {
 	locks, closeAll := open()
 	defer closeAll()
-	ctx := context.Background()
 
-	lease, err := locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
+	// The context that comes back ends when the lock is lost: the work uses it.
+	ctx, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("holding", lease.Key(), lease.Valid())
+	fmt.Println("holding", lease.Key(), ctx.Err())
 
-	_, err = locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
+	// Another request wants the same order.
+	_, _, err = locks.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:"})
 	var refusal *lockmw.AcquireError
 	switch {
 	case errors.Is(err, lockmw.ErrNotAcquired) && errors.As(err, &refusal):
@@ -90,7 +91,7 @@ func ExampleLocker_Acquire() {
 
 	fmt.Println("released:", lease.Release(ctx))
 	// Output:
-	// holding order:42 true
+	// holding order:42 <nil>
 	// busy, try again in 1s
 	// released: <nil>
 }
@@ -112,11 +113,11 @@ func ExampleLease_Fence() {
 		fmt.Println("written:", text)
 	}
 
-	slow, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
+	_, slow, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
 	stale := slow.Fence()
 	_ = slow.Release(ctx) // or its TTL passed while the process was stopped
 
-	next, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
+	_, next, _ := locks.Acquire(ctx, "doc", lockmw.Policy{})
 	write(next.Fence(), "by the present holder")
 	write(stale, "by the former one")
 	_ = next.Release(ctx)

@@ -52,7 +52,7 @@ func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 				told := make(chan time.Time, 1)
 				context.AfterFunc(lease.Context(), func() { told <- time.Now() })
 				wg.Go(func() {
-					next, err := whole.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Wait: 30 * time.Second})
+					_, next, err := whole.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Wait: 30 * time.Second})
 					at := time.Now()
 					if err != nil {
 						t.Error(err)
@@ -101,7 +101,7 @@ func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
 	for i := range lost {
 		proxy.DropReplies(1, faultproxy.Match("evalsha"))
 		began := time.Now()
-		lease, err := l.Acquire(context.Background(), fmt.Sprint(key, i%7), lockmw.Policy{Wait: 5 * time.Second})
+		_, lease, err := l.Acquire(context.Background(), fmt.Sprint(key, i%7), lockmw.Policy{Wait: 5 * time.Second})
 		if err != nil {
 			t.Fatalf("reply %d: %v", i, err)
 		}
@@ -155,7 +155,7 @@ func TestCancelledAcquiresLeaveNothing(t *testing.T) {
 			var at time.Time
 			timer := time.AfterFunc(rand.N(50*time.Millisecond), func() { at = time.Now(); cancel() })
 			defer timer.Stop()
-			lease, err := l.Acquire(ctx, fmt.Sprint(key, i%3), lockmw.Policy{Wait: 5 * time.Second})
+			_, lease, err := l.Acquire(ctx, fmt.Sprint(key, i%3), lockmw.Policy{Wait: 5 * time.Second})
 			if err == nil {
 				<-ctx.Done()
 				if err := lease.Release(ctx); err != nil {
@@ -282,7 +282,7 @@ func TestLostSubscriptionCostsMoments(t *testing.T) {
 	for range workers {
 		wg.Go(func() {
 			for range turns {
-				lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 30 * time.Second})
+				_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 30 * time.Second})
 				if err != nil {
 					t.Error(err)
 					return

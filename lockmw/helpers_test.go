@@ -39,7 +39,7 @@ func over() context.Context {
 // mustAcquire takes the lock or fails the test.
 func mustAcquire(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy) *lockmw.Lease {
 	tb.Helper()
-	lease, err := l.Acquire(context.Background(), key, p)
+	_, lease, err := l.Acquire(context.Background(), key, p)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func startLoad(lockers []*lockmw.Locker, n int, keys []string, p lockmw.Policy) 
 }
 
 func (ld *load) turn(l *lockmw.Locker, key string) {
-	lease, err := l.Acquire(context.Background(), key, ld.policy)
+	_, lease, err := l.Acquire(context.Background(), key, ld.policy)
 	start := time.Now()
 	if err != nil {
 		ld.failed(err)

@@ -47,7 +47,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 			}
 			waiter := make(chan *lockmw.Lease, 1)
 			go func() {
-				lease, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
+				_, lease, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 				}
@@ -100,7 +100,7 @@ func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 			old := mustAcquire(t, a, key, policy)
 			waiter := make(chan *lockmw.Lease, 1)
 			go func() {
-				lease, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
+				_, lease, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 				}

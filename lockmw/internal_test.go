@@ -24,7 +24,7 @@ func leaseFor(t *testing.T, p Policy) *Lease {
 		cancel()
 		_ = l.Close(ctx)
 	})
-	lease, err := l.Acquire(context.Background(), "k", p)
+	_, lease, err := l.Acquire(context.Background(), "k", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
 	defer l.Close(context.Background())
 	slow := &slowStore{Store: l.store}
 	l.store = slow
-	lease, err := l.Acquire(context.Background(), "k", Policy{Wait: 5 * time.Second})
+	_, lease, err := l.Acquire(context.Background(), "k", Policy{Wait: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer other.Close(context.Background())
-			holder, err := other.Acquire(context.Background(), "k", Policy{})
+			_, holder, err := other.Acquire(context.Background(), "k", Policy{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +131,7 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 			hanging := &hangingStore{Store: l.store}
 			hanging.first.Store(tc.first)
 			l.store = hanging
-			lease, err := l.Acquire(context.Background(), "k", tc.policy)
+			_, lease, err := l.Acquire(context.Background(), "k", tc.policy)
 			if lease != nil {
 				_ = lease.Release(context.Background())
 			}

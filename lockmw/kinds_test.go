@@ -28,7 +28,7 @@ func TestReadersBehindAWriterEnterTogether(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range readers {
 		wg.Go(func() {
-			lease, err := lockers[i%2].Acquire(context.Background(), key, p)
+			_, lease, err := lockers[i%2].Acquire(context.Background(), key, p)
 			in <- time.Now()
 			if err != nil {
 				t.Error(err)
@@ -78,7 +78,7 @@ func TestWriterEntersAfterTheReadersThatCameBeforeIt(t *testing.T) {
 	var inside atomic.Int32
 	var wg sync.WaitGroup
 	enter := func(l *lockmw.Locker, p lockmw.Policy) {
-		lease, err := l.Acquire(context.Background(), key, p)
+		_, lease, err := l.Acquire(context.Background(), key, p)
 		if err != nil {
 			t.Error(err)
 			return
@@ -131,7 +131,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 					return
 				default:
 				}
-				lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute})
+				_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 					return
@@ -148,7 +148,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	var longest time.Duration
 	for range turns {
 		began := time.Now()
-		lease, err := lockers[0].Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
+		_, lease, err := lockers[0].Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
 		if err != nil {
 			t.Error(err)
 			break
@@ -180,7 +180,7 @@ func TestPermitsBoundTheHoldersOfAllProcesses(t *testing.T) {
 	for i := range workers {
 		wg.Go(func() {
 			for range turns {
-				lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Permits: permits, Wait: time.Minute})
+				_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{Permits: permits, Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 					return
@@ -221,7 +221,7 @@ func TestKindsOfOneKeyExcludeEachOther(t *testing.T) {
 	for i, holds := range kinds {
 		lease := mustAcquire(t, l, "k", holds)
 		for j, asks := range kinds {
-			other, err := l.Acquire(context.Background(), "k", asks)
+			_, other, err := l.Acquire(context.Background(), "k", asks)
 			if got, want := err == nil, i == j && i > 0; got != want {
 				t.Errorf("beside %v: %v granted = %v, want %v", name(holds), name(asks), got, want)
 			}
@@ -250,7 +250,7 @@ func TestReadersWithoutMessagesEnterTogether(t *testing.T) {
 	in := make(chan *lockmw.Lease, readers)
 	for range readers {
 		go func() {
-			lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute})
+			_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute})
 			if err != nil {
 				t.Error(err)
 			}

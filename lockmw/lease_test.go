@@ -63,7 +63,7 @@ func TestReleaseWorksWhenTheContextIsCancelled(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)
 		ctx, cancel := context.WithCancel(context.Background())
-		lease, err := l.Acquire(ctx, key, lockmw.Policy{})
+		_, lease, err := l.Acquire(ctx, key, lockmw.Policy{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestContextEndsBeforeTheKeyComesFree(t *testing.T) {
 		lease := mustAcquire(t, l, key, lockmw.Policy{})
 		waiting := make(chan *lockmw.Lease)
 		go func() {
-			next, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second})
+			_, next, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 10 * time.Second})
 			if err != nil {
 				t.Error(err)
 			} else if lease.Context().Err() == nil {
@@ -255,7 +255,7 @@ func TestStuckWorkLosesTheLockAfterMaxHoldAndTTL(t *testing.T) {
 func TestParentsEndEndsTheContextButNotTheLock(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *redistest.Mini, l *lockmw.Locker) {
 		ctx, cancel := context.WithCancel(context.Background())
-		lease, err := l.Acquire(ctx, "k", lockmw.Policy{TTL: time.Second})
+		_, lease, err := l.Acquire(ctx, "k", lockmw.Policy{TTL: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestHandedOverLeaseIsExtendedToItsFullTTL(t *testing.T) {
 		first := mustAcquire(t, l, key, lockmw.Policy{})
 		got := make(chan *lockmw.Lease)
 		go func() {
-			lease, err := l.Acquire(context.Background(), key, lockmw.Policy{TTL: time.Minute, Wait: 10 * time.Second})
+			_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{TTL: time.Minute, Wait: 10 * time.Second})
 			if err != nil {
 				t.Error(err)
 			}

@@ -37,7 +37,7 @@ func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 			acquired := time.Now()
 			mustRelease(t, lease)
 			mustRelease(t, lease) // safe to repeat
-			next, err := other.Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
+			_, next, err := other.Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
 			got := time.Now()
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			if lease, err := l.Acquire(ctx, key, p); err == nil {
+			if _, lease, err := l.Acquire(ctx, key, p); err == nil {
 				_ = lease.Release(context.Background())
 			}
 		}()
@@ -132,7 +132,7 @@ func TestMinHoldCountsFromAHandOver(t *testing.T) {
 		p := lockmw.Policy{MinHold: 600 * time.Millisecond, Wait: time.Minute}
 		got := make(chan error, 1)
 		go func() {
-			lease, err := l.Acquire(context.Background(), key, p)
+			_, lease, err := l.Acquire(context.Background(), key, p)
 			if err == nil {
 				err = lease.Release(context.Background())
 			}

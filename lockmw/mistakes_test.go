@@ -90,7 +90,7 @@ var mistakes = []struct {
 	{"another context under the lock, and one attempt", func(s scene) error {
 		lease := s.holdsFor(s.locks, order, 1200*time.Millisecond)
 		defer mustRelease(s, lease)
-		_, err := s.locks.Acquire(context.Background(), "42", order)
+		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 1.2s: is a context missing? (1 attempt in 0s)`},
 	{"another context under the lock, and a wait", func(s scene) error {
@@ -98,7 +98,7 @@ var mistakes = []struct {
 		defer mustRelease(s, lease)
 		p := order
 		p.Wait = 2 * time.Second
-		_, err := s.locks.Acquire(context.Background(), "42", p)
+		_, _, err := s.locks.Acquire(context.Background(), "42", p)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 3.2s, and until the wait was over: is a context missing? (N attempts in 2s)`},
 	{"another context under the lock, and a deadline", func(s scene) error {
@@ -108,7 +108,7 @@ var mistakes = []struct {
 		p.Wait = time.Minute
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_, err := s.locks.Acquire(ctx, "42", p)
+		_, _, err := s.locks.Acquire(ctx, "42", p)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: context deadline exceeded; held by this process for 2.2s: is a context missing? (N attempts in 1s)`},
 	{"another context under a lock that is shared", func(s scene) error {
@@ -116,19 +116,19 @@ var mistakes = []struct {
 		p.Mode = lockmw.Shared
 		lease := s.holdsFor(s.locks, p, time.Second)
 		defer mustRelease(s, lease)
-		_, err := s.locks.Acquire(context.Background(), "42", order)
+		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 1s: is a context missing? (1 attempt in 0s)`},
 	{"the same context under the lock", func(s scene) error {
 		lease := s.holdsFor(s.locks, order, time.Second)
 		defer mustRelease(s, lease)
-		_, err := s.locks.Acquire(lease.Context(), "42", order)
+		_, _, err := s.locks.Acquire(lease.Context(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock is already held by this context`},
 	{"nothing wrong: another process holds the lock", func(s scene) error {
 		lease := s.holdsFor(s.elsewhere, order, time.Second)
 		defer mustRelease(s, lease)
-		_, err := s.locks.Acquire(context.Background(), "42", order)
+		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: held by others (1 attempt in 0s)`},
 	{"nothing wrong: a lock with a name", func(s scene) error {
@@ -136,18 +136,18 @@ var mistakes = []struct {
 		defer mustRelease(s, lease)
 		p := order
 		p.Name = "pay"
-		_, err := s.locks.Acquire(context.Background(), "42", p)
+		_, _, err := s.locks.Acquire(context.Background(), "42", p)
 		return err
 	}, `lockmw: acquire "order:42" for "pay": lock not acquired: held by others (1 attempt in 0s)`},
 	{"the key is kept by MinHold, and its holder is gone", func(s scene) error {
 		p := order
 		p.MinHold = time.Minute
 		mustRelease(s, s.holdsFor(s.locks, p, time.Second))
-		_, err := s.locks.Acquire(context.Background(), "42", p)
+		_, _, err := s.locks.Acquire(context.Background(), "42", p)
 		return err
 	}, `lockmw: acquire "order:42": lock not acquired: held by others (1 attempt in 0s)`},
 	{"RetryInterval: 200", func(s scene) error {
-		_, err := s.locks.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:", RetryInterval: 200})
+		_, _, err := s.locks.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:", RetryInterval: 200})
 		return err
 	}, `lockmw: acquire "order:42": invalid policy: RetryInterval: 200ns: is the unit missing?`},
 	{"MaxHold: 3000", func(s scene) error {
@@ -160,16 +160,16 @@ var mistakes = []struct {
 		return err
 	}, `lockmw: acquire "order:": invalid key: no order`},
 	{"AcquireAll of nothing", func(s scene) error {
-		_, err := s.locks.AcquireAll(context.Background(), nil, order)
+		_, _, err := s.locks.AcquireAll(context.Background(), nil, order)
 		return err
 	}, `lockmw: acquire "order:": invalid policy: AcquireAll without keys`},
 	{"an empty key", func(s scene) error {
-		_, err := s.locks.Acquire(context.Background(), "", order)
+		_, _, err := s.locks.Acquire(context.Background(), "", order)
 		return err
 	}, `lockmw: acquire "order:": invalid key: empty: all work would wait for the same lock`},
 	{"other data under the lock's key", func(s scene) error {
 		s.client.HSet(context.Background(), "lock:{order:42}", "their", "data")
-		_, err := s.locks.Acquire(context.Background(), "42", order)
+		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock store unavailable: a Redis key of the lock "lock:{order:42}" holds data of another program: lock under another namespace or prefix: WRONGTYPE`},
 }
@@ -210,11 +210,11 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}{
 		{"busy", func(s scene) {
 			lease := s.holdsFor(s.elsewhere, order, 0)
-			_, _ = s.locks.Acquire(context.Background(), "42", named)
+			_, _, _ = s.locks.Acquire(context.Background(), "42", named)
 			mustRelease(s, lease)
 		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason=LOCK_BUSY error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: held by others (1 attempt in 0s)"`},
 		{"the client has left", func(s scene) {
-			_, _ = s.locks.Acquire(over(), "42", named)
+			_, _, _ = s.locks.Acquire(over(), "42", named)
 		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason="the client has left" error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: context canceled"`},
 		{"a missing key at a middleware", func(s scene) {
 			_ = s.locks.Refuse(context.Background(), named, fmt.Errorf("%w: no route parameter \"id\"", lockmw.ErrInvalidKey))
@@ -285,7 +285,7 @@ func TestEventsAndLinesHaveTheName(t *testing.T) {
 			}
 			p.TTL = time.Second
 			other := mustAcquire(s, s.elsewhere, "42", p)
-			_, _ = s.locks.Acquire(context.Background(), "42", p)
+			_, _, _ = s.locks.Acquire(context.Background(), "42", p)
 			waits := p
 			waits.Wait = time.Minute
 			done := make(chan struct{})

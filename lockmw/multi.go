@@ -21,11 +21,18 @@ import (
 // own queue, within the one budget of p. MaxHold and MinHold count from when
 // all are held. Release gives all of them back at the same time.
 //
-// The errors are those of Acquire; the AcquireError names the key that could
+// The context is the lease's, as with Acquire. The errors are those of Acquire; the
+// AcquireError names the key that could
 // not be had, and no key is a policy error. A lock that is lost while others
 // are still waited for is ErrUnavailable. With FailOpen each key is asked for:
 // the work may run with the locks of some and without those of others.
-func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
+func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (context.Context, *Lease, error) {
+	lease, err := l.acquireAll(ctx, keys, p)
+	return under(ctx, lease, err)
+}
+
+// acquireAll is AcquireAll, but for the context.
+func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
 	start, retries := time.Now(), new(pace)
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
@@ -33,7 +40,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		c := l.newClaim(ctx, "", p, start, nil)
 		return nil, c.refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
 	case 1:
-		return l.Acquire(ctx, sorted[0], p)
+		return l.acquire(ctx, sorted[0], p)
 	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
 		c := l.newClaim(ctx, sorted[0], p, start, nil)

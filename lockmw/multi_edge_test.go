@@ -17,7 +17,7 @@ func TestManyKeysAreCheckedFirst(t *testing.T) {
 	l := newLocker(t, redistest.Embedded(t).Client(t))
 	mustAcquire(t, l, "a", lockmw.Policy{})
 	began := time.Now()
-	_, err := l.AcquireAll(context.Background(), []string{"a", "b{"}, lockmw.Policy{Wait: 5 * time.Second})
+	_, _, err := l.AcquireAll(context.Background(), []string{"a", "b{"}, lockmw.Policy{Wait: 5 * time.Second})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrInvalidKey) || !errors.As(err, &refusal) || refusal.Key != "b{" {
 		t.Errorf("err = %v", err)
@@ -37,7 +37,7 @@ func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	_, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{})
+	_, _, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) {
 		t.Errorf("err = %v", err)
@@ -53,7 +53,7 @@ func TestManyKeysFailOpenTogether(t *testing.T) {
 	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
 	proxy.BlackHole(faultproxy.Both)
 	began := time.Now()
-	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{FailOpen: true})
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{FailOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
 	l := newLocker(t, client)
-	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{})
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestManyKeysKeepAJoinedPartForMinHold(t *testing.T) {
 	m := redistest.Embedded(t)
 	l := newLocker(t, m.Client(t))
 	outer := mustAcquire(t, l, "a", lockmw.Policy{})
-	lease, err := l.AcquireAll(outer.Context(), []string{"a", "b"}, lockmw.Policy{Reentrant: true, MinHold: time.Minute})
+	_, lease, err := l.AcquireAll(outer.Context(), []string{"a", "b"}, lockmw.Policy{Reentrant: true, MinHold: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

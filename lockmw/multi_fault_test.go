@@ -27,7 +27,7 @@ func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 			client, proxy := proxied(t, m)
 			l := newLocker(t, client)
 			take := func() *lockmw.Lease {
-				lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
+				_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -62,9 +62,9 @@ func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T
 			proxy.DropReplies(1, faultproxy.Match("evalsha"))
 			done := make(chan error, 1)
 			go func() {
-				lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, lockmw.Policy{Wait: wait, FailOpen: true})
+				_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, lockmw.Policy{Wait: wait, FailOpen: true})
 				if err == nil {
-					if other, errHeld := other.Acquire(context.Background(), "b", lockmw.Policy{}); errHeld == nil {
+					if _, other, errHeld := other.Acquire(context.Background(), "b", lockmw.Policy{}); errHeld == nil {
 						_ = other.Release(context.Background())
 						err = errors.New("it runs without the lock of b")
 					}
@@ -102,7 +102,7 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 	const distance = 60 * time.Millisecond // there and back
 	proxy.Delay(faultproxy.Both, distance/2)
 	for range 2 { // the first opens connections
-		lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 10 * time.Second})
+		_, lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestManyKeysGiveUpLikeOne(t *testing.T) {
 					ask := func(keys ...string) string {
 						ctx, cancel := end.ctx()
 						defer cancel()
-						lease, err := l.AcquireAll(ctx, keys, p)
+						_, lease, err := l.AcquireAll(ctx, keys, p)
 						if err == nil {
 							mustRelease(t, lease)
 							return "a lease"
@@ -190,7 +190,7 @@ func TestWhoLeavesWithSomeOfManyKeysIsNotKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
+		_, _, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
 		failed <- err
 	}()
 	eventually(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 })
@@ -223,7 +223,7 @@ func TestManyKeysEndWithTheirBudget(t *testing.T) {
 	defer mustRelease(t, mustAcquire(t, other, "k15", lockmw.Policy{}))
 	proxy.Delay(faultproxy.Both, 60*time.Millisecond)
 	began := time.Now()
-	_, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 100 * time.Millisecond})
+	_, _, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 100 * time.Millisecond})
 	if took := time.Since(began); !errors.Is(err, lockmw.ErrNotAcquired) || took > 1200*time.Millisecond {
 		t.Errorf("after %v: %v, want ErrNotAcquired soon after 100 ms", took, err)
 	}

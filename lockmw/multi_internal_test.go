@@ -26,7 +26,7 @@ func TestManyKeysOfAQuorumThatIsAwayHaveTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close(context.Background()) }()
-	lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{FailOpen: true})
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{FailOpen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := newLocker(s, o)
-		lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: time.Second, FailOpen: true})
+		_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: time.Second, FailOpen: true})
 		if err != nil {
 			t.Fatal(err)
 		}

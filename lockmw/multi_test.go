@@ -27,7 +27,7 @@ func TestManyKeysInAnyOrderDoNotDeadlock(t *testing.T) {
 	began := time.Now()
 	for i := range callers {
 		wg.Go(func() {
-			lease, err := lockers[i%2].AcquireAll(context.Background(), orders[i/2%2], lockmw.Policy{Prefix: prefix, Wait: time.Minute})
+			_, lease, err := lockers[i%2].AcquireAll(context.Background(), orders[i/2%2], lockmw.Policy{Prefix: prefix, Wait: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
@@ -51,7 +51,7 @@ func TestPartOfManyKeysLeavesNothing(t *testing.T) {
 		l, other := newLocker(t, c), newLocker(t, c)
 		holder := mustAcquire(t, other, "y", lockmw.Policy{Prefix: prefix})
 		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
-			_, err := l.AcquireAll(context.Background(), []string{"z", "y", "x", "y"}, lockmw.Policy{Prefix: prefix, Wait: wait})
+			_, _, err := l.AcquireAll(context.Background(), []string{"z", "y", "x", "y"}, lockmw.Policy{Prefix: prefix, Wait: wait})
 			var refusal *lockmw.AcquireError
 			if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || refusal.Key != prefix+"y" {
 				t.Errorf("err = %v, want ErrNotAcquired of y", err)
@@ -69,7 +69,7 @@ func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
 		l := newLocker(t, c)
 		keys := []string{"x", "y", "z"}
 		for _, lost := range keys {
-			whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 600 * time.Millisecond})
+			_, whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 600 * time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestObserversAreToldOfEachOfManyKeys(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
 	var seen events
 	l := newLocker(t, c, seen.option())
-	lease, err := l.AcquireAll(context.Background(), []string{"b", "c", "a"}, lockmw.Policy{})
+	_, lease, err := l.AcquireAll(context.Background(), []string{"b", "c", "a"}, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestManyKeysHaveOneBudget(t *testing.T) {
 				const usedUp = 700 * time.Millisecond
 				time.AfterFunc(usedUp, func() { freed <- x.Release(context.Background()) })
 				began := time.Now()
-				_, err := l.AcquireAll(context.Background(), []string{"x", "y"}, p)
+				_, _, err := l.AcquireAll(context.Background(), []string{"x", "y"}, p)
 				took := time.Since(began)
 				if err := <-freed; err != nil {
 					t.Error(err)
@@ -165,7 +165,7 @@ func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
 		y := mustAcquire(t, other, "y", lockmw.Policy{})
 		freed := make(chan error, 1)
 		time.AfterFunc(wait, func() { freed <- y.Release(context.Background()) })
-		lease, err := l.AcquireAll(context.Background(), []string{"x", "y"}, lockmw.Policy{MaxHold: max, Wait: 20 * time.Second})
+		_, lease, err := l.AcquireAll(context.Background(), []string{"x", "y"}, lockmw.Policy{MaxHold: max, Wait: 20 * time.Second})
 		held := time.Now()
 		if err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
 			t.Errorf("cause = %v, want ErrMaxHold", cause)
 		}
 		for _, key := range []string{"x", "y"} { // nobody else gets them before the release
-			if _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			if _, _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 				t.Errorf("%s beside a lease over its MaxHold: %v", key, err)
 			}
 		}
@@ -192,7 +192,7 @@ func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
 
 func TestFencesOfManyKeys(t *testing.T) {
 	l := newLocker(t, redistest.Embedded(t).Client(t))
-	lease, err := l.AcquireAll(context.Background(), []string{"y", "x"}, lockmw.Policy{Prefix: "p:"})
+	_, lease, err := l.AcquireAll(context.Background(), []string{"y", "x"}, lockmw.Policy{Prefix: "p:"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestFencesOfManyKeys(t *testing.T) {
 
 func TestManyKeysNeedAKey(t *testing.T) {
 	l := newLocker(t, redistest.NewClient(t, "127.0.0.1:1"))
-	_, err := l.AcquireAll(context.Background(), nil, lockmw.Policy{Prefix: "p:"})
+	_, _, err := l.AcquireAll(context.Background(), nil, lockmw.Policy{Prefix: "p:"})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !errors.As(err, &refusal) {
 		t.Errorf("err = %v", err)

@@ -91,7 +91,7 @@ func TestClientWithDefaultOptionsIsSharedQuietly(t *testing.T) {
 	l := newLocker(t, c)
 	key := redistest.Prefix(t)
 	first := mustAcquire(t, l, key, lockmw.Policy{})
-	_, _ = l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond})
+	_, _, _ = l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond})
 	mustRelease(t, first)
 	log.mu.Lock()
 	defer log.mu.Unlock()

@@ -37,7 +37,7 @@ func closesSoon(t *testing.T, l *lockmw.Locker) {
 // works fails the test unless l locks a key soon.
 func works(t *testing.T, l *lockmw.Locker, key string) {
 	t.Helper()
-	lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
+	_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 20 * time.Second})
 	if err != nil {
 		t.Error(err)
 		return
@@ -86,7 +86,7 @@ func TestABlockedObserverHoldsUpOneCall(t *testing.T) {
 		lockmw.EventRefused: func(t *testing.T, l, other *lockmw.Locker, _ *redis.Client, b *barrier) {
 			holder := mustAcquire(t, other, "k", lockmw.Policy{})
 			go func() { // a is given back before the observers hear of k
-				_, err := l.AcquireAll(context.Background(), []string{"a", "k"}, lockmw.Policy{Wait: 10 * time.Millisecond})
+				_, _, err := l.AcquireAll(context.Background(), []string{"a", "k"}, lockmw.Policy{Wait: 10 * time.Millisecond})
 				if !errors.Is(err, lockmw.ErrNotAcquired) {
 					t.Errorf("err = %v", err)
 				}
@@ -153,7 +153,7 @@ func TestCloseTakesTheLockFromACallWhoseObserverBlocks(t *testing.T) {
 			l := newLocker(t, c, b.option(lockmw.EventAcquired, "k"))
 			released := make(chan error)
 			go func() {
-				lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
+				_, lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
 				if err == nil {
 					err = lease.Release(context.Background())
 				}
@@ -174,7 +174,7 @@ func TestCloseTakesTheLockFromACallWhoseObserverBlocks(t *testing.T) {
 func everyEvent(t *testing.T, l *lockmw.Locker, c *redis.Client) {
 	t.Helper()
 	first := mustAcquire(t, l, "k", lockmw.Policy{})
-	if _, err := l.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("a second holder: %v", err)
 	}
 	handedOver := make(chan struct{})
@@ -188,7 +188,7 @@ func everyEvent(t *testing.T, l *lockmw.Locker, c *redis.Client) {
 	if err := lost.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
 		t.Errorf("Release of a lost lease = %v", err)
 	}
-	many, err := l.AcquireAll(context.Background(), []string{"a", "b"}, lockmw.Policy{})
+	_, many, err := l.AcquireAll(context.Background(), []string{"a", "b"}, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestGoexitInAnObserverReleasesTheLock(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
+				_, _, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
 				t.Errorf("AcquireAll returned: %v", err)
 			}()
 			<-ended

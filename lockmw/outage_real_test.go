@@ -103,7 +103,7 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 				ctx, cancel = context.WithTimeout(ctx, patience)
 				defer cancel()
 			}
-			lease, err := l.Acquire(ctx, key, p)
+			_, lease, err := l.Acquire(ctx, key, p)
 			switch {
 			case (err != nil || lease.Fence() == 0) && time.Since(began) >= 250*time.Millisecond:
 				// The machine is so busy that it was a silence after all.
@@ -235,7 +235,7 @@ func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
 	}
 	err = c.Move(t.Context(), "k", c.Other(from), func() {
 		for range 5 {
-			lease, err := l.Acquire(context.Background(), "k", p)
+			_, lease, err := l.Acquire(context.Background(), "k", p)
 			if err == nil {
 				t.Errorf("ran beside the holder (fence %d)", lease.Fence())
 			}

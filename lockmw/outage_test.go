@@ -64,7 +64,7 @@ func wired(t *testing.T, test func(t *testing.T, w *wire, m *redistest.Mini, l *
 // took returns how long a call of Acquire takes, and what it gives.
 func took(l *lockmw.Locker, key string, p lockmw.Policy) (time.Duration, *lockmw.Lease, error) {
 	began := time.Now()
-	lease, err := l.Acquire(context.Background(), key, p)
+	_, lease, err := l.Acquire(context.Background(), key, p)
 	return time.Since(began), lease, err
 }
 
@@ -88,7 +88,7 @@ func wantOpen(t *testing.T, l *lockmw.Locker, p lockmw.Policy, atLeast, atMost t
 func wantLocked(t *testing.T, l *lockmw.Locker, p lockmw.Policy, atMost time.Duration) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		lease, err := l.Acquire(context.Background(), "k", p)
+		_, lease, err := l.Acquire(context.Background(), "k", p)
 		after := time.Since(began)
 		locked := err == nil && lease.Fence() != 0
 		if err == nil {
@@ -165,7 +165,7 @@ func TestFailOpenWhileRedisIsAway(t *testing.T) {
 					o.begin(w, m)
 					wantOpen(t, l, p, max(tc.atLeast, o.sure), tc.atMost)
 					for range 10 { // until it is known
-						lease, err := l.Acquire(context.Background(), "k", p)
+						_, lease, err := l.Acquire(context.Background(), "k", p)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -321,7 +321,7 @@ func TestClosingInAnOutage(t *testing.T) {
 				o.begin(w, m)
 				ended := make(chan error, 1)
 				go func() {
-					_, err := l.Acquire(context.Background(), "k", lockmw.Policy{Retries: lockmw.Forever})
+					_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{Retries: lockmw.Forever})
 					ended <- err
 				}()
 				time.Sleep(3 * time.Second)
@@ -355,7 +355,7 @@ func TestCloseEndsLeasesThatFailedOpen(t *testing.T) {
 		for range 3 {
 			open = append(open, mustAcquire(t, l, "k", p))
 		}
-		inner, err := l.Acquire(open[0].Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: time.Second})
+		_, inner, err := l.Acquire(open[0].Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func TestTheMostPermitsAreRenewedAndReleased(t *testing.T) {
 		if left := c.PTTL(context.Background(), "lock:{"+key+"}").Val(); left < 25*time.Second {
 			t.Errorf("PTTL = %v after the renewal, want nearly %v", left, p.TTL)
 		}
-		if _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+		if _, _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 			t.Errorf("a mutex beside permits: %v", err)
 		}
 		for _, lease := range leases {

@@ -71,7 +71,7 @@ func TestQuorumOutlivesAMinority(t *testing.T) {
 
 	ns[1].Kill()
 	began := time.Now()
-	_, err := l.Acquire(context.Background(), "k", p)
+	_, _, err := l.Acquire(context.Background(), "k", p)
 	took := time.Since(began)
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) || len(refusal.Votes) != 5 {
@@ -159,7 +159,7 @@ func TestQuorumTellsTheVotes(t *testing.T) {
 	a, b := ns.locker(t), ns.locker(t)
 	lease := mustAcquire(t, a, "k", lockmw.Policy{})
 	ns[2].Kill()
-	_, err := b.Acquire(context.Background(), "k", lockmw.Policy{})
+	_, _, err := b.Acquire(context.Background(), "k", lockmw.Policy{})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || len(refusal.Votes) != 3 {
 		t.Fatalf("err = %v", err)
@@ -183,7 +183,7 @@ func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
 		first := mustAcquire(t, l, "k", lockmw.Policy{})
 		got := make(chan error, 1)
 		go func() {
-			next, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: time.Minute, RetryInterval: 20 * time.Second})
+			_, next, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: time.Minute, RetryInterval: 20 * time.Second})
 			if err == nil {
 				err = next.Release(context.Background())
 			}
@@ -208,13 +208,13 @@ func TestQuorumOfReadersExcludesWriters(t *testing.T) {
 	a, b := ns.locker(t), ns.locker(t)
 	shared := lockmw.Policy{Mode: lockmw.Shared}
 	first, second := mustAcquire(t, a, "k", shared), mustAcquire(t, b, "k", shared)
-	if _, err := b.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := b.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("a writer beside readers: %v", err)
 	}
 	mustRelease(t, first)
 	mustRelease(t, second)
 	writer := mustAcquire(t, a, "k", lockmw.Policy{Wait: 5 * time.Second})
-	if _, err := b.Acquire(context.Background(), "k", shared); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := b.Acquire(context.Background(), "k", shared); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("a reader beside a writer: %v", err)
 	}
 	mustRelease(t, writer)
@@ -246,7 +246,7 @@ func TestQuorumRefusesWhatItCannotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close(over())
-	_, err = l.Acquire(context.Background(), "k", lockmw.Policy{Permits: 2})
+	_, _, err = l.Acquire(context.Background(), "k", lockmw.Policy{Permits: 2})
 	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), "Permits") {
 		t.Errorf("Permits: %v", err)
 	}

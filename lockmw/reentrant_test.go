@@ -17,11 +17,11 @@ func TestNestedAcquireJoins(t *testing.T) {
 		l, other := newLocker(t, c), newLocker(t, c)
 		p := lockmw.Policy{Reentrant: true}
 		outer := mustAcquire(t, l, key, p)
-		inner, err := l.Acquire(outer.Context(), key, p)
+		_, inner, err := l.Acquire(outer.Context(), key, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		deepest, err := l.Acquire(inner.Context(), key, p)
+		_, deepest, err := l.Acquire(inner.Context(), key, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestNestedAcquireJoins(t *testing.T) {
 		if outer.Context().Err() != nil || !outer.Valid() {
 			t.Error("a joined lease's release ended the outer one")
 		}
-		if _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+		if _, _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 			t.Errorf("the lock after a joined lease's release: %v, want ErrNotAcquired", err)
 		}
 		mustRelease(t, outer)
@@ -57,7 +57,7 @@ func TestLossEndsJoinedLeasesToo(t *testing.T) {
 		outer := mustAcquire(t, l, key, p)
 		var inner []*lockmw.Lease
 		for _, ctx := range []context.Context{outer.Context(), context.WithoutCancel(outer.Context())} {
-			lease, err := l.Acquire(ctx, key, p)
+			_, lease, err := l.Acquire(ctx, key, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestOuterReleaseEndsJoinedLeases(t *testing.T) {
 	l := newLocker(t, redistest.Embedded(t).Client(t))
 	p := lockmw.Policy{Reentrant: true}
 	outer := mustAcquire(t, l, "k", p)
-	inner, err := l.Acquire(context.WithoutCancel(outer.Context()), "k", p)
+	_, inner, err := l.Acquire(context.WithoutCancel(outer.Context()), "k", p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestAReaderCannotBecomeAWriter(t *testing.T) {
 		outer := mustAcquire(t, l, "k", has)
 		for j, wants := range policies {
 			wants.Reentrant, wants.Wait = true, time.Minute
-			inner, err := l.Acquire(outer.Context(), "k", wants)
+			_, inner, err := l.Acquire(outer.Context(), "k", wants)
 			if joins := i == 0 || i == j; joins != (err == nil) || !joins && !errors.Is(err, lockmw.ErrReentrant) {
 				t.Errorf("%s within %s: %v, want to join %v", name(wants), name(has), err, joins)
 			}
@@ -130,7 +130,7 @@ func TestAReaderCannotBecomeAWriter(t *testing.T) {
 func TestMaxHoldOfAJoinedLeaseIsItsOwn(t *testing.T) {
 	l := newLocker(t, redistest.Embedded(t).Client(t))
 	outer := mustAcquire(t, l, "k", lockmw.Policy{})
-	inner, err := l.Acquire(outer.Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: 50 * time.Millisecond})
+	_, inner, err := l.Acquire(outer.Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func wantMistake(t *testing.T, l *lockmw.Locker, says ...string) {
 	t.Helper()
 	p := lockmw.Policy{TTL: time.Minute, Wait: time.Minute, FailOpen: true}
 	began := time.Now()
-	_, err := l.Acquire(context.Background(), "k", p)
+	_, _, err := l.Acquire(context.Background(), "k", p)
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.As(err, &refusal) {
 		t.Errorf("err = %v, want %v", err, lockmw.ErrUnavailable)
@@ -62,7 +62,7 @@ func TestReplicaOnlyClientIsTold(t *testing.T) {
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	l := newLocker(t, w.Client(t, func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
-	_, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
+	_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "ReplicaOnly") {
 		t.Errorf("err = %v, want %v and what to do about ReplicaOnly", err, lockmw.ErrUnavailable)
 	}
@@ -95,7 +95,7 @@ func TestRefusalsOfRedisAreLogged(t *testing.T) {
 			log := new(logBuffer)
 			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = tc.user, tc.password }), log.option())
 			for range 3 {
-				_, err := l.Acquire(context.Background(), tc.key, lockmw.Policy{})
+				_, _, err := l.Acquire(context.Background(), tc.key, lockmw.Policy{})
 				refusal, ok := lockmw.RefusalOf(err)
 				if !ok || refusal.Code != lockmw.CodeBackendUnavailable || strings.ContainsAny(refusal.Detail, "\":{}") {
 					t.Errorf("%v is %+v", err, refusal)

@@ -95,7 +95,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 		for range 5 {
 			go func() {
 				// Readers: each has a place of its own in Redis.
-				if lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Retries: lockmw.Forever}); err == nil {
+				if _, lease, err := cut.Acquire(ctx, key, lockmw.Policy{Mode: lockmw.Shared, Retries: lockmw.Forever}); err == nil {
 					_ = lease.Release(ctx)
 				}
 				ended <- struct{}{}
@@ -157,7 +157,7 @@ func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	_, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute})
+	_, _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute})
 	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("err = %v, want ErrUnavailable and the deadline, not busy", err)
 	}
@@ -168,7 +168,7 @@ func TestTinyRetryIntervalDoesNotSpin(t *testing.T) {
 	l := newLocker(t, m.Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	before := m.CommandCount()
-	_, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 100 * time.Millisecond, RetryInterval: time.Millisecond})
+	_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 100 * time.Millisecond, RetryInterval: time.Millisecond})
 	if !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Fatal(err)
 	}

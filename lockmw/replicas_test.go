@@ -54,7 +54,7 @@ func TestReplicasConfirmALock(t *testing.T) {
 	}
 	next := make(chan *lockmw.Lease, 1)
 	go func() { // a hand-over is confirmed too
-		lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: time.Minute})
+		_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}
@@ -76,7 +76,7 @@ func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {
 	}
 	for _, p := range []lockmw.Policy{{}, {Wait: 300 * time.Millisecond}} {
 		began := time.Now()
-		_, err := l.Acquire(context.Background(), "k", p)
+		_, _, err := l.Acquire(context.Background(), "k", p)
 		if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 of 1 replicas") {
 			t.Errorf("err = %v", err)
 		}
@@ -119,7 +119,7 @@ func TestLockIsTakenBackWhereWaitIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "hasty", "word" }), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
-	if _, err := l.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrUnavailable) {
+	if _, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("err = %v", err)
 	}
 	noKeys(t, c, "k", 5*time.Second)
@@ -130,7 +130,7 @@ func TestMissingReplicaDoesNotFailOpen(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	l := newLocker(t, s.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
-	if _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true}); !errors.Is(err, lockmw.ErrUnavailable) {
+	if _, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true}); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("err = %v, want a refusal", err)
 	}
 	noKeys(t, s.Client(t), "k", 5*time.Second)

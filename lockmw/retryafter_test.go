@@ -15,7 +15,7 @@ import (
 // refusal asks once and returns the refusal.
 func (s scene) refusal(l *lockmw.Locker, p lockmw.Policy) *lockmw.AcquireError {
 	s.Helper()
-	lease, err := l.Acquire(context.Background(), "42", p)
+	_, lease, err := l.Acquire(context.Background(), "42", p)
 	if err == nil {
 		mustRelease(s, lease)
 		s.Fatal("the lock is free")
@@ -104,7 +104,7 @@ func TestRetryAfterCountsDownAndCountsWaiters(t *testing.T) {
 		go func() {
 			waits := order
 			waits.Wait = time.Hour
-			_, _ = s.elsewhere.Acquire(ctx, "42", waits)
+			_, _, _ = s.elsewhere.Acquire(ctx, "42", waits)
 		}()
 		synctest.Wait()
 		if got := s.refusal(s.locks, order).RetryAfter; got != 11*time.Second {
@@ -114,7 +114,7 @@ func TestRetryAfterCountsDownAndCountsWaiters(t *testing.T) {
 			go func() {
 				waits := order
 				waits.Wait = time.Hour
-				_, _ = s.locks.Acquire(ctx, "42", waits)
+				_, _, _ = s.locks.Acquire(ctx, "42", waits)
 			}()
 		}
 		synctest.Wait()
@@ -193,7 +193,7 @@ func TestRealRefusalNamesTheHolder(t *testing.T) {
 	lease := mustAcquire(t, a, key, lockmw.Policy{})
 	defer mustRelease(t, lease)
 	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
-		_, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: wait})
+		_, _, err := b.Acquire(context.Background(), key, lockmw.Policy{Wait: wait})
 		refusal, ok := errors.AsType[*lockmw.AcquireError](err)
 		if !ok || refusal.Holder == nil || refusal.Holder.Instance != a.Instance() || refusal.Holder.Age <= 0 || refusal.Holder.Left < 15*time.Second {
 			t.Errorf("wait %v: %v, Holder %+v", wait, err, refusal.Holder)

@@ -37,7 +37,7 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 		wg.Go(func() {
 			for time.Now().Before(stop) {
 				asked := time.Now()
-				lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
+				_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute})
 				got := time.Now()
 				if err != nil {
 					t.Error(err)
@@ -89,7 +89,7 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 	ttl := 10 * time.Second // a slow machine renews 3000 a second under the race detector
 	leases := make([]*lockmw.Lease, n)
 	forEach(t, n, func(i int) (err error) {
-		leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl})
+		_, leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl})
 		return err
 	})
 	most := 0
@@ -201,7 +201,7 @@ func TestABusyProcessNeedsFewConnections(t *testing.T) {
 					return
 				default:
 				}
-				lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i%48), lockmw.Policy{Wait: time.Minute})
+				_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i%48), lockmw.Policy{Wait: time.Minute})
 				if err != nil {
 					t.Error(err)
 					return

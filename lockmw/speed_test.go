@@ -44,7 +44,7 @@ func turn(tb testing.TB, l *lockmw.Locker, p lockmw.Policy) func() {
 	ctx, cancel := context.WithCancel(context.Background())
 	tb.Cleanup(cancel)
 	return func() {
-		lease, err := l.Acquire(ctx, "k", p)
+		_, lease, err := l.Acquire(ctx, "k", p)
 		if err == nil {
 			err = lease.Release(ctx)
 		}
@@ -88,7 +88,7 @@ func BenchmarkWatchdog(b *testing.B) {
 			l := open(b)
 			var held []*lockmw.Lease
 			for i := range leases {
-				lease, err := l.Acquire(context.Background(), strconv.Itoa(i), lockmw.Policy{TTL: time.Minute})
+				_, lease, err := l.Acquire(context.Background(), strconv.Itoa(i), lockmw.Policy{TTL: time.Minute})
 				if err != nil {
 					b.Fatal(err)
 				}

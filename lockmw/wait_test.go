@@ -16,7 +16,7 @@ import (
 func refusedAfter(t *testing.T, l *lockmw.Locker, p lockmw.Policy) (time.Duration, *lockmw.AcquireError) {
 	t.Helper()
 	began := time.Now()
-	_, err := l.Acquire(context.Background(), "k", p)
+	_, _, err := l.Acquire(context.Background(), "k", p)
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) {
 		t.Fatalf("err = %v", err)
@@ -129,7 +129,7 @@ func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
 	mustAcquire(t, l, "k", lockmw.Policy{})
 	for range 100 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		_, err := l.Acquire(ctx, "k", lockmw.Policy{Retries: lockmw.Forever, RetryInterval: time.Millisecond})
+		_, _, err := l.Acquire(ctx, "k", lockmw.Policy{Retries: lockmw.Forever, RetryInterval: time.Millisecond})
 		cancel()
 		var refusal *lockmw.AcquireError
 		if errors.As(err, &refusal) && refusal.Attempts == 1 {

@@ -28,7 +28,7 @@ func TestCleanUpsWaitUntilTheServerIsBack(t *testing.T) {
 		}
 		s := new(sweeping)
 		l := newLocker(s, o)
-		if _, err := l.Acquire(context.Background(), "k", Policy{}); !errors.Is(err, ErrUnavailable) {
+		if _, _, err := l.Acquire(context.Background(), "k", Policy{}); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("Acquire = %v, want ErrUnavailable", err)
 		}
 		l.janitor.Add(store.Ref{Key: "k", Token: "t", TTL: time.Minute}, true)

@@ -24,10 +24,27 @@ func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx
 // WithLock runs fn like Locker.WithLock and returns its result too, which
 // stands even if the error Is ErrLost.
 func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn func(ctx context.Context) (T, error)) (result T, err error) {
-	lease, err := l.Acquire(ctx, key, p)
+	lease, err := l.acquire(ctx, key, p)
 	if err != nil {
 		return result, err
 	}
+	return runUnder(ctx, lease, fn)
+}
+
+// WithLocks is WithLock for several keys, or for none of them: they are taken as
+// AcquireAll does, and released together.
+func (l *Locker) WithLocks(ctx context.Context, keys []string, p Policy, fn func(ctx context.Context) error) error {
+	lease, err := l.acquireAll(ctx, keys, p)
+	if err != nil {
+		return err
+	}
+	_, err = runUnder(ctx, lease, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// runUnder runs fn under a lease, and releases it with ctx. It returns what WithLock
+// does.
+func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Context) (T, error)) (result T, err error) {
 	defer func() { // no recover: a panic keeps its value and its stack
 		lost := lease.Release(ctx)
 		switch {

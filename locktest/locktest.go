@@ -93,7 +93,7 @@ func open(t testing.TB, client *redis.Client, opts ...lockmw.Option) *lockmw.Loc
 func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 	t.Helper()
 	s := stageOf(t, "Hold", l)
-	lease, err := s.others.Acquire(context.Background(), key, lockmw.Policy{})
+	_, lease, err := s.others.Acquire(context.Background(), key, lockmw.Policy{})
 	switch {
 	case err == nil:
 	case errors.Is(err, lockmw.ErrNotAcquired) && len(s.holders(key)) > 0:

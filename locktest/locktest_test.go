@@ -21,7 +21,7 @@ const soon = 5 * time.Second
 
 func acquire(t testing.TB, l *lockmw.Locker, key string, p lockmw.Policy) *lockmw.Lease {
 	t.Helper()
-	lease, err := l.Acquire(context.Background(), key, p)
+	_, lease, err := l.Acquire(context.Background(), key, p)
 	if err != nil {
 		t.Fatalf("acquire: %v", err)
 	}
@@ -34,7 +34,7 @@ func waiting(t *testing.T, l *lockmw.Locker, contended <-chan struct{}) <-chan *
 	t.Helper()
 	leases := make(chan *lockmw.Lease, 1)
 	go func() {
-		lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: soon})
+		_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: soon})
 		if err != nil {
 			t.Errorf("acquire: %v", err)
 		}
@@ -58,7 +58,7 @@ func TestEveryLockerHasARedisOfItsOwn(t *testing.T) {
 	a, b := locktest.New(t), locktest.New(t)
 	acquire(t, a, key, lockmw.Policy{})
 	acquire(t, b, key, lockmw.Policy{})
-	if _, err := a.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := a.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("a second lock is %v, want %v", err, lockmw.ErrNotAcquired)
 	}
 }
@@ -85,7 +85,7 @@ func TestTheEndClosesAll(t *testing.T) {
 		l = locktest.New(t, option)
 		lease = acquire(t, l, key, lockmw.Policy{})
 		go func() {
-			_, err := l.Acquire(context.Background(), key, lockmw.Policy{Retries: lockmw.Forever})
+			_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{Retries: lockmw.Forever})
 			waited <- err
 		}()
 		<-contended
@@ -100,7 +100,7 @@ func TestTheEndClosesAll(t *testing.T) {
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrReleased) {
 		t.Errorf("who holds is told %v, want %v", cause, lockmw.ErrReleased)
 	}
-	if _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrClosed) {
+	if _, _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrClosed) {
 		t.Errorf("who comes later gets %v, want %v", err, lockmw.ErrClosed)
 	}
 }
@@ -135,7 +135,7 @@ func TestOptionsAreTheLockers(t *testing.T) {
 func TestHeldKeyIsRefused(t *testing.T) {
 	l := locktest.New(t)
 	release := locktest.Hold(t, l, key)
-	if _, err := l.Acquire(context.Background(), "order:42", lockmw.Policy{Prefix: "pay:"}); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := l.Acquire(context.Background(), "order:42", lockmw.Policy{Prefix: "pay:"}); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("acquire of a held key: %v, want %v", err, lockmw.ErrNotAcquired)
 	}
 	acquire(t, l, key+"0", lockmw.Policy{})

@@ -33,7 +33,7 @@ func openOurs(client *redis.Client) (Locker, error) {
 }
 
 func (o *ours) Lock(ctx context.Context, key string) (func() error, error) {
-	lease, err := o.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Retries: lockmw.Forever})
+	_, lease, err := o.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Retries: lockmw.Forever})
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func (h *leases) acquire(ctx context.Context, n int) error {
 	for t := range takers {
 		all.Go(func() {
 			for i := t; i < n && errs[t] == nil; i += takers {
-				h.held[i], errs[t] = h.locks.Acquire(ctx, strconv.Itoa(i), lockmw.Policy{TTL: h.spec.TTL})
+				_, h.held[i], errs[t] = h.locks.Acquire(ctx, strconv.Itoa(i), lockmw.Policy{TTL: h.spec.TTL})
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func costs(tb testing.TB, fw Framework, request string) (run func()) {
 	case byHand:
 		route.Bare = true
 		route.Handle = func(x *Exchange) error {
-			lease, err := locks.Acquire(x.R.Context(), "order:"+id+":7:ann", route.Policy)
+			_, lease, err := locks.Acquire(x.R.Context(), "order:"+id+":7:ann", route.Policy)
 			if err != nil {
 				return err
 			}

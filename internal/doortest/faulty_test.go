@@ -149,7 +149,7 @@ func (h *brokenHandler) before(r *http.Request) func() {
 	case "eats the body":
 		_, _ = io.Copy(io.Discard, r.Body)
 	case "locks before it reads":
-		if lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: rig.Patience}); err == nil {
+		if _, lease, err := h.Locks.Acquire(r.Context(), "early", lockmw.Policy{Wait: rig.Patience}); err == nil {
 			return func() { _ = lease.Release(r.Context()) }
 		}
 	case "removes other data":

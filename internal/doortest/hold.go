@@ -47,7 +47,7 @@ func handlerFindsItsLease(e *env) {
 		if ctx.Value(http.ServerContextKey) == nil {
 			e.Error("the request's own context is lost")
 		}
-		if _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
+		if _, _, err := e.Locks.Acquire(ctx, lockKey, lockmw.Policy{}); !errors.Is(err, lockmw.ErrReentrant) {
 			e.Errorf("to lock the same again is %v, want %v", err, lockmw.ErrReentrant)
 		}
 		return nil

@@ -22,9 +22,11 @@ func Acquire(ctx context.Context, l *lockmw.Locker, keys keyfunc.Keys, err error
 		return nil, NoKey(ctx, l, p, err)
 	}
 	if key, one := keys.One(); one {
-		return l.Acquire(ctx, key, p)
+		_, lease, err := l.Acquire(ctx, key, p)
+		return lease, err
 	}
-	return l.AcquireAll(ctx, keys.List(), p)
+	_, lease, err := l.AcquireAll(ctx, keys.List(), p)
+	return lease, err
 }
 
 // NoKey is the refusal of a request that has no key, because of err. It looks like

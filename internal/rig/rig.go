@@ -93,7 +93,7 @@ func (r *Rig) CloseNow(l *lockmw.Locker) {
 // is not free.
 func (r *Rig) Take(key string) *lockmw.Lease {
 	r.Helper()
-	lease, err := r.Locks.Acquire(context.Background(), key, lockmw.Policy{})
+	_, lease, err := r.Locks.Acquire(context.Background(), key, lockmw.Policy{})
 	if err != nil {
 		r.Fatal(err)
 	}

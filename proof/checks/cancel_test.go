@@ -41,7 +41,7 @@ func TestCancelledCallersLeave(t *testing.T) {
 	prefix := redistest.Prefix(t)
 	c := &cancels{proxy: faultproxy.Start(t, s.Addr()), direct: s.Client(t), other: newLocker(t, s.Client(t)), errs: make(chan error, times)}
 	c.locker = newLocker(t, redistest.NewClient(t, c.proxy.Addr()))
-	warm, err := c.locker.Acquire(context.Background(), prefix, lockmw.Policy{Wait: time.Second})
+	_, warm, err := c.locker.Acquire(context.Background(), prefix, lockmw.Policy{Wait: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (c *cancels) leave(key string, after time.Duration) error {
 		cancelled <- time.Now()
 		cancel(nil)
 	})
-	lease, err := c.locker.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: patience})
+	_, lease, err := c.locker.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: patience})
 	returned := time.Now()
 	at := <-cancelled
 	c.noise.add((<-noticed).Sub(at))
@@ -120,7 +120,7 @@ func (c *cancels) later(look func() error) {
 // whileHeld: somebody else has the lock, and has it still when the caller has left.
 func (c *cancels) whileHeld(key string, after, _ time.Duration) error {
 	c.proxy.Delay(faultproxy.Both, 0)
-	holder, err := c.other.Acquire(context.Background(), key, lockmw.Policy{TTL: 30 * time.Second})
+	_, holder, err := c.other.Acquire(context.Background(), key, lockmw.Policy{TTL: 30 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestKeysLeaveNoMemory(t *testing.T) {
 	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.PoolSize = workers }))
 	var unanswered atomic.Int64
 	turn := func(i int) error {
-		lease, err := l.Acquire(context.Background(), "a key like many: "+strconv.Itoa(i), lockmw.Policy{TTL: ttl, Wait: patience})
+		_, lease, err := l.Acquire(context.Background(), "a key like many: "+strconv.Itoa(i), lockmw.Policy{TTL: ttl, Wait: patience})
 		if err == nil {
 			err = lease.Release(context.Background())
 		}
@@ -124,7 +124,7 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 	forEach(t, workers, max(n/10, 1000), turn)
 	held := make([]*lockmw.Lease, workers)
 	forEach(t, workers, workers, func(i int) (err error) {
-		held[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
+		_, held[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
 		return err
 	})
 	if t.Failed() {

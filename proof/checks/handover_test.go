@@ -66,7 +66,7 @@ func TestLostMessagesCostAMoment(t *testing.T) {
 	defer stop()
 	var history turns
 	forEach(t, lockers*waiters, times+1, func(i int) error {
-		lease, err := shared[i%lockers].Acquire(context.Background(), key, lockmw.Policy{TTL: ttl, Wait: stuck})
+		_, lease, err := shared[i%lockers].Acquire(context.Background(), key, lockmw.Policy{TTL: ttl, Wait: stuck})
 		if err != nil {
 			return fmt.Errorf("a stuck waiter: %w", err)
 		}
@@ -117,7 +117,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	ctx := context.Background()
 	var leases [held]*lockmw.Lease
 	forEach(t, 1, held, func(i int) (err error) {
-		leases[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
+		_, leases[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
 		return err
 	})
 	if t.Failed() {
@@ -128,7 +128,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	var done, failed atomic.Int64
 	forEach(t, workers, times, func(i int) error {
 		// Two and two have a key in common, so that there are hand-overs.
-		lease, err := l.Acquire(ctx, fmt.Sprint("k", i%(workers/2)), lockmw.Policy{TTL: ttl, Wait: patience})
+		_, lease, err := l.Acquire(ctx, fmt.Sprint("k", i%(workers/2)), lockmw.Policy{TTL: ttl, Wait: patience})
 		if err == nil {
 			time.Sleep(random.upTo(i, 4*time.Millisecond)) // the work
 			err = lease.Release(ctx)

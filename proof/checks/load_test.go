@@ -87,7 +87,7 @@ func TestBusyPoolDoesNotHoldUpRenewals(t *testing.T) {
 	})
 	leases := make([]*lockmw.Lease, held)
 	forEach(t, held, held, func(i int) (err error) {
-		leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl, Wait: ttl})
+		_, leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl, Wait: ttl})
 		return err
 	})
 	if t.Failed() {
@@ -143,7 +143,7 @@ func TestManyHeldLocksCostLittle(t *testing.T) {
 	leases := make([]*lockmw.Lease, n)
 	before := heap()
 	forEach(t, 32, n, func(i int) (err error) {
-		leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl, Wait: ttl})
+		_, leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl, Wait: ttl})
 		return err
 	})
 	if t.Failed() {

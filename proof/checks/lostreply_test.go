@@ -104,7 +104,7 @@ func checkLostReplies(t *testing.T, script, name string, try func(*lossy) error,
 func (x *lossy) loseAcquire() error {
 	x.lose()
 	began := time.Now()
-	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl, Wait: 2 * ttl})
+	_, lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl, Wait: 2 * ttl})
 	took := time.Since(began)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (x *lossy) loseAcquire() error {
 
 // loseRelease: the lock is free in Redis, and we do not know it.
 func (x *lossy) loseRelease() error {
-	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
+	_, lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
 	if err != nil {
 		return err
 	}
@@ -139,13 +139,13 @@ func (x *lossy) loseRelease() error {
 // knows it.
 func (x *lossy) losePass() error {
 	p := lockmw.Policy{TTL: ttl, Wait: 2 * ttl}
-	lease, err := x.locker.Acquire(context.Background(), x.key, p)
+	_, lease, err := x.locker.Acquire(context.Background(), x.key, p)
 	if err != nil {
 		return err
 	}
 	next := make(chan *lockmw.Lease, 1)
 	go func() {
-		lease, err := x.locker.Acquire(context.Background(), x.key, p)
+		_, lease, err := x.locker.Acquire(context.Background(), x.key, p)
 		if err != nil {
 			lease = nil
 		}
@@ -173,7 +173,7 @@ func (x *lossy) losePass() error {
 
 // loseRenewal: the lock has its TTL anew in Redis, and we do not know it.
 func (x *lossy) loseRenewal() error {
-	lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
+	_, lease, err := x.locker.Acquire(context.Background(), x.key, lockmw.Policy{TTL: ttl})
 	if err != nil {
 		return err
 	}

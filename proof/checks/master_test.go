@@ -58,7 +58,7 @@ func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker 
 	if err != nil {
 		return err
 	}
-	lease, err := locker.Acquire(ctx, "held", lockmw.Policy{TTL: heldFor, Wait: patience})
+	_, lease, err := locker.Acquire(ctx, "held", lockmw.Policy{TTL: heldFor, Wait: patience})
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker 
 	}
 	asked := time.Now()
 	if err := until(ctx, "a lock is at the new master", func(ctx context.Context) bool {
-		l, err := locker.Acquire(ctx, "new", lockmw.Policy{TTL: ttl})
+		_, l, err := locker.Acquire(ctx, "new", lockmw.Policy{TTL: ttl})
 		if err != nil {
 			return false
 		}
@@ -179,7 +179,7 @@ func work(t *testing.T, lockers []*lockmw.Locker, in *inside) (stop func()) {
 		working.Go(func() {
 			for ctx.Err() == nil {
 				key := fmt.Sprint("busy", i/2%2)
-				l, err := lockers[i%2].Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: time.Second})
+				_, l, err := lockers[i%2].Acquire(ctx, key, lockmw.Policy{TTL: ttl, Wait: time.Second})
 				if err != nil {
 					continue
 				}

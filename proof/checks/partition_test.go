@@ -33,7 +33,7 @@ func TestPartitionedHolderIsToldInTime(t *testing.T) {
 
 	one := func(proxy *faultproxy.Proxy, locker *lockmw.Locker, i int) error {
 		key := fmt.Sprint(prefix, i)
-		lease, err := locker.Acquire(context.Background(), key, lockmw.Policy{TTL: ttl})
+		_, lease, err := locker.Acquire(context.Background(), key, lockmw.Policy{TTL: ttl})
 		if err != nil {
 			return err
 		}

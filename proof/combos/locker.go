@@ -58,9 +58,9 @@ func (o ours) Acquire(ctx context.Context, keys []string, p lockmw.Policy) (Leas
 	var lease *lockmw.Lease
 	var err error
 	if len(keys) == 1 {
-		lease, err = o.Locker.Acquire(ctx, keys[0], p)
+		_, lease, err = o.Locker.Acquire(ctx, keys[0], p)
 	} else {
-		lease, err = o.AcquireAll(ctx, keys, p)
+		_, lease, err = o.AcquireAll(ctx, keys, p)
 	}
 	if err != nil {
 		return nil, nil, err

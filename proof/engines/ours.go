@@ -52,7 +52,7 @@ func (e *ours) Acquire(ctx context.Context, ask Ask) (Hold, error) {
 	if ask.Shared {
 		p.Mode = lockmw.Shared
 	}
-	lease, err := e.locks.Acquire(ctx, ask.Key, p)
+	_, lease, err := e.locks.Acquire(ctx, ask.Key, p)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func TestForeignLibrariesAndWeExcludeEachOther(t *testing.T) {
 			ctx, name := context.Background(), redistest.Prefix(t)
 			key := "lock:{" + name + "}" // as it lies in Redis
 
-			lease, err := us.Acquire(ctx, name, lockmw.Policy{})
+			_, lease, err := us.Acquire(ctx, name, lockmw.Policy{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,13 +93,13 @@ func TestForeignLibrariesAndWeExcludeEachOther(t *testing.T) {
 			if !ok {
 				t.Fatal("they cannot take a lock that is free")
 			}
-			if _, err := us.Acquire(ctx, name, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			if _, _, err := us.Acquire(ctx, name, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
 				t.Fatalf("while they hold it: %v", err)
 			}
 
 			got := make(chan error, 1) // waits until they release, which tells nobody
 			go func() {
-				lease, err := us.Acquire(ctx, name, lockmw.Policy{Wait: 10 * time.Second, RetryInterval: 20 * time.Millisecond})
+				_, lease, err := us.Acquire(ctx, name, lockmw.Policy{Wait: 10 * time.Second, RetryInterval: 20 * time.Millisecond})
 				if err == nil {
 					err = lease.Release(ctx)
 				}

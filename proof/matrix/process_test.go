@@ -114,7 +114,7 @@ func TestKilledHolderIsSucceeded(t *testing.T) {
 		got := make([]time.Duration, each)
 		for j := range each {
 			entered.Go(func() {
-				lease, err := locks.Acquire(context.Background(), p.Config.Keys[j].Name, lockmw.Policy{TTL: ttl(), Wait: 10 * ttl()})
+				_, lease, err := locks.Acquire(context.Background(), p.Config.Keys[j].Name, lockmw.Policy{TTL: ttl(), Wait: 10 * ttl()})
 				if err != nil {
 					t.Error(err)
 					return

@@ -81,12 +81,12 @@ func TestHolderBehindSlowRepliesIsToldInTime(t *testing.T) {
 					slow = ttl() * 13 / 100 // those to renewals; a sixth, and they are given up
 				}
 				// One question before, so that connecting is not slow as well.
-				if before, err := s.locks.Acquire(ctx, key+"before", lockmw.Policy{TTL: ttl()}); err == nil {
+				if _, before, err := s.locks.Acquire(ctx, key+"before", lockmw.Policy{TTL: ttl()}); err == nil {
 					time.Sleep(ttl() / 2) // it is renewed once
 					_ = before.Release(ctx)
 				}
 				s.proxy.Delay(faultproxy.ToClient, slow)
-				lease, err := s.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl(), Wait: 5 * ttl()})
+				_, lease, err := s.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl(), Wait: 5 * ttl()})
 				if err != nil {
 					t.Error(err)
 					return
@@ -146,7 +146,7 @@ func TestRenewalNeverCreatesALock(t *testing.T) {
 	var latest time.Duration
 	told, back, times := 0, 0, record.Pick(10, 50)
 	for i := range times {
-		lease, err := locks.Acquire(ctx, fmt.Sprint("deleted", i), lockmw.Policy{TTL: ttl()})
+		_, lease, err := locks.Acquire(ctx, fmt.Sprint("deleted", i), lockmw.Policy{TTL: ttl()})
 		if err != nil {
 			t.Fatal(err)
 		}
