@@ -96,6 +96,28 @@ func ExampleLocker_Acquire() {
 	// released: <nil>
 }
 
+// Work that is no function of its own: its context ends when the lock is lost.
+func ExampleLocker_Acquire_work() {
+	locks, closeAll := open()
+	defer closeAll()
+	policy := lockmw.Policy{Prefix: "report:"}
+
+	write := func(ctx context.Context) error {
+		ctx, lease, err := locks.Acquire(ctx, "2026-11", policy)
+		if err != nil {
+			return err
+		}
+		defer lease.Release(ctx)
+
+		fmt.Println("writing under", lease.Key())
+		return ctx.Err()
+	}
+	fmt.Println(write(context.Background()))
+	// Output:
+	// writing under report:2026-11
+	// <nil>
+}
+
 // A store that keeps the highest fence it has seen refuses a writer whose lock
 // was taken over while it was not looking.
 func ExampleLease_Fence() {
