@@ -91,7 +91,9 @@ func TestClientWithDefaultOptionsIsSharedQuietly(t *testing.T) {
 	l := newLocker(t, c)
 	key := redistest.Prefix(t)
 	first := mustAcquire(t, l, key, lockmw.Policy{})
-	_, _, _ = l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond})
+	if _, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond}); err == nil {
+		_ = lease.Release(context.Background())
+	}
 	mustRelease(t, first)
 	log.mu.Lock()
 	defer log.mu.Unlock()
