@@ -224,7 +224,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	c.attempts++
 	timeout := c.timeout()
 	c.hurried = timeout < opTimeout
-	unsure, recovered := c.unsure, c.fault != nil || c.heldBack
+	traces, unsure, recovered := c.traces, c.unsure, c.fault != nil || c.heldBack
 	c.heldBack = false
 	var place store.Place
 	if c.waiter != nil {
@@ -238,8 +238,9 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		Ref: ref, Join: join, Place: place, Timeout: timeout,
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
-			if err != nil || a.Granted || join != store.Try || unsure {
-				l.janitor.Add(ref, err == nil && !unsure)
+			unsure := unsure || mayYetHappen(err)
+			if traces || unsure || err == nil && (a.Granted || join != store.Try) {
+				l.janitor.Add(ref, !unsure)
 			}
 		},
 	})
@@ -276,6 +277,10 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	return nil, nil
 }
+
+// mayYetHappen reports whether a question that came to this may be carried out later:
+// not, if it was answered, or never sent.
+func mayYetHappen(err error) bool { return err != nil && store.AsError(err).Ambiguous }
 
 // freshToken changes the token after an attempt at a quorum that failed: what
 // it left is being taken back, by token, and that may arrive late.

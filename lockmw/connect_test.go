@@ -114,3 +114,39 @@ func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
 		})
 	}
 }
+
+// Who leaves while a connection is being made has sent nothing: there is nothing to
+// clean up, and Close has nothing to wait for or to tell.
+func TestWhoLeavesBeforeThereIsAConnectionHasLeftNothing(t *testing.T) {
+	for name, ask := range map[string]func(ctx context.Context, l *lockmw.Locker, i int) error{
+		"Acquire": func(ctx context.Context, l *lockmw.Locker, i int) error {
+			_, _, err := l.Acquire(ctx, fmt.Sprint("k", i), lockmw.Policy{Wait: time.Minute})
+			return err
+		},
+		"AcquireAll": func(ctx context.Context, l *lockmw.Locker, i int) error {
+			_, _, err := l.AcquireAll(ctx, []string{fmt.Sprint("k", i), fmt.Sprint("l", i)}, lockmw.Policy{Wait: time.Minute})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				l := newLocker(t, s.Client(t, func(o *redis.Options) {
+					o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+				}))
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+				defer cancel()
+				for i := range 50 {
+					if ask(ctx, l, i) == nil {
+						t.Error("locked without a connection")
+					}
+				}
+				if err := l.Close(context.Background()); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+			})
+		})
+	}
+}

@@ -141,3 +141,59 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 		})
 	}
 }
+
+// A leavingStore carries out the first question about a lock. Whoever has put the
+// second one leaves before there is a connection for it.
+type leavingStore struct {
+	store.Store
+	leave func()
+	asked atomic.Int64
+}
+
+func (s *leavingStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.asked.Add(1) == 1 {
+		return s.Store.Acquire(ctx, r)
+	}
+	s.leave()
+	r.Late(store.Answer{}, &store.Error{Err: errors.New("no connection")})
+	return store.Answer{}, &store.Error{Err: ctx.Err(), Ambiguous: true, Pending: true}
+}
+
+// Who stands in the queue, and leaves while its next question has no connection, has
+// sent nothing then. Its place is given up all the same.
+func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
+	t.Parallel()
+	client := redistest.Embedded(t).Client(t)
+	other, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.Background())
+	_, holder, err := other.Acquire(context.Background(), "k", Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Release(context.Background())
+	l, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	ctx, leave := context.WithCancel(context.Background())
+	l.store = &leavingStore{Store: l.store, leave: leave}
+	if _, _, err := l.Acquire(ctx, "k", Policy{Wait: time.Minute}); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want one about the context", err)
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		info, err := other.Inspect(context.Background(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Waiting == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d have a place in the queue, and nobody waits", info.Waiting)
+		}
+	}
+}

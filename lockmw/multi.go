@@ -221,8 +221,8 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		l.claims.Add(1) // as in ask
 		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
 			defer l.claims.Done()
-			if granted || err != nil || unsure {
-				l.cleanUp(refs, err == nil && !unsure)
+			if unsure := unsure || mayYetHappen(err); granted || unsure {
+				l.cleanUp(refs, !unsure)
 			}
 		})
 		if err == nil {
