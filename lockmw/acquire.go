@@ -141,7 +141,9 @@ func (c *claim) check() (outer *Lease, err error) {
 // run has the claim's life: one attempt, and the wait if that is allowed.
 func (c *claim) run() (lease *Lease, err error) {
 	l, local := c.locker, false
-	c.ref.Token = l.store.NewToken() // a lease that fails open has one, too: the Locker knows it by that
+	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
+		c.ref.Token = l.store.NewToken() // a lease that fails open has one, too: the Locker knows it by that
+	}
 	p := c.glance()
 	if how := c.outlook(p); how == opens || how == refuses {
 		return c.unreachable(p)

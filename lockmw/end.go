@@ -87,5 +87,6 @@ func (c *claim) giveBack() {
 	}
 	if c.traces {
 		c.locker.janitor.Add(c.ref, !c.unsure)
+		c.traces = false
 	}
 }

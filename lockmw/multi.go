@@ -113,10 +113,13 @@ func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) 
 		for i, part := range l.parts[had:] {
 			claims[i].tell(part)
 		}
+		claims = claims[len(l.parts)-had:]
 		if err != nil {
+			for _, c := range claims {
+				c.giveBack() // what a question for all of them may have left
+			}
 			return failed, err
 		}
-		claims = claims[len(l.parts)-had:]
 	}
 	return nil, nil
 }
@@ -146,7 +149,8 @@ func (l *Lease) takeNext(c *claim, brief bool) error {
 // takeTogether asks for the locks of all claims in one step, and makes their
 // leases parts. done is false where the store cannot do that, where not all can be
 // had, and where there was no answer but the policy allows to wait for one: then
-// each claim is to ask by itself.
+// each claim is to ask by itself, with the token that it has been given, since the
+// question for all may have been granted.
 func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
 	bundler, ok := l.locker.store.(store.Bundler)
 	if !ok || !l.locker.enter() {
@@ -163,7 +167,10 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 	case grants != nil:
 		end = func(i int, c *claim) (*Lease, error) { return c.grantedTogether(grants[i]) }
 	case fault != nil && (brief || !first.policy.waits()):
-		end = func(_ int, c *claim) (*Lease, error) { return c.unanswered(fault) }
+		end = func(_ int, c *claim) (*Lease, error) {
+			c.giveBack()
+			return c.unanswered(fault)
+		}
 	default:
 		return false, nil, nil
 	}
@@ -171,9 +178,6 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 		l.follow(c)
 		part, err := end(i, c)
 		if err != nil {
-			for _, next := range claims[i+1:] {
-				next.giveBack() // if it was granted
-			}
 			return true, c, c.refuse(err)
 		}
 		l.parts = append(l.parts, part)
@@ -190,13 +194,14 @@ func (c *claim) grantedTogether(g grant) (*Lease, error) {
 	}
 	if c.policy.waits() {
 		c.giveBack()
+		c.ref.Token = ""
 		return c.run()
 	}
 	return c.unavailable()
 }
 
 // unanswered ends a claim that was asked for with others, without an answer, as if
-// it had been alone. What the question left is cleaned up already.
+// it had been alone.
 func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
 	if err := c.endedBy(fault); err != nil {
 		return nil, err
@@ -207,7 +212,7 @@ func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
 // askTogether asks for the locks of all claims in one step; c is the first. It
 // returns their grants, or nil where not all can be had, and what kept the
 // question from an answer. A question that met a connection which the server had
-// closed is put once more, as in run.
+// closed is put once more, as in run. The claims know what it may have left.
 func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *store.Error) {
 	l := c.locker
 	refs := make([]store.Ref, len(claims))
@@ -215,8 +220,8 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		each.ref.Token = l.store.NewToken()
 		refs[i] = each.ref
 	}
-	unsure := false // the question without an answer may yet be carried out
 	for again := false; ; again = true {
+		unsure := c.unsure
 		sent := now()
 		l.claims.Add(1) // as in ask
 		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
@@ -231,36 +236,34 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 				each.heard = true
 			}
 			if fences == nil {
-				if unsure {
-					l.cleanUp(refs, false)
-				}
 				return nil, nil
 			}
-			return togetherSince(sent, claims, fences, unsure), nil
+			return togetherSince(sent, claims, fences), nil
 		}
 		c.attempts++
 		fault := store.AsError(err)
-		if fault.Pending {
-			return nil, fault // whatever comes of it is cleaned up then
+		if fault.Pending { // whatever comes of it is cleaned up then
+			for _, each := range claims {
+				each.traces, each.unsure = false, false
+			}
+			return nil, fault
 		}
 		l.claims.Done()
-		unsure = unsure || fault.Ambiguous
-		if fault.Stale && !again {
-			continue
+		for _, each := range claims {
+			each.traces, each.unsure = each.traces || fault.Ambiguous, each.unsure || fault.Ambiguous
 		}
-		if unsure {
-			l.cleanUp(refs, false)
+		if !fault.Stale || again {
+			return nil, fault
 		}
-		return nil, fault
 	}
 }
 
 // togetherSince returns the grants that answer a question which was put at sent.
-func togetherSince(sent instant, claims []*claim, fences []int64, unsure bool) []grant {
+func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {
 		c.attempts++
-		c.traces, c.unsure = true, unsure
+		c.traces = true
 		grants[i] = grant{fence: fences[i], since: sent, ttl: c.ref.TTL}
 	}
 	return grants

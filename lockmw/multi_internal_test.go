@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -110,4 +112,63 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An unheardStore carries out the question for several keys, but its answer does not
+// come. Nothing is cleaned up meanwhile.
+type unheardStore struct {
+	store.Store
+	stop chan struct{}
+}
+
+func (s *unheardStore) AcquireAll(ctx context.Context, refs []store.Ref, d time.Duration, late func(bool, error)) ([]int64, error) {
+	if _, err := s.Store.(store.Bundler).AcquireAll(ctx, refs, d, late); err != nil {
+		return nil, err
+	}
+	return nil, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true, Reach: store.Silent}
+}
+
+func (s *unheardStore) Remove(ctx context.Context, batch []store.Removal) {
+	<-s.stop
+	s.Store.Remove(ctx, batch)
+}
+
+// Keys that a question without an answer has got are not held by others: each is
+// asked for with the same token.
+func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
+	t.Parallel()
+	m := redistest.Embedded(t)
+	l, err := New(m.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	unheard := &unheardStore{Store: l.store, stop: make(chan struct{})}
+	l.store, l.janitor = unheard, janitor.New(unheard, l.log)
+	end := sync.OnceFunc(func() { close(unheard.stop) })
+	defer end()
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	// One of the keys is somebody's: the others are given back.
+	_, lease, err = l.AcquireAll(context.Background(), []string{"b"}, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: 50 * time.Millisecond}); !errors.Is(err, ErrNotAcquired) {
+		t.Errorf("err = %v, want ErrNotAcquired", err)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); len(m.Keys()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("left: %q", m.Keys())
+		}
+	}
 }
