@@ -157,7 +157,17 @@ func TestQuorumTellsTheVotes(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
-	lease := mustAcquire(t, a, "k", lockmw.Policy{})
+	var lease *lockmw.Lease
+	eventually(t, 20*time.Second, "all nodes have voted for a lease", func() bool {
+		lease = mustAcquire(t, a, "k", lockmw.Policy{}) // a majority is enough for it
+		for _, n := range ns {
+			if n.Client(t).DBSize(context.Background()).Val() == 0 {
+				mustRelease(t, lease)
+				return false
+			}
+		}
+		return true
+	})
 	ns[2].Kill()
 	_, _, err := b.Acquire(context.Background(), "k", lockmw.Policy{})
 	var refusal *lockmw.AcquireError
