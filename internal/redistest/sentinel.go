@@ -109,6 +109,23 @@ func (w *Watched) Master(ctx context.Context) (*Server, error) {
 	return nil, fmt.Errorf("redistest: the Sentinels name no master of ours: %q, %w", addr, err)
 }
 
+// Masters returns the addresses that the Sentinels name as the master: one, unless some
+// of them have not heard of a new one yet.
+func (w *Watched) Masters(ctx context.Context) ([]string, error) {
+	var all []string
+	for _, s := range w.sentinels {
+		client := redis.NewSentinelClient(Options(s.Addr()))
+		addr, err := client.GetMasterAddrByName(ctx, masterName).Result()
+		_ = client.Close()
+		if err != nil {
+			return nil, fmt.Errorf("redistest: a Sentinel names no master: %w", err)
+		}
+		all = append(all, strings.Join(addr, ":"))
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
 // KillMaster ends the master's process. The replica takes over, without what
 // had not reached it, once the Sentinels have agreed.
 func (w *Watched) KillMaster(ctx context.Context) error {

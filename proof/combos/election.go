@@ -3,6 +3,7 @@ package combos
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,33 +32,49 @@ func (r *round) replaceMaster() {
 	for ctx.Err() == nil && !r.asksPort(ctx, port) {
 		time.Sleep(10 * time.Millisecond)
 	}
+	r.reign = master.Addr() + ", " + r.site.reignOf(ctx, slices.Index(r.site.nodes, master))
 	r.mu.Lock()
 	r.follows = r.now()
 	r.mu.Unlock()
 	fresh, err := r.openWitness()
 	r.check(err)
 	r.contend(fresh, r.now()+followWithin+1500*time.Millisecond)
-	again, err := r.site.watched.Master(ctx)
-	r.void = err != nil || again != master
 	short, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	r.check(fresh.Close(short))
 	old.Kill()
 }
 
-// master returns the address of the master that Sentinels watch, or "" where there
-// are no Sentinels. It tells two masters apart, so an error will do as well.
-func (s *site) master() string {
+// reign names the masters there are: by the Sentinels, and by what the servers say of
+// themselves, with the number that a server takes when it becomes one. It is the same
+// before and after a time in which no master was replaced. Without Sentinels it is "".
+func (s *site) reign() string {
 	if s.watched == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	master, err := s.watched.Master(ctx)
+	named, err := s.watched.Masters(ctx)
 	if err != nil {
 		return err.Error()
 	}
-	return master.Addr()
+	for i := range s.nodes {
+		if says := s.reignOf(ctx, i); says != "" {
+			named = append(named, says)
+		}
+	}
+	return strings.Join(named, ", ")
+}
+
+// reignOf is what a server says of itself, "" if it is no master.
+func (s *site) reignOf(ctx context.Context, i int) string {
+	said := s.admins[i].Info(ctx, "replication").Val()
+	if !strings.Contains(said, "role:master") {
+		return ""
+	}
+	_, number, _ := strings.Cut(said, "master_replid:")
+	number, _, _ = strings.Cut(number, "\r\n")
+	return s.nodes[i].Addr() + " " + number
 }
 
 // asksPort says whether the user's own client reaches the server with this port.

@@ -30,6 +30,12 @@ var knownFaults = []struct {
 		},
 	},
 	{
+		"a dialer that takes as long as the TTL of a hand-over, 1 s in a Cluster: the first renewal has no connection in time",
+		func(c Combination, rule string) bool {
+			return c.Trait == slowDialer && c.Site == clusterSite && rule == ruleLease
+		},
+	},
+	{
 		"a dialer that takes longer than an attempt: callers that leave wait for it, and what they left is cleaned up late",
 		func(c Combination, rule string) bool {
 			return c.Trait == slowDialer && (rule == ruleCancel || rule == ruleKeys || rule == ruleWait || rule == ruleError)

@@ -119,9 +119,9 @@ func (p *parent) end() {
 // runRound runs one round.
 func runRound(s *site, c Combination, open func(redis.UniversalClient, Settings) (Locker, error)) Result {
 	r := newRound(s, c, open)
-	before := s.master()
+	r.reign = s.reign()
 	r.run()
-	if r.void || r.fault.sees != elects && s.master() != before {
+	if s.reign() != r.reign {
 		// On a busy machine the Sentinels may find their master too slow. What
 		// follows from that belongs to the one fault that has it happen.
 		r.restore()

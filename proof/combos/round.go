@@ -33,7 +33,7 @@ type round struct {
 	exact  bool          // bounds do not grow on a busy machine
 	dial   time.Duration // how long a slow dialer takes
 	length time.Duration // of the present fault
-	void   bool          // the Sentinels replaced the new master, too, on a busy machine
+	reign  string        // which master there must be at the end: otherwise the Sentinels have replaced one that nobody had struck
 
 	namespace string
 	client    redis.UniversalClient // the user's
