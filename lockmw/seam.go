@@ -14,6 +14,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		return newLocker(s, o)
 	}
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
+	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
 }
 
 // renewNow has the leases of key renewed at once.
@@ -29,4 +30,23 @@ func (l *Locker) renewNow(key string) {
 	for _, lease := range leases {
 		l.watchdog.hurry(lease)
 	}
+}
+
+// waiting returns how many calls of Acquire wait for key: in the queue, behind others of
+// this process, or for Redis to be back.
+func (l *Locker) waiting(key string) (n int) {
+	cut := l.outage != nil && l.outage.of(key).prospect().reach != reachable
+	ws := l.waiters
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ln := ws.lines[key]
+	if ln == nil {
+		return 0
+	}
+	for w := ln.first; w != nil; w = w.next {
+		if cut || w.local || w.known || w.told {
+			n++
+		}
+	}
+	return n
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/keyfunc"
@@ -34,7 +36,7 @@ func post(handler http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func Example() {
-	t := new(exampleT) // a test has a *testing.T instead
+	t := new(exampleT) // a test has a *testing.T instead, and needs no end
 	defer t.end()
 	locks := locktest.New(t)
 
@@ -59,6 +61,59 @@ func Example() {
 	// {"type":"about:blank","title":"Internal Server Error","status":500,"detail":"Exclusive access was lost while the request was processed; it may have taken effect.","code":"LOCK_LOST"}
 }
 
+// A test whose author takes the key for another one than the handler does fails, instead
+// of passing without a lock.
+func ExampleHold_mistakenKey() {
+	t := new(exampleT)
+	defer t.end()
+	locks := locktest.New(t)
+	handler := shop(locks, func(context.Context) error { return nil })
+
+	locktest.Hold(t, locks, "order:42")
+	fmt.Println(post(handler, "/orders/42/pay").Code)
+	// Output:
+	// 200
+	// locktest: Hold: nobody asked for "order:42"; asked for were: "pay:order:42"
+}
+
+// A request that waits is served as soon as the lock is free.
+func ExampleAwaitWaiters() {
+	t := new(exampleT)
+	defer t.end()
+	locks := locktest.New(t)
+	release := locktest.Hold(t, locks, "report:7")
+
+	done := make(chan error)
+	go func() {
+		done <- locks.WithLock(context.Background(), "7", lockmw.Policy{Prefix: "report:", Wait: time.Minute},
+			func(context.Context) error { fmt.Println("the report is written"); return nil })
+	}()
+	locktest.AwaitWaiters(t, locks, "report:7", 1)
+	fmt.Println("it waits")
+	release()
+	fmt.Println(<-done)
+	// Output:
+	// it waits
+	// the report is written
+	// <nil>
+}
+
+// What the code under test has locked while it works, and what it leaves behind.
+func ExampleKeys() {
+	t := new(exampleT)
+	defer t.end()
+	locks := locktest.New(t)
+	handler := shop(locks, func(context.Context) error {
+		fmt.Println(locktest.Keys(t, locks))
+		return nil
+	})
+	post(handler, "/orders/42/pay")
+	fmt.Println(locktest.Keys(t, locks))
+	// Output:
+	// [pay:order:42]
+	// []
+}
+
 // exampleT stands for the *testing.T that examples do not get.
 type exampleT struct {
 	testing.TB
@@ -66,8 +121,9 @@ type exampleT struct {
 }
 
 func (t *exampleT) Helper()                           {}
+func (t *exampleT) Skipped() bool                     { return false }
 func (t *exampleT) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
-func (t *exampleT) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (t *exampleT) Errorf(format string, args ...any) { fmt.Fprintf(os.Stdout, format+"\n", args...) }
 func (t *exampleT) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 func (t *exampleT) end() {

@@ -1,22 +1,28 @@
 // Package locktest is for tests of code that takes locks: a Locker over a Redis
-// inside the test, and the two things that do not happen by themselves while a
-// test looks, a lock that others hold and a lock that is lost.
+// inside the test, and what does not happen by itself while a test looks: a lock
+// that others hold, and a lock that is lost.
 //
 //	locks := locktest.New(t)
-//	release := locktest.Hold(t, locks, "pay:order:42") // the handler answers 409
-//	release()                                          // whoever waits has it now
-//	locktest.Lose(t, locks, "pay:order:42")            // the handler's context ends
+//	release := locktest.Hold(t, locks, "order:42")  // the handler answers 409, or waits
+//	locktest.AwaitWaiters(t, locks, "order:42", 1)  // now it does
+//	release()                                       // whoever waits has the lock now
+//	locktest.Keys(t, locks)                         // "order:42"
+//	locktest.Lose(t, locks, "order:42")             // the handler's context ends
 //
 // Keys are whole: the policy's prefix and what the key function returns, as
-// lockmw.Lease.Key gives them.
+// lockmw.Lease.Key gives them. Hold fails a test that mistakes one.
+//
+// Hold is the other process of a test: no second Locker over the same Redis is
+// needed, and there is none.
 //
 // Time is real, and so is the way to Redis, over a loopback connection: tests in
 // a synctest bubble cannot use this package. Tests that run in parallel do not
 // meet, because every Locker has a Redis of its own.
 //
-// Hold and Lose may be called from any goroutine, also by the code that holds
-// the lock. They fail by t.Fatal, which ends the goroutine it is called from:
-// outside of the test's own goroutine the test is marked as failed and goes on.
+// All functions but New may be called from any goroutine, also by the code that
+// holds the lock. They fail by t.Fatal, which ends the goroutine it is called
+// from: outside of the test's own goroutine the test is marked as failed and goes
+// on.
 package locktest
 
 import (
@@ -47,27 +53,25 @@ func New(t testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 	}
 	t.Cleanup(server.Close)
 
-	client := redis.NewClient(&redis.Options{
-		Addr: server.Addr(),
-		// Its handshake is a command that this Redis does not know.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	t.Cleanup(func() { _ = client.Close() })
-
-	s := &stage{server: server, leases: make(map[*lockmw.Lease]bool)}
-	// The stage's observer is the first, so that it knows what another one is
+	s := &stage{server: server, patience: patience, leases: make(map[*lockmw.Lease]bool)}
+	// The stage's observers are the first, so that they know what another one is
 	// told; its namespace is the last, so that it counts.
-	s.locks = open(t, client, append([]lockmw.Option{lockmw.WithObserver(s.observe)}, opts...)...)
-	s.others = open(t, client)
+	observers := []lockmw.Option{lockmw.WithObserver(s.observe), lockmw.WithObserver(s.asked.observe)}
+	s.locks = open(t, redis.Options{Addr: server.Addr()}, append(observers, opts...)...)
+	s.others = open(t, redis.Options{Addr: server.Addr()})
 
 	stages.Store(s.locks, s)
 	t.Cleanup(func() { stages.Delete(s.locks) })
 	return s.locks
 }
 
-// open returns a Locker that is closed when the test ends.
-func open(t testing.TB, client *redis.Client, opts ...lockmw.Option) *lockmw.Locker {
+// open returns a Locker that is closed when the test ends, over a client of its own.
+func open(t testing.TB, o redis.Options, opts ...lockmw.Option) *lockmw.Locker {
 	t.Helper()
+	// Its handshake is a command that this Redis does not know.
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { _ = client.Close() })
 	l, err := lockmw.New(client, append(opts, lockmw.WithNamespace(namespace))...)
 	if err != nil {
 		t.Fatalf("locktest: New: %v", err)
@@ -86,6 +90,13 @@ func open(t testing.TB, client *redis.Client, opts ...lockmw.Option) *lockmw.Loc
 // called or the test ends. Meanwhile the code under test is refused, or waits,
 // as its policy says; of those that wait the first has the key when release
 // returns. Calling release again does nothing.
+//
+// A test in which nobody asks for the key has mistaken it, and its handler runs
+// beside the lock in silence. So Hold fails the test at the end if the code under
+// test has not asked for the key since New, and says which keys it asked for
+// instead. (A call of AcquireAll asks for its keys in their order, up to the
+// first that others hold.) A test that only wants a key to be taken, to look at it
+// or to release it by force, takes it with l itself.
 //
 // Hold does not wait. It fails the test if the key is taken, by the code under
 // test or by an earlier Hold, if no lock can have such a key, and if l is not
@@ -109,7 +120,13 @@ func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 			t.Errorf("locktest: release what Hold took: %v", err)
 		}
 	})
-	t.Cleanup(release)
+	t.Cleanup(func() {
+		t.Helper()
+		release()
+		if !s.wasAskedFor(key) && !t.Skipped() {
+			t.Errorf("locktest: Hold: nobody asked for %q%s", key, s.asked.others(key))
+		}
+	})
 	return release
 }
 
@@ -132,11 +149,11 @@ func Lose(t testing.TB, l *lockmw.Locker, key string) {
 		t.Fatalf("locktest: Lose: the code under test does not hold %q%s", key, s.whatElse())
 	}
 	s.forget(key)
-	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience)
 	defer cancel()
 	for _, lease := range holders {
 		if !s.tell(ctx, lease) {
-			t.Fatalf("locktest: Lose: the holder of %q was not told within %v", key, tellTimeout)
+			t.Fatalf("locktest: Lose: the holder of %q was not told within %v", key, s.patience)
 		}
 	}
 }

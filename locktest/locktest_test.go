@@ -90,6 +90,9 @@ func TestTheEndClosesAll(t *testing.T) {
 		}()
 		<-contended
 		locktest.Hold(t, l, "other")
+		if _, _, err := l.Acquire(context.Background(), "other", lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			t.Errorf("acquire of a held key: %v, want %v", err, lockmw.ErrNotAcquired)
+		}
 	})
 	if said != "" {
 		t.Errorf("the test fails: %s", said)
@@ -164,13 +167,20 @@ func TestReleaseHandsOver(t *testing.T) {
 
 func TestHoldEndsWithItsTest(t *testing.T) {
 	l := locktest.New(t)
-	t.Run("sub", func(t *testing.T) { locktest.Hold(t, l, key) })
+	t.Run("sub", func(t *testing.T) {
+		locktest.Hold(t, l, key)
+		if _, _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
+			t.Errorf("acquire of a held key: %v, want %v", err, lockmw.ErrNotAcquired)
+		}
+	})
 	acquire(t, l, key, lockmw.Policy{})
 }
 
 func TestHoldFailsTheTest(t *testing.T) {
 	l := locktest.New(t)
 	acquire(t, l, "pay:held", lockmw.Policy{})
+	acquire(t, l, "pay:other", lockmw.Policy{})
+	locktest.Lose(t, l, "pay:other")
 	locktest.Hold(t, l, "pay:other")
 	for key, want := range map[string]string{
 		"pay:held":               `Hold: the code under test holds "pay:held"`,
@@ -298,13 +308,15 @@ func TestLoseFailsTheTest(t *testing.T) {
 	_ = released.Release(context.Background())
 	acquire(t, l, "lost", lockmw.Policy{})
 	locktest.Lose(t, l, "lost")
-	locktest.Hold(t, l, "other")
+	release := locktest.Hold(t, l, "other")
 	for _, key := range []string{key, "released", "lost", "other", ""} {
 		want := `does not hold "` + key + `"; it holds ["pays:order:42"]`
 		if said := try(t, func(t testing.TB) { locktest.Lose(t, l, key) }); !strings.Contains(said, want) {
 			t.Errorf("failure = %q, want %q in it", said, want)
 		}
 	}
+	release()
+	acquire(t, l, "other", lockmw.Policy{})
 }
 
 func TestForeignLockerFailsTheTest(t *testing.T) {
@@ -313,6 +325,9 @@ func TestForeignLockerFailsTheTest(t *testing.T) {
 	for name, f := range map[string]func(testing.TB, *lockmw.Locker){
 		"Hold": func(t testing.TB, l *lockmw.Locker) { locktest.Hold(t, l, key) },
 		"Lose": func(t testing.TB, l *lockmw.Locker) { locktest.Lose(t, l, key) },
+		"Keys": func(t testing.TB, l *lockmw.Locker) { locktest.Keys(t, l) },
+
+		"AwaitWaiters": func(t testing.TB, l *lockmw.Locker) { locktest.AwaitWaiters(t, l, key, 1) },
 	} {
 		for _, l := range []*lockmw.Locker{nil, {}, over} {
 			said := try(t, func(t testing.TB) { f(t, l) })

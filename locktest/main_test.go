@@ -39,3 +39,4 @@ func (p *probe) Helper()                      {}
 func (p *probe) Cleanup(f func())             { p.cleanups = append(p.cleanups, f) }
 func (p *probe) Errorf(f string, args ...any) { p.said = append(p.said, fmt.Sprintf(f, args...)) }
 func (p *probe) Fatalf(f string, args ...any) { p.Errorf(f, args...); runtime.Goexit() }
+func (p *probe) Skipped() bool                { return false }

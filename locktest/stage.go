@@ -19,8 +19,8 @@ import (
 const (
 	namespace = "lock" // of all locks in a stage's Redis
 
-	tellTimeout = 5 * time.Second      // a renewal takes a millisecond
-	tellPause   = 2 * time.Millisecond // until it is asked for again
+	patience = 5 * time.Second      // for what takes milliseconds
+	pause    = 2 * time.Millisecond // until that is asked for again
 )
 
 // A stage is what stands behind a Locker from New.
@@ -28,6 +28,9 @@ type stage struct {
 	server *miniredis.Miniredis
 	locks  *lockmw.Locker // of the code under test
 	others *lockmw.Locker // of Hold: another process in the same Redis
+	asked  account
+
+	patience time.Duration
 
 	mu     sync.Mutex
 	leases map[*lockmw.Lease]bool // held through locks
@@ -61,6 +64,24 @@ func (s *stage) observe(ctx context.Context, e lockmw.Event) {
 		delete(s.leases, lease)
 	default: // it holds as before
 	}
+}
+
+// await asks until it is so, for a limit at most, and reports whether it came to that.
+func (s *stage) await(limit time.Duration, so func() bool) bool {
+	again := time.NewTicker(pause)
+	defer again.Stop()
+	for end := time.Now().Add(limit); !so(); <-again.C {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// wasAskedFor reports whether the code under test has asked for a key. That of a caller
+// who has just begun to wait, or left, is noted a moment later.
+func (s *stage) wasAskedFor(key string) bool {
+	return s.await(s.patience/5, func() bool { return s.asked.has(key) || seam.Waiting(s.locks, key) > 0 })
 }
 
 // holders returns the leases that hold a key.
@@ -107,7 +128,7 @@ func (s *stage) forget(key string) {
 // ctx. It asks again and again: a renewal that is under way may have come before
 // the loss, and hides the next one until it is done.
 func (s *stage) tell(ctx context.Context, lease *lockmw.Lease) bool {
-	again := time.NewTicker(tellPause)
+	again := time.NewTicker(pause)
 	defer again.Stop()
 	for {
 		seam.RenewNow(s.locks, lease.Key())

@@ -12,3 +12,8 @@ var NewLocker func(s store.Store) any
 // RenewNow has the *lockmw.Locker locker renew its leases of key (with prefix)
 // at once, so that one that was lost is told without waiting for its turn.
 var RenewNow func(locker any, key string)
+
+// Waiting returns how many calls of Acquire of the *lockmw.Locker locker stand in the
+// queue for key (with prefix). While Redis cannot be reached, those count that are to
+// ask when it is back.
+var Waiting func(locker any, key string) int
