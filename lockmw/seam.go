@@ -15,6 +15,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	}
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
+	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.over() }
 }
 
 // renewNow has the leases of key renewed at once.
@@ -49,4 +50,15 @@ func (l *Locker) waiting(key string) (n int) {
 		}
 	}
 	return n
+}
+
+// over reports whether all servers can be reached, as far as is known, or nobody looks
+// any more.
+func (o *outage) over() bool {
+	if o == nil || o.troubled.Load() == 0 {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stopped
 }

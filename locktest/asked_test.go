@@ -88,6 +88,16 @@ func TestHoldFailsAtTheEndOfATestThatDoesNotAsk(t *testing.T) {
 			locktest.AwaitWaiters(t, l, "order:42", 1)
 			cancel()
 		}, ""},
+		"without Redis": {func(t testing.TB, l *lockmw.Locker) {
+			locktest.Hold(t, l, "order:42")
+			locktest.Down(t, l)
+			request(l, "/orders/42/pay", "{param.id}")
+		}, ""},
+		"without Redis, and without the lock": {func(t testing.TB, l *lockmw.Locker) {
+			locktest.Hold(t, l, "order:42")
+			locktest.Down(t, l)
+			acquire(t, l, "order:42", lockmw.Policy{FailOpen: true})
+		}, ""},
 		"several at once": {func(t testing.TB, l *lockmw.Locker) {
 			locktest.Hold(t, l, "y")
 			_, _, err := l.AcquireAll(context.Background(), []string{"y", "x"}, lockmw.Policy{})

@@ -114,6 +114,24 @@ func ExampleKeys() {
 	// []
 }
 
+// Redis is away, and comes back.
+func ExampleDown() {
+	t := new(exampleT)
+	defer t.end()
+	locks := locktest.New(t)
+	handler := shop(locks, func(context.Context) error { return nil })
+
+	locktest.Down(t, locks)
+	w := post(handler, "/orders/42/pay")
+	fmt.Println(w.Code, "Retry-After:", w.Header().Get("Retry-After"))
+
+	locktest.Up(t, locks)
+	fmt.Println(post(handler, "/orders/42/pay").Code)
+	// Output:
+	// 503 Retry-After: 1
+	// 200
+}
+
 // exampleT stands for the *testing.T that examples do not get.
 type exampleT struct {
 	testing.TB

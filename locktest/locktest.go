@@ -1,6 +1,6 @@
 // Package locktest is for tests of code that takes locks: a Locker over a Redis
 // inside the test, and what does not happen by itself while a test looks: a lock
-// that others hold, and a lock that is lost.
+// that others hold, a lock that is lost, and a Redis that is away.
 //
 //	locks := locktest.New(t)
 //	release := locktest.Hold(t, locks, "order:42")  // the handler answers 409, or waits
@@ -8,6 +8,8 @@
 //	release()                                       // whoever waits has the lock now
 //	locktest.Keys(t, locks)                         // "order:42"
 //	locktest.Lose(t, locks, "order:42")             // the handler's context ends
+//	locktest.Down(t, locks)                         // the handler answers 503
+//	locktest.Up(t, locks)                           // and works again
 //
 // Keys are whole: the policy's prefix and what the key function returns, as
 // lockmw.Lease.Key gives them. Hold fails a test that mistakes one.
@@ -57,7 +59,7 @@ func New(t testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 	// The stage's observers are the first, so that they know what another one is
 	// told; its namespace is the last, so that it counts.
 	observers := []lockmw.Option{lockmw.WithObserver(s.observe), lockmw.WithObserver(s.asked.observe)}
-	s.locks = open(t, redis.Options{Addr: server.Addr()}, append(observers, opts...)...)
+	s.locks = open(t, redis.Options{Addr: server.Addr(), Dialer: s.way.dial}, append(observers, opts...)...)
 	s.others = open(t, redis.Options{Addr: server.Addr()})
 
 	stages.Store(s.locks, s)
@@ -79,7 +81,9 @@ func open(t testing.TB, o redis.Options, opts ...lockmw.Option) *lockmw.Locker {
 	t.Cleanup(func() {
 		ctx, end := context.WithCancel(context.Background())
 		end() // what is still held is not waited for
-		if err := l.Close(ctx); err != nil {
+		_, err := l.Inspect(ctx, "any")
+		closed := errors.Is(err, lockmw.ErrClosed) // by the test, which has seen the error
+		if err := l.Close(ctx); err != nil && !closed {
 			t.Errorf("locktest: close the Locker: %v", err)
 		}
 	})
@@ -140,13 +144,17 @@ func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 // finds it within its retry interval. Call Hold next for a key that somebody
 // else has.
 //
-// It fails the test if no lease of l holds the key, and if l is not from New.
+// It fails the test if no lease of l holds the key, while Redis is down, and if l is
+// not from New.
 func Lose(t testing.TB, l *lockmw.Locker, key string) {
 	t.Helper()
 	s := stageOf(t, "Lose", l)
 	holders := s.holders(key)
 	if len(holders) == 0 {
 		t.Fatalf("locktest: Lose: the code under test does not hold %q%s", key, s.whatElse())
+	}
+	if _, down := s.way.state(); down {
+		t.Fatalf("locktest: Lose: Redis is down, so the holder of %q cannot be told: call Up first", key)
 	}
 	s.forget(key)
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience)

@@ -325,6 +325,8 @@ func TestForeignLockerFailsTheTest(t *testing.T) {
 	for name, f := range map[string]func(testing.TB, *lockmw.Locker){
 		"Hold": func(t testing.TB, l *lockmw.Locker) { locktest.Hold(t, l, key) },
 		"Lose": func(t testing.TB, l *lockmw.Locker) { locktest.Lose(t, l, key) },
+		"Down": func(t testing.TB, l *lockmw.Locker) { locktest.Down(t, l) },
+		"Up":   func(t testing.TB, l *lockmw.Locker) { locktest.Up(t, l) },
 		"Keys": func(t testing.TB, l *lockmw.Locker) { locktest.Keys(t, l) },
 
 		"AwaitWaiters": func(t testing.TB, l *lockmw.Locker) { locktest.AwaitWaiters(t, l, key, 1) },

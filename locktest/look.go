@@ -12,7 +12,7 @@ import (
 
 // AwaitWaiters returns when n callers of l, or more, wait for a key: they stand in its
 // queue, so that they have the lock in the order in which they came, and a release hands
-// it to the first. With
+// it to the first. While Redis is down, callers count that wait for it to come back. With
 // n 0 it returns when nobody waits for the key any more.
 //
 // It takes the place of a pause between the call that is to wait and what the test does
@@ -52,7 +52,7 @@ func AwaitWaiters(t testing.TB, l *lockmw.Locker, key string, n int) {
 // in it: to see that the right key is asked for, use Hold, which fails the test
 // otherwise.
 //
-// It may be called from any goroutine.
+// It may be called from any goroutine, also while Redis is down for the code under test.
 // It fails the test if l is not from New.
 func Keys(t testing.TB, l *lockmw.Locker) []string {
 	t.Helper()

@@ -28,6 +28,7 @@ type stage struct {
 	server *miniredis.Miniredis
 	locks  *lockmw.Locker // of the code under test
 	others *lockmw.Locker // of Hold: another process in the same Redis
+	way    way            // of locks to the server; that of others is never cut
 	asked  account
 
 	patience time.Duration

@@ -17,3 +17,7 @@ var RenewNow func(locker any, key string)
 // queue for key (with prefix). While Redis cannot be reached, those count that are to
 // ask when it is back.
 var Waiting func(locker any, key string) int
+
+// Reaches reports whether the *lockmw.Locker locker can reach its servers, as far as it
+// knows. One that is closed asks them no more, and does.
+var Reaches func(locker any) bool
