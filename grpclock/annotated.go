@@ -30,8 +30,9 @@ import (
 //	  };
 //	}
 //
-// The imported file lies below grpclock/proto of this module; protoc finds it
-// with -I "$(go list -m -f '{{.Dir}}' github.com/lockmw/kit)/grpclock/proto".
+// The imported file lies below the folder of package lockmwv1; protoc finds it with
+// -I "$(go list -f '{{.Dir}}' github.com/lockmw/kit/grpclock/lockmwv1)", also where
+// the module is vendored. What buf wants is said there.
 //
 // services are full names ("shop.v1.Orders"); with none, it is all services
 // that this program knows. A service is known when the package that was
