@@ -26,6 +26,14 @@
 //	  disable:
 //	    - file_option: go_package
 //	      path: lockmw/v1
+//
+// For Bazel, gazelle wants to be told which rules stand for the import:
+//
+//	# gazelle:resolve proto lockmw/v1/lock.proto //third_party/lockmw:lock_proto
+//	# gazelle:resolve proto go lockmw/v1/lock.proto @com_github_lockmw_kit//grpclock/lockmwv1
+//
+// where lock_proto is a proto_library of a copy of the file, which a genrule makes of
+// @com_github_lockmw_kit//grpclock/lockmwv1:lockmw/v1/lock.proto.
 package lockmwv1
 
 import _ "embed" // for Proto
