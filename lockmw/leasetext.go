@@ -33,8 +33,16 @@ func (l *Lease) String() string {
 	return text.String()
 }
 
-// GoString is String, so that %#v does not show the token either.
-func (l *Lease) GoString() string { return l.String() }
+// Format implements fmt.Formatter: whatever the verb, what is printed is String. With %d
+// or %#v, fmt would print the fields, and the token is one.
+func (l *Lease) Format(f fmt.State, verb rune) {
+	switch verb {
+	case 'q', 'x', 'X': // of a string
+	default:
+		verb = 's'
+	}
+	fmt.Fprintf(f, fmt.FormatString(f, verb), l.String())
+}
 
 // LogValue describes the lease in a log line, like String.
 func (l *Lease) LogValue() slog.Value {
@@ -53,15 +61,35 @@ func (l *Lease) LogValue() slog.Value {
 }
 
 // facts returns how the lease stands, its age, and how long it can be relied on; that
-// is 0 for a lease without a lock of its own in Redis.
+// is 0 for a lease without a lock of its own in Redis. One that has joined another, or
+// that has several keys, has ended when one of those has whose locks it relies on.
 func (l *Lease) facts() (state string, age, left time.Duration) {
+	state, left = l.ownFacts()
+	age = time.Since(l.start)
+	if state != stateNames[held] {
+		return state, age, left
+	}
+	reliesOn := l.parts
+	if l.base != nil {
+		reliesOn = []*Lease{l.base}
+	}
+	for _, other := range reliesOn {
+		if s, _, _ := other.facts(); s != state && !other.open {
+			return s, age, 0
+		}
+	}
+	return state, age, left
+}
+
+// ownFacts is facts, but for the locks of other leases.
+func (l *Lease) ownFacts() (state string, left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.owns() {
 		left = max(validity(l.grant.ttl)-now().since(l.grant.since), 0)
 	}
 	if l.open && l.state == held {
-		return "failed open, there is no lock", time.Since(l.start), 0
+		return "failed open, there is no lock", 0
 	}
-	return stateNames[l.state], time.Since(l.start), left
+	return stateNames[l.state], left
 }

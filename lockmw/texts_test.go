@@ -55,3 +55,66 @@ func TestTextsAreReadable(t *testing.T) {
 		}
 	})
 }
+
+// A lease that relies on another's lock, or on several, does not say that it is held when
+// one of those is not.
+func TestTextsOfLeasesThatRelyOnOthers(t *testing.T) {
+	inScene(t, func(s scene) {
+		ctx := context.Background()
+		p := lockmw.Policy{Prefix: "order:", Reentrant: true}
+		want := func(when string, lease *lockmw.Lease, says string) {
+			t.Helper()
+			if got, _, _ := strings.Cut(lease.String(), ", fence"); got != says {
+				t.Errorf("%s: %s, want %s", when, got, says)
+			}
+			if state := lease.LogValue().Group()[2]; !strings.Contains(says, ": "+state.Value.String()) {
+				t.Errorf("%s: the log has the state %q, and the text %q", when, state.Value, says)
+			}
+		}
+		ctx, outer, err := s.locks.Acquire(ctx, "1", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, inner, err := s.locks.Acquire(ctx, "1", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, all, err := s.locks.AcquireAll(context.Background(), []string{"2", "3"}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want("joined", inner, `lease of "order:1": held for 0s`)
+		want("several", all, `lease of "order:2, order:3": held for 0s`)
+		s.client.Del(context.Background(), "lock:{order:1}", "lock:{order:3}")
+		<-inner.Context().Done()
+		<-all.Context().Done()
+		want("the outer lease is lost", inner, `lease of "order:1": lost`)
+		want("one of several is lost", all, `lease of "order:2, order:3": lost`)
+		for _, lease := range []*lockmw.Lease{inner, outer, all} {
+			_ = lease.Release(context.Background())
+			if got := lease.String(); strings.Contains(got, "held") {
+				t.Errorf("after its release: %s", got)
+			}
+		}
+	})
+}
+
+// No verb shows the fields of a lease: the token is one.
+func TestNoVerbShowsTheToken(t *testing.T) {
+	inScene(t, func(s scene) {
+		lease := mustAcquire(s, s.locks, "42", order)
+		defer mustRelease(s, lease)
+		token, _, _ := strings.Cut(s.client.Get(context.Background(), "lock:{order:42}").Val(), ":")
+		for _, verb := range "vsqxXdTpbcoeg" {
+			for _, flags := range []string{"", "+", "#", "-80", " "} {
+				got := fmt.Sprintf("%"+flags+string(verb), lease)
+				if token == "" || strings.Contains(got, token) || strings.Contains(got, fmt.Sprintf("%x", token)) {
+					t.Errorf("%%%s%c shows the token: %s", flags, verb, got)
+				}
+			}
+		}
+		if got := fmt.Sprint(struct{ Lease *lockmw.Lease }{lease}); strings.Contains(got, token) {
+			t.Errorf("a struct with a lease shows the token: %s", got)
+		}
+	})
+}
