@@ -89,7 +89,7 @@ func TestRefusalsOfRedisAreLogged(t *testing.T) {
 	}{
 		{"a wrong password", "guest", "guess", "j", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=j", "WRONGPASS"}},
 		{"a missing right", "locker", "secret", "j", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=j", "the Redis user may not run SET, see the ACL line in lockmw's README"}},
-		{"other data", "guest", "secret", "k", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=k", `the Redis key \"lock:{k}\" holds data of another program`}},
+		{"other data", "guest", "secret", "k", []string{"level=WARN", "reason=LOCK_BACKEND_UNAVAILABLE", "key=k", `\"lock:{k}\" holds data of another program`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			log := new(logBuffer)
