@@ -217,7 +217,9 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	l := c.locker
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
-		each.ref.Token = l.store.NewToken()
+		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
+			each.ref.Token = l.store.NewToken()
+		}
 		refs[i] = each.ref
 	}
 	for again := false; ; again = true {

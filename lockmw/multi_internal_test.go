@@ -12,7 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -115,11 +114,28 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 }
 
 // An unheardStore carries out the question for several keys, but its answer does not
-// come. Nothing is cleaned up meanwhile.
+// come. Nothing is cleaned up meanwhile. While it is away, it answers nothing else.
 type unheardStore struct {
 	store.Store
 	stop chan struct{}
+	away atomic.Bool
 }
+
+func (s *unheardStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.away.Load() {
+		return store.Answer{}, errAway
+	}
+	return s.Store.Acquire(ctx, r)
+}
+
+func (s *unheardStore) Ping(context.Context, string, func(bool)) error {
+	if s.away.Load() {
+		return errAway
+	}
+	return nil
+}
+
+func (s *unheardStore) Server(string) string { return "" }
 
 func (s *unheardStore) AcquireAll(ctx context.Context, refs []store.Ref, d time.Duration, late func(bool, error)) ([]int64, error) {
 	if _, err := s.Store.(store.Bundler).AcquireAll(ctx, refs, d, late); err != nil {
@@ -137,16 +153,7 @@ func (s *unheardStore) Remove(ctx context.Context, batch []store.Removal) {
 // asked for with the same token.
 func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
-	m := redistest.Embedded(t)
-	l, err := New(m.Client(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close(context.Background())
-	unheard := &unheardStore{Store: l.store, stop: make(chan struct{})}
-	l.store, l.janitor = unheard, janitor.New(unheard, l.log)
-	end := sync.OnceFunc(func() { close(unheard.stop) })
-	defer end()
+	m, l, _, end := unheardLocker(t)
 	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +173,51 @@ func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 	if err := lease.Release(context.Background()); err != nil {
 		t.Error(err)
 	}
+	nothingIsLeft(t, m)
+}
+
+// Keys that failed open although an unheard question had got them are given back, each.
+func TestManyKeysThatFailOpenAreGivenBack(t *testing.T) {
+	t.Parallel()
+	m, l, unheard, end := unheardLocker(t)
+	unheard.away.Store(true)
+	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, Policy{Wait: 500 * time.Millisecond, FailOpen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unheard.away.Store(false)
+	end()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Error(err)
+	}
+	nothingIsLeft(t, m)
+}
+
+// unheardLocker returns a Locker over an unheardStore, which cleans up from the call of
+// end on.
+func unheardLocker(t *testing.T) (m *redistest.Mini, l *Locker, s *unheardStore, end func()) {
+	t.Helper()
+	m = redistest.Embedded(t)
+	inner, err := New(m.Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := gather(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &unheardStore{Store: inner.store, stop: make(chan struct{})}
+	l = newLocker(s, o)
+	end = sync.OnceFunc(func() { close(s.stop) })
+	t.Cleanup(func() {
+		end()
+		_ = l.Close(context.Background())
+	})
+	return m, l, s, end
+}
+
+func nothingIsLeft(t *testing.T, m *redistest.Mini) {
+	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); len(m.Keys()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("left: %q", m.Keys())

@@ -70,10 +70,28 @@ func (r *round) sees(by string) sight {
 	case by == byWitness && !r.fault.server:
 		return well
 	case r.c.Load == crowd: // thousands who wait until it answers make more of it
-	case r.c.Length == hiccup && (r.fault.sees == silent || r.fault.sees == late):
+	case r.c.Length == hiccup && (r.fault.sees == silent || r.fault.sees == late) && r.silence() < patience:
 		return well
 	}
 	return r.fault.sees
+}
+
+// patience is how long a server gives no answer before a Locker takes it for away,
+// 250 ms, less what a measurement may miss.
+const patience = 230 * time.Millisecond
+
+// silence is the longest time in which there is no answer. Two hiccups are one if no
+// round trip fits between them.
+func (r *round) silence() (longest time.Duration) {
+	trip := 2 * r.c.Distance
+	var from time.Duration
+	for i, w := range r.windows {
+		if i == 0 || w.from-r.windows[i-1].to > trip {
+			from = w.from
+		}
+		longest = max(longest, w.to-from+trip)
+	}
+	return longest
 }
 
 // during says whether a time lies in a fault, or so soon after it that its
@@ -82,7 +100,11 @@ func (r *round) during(by string, from, to time.Duration) bool {
 	if r.sees(by) == well {
 		return false
 	}
-	more := r.bound(grace(r.fault.sees, r.c.Length), from, to)
+	length := r.c.Length
+	if r.silence() >= patience {
+		length = brief
+	}
+	more := r.bound(grace(r.fault.sees, length), from, to)
 	if r.c.Load == crowd {
 		more += 300 * time.Millisecond
 	}

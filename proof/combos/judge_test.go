@@ -40,6 +40,10 @@ func TestJudgeOfOneCall(t *testing.T) {
 		"without the lock in a hiccup": {"everything stalled", hiccup, 120 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, ranOpen
 		}, ruleOpen},
+		"without the lock in a hiccup that the way makes longer": {"everything stalled", hiccup, 180 * ms, func(c *Combination, k *call) {
+			c.Distance = 40 * ms
+			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, ranOpen
+		}, ""},
 		"without the lock where Redis answers": {"READONLY", brief, 500 * ms, func(_ *Combination, k *call) {
 			k.asked, k.returned, k.outcome = 1010*ms, 1030*ms, ranOpen
 		}, ruleOpen},
