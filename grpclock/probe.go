@@ -54,9 +54,11 @@ func (p *probe) Method() string {
 	return p.method
 }
 
-// Route is where keyfunc.Params looks for names of parameters.
+// Route is where keyfunc looks for names of parameters, also when one is missing.
 func (p *probe) Route() string {
-	p.absent = "parameters of the route"
+	if p.absent == "" {
+		p.absent = "parameters of the route"
+	}
 	return p.method
 }
 

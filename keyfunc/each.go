@@ -83,7 +83,7 @@ func (v *value) elements(r Request) ([]Element, error) {
 	case err != nil:
 		return nil, fmt.Errorf("keyfunc: %s: %w", v.label(), err)
 	case !ok || len(elements) == 0:
-		return nil, v.missing()
+		return nil, v.missing(r)
 	case len(elements) > maxKeys:
 		return nil, v.invalid(fmt.Sprintf("has more than %d elements", maxKeys))
 	}

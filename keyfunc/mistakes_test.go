@@ -122,7 +122,7 @@ func TestMistakeWithFunctionsIsTold(t *testing.T) {
 		{"Join of nothing but Optional", keyfunc.Join(keyfunc.Optional(none)), call{}, "required value is missing or empty: all parts of Join"},
 		{"Join around All", keyfunc.Join(x, both), call{}, "value cannot be used: part 2 of Join names 2 keys" + around},
 		{"Hash around All", keyfunc.Hash(both), call{}, "value cannot be used: key to Hash names 2 keys" + around},
-		{"Optional alone", keyfunc.Optional(keyfunc.Param("id")), call{}, `required value is missing or empty: param "id" (Optional allows that in Join and All)`},
+		{"Optional alone", keyfunc.Optional(keyfunc.Param("id")), call{route: "/:id"}, `required value is missing or empty: param "id" (Optional allows that in Join and All)`},
 		{"All with a Func that finds nothing", keyfunc.All(x, none), call{}, "required value is missing or empty: key 2 of All"},
 		{"All of nothing but Optional", keyfunc.All(keyfunc.Optional(none)), call{}, "required value is missing or empty: all keys of All"},
 		{"All called like a Func of one key", both, call{}, "several keys, which only a middleware and keyfunc.KeysOf take"},

@@ -21,9 +21,12 @@ import (
 // The key holds the values only. Join it with [Route] where several routes
 // share the Func.
 //
-// The errors are [ErrMissing] for a parameter that is missing or empty and for
-// a route without parameters, and [ErrInvalidValue] for a value over 8 KiB.
-// Params panics if a name is empty.
+// A [ParamRequest] names the parameters itself.
+//
+// The errors are [ErrMissing] for a parameter that is missing or empty,
+// [ErrMisuse] for one that the route does not have, for a route without
+// parameters and where no route is known, and [ErrInvalidValue] for a value over
+// 8 KiB. Params panics if a name is empty.
 func Params(names ...string) Func {
 	names = slices.Clone(names)
 	if i := slices.Index(names, ""); i >= 0 {
@@ -45,6 +48,10 @@ func appendParams(dst []byte, r Request, names []string, filters []filter, stop 
 	if len(names) == 0 {
 		return appendRouteParams(dst, r, filters, stop)
 	}
+	return appendNamedParams(dst, r, names, filters, stop)
+}
+
+func appendNamedParams(dst []byte, r Request, names []string, filters []filter, stop rune) ([]byte, error) {
 	for i, name := range names {
 		if i > 0 {
 			dst = append(dst, separator)
@@ -60,20 +67,22 @@ func appendParams(dst []byte, r Request, names []string, filters []filter, stop 
 // appendRouteParams reads the route again for each request. That allocates
 // nothing and is cheaper than it looks, and a cache would have to be bounded.
 func appendRouteParams(dst []byte, r Request, filters []filter, stop rune) ([]byte, error) {
+	if own, ok := As[ParamRequest](r); ok {
+		if names, ok := own.ParamNames(); ok {
+			if len(names) == 0 {
+				return nil, noParams(r)
+			}
+			return appendNamedParams(dst, r, names, filters, stop)
+		}
+	}
 	route := r.Route()
 	if route == "" {
-		return nil, fmt.Errorf("%w: params: %s", ErrMissing, noRoute)
+		return nil, noRoute(string(sourceParams))
 	}
-	next := nextColonParam
-	switch {
-	case strings.Contains(route, "{") && strings.ContainsAny(route, " \t"): // behind a method
-		next = nextBraceParam
-	case strings.Contains(route, "{"):
-		next = nextBraceOrStar
-	}
+	next := nextParam(route)
 	name, rest, ok := next(route)
 	if !ok {
-		return nil, fmt.Errorf("%w: params: route %q has no parameters", ErrMissing, route)
+		return nil, noParams(r)
 	}
 	for {
 		var err error
@@ -94,6 +103,18 @@ func appendParam(dst []byte, r Request, name string, filters []filter, stop rune
 		return nil, err
 	}
 	return appendEscaped(dst, s, separator, stop), nil
+}
+
+// nextParam returns what finds the first parameter of such a route, and of what
+// is left of it after that.
+func nextParam(route string) func(route string) (name, rest string, ok bool) {
+	switch {
+	case strings.Contains(route, "{") && strings.ContainsAny(route, " \t"): // behind a method
+		return nextBraceParam
+	case strings.Contains(route, "{"):
+		return nextBraceOrStar
+	}
+	return nextColonParam
 }
 
 // nextColonParam finds the first parameter of a Gin or Echo route. It begins

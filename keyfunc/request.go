@@ -19,6 +19,16 @@ type CookieRequest interface {
 	Cookie(name string) (string, bool, error)
 }
 
+// ParamRequest is a [Request] of a call whose router does not tell the route in a
+// spelling that [Params] can read.
+type ParamRequest interface {
+	Request
+	// ParamNames returns the names of the route's parameters, in an order that
+	// is the same for all requests to the route. It is false where [Request.Route]
+	// tells them.
+	ParamNames() ([]string, bool)
+}
+
 // As returns r itself, or the Request that r is put around, as a T. A Request
 // that is put around another one, as [Each] does it, tells of that by a method
 // Unwrap() Request. It is false if none of them is a T.

@@ -41,7 +41,7 @@ func (v *value) text(r Request) (string, error) {
 		return "", v.invalid(tooLong)
 	}
 	if s == "" && !v.optional {
-		return "", v.missing() // no filter makes a required value out of nothing
+		return "", v.missing(r) // no filter makes a required value out of nothing
 	}
 	for _, f := range v.filters {
 		if s == "" {
@@ -113,24 +113,28 @@ func (v *value) label() string {
 
 const tooLong = "is longer than 8 KiB"
 
-func (v *value) missing() error {
-	if v.source == sourceRoute {
-		return fmt.Errorf("%w: route: %s", ErrMissing, noRoute)
+// missing is the error for a required value that r does not have. If no request to
+// its route can have it, that is said in the place of what the request lacks.
+func (v *value) missing(r Request) error {
+	switch v.source {
+	case sourceRoute:
+		return noRoute(v.label())
+	case sourceParam:
+		if err := checkRoute(r, v.name, v.label()); err != nil {
+			return err
+		}
+	default:
 	}
 	return fmt.Errorf("%w: %s", ErrMissing, v.label())
 }
-
-// noRoute tells what to do, because this is a mistake of the program and every
-// request fails by it.
-const noRoute = "no route is known here; put the middleware on the route, not in front of the router"
 
 func (v *value) invalid(why string) error {
 	return fmt.Errorf("%w: %s %s", ErrInvalidValue, v.label(), why)
 }
 
 // Param returns a Func whose key is the route parameter of that name. The
-// errors are [ErrMissing] and, for a value over 8 KiB, [ErrInvalidValue].
-// It panics if name is empty.
+// errors are [ErrMissing], for a route without such a parameter [ErrMisuse], and
+// for a value over 8 KiB [ErrInvalidValue]. It panics if name is empty.
 func Param(name string) Func { return one(sourceParam, name) }
 
 // Query returns a Func whose key is the query parameter of that name. The
@@ -196,7 +200,7 @@ func one(s source, name string) Func {
 // written once: a pattern that begins with its method, and in gRPC the full
 // method, which is the route as well.
 //
-// The error is [ErrMissing] where the route is not known, as in a middleware
+// The error is [ErrMisuse] where the route is not known, as in a middleware
 // in front of the router, and [ErrInvalidValue] for a method over 8 KiB.
 func Route() Func { return methodAndRoute }
 

@@ -110,8 +110,8 @@ func TestSourceWithoutNamePanics(t *testing.T) {
 func TestErrorsNameTheSourceAndNotTheValue(t *testing.T) {
 	const private = "s3cret"
 	r := call{
-		method: "POST", route: "/users/:email",
-		param:  texts("email", private),
+		method: "POST", route: "/users/:email/:id",
+		param:  texts("email", private, "id", ""),
 		values: map[string]any{"email": struct{ s string }{private}, "when": unmarshalable{private}},
 	}
 	for _, tc := range []struct {
