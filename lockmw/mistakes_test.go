@@ -238,6 +238,39 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
+// A mistake of the program does not pass, and each request would tell of it again.
+func TestMistakesOfTheProgramAreLoggedOnce(t *testing.T) {
+	inScene(t, func(s scene) {
+		mistake := func(name, text string) {
+			_ = s.locks.Refuse(context.Background(), lockmw.Policy{Name: name}, errors.New(text))
+		}
+		for range 3 { // at 0, 2 and 4 s
+			mistake("pay", "route a has no id")
+			mistake("pay", "route b has no id")
+			mistake("cancel", "route a has no id")
+			mistake("pay", "route a has no id")
+			_, _, _ = s.locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", TTL: -1}) // is told each time
+			time.Sleep(2 * time.Second)
+		}
+		synctest.Wait()
+		var got []string
+		for _, line := range s.log.lines() {
+			_, rest, _ := strings.Cut(line, "name=")
+			name, rest, _ := strings.Cut(rest, " ")
+			_, text, _ := strings.Cut(rest, `" for \"`+name+`\": `)
+			got = append(got, name+": "+strings.TrimSuffix(text, `"`))
+		}
+		const policy = "pay: invalid policy: TTL: -1ns is negative"
+		want := []string{"pay: route a has no id", "pay: route b has no id", "cancel: route a has no id", policy, policy, policy}
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("logged:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if n := len(s.seen.of(lockmw.EventRefused)); n != 15 {
+			t.Errorf("observers were told of %d refusals, want 15", n)
+		}
+	})
+}
+
 func TestRefusalsAreLoggedOnceASecondForEachReasonAndName(t *testing.T) {
 	inScene(t, func(s scene) {
 		missing := fmt.Errorf("%w: missing", lockmw.ErrInvalidKey)

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,14 +17,19 @@ const refusalEvery = time.Second
 const mostRefusals = 1024
 
 // A refusalLog decides which refusals are logged: of each lock, by its name, and for
-// each reason the first, and later ones at most once a second.
+// each reason the first, and later ones at most once a second. Of a mistake that
+// Refuse was told of, which does not pass as long as the program runs, it is the first
+// alone.
 type refusalLog struct {
 	mu   sync.Mutex
 	last map[refusalKind]refusalCount
 }
 
 // A refusalKind is what refusals have in common of which one is logged.
-type refusalKind struct{ name, code string }
+type refusalKind struct {
+	name, code string
+	mistake    string // in words; empty for what passes
+}
 
 type refusalCount struct {
 	logged time.Time // when one was logged last
@@ -36,7 +42,7 @@ func (r *refusalLog) admits(kind refusalKind, at time.Time) (quiet int, ok bool)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c, known := r.last[kind]
-	if known && at.Sub(c.logged) < refusalEvery {
+	if known && (kind.mistake != "" || at.Sub(c.logged) < refusalEvery) {
 		c.quiet++
 		r.last[kind] = c
 		return 0, false
@@ -61,7 +67,11 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 		return
 	}
 	told, _ := RefusalOf(refusal)
-	quiet, ok := l.refusals.admits(refusalKind{refusal.Name, told.Code}, time.Now())
+	kind := refusalKind{name: refusal.Name, code: told.Code}
+	if told.Code == CodeMisuse && !errors.Is(refusal, ErrInvalidPolicy) && !errors.Is(refusal, ErrReentrant) {
+		kind.mistake = refusal.Err.Error()
+	}
+	quiet, ok := l.refusals.admits(kind, time.Now())
 	if !ok {
 		return
 	}

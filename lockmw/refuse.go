@@ -67,7 +67,8 @@ func heldHere(err error, age time.Duration) error {
 //
 // The error is an *AcquireError that wraps err. Have err wrap ErrInvalidKey if the
 // caller sent a request without a usable key; an err that Is none of this package's
-// is a mistake of the program, see RefusalOf.
+// is a mistake of the program, see RefusalOf. Of each such mistake, by the text of
+// err, one line is logged as long as the program runs.
 func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
 	c := l.newClaim(ctx, "", p, time.Now(), nil)
 	return c.refused(err)
