@@ -19,7 +19,15 @@
 // # Where it goes
 //
 // On routes and groups or in Echo.Use, not in Echo.Pre, where no route is
-// known. Behind recovery, logging, authentication and rate limits, and directly
+// known. A key that needs one there is a mistake of the program, as is a parameter that
+// the route does not have: every request is answered with 500 LOCK_MISUSE, and the log
+// says once for each route which parameters it has. Echo.Use and Group.Use run the
+// middleware for unknown paths and methods, too. Those stay 404 or 405 if no key can be
+// made of the request. A handler of your own for RouteNotFound runs under the lock or
+// not at all: its request gets 404 if the key needs a parameter that is not there, and
+// is refused if no key can be made for another reason.
+//
+// Behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
 // somebody's resource. Echo's Timeout middleware runs the handler in another
 // goroutine; the lock belongs inside of it.
@@ -120,7 +128,8 @@ import (
 //
 // The key function is called before anything else. If it returns keyfunc.Skip
 // the handler runs without a lock; if it fails, the answer is 400, or 413 for a
-// body over the limit, and Redis is not asked.
+// body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse), and
+// Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
@@ -143,6 +152,8 @@ func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
 	switch {
 	case err != nil:
 		return m.refuse(c, err)
+	case v.notFound:
+		return echo.ErrNotFound
 	case !locked:
 		return next(c)
 	}

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var framework = doortest.Framework{Door: "echolock", Serve: serve, Key: key, Values: true}
+var framework = doortest.Framework{Door: "echolock", Serve: serve, Key: key}
 
 func TestDoor(t *testing.T) { doortest.Run(t, framework) }
 

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -16,7 +19,64 @@ import (
 // A view is what a key function sees of a request: the same as its handler.
 type view struct {
 	httpdoor.Visit
-	c echo.Context
+	c        echo.Context
+	notFound bool // Echo's own answer is to be given
+}
+
+var _ httpdoor.Routed = (*view)(nil)
+
+// Unrouted is for Echo.Use and Group.Use, by which middleware runs for unknown
+// paths and methods, too.
+func (v *view) Unrouted(err error) error {
+	if v.isRefusedByEcho() {
+		return keyfunc.Skip
+	}
+	if route, ok := v.notFoundRoute(); ok && (route.Name == nameOf(echo.NotFoundHandler) || errors.Is(err, keyfunc.ErrMisuse)) {
+		v.notFound = true
+		return keyfunc.Skip
+	}
+	return err
+}
+
+// isRefusedByEcho reports whether the router has no handler for the request: nothing
+// but 404, 405 or an answer to OPTIONS follows. In Echo.Pre it was not asked yet,
+// so there is no path either.
+func (v *view) isRefusedByEcho() bool {
+	if v.c.Path() != "" {
+		return v.c.Get(echo.ContextKeyHeaderAllow) != nil
+	}
+	found := v.c.Echo().NewContext(v.Outer(), nil)
+	v.router().Find(v.Method(), echo.GetPath(v.Outer()), found)
+	return found.Path() == ""
+}
+
+// notFoundRoute returns the route of RouteNotFound that is there for the request.
+// Group.Use makes such routes with echo.NotFoundHandler. Other handlers may do work,
+// which must not be done without a lock.
+func (v *view) notFoundRoute() (notFound *echo.Route, ok bool) {
+	for _, route := range v.router().Routes() {
+		switch {
+		case route.Path != v.c.Path():
+		case route.Method == v.Method():
+			return nil, false
+		case route.Method == echo.RouteNotFound:
+			notFound = route
+		}
+	}
+	return notFound, notFound != nil
+}
+
+func (v *view) router() *echo.Router {
+	e := v.c.Echo()
+	if router, ok := e.Routers()[v.Outer().Host]; ok {
+		return router
+	}
+	return e.Router()
+}
+
+// nameOf returns the name that Echo gives a route for its handler.
+func nameOf(h echo.HandlerFunc) string {
+	return runtime.FuncForPC(reflect.ValueOf(h).Pointer()).Name()
 }
 
 // Route returns the route as it was registered, such as "/orders/:id".
@@ -81,7 +141,7 @@ func (v *view) Value(name string) (any, bool) {
 	return value, value != nil
 }
 
-var errNotEcho = errors.New("echolock: a function from echolock.Key is used in another door")
+const nativeKey = "echolock.Key" // for errors
 
 // Key makes a key function of one that reads an Echo context. It works in
 // echolock only. The function must not read the body. What it returns is
@@ -95,9 +155,9 @@ func Key(key func(echo.Context) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view](r)
 		if !ok {
-			return "", errNotEcho
+			return entry.NativeElsewhere(nativeKey, r)
 		}
 		s, err := key(v.c)
-		return httpdoor.NativeKey("echolock.Key", s, err)
+		return entry.NativeKey(nativeKey, s, err)
 	}
 }

@@ -17,6 +17,15 @@
 //
 // # Where it goes
 //
+// On a route or a group. A parameter that the route does not have is a mistake of the
+// program: every request to it is answered with 500 LOCK_MISUSE, and the log says once
+// for each route which parameters it has. With Engine.Use the middleware runs for all
+// routes, of which each must then have what the key needs, and for paths that Gin does
+// not know. Those get Gin's 404 or 405 if the key needs a route, and also if no key can
+// be made of the request and no handler stands behind the middleware. A handler of
+// Engine.NoRoute behind it runs under the lock or not at all; so pages of your own for
+// 404 need a key that is not made of the route, or WithSkipper.
+//
 // Behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
 // somebody's resource. gin-contrib/timeout runs the handler in another
@@ -102,7 +111,8 @@ import (
 //
 // The key function is called before anything else. If it returns keyfunc.Skip
 // the request goes on without a lock; if it fails, the answer is 400, or 413
-// for a body over the limit, and Redis is not asked.
+// for a body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse),
+// and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
@@ -118,13 +128,16 @@ func (m *middleware) handle(c *gin.Context) {
 	if m.skip != nil && m.skip(c) {
 		return
 	}
-	v := &view{Visit: m.door.Visit(c.Request), c: c}
+	v := &view{Visit: m.door.Visit(c.Request), c: c, middleware: m}
 	locked, err := v.Enter(v, c.Writer)
 	if err != nil {
 		m.refuse(c, err)
 		return
 	}
 	v.keepBody()
+	if v.notFound {
+		c.Abort()
+	}
 	if !locked {
 		return
 	}

@@ -2,10 +2,13 @@ package ginlock
 
 import (
 	"errors"
+	"net/http"
+	"reflect"
 
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -13,7 +16,34 @@ import (
 // A view is what a key function sees of a request: the same as its handler.
 type view struct {
 	httpdoor.Visit
-	c *gin.Context
+	c          *gin.Context
+	middleware *middleware
+	notFound   bool // Gin's own answer is to stay
+}
+
+var _ httpdoor.Routed = (*view)(nil)
+
+// Unrouted is for gin.Engine.Use, by which middleware runs for unknown paths, too.
+// Gin has set the status then, and answers with it if nothing else does. Whether a
+// handler of gin.Engine.NoRoute follows, it does not tell. That one must not work
+// without a lock, and never has a key that needs a route. So what follows does not run.
+func (v *view) Unrouted(err error) error {
+	status := v.c.Writer.Status()
+	if v.c.FullPath() != "" || status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+		return err
+	}
+	if !v.isLast() && !v.middleware.door.NeedsRoute() {
+		return err
+	}
+	v.notFound = true
+	return keyfunc.Skip
+}
+
+// isLast reports whether no other handler than of this package is the last one of
+// the request. Functions cannot be compared, but the code of a method is no other
+// function's.
+func (v *view) isLast() bool {
+	return reflect.ValueOf(v.c.Handler()).Pointer() == reflect.ValueOf(gin.HandlerFunc(v.middleware.handle)).Pointer()
 }
 
 // Route returns the route as it was registered, such as "/orders/:id". It is
@@ -115,7 +145,7 @@ func (v *view) keepBody() {
 	}
 }
 
-var errNotGin = errors.New("ginlock: a function from ginlock.Key is used in another door")
+const nativeKey = "ginlock.Key" // for errors
 
 // Key makes a key function of one that reads a Gin context. It works in
 // ginlock only. The function must not read the body. What it returns is escaped
@@ -129,9 +159,9 @@ func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view](r)
 		if !ok {
-			return "", errNotGin
+			return entry.NativeElsewhere(nativeKey, r)
 		}
 		s, err := key(v.c)
-		return httpdoor.NativeKey("ginlock.Key", s, err)
+		return entry.NativeKey(nativeKey, s, err)
 	}
 }

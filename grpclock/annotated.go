@@ -30,6 +30,8 @@ import (
 //	  };
 //	}
 //
+// {value.tenant} is what the interceptor's WithValues says.
+//
 // The imported file lies below the folder of package lockmwv1; protoc finds it with
 // -I "$(go list -f '{{.Dir}}' github.com/lockmw/kit/grpclock/lockmwv1)", also where
 // the module is vendored. What buf wants is said there.

@@ -63,6 +63,14 @@ var cases = []doorCase{
 	{name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
 	{name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
 
+	// misuse_test.go
+	{name: "NativeKeyWorks", check: nativeKeyWorks},
+	{name: "NativeKeyIsEscaped", check: nativeKeyIsEscaped},
+	{name: "NativeKeyOfAnotherDoorIsRefused", check: nativeKeyOfAnotherDoorIsRefused},
+	{name: "MistakeOfTheProgramIsTold", embedded: true, check: mistakeOfTheProgramIsTold},
+	{name: "WhatIsOptionalMayBeMissing", check: whatIsOptionalMayBeMissing},
+	{name: "ValueThatIsMissingIsTold", embedded: true, check: valueThatIsMissingIsTold},
+
 	// options_test.go
 	{name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
 	{name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},
@@ -111,9 +119,6 @@ var meaningless = map[string]string{
 	"LostLockLeavesAResponseOverTheLimit":      "replies are not buffered by the door",
 	"BufferedResponseIsTheSame":                "replies are not buffered by the door",
 	"SlowReaderOfABufferedResponseHoldsNoLock": "grpc sends a unary reply after the interceptors are done",
-	"NativeKeyWorks":                           "there is no grpclock.Key: what a call has is in the message, the metadata and the context",
-	"NativeKeyIsEscaped":                       "there is no grpclock.Key",
-	"NativeKeyOfAnotherDoorIsRefused":          "there is no grpclock.Key",
 	"BodyOverTheLimitIsRefused":                "grpc.MaxRecvMsgSize is the limit, and comes first",
 	"BodyThatIsNotJSONIsRefused":               "the message has one form, which grpc has read",
 	"JSONMayHaveParameters":                    "there is no JSON",

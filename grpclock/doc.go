@@ -37,15 +37,18 @@
 //     definite text;
 //   - header is the first value of the incoming metadata of that name, such as
 //     "x-tenant" or ":authority";
+//   - value is what WithValues says: the tenant, the user;
 //   - method and route are the full method;
-//   - param, query and value are nothing. What earlier interceptors know is in
-//     the context, which a function of your own can read.
+//   - param, query, form and cookie are nothing.
+//
+// Key makes a key of a function of the call's context and message.
 //
 // Methods and fields are looked for when the interceptor is made, which panics if a
 // service has no such method, or a method's message no such field: a typo would have
-// calls run without a lock. Fields of methods that this program does not know,
-// and those that a function of your own reads in some calls only, are looked for
-// in each call.
+// calls run without a lock. So it does if a key needs what no call has, such as
+// {param.id}, or reads a value without WithValues. Fields of methods that this
+// program does not know, and those that a function of your own reads in some calls
+// only, are looked for in each call.
 //
 // # Refusals
 //

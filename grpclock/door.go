@@ -2,6 +2,7 @@ package grpclock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +29,9 @@ type door struct {
 // A lock is a rule, made ready for one method.
 type lock struct {
 	Rule
-	fields []field // of the method's message, as far as known at start-up
-	late   bool    // the key is known to be made from the message
+	fields []field  // of the method's message, as far as known at start-up
+	values []string // of earlier interceptors that the key is known to read
+	late   bool     // the key is known to be made from the message
 }
 
 func newDoor(constructor string, l *lockmw.Locker, rules Rules, opts []Option) *door {
@@ -68,7 +70,7 @@ func (d *door) add(name string, rules Rules) error {
 			return noMethod(service, method, methods)
 		}
 	}
-	l, err := newLock(name, rule, known)
+	l, err := d.newLock(name, rule, known)
 	if err != nil {
 		return err
 	}
@@ -94,13 +96,22 @@ func (d *door) addAll(service string, methods protoreflect.MethodDescriptors, ru
 		if _, has := rules[name]; has {
 			continue
 		}
-		l, err := newLock(name, rule, m)
+		l, err := d.newLock(name, rule, m)
 		if err != nil {
 			return fmt.Errorf("method %s: %w", name, err)
 		}
 		d.exact[name] = l
 	}
 	return nil
+}
+
+// newLock makes a rule ready for a method. m is nil if that is not known.
+func (d *door) newLock(name string, rule Rule, m protoreflect.MethodDescriptor) (*lock, error) {
+	l, err := newLock(name, rule, m)
+	if err == nil && len(l.values) > 0 && d.values == nil {
+		return nil, errors.New(noValues(l.values[0]))
+	}
+	return l, err
 }
 
 // newLock asks the key function what it reads, and finds the fields of that in
@@ -110,20 +121,20 @@ func newLock(name string, rule Rule, m protoreflect.MethodDescriptor) (*lock, er
 	if err != nil {
 		return nil, err
 	}
-	l := &lock{Rule: rule, late: len(read.paths)+len(read.lists) > 0}
+	l := &lock{Rule: rule, values: read.Values, late: len(read.Fields)+len(read.Lists) > 0}
 	if m == nil {
 		return l, nil
 	}
-	for _, of := range read.lists {
-		list, err := newList(m.Input(), of.list)
+	for _, of := range read.Lists {
+		list, err := newList(m.Input(), of.List)
 		if err == nil {
-			err = list.checkElement(of.path)
+			err = list.checkElement(of.Path)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	for _, path := range read.paths {
+	for _, path := range read.Fields {
 		f, err := newField(m.Input(), path)
 		if err != nil {
 			return nil, err

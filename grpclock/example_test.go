@@ -111,3 +111,49 @@ func ExampleAnnotated() {
 	fmt.Println(status.Code(err), status.Convert(err).Message())
 	// Output: Aborted Another request is at work on the same resource.
 }
+
+type userKey struct{}
+
+// The tenant is what authentication has found out, so that no tenant can block
+// another's orders. It comes before the lock in the chain.
+func ExampleWithValues() {
+	locks, closeLocks := openLocks()
+	defer closeLocks()
+	authenticate := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return next(context.WithValue(ctx, userKey{}, "acme"), req)
+	}
+	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
+		Key:    keyfunc.MustParse("{value.tenant}:{body.order_id}"),
+		Policy: lockmw.Policy{Prefix: "order:"},
+	}}
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
+		authenticate,
+		grpclock.UnaryServerInterceptor(locks, rules, grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
+			tenant, ok := ctx.Value(userKey{}).(string)
+			return tenant, ok && name == "tenant"
+		})),
+	))
+
+	client, closeServer := serveOrders(server)
+	defer closeServer()
+	reply, err := client.Pay(context.Background(), &shopv1.PayRequest{OrderId: 42})
+	fmt.Println(reply.GetText(), err)
+	// Output: order 42 is paid under the lock order:acme:42 <nil>
+}
+
+func ExampleKey() {
+	locks, closeLocks := openLocks()
+	defer closeLocks()
+	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
+		Key: grpclock.Key(func(_ context.Context, req any) (string, error) {
+			return fmt.Sprintf("shard-%d", req.(*shopv1.PayRequest).GetOrderId()%8), nil
+		}),
+	}}
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)))
+
+	client, closeServer := serveOrders(server)
+	defer closeServer()
+	reply, err := client.Pay(context.Background(), &shopv1.PayRequest{OrderId: 42})
+	fmt.Println(reply.GetText(), err)
+	// Output: order 42 is paid under the lock shard-2 <nil>
+}

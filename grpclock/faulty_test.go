@@ -3,6 +3,8 @@ package grpclock_test
 import (
 	"context"
 	"errors"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +61,34 @@ func (f faulty) rules(rules grpclock.Rules) grpclock.Rules {
 			rule.Key = func(r keyfunc.Request) (string, error) {
 				keys, err := keyfunc.KeysOf(key, r)
 				return keys.List()[0], err
+			}
+		case "ignores native keys":
+			rule.Key = keyfunc.Const("any")
+		case "does not escape native keys":
+			rule.Key = func(r keyfunc.Request) (string, error) {
+				key, err := key(r)
+				if raw, broken := url.PathUnescape(key); broken == nil {
+					key = raw
+				}
+				return key, err
+			}
+		case "blames the client":
+			rule.Key = func(r keyfunc.Request) (string, error) {
+				key, err := key(r)
+				if errors.Is(err, keyfunc.ErrMisuse) {
+					err = keyfunc.ErrMissing
+				}
+				return key, err
+			}
+		case "takes whatever is missing for empty":
+			rule.Key = keyfunc.Join(keyfunc.Optional(key), keyfunc.Const("x"))
+		case "takes nothing for optional":
+			rule.Key = func(r keyfunc.Request) (string, error) {
+				key, err := key(r)
+				if strings.HasSuffix(key, ":") {
+					err = errors.New("a part is missing")
+				}
+				return key, err
 			}
 		case "does not know its method":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(nameless{r}) }

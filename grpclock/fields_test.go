@@ -218,7 +218,7 @@ func TestProbeSurvivesWhatFunctionsDo(t *testing.T) {
 		"panics":        func(keyfunc.Request) (string, error) { panic("not yet") },
 		"fails":         func(keyfunc.Request) (string, error) { return "", errors.New("not yet") },
 		"has no answer": func(r keyfunc.Request) (string, error) { r.Query("q"); r.Header("h"); return "", keyfunc.ErrMissing },
-		"asks in vain":  keyfunc.MustParse("{param.a?}{query.b?}{value.c?}:{header.d|int}{header.e|uuid}{header.f|lower|hash}"),
+		"asks in vain":  keyfunc.MustParse("{param.a?}{query.b?}:{header.d|int}{header.e|uuid}{header.f|lower|hash}"),
 		"skips":         func(keyfunc.Request) (string, error) { return "", keyfunc.Skip },
 		"asks for all": func(r keyfunc.Request) (string, error) {
 			_, _ = r.Context().Value(contextKey{}).(string)

@@ -119,15 +119,16 @@ func everySourceOfAKeyWorks(e *env) {
 		{"{method}", payMethod},
 		{"{route}", payMethod},
 		{"{param.no?}-{query.no?}-{value.no?}-{body.card?}-{body.order_id}", "----" + id},
+		{"{value.tenant}:{body.order_id}", "blue:" + id},
 	} {
 		var got string
-		e.serve(&shop{rules: ruled(tc.template), pay: func(ctx context.Context, _ *testpb.Order) error {
+		e.serve(&shop{rules: ruled(tc.template), options: tenantOf("x-tenant"), pay: func(ctx context.Context, _ *testpb.Order) error {
 			lease, _ := lockmw.FromContext(ctx)
 			got = lease.Key()
 			return nil
 		}})
 		ctx, cancel := e.context()
-		ctx = metadata.AppendToOutgoingContext(ctx, "x-user", "first", "x-user", "second", "data-bin", "\x00\xff")
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-user", "first", "x-user", "second", "data-bin", "\x00\xff", "x-tenant", "blue")
 		e.wantCode(e.payWith(ctx, &testpb.Order{
 			OrderId: id, Renamed: "r", Customer: &testpb.Customer{Id: "ann", Parent: &testpb.Customer{Id: "eve"}},
 		}), codes.OK)

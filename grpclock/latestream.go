@@ -130,7 +130,7 @@ func (s *lateStream) state() (decided bool, err error) {
 // enter takes the lock of the first message.
 func (s *lateStream) enter(m any) error {
 	ctx := s.ctx.Context // without the lease that is to come
-	keys, err := keyfunc.KeysOf(s.lock.Key, &view{ctx: ctx, method: s.method, lock: s.lock, message: m})
+	keys, _, err := s.door.keys(ctx, s.method, s.lock, m)
 	lease, err := s.door.acquire(ctx, s.lock, keys, err)
 	if err != nil {
 		return s.refuse(err)

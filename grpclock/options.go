@@ -13,6 +13,7 @@ type options struct {
 	log         *slog.Logger
 	skip        func(ctx context.Context, method string) bool
 	onError     func(ctx context.Context, method string, err error) error
+	values      func(ctx context.Context, name string) (any, bool)
 }
 
 func newOptions(constructor string, opts []Option) options {
@@ -52,6 +53,25 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 	return func(o *options) {
 		o.need("WithSkipper", "function", skip == nil)
 		o.skip = skip
+	}
+}
+
+// WithValues has keys made from what earlier interceptors know of a call, such as the
+// tenant: {value.tenant}, also in an annotation, and keyfunc.Value("tenant") are what
+// values returns for the name. It is false, or nil, where the call has no such value.
+// The types that it may return are those of keyfunc.Value.
+//
+//	grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
+//		user, ok := auth.FromContext(ctx)
+//		return user.Tenant, ok && name == "tenant"
+//	})
+//
+// A context does not tell values by name. So without this option a key that reads one
+// is a mistake, and the interceptor's constructor panics.
+func WithValues(values func(ctx context.Context, name string) (any, bool)) Option {
+	return func(o *options) {
+		o.need("WithValues", "function", values == nil)
+		o.values = values
 	}
 }
 

@@ -149,7 +149,6 @@ func mistakesPanicAtTheStart(e *env) {
 		`its Key needs the form field "sku"`:                                           rule(payMethod, parse("{body.order_id}:{form.sku}"), lockmw.Policy{}),
 		`its Key needs the cookie "session"`:                                           rule(payMethod, parse("{cookie.session}"), lockmw.Policy{}),
 		`its Key needs the query parameter "sku"`:                                      rule(payMethod, parse("{body.order_id}:{query.sku}"), lockmw.Policy{}),
-		`its Key needs the value "tenant" of earlier middleware`:                       rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
 		`its Key needs parameters of the route`:                                        rule(payMethod, keyfunc.Params(), lockmw.Policy{}),
 		`rule "/elsewhere.Shop/Pay": its Key needs`:                                    rule("/elsewhere.Shop/Pay", parse("{param.id}"), lockmw.Policy{}),
 		`rule "/elsewhere.Shop/*": its Key needs`:                                      rule("/elsewhere.Shop/*", parse("{param.id}"), lockmw.Policy{}),
@@ -162,8 +161,27 @@ func mistakesPanicAtTheStart(e *env) {
 		"WithErrorHandler: the function is nil": func() grpclock.Option { return grpclock.WithErrorHandler(nil) },
 		"WithSkipper: the function is nil":      func() grpclock.Option { return grpclock.WithSkipper(nil) },
 		"WithLogger: the logger is nil":         func() grpclock.Option { return grpclock.WithLogger(nil) },
+		"WithValues: the function is nil":       func() grpclock.Option { return grpclock.WithValues(nil) },
 	} {
 		e.wantPanics(e.Locks, usual(), options{more: []grpclock.Option{option()}}, want)
+	}
+	for wrote, rules := range map[string]grpclock.Rules{
+		"tenant": rule(payMethod, parse("{value.tenant}"), lockmw.Policy{}),
+		"shard":  rule(payMethod, parse("{body.order_id}:{value.shard?}"), lockmw.Policy{}),
+		"user":   rule(watchMethod, keyfunc.Join(nativeKey, keyfunc.Optional(keyfunc.Value("user"))), lockmw.Policy{}),
+		"each":   each("body.items", "{body.items}:{value.each}"),
+		"first":  rule(payMethod, parse("{value.first}:{value.second}"), lockmw.Policy{}),
+		"whole":  rule(shopService+"*", parse("{value.whole}"), lockmw.Policy{}),
+		"far":    rule("/elsewhere.Shop/Pay", parse("{value.far}"), lockmw.Policy{}),
+	} {
+		e.wantPanics(e.Locks, rules, options{}, `its Key reads the value "`+wrote+`", and a context does not tell values by name: `+
+			`add grpclock.WithValues(func(ctx context.Context, name string) (any, bool) { … })`)
+		if got := panicOf(func() { e.unary(e.Locks, rules, tenantOf("x-tenant")) }); got != "" {
+			e.Errorf("%s with values: panic = %q, want none", wrote, got)
+		}
+	}
+	if got := panicOf(func() { grpclock.Key(nil) }); got != "grpclock: Key: the function is nil" {
+		e.Errorf("Key(nil) panics with %q", got)
 	}
 	for _, rules := range []grpclock.Rules{{}, usual()} { // no mistakes
 		if got := panicOf(func() { e.unary(e.Locks, rules, options{}) }); got != "" {

@@ -239,6 +239,11 @@ func (e *env) background(ctx context.Context) <-chan answer {
 func (e *env) open(method string, orders ...*testpb.Order) (grpc.ClientStream, context.CancelFunc) {
 	e.Helper()
 	ctx, cancel := e.context()
+	return e.openWith(ctx, method, orders...), cancel
+}
+
+func (e *env) openWith(ctx context.Context, method string, orders ...*testpb.Order) grpc.ClientStream {
+	e.Helper()
 	s, err := e.conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
 	if err != nil {
 		e.Fatal(err)
@@ -248,7 +253,7 @@ func (e *env) open(method string, orders ...*testpb.Order) (grpc.ClientStream, c
 			e.Fatal(err)
 		}
 	}
-	return s, cancel
+	return s
 }
 
 // finish reads a stream to its end, and returns that and the texts.
@@ -278,6 +283,12 @@ func (e *env) streamed(method string) (answer, []string) {
 	s, cancel := e.open(method, order())
 	defer cancel()
 	return e.finish(s)
+}
+
+// streamedWith does so in a context.
+func (e *env) streamedWith(ctx context.Context, method string) (answer, []string) {
+	e.Helper()
+	return e.finish(e.openWith(ctx, method, order()))
 }
 
 // streams are the streaming methods.

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/internal/entry"
-	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -37,9 +36,8 @@ func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo
 	if l.late {
 		return d.runLate(srv, ss, method, l, handler)
 	}
-	v := &view{ctx: ctx, method: method, lock: l}
-	keys, err := keyfunc.KeysOf(l.Key, v)
-	if v.early { // whatever it made of that
+	keys, early, err := d.keys(ctx, method, l, nil)
+	if early { // whatever it made of that
 		return d.runLate(srv, ss, method, l, handler)
 	}
 	lease, err := d.acquire(ctx, l, keys, err)

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/internal/entry"
-	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -17,13 +16,15 @@ import (
 //
 // The key function is called before anything else. If it returns keyfunc.Skip
 // the method runs without a lock; if it fails, the call fails with
-// InvalidArgument, and Redis is not asked.
+// InvalidArgument, or with Internal for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked.
 //
 // It panics if l, rules or an option is nil, and if a rule cannot work: its
-// name is malformed, its service has no such method, its Key is nil or reads what
-// no call or no message of the method has, or its Policy is invalid. To find out what a Key reads, it is
-// called once for each method with a made-up request, whose every header and
-// field is "00000000000000000000000000000000"; it may fail or panic then.
+// name is malformed, its service has no such method, its Key is nil, reads what
+// no call or no message of the method has, or a value without WithValues, or its
+// Policy is invalid. To find out what a Key reads, it is called once for each method
+// with a made-up request, whose every header, value and field is
+// "00000000000000000000000000000000"; it may fail or panic then.
 func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.UnaryServerInterceptor {
 	return newDoor("UnaryServerInterceptor", l, rules, opts).unary
 }
@@ -33,7 +34,7 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	if l == nil || d.skips(ctx, info.FullMethod) {
 		return handler(ctx, req)
 	}
-	keys, err := keyfunc.KeysOf(l.Key, &view{ctx: ctx, method: info.FullMethod, lock: l, message: req})
+	keys, _, err := d.keys(ctx, info.FullMethod, l, req)
 	lease, err := d.acquire(ctx, l, keys, err)
 	if err != nil {
 		return nil, d.refuseUnary(ctx, info.FullMethod, err)

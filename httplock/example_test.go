@@ -45,3 +45,59 @@ func ExampleMiddleware() {
 	fmt.Println(w.Body)
 	// Output: paid under pay:order:42
 }
+
+type tenantKey struct{}
+
+// The tenant is what authentication has found out, so that no tenant can block
+// another's orders, and a request without one is refused.
+func ExampleWithValues() {
+	locks, closeAll := open()
+	defer closeAll()
+	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := lockmw.FromContext(r.Context())
+		fmt.Fprint(w, "paid under ", lease.Key())
+	})
+
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.tenant}:{param.id}"), lockmw.Policy{Prefix: "order:"},
+		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
+			tenant, ok := r.Context().Value(tenantKey{}).(string)
+			return tenant, ok && name == "tenant"
+		}))
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders/{id}/pay", lock(pay))
+
+	r := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
+	for _, ctx := range []context.Context{context.WithValue(r.Context(), tenantKey{}, "acme"), r.Context()} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r.WithContext(ctx))
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 200 paid under order:acme:42
+	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not name the resource it is about: a parameter, header or body field is missing or cannot be used.","code":"LOCK_KEY_INVALID"}
+}
+
+type varsKey struct{}
+
+// vars stands for what another router has: mux.Vars of gorilla/mux, or a loop over
+// httprouter.ParamsFromContext.
+func vars(r *http.Request) map[string]string {
+	found, _ := r.Context().Value(varsKey{}).(map[string]string)
+	return found
+}
+
+func ExampleWithParams() {
+	locks, closeAll := open()
+	defer closeAll()
+	pay := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		lease, _ := lockmw.FromContext(r.Context())
+		fmt.Fprint(w, "paid under ", lease.Key())
+	})
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:"}, httplock.WithParams(vars))
+
+	r := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
+	w := httptest.NewRecorder()
+	lock(pay).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), varsKey{}, map[string]string{"id": "42"})))
+	fmt.Println(w.Body)
+	// Output: paid under order:42
+}

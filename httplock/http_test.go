@@ -144,21 +144,6 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 	}
 }
 
-func TestOutsideOfTheMuxNoRouteIsKnown(t *testing.T) {
-	locks, _ := rig.Locker(t)
-	mux := http.NewServeMux()
-	mux.HandleFunc("/orders/{id}", func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") })
-	for name, key := range map[string]keyfunc.Func{
-		"param": keyfunc.Param("id"), "params": keyfunc.Params(), "route": keyfunc.Route(), "value": keyfunc.Value("tenant"),
-	} {
-		w := httptest.NewRecorder()
-		httplock.Middleware(locks, key, lockmw.Policy{})(mux).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/orders/42", nil))
-		if w.Code != http.StatusBadRequest {
-			t.Errorf("%s: status = %d, want 400", name, w.Code)
-		}
-	}
-}
-
 func TestNilHandlerPanics(t *testing.T) {
 	locks, _ := rig.Locker(t)
 	defer func() {

@@ -16,7 +16,18 @@
 // # Where it goes
 //
 // On each route, inside the mux: outside of it neither the pattern nor its
-// parameters are known, and every request whose key needs them is refused.
+// parameters are known. A key that needs them is a mistake of the program there, as
+// is a parameter that the route does not have: every request is answered with 500
+// LOCK_MISUSE, and the log says once for each route which parameters it has. Around
+// a mux, what the mux has no handler for stays 404 or 405.
+//
+// Routers that set r.Pattern and r.PathValue, as chi does, are like the mux: the lock
+// goes on the route (chi's With), or on a group of them whose prefix has the
+// parameter, not into the Use of the outermost router, which runs before any route is
+// known. For others there is WithParams. A key sees what the router gives: chi does not
+// decode the parameters of a path that was sent in an unusual spelling, so a handler
+// that decodes them itself sees 42 for /orders/%34%32, whose lock is another one.
+//
 // Behind recovery, logging, authentication and rate limits, and directly before
 // the handler: a lock before authorisation lets strangers block somebody's
 // resource. http.TimeoutHandler runs its handler in another goroutine; the lock
@@ -71,9 +82,9 @@
 // Key, with a function of your own, refuses none of these.
 //
 // A handler must read a value where the key does: r.URL.Query or r.FormValue for
-// the query, r.PathValue for a parameter, encoding/json for the body,
-// r.PostFormValue or r.FormValue for a form (r.ParseForm alone reads no multipart
-// one), r.Cookie for a cookie.
+// the query, r.PathValue (or what WithParams reads) for a parameter, encoding/json
+// for the body, r.PostFormValue or r.FormValue for a form (r.ParseForm alone reads no
+// multipart one), r.Cookie for a cookie.
 //
 // Start reading at this file, then request.go (what key functions see) and
 // options.go.
@@ -89,15 +100,19 @@ import (
 )
 
 // Middleware returns a function that puts a handler under the lock that key
-// names. It panics if l or key or an option is nil or p is invalid; what it
-// returns panics if the handler is nil.
+// names. It panics if l or key or an option is nil, if p is invalid, and if key reads
+// a value without WithValues; what it returns panics if the handler is nil. To find
+// out what key reads, it is called once with a made-up request, unless there is
+// WithValues; it may fail or panic then.
 //
 // The key function is called before anything else. If it returns keyfunc.Skip
 // the handler runs without a lock; if it fails, the answer is 400, or 413 for a
-// body over the limit, and Redis is not asked.
+// body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse), and
+// Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) func(http.Handler) http.Handler {
 	o := newOptions(opts)
 	door := httpdoor.New(l, key, p, o.Config)
+	o.checkValues(key)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplock: Middleware: the handler is nil")
@@ -118,7 +133,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	v := &view{Visit: h.door.Visit(r)}
+	v := &view{Visit: h.door.Visit(r), handler: h}
 	locked, err := v.Enter(v, w)
 	if err == nil && !locked {
 		h.next.ServeHTTP(w, r)

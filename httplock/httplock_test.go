@@ -24,7 +24,11 @@ func serve(routes ...doortest.Route) http.Handler {
 	for _, route := range routes {
 		next := handler(route)
 		if !route.Bare {
-			next = httplock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...)(next)
+			opts := append(options(route.Options), httplock.WithValues(func(_ *http.Request, name string) (any, bool) {
+				value, ok := route.Values[name]
+				return value, ok
+			}))
+			next = httplock.Middleware(route.Locks, route.Key, route.Policy, opts...)(next)
 		}
 		mux.Handle(route.Method+" "+route.Path, around(route, next))
 	}

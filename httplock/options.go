@@ -14,6 +14,8 @@ type options struct {
 	httpdoor.Config
 	skip    func(*http.Request) bool
 	onError func(http.ResponseWriter, *http.Request, error)
+	values  func(r *http.Request, name string) (any, bool)
+	params  func(*http.Request) map[string]string
 }
 
 func newOptions(opts []Option) options {
@@ -40,6 +42,41 @@ func WithSkipper(skip func(r *http.Request) bool) Option {
 	return func(o *options) {
 		o.Func("WithSkipper", skip == nil)
 		o.skip = skip
+	}
+}
+
+// WithValues has keys made from what earlier middleware knows of a request, such as
+// the tenant: {value.tenant} and keyfunc.Value("tenant") are what values returns for
+// the name. It is false, or nil, where the request has no such value. The types that
+// it may return are those of keyfunc.Value.
+//
+//	httplock.WithValues(func(r *http.Request, name string) (any, bool) {
+//		user, ok := auth.FromContext(r.Context())
+//		return user.Tenant, ok && name == "tenant"
+//	})
+//
+// net/http has no place where middleware leaves values by name. So without this
+// option a key that reads one is a mistake, and Middleware panics.
+func WithValues(values func(r *http.Request, name string) (any, bool)) Option {
+	return func(o *options) {
+		o.Func("WithValues", values == nil)
+		o.values = values
+	}
+}
+
+// WithParams has the parameters of the route come from params, and not from
+// r.PathValue, for routers that do not set that. It is called at most once for a
+// request, and returns all parameters of its route: those that are empty, too, and
+// none, or nil, for a route without any.
+//
+//	httplock.WithParams(mux.Vars) // github.com/gorilla/mux
+//
+// keyfunc.Params without names takes them in the order of their names. Such routers
+// do not set r.Pattern either, so {route} is not known; put a text of your own there.
+func WithParams(params func(*http.Request) map[string]string) Option {
+	return func(o *options) {
+		o.Func("WithParams", params == nil)
+		o.params = params
 	}
 }
 

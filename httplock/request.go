@@ -2,9 +2,13 @@ package httplock
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -12,17 +16,67 @@ import (
 // A view is what a key function sees of a request: the same as its handler.
 type view struct {
 	httpdoor.Visit
-	query url.Values // once it is asked for
+	handler *handler
+	query   url.Values        // once it is asked for
+	params  map[string]string // of WithParams, once they are asked for; not nil
 }
+
+var (
+	_ keyfunc.ParamRequest = (*view)(nil)
+	_ httpdoor.Routed      = (*view)(nil)
+)
 
 // Route returns the pattern as it was registered, such as
 // "POST /orders/{id}". It is empty outside of the mux.
 func (v *view) Route() string { return v.Outer().Pattern }
 
-// Param returns what r.PathValue does.
+// Param returns what r.PathValue does, or WithParams says.
 func (v *view) Param(name string) (string, bool) {
-	value := v.Outer().PathValue(name)
+	var value string
+	if v.handler.params != nil {
+		value = v.ownParams()[name]
+	} else {
+		value = v.Outer().PathValue(name)
+	}
 	return value, value != ""
+}
+
+// ParamNames returns the names of the parameters that WithParams says, in their
+// order. Without it, the pattern tells them.
+func (v *view) ParamNames() ([]string, bool) {
+	if v.handler.params == nil {
+		return nil, false
+	}
+	return slices.Sorted(maps.Keys(v.ownParams())), true
+}
+
+func (v *view) ownParams() map[string]string {
+	if v.params == nil {
+		if v.params = v.handler.params(v.Outer()); v.params == nil {
+			v.params = map[string]string{}
+		}
+	}
+	return v.params
+}
+
+// Unrouted looks whether the middleware stands around a mux. That says itself that
+// it has no handler for a request. Other routers cannot be asked.
+func (v *view) Unrouted(err error) error {
+	needsRoute := errors.Is(err, keyfunc.ErrMisuse) && errors.Is(err, keyfunc.ErrMissing)
+	if mux, ok := v.handler.next.(*http.ServeMux); ok {
+		_, pattern := mux.Handler(v.Outer())
+		switch {
+		case pattern == "":
+			return keyfunc.Skip
+		case needsRoute:
+			return fmt.Errorf("%w; the mux behind the middleware has %q for this request", err, pattern)
+		}
+		return err
+	}
+	if needsRoute && v.Route() == "" && v.handler.params == nil {
+		return fmt.Errorf("%w; for parameters of a router that does not set r.PathValue there is httplock.WithParams", err)
+	}
+	return err
 }
 
 // Query returns what r.URL.Query().Get does.
@@ -37,11 +91,34 @@ func (v *view) Query(name string) (string, bool) {
 	return "", false
 }
 
-// Value returns nothing: net/http has no place where middleware leaves values
-// by name.
-func (v *view) Value(string) (any, bool) { return nil, false }
+// Value returns what WithValues says.
+func (v *view) Value(name string) (any, bool) {
+	if v.handler.values == nil {
+		v.Refuse(fmt.Errorf("%w: %s", keyfunc.ErrMisuse, noValues(name)))
+		return nil, false
+	}
+	return v.handler.values(v.Outer(), name)
+}
 
-var errNotHTTP = errors.New("httplock: a function from httplock.Key is used in another door")
+// noValues is said of a key that reads a value without WithValues.
+func noValues(name string) string {
+	return fmt.Sprintf("the key reads the value %q, and net/http has no place where middleware leaves values: "+
+		"add httplock.WithValues(func(r *http.Request, name string) (any, bool) { … })", name)
+}
+
+// checkValues panics if key reads a value, and there are none.
+func (o *options) checkValues(key keyfunc.Func) {
+	if o.values != nil {
+		return
+	}
+	sample := entry.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Native: nativeKey, HTTP: true, Params: true}
+	_ = sample.Ask(key)
+	if len(sample.Values) > 0 {
+		o.Panic(noValues(sample.Values[0]))
+	}
+}
+
+const nativeKey = "httplock.Key" // for errors
 
 // Key makes a key function of one that reads a request. It works in httplock
 // only. The function must not read the body. What it returns is escaped where a
@@ -55,9 +132,9 @@ func Key(key func(*http.Request) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view](r)
 		if !ok {
-			return "", errNotHTTP
+			return entry.NativeElsewhere(nativeKey, r)
 		}
 		s, err := key(v.Outer())
-		return httpdoor.NativeKey("httplock.Key", s, err)
+		return entry.NativeKey(nativeKey, s, err)
 	}
 }

@@ -45,7 +45,7 @@ import (
 
 // Request is a neutral view of one call. Each door implements it; a Func must
 // not keep it after it has returned. What only some calls have is in interfaces
-// of its own: [FormRequest], [CookieRequest] and [ArrayRequest].
+// of its own: [FormRequest], [CookieRequest], [ArrayRequest] and [ParamRequest].
 //
 // What a Request returns must be what the handler sees: the decoded parameter,
 // the last of two equal body fields. Otherwise a client could dodge the lock
@@ -73,7 +73,8 @@ type Request interface {
 	// body could not be read, for instance an [*net/http.MaxBytesError], or
 	// that handlers may read something else in it.
 	Body(path string) (string, bool, error)
-	// Value returns what earlier middleware stored under name.
+	// Value returns what earlier middleware stored under name. In net/http and
+	// gRPC that is what the option WithValues says.
 	Value(name string) (any, bool)
 }
 

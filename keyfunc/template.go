@@ -57,7 +57,8 @@ import (
 // [ErrMissing] for a value without '?' that is missing or empty, and for a
 // template without literal text of which all values are; [ErrInvalidValue] for
 // a value over 8 KiB, for one that is not what a filter wants, and those of
-// [Value]; and what [Request.Body], [FormRequest] and [CookieRequest] return,
+// [Value]; [ErrMisuse] for {route} where none is known, and for a parameter that the
+// route does not have; and what [Request.Body], [FormRequest] and [CookieRequest] return,
 // wrapped.
 func Parse(template string) (Func, error) {
 	t, err := parse(template)

@@ -23,7 +23,8 @@ const (
 	CodeLost = "LOCK_LOST"
 	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
 	CodeKeyInvalid = "LOCK_KEY_INVALID"
-	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant).
+	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant, and in a
+	// middleware a key that no request to its route can have, keyfunc.ErrMisuse).
 	CodeMisuse = "LOCK_MISUSE"
 	// CodeClosed: the Locker is closed (ErrClosed).
 	CodeClosed = "LOCK_CLOSED"

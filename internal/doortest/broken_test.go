@@ -72,6 +72,9 @@ var faults = []struct {
 	{"shares with all methods", []string{"SafeMethodsShareTheLock"}},
 	{"checks nothing at the start", []string{"MistakesPanicAtTheStart"}},
 	{"does not escape native keys", []string{"NativeKeyIsEscaped"}},
+	{"blames the client", []string{"MistakeOfTheProgramIsTold", "NativeKeyOfAnotherDoorIsRefused"}},
+	{"takes whatever is missing for empty", []string{"ValueThatIsMissingIsTold"}},
+	{"takes nothing for optional", []string{"WhatIsOptionalMayBeMissing"}},
 	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},
 	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
 }

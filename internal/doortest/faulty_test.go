@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/entry"
@@ -50,13 +51,13 @@ func (d door) key(native func(*http.Request) (string, error)) keyfunc.Func {
 		case d.fault == "ignores native keys":
 			return "any", nil
 		case !ok:
-			return "", errors.New("testdoor: Key is used in another door")
+			return entry.NativeElsewhere("testdoor.Key", r)
 		}
 		s, err := native(v.Outer())
 		if d.fault == "does not escape native keys" {
 			return s, err
 		}
-		return httpdoor.NativeKey("testdoor.Key", s, err)
+		return entry.NativeKey("testdoor.Key", s, err)
 	}
 }
 
@@ -103,7 +104,26 @@ func (h *brokenHandler) open() {
 		h.Policy.Wait, h.Policy.Retries = 0, 0
 	}
 	key := h.Key
-	if h.fault == "takes one lock of several" {
+	switch h.fault {
+	case "blames the client":
+		key = func(r keyfunc.Request) (string, error) {
+			key, err := h.Key(r)
+			if errors.Is(err, keyfunc.ErrMisuse) {
+				err = keyfunc.ErrMissing
+			}
+			return key, err
+		}
+	case "takes whatever is missing for empty":
+		key = keyfunc.Join(keyfunc.Optional(h.Key), keyfunc.Const("x"))
+	case "takes nothing for optional":
+		key = func(r keyfunc.Request) (string, error) {
+			key, err := h.Key(r)
+			if strings.HasSuffix(key, ":") {
+				err = keyfunc.ErrMissing
+			}
+			return key, err
+		}
+	case "takes one lock of several":
 		key = func(r keyfunc.Request) (string, error) {
 			keys, err := keyfunc.KeysOf(h.Key, r)
 			return keys.List()[0], err
@@ -130,7 +150,7 @@ func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		visited = r.WithContext(context.Background())
 		visited.SetPathValue("id", r.PathValue("id"))
 	}
-	v := &brokenView{Visit: h.common.Visit(visited), fault: h.fault}
+	v := &brokenView{Visit: h.common.Visit(visited), fault: h.fault, values: h.Values}
 	locked, err := v.Enter(v, w)
 	switch {
 	case err != nil:

@@ -15,10 +15,14 @@ import (
 // A brokenView is what key functions see.
 type brokenView struct {
 	httpdoor.Visit
-	fault string
+	fault  string
+	values map[string]any
 }
 
-func (v *brokenView) Value(string) (any, bool) { return nil, false }
+func (v *brokenView) Value(name string) (any, bool) {
+	value, ok := v.values[name]
+	return value, ok
+}
 
 func (v *brokenView) Route() string {
 	if v.fault == "does not know its route" {

@@ -31,9 +31,6 @@ type Framework struct {
 	// Key is the door's Key: a key function that gets the framework's own
 	// view of the request, of which it shows r.
 	Key func(key func(r *http.Request) (string, error)) keyfunc.Func
-
-	// Values tells that middleware can leave values for a keyfunc.Value.
-	Values bool
 }
 
 // A Route is one route with the door's middleware on it.
@@ -49,7 +46,7 @@ type Route struct {
 	// Bare is a route without the door.
 	Bare bool
 
-	// Values are set by a middleware around the door, if it can.
+	// Values are set by a middleware around the door, for a keyfunc.Value.
 	Values map[string]any
 	// Header is set by a middleware around the door, before it.
 	Header http.Header

@@ -99,6 +99,11 @@ func Cases() []Case {
 		{Name: "SeveralKeysAreTakenTogether", check: severalKeysAreTakenTogether},
 		{Name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},
 
+		// misuse.go
+		{Name: "MistakeOfTheProgramIsTold", embedded: true, check: mistakeOfTheProgramIsTold},
+		{Name: "WhatIsOptionalMayBeMissing", check: whatIsOptionalMayBeMissing},
+		{Name: "ValueThatIsMissingIsTold", embedded: true, check: valueThatIsMissingIsTold},
+
 		// places.go
 		{Name: "BodyThatIsNotJSONIsRefused", check: bodyThatIsNotJSONIsRefused},
 		{Name: "JSONMayHaveParameters", check: jsonMayHaveParameters},

@@ -1,5 +1,6 @@
 // Package entry is the way into a lock and out of it that all doors share:
-// from what a key function returned to a lease, or to a refusal.
+// from what a key function returned to a lease, or to a refusal. sample.go finds
+// out what a key function reads, when a door is made.
 package entry
 
 import (
@@ -31,12 +32,36 @@ func Acquire(ctx context.Context, l *lockmw.Locker, keys keyfunc.Keys, err error
 
 // NoKey is the refusal of a request that has no key, because of err. It looks like
 // one of Acquire's, so that error handlers, observers and the log find the same in
-// both.
+// both. It is the request's fault, unless err Is keyfunc.ErrMisuse.
 func NoKey(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, err error) error {
-	if !errors.Is(err, lockmw.ErrInvalidKey) {
+	if !errors.Is(err, lockmw.ErrInvalidKey) && !errors.Is(err, keyfunc.ErrMisuse) {
 		err = fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, err)
 	}
 	return l.Refuse(ctx, p, err)
+}
+
+// NativeKey makes a key of what a native key function has returned, which is called
+// name. Like a keyfunc.Const it is escaped where no key may hold a character, and a
+// long one is shortened by a hash.
+func NativeKey(name, s string, err error) (string, error) {
+	switch {
+	case err != nil:
+		return "", err
+	case s == "":
+		return "", fmt.Errorf("%w: %s", keyfunc.ErrMissing, name)
+	}
+	return keyfunc.Const(s)(nil)
+}
+
+// NativeElsewhere is what a native key function, called name, returns for a Request
+// that is not of its door: a made-up key to a Sample of the door, and otherwise the
+// error of a function that is used in another package's middleware.
+func NativeElsewhere(name string, r keyfunc.Request) (string, error) {
+	if sample, ok := keyfunc.As[*Sample](r); ok && sample.Native == name {
+		sample.Absent = ""
+		return made, nil
+	}
+	return "", fmt.Errorf("%w: a function from %s is used in the middleware of another package", keyfunc.ErrMisuse, name)
 }
 
 // Refusal is what a client is told of err. Doors hand over nothing but errors of

@@ -1,11 +1,14 @@
 package httpdoor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -68,6 +71,9 @@ func (c *Config) HoldResponse(max int) {
 	c.buffer = max
 }
 
+// Panic panics with a start-up mistake of Middleware.
+func (c *Config) Panic(mistake string) { c.panicf("Middleware: %s", mistake) }
+
 // Func panics if the function given to an option is nil.
 func (c *Config) Func(option string, isNil bool) {
 	if isNil {
@@ -88,6 +94,7 @@ type Door struct {
 	bodyLimit    int64
 	bodyTimeout  time.Duration
 	buffer       int
+	needsRoute   func() bool
 }
 
 // New returns a door. It panics if l or key is nil or p is invalid, for l or in
@@ -108,8 +115,17 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 			c.panicf("Middleware: %v", err)
 		}
 	}
+	d.needsRoute = sync.OnceValue(func() bool {
+		err := (&entry.Sample{CallMethod: http.MethodGet, Native: c.door + ".Key", HTTP: true}).Ask(key)
+		return errors.Is(err, keyfunc.ErrMisuse) && errors.Is(err, keyfunc.ErrMissing)
+	})
 	return d
 }
+
+// NeedsRoute reports whether a key can only be made of requests that a route is
+// there for, whatever else they bring. It is found out by the first call, from a
+// made-up request. What a native key function needs is not known.
+func (d *Door) NeedsRoute() bool { return d.needsRoute() }
 
 // policy returns the policy for a method. RFC 9110 calls these four safe.
 func (d *Door) policy(method string) *lockmw.Policy {

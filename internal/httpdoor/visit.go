@@ -3,7 +3,6 @@ package httpdoor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 
@@ -47,6 +46,9 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
 	keys, err := v.keys(view)
+	if r, ok := view.(Routed); ok && err != nil && !errors.Is(err, keyfunc.Skip) {
+		err = r.Unrouted(err)
+	}
 	if err == nil {
 		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
@@ -64,6 +66,15 @@ func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool,
 		v.inner.Body = v.rest
 	}
 	return true, nil
+}
+
+// Routed is a view of a framework that runs middleware for requests, too, that no
+// route is there for.
+type Routed interface {
+	// Unrouted is asked about a request of which no key can be made, because of
+	// err. It returns keyfunc.Skip if nothing but an answer such as 404 follows,
+	// for which nobody needs a lock, and otherwise err, perhaps with more to it.
+	Unrouted(err error) error
 }
 
 // keys derives the keys, and refuses what Refuse was told to.
@@ -212,16 +223,3 @@ func (v *Visit) UseBody(bytes []byte) { v.body.use(bytes, v.door.bodyLimit) }
 
 // KeyBody returns the body that Body has read and looked in, if it did.
 func (v *Visit) KeyBody() ([]byte, bool) { return v.body.bytes, v.body.parsed }
-
-// NativeKey makes a key of what a native key function has returned. Like a
-// keyfunc.Const it is escaped where no key may hold a character, and a long
-// one is shortened by a hash.
-func NativeKey(name, s string, err error) (string, error) {
-	switch {
-	case err != nil:
-		return "", err
-	case s == "":
-		return "", fmt.Errorf("%w: %s", keyfunc.ErrMissing, name)
-	}
-	return keyfunc.Const(s)(nil)
-}
