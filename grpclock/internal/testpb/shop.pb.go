@@ -481,7 +481,10 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x12{body.customer.id}0\x01\x12S\n" +
 	"\x06Stream\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x17ڻ\x1b\x13\n" +
 	"\x11{header.x-tenant}(\x010\x01\x124\n" +
-	"\x04Free\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt2\xec\x05\n" +
+	"\x04Free\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt2w\n" +
+	"\aTenants\x12l\n" +
+	"\x03Pay\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"7ڻ\x1b3\n" +
+	"\x1e{value.tenant}:{body.order_id}\x12\x06order:r\tannotated2\xec\x05\n" +
 	"\bMistaken\x12A\n" +
 	"\x05Empty\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\n" +
 	"ڻ\x1b\x06\x12\x04pay:\x12T\n" +
@@ -537,34 +540,36 @@ var file_lockmwtest_v1_shop_proto_depIdxs = []int32{
 	1,  // 10: lockmwtest.v1.Annotated.Forever:input_type -> lockmwtest.v1.Order
 	1,  // 11: lockmwtest.v1.Annotated.Stream:input_type -> lockmwtest.v1.Order
 	1,  // 12: lockmwtest.v1.Annotated.Free:input_type -> lockmwtest.v1.Order
-	1,  // 13: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
-	1,  // 14: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
-	1,  // 15: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
-	1,  // 16: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
-	1,  // 17: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
-	1,  // 18: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
-	1,  // 19: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
-	1,  // 20: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
-	1,  // 21: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
-	3,  // 22: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
-	3,  // 23: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
-	3,  // 24: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
-	3,  // 25: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
-	3,  // 26: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
-	3,  // 27: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
-	3,  // 28: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
-	3,  // 29: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
-	3,  // 30: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
-	3,  // 31: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
-	3,  // 32: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
-	3,  // 33: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
-	3,  // 34: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
-	3,  // 35: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
-	3,  // 36: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
-	3,  // 37: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
-	3,  // 38: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
-	22, // [22:39] is the sub-list for method output_type
-	5,  // [5:22] is the sub-list for method input_type
+	1,  // 13: lockmwtest.v1.Tenants.Pay:input_type -> lockmwtest.v1.Order
+	1,  // 14: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
+	1,  // 15: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
+	1,  // 16: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
+	1,  // 17: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
+	1,  // 18: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
+	1,  // 19: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
+	1,  // 20: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
+	1,  // 21: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
+	1,  // 22: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
+	3,  // 23: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
+	3,  // 24: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
+	3,  // 25: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
+	3,  // 26: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
+	3,  // 27: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
+	3,  // 28: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
+	3,  // 29: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
+	3,  // 30: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
+	3,  // 31: lockmwtest.v1.Tenants.Pay:output_type -> lockmwtest.v1.Receipt
+	3,  // 32: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
+	3,  // 33: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
+	3,  // 34: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
+	3,  // 35: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
+	3,  // 36: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
+	3,  // 37: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
+	3,  // 38: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
+	3,  // 39: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
+	3,  // 40: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
+	23, // [23:41] is the sub-list for method output_type
+	5,  // [5:23] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name
@@ -587,7 +592,7 @@ func file_lockmwtest_v1_shop_proto_init() {
 			NumEnums:      1,
 			NumMessages:   4,
 			NumExtensions: 0,
-			NumServices:   3,
+			NumServices:   4,
 		},
 		GoTypes:           file_lockmwtest_v1_shop_proto_goTypes,
 		DependencyIndexes: file_lockmwtest_v1_shop_proto_depIdxs,

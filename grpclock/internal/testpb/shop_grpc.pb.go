@@ -443,6 +443,112 @@ var Annotated_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
+	Tenants_Pay_FullMethodName = "/lockmwtest.v1.Tenants/Pay"
+)
+
+// TenantsClient is the client API for Tenants service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Tenants has a lock for each tenant, which is what the server knows of a call.
+type TenantsClient interface {
+	Pay(ctx context.Context, in *Order, opts ...grpc.CallOption) (*Receipt, error)
+}
+
+type tenantsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewTenantsClient(cc grpc.ClientConnInterface) TenantsClient {
+	return &tenantsClient{cc}
+}
+
+func (c *tenantsClient) Pay(ctx context.Context, in *Order, opts ...grpc.CallOption) (*Receipt, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Receipt)
+	err := c.cc.Invoke(ctx, Tenants_Pay_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// TenantsServer is the server API for Tenants service.
+// All implementations must embed UnimplementedTenantsServer
+// for forward compatibility.
+//
+// Tenants has a lock for each tenant, which is what the server knows of a call.
+type TenantsServer interface {
+	Pay(context.Context, *Order) (*Receipt, error)
+	mustEmbedUnimplementedTenantsServer()
+}
+
+// UnimplementedTenantsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedTenantsServer struct{}
+
+func (UnimplementedTenantsServer) Pay(context.Context, *Order) (*Receipt, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pay not implemented")
+}
+func (UnimplementedTenantsServer) mustEmbedUnimplementedTenantsServer() {}
+func (UnimplementedTenantsServer) testEmbeddedByValue()                 {}
+
+// UnsafeTenantsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to TenantsServer will
+// result in compilation errors.
+type UnsafeTenantsServer interface {
+	mustEmbedUnimplementedTenantsServer()
+}
+
+func RegisterTenantsServer(s grpc.ServiceRegistrar, srv TenantsServer) {
+	// If the following call panics, it indicates UnimplementedTenantsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Tenants_ServiceDesc, srv)
+}
+
+func _Tenants_Pay_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Order)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TenantsServer).Pay(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Tenants_Pay_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TenantsServer).Pay(ctx, req.(*Order))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Tenants_ServiceDesc is the grpc.ServiceDesc for Tenants service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Tenants_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "lockmwtest.v1.Tenants",
+	HandlerType: (*TenantsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Pay",
+			Handler:    _Tenants_Pay_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
+	Metadata: "lockmwtest/v1/shop.proto",
+}
+
+const (
 	Mistaken_Empty_FullMethodName    = "/lockmwtest.v1.Mistaken/Empty"
 	Mistaken_Template_FullMethodName = "/lockmwtest.v1.Mistaken/Template"
 	Mistaken_Field_FullMethodName    = "/lockmwtest.v1.Mistaken/Field"
