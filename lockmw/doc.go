@@ -1,9 +1,14 @@
 // Package lockmw takes distributed locks in Redis for Go services.
 //
-//	locks, err := lockmw.New(redisClient)
-//	…
-//	err = locks.WithLock(ctx, "order:42", lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
-//		func(ctx context.Context) error { … })
+//	locks, err := lockmw.New(client)
+//	if err != nil {
+//		return err
+//	}
+//	err = locks.WithLock(ctx, "42", lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second},
+//		func(ctx context.Context) error {
+//			fmt.Println("nobody else is at work on order 42 now")
+//			return ctx.Err() // ctx ends if the lock is lost
+//		})
 //
 // The doors (packages httplock, ginlock, echolock and grpclock) do the same
 // around a request, with a key from package keyfunc.

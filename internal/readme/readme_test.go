@@ -1,133 +1,68 @@
-// Package readme checks that the code in README.md is code that compiles.
+// Package readme checks that the Go code in the documents, and in the package
+// comments, compiles as it is printed.
+//
+// Start reading at this file, then snippets_test.go (where they are found) and
+// check_test.go (how they are compiled).
 package readme
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
 	"go/format"
-	"io/fs"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-const root = "../.."
-
-// A block is one fenced ```go block.
-type block struct {
-	line int
-	code string
-}
-
-func blocks(t *testing.T) []block {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []block
-	var open *block
-	for i, line := range strings.Split(string(text), "\n") {
-		switch {
-		case open == nil && line == "```go":
-			open = &block{line: i + 2}
-		case open != nil && line == "```":
-			found, open = append(found, *open), nil
-		case open != nil:
-			open.code += line + "\n"
+func TestSnippetsCompileAsPrinted(t *testing.T) {
+	documents, comments := inDocuments(t), inComments(t)
+	c := newChecker(t, slices.Concat(documents, comments)...)
+	for _, s := range documents {
+		formatted, err := format.Source([]byte(s.code))
+		if err == nil && string(formatted) != s.code {
+			t.Errorf("%s:%d: not formatted by gofmt; it would be\n%s", s.name, s.line, formatted)
 		}
 	}
-	if len(found) < 3 {
-		t.Fatalf("only %d Go blocks found", len(found))
-	}
-	return found
-}
-
-func (b block) program() bool { return strings.HasPrefix(b.code, "package ") }
-
-func TestProgramsInTheReadmeCompile(t *testing.T) {
-	for _, b := range blocks(t) {
-		if !b.program() {
-			continue
-		}
-		formatted, err := format.Source([]byte(b.code))
-		if err != nil {
-			t.Errorf("README.md:%d: %v", b.line, err)
-			continue
-		}
-		if string(formatted) != b.code {
-			t.Errorf("README.md:%d: not formatted by gofmt", b.line)
-		}
-		// The overlay has the go command see the program in a folder of the
-		// module that does not exist.
-		dir := t.TempDir()
-		file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-		if err := os.WriteFile(file, []byte(b.code), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		abs, err := filepath.Abs(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pkg := fmt.Sprintf("readme-line-%d", b.line)
-		replace := map[string]map[string]string{"Replace": {filepath.Join(abs, "examples", pkg, "main.go"): file}}
-		spec, err := json.Marshal(replace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(overlay, spec, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("go", "build", "-overlay", overlay, "-o", os.DevNull, "./examples/"+pkg)
-		cmd.Dir = abs
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("README.md:%d: %v\n%s", b.line, err, out)
+	for _, s := range slices.Concat(documents, comments) {
+		if err := c.check(s); err != nil {
+			t.Errorf("%v\nin\n%s", err, s.code)
 		}
 	}
 }
 
-func TestFragmentsInTheReadmeAreTakenFromCode(t *testing.T) {
-	sources := goSources(t)
-	for _, b := range blocks(t) {
-		if b.program() {
-			continue
-		}
-		fragment := squeeze([]byte(b.code))
-		found := false
-		for _, source := range sources {
-			found = found || bytes.Contains(source, fragment)
-		}
-		if !found {
-			t.Errorf("README.md:%d: no Go file of the module holds this fragment:\n%s", b.line, b.code)
+// A check that finds nothing would pass, too.
+func TestWhatDoesNotCompileIsFound(t *testing.T) {
+	c := newChecker(t)
+	for _, tc := range []struct{ name, code, want string }{
+		{"a name that nothing declares", "err := locks.Close(last)", "doc.md:7: undefined: last"},
+		{"a handler of the wrong type", "mux.Handle(\"/\", pay)", "does not implement http.Handler"},
+		{"the results of another version", "lease, err := locks.Acquire(ctx, \"k\", lockmw.Policy{})", "assignment mismatch: 2 variables but locks.Acquire returns 3 values"},
+		{"a field that does not exist", "policy := lockmw.Policy{\n\tKeyTimeout: time.Second,\n}", "doc.md:8: unknown field KeyTimeout"},
+		{"what was left out", "if err != nil {\n\t…\n}", "doc.md:8: illegal character"},
+		{"a package that the preamble does not have", "os.Exit(1)", "undefined: os"},
+		{"a variable that its own block does not use", "if id := 42; true {\n}", "declared and not used: id"},
+		{"a declaration", "func charge() (order string) { return 42 }", "cannot use 42"},
+		{"a program that uses the preamble", "package main\n\nfunc main() {\n\tlocks.Close(nil)\n}", "doc.md:10: undefined: locks"},
+		{"a program that does not import what it uses", "package main\n\nfunc main() {\n\tfmt.Println()\n}", "undefined: fmt"},
+		{"a program that imports something else", "package main\n\nimport _ \"example.com/x\"\n", "it is not among the packages"},
+	} {
+		err := c.check(snippet{name: "doc.md", line: 7, code: tc.code})
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: err = %v, want %q", tc.name, err, tc.want)
 		}
 	}
 }
 
-func goSources(t *testing.T) [][]byte {
-	t.Helper()
-	var sources [][]byte
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
-			return err
+func TestSnippetsMayUseThePreamble(t *testing.T) {
+	c := newChecker(t)
+	for _, code := range []string{
+		"lease, err := lockmw.FromContext(ctx)", // what a snippet declares is used behind it
+		"r.POST(\"/pay\", ginlock.Middleware(locks, keyfunc.Const(\"k\"), lockmw.Policy{}), pay)",
+		"e.POST(\"/pay\", pay, echolock.Middleware(locks, keyfunc.Const(\"k\"), lockmw.Policy{}))",
+		"mux.HandleFunc(\"/pay\", pay)",
+		"if err := locks.Close(ctx); err != nil {\n\treturn err\n}",
+		"type order struct{ id int }",
+	} {
+		if err := c.check(snippet{name: "doc.md", line: 7, code: code}); err != nil {
+			t.Errorf("%v\nin\n%s", err, code)
 		}
-		text, err := os.ReadFile(path)
-		sources = append(sources, squeeze(text))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	return sources
-}
-
-// squeeze forgets how lines are indented.
-func squeeze(code []byte) []byte {
-	var out []byte
-	for line := range bytes.Lines(code) {
-		out = append(append(out, bytes.TrimSpace(line)...), '\n')
-	}
-	return out
 }

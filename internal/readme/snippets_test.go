@@ -1,0 +1,164 @@
+package readme
+
+import (
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/lockmw/kit/"
+)
+
+// A snippet is Go code in a document or in a comment.
+type snippet struct {
+	name string // of the file
+	line int    // of the file: its first
+	code string
+}
+
+// program reports whether the snippet is a whole file, and not a part of one.
+func (s snippet) program() bool { return strings.HasPrefix(s.code, "package ") }
+
+// inDocuments returns the fenced ```go blocks of all documents that people wrote.
+func inDocuments(t *testing.T) (found []snippet) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "results" || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != root):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		found = append(found, fenced(name, string(text))...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(found, func(s snippet) bool { return s.name == "README.md" && s.program() }) {
+		t.Fatalf("README.md has no program; found are %d snippets", len(found))
+	}
+	return found
+}
+
+// fenced returns the ```go blocks of a document.
+func fenced(name, text string) (found []snippet) {
+	var open *snippet
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case open == nil && line == "```go":
+			open = &snippet{name: name, line: i + 2}
+		case open != nil && line == "```":
+			found, open = append(found, *open), nil
+		case open != nil:
+			open.code += line + "\n"
+		}
+	}
+	return found
+}
+
+// notGo are the code blocks of doc comments that are no Go, and one that shows only
+// a part: whose comment it is, and its first word.
+var notGo = []string{
+	"echolock: ID", // a field of a struct
+	"grpclock: Aborted",
+	"grpclock.Annotated: import", // of a .proto file
+	"grpclock.With: rules,",      // what is left out is not the point
+	"keyfunc.Parse: order:{param.id}",
+	"keyfunc.Parse: lower",
+}
+
+// inComments returns the code blocks in the doc comments of the packages that
+// snippets use.
+func inComments(t *testing.T) (found []snippet) {
+	t.Helper()
+	var other []string
+	for _, pkg := range packages {
+		dir, ours := strings.CutPrefix(pkg, module)
+		if !ours {
+			continue
+		}
+		for name, text := range comments(t, dir) {
+			for _, block := range new(comment.Parser).Parse(text).Content {
+				code, ok := block.(*comment.Code)
+				if !ok {
+					continue
+				}
+				if begins := name + ": " + strings.Fields(code.Text)[0]; slices.Contains(notGo, begins) {
+					other = append(other, begins)
+				} else {
+					found = append(found, snippet{name: name, line: 1, code: code.Text})
+				}
+			}
+		}
+	}
+	for _, begins := range notGo {
+		if !slices.Contains(other, begins) {
+			t.Errorf("no comment holds such a block: %s", begins)
+		}
+	}
+	return found
+}
+
+// comments returns the doc comments of a package, by what they are about.
+func comments(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v, %v", dir, files, err)
+	}
+	found := make(map[string]string)
+	add := func(c *ast.CommentGroup, names ...*ast.Ident) {
+		for _, name := range names {
+			if name.IsExported() && c != nil {
+				found[dir+"."+name.Name] += c.Text() + "\n"
+			}
+		}
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file.Doc != nil {
+			found[dir] += file.Doc.Text() + "\n"
+		}
+		for _, decl := range file.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				add(d.Doc, d.Name)
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						add(d.Doc, s.Name)
+						add(s.Doc, s.Name)
+					case *ast.ValueSpec:
+						add(d.Doc, s.Names[0])
+						add(s.Doc, s.Names[0])
+					}
+				}
+			}
+		}
+	}
+	return found
+}

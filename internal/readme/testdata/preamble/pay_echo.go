@@ -1,0 +1,5 @@
+package preamble
+
+import "github.com/labstack/echo/v4"
+
+func pay(echo.Context) error { return nil }

@@ -1,0 +1,5 @@
+package preamble
+
+import "github.com/gin-gonic/gin"
+
+func pay(*gin.Context) {}

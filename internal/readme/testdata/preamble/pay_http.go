@@ -1,0 +1,5 @@
+package preamble
+
+import "net/http"
+
+func pay(http.ResponseWriter, *http.Request) {}

@@ -1,0 +1,35 @@
+// Package preamble is what a snippet of the documents may use without saying where
+// it comes from: the names that their text introduces, and nothing else. A handler
+// is of the framework that the snippet is about, and in a file of its own.
+package preamble
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+var (
+	ctx    context.Context
+	client redis.UniversalClient
+	locks  *lockmw.Locker
+
+	server *http.Server
+	mux    *http.ServeMux
+	r      *gin.Engine
+	e      *echo.Echo
+)
+
+// What the reader's own tests have: the test, the code under test, and a request to it.
+var (
+	t    *testing.T
+	shop func(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler
+	post func(handler http.Handler, path string) *httptest.ResponseRecorder
+)
