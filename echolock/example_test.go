@@ -40,10 +40,10 @@ func ExampleMiddleware() {
 
 	e := echo.New()
 	e.POST("/orders/:id/pay", pay,
-		echolock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}))
+		echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
 
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil))
 	fmt.Println(w.Body)
-	// Output: paid under pay:order:42
+	// Output: paid under order:42
 }

@@ -41,11 +41,11 @@ func ExampleMiddleware() {
 
 	r := gin.New()
 	r.POST("/orders/:id/pay",
-		ginlock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}),
+		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
 		pay)
 
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil))
 	fmt.Println(w.Body)
-	// Output: paid under pay:order:42
+	// Output: paid under order:42
 }

@@ -2,8 +2,8 @@
 // method.
 //
 //	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
-//		Key:    keyfunc.MustParse("order:{body.order_id}"),
-//		Policy: lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
+//		Key:    keyfunc.MustParse("{body.order_id}"),
+//		Policy: lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second},
 //	}}
 //	server := grpc.NewServer(
 //		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),

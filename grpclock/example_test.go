@@ -68,8 +68,8 @@ func Example() {
 	defer closeLocks()
 
 	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
-		Key:    keyfunc.MustParse("order:{body.order_id}"),
-		Policy: lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second},
+		Key:    keyfunc.MustParse("{body.order_id}"),
+		Policy: lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second},
 	}}
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(locks, rules)),
@@ -80,7 +80,7 @@ func Example() {
 	defer closeServer()
 	reply, err := client.Pay(context.Background(), &shopv1.PayRequest{OrderId: 42})
 	fmt.Println(reply.GetText(), err)
-	// Output: order 42 is paid under the lock pay:order:42 <nil>
+	// Output: order 42 is paid under the lock order:42 <nil>
 }
 
 // The .proto file of shop.v1 says beside Pay that it is locked by its order.
@@ -91,8 +91,8 @@ func ExampleAnnotated() {
 		log.Fatal(err)
 	}
 	rules = rules.With(grpclock.Rules{"/shop.v1.Orders/Pay": {
-		Key:    keyfunc.MustParse("order:{body.order_id}"),
-		Policy: lockmw.Policy{Prefix: "pay:"},
+		Key:    keyfunc.MustParse("{body.order_id}"),
+		Policy: lockmw.Policy{Prefix: "order:"},
 	}})
 
 	locks, closeLocks := openLocks()
@@ -104,7 +104,7 @@ func ExampleAnnotated() {
 
 	client, closeServer := serveOrders(server)
 	defer closeServer()
-	err = locks.WithLock(context.Background(), "order:42", lockmw.Policy{Prefix: "pay:"}, func(ctx context.Context) error {
+	err = locks.WithLock(context.Background(), "42", lockmw.Policy{Prefix: "order:"}, func(ctx context.Context) error {
 		_, err := client.Pay(ctx, &shopv1.PayRequest{OrderId: 42})
 		return err
 	})

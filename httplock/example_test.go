@@ -37,13 +37,13 @@ func ExampleMiddleware() {
 	})
 
 	mux := http.NewServeMux()
-	lock := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second})
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
 	mux.Handle("POST /orders/{id}/pay", lock(pay)) // around one route, not around the mux
 
 	w := httptest.NewRecorder()
 	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil))
 	fmt.Println(w.Body)
-	// Output: paid under pay:order:42
+	// Output: paid under order:42
 }
 
 type tenantKey struct{}

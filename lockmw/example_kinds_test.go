@@ -114,8 +114,8 @@ func ExampleLocker_Inspect() {
 	defer closeAll()
 	ctx := context.Background()
 
-	_, lease, _ := locks.Acquire(ctx, "order:42", lockmw.Policy{Prefix: "pay:"})
-	info, err := locks.Inspect(ctx, "pay:order:42")
+	_, lease, _ := locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:"})
+	info, err := locks.Inspect(ctx, "order:42")
 	fmt.Println(info.Held, len(info.Holders), info.Holders[0].Instance == locks.Instance(), info.Waiting, err)
 	_ = lease.Release(ctx)
 	// Output: true 1 true 0 <nil>

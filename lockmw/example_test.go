@@ -59,8 +59,8 @@ func ExampleWrap() {
 	defer closeAll()
 
 	charge := lockmw.Wrap(locks,
-		func(order string) (string, error) { return "order:" + order, nil },
-		lockmw.Policy{Prefix: "pay:", Retries: 3, RetryInterval: 200 * time.Millisecond},
+		func(order string) (string, error) { return order, nil },
+		lockmw.Policy{Prefix: "order:", Retries: 3, RetryInterval: 200 * time.Millisecond},
 		func(_ context.Context, order string) (string, error) { return order + " is paid", nil })
 
 	fmt.Println(charge(context.Background(), "42"))

@@ -48,8 +48,8 @@ func serve(ctx context.Context, o demo.Options) error {
 }
 
 func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
-	pay := echolock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 10 * time.Second})
-	transfer := echolock.Middleware(locks, keyfunc.MustParse("customer:{body.customer.id}"), lockmw.Policy{Prefix: "transfer:"})
+	pay := echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
+	transfer := echolock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
 	done := func(c echo.Context) error {
 		if err := demo.Work(c.Request().Context(), work); err != nil {

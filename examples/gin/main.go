@@ -47,8 +47,8 @@ func serve(ctx context.Context, o demo.Options) error {
 }
 
 func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
-	pay := ginlock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 10 * time.Second})
-	transfer := ginlock.Middleware(locks, keyfunc.MustParse("customer:{body.customer.id}"), lockmw.Policy{Prefix: "transfer:"})
+	pay := ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
+	transfer := ginlock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
 	done := func(c *gin.Context) {
 		if err := demo.Work(c.Request.Context(), work); err == nil { // else the lock is lost, or the client gone

@@ -46,8 +46,8 @@ func serve(ctx context.Context, o demo.Options) error {
 }
 
 func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
-	pay := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 10 * time.Second})
-	transfer := httplock.Middleware(locks, keyfunc.MustParse("customer:{body.customer.id}"), lockmw.Policy{Prefix: "transfer:"})
+	pay := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
+	transfer := httplock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
 	done := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := demo.Work(r.Context(), work); err == nil { // else the lock is lost, or the client gone

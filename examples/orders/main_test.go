@@ -63,7 +63,7 @@ func TestUnreachableRedisIsTold(t *testing.T) {
 
 func TestRedisThatCannotLockIsTold(t *testing.T) {
 	m := miniredis.RunT(t)
-	m.HSet("lock:{pay:order:try-1}", "other", "data")
+	m.HSet("lock:{order:try-1}", "other", "data")
 	r := callRoll(t)
 	cmd, errs := program(t, r, m.Addr())
 	if code := exitCode(t, cmd.Run()); code != 1 {
@@ -97,7 +97,7 @@ func TestRedisThatGoesAwayEndsTheRun(t *testing.T) {
 func awaitLock(t *testing.T, m *miniredis.Miniredis) {
 	t.Helper()
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if m.Exists("lock:{pay:order:" + order + "}") {
+		if m.Exists("lock:{order:" + order + "}") {
 			return
 		}
 	}

@@ -211,12 +211,12 @@ const file_shop_v1_orders_proto_rawDesc = "" +
 	"\vPackRequest\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\x03R\aorderId\"\x1f\n" +
 	"\tPackReply\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text2\xba\x01\n" +
-	"\x06Orders\x12T\n" +
-	"\x03Pay\x12\x13.shop.v1.PayRequest\x1a\x11.shop.v1.PayReply\"%ڻ\x1b!\n" +
-	"\x15order:{body.order_id}\x12\x04pay:\"\x02\b\x02\x12Z\n" +
-	"\x04Pack\x12\x14.shop.v1.PackRequest\x1a\x12.shop.v1.PackReply\"&ڻ\x1b\"\n" +
-	"\x15order:{body.order_id}\x12\x05pack:B\x02\b<0\x01B3Z1github.com/lockmw/kit/examples/grpc/shopv1;shopv1b\x06proto3"
+	"\x04text\x18\x01 \x01(\tR\x04text2\xbc\x01\n" +
+	"\x06Orders\x12U\n" +
+	"\x03Pay\x12\x13.shop.v1.PayRequest\x1a\x11.shop.v1.PayReply\"&ڻ\x1b\"\n" +
+	"\x0f{body.order_id}\x12\x06order:\"\x02\b\x02r\x03pay\x12[\n" +
+	"\x04Pack\x12\x14.shop.v1.PackRequest\x1a\x12.shop.v1.PackReply\"'ڻ\x1b#\n" +
+	"\x0f{body.order_id}\x12\x06order:B\x02\b<r\x04pack0\x01B3Z1github.com/lockmw/kit/examples/grpc/shopv1;shopv1b\x06proto3"
 
 var (
 	file_shop_v1_orders_proto_rawDescOnce sync.Once

@@ -30,8 +30,9 @@ type OrdersClient interface {
 	// Pay pays an order. Calls for one order run one after the other, over all
 	// servers; one that would wait for longer than two seconds is refused.
 	Pay(ctx context.Context, in *PayRequest, opts ...grpc.CallOption) (*PayReply, error)
-	// Pack reports on an order while it is packed. Nobody else packs it
-	// meanwhile, and whoever packs it for longer than a minute is stopped.
+	// Pack reports on an order while it is packed. Nobody else packs or pays it
+	// meanwhile, since both have the same prefix and key, and whoever packs it for
+	// longer than a minute is stopped.
 	Pack(ctx context.Context, in *PackRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PackReply], error)
 }
 
@@ -79,8 +80,9 @@ type OrdersServer interface {
 	// Pay pays an order. Calls for one order run one after the other, over all
 	// servers; one that would wait for longer than two seconds is refused.
 	Pay(context.Context, *PayRequest) (*PayReply, error)
-	// Pack reports on an order while it is packed. Nobody else packs it
-	// meanwhile, and whoever packs it for longer than a minute is stopped.
+	// Pack reports on an order while it is packed. Nobody else packs or pays it
+	// meanwhile, since both have the same prefix and key, and whoever packs it for
+	// longer than a minute is stopped.
 	Pack(*PackRequest, grpc.ServerStreamingServer[PackReply]) error
 	mustEmbedUnimplementedOrdersServer()
 }
