@@ -33,3 +33,8 @@ var (
 	shop func(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler
 	post func(handler http.Handler, path string) *httptest.ResponseRecorder
 )
+
+// auth is how the reader's own code knows who sends a request.
+var auth struct {
+	FromContext func(ctx context.Context) (user struct{ Tenant string }, ok bool)
+}
