@@ -1,0 +1,212 @@
+package routers
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gorilla/mux"
+	"github.com/julienschmidt/httprouter"
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/httplock"
+)
+
+// Where a handler does not run, and where it runs without a lock.
+const (
+	notRun   = "the handler does not run"
+	unlocked = "it runs without a lock"
+)
+
+const (
+	order   = "{param.id}"
+	path    = "/orders/42/pay"
+	spelled = "/orders/%34%32/pay"
+)
+
+var (
+	fine     = answer{http.StatusOK, ""}
+	notFound = answer{http.StatusNotFound, ""}
+	misuse   = answer{http.StatusInternalServerError, "LOCK_MISUSE"}
+)
+
+// A place is one where the lock may be put as well, or should not.
+type place struct {
+	name     string
+	template string
+	service  func(s *site) http.Handler
+	path     string
+	want     answer
+	under    string // the lock under which the handler runs, or one of the constants above
+}
+
+var places = []place{
+	{"net/http, around the mux", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		mux := http.NewServeMux()
+		mux.Handle("POST /orders/{id}/pay", pay)
+		return lock(mux)
+	}, path, misuse, notRun},
+	{"net/http, around a mux inside the mux", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		mux, inner := http.NewServeMux(), http.NewServeMux()
+		inner.Handle("POST /orders/{id}/pay", pay)
+		mux.Handle("/orders/", lock(inner))
+		return mux
+	}, path, misuse, notRun},
+	{"net/http, another name", "{param.order}", lineOf("net/http"), path, misuse, notRun},
+	{"net/http, another spelling of the path", order, lineOf("net/http"), spelled, fine, "42"},
+
+	{"chi, Use", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Use(lock)
+		r.Post("/orders/{id}/pay", pay)
+		return r
+	}, path, misuse, notRun},
+	{"chi, Use, and a path that no route has", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Use(lock)
+		r.Post("/orders/{id}/pay", pay)
+		return r
+	}, "/nowhere", misuse, notRun},
+	{"chi, Use in a Group", order, useInGroup, path, fine, "42"},
+	{"chi, Use in a Group, and a path that no route has", order, useInGroup, "/nowhere", notFound, notRun},
+	{"chi, Use in a Route behind the parameter", order, useInRoute, path, fine, "42"},
+	{"chi, Use in a Route behind the parameter", "{route}", useInRoute, path, fine, "/orders/{id}/*"},
+	{"chi, With in a Route", "{route}", func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Route("/orders/{id}", func(r chi.Router) {
+			r.With(lock).Post("/pay", pay)
+		})
+		return r
+	}, path, fine, "/orders/{id}/pay"},
+	{"chi, Use in a Route before the parameter", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Route("/orders", func(r chi.Router) {
+			r.Use(lock)
+			r.Post("/{id}/pay", pay)
+		})
+		return r
+	}, path, misuse, notRun},
+	{"chi, another spelling of the path", order, lineOf("chi"), spelled, fine, "%34%32"},
+
+	{"gorilla/mux, without WithParams", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := mux.NewRouter()
+		r.Handle("/orders/{id}/pay", lock(pay))
+		return r
+	}, path, misuse, notRun},
+	{"gorilla/mux, Use", order, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		r.Use(lock)
+		r.Handle("/orders/{id}/pay", pay)
+		return r
+	}, path, fine, "42"},
+	{"gorilla/mux, Use, and a path that no route has", order, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		r.Use(lock)
+		r.Handle("/orders/{id}/pay", pay)
+		return r
+	}, "/nowhere", notFound, notRun},
+	{"gorilla/mux, around the router", order, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		r.Handle("/orders/{id}/pay", pay)
+		return lock(r)
+	}, path, misuse, notRun},
+	{"gorilla/mux, another spelling of the path", order, lineOf("gorilla/mux"), spelled, fine, "42"},
+
+	{"httprouter, without WithParams", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := httprouter.New()
+		r.Handler("POST", "/orders/:id/pay", lock(pay))
+		return r
+	}, path, misuse, notRun},
+	{"httprouter, around the router", order, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(params))
+		r := httprouter.New()
+		r.Handler("POST", "/orders/:id/pay", pay)
+		return lock(r)
+	}, path, misuse, notRun},
+	{"httprouter, another spelling of the path", order, lineOf("httprouter"), spelled, fine, "42"},
+
+	{"Gin, Use", order, ginUse, path, fine, "42"},
+	{"Gin, Use, and a path that no route has", order, ginUse, "/nowhere", notFound, notRun},
+	{"Gin, Use, and a route without the parameter", order, ginUse, "/report", misuse, notRun},
+	{"Gin, Use behind the route", order, func(s *site) http.Handler {
+		lock, pay := s.gin()
+		r := gin.New()
+		r.POST("/orders/:id/pay", pay)
+		r.Use(lock)
+		return r
+	}, path, fine, unlocked},
+	{"Gin, a group, and a path in it that no route has", order, lineOf("Gin"), "/orders/42/nowhere", notFound, notRun},
+	{"Gin, another spelling of the path", order, lineOf("Gin"), spelled, fine, "42"},
+
+	{"Echo, Use", order, echoUse, path, fine, "42"},
+	{"Echo, Use, and a path that no route has", order, echoUse, "/nowhere", notFound, notRun},
+	{"Echo, Use, and a route without the parameter", order, echoUse, "/report", misuse, notRun},
+	{"Echo, Pre", order, func(s *site) http.Handler {
+		lock, pay := s.echo()
+		e := echo.New()
+		e.Pre(lock)
+		e.POST("/orders/:id/pay", pay)
+		return e
+	}, path, misuse, notRun},
+	{"Echo, a group, and a path in it that no route has", order, lineOf("Echo"), "/orders/42/nowhere", notFound, notRun},
+	{"Echo, another spelling of the path", order, lineOf("Echo"), spelled, fine, "42"},
+}
+
+func useInGroup(s *site) http.Handler {
+	lock, pay := s.http()
+	r := chi.NewRouter()
+	r.Group(func(r chi.Router) {
+		r.Use(lock)
+		r.Post("/orders/{id}/pay", pay)
+	})
+	return r
+}
+
+func useInRoute(s *site) http.Handler {
+	lock, pay := s.http()
+	r := chi.NewRouter()
+	r.Route("/orders/{id}", func(r chi.Router) {
+		r.Use(lock)
+		r.Post("/pay", pay)
+	})
+	return r
+}
+
+func ginUse(s *site) http.Handler {
+	lock, pay := s.gin()
+	r := gin.New()
+	r.Use(lock)
+	r.POST("/orders/:id/pay", pay)
+	r.POST("/report", pay)
+	return r
+}
+
+func echoUse(s *site) http.Handler {
+	lock, pay := s.echo()
+	e := echo.New()
+	e.Use(lock)
+	e.POST("/orders/:id/pay", pay)
+	e.POST("/report", pay)
+	return e
+}
+
+// lineOf returns the last line of a router, which is that of its group if it has one.
+func lineOf(router string) (service func(s *site) http.Handler) {
+	for _, l := range lines {
+		if l.router == router {
+			service = l.service
+		}
+	}
+	return service
+}

@@ -1,0 +1,126 @@
+package routers
+
+import (
+	"maps"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+)
+
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	os.Exit(m.Run())
+}
+
+func TestLines(t *testing.T) {
+	for _, l := range lines {
+		try(t, place{l.router, order, l.service, path, fine, "42"})
+		if l.route == "" {
+			try(t, place{l.router, "{route}", l.service, path, misuse, notRun})
+		} else {
+			try(t, place{l.router, "{route}", l.service, path, fine, l.route})
+		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	for router, patterns := range values {
+		for pattern, want := range patterns {
+			s := newSite(t, "{param."+want[0]+"}")
+			at := "/p/" + strings.TrimPrefix(want[1], "/")
+			if got := post(routes[router](s, "/p/"+pattern), at); got != fine || s.lock(t) != want[1] {
+				t.Errorf("%s, %s: %v under %q, want it under %q", router, pattern, got, s.lock(t), want[1])
+			}
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	for _, p := range places {
+		try(t, p)
+	}
+}
+
+func try(t *testing.T, p place) {
+	t.Helper()
+	s := newSite(t, p.template)
+	if got := post(p.service(s), p.path); got != p.want || s.lock(t) != p.under {
+		t.Errorf("%s, %s: %v under %q, want %v under %q", p.name, p.template, got, s.lock(t), p.want, p.under)
+	}
+}
+
+// lock returns the lock under which the handler ran, as it was before it was escaped.
+func (s *site) lock(t *testing.T) string {
+	t.Helper()
+	switch {
+	case !s.ran:
+		return notRun
+	case s.under == "":
+		return unlocked
+	}
+	key, err := url.PathUnescape(s.under)
+	if err != nil {
+		t.Error(err)
+	}
+	return key
+}
+
+var code = regexp.MustCompile("`[^`]+`")
+
+// spans returns the code in a cell of a table.
+func spans(cell string) (all []string) {
+	for _, span := range code.FindAllString(cell, -1) {
+		all = append(all, strings.Trim(span, "`"))
+	}
+	return all
+}
+
+// The README's table says what these tests have seen.
+func TestReadme(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("rows_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "| router | the line |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	left := maps.Clone(values)
+	for _, row := range rows[min(2, len(rows)):] { // behind the heads
+		cells := strings.Split(row, " | ")
+		router := strings.TrimPrefix(cells[0], "| ")
+		delete(left, router)
+		var lineCode, routes []string
+		for _, l := range lines {
+			if l.router == router {
+				lineCode = append(lineCode, l.code...)
+				routes = append(routes, l.route)
+			}
+		}
+		for _, c := range lineCode {
+			if !strings.Contains(string(source), "\t"+c+"\n") && !strings.Contains(string(source), "("+c+")\n") {
+				t.Errorf("%s: %s is not what runs", router, c)
+			}
+		}
+		if got := spans(cells[1]); !slices.Equal(got, lineCode) {
+			t.Errorf("%s: the line is %q, want %q", router, got, lineCode)
+		}
+		if got, want := spans(cells[2]), slices.Sorted(maps.Keys(values[router])); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+			t.Errorf("%s: parameters are %q, want %q", router, got, want)
+		}
+		if got, want := strings.Join(spans(cells[3]), ""), slices.Compact(routes); len(want) != 1 || got != want[0] {
+			t.Errorf("%s: {route} is %q, want %q", router, got, want)
+		}
+	}
+	for router := range left {
+		t.Errorf("the table has no row for %s", router)
+	}
+}

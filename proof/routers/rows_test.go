@@ -1,0 +1,132 @@
+package routers
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gorilla/mux"
+	"github.com/julienschmidt/httprouter"
+	"github.com/labstack/echo/v4"
+
+	"github.com/lockmw/kit/httplock"
+)
+
+// A line puts the lock on POST /orders/42/pay.
+type line struct {
+	router  string
+	code    []string // as the README's table prints it, and as it stands in service
+	service func(s *site) http.Handler
+	route   string // what {route} is there; "" if it is a mistake to ask
+}
+
+var lines = []line{
+	{"net/http", []string{`mux.Handle("POST /orders/{id}/pay", lock(pay))`}, func(s *site) http.Handler {
+		lock, pay := s.http()
+		mux := http.NewServeMux()
+		mux.Handle("POST /orders/{id}/pay", lock(pay))
+		return mux
+	}, "POST /orders/{id}/pay"},
+	{"chi", []string{`r.With(lock).Post("/orders/{id}/pay", pay)`}, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.With(lock).Post("/orders/{id}/pay", pay)
+		return r
+	}, "/orders/{id}/pay"},
+	{"gorilla/mux", []string{`r.Handle("/orders/{id}/pay", lock(pay))`, `httplock.WithParams(mux.Vars)`}, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		r.Handle("/orders/{id}/pay", lock(pay))
+		return r
+	}, ""},
+	{"httprouter", []string{`r.Handler("POST", "/orders/:id/pay", lock(pay))`, `httplock.WithParams(params)`}, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(params))
+		r := httprouter.New()
+		r.Handler("POST", "/orders/:id/pay", lock(pay))
+		return r
+	}, ""},
+	{"Gin", []string{`r.POST("/orders/:id/pay", lock, pay)`}, func(s *site) http.Handler {
+		lock, pay := s.gin()
+		r := gin.New()
+		r.POST("/orders/:id/pay", lock, pay)
+		return r
+	}, "/orders/:id/pay"},
+	{"Gin", []string{`r.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+		lock, pay := s.gin()
+		r := gin.New()
+		r.Group("/orders/:id", lock).POST("/pay", pay)
+		return r
+	}, "/orders/:id/pay"},
+	{"Echo", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
+		lock, pay := s.echo()
+		e := echo.New()
+		e.POST("/orders/:id/pay", pay, lock)
+		return e
+	}, "/orders/:id/pay"},
+	{"Echo", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+		lock, pay := s.echo()
+		e := echo.New()
+		e.Group("/orders/:id", lock).POST("/pay", pay)
+		return e
+	}, "/orders/:id/pay"},
+}
+
+// params returns what httprouter knows of a request. It is printed in the README.
+func params(r *http.Request) map[string]string {
+	all := make(map[string]string)
+	for _, p := range httprouter.ParamsFromContext(r.Context()) {
+		all[p.Key] = p.Value
+	}
+	return all
+}
+
+// routes are how each router gets a route of any pattern.
+var routes = map[string]func(s *site, pattern string) http.Handler{
+	"net/http": func(s *site, pattern string) http.Handler {
+		lock, pay := s.http()
+		mux := http.NewServeMux()
+		mux.Handle(pattern, lock(pay))
+		return mux
+	},
+	"chi": func(s *site, pattern string) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.With(lock).Post(pattern, pay)
+		return r
+	},
+	"gorilla/mux": func(s *site, pattern string) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		r.Handle(pattern, lock(pay))
+		return r
+	},
+	"httprouter": func(s *site, pattern string) http.Handler {
+		lock, pay := s.http(httplock.WithParams(params))
+		r := httprouter.New()
+		r.Handler("POST", pattern, lock(pay))
+		return r
+	},
+	"Gin": func(s *site, pattern string) http.Handler {
+		lock, pay := s.gin()
+		r := gin.New()
+		r.POST(pattern, lock, pay)
+		return r
+	},
+	"Echo": func(s *site, pattern string) http.Handler {
+		lock, pay := s.echo()
+		e := echo.New()
+		e.POST(pattern, pay, lock)
+		return e
+	},
+}
+
+// values are what a parameter's name and its value are behind a pattern, for the path
+// /p/a/b, or /p/a where the pattern takes one part of the path.
+var values = map[string]map[string][2]string{
+	"net/http":    {"{x}": {"x", "a"}, "{x...}": {"x", "a/b"}},
+	"chi":         {"{x}": {"x", "a"}, "{x:[a-z]+}": {"x", "a"}, "*": {"*", "a/b"}},
+	"gorilla/mux": {"{x}": {"x", "a"}, "{x:.+}": {"x", "a/b"}},
+	"httprouter":  {":x": {"x", "a"}, "*x": {"x", "/a/b"}},
+	"Gin":         {":x": {"x", "a"}, "*x": {"x", "/a/b"}},
+	"Echo":        {":x": {"x", "a"}, "*": {"*", "a/b"}},
+}
