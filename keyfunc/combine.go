@@ -158,11 +158,12 @@ func Secret(key []byte, f Func) Func {
 }
 
 // inside returns the error of a Func that another one has called for one key.
-// It is the same error, unless that names several keys.
+// It is the same error, unless that names several keys, which is a mistake of the
+// program.
 func inside(err error, format string, args ...any) error {
 	if keys, ok := severalIn(err); ok {
-		return fmt.Errorf("%w: "+format+" names %d keys; All goes around other Funcs, or one lock would stand for all its keys",
-			append(append([]any{ErrInvalidValue}, args...), len(keys))...)
+		return misused(fmt.Errorf("%w: "+format+" names %d keys; All goes around other Funcs, or one lock would stand for all its keys",
+			append(append([]any{ErrInvalidValue}, args...), len(keys))...))
 	}
 	return err
 }

@@ -30,9 +30,10 @@ type Element func(path string) (string, bool, error)
 //
 // Everything else of the request is what it is elsewhere. Two keys that are equal
 // are one. An array that is missing or empty is [ErrMissing], one of more than 64
-// elements is [ErrInvalidValue], and so is a key that does not read its element:
-// it would be the same for all. The first error of key, [Skip] among them, is
-// returned as it is; an element whose key is [Optional] and missing is left out.
+// elements is [ErrInvalidValue]. A key that does not read its element is
+// [ErrMisuse], because it would be the same for all, and so is an Each of an array
+// that is in the elements of another one. The first error of key, [Skip] among them,
+// is returned as it is; an element whose key is [Optional] and missing is left out.
 //
 // Each panics if array does not begin with "body." or ends there, and if key is
 // nil.
@@ -64,7 +65,7 @@ func Each(array string, key Func) Func {
 				return "", fmt.Errorf("%w: key of element %d of %s", ErrMissing, i+1, v.label())
 			}
 			if !of.asked {
-				return "", v.invalid(fmt.Sprintf("is taken apart by Each, whose key does not read {body.%s}: all elements would take one lock", path))
+				return "", misused(v.invalid(fmt.Sprintf("is taken apart by Each, whose key does not read {body.%s}: all elements would take one lock", path)))
 			}
 			list = keys.addTo(list)
 		}
@@ -79,7 +80,10 @@ func (v *value) elements(r Request) ([]Element, error) {
 		return nil, fmt.Errorf("keyfunc: %s: a %T has no arrays", v.label(), r)
 	}
 	elements, ok, err := arrays.Elements(v.name, maxKeys)
+	outer, nested := As[*element](r)
 	switch {
+	case nested && outer.has(v.name):
+		return nil, misused(v.invalid(fmt.Sprintf("is inside body %q, which another Each takes apart: Each takes no arrays of arrays", outer.path)))
 	case err != nil:
 		return nil, fmt.Errorf("keyfunc: %s: %w", v.label(), err)
 	case !ok || len(elements) == 0:
@@ -105,10 +109,15 @@ func (e *element) Unwrap() Request { return e.Request }
 
 // Body returns a field of the element, or of the body around the array.
 func (e *element) Body(path string) (string, bool, error) {
-	inside, ok := strings.CutPrefix(path, e.path)
-	if !ok || inside != "" && inside[0] != '.' {
+	if !e.has(path) {
 		return e.Request.Body(path)
 	}
 	e.asked = true
-	return e.field(strings.TrimPrefix(inside, "."))
+	return e.field(strings.TrimPrefix(strings.TrimPrefix(path, e.path), "."))
+}
+
+// has reports whether a path of the body leads to the element, or into it.
+func (e *element) has(path string) bool {
+	inside, ok := strings.CutPrefix(path, e.path)
+	return ok && (inside == "" || inside[0] == '.')
 }

@@ -106,16 +106,17 @@ var (
 	ErrMissing = errors.New("keyfunc: required value is missing or empty")
 
 	// ErrInvalidValue says that a value is there and cannot be used: it is
-	// longer than 8 KiB, is not what a filter asks for, or is a Value of a
-	// type that has no definite text.
+	// longer than 8 KiB, or is not what a filter asks for.
 	ErrInvalidValue = errors.New("keyfunc: value cannot be used")
 
 	// ErrMisuse says that the program is wrong and not the request: the route
 	// has no parameter of that name, or none is known where the middleware
-	// stands. No client can do anything about it, so the middlewares answer with
-	// 500 and lockmw.CodeMisuse, and the log says what to change. A parameter
-	// that a route does not have is missing, too: such an error Is ErrMissing as
-	// well, and what is optional may be missing there. Funcs of your own may
-	// wrap ErrMisuse.
+	// stands; a Value is of a type that has no definite text; All is inside
+	// Join, or Each does not read its elements. No client can do anything about
+	// it, so the middlewares answer with 500 and lockmw.CodeMisuse, and the log
+	// says what to change. A parameter that a route does not have is missing, too:
+	// such an error Is ErrMissing as well, and what is optional may be missing
+	// there. The others are ErrInvalidValue as well. Funcs of your own may wrap
+	// ErrMisuse.
 	ErrMisuse = errors.New("keyfunc: mistake of the program")
 )

@@ -1,28 +1,40 @@
 package keyfunc
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// A routeError says that a required value is missing in all requests to a route.
-type routeError string
+// A misuse is an error of the program: it Is ErrMisuse, and the error that says
+// what a request lacks.
+type misuse struct{ error }
 
-// Error says what the key needs, what the route has instead, and what to do.
-func (e routeError) Error() string { return ErrMissing.Error() + ": " + string(e) }
+// Is reports that this is ErrMisuse; Unwrap leads to what else it is.
+func (m misuse) Is(target error) bool { return target == ErrMisuse }
 
-// Is reports that this is ErrMisuse, and ErrMissing as well.
-func (e routeError) Is(target error) bool { return target == ErrMisuse || target == ErrMissing }
+// Unwrap returns what the request lacks.
+func (m misuse) Unwrap() error { return m.error }
+
+// missesRoute is the error of a value that is missing in all requests to a route. It
+// says what the key needs, what the route has instead, and what to do.
+func missesRoute(format string, args ...any) error {
+	return misuse{fmt.Errorf("%w: "+format, append([]any{ErrMissing}, args...)...)}
+}
+
+// misused is err, which is about how the program has put Funcs together, or about
+// what it has stored, and not about what a request brings.
+func misused(err error) error { return misuse{err} }
 
 // noRoute is the error where what is called label needs a route and none is known.
 func noRoute(label string) error {
-	return routeError(label + ": no route is known here; put the middleware on the route, not in front of the router")
+	return missesRoute("%s: no route is known here; put the middleware on the route, not in front of the router", label)
 }
 
 // noParams is the error of Params for a route that has none.
 func noParams(r Request) error {
-	return routeError("params: " + routeOf(r) + " has no parameters")
+	return missesRoute("params: %s has no parameters", routeOf(r))
 }
 
 // checkRoute returns an error if r's route has no parameter of that name. What
@@ -42,7 +54,7 @@ func checkRoute(r Request, name, label string) error {
 		}
 		has = "it has " + strings.Join(names, ", ")
 	}
-	return routeError(label + ": " + routeOf(r) + " has no such parameter; " + has)
+	return missesRoute("%s: %s has no such parameter; %s", label, routeOf(r), has)
 }
 
 func routeOf(r Request) string {

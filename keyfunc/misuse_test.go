@@ -68,6 +68,42 @@ func TestParameterThatTheRouteDoesNotHaveIsMisuse(t *testing.T) {
 	}
 }
 
+// What no request can be given a key for, whatever it brings. The client is not to blame.
+func TestKeyThatNoRequestCanHaveIsMisuse(t *testing.T) {
+	x, both := keyfunc.Const("x"), keyfunc.All(keyfunc.Const("a"), keyfunc.Const("b"))
+	const around = " names 2 keys; All goes around other Funcs, or one lock would stand for all its keys"
+	stored := func(v any) call { return call{values: map[string]any{"user": v}} }
+	for _, tc := range []struct {
+		wrote string
+		f     keyfunc.Func
+		r     keyfunc.Request
+		says  string
+	}{
+		{"Each with a key that does not read its element", keyfunc.Each("body.ids", keyfunc.Param("id")), call{route: "/:id", param: texts("id", "7"), arrays: array("ids", "1").arrays}, `body "ids" is taken apart by Each, whose key does not read {body.ids}: all elements would take one lock`},
+		{"Each with a slip in the path", keyfunc.Each("body.ids", keyfunc.MustParse("order:{body.id}")), call{fields: texts("id", "7"), arrays: array("ids", "1").arrays}, `body "ids" is taken apart by Each, whose key does not read {body.ids}: all elements would take one lock`},
+		{"Each inside Each", keyfunc.Each("body.orders", keyfunc.Each("body.orders.ids", keyfunc.Body("orders.ids"))), array("orders", "1"), `body "orders.ids" is inside body "orders", which another Each takes apart: Each takes no arrays of arrays`},
+		{"All in Join", keyfunc.Join(x, both), call{}, "part 2 of Join" + around},
+		{"All in Hash", keyfunc.Hash(both), call{}, "key to Hash" + around},
+		{"All in Secret", keyfunc.Secret([]byte("s"), both), call{}, "key to Secret" + around},
+		{"a struct as a value", keyfunc.Value("user"), stored(struct{ Tenant string }{"berlin"}), `value "user" has no usable text: its type is struct { Tenant string }`},
+		{"a float as a value", keyfunc.MustParse("{value.user}:{method}"), stored(42.0), `value "user" has no usable text: its type is float64`},
+		{"a list as a value, optional", keyfunc.MustParse("{value.user?}:{method}"), stored([]string{"a"}), `value "user" has no usable text: its type is []string`},
+		{"a pointer to a string as a value", keyfunc.Value("user"), stored(new("ann")), `value "user" has no usable text: its type is *string`},
+	} {
+		t.Run(tc.wrote, func(t *testing.T) {
+			wantErr(t, tc.f, tc.r, keyfunc.ErrMisuse)
+			wantErr(t, tc.f, tc.r, keyfunc.ErrInvalidValue)
+			_, err := tc.f(tc.r)
+			if got, want := fmt.Sprint(err), "keyfunc: value cannot be used: "+tc.says; got != want {
+				t.Errorf("error = %s\nwant    %s", got, want)
+			}
+			if errors.Is(err, keyfunc.ErrMissing) {
+				t.Errorf("error = %v Is %v: middlewares would take it for a route that is missing", err, keyfunc.ErrMissing)
+			}
+		})
+	}
+}
+
 // What a request may lack is no mistake of the program, and neither is what is
 // optional.
 func TestParameterThatIsEmptyIsNoMisuse(t *testing.T) {

@@ -76,7 +76,7 @@ const maxKeys = 64
 // as it would return [Skip], and [KeysOf] takes them out; if all keys are equal,
 // it returns that one. A Func of your own that calls an All passes the error on.
 // All goes around Join, Hash and Secret, not into them, where it is
-// [ErrInvalidValue]; All in All names the keys of both.
+// [ErrMisuse]; All in All names the keys of both.
 //
 // The first error of one of fs, Skip among them, is returned as it is. What is
 // [Optional] and has no value names no key; another empty key is [ErrMissing],

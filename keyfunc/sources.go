@@ -174,9 +174,9 @@ func Cookie(name string) Func { return one(sourceCookie, name) }
 // different values apart. Integers, strings and bools are taken as they are
 // even if they have such methods.
 //
-// The errors are [ErrMissing], and [ErrInvalidValue] for nil, for any other
-// type (the error names it), for a MarshalText that fails and for a text over
-// 8 KiB. It panics if name is empty.
+// The errors are [ErrMissing], also for nil, [ErrMisuse] for any other type, which
+// the error names, and [ErrInvalidValue] for a MarshalText that fails and for a text
+// over 8 KiB. It panics if name is empty.
 func Value(name string) Func { return one(sourceValue, name) }
 
 func one(s source, name string) Func {

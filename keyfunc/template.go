@@ -56,9 +56,9 @@ import (
 // An error of Parse is a [*SyntaxError]. The errors of the Func are
 // [ErrMissing] for a value without '?' that is missing or empty, and for a
 // template without literal text of which all values are; [ErrInvalidValue] for
-// a value over 8 KiB, for one that is not what a filter wants, and those of
-// [Value]; [ErrMisuse] for {route} where none is known, and for a parameter that the
-// route does not have; and what [Request.Body], [FormRequest] and [CookieRequest] return,
+// a value over 8 KiB, for one that is not what a filter wants, and where [Value]
+// says so; [ErrMisuse] for {route} where none is known, for a parameter that the
+// route does not have, and for a value of a type that Value does not take; and what [Request.Body], [FormRequest] and [CookieRequest] return,
 // wrapped.
 func Parse(template string) (Func, error) {
 	t, err := parse(template)

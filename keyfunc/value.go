@@ -2,56 +2,68 @@ package keyfunc
 
 import (
 	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 )
 
-// stored returns the text of what earlier middleware stored, empty if it
-// stored nothing.
+// stored returns the text of what earlier middleware stored, empty if it stored
+// nothing, or nil.
 func (v *value) stored(r Request) (string, error) {
 	x, ok := r.Value(v.name)
-	if !ok {
+	if !ok || x == nil {
 		return "", nil
 	}
-	s, ok := textOf(x)
-	if !ok {
-		// The cause is left out: an error of MarshalText may quote the value.
-		return "", v.invalid(fmt.Sprintf("has no usable text: its type is %T", x))
+	s, err := textOf(x)
+	if err == nil {
+		return s, nil
 	}
-	return s, nil
+	// The cause is left out: an error of MarshalText may quote the value.
+	refusal := v.invalid(fmt.Sprintf("has no usable text: its type is %T", x))
+	if errors.Is(err, errTextless) {
+		return "", misused(refusal) // which type is stored is the program's affair
+	}
+	return "", refusal
 }
 
-// textOf returns the text by which x is told from other values, and whether
-// there is one. Floats have none on purpose: 0.1+0.2 and 0.3 would be two.
-func textOf(x any) (string, bool) {
+// errTextless says that no value of a type has a text.
+var errTextless = errors.New("no text")
+
+// textOf returns the text by which x, which is not nil, is told from other values;
+// of a nil pointer that is empty. The error is errTextless, or that of MarshalText.
+// Floats have no text on purpose: 0.1+0.2 and 0.3 would be two.
+func textOf(x any) (string, error) {
 	v := reflect.ValueOf(x)
 	// Kinds come before methods, because a String method may show less than
 	// the value: one that prints "***" would give everybody the same key.
 	switch v.Kind() {
 	case reflect.String:
-		return v.String(), true
+		return v.String(), nil
 	case reflect.Bool:
-		return strconv.FormatBool(v.Bool()), true
+		return strconv.FormatBool(v.Bool()), nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return strconv.FormatInt(v.Int(), 10), true
+		return strconv.FormatInt(v.Int(), 10), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
-		return strconv.FormatUint(v.Uint(), 10), true
-	case reflect.Pointer:
-		if v.IsNil() {
-			return "", false // a method would panic
-		}
+		return strconv.FormatUint(v.Uint(), 10), nil
 	}
+	absent := v.Kind() == reflect.Pointer && v.IsNil() // a method might panic
 	switch x := x.(type) {
 	case encoding.TextMarshaler:
+		if absent {
+			return "", nil
+		}
 		text, err := x.MarshalText()
-		return string(text), err == nil
+		return string(text), err
 	case fmt.Stringer:
-		return x.String(), true
+		if absent {
+			return "", nil
+		}
+		return x.String(), nil
 	}
 	// Bytes come after methods: a net.IP has two lengths for one address.
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
-		return string(v.Bytes()), true
+		return string(v.Bytes()), nil
 	}
-	return "", false
+	return "", errTextless
 }

@@ -85,11 +85,9 @@ func TestValueWithoutDefiniteTextIsRefused(t *testing.T) {
 		name  string
 		value any
 	}{
-		{"nil", nil},
 		{"struct", struct{ ID int }{42}},
 		{"pointer", new(int)},
-		{"nil pointer with text", (*big.Int)(nil)},
-		{"nil pointer with a String method", (*url.URL)(nil)},
+		{"nil pointer", (*int)(nil)},
 		{"float", 1.5},
 		{"map", map[string]int{}},
 		{"slice", []string{"a"}},
@@ -106,7 +104,9 @@ func TestValueWithoutDefiniteTextIsRefused(t *testing.T) {
 }
 
 func TestValueWithoutTextIsMissing(t *testing.T) {
-	for _, value := range []any{"", []byte(nil), net.IP(nil), tenantID("")} {
-		wantErr(t, keyfunc.Value("v"), call{values: map[string]any{"v": value}}, keyfunc.ErrMissing)
+	for _, value := range []any{"", []byte(nil), net.IP(nil), tenantID(""), nil, (*big.Int)(nil), (*url.URL)(nil)} {
+		r := call{values: map[string]any{"v": value}}
+		wantErr(t, keyfunc.Value("v"), r, keyfunc.ErrMissing)
+		wantKey(t, keyfunc.MustParse("x{value.v?}"), r, "x")
 	}
 }
