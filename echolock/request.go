@@ -145,7 +145,7 @@ const nativeKey = "echolock.Key" // for errors
 
 // Key makes a key function of one that reads an Echo context. It works in
 // echolock only. The function must not read the body. What it returns is
-// escaped where a key may not hold a character, as in keyfunc.Const; an empty
+// escaped where a key may not hold a character, as in keyfunc.Value; an empty
 // string is keyfunc.ErrMissing. The function must escape values that it joins
 // itself, or leave that to keyfunc.Join. Key panics if it is nil.
 func Key(key func(echo.Context) (string, error)) keyfunc.Func {

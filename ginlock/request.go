@@ -149,7 +149,7 @@ const nativeKey = "ginlock.Key" // for errors
 
 // Key makes a key function of one that reads a Gin context. It works in
 // ginlock only. The function must not read the body. What it returns is escaped
-// where a key may not hold a character, as in keyfunc.Const; an empty string is
+// where a key may not hold a character, as in keyfunc.Value; an empty string is
 // keyfunc.ErrMissing. The function must escape values that it joins itself, or
 // leave that to keyfunc.Join. Key panics if it is nil.
 func Key(key func(*gin.Context) (string, error)) keyfunc.Func {

@@ -124,7 +124,7 @@ const nativeKey = "grpclock.Key" // for errors
 // interceptors leave what they know, and its request message. It works in grpclock
 // only. In a stream it is called with the first message, see
 // StreamServerInterceptor. What it returns is escaped where a key may not hold a
-// character, as in keyfunc.Const; an empty string is keyfunc.ErrMissing. The function
+// character, as in keyfunc.Value; an empty string is keyfunc.ErrMissing. The function
 // must escape values that it joins itself, or leave that to keyfunc.Join. Key panics
 // if it is nil.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {

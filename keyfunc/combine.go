@@ -11,10 +11,15 @@ import (
 
 // Const returns a Func whose key is always s, with '%', braces, control
 // characters and what is not UTF-8 escaped. It never fails. It panics if s is
-// empty: an empty key would lock all requests against each other.
+// empty, because an empty key would lock all requests against each other, and if
+// s is a template with a placeholder, such as "{param.id}", which Const does not
+// fill in.
 func Const(s string) Func {
 	if s == "" {
 		panic("keyfunc: Const of an empty string: an empty key would lock all requests against each other")
+	}
+	if _, err := parse(s); err == nil { // without a placeholder it would not parse
+		panic(fmt.Sprintf("keyfunc: Const of %q: it fills in no placeholder, so all requests would take one lock; use keyfunc.MustParse", s))
 	}
 	key := finish(appendEscaped(nil, s, none, none))
 	return func(Request) (string, error) { return key, nil }

@@ -25,6 +25,20 @@ func TestEmptyConstPanics(t *testing.T) {
 	}
 }
 
+// Nobody means all requests to take one lock whose name is "{param.id}".
+func TestConstOfATemplatePanics(t *testing.T) {
+	for _, text := range []string{"{param.id}", "order:{param.id}", "{route}", "{value.tenant}:{body.id|int}", "a{{b}}{params}"} {
+		got := panicOf(t, func() { keyfunc.Const(text) })
+		want := fmt.Sprintf("keyfunc: Const of %q: it fills in no placeholder, so all requests would take one lock; use keyfunc.MustParse", text)
+		if got != want {
+			t.Errorf("panic = %v\nwant    %s", got, want)
+		}
+	}
+	for _, text := range []string{"{id}", "{}", "order:{{param.id}}", "100%{a", "${param.id}", "order:%s"} {
+		mustKey(t, keyfunc.Const(text), call{})
+	}
+}
+
 func TestJoinEscapesItsParts(t *testing.T) {
 	for _, tc := range []struct {
 		parts []string

@@ -41,7 +41,7 @@ func NoKey(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, err error) er
 }
 
 // NativeKey makes a key of what a native key function has returned, which is called
-// name. Like a keyfunc.Const it is escaped where no key may hold a character, and a
+// name. Like a keyfunc.Value it is escaped where no key may hold a character, and a
 // long one is shortened by a hash.
 func NativeKey(name, s string, err error) (string, error) {
 	switch {
@@ -50,8 +50,17 @@ func NativeKey(name, s string, err error) (string, error) {
 	case s == "":
 		return "", fmt.Errorf("%w: %s", keyfunc.ErrMissing, name)
 	}
-	return keyfunc.Const(s)(nil)
+	return keyfunc.Value(name)(native{text: s})
 }
+
+// A native is a Request whose every value is what a native key function has returned.
+type native struct {
+	keyfunc.Request
+	text string
+}
+
+// Value returns the text.
+func (n native) Value(string) (any, bool) { return n.text, true }
 
 // NativeElsewhere is what a native key function, called name, returns for a Request
 // that is not of its door: a made-up key to a Sample of the door, and otherwise the
