@@ -112,7 +112,8 @@ import (
 // The key function is called before anything else. If it returns keyfunc.Skip
 // the request goes on without a lock; if it fails, the answer is 400, or 413
 // for a body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse),
-// and Redis is not asked.
+// and Redis is not asked. Such a mistake is also a route whose last handler is the
+// middleware, so that nothing runs under the lock: r.POST(path, handler, lock).
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
@@ -129,6 +130,7 @@ func (m *middleware) handle(c *gin.Context) {
 		return
 	}
 	v := &view{Visit: m.door.Visit(c.Request), c: c, middleware: m}
+	v.checkPlace()
 	locked, err := v.Enter(v, c.Writer)
 	if err != nil {
 		m.refuse(c, err)
@@ -180,6 +182,9 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 func (m *middleware) refuse(c *gin.Context, err error) {
 	c.Abort()
 	_ = c.Error(err)
+	if c.Writer.Written() { // by a handler in front of the middleware
+		return
+	}
 	o := entry.Refusal(err)
 	if m.onError != nil && !entry.ClientGone(o) {
 		c.Status(defaultStatus) // forget what a handler may have set that lost the lock

@@ -31,6 +31,14 @@ func onGroup(e *gin.Engine, lock, fine gin.HandlerFunc) {
 	e.Group("/orders/:id", lock).POST("/pay", fine)
 }
 
+// behindHandler is the order of Echo.
+func behindHandler(e *gin.Engine, lock, fine gin.HandlerFunc) { e.POST("/orders/:id/pay", fine, lock) }
+
+// behindSilentHandler has a handler in front that writes nothing.
+func behindSilentHandler(e *gin.Engine, lock, _ gin.HandlerFunc) {
+	e.POST("/orders/:id/pay", func(*gin.Context) {}, lock)
+}
+
 func inUse(e *gin.Engine, lock, fine gin.HandlerFunc) {
 	e.HandleMethodNotAllowed = true
 	e.Use(lock)
@@ -53,6 +61,7 @@ func inUseWithNoRoute(e *gin.Engine, lock, fine gin.HandlerFunc) {
 const (
 	missing = "keyfunc: required value is missing or empty: "
 	noSuch  = " has no such parameter; it has "
+	behind  = `keyfunc: mistake of the program: ginlock: nothing runs under the lock of route "/orders/:id/pay", because no handler stands behind the middleware: write r.POST(path, lock, handler)`
 )
 
 // What a developer has written, and what becomes of a request: its answer, the lock
@@ -73,6 +82,8 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"on its route", onRoute, param, "POST /orders/42/pay", "200 fine", "order:42", "", ""},
 		{"on its group", onGroup, keyfunc.Params(), "POST /orders/42/pay", "200 fine", "42", "", ""},
 		{"on its group, with a wrong name", onGroup, keyfunc.Param("order"), "POST /orders/42/pay", "500 ", "", "LOCK_MISUSE", missing + `param "order": route "/orders/:id/pay"` + noSuch + `"id"`},
+		{"behind the handler", behindHandler, param, "POST /orders/42/pay", "200 fine", "", "LOCK_MISUSE", behind},
+		{"behind a handler that writes nothing", behindSilentHandler, param, "POST /orders/42/pay", "500 ", "", "LOCK_MISUSE", behind},
 		{"in Use", inUse, param, "POST /orders/42/pay", "200 fine", "order:42", "", ""},
 		{"in Use, for a route without the parameter", inUse, param, "POST /health", "500 ", "", "LOCK_MISUSE", missing + `param "id": route "/health"` + noSuch + "none"},
 		{"in Use, all parameters, for a route without any", inUse, keyfunc.Params(), "POST /health", "500 ", "", "LOCK_MISUSE", missing + `params: route "/health" has no parameters`},

@@ -2,6 +2,7 @@ package ginlock
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 
@@ -22,6 +23,16 @@ type view struct {
 }
 
 var _ httpdoor.Routed = (*view)(nil)
+
+// checkPlace has Enter refuse a request to a route whose handlers end with the
+// middleware, as if it were Echo's, where it stands behind the handler. That one has
+// run without the lock already.
+func (v *view) checkPlace() {
+	if route := v.c.FullPath(); route != "" && v.isLast() {
+		v.Refuse(fmt.Errorf("%w: ginlock: nothing runs under the lock of route %q, because no handler stands behind the middleware: "+
+			"write r.POST(path, lock, handler)", keyfunc.ErrMisuse, route))
+	}
+}
 
 // Unrouted is for gin.Engine.Use, by which middleware runs for unknown paths, too.
 // Gin has set the status then, and answers with it if nothing else does. Whether a
