@@ -37,6 +37,18 @@ func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Mini)) {
 	})
 }
 
+// defer lease.Release(ctx) in front of the look at the error.
+func TestReleaseOfNoLeasePanicsWithWhatToDo(t *testing.T) {
+	defer func() {
+		const want = "lockmw: Release of a nil Lease: Acquire has returned an error, which must be looked at first"
+		if got := recover(); got != want {
+			t.Errorf("panic = %v\nwant    %s", got, want)
+		}
+	}()
+	var none *lockmw.Lease
+	_ = none.Release(context.Background())
+}
+
 func TestReleaseTwiceIsOneRelease(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)

@@ -32,8 +32,12 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 //
 // ctx lends its values only: Release works just as well when ctx is cancelled.
 // Later calls, from whichever goroutine, wait for the first, have no effect
-// and return the same.
+// and return the same. Release panics if there is no lease, because Acquire has
+// returned an error.
 func (l *Lease) Release(ctx context.Context) error {
+	if l == nil {
+		panic("lockmw: Release of a nil Lease: Acquire has returned an error, which must be looked at first")
+	}
 	err := l.releaseWithin(context.WithoutCancel(ctx))
 	l.tellReleased()
 	return err
