@@ -54,7 +54,7 @@ func TestMemoryOfNamesIsBounded(t *testing.T) {
 	var r refusalLog
 	for i := range 10 * mostRefusals {
 		h.add(fmt.Sprint(i), int64(i), time.Second)
-		r.admits(refusalKind{name: fmt.Sprint(i), code: CodeBusy}, time.Unix(0, 0))
+		r.admits(refusalKind{name: fmt.Sprint(i), code: CodeBusy}, time.Unix(int64(i), 0)) // a second apart, so that each is logged
 	}
 	if len(h.byName) != mostNames || len(r.last) != mostRefusals {
 		t.Errorf("%d names of holds and %d of refusals, want %d and %d", len(h.byName), len(r.last), mostNames, mostRefusals)

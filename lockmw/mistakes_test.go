@@ -308,6 +308,31 @@ func TestRefusalsAreLoggedOnceASecondForEachReasonAndName(t *testing.T) {
 	})
 }
 
+// Names are to be few. A program that makes one for each tenant still has a log that
+// can be read.
+func TestRefusalsOfManyNamesDoNotFloodTheLog(t *testing.T) {
+	inScene(t, func(s scene) {
+		const names, most = 2000, 100 // of these 100 the second ones are counted by themselves
+		for range 2 {
+			for i := range names {
+				p := lockmw.Policy{Name: fmt.Sprintf("tenant%d", i)}
+				_ = s.locks.Refuse(context.Background(), p, lockmw.ErrQueueFull)
+				_ = s.locks.Refuse(context.Background(), p, fmt.Errorf("no shard for tenant %d", i))
+			}
+		}
+		synctest.Wait()
+		if n := len(s.log.take()); n == 0 || n > most {
+			t.Errorf("%d lines in one moment, want up to %d", n, most)
+		}
+		time.Sleep(2 * time.Second)
+		_ = s.locks.Refuse(context.Background(), lockmw.Policy{Name: "pay"}, lockmw.ErrQueueFull)
+		synctest.Wait()
+		if lines, want := s.log.take(), fmt.Sprintf("not_logged=%d", 4*names-2*most); len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("logged %q, want one line that says %s", lines, want)
+		}
+	})
+}
+
 // The name is in every event and every line, and the prefix is what it was.
 func TestEventsAndLinesHaveTheName(t *testing.T) {
 	inScene(t, func(s scene) {

@@ -69,7 +69,7 @@ func WithNamespace(ns string) Option {
 
 // WithLogger sets where the Locker reports what an operator should know:
 // refusals (of each lock's name and reason the first, and then at most one a
-// second), leases that were lost, releases that failed, a Redis that cannot be heard.
+// second; in all 100 a second), leases that were lost, releases that failed, a Redis that cannot be heard.
 // It logs keys, never tokens. By default nothing is logged.
 //
 // Lines are written in the background, one after the other: a logger that is

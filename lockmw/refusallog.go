@@ -16,13 +16,21 @@ const refusalEvery = time.Second
 // kind of refusal is logged again as if it were the first.
 const mostRefusals = 1024
 
+// mostLines is how many refusals are logged in a second, of all locks and reasons: a
+// program that makes a name for each tenant, or a mistake's text for each request,
+// would fill a disk with first ones.
+const mostLines = 100
+
 // A refusalLog decides which refusals are logged: of each lock, by its name, and for
 // each reason the first, and later ones at most once a second. Of a mistake that
 // Refuse was told of, which does not pass as long as the program runs, it is the first
-// alone.
+// alone. Beyond mostLines in a second none is.
 type refusalLog struct {
-	mu   sync.Mutex
-	last map[refusalKind]refusalCount
+	mu     sync.Mutex
+	last   map[refusalKind]refusalCount
+	second time.Time // since when lines are counted
+	lines  int       // logged since then
+	over   int       // were not logged because of mostLines, since the last line
 }
 
 // A refusalKind is what refusals have in common of which one is logged.
@@ -47,6 +55,15 @@ func (r *refusalLog) admits(kind refusalKind, at time.Time) (quiet int, ok bool)
 		r.last[kind] = c
 		return 0, false
 	}
+	if at.Sub(r.second) >= time.Second {
+		r.second, r.lines = at, 0
+	}
+	if r.lines == mostLines {
+		r.over++
+		return 0, false
+	}
+	quiet = c.quiet + r.over
+	r.lines, r.over = r.lines+1, 0
 	if r.last == nil {
 		r.last = make(map[refusalKind]refusalCount)
 	}
@@ -57,7 +74,7 @@ func (r *refusalLog) admits(kind refusalKind, at time.Time) (quiet int, ok bool)
 		delete(r.last, other)
 	}
 	r.last[kind] = refusalCount{logged: at}
-	return c.quiet, true
+	return quiet, true
 }
 
 // logRefusal logs a refusal, unless one like it was logged a moment ago. Contention
@@ -68,7 +85,7 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	}
 	told, _ := RefusalOf(refusal)
 	kind := refusalKind{name: refusal.Name, code: told.Code}
-	if told.Code == CodeMisuse && !errors.Is(refusal, ErrInvalidPolicy) && !errors.Is(refusal, ErrReentrant) {
+	if told.Code == CodeMisuse && !errors.Is(refusal, ErrInvalidPolicy) && !errors.Is(refusal, ErrReentrant) && !errors.Is(refusal, ErrNotAcquired) {
 		kind.mistake = refusal.Err.Error()
 	}
 	quiet, ok := l.refusals.admits(kind, time.Now())
