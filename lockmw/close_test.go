@@ -9,9 +9,25 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
+
+// The Locker is closed while a handler is at work: its lease is released, and a lock
+// that it asks for under that is refused because the server ends, which is nobody's
+// mistake.
+func TestLockUnderOneThatCloseHasReleasedIsRefusedAsClosed(t *testing.T) {
+	l := newLocker(t, redistest.Embedded(t).Client(t))
+	ctx, _, err := l.Acquire(context.Background(), "a", lockmw.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close(over())
+	if _, _, err := l.Acquire(ctx, "b", lockmw.Policy{}); !errors.Is(err, lockmw.ErrClosed) {
+		t.Errorf("err = %v, want %v", err, lockmw.ErrClosed)
+	}
+}
 
 func TestCloseEndsWaitersAndLeases(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {

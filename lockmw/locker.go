@@ -214,6 +214,13 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	return nil
 }
 
+// isClosed reports whether Close has begun.
+func (l *Locker) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
+}
+
 // enter counts a call of Acquire in, unless the Locker is closed.
 func (l *Locker) enter() bool {
 	l.mu.Lock()

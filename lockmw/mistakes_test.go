@@ -125,6 +125,25 @@ var mistakes = []struct {
 		_, _, err := s.locks.Acquire(lease.Context(), "42", order)
 		return err
 	}, `lockmw: acquire "order:42": lock is already held by this context`},
+	{"the context of a lease that was released", func(s scene) error {
+		ctx, lease, err := s.elsewhere.Acquire(context.Background(), "41", order)
+		if err != nil {
+			s.Fatal(err)
+		}
+		mustRelease(s, lease)
+		_, _, err = s.locks.Acquire(ctx, "42", order)
+		return err
+	}, `lockmw: acquire "order:42": lock not acquired: context canceled: lockmw: lock was released: this is the context of work that is over; acquire with the one from outside the lock`},
+	{"the context of a lease that is released during the wait", func(s scene) error {
+		defer mustRelease(s, s.holdsFor(s.elsewhere, order, 0))
+		ctx, lease, err := s.elsewhere.Acquire(context.Background(), "41", order)
+		if err != nil {
+			s.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { mustRelease(s, lease) })
+		_, _, err = s.locks.Acquire(ctx, "42", lockmw.Policy{Prefix: "order:", Wait: time.Minute})
+		return err
+	}, `lockmw: acquire "order:42": lock not acquired: context canceled: lockmw: lock was released: this is the context of work that is over; acquire with the one from outside the lock (N attempts in 1s)`},
 	{"nothing wrong: another process holds the lock", func(s scene) error {
 		lease := s.holdsFor(s.elsewhere, order, time.Second)
 		defer mustRelease(s, lease)
@@ -216,6 +235,11 @@ func TestRefusalsAreLogged(t *testing.T) {
 		{"the client has left", func(s scene) {
 			_, _, _ = s.locks.Acquire(over(), "42", named)
 		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason="the client has left" error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: context canceled"`},
+		{"the context of a lease that was released", func(s scene) {
+			ctx, lease, _ := s.elsewhere.Acquire(context.Background(), "41", order)
+			mustRelease(s, lease)
+			_, _, _ = s.locks.Acquire(ctx, "42", named)
+		}, `level=ERROR msg="lockmw: lock was refused" ` + pay + `order:42 reason=LOCK_MISUSE error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: context canceled: lockmw: lock was released: this is the context of work that is over; acquire with the one from outside the lock"`},
 		{"a missing key at a middleware", func(s scene) {
 			_ = s.locks.Refuse(context.Background(), named, fmt.Errorf("%w: no route parameter \"id\"", lockmw.ErrInvalidKey))
 		}, `level=WARN msg="lockmw: lock was refused" ` + pay + `order: reason=LOCK_KEY_INVALID error="lockmw: acquire \"order:\" for \"pay\": invalid key: no route parameter \"id\""`},

@@ -23,7 +23,8 @@ const (
 	CodeLost = "LOCK_LOST"
 	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
 	CodeKeyInvalid = "LOCK_KEY_INVALID"
-	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant, and in a
+	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant, a lock that
+	// is asked for with the context of a lease that was released, and in a
 	// middleware a key that no request to its route can have, keyfunc.ErrMisuse).
 	CodeMisuse = "LOCK_MISUSE"
 	// CodeClosed: the Locker is closed (ErrClosed).
@@ -166,6 +167,8 @@ func kindOfWait(err error) Refusal {
 	switch refused, ok := errors.AsType[*AcquireError](err); {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrMaxHold):
 		return refusedDeadline
+	case errors.Is(err, ErrReleased): // work goes on with the context of a lease that it has released
+		return refusedMisuse
 	case errors.Is(err, context.Canceled):
 		return refusedClientGone
 	case ok && refused.Queued:

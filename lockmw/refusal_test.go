@@ -57,6 +57,10 @@ var refusals = []struct {
 		lockmw.Refusal{Status: 499, GRPCCode: 1},
 	},
 	{
+		"outer lock released", refused(2, time.Second, fmt.Errorf("%w: %w: %w", lockmw.ErrNotAcquired, context.Canceled, lockmw.ErrReleased)),
+		lockmw.Refusal{Status: 500, GRPCCode: 13, Code: "LOCK_MISUSE"},
+	},
+	{
 		"bare sentinel", lockmw.ErrNotAcquired,
 		lockmw.Refusal{Status: 409, GRPCCode: 10, Code: "LOCK_BUSY", RetryAfter: time.Second},
 	},

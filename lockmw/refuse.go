@@ -18,8 +18,14 @@ func (c *claim) gaveUp() error {
 		}
 	}
 	err, cause := c.ctx.Err(), context.Cause(c.ctx)
-	if errors.Is(cause, err) {
+	switch {
+	case errors.Is(cause, err):
 		return fmt.Errorf("%w: %w", ErrNotAcquired, cause)
+	case errors.Is(cause, ErrReleased):
+		if c.locker.isClosed() { // by which the lease was released, and not by its work
+			return ErrClosed
+		}
+		return fmt.Errorf("%w: %w: %w: this is the context of work that is over; acquire with the one from outside the lock", ErrNotAcquired, err, cause)
 	}
 	return fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, cause)
 }
