@@ -41,7 +41,10 @@ func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	if o.RetryAfter > 0 {
-		seconds := (o.RetryAfter + time.Second - 1) / time.Second
+		seconds := o.RetryAfter / time.Second
+		if o.RetryAfter%time.Second > 0 {
+			seconds++
+		}
 		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
 	if o.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {

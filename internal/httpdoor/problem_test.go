@@ -3,6 +3,7 @@ package httpdoor
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -21,6 +22,7 @@ func TestProblemSaysWhenToComeBack(t *testing.T) {
 		{time.Second, "1", 1000},
 		{1500 * time.Millisecond, "2", 1500},
 		{29_000_000_001 * time.Nanosecond, "30", 29_000},
+		{math.MaxInt64, "9223372037", 9223372036854},
 	} {
 		w := httptest.NewRecorder()
 		WriteProblem(w, post(nil), entry.Refusal(&lockmw.AcquireError{Err: lockmw.ErrNotAcquired, RetryAfter: tc.after}))
