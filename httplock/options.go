@@ -101,7 +101,7 @@ func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(b
 // Before a long answer, or one that is flushed, net/http reads up to 256 KiB of
 // what the handler has left of the body. The timeout is for that, too.
 //
-// The default is 5 s. Middleware panics unless timeout is positive.
+// The default is 5 s. Middleware panics if timeout is less than 1 ms.
 func WithBodyTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.TimeBody(timeout) }
 }

@@ -214,17 +214,18 @@ func safeMethodsShareTheLock(e *env) {
 func mistakesPanicAtTheStart(e *env) {
 	negative, zero, none := int64(-1), int64(0), 0
 	for want, change := range map[string]func(*Route){
-		"Locker is nil":           func(r *Route) { r.Locks = nil },
-		"key function is nil":     func(r *Route) { r.Key = nil },
-		"TTL":                     func(r *Route) { r.Policy.TTL = time.Millisecond },
-		"Prefix":                  func(r *Route) { r.Policy.Prefix = "{" },
-		"option 1 is nil":         func(r *Route) { r.Options.Nil = true },
-		"WithErrorHandler":        func(r *Route) { r.Options.NilErrorHandler = true },
-		"WithSkipper":             func(r *Route) { r.Options.NilSkipper = true },
-		"WithBodyLimit: -1":       func(r *Route) { r.Options.BodyLimit = &negative },
-		"WithBodyLimit: 0":        func(r *Route) { r.Options.BodyLimit = &zero },
-		"WithBodyTimeout: -1ns":   func(r *Route) { r.Options.BodyTimeout = -1 },
-		"WithBufferedResponse: 0": func(r *Route) { r.Options.BufferedResponse = &none },
+		"Locker is nil":       func(r *Route) { r.Locks = nil },
+		"key function is nil": func(r *Route) { r.Key = nil },
+		"TTL":                 func(r *Route) { r.Policy.TTL = time.Millisecond },
+		"Prefix":              func(r *Route) { r.Policy.Prefix = "{" },
+		"option 1 is nil":     func(r *Route) { r.Options.Nil = true },
+		"WithErrorHandler":    func(r *Route) { r.Options.NilErrorHandler = true },
+		"WithSkipper":         func(r *Route) { r.Options.NilSkipper = true },
+		"WithBodyLimit: -1":   func(r *Route) { r.Options.BodyLimit = &negative },
+		"WithBodyLimit: 0":    func(r *Route) { r.Options.BodyLimit = &zero },
+		"WithBodyTimeout: 5ns: is the unit missing?": func(r *Route) { r.Options.BodyTimeout = 5 },
+		"WithBodyTimeout: -1ns":                      func(r *Route) { r.Options.BodyTimeout = -1 },
+		"WithBufferedResponse: 0":                    func(r *Route) { r.Options.BufferedResponse = &none },
 	} {
 		route := e.route(fine)
 		change(&route)

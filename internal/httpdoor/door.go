@@ -57,8 +57,11 @@ func (c *Config) LimitBody(bytes int64) {
 // TimeBody sets how long the handler waits for more of a body that was not read
 // before the lock was taken.
 func (c *Config) TimeBody(timeout time.Duration) {
-	if timeout <= 0 {
+	switch {
+	case timeout <= 0:
 		c.panicf("WithBodyTimeout: %v: no body could be read", timeout)
+	case timeout < time.Millisecond:
+		c.panicf("WithBodyTimeout: %v: is the unit missing?", timeout)
 	}
 	c.timeout = timeout
 }
