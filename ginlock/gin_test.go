@@ -160,6 +160,21 @@ func TestRefusalIsRecordedAndAborts(t *testing.T) {
 	}
 }
 
+// gin.ErrorLogger sends all recorded errors to the client.
+func TestRecordedErrorShowsClientsNothing(t *testing.T) {
+	locks, client := rig.Locker(t)
+	client.HSet(context.Background(), "lock:{order:42}", "their", "data")
+	engine := gin.New()
+	engine.Use(gin.ErrorLogger())
+	engine.POST("/orders/:id", ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{Prefix: "order:"}), func(*gin.Context) {})
+	w := send(engine, "/orders/42", "")
+	const problem = `{"type":"about:blank","title":"Service Unavailable","status":503,` +
+		`"detail":"The request was not processed, because exclusive access cannot be arranged at the moment.","code":"LOCK_BACKEND_UNAVAILABLE","retry_after_ms":1000}`
+	if got, want := w.Body.String(), problem+"\n"+problem; got != want {
+		t.Errorf("body = %s\nwant   %s", got, want)
+	}
+}
+
 func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
 	locks, client := rig.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)

@@ -146,7 +146,7 @@ func (m *middleware) handle(c *gin.Context) {
 	switch err := m.run(c, v); {
 	case err == nil:
 	case c.Writer.Written():
-		_ = c.Error(err)
+		record(c, err)
 	default:
 		v.TakeBack()
 		m.refuse(c, err)
@@ -178,10 +178,16 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	return err
 }
 
+// record has Gin record an error. Its text, in which the key is, is for logs: what
+// gin.ErrorLogger and others make of it for clients is the Meta.
+func record(c *gin.Context, err error) {
+	_ = c.Error(err).SetMeta(httpdoor.ProblemOf(entry.Refusal(err)))
+}
+
 // refuse answers a request that did not get the lock, or lost it.
 func (m *middleware) refuse(c *gin.Context, err error) {
 	c.Abort()
-	_ = c.Error(err)
+	record(c, err)
 	if c.Writer.Written() { // by a handler in front of the middleware
 		return
 	}
