@@ -90,7 +90,7 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		routing routing
 		key     keyfunc.Func
 		opts    []httplock.Option
-		request string // "POST /orders/42/pay"
+		request string // "POST /orders/42/pay", and the array "ids" of its body: "POST /orders/42/pay [7]"
 		status  int
 		lock    string // the handler's
 		code    string // in the log
@@ -126,6 +126,13 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"another router, the route", otherRouter(map[string]string{"id": "42"}), keyfunc.MustParse("{route}"), withParams, "POST /orders/42/pay", 500, "", "LOCK_MISUSE", missing + "route" + nowhere},
 		{"another router, a name in the body and in the path", otherRouter(map[string]string{"id": "42"}), keyfunc.Body("id"), withParams, "POST /orders/42/pay", 400, "", "LOCK_KEY_INVALID", `invalid key: keyfunc: body "id": the name is missing in the body and there in the path, which is where some readers look as well`},
 
+		{"a value of a type without text", onRoute("POST /orders/{id}/pay"), keyfunc.MustParse("{value.user}:{param.id}"), valueOf(struct{ Tenant string }{"berlin"}), "POST /orders/42/pay", 500, "", "LOCK_MISUSE", `keyfunc: value cannot be used: value "user" has no usable text: its type is struct { Tenant string }`},
+		{"a value that is nil", onRoute("POST /orders/{id}/pay"), keyfunc.MustParse("{value.user}:{param.id}"), valueOf(nil), "POST /orders/42/pay", 400, "", "LOCK_KEY_INVALID", "invalid key: " + missing + `value "user"`},
+		{"a value that is nil, optional", onRoute("POST /orders/{id}/pay"), keyfunc.MustParse("{value.user?}:{param.id}"), valueOf(nil), "POST /orders/42/pay", 200, ":42", "", ""},
+		{"Each with a slip in the path", onRoute("POST /orders/{id}/pay"), keyfunc.Each("body.ids", keyfunc.Param("id")), nil, "POST /orders/42/pay [1]", 500, "", "LOCK_MISUSE", `keyfunc: value cannot be used: body "ids" is taken apart by Each, whose key does not read {body.ids}: all elements would take one lock`},
+		{"Each of arrays in arrays", onRoute("POST /orders/{id}/pay"), keyfunc.Each("body.ids", keyfunc.Each("body.ids.x", keyfunc.Body("ids.x"))), nil, "POST /orders/42/pay [{\"x\":[1]}]", 500, "", "LOCK_MISUSE", `keyfunc: value cannot be used: body "ids.x" is inside body "ids", which another Each takes apart: Each takes no arrays of arrays`},
+		{"All in Join", onRoute("POST /orders/{id}/pay"), keyfunc.Join(keyfunc.Param("id"), keyfunc.All(keyfunc.Const("a"), keyfunc.Const("b"))), nil, "POST /orders/42/pay", 500, "", "LOCK_MISUSE", `keyfunc: value cannot be used: part 2 of Join names 2 keys; All goes around other Funcs, or one lock would stand for all its keys`},
+
 		{"a function that needs a value for some requests", onRoute("POST /orders/{id}/pay"), sometimes(keyfunc.Value("tenant")), nil, "POST /orders/42/pay", 500, "", "LOCK_MISUSE", `keyfunc: mistake of the program: the key reads the value "tenant"` + noValues},
 	} {
 		t.Run(tc.wrote, func(t *testing.T) {
@@ -140,9 +147,14 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 			})
 			handler := tc.routing(httplock.Middleware(locks, tc.key, lockmw.Policy{Name: "pay"}, tc.opts...), fine)
 			method, path, _ := strings.Cut(tc.request, " ")
+			path, ids, _ := strings.Cut(path, " ")
+			body := `{}`
+			if ids != "" {
+				body = `{"ids":` + ids + `}`
+			}
 			for range 3 {
 				w := httptest.NewRecorder()
-				request := httptest.NewRequest(method, path, strings.NewReader(`{}`))
+				request := httptest.NewRequest(method, path, strings.NewReader(body))
 				request.Header.Set("Content-Type", "application/json")
 				handler.ServeHTTP(w, request)
 				if w.Code != tc.status {
@@ -156,6 +168,11 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 			log.Want(t, "pay", tc.code, tc.says)
 		})
 	}
+}
+
+// valueOf has every value of a request be v.
+func valueOf(v any) []httplock.Option {
+	return []httplock.Option{httplock.WithValues(func(*http.Request, string) (any, bool) { return v, true })}
 }
 
 // sometimes is a key function that does not read what key does, unless a request is
