@@ -58,7 +58,7 @@ var faults = []struct {
 	{"takes whatever is missing for empty", []string{"ValueThatIsMissingIsTold"}},
 	{"takes nothing for optional", []string{"WhatIsOptionalMayBeMissing"}},
 	{"does not know its method", []string{"EverySourceOfAKeyWorks"}},
-	{"shows the error", []string{"BusyIsRefused", "OtherDataIsLeftAlone"}},
+	{"shows the error", []string{"BusyIsRefused", "OtherDataIsLeftAlone", "ErrorThatIsHandedOnShowsNothing"}},
 	{"gives no details", []string{"BusyIsRefused"}},
 	{"has one code for all", []string{"BusyIsRefused", "WaitEndsWithTheBudget"}},
 	{"forgets the trailer", []string{"BusyIsRefused"}},

@@ -74,6 +74,7 @@ var cases = []doorCase{
 	// options_test.go
 	{name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
 	{name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},
+	{name: "ErrorThatIsHandedOnShowsNothing", check: errorThatIsHandedOnShowsNothing},
 	{name: "ErrorHandlerHearsOfALostLock", check: errorHandlerHearsOfALostLock},
 	{name: "MistakesPanicAtTheStart", check: mistakesPanicAtTheStart},
 

@@ -38,8 +38,10 @@ func newOptions(constructor string, opts []Option) options {
 //
 // What handle returns is the call's error, with its status, and details and
 // trailers are handle's to set, too. If it returns nil, or an error whose
-// status is OK, the call ends as without it; no refusal becomes a success. It
-// is not called when the client is gone.
+// status is OK, the call ends as without it; no refusal becomes a success. So it
+// does if handle returns err itself, or an error that wraps err and has no status of
+// its own: gRPC would send its text, with the key, to the client. It is not called
+// when the client is gone.
 func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) Option {
 	return func(o *options) {
 		o.need("WithErrorHandler", "function", handle == nil)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -68,6 +69,31 @@ func silentErrorHandlerIsNoSuccess(e *env) {
 		e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
 		a, _ := e.streamed(watchMethod)
 		e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
+	}
+	e.WantRuns(0)
+}
+
+// errorThatIsHandedOnShowsNothing: an error handler that only logs returns what it got.
+// gRPC would send the text, with the key in it, to the client.
+func errorThatIsHandedOnShowsNothing(e *env) {
+	e.hold()
+	for _, handle := range []func(err error) error{
+		func(err error) error { return err },
+		func(err error) error { return fmt.Errorf("pay: %w", err) },
+		func(err error) error { return errors.Join(errors.New("pay"), err) },
+	} {
+		e.serve(&shop{options: options{errorHandler: func(_ context.Context, _ string, err error) error { return handle(err) }}})
+		e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
+		for _, method := range streams {
+			a, _ := e.streamed(method)
+			e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
+		}
+	}
+	// Interceptors outside still find what it was.
+	interceptor := grpclock.UnaryServerInterceptor(e.Locks, usual(), grpclock.WithErrorHandler(func(_ context.Context, _ string, err error) error { return err }))
+	_, err := interceptor(context.Background(), order(), &grpc.UnaryServerInfo{FullMethod: payMethod}, nil)
+	if !errors.Is(err, lockmw.ErrNotAcquired) || status.Code(err) != codes.Aborted || strings.Contains(err.Error(), id) {
+		e.Errorf("error = %v (%v), want one that Is %v, without the key", err, status.Code(err), lockmw.ErrNotAcquired)
 	}
 	e.WantRuns(0)
 }

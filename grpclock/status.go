@@ -2,6 +2,7 @@ package grpclock
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -45,9 +46,14 @@ func (d *door) refuse(ctx context.Context, method string, err error, setTrailer 
 	if entry.ClientGone(o) {
 		return statusOf(o)
 	}
+	refusal := statusOf(o)
 	if d.onError != nil {
-		// Code is OK for nil, too.
-		if own := d.onError(ctx, method, err); status.Code(own) != codes.OK {
+		own := d.onError(ctx, method, err)
+		_, answers := own.(interface{ GRPCStatus() *status.Status })
+		switch {
+		case !answers && errors.Is(own, err):
+			refusal = &handedOn{own, refusal}
+		case status.Code(own) != codes.OK: // it is OK for nil, too
 			return own
 		}
 	}
@@ -56,8 +62,22 @@ func (d *door) refuse(ctx context.Context, method string, err error, setTrailer 
 		delay = strconv.FormatInt(o.RetryAfter.Milliseconds(), 10)
 	}
 	setTrailer(metadata.Pairs(pushback, delay))
-	return statusOf(o)
+	return refusal
 }
+
+// A handedOn is the error of a call whose error handler has returned what it was told,
+// and no status. Interceptors in front find that error in it; clients get the status,
+// because gRPC would make one of the error's text, which has the key.
+type handedOn struct{ told, refusal error }
+
+// Error returns the text of the status.
+func (h *handedOn) Error() string { return h.refusal.Error() }
+
+// Unwrap returns what the error handler has returned.
+func (h *handedOn) Unwrap() error { return h.told }
+
+// GRPCStatus returns what clients get.
+func (h *handedOn) GRPCStatus() *status.Status { return status.Convert(h.refusal) }
 
 // statusOf returns the error that tells a client of o.
 func statusOf(o lockmw.Refusal) error {
