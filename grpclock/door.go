@@ -24,6 +24,7 @@ type door struct {
 	locker *lockmw.Locker
 	exact  map[string]*lock // by full method
 	wild   map[string]*lock // by service, as in "/shop.v1.Orders/"
+	first  sync.Once        // call: checkOther
 }
 
 // A lock is a rule, made ready for one method.
@@ -50,6 +51,7 @@ func newDoor(constructor string, l *lockmw.Locker, rules Rules, opts []Option) *
 			d.panicf("rule %q: %v", name, err)
 		}
 	}
+	d.give()
 	return d
 }
 

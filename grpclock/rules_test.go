@@ -125,6 +125,61 @@ func TestUnknownServiceIsReportedOnce(t *testing.T) {
 	}
 }
 
+// A stream whose rule only the unary interceptor has runs without its lock.
+func TestRuleThatTheOtherInterceptorDoesNotHaveIsReported(t *testing.T) {
+	const says = "grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules"
+	call := func(unary grpc.UnaryServerInterceptor) {
+		for range 3 {
+			lockOf(t, unary, "/elsewhere.Other/Pay")
+		}
+	}
+	for wrote, tc := range map[string]struct {
+		serve func(l *lockmw.Locker, logger grpclock.Option)
+		want  []string
+	}{
+		"rules of a service for unary methods only": {func(l *lockmw.Locker, logger grpclock.Option) {
+			call(grpclock.UnaryServerInterceptor(l, named(payMethod, chatMethod, watchMethod), logger))
+			call(grpclock.UnaryServerInterceptor(l, named(chatMethod), logger))
+		}, []string{"rule=" + chatMethod + " needs=grpclock.StreamServerInterceptor", "rule=" + watchMethod + " needs=grpclock.StreamServerInterceptor"}},
+		"rules for streams only": {func(l *lockmw.Locker, logger grpclock.Option) {
+			stream := grpclock.StreamServerInterceptor(l, named(payMethod, chatMethod), logger)
+			_ = stream(nil, silentStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: "/elsewhere.Other/Chat"}, func(any, grpc.ServerStream) error { return nil })
+		}, []string{"rule=" + payMethod + " needs=grpclock.UnaryServerInterceptor"}},
+		"both have them": {func(l *lockmw.Locker, logger grpclock.Option) {
+			unary := grpclock.UnaryServerInterceptor(l, named(shopService+"*"), logger)
+			grpclock.StreamServerInterceptor(l, named(shopService+"*"), logger)
+			call(unary)
+		}, nil},
+		"unary rules alone": {func(l *lockmw.Locker, logger grpclock.Option) {
+			call(grpclock.UnaryServerInterceptor(l, named(payMethod), logger))
+		}, nil},
+	} {
+		t.Run(wrote, func(t *testing.T) {
+			var log bytes.Buffer
+			tc.serve(newLocker(t), grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			var got, want []string
+			for line := range strings.Lines(log.String()) {
+				_, line, _ = strings.Cut(line, " level=")
+				got = append(got, strings.TrimSpace(line))
+			}
+			for _, rule := range tc.want {
+				want = append(want, fmt.Sprintf("WARN msg=%q %s", says, rule))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// A silentStream has a context, and nothing else is asked of it.
+type silentStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s silentStream) Context() context.Context { return s.ctx }
+
 // A typo in a method's name would have it run without its lock.
 func TestUnknownMethodOfAKnownServicePanics(t *testing.T) {
 	for name, want := range map[string]string{

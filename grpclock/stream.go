@@ -24,10 +24,11 @@ import (
 // Otherwise what a handler does before it first receives is not under the lock.
 // A stream that ends without a message has no key and is refused.
 func StreamServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.StreamServerInterceptor {
-	return newDoor("StreamServerInterceptor", l, rules, opts).stream
+	return newDoor(streamConstructor, l, rules, opts).stream
 }
 
 func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	d.first.Do(d.checkOther)
 	ctx, method := ss.Context(), info.FullMethod
 	l := d.find(method)
 	if l == nil || d.skips(ctx, method) {

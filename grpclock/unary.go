@@ -26,10 +26,11 @@ import (
 // with a made-up request, whose every header, value and field is
 // "00000000000000000000000000000000"; it may fail or panic then.
 func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.UnaryServerInterceptor {
-	return newDoor("UnaryServerInterceptor", l, rules, opts).unary
+	return newDoor(unaryConstructor, l, rules, opts).unary
 }
 
 func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	d.first.Do(d.checkOther)
 	l := d.find(info.FullMethod)
 	if l == nil || d.skips(ctx, info.FullMethod) {
 		return handler(ctx, req)
