@@ -3,6 +3,7 @@ package echolock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -101,6 +102,35 @@ func TestErrorOfAnErrorHandlerIsEchos(t *testing.T) {
 	})))
 	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusLocked || !strings.Contains(w.Body.String(), "later") {
 		t.Errorf("answer = %d %q, want 423 later", w.Code, w.Body)
+	}
+}
+
+// An error handler that only logs returns the error it got, of which Echo would make
+// 500, and with Echo.Debug show its text.
+func TestErrorThatIsHandedOnIsTheRefusal(t *testing.T) {
+	for name, handle := range map[string]func(error) error{
+		"as it is": func(err error) error { return err },
+		"wrapped":  func(err error) error { return fmt.Errorf("pay: %w", err) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			locks, client := rig.Locker(t)
+			occupy(client)
+			e := echo.New()
+			e.Debug = true
+			var central error
+			e.HTTPErrorHandler = func(err error, c echo.Context) {
+				central = err
+				e.DefaultHTTPErrorHandler(err, c)
+			}
+			e.POST("/", unreachable(t), lock(locks, echolock.WithErrorHandler(func(_ echo.Context, err error) error { return handle(err) })))
+			w := send(e, http.MethodPost, "/")
+			if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), lockmw.CodeBusy) || strings.Contains(w.Body.String(), "held by") {
+				t.Errorf("answer = %d %s, want 409 %s without the error's text", w.Code, w.Body, lockmw.CodeBusy)
+			}
+			if !errors.Is(central, lockmw.ErrNotAcquired) {
+				t.Errorf("Echo's error handler got %v, want one that Is %v", central, lockmw.ErrNotAcquired)
+			}
+		})
 	}
 }
 

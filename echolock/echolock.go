@@ -113,6 +113,7 @@
 package echolock
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -211,8 +212,15 @@ func (m *middleware) refuse(c echo.Context, err error) error {
 		return err // for those who log it: an answer is committed
 	}
 	if m.onError != nil {
-		if err := m.onError(c, err); err != nil || c.Response().Committed {
-			return err
+		own := m.onError(c, err)
+		_, answers := own.(*echo.HTTPError) //nolint:errorlint // one that own wraps may be the handler's, which lost the lock
+		switch {
+		case c.Response().Committed:
+			return own
+		case errors.Is(own, err) && !answers:
+			err = own // with the refusal's status: Echo would make 500 of it
+		case own != nil:
+			return own
 		}
 	}
 	httpdoor.SetProblemHeader(c.Response().Header(), c.Request(), o)

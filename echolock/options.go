@@ -29,8 +29,9 @@ func newOptions(opts []Option) options {
 // lockmw.ErrLost. Its text names the key and is not for clients.
 //
 // The handler does not run, whatever handle does. If it neither writes nor
-// returns an error, the problem is sent as without it. It is not called when
-// the client is gone.
+// returns an error, the problem is sent as without it, and so it is if handle
+// returns err, itself or wrapped, and no *echo.HTTPError. It is not called when the
+// client is gone.
 func WithErrorHandler(handle func(c echo.Context, err error) error) Option {
 	return func(o *options) {
 		o.Func("WithErrorHandler", handle == nil)
