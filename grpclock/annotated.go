@@ -43,8 +43,8 @@ import (
 // The error names every service that is not known, and every method with an
 // annotation that cannot work; then there are no rules.
 //
-// It is also an error if a service that is named has no annotation at all: its
-// methods would run without a lock.
+// It is also an error if a service that is named has no annotation at all, or none
+// is named and no service has one: its methods would run without a lock.
 func Annotated(services ...string) (Rules, error) {
 	found, err := servicesOf(services)
 	errs := []error{err}
@@ -67,6 +67,9 @@ func Annotated(services ...string) (Rules, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	if len(rules) == 0 {
+		return nil, errors.New("grpclock: Annotated: no method that this program knows has the option (lockmw.v1.lock): all would run without a lock; import the package generated of its .proto file")
 	}
 	return rules, nil
 }

@@ -1,6 +1,7 @@
 package grpclock_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -53,6 +54,18 @@ func TestServiceWithoutAnnotationsIsAnError(t *testing.T) {
 	_, err := grpclock.Annotated(annotatedService, "lockmwtest.v1.Shop")
 	if err == nil || !strings.Contains(err.Error(), "no method of lockmwtest.v1.Shop has the option") {
 		t.Errorf("err = %v", err)
+	}
+}
+
+// So would all, where the package with the annotations is not imported.
+func TestProgramWithoutAnnotationsIsAnError(t *testing.T) {
+	all := protoregistry.GlobalFiles
+	defer func() { protoregistry.GlobalFiles = all }()
+	protoregistry.GlobalFiles = new(protoregistry.Files)
+	rules, err := grpclock.Annotated()
+	const want = "grpclock: Annotated: no method that this program knows has the option (lockmw.v1.lock): all would run without a lock; import the package generated of its .proto file"
+	if fmt.Sprint(err) != want || rules != nil {
+		t.Errorf("%d rules, err = %v\nwant %s", len(rules), err, want)
 	}
 }
 
