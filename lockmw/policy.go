@@ -82,7 +82,8 @@ type Policy struct {
 
 	// Prefix is put before the key, verbatim: at most 256 bytes, no braces or
 	// control characters. It is a part of what is locked: policies exclude each
-	// other where prefix and key are the same. Zero means no prefix.
+	// other where prefix and key are the same. One that is no UTF-8 needs a Name.
+	// Zero means no prefix.
 	Prefix string
 
 	// TTL is how long Redis keeps the lock without a renewal, at least 100 ms.
@@ -210,6 +211,9 @@ func (p Policy) Validate() error {
 	}
 	if r, bad := badRune(p.Prefix); bad {
 		return badPolicy("Prefix", "has the character %q; braces and control characters are not allowed", r)
+	}
+	if p.Name == "" && !utf8.ValidString(p.Prefix) {
+		return badPolicy("Prefix", "%q is not UTF-8: metrics would refuse it as a label; give the policy a Name", p.Prefix)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ func TestInvalidPolicyNamesFieldAndReason(t *testing.T) {
 		{"brace in Prefix", lockmw.Policy{Prefix: "a{b"}, `Prefix: has the character '{'; braces and control characters are not allowed`},
 		{"newline in Prefix", lockmw.Policy{Prefix: "a\nb"}, `Prefix: has the character '\n'; braces and control characters are not allowed`},
 		{"C1 control in Prefix", lockmw.Policy{Prefix: "é\u0085"}, `Prefix: has the character '\u0085'; braces and control characters are not allowed`},
+		{"a Prefix that is no UTF-8", lockmw.Policy{Prefix: "a\xff"}, `Prefix: "a\xff" is not UTF-8: metrics would refuse it as a label; give the policy a Name`},
 		{"long Prefix", lockmw.Policy{Prefix: strings.Repeat("x", 257)}, "Prefix: 257 bytes are more than 256"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
