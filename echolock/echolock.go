@@ -2,7 +2,7 @@
 // a route.
 //
 //	e.POST("/orders/:id/pay", pay,
-//		echolock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}))
+//		echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
 //
 // The handler runs while the lock is held. The context of c.Request() is the
 // lease's: it ends when the lock is lost, and lockmw.FromContext finds the

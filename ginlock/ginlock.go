@@ -1,7 +1,7 @@
 // Package ginlock runs Gin requests under a Redis lock: one line beside a route.
 //
 //	r.POST("/orders/:id/pay",
-//		ginlock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second}),
+//		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
 //		pay)
 //
 // The handlers behind it run while the lock is held. The context of c.Request

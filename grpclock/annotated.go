@@ -24,8 +24,8 @@ import (
 //
 //	rpc Pay(PayRequest) returns (PayReply) {
 //	  option (lockmw.v1.lock) = {
-//	    key: "order:{body.order_id}"
-//	    prefix: "pay:"
+//	    key: "{body.order_id}"
+//	    prefix: "order:"
 //	    wait: {seconds: 2}
 //	  };
 //	}

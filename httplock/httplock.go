@@ -1,7 +1,7 @@
 // Package httplock runs net/http requests under a Redis lock: one line around
 // a handler.
 //
-//	lock := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:", Wait: 2 * time.Second})
+//	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
 //	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
 //
 // The handler runs while the lock is held. Its request's context is the

@@ -12,7 +12,7 @@ import (
 //	stock:{query.shop}:{query.sku?}   sku may be missing or empty
 //	page:{body.shelf?|int}            shelf may be missing, which is 0
 //	user:{header.X-User|uuid}         a filter
-//	pay:{body.customer.id|int|hash}   filters one after another
+//	user:{body.customer.id|int|hash}  filters one after another
 //	cart:{cookie.session}:{form.sku}  a cookie; a field of a form in the body
 //	{value.tenant}:{method}:{route}   what middleware stored; the call
 //	{params}                          all parameters of the route

@@ -28,9 +28,9 @@ func TestHoldFailsAtTheEndOfATestThatDoesNotAsk(t *testing.T) {
 		want string
 	}{
 		"the wrong prefix": {func(t testing.TB, l *lockmw.Locker) {
-			locktest.Hold(t, l, "pay:order:42")
+			locktest.Hold(t, l, "pay:42")
 			request(l, "/orders/42/pay", "{param.id}")
-		}, fails + `"pay:order:42"; asked for were: "order:42"`},
+		}, fails + `"pay:42"; asked for were: "order:42"`},
 		"released, and not asked for": {func(t testing.TB, l *lockmw.Locker) {
 			locktest.Hold(t, l, "order:43")()
 			request(l, "/orders/42/pay", "{param.id}")

@@ -24,7 +24,7 @@ func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Han
 		}
 	}
 	mux := http.NewServeMux()
-	lock := httplock.Middleware(locks, keyfunc.MustParse("order:{param.id}"), lockmw.Policy{Prefix: "pay:"})
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:"})
 	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
 	return mux
 }
@@ -42,14 +42,14 @@ func Example() {
 
 	// Another process has the order.
 	handler := shop(locks, func(context.Context) error { return nil })
-	release := locktest.Hold(t, locks, "pay:order:42")
+	release := locktest.Hold(t, locks, "order:42")
 	fmt.Println(post(handler, "/orders/42/pay").Code)
 	release()
 	fmt.Println(post(handler, "/orders/42/pay").Code)
 
 	// The lock is lost while the customer is charged.
 	handler = shop(locks, func(ctx context.Context) error {
-		locktest.Lose(t, locks, "pay:order:42")
+		locktest.Lose(t, locks, "order:42")
 		fmt.Println("charge:", context.Cause(ctx))
 		return ctx.Err()
 	})
@@ -69,11 +69,11 @@ func ExampleHold_mistakenKey() {
 	locks := locktest.New(t)
 	handler := shop(locks, func(context.Context) error { return nil })
 
-	locktest.Hold(t, locks, "order:42")
+	locktest.Hold(t, locks, "42") // without the policy's prefix
 	fmt.Println(post(handler, "/orders/42/pay").Code)
 	// Output:
 	// 200
-	// locktest: Hold: nobody asked for "order:42"; asked for were: "pay:order:42"
+	// locktest: Hold: nobody asked for "42"; asked for were: "order:42"
 }
 
 // A request that waits is served as soon as the lock is free.
@@ -110,7 +110,7 @@ func ExampleKeys() {
 	post(handler, "/orders/42/pay")
 	fmt.Println(locktest.Keys(t, locks))
 	// Output:
-	// [pay:order:42]
+	// [order:42]
 	// []
 }
 

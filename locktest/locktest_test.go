@@ -14,7 +14,7 @@ import (
 	"github.com/lockmw/kit/locktest"
 )
 
-const key = "pay:order:42"
+const key = "order:42"
 
 // soon is how long a lock is waited for that must come at once.
 const soon = 5 * time.Second
@@ -138,7 +138,7 @@ func TestOptionsAreTheLockers(t *testing.T) {
 func TestHeldKeyIsRefused(t *testing.T) {
 	l := locktest.New(t)
 	release := locktest.Hold(t, l, key)
-	if _, _, err := l.Acquire(context.Background(), "order:42", lockmw.Policy{Prefix: "pay:"}); !errors.Is(err, lockmw.ErrNotAcquired) {
+	if _, _, err := l.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:"}); !errors.Is(err, lockmw.ErrNotAcquired) {
 		t.Errorf("acquire of a held key: %v, want %v", err, lockmw.ErrNotAcquired)
 	}
 	acquire(t, l, key+"0", lockmw.Policy{})
@@ -178,13 +178,13 @@ func TestHoldEndsWithItsTest(t *testing.T) {
 
 func TestHoldFailsTheTest(t *testing.T) {
 	l := locktest.New(t)
-	acquire(t, l, "pay:held", lockmw.Policy{})
-	acquire(t, l, "pay:other", lockmw.Policy{})
-	locktest.Lose(t, l, "pay:other")
-	locktest.Hold(t, l, "pay:other")
+	acquire(t, l, "order:held", lockmw.Policy{})
+	acquire(t, l, "order:other", lockmw.Policy{})
+	locktest.Lose(t, l, "order:other")
+	locktest.Hold(t, l, "order:other")
 	for key, want := range map[string]string{
-		"pay:held":               `Hold: the code under test holds "pay:held"`,
-		"pay:other":              `Hold: "pay:other" is taken: an earlier Hold`,
+		"order:held":             `Hold: the code under test holds "order:held"`,
+		"order:other":            `Hold: "order:other" is taken: an earlier Hold`,
 		"":                       "Hold: lockmw: acquire \"\": invalid key: empty",
 		"{}":                     "invalid key: has the character '{'",
 		strings.Repeat("a", 513): "invalid key: 513 bytes",
@@ -300,17 +300,17 @@ func TestWaitersKeepTheirPlacesInALoss(t *testing.T) {
 
 func TestLoseFailsTheTest(t *testing.T) {
 	l := locktest.New(t)
-	if said := try(t, func(t testing.TB) { locktest.Lose(t, l, key) }); said != `locktest: Lose: the code under test does not hold "pay:order:42", nor any other key` {
+	if said := try(t, func(t testing.TB) { locktest.Lose(t, l, key) }); said != `locktest: Lose: the code under test does not hold "order:42", nor any other key` {
 		t.Errorf("failure = %q", said)
 	}
-	acquire(t, l, "order:42", lockmw.Policy{Prefix: "pays:"})
+	acquire(t, l, "42", lockmw.Policy{Prefix: "orders:"})
 	released := acquire(t, l, "released", lockmw.Policy{})
 	_ = released.Release(context.Background())
 	acquire(t, l, "lost", lockmw.Policy{})
 	locktest.Lose(t, l, "lost")
 	release := locktest.Hold(t, l, "other")
 	for _, key := range []string{key, "released", "lost", "other", ""} {
-		want := `does not hold "` + key + `"; it holds ["pays:order:42"]`
+		want := `does not hold "` + key + `"; it holds ["orders:42"]`
 		if said := try(t, func(t testing.TB) { locktest.Lose(t, l, key) }); !strings.Contains(said, want) {
 			t.Errorf("failure = %q, want %q in it", said, want)
 		}

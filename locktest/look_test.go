@@ -96,17 +96,17 @@ func TestAwaitWaitersFailsTheTest(t *testing.T) {
 	l := locktest.New(t, option)
 	release := locktest.Hold(t, l, key)
 	leases := waiting(t, l, contended)
-	acquire(t, l, "order:42", lockmw.Policy{})
+	acquire(t, l, "order:41", lockmw.Policy{})
 	for _, tc := range []struct {
 		key  string
 		n    int
 		want string
 	}{
-		{key, 2, `waiters for "pay:order:42" = 1 after 50ms, want 2; it is locked; asked for were: "order:42"`},
-		{key, 0, `waiters for "pay:order:42" = 1 after 50ms, want 0; it is locked; asked for were: "order:42"`},
-		{"order:42", 1, `waiters for "order:42" = 0 after 50ms, want 1; it is locked; asked for were: "pay:order:42"`},
-		{"order:43", 1, `waiters for "order:43" = 0 after 50ms, want 1; it is not locked; asked for were: "order:42", "pay:order:42"`},
-		{key, -1, `n is -1, want how many callers are to wait for "pay:order:42"`},
+		{key, 2, `waiters for "order:42" = 1 after 50ms, want 2; it is locked; asked for were: "order:41"`},
+		{key, 0, `waiters for "order:42" = 1 after 50ms, want 0; it is locked; asked for were: "order:41"`},
+		{"order:41", 1, `waiters for "order:41" = 0 after 50ms, want 1; it is locked; asked for were: "order:42"`},
+		{"order:43", 1, `waiters for "order:43" = 0 after 50ms, want 1; it is not locked; asked for were: "order:41", "order:42"`},
+		{key, -1, `n is -1, want how many callers are to wait for "order:42"`},
 	} {
 		locktest.Hurry(t, l, 50*time.Millisecond)
 		said := try(t, func(t testing.TB) { locktest.AwaitWaiters(t, l, tc.key, tc.n) })
@@ -127,15 +127,15 @@ func TestKeysAreThoseThatAreLocked(t *testing.T) {
 		}
 	}
 	want("at the start")
-	pay := acquire(t, l, "order:42", lockmw.Policy{Prefix: "pay:"})
-	want("one", "pay:order:42")
+	pay := acquire(t, l, "42", lockmw.Policy{Prefix: "order:"})
+	want("one", "order:42")
 	release := locktest.Hold(t, l, "b")
 	read := acquire(t, l, "a:b", lockmw.Policy{Mode: lockmw.Shared})
 	also := acquire(t, l, "a:b", lockmw.Policy{Mode: lockmw.Shared})
 	place := acquire(t, l, "a", lockmw.Policy{Permits: 2})
-	want("several", "a", "a:b", "b", "pay:order:42")
+	want("several", "a", "a:b", "b", "order:42")
 	if err := l.WithLocks(context.Background(), []string{"y", "x"}, lockmw.Policy{}, func(context.Context) error {
-		want("inside", "a", "a:b", "b", "pay:order:42", "x", "y")
+		want("inside", "a", "a:b", "b", "order:42", "x", "y")
 		return nil
 	}); err != nil {
 		t.Error(err)
@@ -170,7 +170,7 @@ func TestKeysOfWaitersAreNotLocked(t *testing.T) {
 	lease := acquire(t, l, key, lockmw.Policy{})
 	release := locktest.Hold(t, l, "other")
 	leases := waiting(t, l, contended)
-	if got := fmt.Sprintf("%q", locktest.Keys(t, l)); got != `["other" "pay:order:42"]` {
+	if got := fmt.Sprintf("%q", locktest.Keys(t, l)); got != `["order:42" "other"]` {
 		t.Errorf("keys: %s", got)
 	}
 	release()
