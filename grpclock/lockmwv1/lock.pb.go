@@ -4,14 +4,14 @@
 // 	protoc        (unknown)
 // source: lockmw/v1/lock.proto
 
-// Package lockmw.v1 says beside an rpc under which lock it runs.
+// Package lockmw.v1 is an option of methods: under which lock calls of an rpc run.
 //
 //     import "lockmw/v1/lock.proto";
 //
 //     rpc Pay(PayRequest) returns (PayReply) {
 //       option (lockmw.v1.lock) = {
-//         key: "order:{body.order_id}"
-//         prefix: "pay:"
+//         key: "{body.order_id}"
+//         prefix: "order:"
 //         wait: {seconds: 2}
 //       };
 //     }
@@ -38,13 +38,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Who may hold the lock together.
+// Who may hold the lock at the same time.
 type Lock_Mode int32
 
 const (
 	// One holder.
 	Lock_EXCLUSIVE Lock_Mode = 0
-	// A reader: many SHARED or one EXCLUSIVE.
+	// A reader: many SHARED holders, or one EXCLUSIVE.
 	Lock_SHARED Lock_Mode = 1
 )
 
@@ -87,45 +87,56 @@ func (Lock_Mode) EnumDescriptor() ([]byte, []int) {
 	return file_lockmw_v1_lock_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Lock is what is locked and how hard to try. All but key are the fields of
-// lockmw.Policy, and leaving one out means what zero means there.
+// A Lock says what is locked, and how the lock is taken and kept. All but key are
+// the fields of lockmw.Policy (retry_forever is its Retries: Forever), and leaving one
+// out means what zero means there.
 type Lock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is locked: a template of the Go package keyfunc, such as
-	// "order:{body.order_id}". body is the request message, header the incoming
-	// metadata; param, query and value are nothing in gRPC. Required.
+	// "{body.order_id}" or "{value.tenant}:{body.order_id}". body is a field of the
+	// request message, header is the incoming metadata, value is what the server's
+	// option grpclock.WithValues knows of a call, and method is the full method. A
+	// gRPC call has no param, query, form and cookie. Required.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Put before the key, verbatim: a part of what is locked.
+	// Put before the key, verbatim. It is a part of what is locked: methods exclude
+	// each other where prefix and key are the same. No prefix if left out.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// How long the lock outlives a holder that crashed: 30 s if left out, at
-	// least 100 ms.
+	// How long Redis keeps the lock without a renewal, and so how long it outlives a
+	// holder that crashed: 30 s if left out, at least 100 ms.
 	Ttl *durationpb.Duration `protobuf:"bytes,3,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// The longest time to wait for the lock. Not limited by this field if left
 	// out.
 	Wait *durationpb.Duration `protobuf:"bytes,4,opt,name=wait,proto3" json:"wait,omitempty"`
-	// How many retry intervals to wait. Not limited by this field if left out;
-	// with neither wait nor retries nor retry_forever there is one attempt.
+	// How many retry intervals to wait. Not limited by this field if left out. With
+	// neither wait nor retries nor retry_forever there is one attempt.
 	Retries int32 `protobuf:"varint,5,opt,name=retries,proto3" json:"retries,omitempty"`
-	// Wait for as long as the call's deadline allows, whatever the number of
-	// retries. It is an error beside retries.
+	// Do not limit the number of retries: wait for as long as wait and the call's
+	// deadline allow. It is an error beside retries.
 	RetryForever bool `protobuf:"varint,6,opt,name=retry_forever,json=retryForever,proto3" json:"retry_forever,omitempty"`
-	// Each pause is drawn from one to two of these: 100 ms if left out.
+	// Each pause between two retries is drawn from one to two of these: 100 ms if
+	// left out.
 	RetryInterval *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_interval,json=retryInterval,proto3" json:"retry_interval,omitempty"`
-	// The work is told to stop, and the lock is not renewed any more, after this
-	// long. No cap if left out; streams should have one.
+	// After this long the call's context ends, and the lock is not renewed any more.
+	// No cap if left out; streams should have one.
 	MaxHold *durationpb.Duration `protobuf:"bytes,8,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// The lock stays taken at least this long, even when the call ends sooner.
+	// The lock stays taken at least this long, even when the call ends sooner. It is
+	// released at the end of the call if left out.
 	MinHold *durationpb.Duration `protobuf:"bytes,9,opt,name=min_hold,json=minHold,proto3" json:"min_hold,omitempty"`
-	Mode    Lock_Mode            `protobuf:"varint,10,opt,name=mode,proto3,enum=lockmw.v1.Lock_Mode" json:"mode,omitempty"`
-	// A semaphore with this many holders at most. A mutex if left out.
+	// EXCLUSIVE if left out.
+	Mode Lock_Mode `protobuf:"varint,10,opt,name=mode,proto3,enum=lockmw.v1.Lock_Mode" json:"mode,omitempty"`
+	// How many may hold the lock at the same time. One if left out; an error beside
+	// SHARED.
 	Permits int32 `protobuf:"varint,11,opt,name=permits,proto3" json:"permits,omitempty"`
-	// A call inside of one that holds the lock joins it. Refused if left out.
+	// A call whose context holds the lock already joins that lease. It is refused, as
+	// a mistake of the program, if left out.
 	Reentrant bool `protobuf:"varint,12,opt,name=reentrant,proto3" json:"reentrant,omitempty"`
-	// Run without the lock when Redis cannot be reached. Refused if left out.
+	// Run the call without the lock when Redis cannot be reached. Such a call is
+	// refused if left out.
 	FailOpen bool `protobuf:"varint,13,opt,name=fail_open,json=failOpen,proto3" json:"fail_open,omitempty"`
 	// What the lock is called in metrics, logs and errors. The prefix if left out.
 	Name string `protobuf:"bytes,14,opt,name=name,proto3" json:"name,omitempty"`
-	// When a refused client is told to ask again. An estimate if left out.
+	// When a client that is refused because others hold the lock is told to ask
+	// again. An estimate if left out.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -281,9 +292,9 @@ var file_lockmw_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 var (
 	// The lock that calls of the method run under.
 	//
-	// The number is from the range that protobuf leaves to everybody (50000 to
-	// 99999): LOCK on a telephone's keys, and the version. A program that has
-	// another method option of that number does not start; protobuf says so.
+	// The number 56251 is from the range that protobuf leaves to everybody (50000 to
+	// 99999). A program that has another method option of that number does not start:
+	// protobuf says so.
 	//
 	// optional lockmw.v1.Lock lock = 56251;
 	E_Lock = &file_lockmw_v1_lock_proto_extTypes[0]
