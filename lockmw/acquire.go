@@ -10,17 +10,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Acquire takes the lock of p.Prefix+key and keeps it until the lease is
-// released, watched over by the Locker: it is renewed every TTL/3.
+// Acquire takes the lock of p.Prefix+key and returns a lease for it. The Locker
+// renews the lock, after about a third of the TTL each time, until the lease is
+// released.
 //
 // Work under the lock uses the context that Acquire returns, which is the lease's:
 // it ends before the lock can pass to somebody else, FromContext finds the lease in
-// it, and a nested Acquire of the same key knows that it is held. So callers assign
-// it to their own variable; after an error it is ctx itself.
+// it, and a nested Acquire of the same key knows that the key is held. So callers
+// assign it to the variable that ctx came from. After an error it is ctx itself, and
+// the lease is nil.
 //
 // It waits as p says, in the order in which callers came, over all processes.
-// ctx bounds the wait and is the parent of the lease's context; it does not
-// release the lease. key is 1 to 512 bytes without braces and control
+// ctx bounds the wait and is the parent of the lease's context. Its end does not
+// release the lease: Release does. key is 1 to 512 bytes without braces and control
 // characters.
 //
 // The error is an *AcquireError and Is one of ErrNotAcquired, ErrQueueFull,
@@ -30,11 +32,11 @@ import (
 // Acquire returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
 //
-// Once Redis cannot be reached for a second, calls are refused with
-// ErrUnavailable at once, and so are those that wait already, whatever is left of
-// their budget; a policy with Retries: Forever and no Wait goes on waiting until
-// Redis is back. Where the policy says FailOpen, see there. A shorter outage, such
-// as a restart, is waited through.
+// Once Redis has been out of reach for a second, calls are refused with
+// ErrUnavailable within 250 ms, and so are those that wait already, however long they
+// might still wait. A policy with Retries: Forever and no Wait goes on waiting until
+// Redis is back, and one with FailOpen runs without the lock, see there. A call that
+// may wait that long waits through a shorter outage, such as a restart.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (context.Context, *Lease, error) {
 	lease, err := l.acquire(ctx, key, p)
 	return under(ctx, lease, err)

@@ -11,10 +11,10 @@ import (
 // The reasons for which a lock is refused or ends. Test for them with
 // errors.Is; details are in *AcquireError.
 var (
-	// ErrNotAcquired: others hold the lock and the policy's budget is used
-	// up, or a Wait of less than a second was over before a server had
-	// answered that serves others. When the caller's context ended the wait,
-	// the error Is that context's error as well.
+	// ErrNotAcquired: others hold the lock, and the call has waited for as long
+	// as its policy allows; or its Wait, of less than a second, was over before
+	// Redis had answered, although Redis answers others. When the caller's context
+	// ended the wait, the error Is that context's error as well.
 	ErrNotAcquired = errors.New("lockmw: lock not acquired")
 
 	// ErrQueueFull: this Locker has as many waiters as it may have, see
@@ -22,73 +22,80 @@ var (
 	ErrQueueFull = errors.New("lockmw: too many waiters")
 
 	// ErrUnavailable: Redis could not be reached or refused. It wraps the
-	// cause, and says since when Redis cannot be reached. On Release it means
-	// that no answer came: the lock ends by its TTL.
+	// cause, and says since when Redis cannot be reached. On Release it means that
+	// no answer came: the release is tried further in the background, and the lock
+	// ends by its TTL at the latest.
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
-	// ErrLost: the lease ended while it was held. Somebody else may hold the
-	// lock.
+	// ErrLost: the lease ended while it was held: Redis has forgotten the lock or
+	// given it to somebody else, or no renewal came through in time. Somebody else
+	// may hold the lock.
 	ErrLost = errors.New("lockmw: lock was lost")
 
 	// ErrInvalidKey: the key is empty, too long, or has braces or control
-	// characters; in a door, it cannot be derived from the request.
+	// characters; in a middleware, it cannot be derived from the request.
 	ErrInvalidKey = errors.New("lockmw: invalid key")
 
 	// ErrInvalidPolicy: the Policy contradicts itself, or asks for something
 	// this version does not have.
 	ErrInvalidPolicy = errors.New("lockmw: invalid policy")
 
-	// ErrReentrant: the context already holds this lock. Waiting for it would
-	// last until the TTL ran out.
+	// ErrReentrant: the context already holds this lock, so the call would wait
+	// for itself. Policy.Reentrant allows such calls.
 	ErrReentrant = errors.New("lockmw: lock is already held by this context")
 
-	// ErrClosed: the Locker is closed.
+	// ErrClosed: Close was called on the Locker.
 	ErrClosed = errors.New("lockmw: locker is closed")
 )
 
 // The other causes with which a lease's context ends, beside ErrLost and the
 // cause of the parent.
 var (
-	// ErrMaxHold: the policy's MaxHold has passed.
+	// ErrMaxHold: the policy's MaxHold has passed. The lock is still held, until it
+	// is released or what is left of its TTL is over.
 	ErrMaxHold = errors.New("lockmw: lock was held for longer than MaxHold")
 
-	// ErrReleased: the lease was released.
+	// ErrReleased: the lease was released, by Release, by the end of WithLock's
+	// function or by Close.
 	ErrReleased = errors.New("lockmw: lock was released")
 )
 
-// An AcquireError says why Acquire gave no lease. Every error of Acquire,
-// AcquireAll and WithLock's own is one.
+// An AcquireError says why there is no lease. Every error of Acquire, AcquireAll
+// and Refuse is one, and so is every error of WithLock, WithLocks and Wrap that does
+// not come from the function they run.
 type AcquireError struct {
 	Name     string        // what the lock is called: the policy's Name, or its Prefix
-	Key      string        // the policy's prefix and the key
-	Attempts int           // questions put to Redis; 0 also for one who stood in line behind others of its process
+	Key      string        // the policy's prefix and the key; of Refuse, the prefix alone
+	Attempts int           // commands sent to Redis; 0 also for a call that waited behind others of its process
 	Waited   time.Duration // from the call to the refusal
-	Queued   bool          // it stood in line until then, and did not just try once
+	Queued   bool          // it waited in the queue until then, and did not just try once
 
 	// RetryAfter is when asking again makes sense, 0 if it does not. Where others
 	// hold the lock or wait for it, it is as Policy.RetryAfter says; it is 1 s when
 	// Redis is unavailable or the Locker is closed.
 	RetryAfter time.Duration
 
-	// Holder is who held the lock when it was last heard of, at most a second ago.
-	// It is nil where that is not known: where the refusal has another reason, where
-	// several hold the lock together or a quorum keeps it, and where a program that
-	// is not ours has it.
+	// Holder is who held the lock, by Redis's last answer, which is at most a second
+	// old. It is there for ErrNotAcquired, ErrQueueFull and ErrReentrant, and nil
+	// where the holder is not known: where several hold the lock at the same time,
+	// where a quorum keeps it, and where a program holds it that does not use lockmw.
 	Holder *Holder
 
-	// Votes are the answers of a quorum's nodes to the last question, in the
-	// order in which NewQuorum got them. Empty for a single Redis, and where
-	// no question was put.
+	// Votes are the answers of a quorum's nodes to the last attempt, in the order
+	// in which NewQuorum got the nodes. Empty for a single Redis, and where there
+	// was no attempt.
 	Votes []Vote
 
-	Err error // Is one of this package's sentinels
+	// Err is the reason. It Is one of this package's errors, except where Refuse was
+	// given another one, which is a mistake of the program.
+	Err error
 }
 
 // A Vote is how one node of a quorum answered.
 type Vote struct {
 	Node     string // its address
 	Acquired bool   // it gave its vote, which has been taken back
-	Err      error  // why it did not answer; nil and not Acquired: another holder has its vote
+	Err      error  // why it did not answer; nil without Acquired: it has given its vote to another holder
 }
 
 // String returns the vote in words, for logs.
@@ -102,9 +109,9 @@ func (v Vote) String() string {
 	return v.Node + ": held by another"
 }
 
-// Error names the key, what the lock is called unless the key begins so, the reason
-// and how long was tried. It is meant for logs: it must not be sent to a client, who
-// is told what RefusalOf says.
+// Error names the key, what the lock is called (unless the key begins with that), the
+// reason and how long was tried. It is meant for logs. Do not send it to a client, to
+// whom it would show the key: RefusalOf says what a client is told.
 func (e *AcquireError) Error() string {
 	reason := strings.TrimPrefix(e.Err.Error(), "lockmw: ")
 	lock := strconv.Quote(e.Key)

@@ -13,20 +13,21 @@ import (
 type Info struct {
 	Key     string   `json:"key"`
 	Held    bool     `json:"held"`
-	Mode    Mode     `json:"mode"`
-	Permits int      `json:"permits,omitzero"` // of a semaphore, the least that binds now; 0: it is none
-	Holders []Holder `json:"holders"`          // those who have it longest in front
+	Mode    Mode     `json:"mode"`             // of those who hold it
+	Permits int      `json:"permits,omitzero"` // of a semaphore, the smallest number in use; 0: it is a mutex, or for readers and a writer
+	Holders []Holder `json:"holders"`          // those who have had it longest in front; nil if nobody has it
 
-	// Waiting is how many wait for it; 0 on a quorum, which has no queue. Of
-	// those in other processes, some are counted late, by a second or two.
+	// Waiting is how many wait for the lock. Some of those in other processes are
+	// counted a second or two late. It counts this process alone on a quorum, which
+	// has no queue.
 	Waiting int `json:"waiting"`
 }
 
-// A Holder is one who has a lock. In JSON its times are texts such as "1.5s", and those
-// that are not known are left out.
+// A Holder is one who has a lock. In JSON its times are texts such as "1.5s", and what
+// is not known is left out.
 type Holder struct {
-	// Instance names the holder's Locker, see Locker.Instance. It is empty if
-	// a program that is not ours has the lock.
+	// Instance names the holder's Locker, see Locker.Instance. It is empty if the
+	// holder is a program that does not use lockmw.
 	Instance string
 	Age      time.Duration // since it was acquired; 0 if that is not known
 	Left     time.Duration // of the TTL, without a further renewal; negative: there is no TTL
@@ -75,15 +76,16 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Instance names this Locker in Info. It is random; log it at the start to
-// find the process that holds a lock. It is no secret: nothing can be released
-// with it.
+// Instance returns the name by which Info and AcquireError.Holder call this Locker. It
+// is random and made by New: log it at the start, to find the process that holds a
+// lock. It is no secret: nothing can be released with it.
 func (l *Locker) Instance() string { return l.store.Instance() }
 
-// Inspect tells who has the lock called key, the prefix included. On a quorum
-// it tells what a majority agrees on. The answer is that of a moment: base no
-// decision of a program on it. The error Is ErrInvalidKey, ErrClosed or
-// ErrUnavailable; ctx bounds it, and so does a second.
+// Inspect tells who has the lock called key, the prefix included, and how many wait for
+// it. A lock that nobody has is no error. On a quorum it tells what a majority agrees
+// on. The answer is that of a moment: base no decision of a program on it. It takes a
+// second at most, and ends with ctx. The error Is ErrInvalidKey, ErrClosed or
+// ErrUnavailable.
 func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 	i := Info{Key: key}
 	err := l.operate(ctx, "inspect", key, func(ctx context.Context) error {
@@ -101,12 +103,12 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 }
 
 // ForceRelease takes the lock called key, the prefix included, from all who
-// have it, and gives it to the next waiters. It is for operators: the former
-// holder goes on until its next renewal tells it that the lock is lost (a third
-// of its TTL at most), beside the next one. The next fence is higher than its
-// own, so a resource that checks fences refuses its writes. A lock that is free
-// stays free, without an error. The error Is ErrInvalidKey, ErrClosed or
-// ErrUnavailable; ctx bounds it, and so does a second.
+// have it, and gives it to the next waiters. It is for operators: the former holder
+// works on, beside the next one, until its next renewal tells it that the lock is lost:
+// within 11 s if its TTL is 30 s, and at once if its Locker is this one. The next fence
+// is higher than its own, so a resource that checks fences refuses its writes. A lock
+// that nobody has is no error. ForceRelease takes a second at most, and ends with ctx.
+// The error Is ErrInvalidKey, ErrClosed or ErrUnavailable.
 func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	err := l.operate(ctx, "force release", key, func(ctx context.Context) error {
 		return l.store.ForceRelease(ctx, key)

@@ -134,26 +134,31 @@ func (l *Lease) ask() store.Ref {
 	return ref
 }
 
-// Context returns a child of the context that Acquire was called with. It
-// ends with the cause ErrLost, in time before somebody else can have the
-// lock; ErrMaxHold; ErrReleased; or with its parent. Run the work with it.
+// Context returns the context that Acquire has returned: the one to run the work
+// with, a child of the context that Acquire was called with. It ends with the cause
+// ErrLost before somebody else can have the lock, with ErrMaxHold when the policy's
+// MaxHold has passed, with ErrReleased at the release, or with its parent.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Key returns what is locked: the policy's prefix and the key.
+// Key returns what is locked: the policy's prefix and the key. For several keys, it
+// is all of them, sorted and joined by ", ", to be read by people.
 func (l *Lease) Key() string { return l.ref.Key }
 
-// Fence returns a number that strictly increases from one holder of the key
-// to the next, for resources that refuse a lower one than they have seen. It
-// is 0 where no lock is held because the policy failed open.
+// Fence returns a positive number that strictly increases from one holder of the key
+// to the next, for resources that refuse a lower one than they have seen. It says
+// nothing else: it does not count holders. A lease that has joined another one, by
+// Policy.Reentrant, has the fence of that.
 //
-// It is 0 on a quorum, and for several keys, see FenceOf.
+// It is 0 where no lock is held because the policy failed open, on a quorum, and for
+// several keys, which have one each: see FenceOf.
 func (l *Lease) Fence() int64 { return l.fence }
 
-// Valid reports whether the lock is still ours, and stays so for a moment:
-// call it right before a side effect. It compares the time that passed on
-// both of the machine's clocks, so it notices that the process or the whole
-// machine was stopped. Once false it stays false. Where the policy failed
-// open it is true until the release or MaxHold: no lock can be lost.
+// Valid reports whether the lock is still held by this lease, and will be for some
+// 50 ms at least: call it right before a side effect. It asks the machine's clocks and
+// not Redis. It takes the time that passed on both of them, so it notices that the
+// process or the whole machine was stopped. Once false it stays false; it is false
+// after the release, and when MaxHold has passed. Where the policy failed open it is
+// true until then: no lock can be lost.
 func (l *Lease) Valid() bool {
 	valid := l.trusted(false)
 	if l.base != nil {
@@ -188,9 +193,9 @@ func (l *Lease) trusted(rearm bool) bool {
 	return false
 }
 
-// ValidUntil returns when the lock can no longer be relied on, if no renewal
-// comes before. The context ends earlier, by the larger of 50 ms and a tenth
-// of the TTL. It is the zero time where the policy failed open.
+// ValidUntil returns when the lock can no longer be relied on, if no renewal comes
+// before. The lease's context ends earlier than that, by a tenth of the TTL and at
+// least by 50 ms. ValidUntil is the zero time where the policy failed open.
 func (l *Lease) ValidUntil() time.Time {
 	switch {
 	case l.base != nil:
@@ -286,8 +291,10 @@ func (c leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// FromContext returns the innermost lease that ctx holds: inside a handler,
-// or inside the function that WithLock runs. The lease may have ended.
+// FromContext returns the lease that ctx belongs to: in a handler behind a middleware
+// or an interceptor, in the function that WithLock runs, and with the context that
+// Acquire returned. Of nested leases it is the innermost. The lease may have ended.
+// Without a lease it returns nil and false.
 func FromContext(ctx context.Context) (*Lease, bool) {
 	l, ok := ctx.Value(leaseKey{}).(*Lease)
 	return l, ok

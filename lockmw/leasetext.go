@@ -34,7 +34,7 @@ func (l *Lease) String() string {
 }
 
 // Format implements fmt.Formatter: whatever the verb, what is printed is String. With %d
-// or %#v, fmt would print the fields, and the token is one.
+// or %#v, fmt would print the fields, one of which is the token.
 func (l *Lease) Format(f fmt.State, verb rune) {
 	switch verb {
 	case 'q', 'x', 'X': // of a string
@@ -44,7 +44,8 @@ func (l *Lease) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), l.String())
 }
 
-// LogValue describes the lease in a log line, like String.
+// LogValue implements slog.LogValuer. It says what String says, in attributes: name,
+// key, state, held, valid and fence.
 func (l *Lease) LogValue() slog.Value {
 	s, age, left := l.facts()
 	attrs := []slog.Attr{slog.String("name", l.policy.Name), slog.String("key", l.ref.Key), slog.String("state", s)}

@@ -52,20 +52,23 @@ type Locker struct {
 }
 
 // New returns a Locker that keeps its locks in the Redis of client: a single
-// server (*redis.Client), a master watched by Sentinels (the same, from
-// redis.NewFailoverClient) or a Cluster (*redis.ClusterClient). A *redis.Ring
-// is refused, because it gives one key two owners when a shard fails. A proxy that
-// spreads keys over servers (twemproxy, Envoy) does the same and cannot be told
-// from a single server: do not put one in between.
+// server (*redis.Client), a master watched by Sentinels (a *redis.Client too, from
+// redis.NewFailoverClient) or a Cluster (*redis.ClusterClient). A proxy that spreads
+// keys over servers (twemproxy, Envoy) looks like a single server, and would give one
+// key two owners: do not put one in between.
+//
+// The error says which argument is wrong: a nil client, a *redis.Ring, which gives
+// one key two owners when a shard fails, a client that reads from replicas, or what
+// an option was given.
 //
 // The Locker opens connections of its own with client's addresses, TLS and
 // credentials, so that locks are renewed while the application has exhausted
 // its pool. It reaches Redis when the first lock is asked for: New does no
 // I/O, and a Redis that is down does not keep a service from starting. While
 // Redis cannot be reached the Locker asks a few times a second whether it is
-// back, until Close. The client stays the caller's: Close does not close it. One
-// that is closed before the Locker does no harm, except that nobody is left to
-// ask Sentinels: locks stay with the last known master then.
+// back, until Close. The client stays the caller's: Close does not close it. A
+// client that is closed before the Locker does no harm, except with Sentinels, which
+// nobody is left to ask then: locks stay with the last known master.
 func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)
 	if err != nil {
@@ -108,9 +111,9 @@ func newLocker(s store.Store, o options) *Locker {
 	return l
 }
 
-// Validate returns nil or an ErrInvalidPolicy: p's own, or that this Locker
-// cannot keep p, as a quorum cannot bound permits. The doors' constructors ask,
-// so that such a mistake shows at the start.
+// Validate returns nil, or an ErrInvalidPolicy: what Policy.Validate says, or that
+// this Locker cannot keep p, as a quorum cannot bound permits. The constructors of
+// middlewares and interceptors call it, so that such a mistake shows at the start.
 func (l *Locker) Validate(p Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -121,19 +124,22 @@ func (l *Locker) Validate(p Policy) error {
 	return nil
 }
 
-// Close ends the Locker. Acquire returns ErrClosed from now on, also to those
-// who wait. Held leases are renewed until they are released, or until ctx ends:
-// then Close releases them, their contexts end with ErrReleased, and what their
-// work gets from Release is ErrLost. So stop the server first, then Close, with
-// one ctx for both.
+// Close ends the Locker. From now on Acquire returns ErrClosed, also to those who
+// wait. Leases that are held are renewed until they are released, or until ctx ends:
+// then Close releases them, their contexts end with the cause ErrReleased, and what
+// their work gets from Release is ErrLost. So stop the server first, then call Close,
+// with one ctx for both. Leases that were lost are not waited for.
 //
-// When Close returns no goroutine or connection of the Locker is left (go-redis
-// may take a second more to notice, where a server was down). That is within
-// two or three seconds after ctx has ended, on a quorum within five. An observer
-// or a logger that blocks costs half a second of that; what it was not told by
-// then is dropped, and its goroutine ends when it returns. Close's error says
-// what could not be released: such a lock ends by its TTL. Leases that were lost
-// are not waited for. Later calls wait for the first and return the same.
+// The error is nil when nothing is left in Redis, also if ctx has ended meanwhile.
+// Otherwise it says how many leases could not be released, and of how many calls that
+// had given up something may be left: such locks end by their TTL.
+//
+// When Close returns, no goroutine or connection of the Locker is left (go-redis may
+// take a second more to notice, where a server was down). That is within two or three
+// seconds after ctx has ended, on a quorum within five. An observer or a logger that
+// blocks costs half a second of that; what it was not told by then is dropped, and
+// its goroutine ends when it returns. Later calls wait for the first and return the
+// same.
 func (l *Locker) Close(ctx context.Context) error {
 	l.close.Do(func() { l.closed = l.shutDown(ctx) })
 	return l.closed

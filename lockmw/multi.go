@@ -18,14 +18,15 @@ import (
 // duplicates removed, so callers that name the same keys in different orders
 // never wait for each other in a circle. Where nobody else wants any of them
 // they are taken in one round trip; otherwise one after the other, each in its
-// own queue, within the one budget of p. MaxHold and MinHold count from when
-// all are held. Release gives all of them back at the same time.
+// own queue. Wait and Retries bound the wait for all of them together. MaxHold and
+// MinHold count from when all are held. Release gives all of them back at the same
+// time.
 //
 // The context is the lease's, as with Acquire. The errors are those of Acquire; the
-// AcquireError names the key that could
-// not be had, and no key is a policy error. A lock that is lost while others
-// are still waited for is ErrUnavailable. With FailOpen each key is asked for:
-// the work may run with the locks of some and without those of others.
+// AcquireError names the key that could not be had. Without any key the error Is
+// ErrInvalidPolicy. If a lock is lost while others are still waited for, it Is
+// ErrUnavailable. With FailOpen each key is asked for: the work may run with the locks
+// of some and without those of others.
 func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (context.Context, *Lease, error) {
 	lease, err := l.acquireAll(ctx, keys, p)
 	return under(ctx, lease, err)

@@ -13,22 +13,25 @@ const (
 	EventAcquired EventKind = iota + 1
 	// EventContended: others hold the lock, and the caller waits for it.
 	EventContended
-	// EventRefused: Acquire gives no lease, for the reason in Err.
+	// EventRefused: Acquire or Refuse gives no lease, for the reason in Err, which
+	// is an *AcquireError.
 	EventRefused
 	// EventHandedOver: a waiter was handed the lock by its holder's release.
 	// EventAcquired follows.
 	EventHandedOver
-	// EventRenewed: the lock has its full TTL again.
+	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
 	EventRenewed
-	// EventRenewalFailed: a renewal met the fault in Err. It is tried again
-	// for as long as the lease can be trusted.
+	// EventRenewalFailed: a renewal has failed, for the reason in Err. It is tried
+	// again for as long as the lease can be trusted.
 	EventRenewalFailed
-	// EventLost: the lease ended while it was held.
+	// EventLost: the lease ended while it was held, for the reason in Err.
 	EventLost
-	// EventStuck: the lease has been held for another ten TTLs, or, with
-	// ErrMaxHold in Err, for longer than the policy allows.
+	// EventStuck: the lease has been held for ten TTLs, or for ten more since the
+	// last such event. With ErrMaxHold in Err, it is held for longer than its policy
+	// allows.
 	EventStuck
-	// EventReleased: the lease was given back. Err says if that failed.
+	// EventReleased: the lease was released. Err is nil, or says that Redis did not
+	// confirm it.
 	EventReleased
 	// EventFailedOpen: the work runs without the lock, because Redis cannot
 	// be reached (Err) and the policy allows it.
@@ -69,9 +72,9 @@ type Event struct {
 	Key      string        // prefix + key
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
-	Attempts int           // commands that Acquire sent to Redis; 0: none was needed so far
-	Left     time.Duration // how long the lease can be trusted without a renewal; contended: what is left of the holder's TTL, or 0 if that is not known
-	Err      error         // see the kinds
+	Attempts int           // commands that Acquire has sent to Redis; 0 if none was needed so far
+	Left     time.Duration // until the lease's context ends, if no renewal comes before; of EventContended, what is left of the holder's TTL, or 0 if that is not known
+	Err      error         // as the kind says
 }
 
 // note keeps e until tell is called.

@@ -14,7 +14,8 @@ const (
 	maxNamespaceLen  = 128 // bytes
 )
 
-// An Option changes how a Locker behaves.
+// An Option changes how a Locker behaves. Where an option is given something wrong,
+// New and NewQuorum return the error.
 type Option func(*options) error
 
 type options struct {
@@ -47,10 +48,10 @@ func gather(opts []Option) (options, error) {
 	return o, nil
 }
 
-// WithNamespace sets what all Redis keys and channels begin with: the lock of
-// key k is "<ns>:{<prefix+k>}". Lockers exclude each other only within one
-// namespace. It is 1 to 128 bytes without braces and control characters. The
-// default is "lock".
+// WithNamespace sets what all Redis keys and channels begin with: the lock of key k is
+// the Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one
+// namespace. It is 1 to 128 bytes without braces and control characters. The default
+// is "lock".
 func WithNamespace(ns string) Option {
 	return func(o *options) error {
 		if ns == "" {
@@ -67,14 +68,16 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithLogger sets where the Locker reports what an operator should know:
-// refusals (of each lock's name and reason the first, and then at most one a
-// second; in all 100 a second), leases that were lost, releases that failed, a Redis that cannot be heard.
-// It logs keys, never tokens. By default nothing is logged.
+// WithLogger sets where the Locker reports what an operator should know: refusals (of
+// each Name and code the first, and then at most one a second; of a mistake of the
+// program, such as LOCK_MISUSE of a route, one line as long as the program runs; of all
+// together at most 100 a second), leases that were lost, releases that failed, work that runs without its lock, a Redis that
+// cannot be reached. It logs keys, never tokens. By default nothing is logged, mistakes
+// of the program included.
 //
-// Lines are written in the background, one after the other: a logger that is
-// slow or blocks holds up no lock. Beyond 16,384 that wait to be written lines are
-// dropped, and counted in a later one.
+// Lines are written in the background, one after the other: a logger that is slow or
+// blocks holds up no lock. Where more than 16,384 lines wait to be written, further ones
+// are dropped, and counted in a later one.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {
@@ -85,17 +88,18 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithObserver has observer told of every Event. It may be given more than
-// once; observers are called in that order, at the same time for different
-// leases, and should return soon.
+// WithObserver has observer called with every Event. The option may be given more than
+// once: the observers are called one after the other, in the order of the options. They
+// are called from many goroutines at the same time, for different leases, and should
+// return soon.
 //
-// What Acquire or Release brought about is told before it returns: acquired,
-// handed over, refused, failed open, released. An observer that blocks there
-// holds up this call and nothing else (if it is about to return a lease, the lock
-// is held meanwhile). All other events are told in the background, in their
-// order, one after the other: an observer that blocks there delays those that
-// follow. Beyond 16,384 that wait they are dropped, and counted in a log line. A
-// panic of an observer ends where it was called; the first one is logged.
+// What Acquire or Release brought about is told before it returns: acquired, handed
+// over, refused, failed open, released. An observer that blocks there holds up this
+// call and nothing else (if it is about to return a lease, the lock is held meanwhile).
+// All other events are told in the background, in their order, one after the other: an
+// observer that blocks there delays those that follow. Where more than 16,384 of them
+// wait, further ones are dropped, and counted in a log line. A panic of an observer
+// is recovered; the first one is logged.
 func WithObserver(observer func(context.Context, Event)) Option {
 	return func(o *options) error {
 		if observer == nil {
@@ -106,9 +110,9 @@ func WithObserver(observer func(context.Context, Event)) Option {
 	}
 }
 
-// WithMaxWaiters bounds how many calls of Acquire may wait in this Locker,
-// for one key and in total; one more gets ErrQueueFull when the lock is not
-// free. The defaults are 1000 and 10000.
+// WithMaxWaiters bounds how many calls of Acquire may wait in this Locker, for one key
+// and in total. One more gets ErrQueueFull, unless the lock is free. The defaults are
+// 1000 and 10,000. perKey must be at least 1, and total at least perKey.
 func WithMaxWaiters(perKey, total int) Option {
 	return func(o *options) error {
 		switch {

@@ -22,18 +22,19 @@ const (
 	maxKeyLen    = 512                    // bytes
 )
 
-// Forever is for Policy.Retries: no limit to the number of retries.
+// Forever, as Policy.Retries, means that the number of retries has no limit.
 const Forever = math.MaxInt
 
-// Mode says who may hold a key together.
+// Mode says who may hold a key at the same time.
 type Mode uint8
 
 const (
-	// Exclusive: one holder.
+	// Exclusive: one holder, or as many as Policy.Permits says.
 	Exclusive Mode = iota
-	// Shared: a reader; many Shared or one Exclusive. Readers and writers
-	// stand in the one queue: a waiting writer keeps later readers out, and a
-	// writer's release lets all readers at the head of the queue in together.
+	// Shared: a reader. Many Shared holders, or one Exclusive, have the key at a
+	// time. Readers and writers stand in one queue: a waiting writer keeps later
+	// readers out, and a writer's release lets all readers at the head of the queue
+	// in together.
 	Shared
 )
 
@@ -48,8 +49,8 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
-// MarshalText writes the mode as String does, so that it reads well in JSON. The
-// error is about a mode that does not exist.
+// MarshalText writes the mode as String does, so that JSON has it in words. A mode
+// that is neither Exclusive nor Shared is an error.
 func (m Mode) MarshalText() ([]byte, error) {
 	if m > Shared {
 		return nil, fmt.Errorf("lockmw: %v is neither exclusive nor shared", m)
@@ -57,7 +58,7 @@ func (m Mode) MarshalText() ([]byte, error) {
 	return []byte(m.String()), nil
 }
 
-// UnmarshalText reads "exclusive" or "shared".
+// UnmarshalText reads what MarshalText writes. Any other text is an error.
 func (m *Mode) UnmarshalText(text []byte) error {
 	for _, mode := range []Mode{Exclusive, Shared} {
 		if string(text) == mode.String() {
@@ -87,80 +88,86 @@ type Policy struct {
 	Prefix string
 
 	// TTL is how long Redis keeps the lock without a renewal, at least 100 ms.
-	// While the lease is held it is renewed every TTL/3. A crashed holder's
-	// lock comes free after TTL. Zero means 30 s.
+	// While the lease is held it is renewed after about a third of that, so work
+	// may take longer than the TTL. The lock of a holder that has crashed comes
+	// free when the TTL is over. Zero means 30 s.
 	TTL time.Duration
 
 	// Wait is the longest time to wait for the lock. Zero means not limited
 	// by this field.
 	Wait time.Duration
 
-	// Retries is how many retry intervals to wait; being handed the lock in
-	// between costs none. Forever means no limit; without Wait and FailOpen it
-	// also waits while Redis cannot be reached, however long that takes. Zero
-	// means not limited by this field.
+	// Retries is for how many retry intervals to wait, one after the other. A
+	// release hands the lock to the first waiter at once, in the middle of an
+	// interval. Forever means no limit; without Wait and FailOpen the call then also
+	// waits while Redis cannot be reached, however long that takes. Zero means not
+	// limited by this field.
 	Retries int
 
-	// RetryInterval is the retries' pause: each is drawn anew from
-	// [interval, 2·interval), so that waiters do not march in step. Waiters
-	// are woken by the release; retries find what a wake-up cannot tell, such
-	// as a crashed holder. Zero means 100 ms.
+	// RetryInterval is the pause between two retries. Each is drawn anew from
+	// [interval, 2·interval), so that waiters do not ask at the same moments. Retries
+	// find what a release cannot tell a waiter, such as a holder that has crashed.
+	// Zero means 100 ms.
 	RetryInterval time.Duration
 
-	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal
-	// after this long. Zero means no cap.
+	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal after this
+	// long. The lock is held until it is released, or what is left of its TTL is
+	// over. Zero means no cap.
 	MaxHold time.Duration
 
-	// MinHold keeps the key taken at least this long after it was acquired,
-	// even when it is released sooner or its holder crashes (then for at most
-	// TTL longer). Whoever waits gets the lock by asking, not by a hand-over,
-	// within a second. Zero means that a release frees it at once.
+	// MinHold keeps the key taken at least this long after it was acquired, even
+	// when it is released sooner or its holder crashes (then for at most a TTL
+	// longer). It is at most MaxHold, where there is one. Those who wait get the lock
+	// by a retry, within a second after that time, and not by a hand-over. Zero means
+	// that a release frees the key at once.
 	MinHold time.Duration
 
 	// Mode is Exclusive or Shared. Zero means Exclusive.
 	Mode Mode
 
-	// Permits makes the lock a semaphore with this many holders at most, up to
-	// 1,000,000,000. Where policies name different numbers for one key, the smaller wins while both
-	// are in use, and for up to a TTL after its last holder. A key that is used
-	// with Permits here and without there has either kind of holders at a
-	// time, in the order of the queue. Not for a quorum, whose majority does
-	// not bound permits. Zero means a mutex.
+	// Permits makes the lock a semaphore: this many may hold it at the same time, up
+	// to 1,000,000,000. Where policies name different numbers for one key, the smaller
+	// one counts while both are in use, and for up to a TTL after its last holder. A
+	// key that is used with Permits here and without there has holders of one kind at
+	// a time, in the order of the queue. Permits are refused beside Mode Shared, and
+	// on a quorum, whose majority does not bound them. Zero means a mutex.
 	Permits int
 
 	// Reentrant lets a nested acquire of a key that the context already holds
-	// join that lease: it takes no lock of its own, ends with the outer lease,
-	// and its release leaves the lock to that. A reader or a holder of a permit
-	// cannot become exclusive that way (ErrReentrant): it would wait for
-	// itself. Zero means that a nested acquire is refused with ErrReentrant.
+	// join that lease: it takes no lock of its own, ends with the outer lease, and
+	// its release does not release the lock. A reader or a holder of a permit cannot
+	// become exclusive that way (ErrReentrant): it would wait for itself. Zero means
+	// that a nested acquire is refused with ErrReentrant.
 	Reentrant bool
 
-	// FailOpen runs the work without the lock when Redis cannot be reached, and
-	// for no other reason. That is the case when nobody listens at its address,
-	// there is no way there or its host is unknown; when a server says LOADING or
-	// CLUSTERDOWN, but for a slot that no node serves; and when it answers nothing for at least 250 ms, not even a ping
-	// on another connection. What a credentials provider or OnConnect takes does not
-	// count, and each answer that a new connection needs counts by itself.
+	// FailOpen runs the work without the lock when Redis cannot be reached, and for no
+	// other reason. That is the case when nobody listens at its address, there is no
+	// way there or its host is unknown; when a server says LOADING or CLUSTERDOWN
+	// (except for a slot that no node serves); and when a server answers nothing for
+	// at least 250 ms, not even a ping on another connection. The time that a
+	// credentials provider or OnConnect takes does not count, and each reply that a
+	// new connection needs has 250 ms of its own.
 	//
-	// The first call that finds that out runs without the lock within Wait, and
-	// within a second where Wait is longer or zero; without Wait and Retries as
-	// soon as its one attempt has failed. While Redis is known to be away the others
-	// run within 50 ms. Within a second of Redis's return locks are taken again.
+	// The first call that finds Redis out of reach runs without the lock within its
+	// Wait, and within a second where Wait is longer or zero; without Wait and Retries
+	// it does so as soon as its one attempt has failed. While Redis is known to be
+	// away, other calls run within 50 ms. Within a second of Redis's return locks are
+	// taken again.
 	//
-	// Where Redis answers anything else the lock fails closed, because somebody may
-	// hold it: READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a missing right,
-	// a key that holds other data. So it does when an answer comes too late for the
-	// TTL, when a connection breaks, and when the client is set up wrongly.
-	// Zero means fail closed always.
+	// Where Redis answers anything else the call fails with ErrUnavailable, because
+	// somebody may hold the lock: READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a
+	// missing right, a key that holds other data. So it does when an answer comes too
+	// late for the TTL, when a connection breaks, and when the client is set up
+	// wrongly. Zero means that no work runs without its lock.
 	FailOpen bool
 
-	// RetryAfter is when a client is told to ask again that is refused because
-	// others hold the lock, or wait for it. Zero means an estimate: from how long
-	// locks of this Name were held lately (by this process, and by others as far
+	// RetryAfter is after how long a client is told to ask again that is refused
+	// because others hold the lock, or wait for it. Zero means an estimate: from how
+	// long locks of this Name were held lately (by this process, and by others as far
 	// as this process has seen it), how long this one is held already and how many
-	// wait. It is at least 1 s, also while nothing is known, and at most what is
-	// left of the holder's TTL; that is the answer where the holder seems to have
-	// crashed, because its lock was not renewed.
+	// wait. The estimate is at least 1 s, which it is while nothing is known, and at
+	// most what is left of the holder's TTL, which it is where the holder seems to
+	// have crashed, because its lock was not renewed.
 	RetryAfter time.Duration
 }
 

@@ -13,8 +13,9 @@ const leastNodes = 3
 
 // NewQuorum returns a Locker that takes each lock at a majority of independent
 // Redis nodes, as Redlock describes it: locks are held and given while fewer
-// than half of the nodes are away. There must be an odd number of nodes, at
-// least three, none of them twice, and none a replica of another.
+// than half of the nodes are away. There must be an odd number of nodes, at least
+// three, and none of them twice: that is checked, and the error says what is wrong, as
+// New's does. None may be a replica of another: that cannot be checked here.
 //
 // It differs from New's Locker: waiters do not stand in a queue. They ask again
 // after each retry interval, and only those of one process in the order in
@@ -22,8 +23,8 @@ const leastNodes = 3
 // are 0. Permits are refused, because a majority does not bound them. A refusal
 // tells each node's vote, see AcquireError.
 //
-// A node that restarts without its data gives its vote a second time: keep such
-// a node away for the longest TTL, or have it write each command to disk. All
+// A node that restarts without its data may give its vote a second time: keep such a
+// node away for the longest TTL in use, or have it write each command to disk. All
 // nodes' clocks must run at about the same rate.
 func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)

@@ -10,10 +10,11 @@ import (
 // The codes by which a client tells one refusal from another. They are in the body
 // of an HTTP response and in the ErrorInfo of a gRPC status, and do not change.
 const (
-	// CodeBusy: others hold the lock, and the policy allowed one attempt.
+	// CodeBusy: others hold the lock, and the policy allowed one attempt
+	// (ErrNotAcquired).
 	CodeBusy = "LOCK_BUSY"
 	// CodeWaitTimeout: others held the lock for as long as the policy or the
-	// request's deadline allowed.
+	// request's deadline allowed to wait (ErrNotAcquired).
 	CodeWaitTimeout = "LOCK_WAIT_TIMEOUT"
 	// CodeQueueFull: too many wait already (ErrQueueFull).
 	CodeQueueFull = "LOCK_QUEUE_FULL"
@@ -23,30 +24,32 @@ const (
 	CodeLost = "LOCK_LOST"
 	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
 	CodeKeyInvalid = "LOCK_KEY_INVALID"
-	// CodeMisuse: a mistake of the program (ErrInvalidPolicy, ErrReentrant, a lock that
-	// is asked for with the context of a lease that was released, and in a
-	// middleware a key that no request to its route can have, keyfunc.ErrMisuse).
+	// CodeMisuse: a mistake of the program, about which no client can do anything
+	// (ErrInvalidPolicy, ErrReentrant, a lock that is asked for with the context of a
+	// lease that was released, and in a middleware a key that no request to its route
+	// can have, keyfunc.ErrMisuse).
 	CodeMisuse = "LOCK_MISUSE"
 	// CodeClosed: the Locker is closed (ErrClosed).
 	CodeClosed = "LOCK_CLOSED"
 )
 
 // StatusClientGone is the Status of a request whose client has left while it
-// waited. No client sees it; access logs do. The number is nginx's. It is not 200,
-// because a context may also be cancelled by the server's own shut-down while the
-// client is still there, and that client must not take silence for success.
+// waited. No client sees it; access logs do. nginx has the same number for that. It is
+// not 200, because a context may also be cancelled by the server's own shut-down while
+// the client is still there, and that client must not take silence for success.
 const StatusClientGone = 499
 
 // A Refusal is what a client is told of an error of this package. Nothing of the
 // error's own text is in it: no key, no token and nothing that Redis said. So it
 // can be sent as it is, in whatever envelope an API has.
 type Refusal struct {
-	Status   int    // of HTTP
+	Status   int    // of the HTTP response
 	GRPCCode uint32 // codes.Code(r.GRPCCode) is the code of google.golang.org/grpc
 	Code     string // one of the Code constants; empty where the client has left, so that there is nobody to tell
-	Detail   string // a sentence for people, the same for each refusal of its kind; empty where Code is
+	Detail   string // a sentence for people, the same for each refusal of its kind; empty where Code is empty
 
-	// RetryAfter is when asking again makes sense. Zero means that it does not.
+	// RetryAfter is after how long asking again makes sense. Zero means that it does
+	// not.
 	RetryAfter time.Duration
 }
 
@@ -115,11 +118,11 @@ var (
 // ErrReentrant. For nil and for any other error it returns the zero Refusal and
 // false.
 //
-// An error that Is several of these is judged by the first of the list: a lost lock
-// comes first, because the handler's own error may be joined to it, and may be that
-// of a nested lock; then a key that cannot be derived, which may wrap anything that
-// a key function returns. An *AcquireError that Is none of them is a mistake of the
-// program.
+// An error that Is several of these is judged by the first of them in that order. A lost
+// lock comes first, because the handler's own error may be joined to it, and may be that
+// of a nested lock; then comes a key that cannot be derived, which may wrap anything
+// that a key function returns. An *AcquireError that Is none of them is a mistake of the
+// program: CodeMisuse.
 func RefusalOf(err error) (Refusal, bool) {
 	refusal, ours := kindOf(err)
 	switch refusal.Code {

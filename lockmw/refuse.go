@@ -66,15 +66,16 @@ func heldHere(err error, age time.Duration) error {
 	return fmt.Errorf("%w; %s: %s", err, held, hint)
 }
 
-// Refuse makes the refusal of a call that did not come to ask for its lock, because of
+// Refuse returns the refusal of a call that could not even ask for its lock, because of
 // err: no key can be derived from a request, or a middleware is used wrongly. Observers
-// and the log are told of it as of those of Acquire. It is for code that derives keys
-// and takes locks for others, as the middlewares do.
+// and the log are told of it as of the refusals of Acquire. It is for code that derives
+// keys and takes locks for others, as the middlewares do; it sends nothing to Redis.
 //
-// The error is an *AcquireError that wraps err. Have err wrap ErrInvalidKey if the
-// caller sent a request without a usable key; an err that Is none of this package's
-// is a mistake of the program, see RefusalOf. Of each such mistake, by the text of
-// err, one line is logged as long as the program runs.
+// The error is an *AcquireError that wraps err, never nil. Have err wrap ErrInvalidKey
+// if the caller sent a request without a usable key. An err that Is none of this
+// package's errors is a mistake of the program, see RefusalOf: of each such mistake, by
+// the text of err, one line is logged as long as the program runs. Of p only Name and
+// Prefix are used.
 func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
 	c := l.newClaim(ctx, "", p, time.Now(), nil)
 	return c.refused(err)

@@ -24,16 +24,17 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 // lease's context ends first (cause ErrReleased), then renewal has stopped,
 // then the lock is given back.
 //
-// It returns nil when the lock was given back; ErrLost when the lease had
-// ended before, so that somebody else may have held the lock meanwhile;
-// also where Close has taken the lock from work that goes on;
-// ErrUnavailable when Redis did not answer within one or two seconds: then it is
-// tried further in the background, and the lock ends by its TTL at the latest.
+// It returns nil when the lock was given back, also after MaxHold, and where the
+// policy failed open. The error Is ErrLost when the lease had ended before, so that
+// somebody else may have held the lock meanwhile, and when Close has taken the lock
+// from work that went on. It Is ErrUnavailable when Redis did not answer within one or
+// two seconds: the release is then tried further in the background, and the lock ends
+// by its TTL at the latest.
 //
-// ctx lends its values only: Release works just as well when ctx is cancelled.
-// Later calls, from whichever goroutine, wait for the first, have no effect
-// and return the same. Release panics if there is no lease, because Acquire has
-// returned an error.
+// Of ctx only the values are used: Release works just as well when ctx has ended.
+// Later calls, from whichever goroutine, wait for the first, have no effect and
+// return the same. Release panics if there is no lease, because Acquire has returned an
+// error.
 func (l *Lease) Release(ctx context.Context) error {
 	if l == nil {
 		panic("lockmw: Release of a nil Lease: Acquire has returned an error, which must be looked at first")

@@ -9,16 +9,17 @@ import (
 
 const maxAcksWithin = 500 * time.Millisecond
 
-// WithReplicaAcks has every acquire confirmed by n of the master's replicas
-// within a time of 1 to 500 ms (WAIT, on the connection that took the lock). An
-// acquire that too few confirm is tried again while the policy's budget lasts,
-// then taken back, and refused as ErrUnavailable. A hand-over takes one more
+// WithReplicaAcks has every acquire confirmed by n of the master's replicas (n is at
+// least 1) within a time of 1 to 500 ms (WAIT, on the connection that took the lock). An
+// acquire that too few confirm is tried again for as long as the policy lets it wait;
+// then it is taken back and refused with ErrUnavailable. A hand-over takes one more
 // round trip.
 //
 // This makes it less likely that a fail-over forgets a held lock; it does not
 // rule it out. Sentinels may promote a replica that has not confirmed, and
-// replication that has lagged since may lose a renewal. It is for a single
-// master with replicas: New refuses it with a *redis.ClusterClient.
+// replication that has lagged since may lose a renewal. It is for a single master
+// with replicas: New refuses it with a *redis.ClusterClient. NewQuorum asks it of each
+// of its nodes.
 func WithReplicaAcks(n int, within time.Duration) Option {
 	return func(o *options) error {
 		switch {

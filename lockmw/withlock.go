@@ -9,11 +9,11 @@ import (
 // WithLock runs fn under the lock of p.Prefix+key, see Acquire for how it is
 // taken. fn gets the lease's context and must stop soon after it ends.
 //
-// Without the lock fn does not run, and the error is Acquire's. Otherwise the
-// error is fn's; if the lock was lost meanwhile, it Is ErrLost as well. A
-// release that Redis does not answer is logged and observed, not returned:
-// the work was done under the lock. A panic or runtime.Goexit in fn releases
-// the lock and goes on unchanged.
+// Where there is no lease fn does not run, and the error is Acquire's. Otherwise the
+// error is fn's; if the lock was lost meanwhile, it Is ErrLost as well, and it is an
+// ErrLost if fn returned nil. A release that Redis does not answer is logged, and
+// told to observers, but not returned: the work was done under the lock. A panic or
+// runtime.Goexit in fn releases the lock and goes on unchanged.
 func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) error {
 	_, err := WithLock(ctx, l, key, p, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, fn(ctx)
@@ -21,8 +21,8 @@ func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx
 	return err
 }
 
-// WithLock runs fn like Locker.WithLock and returns its result too, which
-// stands even if the error Is ErrLost.
+// WithLock runs fn as Locker.WithLock does, and returns fn's result as well: whatever
+// the error is once fn has run, and the zero value where fn did not run.
 func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn func(ctx context.Context) (T, error)) (result T, err error) {
 	lease, err := l.acquire(ctx, key, p)
 	if err != nil {
@@ -31,8 +31,8 @@ func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn fu
 	return runUnder(ctx, lease, fn)
 }
 
-// WithLocks is WithLock for several keys, or for none of them: they are taken as
-// AcquireAll does, and released together.
+// WithLocks runs fn under the locks of several keys, as Locker.WithLock does under
+// one. It takes all of them, as AcquireAll does, or fn does not run.
 func (l *Locker) WithLocks(ctx context.Context, keys []string, p Policy, fn func(ctx context.Context) error) error {
 	lease, err := l.acquireAll(ctx, keys, p)
 	if err != nil {
@@ -58,9 +58,9 @@ func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Cont
 	return fn(lease.Context())
 }
 
-// Wrap decorates fn: the function it returns runs fn under the lock that
-// key(arg) names, as WithLock does. An error of key Is ErrInvalidKey and fn
-// does not run. Wrap panics if l, key or fn is nil or p is invalid.
+// Wrap returns a function that runs fn under the lock of p.Prefix+key(arg), as WithLock
+// does. If key returns an error, fn does not run, and the error of the call Is
+// ErrInvalidKey and wraps it. Wrap panics if l, key or fn is nil or p is invalid.
 func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	switch {
 	case l == nil:
