@@ -1,8 +1,9 @@
 // Package keyfunc says what is locked: it derives a lock's key from a request.
 //
-// A [Func] reads a [Request], a neutral view of one call that every door
-// (net/http, Gin, Echo, gRPC) provides, and returns the key. Most routes need
-// one template:
+// A [Func] reads a [Request], a view of one call that is the same for net/http, Gin,
+// Echo and gRPC, and returns the key. A middleware or an interceptor calls it for each
+// call, and puts the Prefix of its lockmw.Policy in front. Most routes need one
+// template:
 //
 //	keyfunc.MustParse("order:{param.id}")   // order:42
 //
@@ -10,7 +11,7 @@
 //
 //	keyfunc.Join(keyfunc.Const("order"), keyfunc.Param("id"))   // order:42
 //
-// [All] names several locks, and [Each] one for each element of an array.
+// [All] names several locks for one call, and [Each] one for each element of an array.
 //
 // # What a key looks like
 //
@@ -24,13 +25,13 @@
 //
 // # What is not promised
 //
-// Two different Funcs may give the same key; put a different literal, [Route]
-// or Policy.Prefix in front of each. A missing value and an empty one are the
-// same. Upper and lower case, "7" and "007", a missing value and 0 are different
-// values unless a filter such as |lower or |int says that the handler takes them
-// as equal.
-// A value that may be missing is one key for all requests that miss it. The key
-// shows the values in it; use [Secret] for private ones.
+// Two different Funcs may give the same key. That is right for routes that must exclude
+// each other, such as paying an order and cancelling it. Where it is not, put a
+// different text, [Route] or Policy.Prefix in front of each. A missing value and an
+// empty one are the same. Upper and lower case, "7" and "007", a missing value and 0
+// are different values, unless a filter such as |lower or |int says that the handler
+// takes them as equal. Where a value may be missing, all requests without it have one
+// key. The key shows the values in it; use [Secret] for private ones.
 //
 // Every Func made by this package may be called by many goroutines at once.
 //
@@ -43,14 +44,15 @@ import (
 	"errors"
 )
 
-// Request is a neutral view of one call. Each door implements it; a Func must
-// not keep it after it has returned. What only some calls have is in interfaces
-// of its own: [FormRequest], [CookieRequest], [ArrayRequest] and [ParamRequest].
+// Request is what a Func sees of one call. Each middleware and interceptor implements
+// it. A Func must not keep it after it has returned. What only some calls have is in
+// interfaces of its own: [FormRequest], [CookieRequest], [ArrayRequest] and
+// [ParamRequest]. Where a method returns a bool, it is false for what is not there.
 //
 // What a Request returns must be what the handler sees: the decoded parameter,
 // the last of two equal body fields. Otherwise a client could dodge the lock
-// by another spelling. Where handlers differ in what they see, the doors refuse
-// the request, whatever the Func returns; their documents say when.
+// by another spelling. Where handlers may differ in what they see, the middlewares
+// refuse the request, whatever the Func returns; their package comments say when.
 type Request interface {
 	// Context returns the context of the call.
 	Context() context.Context
@@ -65,7 +67,7 @@ type Request interface {
 	Param(name string) (string, bool)
 	// Query returns the query parameter of that name.
 	Query(name string) (string, bool)
-	// Header returns the header of that name, in any case; in gRPC the
+	// Header returns the first header of that name, in whatever case; in gRPC the
 	// incoming metadata.
 	Header(name string) (string, bool)
 	// Body returns the body field at path ("customer.id"): a field of the
@@ -73,23 +75,21 @@ type Request interface {
 	// body could not be read, for instance an [*net/http.MaxBytesError], or
 	// that handlers may read something else in it.
 	Body(path string) (string, bool, error)
-	// Value returns what earlier middleware stored under name. In net/http and
-	// gRPC that is what the option WithValues says.
+	// Value returns what earlier middleware stored under name: in Gin and Echo by
+	// c.Set. In net/http and gRPC it is what the option WithValues returns.
 	Value(name string) (any, bool)
 }
 
-// Func derives the key of a lock from a request. With an error there is no
-// key, and the request must not run as if it had been locked. The one
-// exception is [Skip].
+// Func derives the key of a lock from a request. With an error there is no key, and the
+// request does not run; with [Skip], which is an error too, it runs without a lock.
 //
-// A Func returns one key. [All], which names several, returns them in the place
-// of an error too; so a Func that calls others passes their errors on, and a
-// middleware calls Funcs by [KeysOf].
+// A Func returns one key. What names several ([All], [Each]) returns them in the place
+// of the error. So a Func of your own that calls others passes their errors on, and
+// only [KeysOf] tells several keys from a failure.
 //
 // A Func is called by many goroutines at once. Functions of your own are Funcs
-// too; escape what they join, or leave that to [Join]. What they return is used
-// as it is: 1 to 512 bytes, without braces and control
-// characters.
+// too; they escape what they join, or leave that to [Join]. What they return is used
+// as it is, and must be 1 to 512 bytes without braces and control characters.
 type Func func(Request) (string, error)
 
 // Skip is returned by a Func to run this request without a lock. The functions
@@ -111,12 +111,13 @@ var (
 
 	// ErrMisuse says that the program is wrong and not the request: the route
 	// has no parameter of that name, or none is known where the middleware
-	// stands; a Value is of a type that has no definite text; All is inside
-	// Join, or Each does not read its elements. No client can do anything about
-	// it, so the middlewares answer with 500 and lockmw.CodeMisuse, and the log
-	// says what to change. A parameter that a route does not have is missing, too:
-	// such an error Is ErrMissing as well, and what is optional may be missing
-	// there. The others are ErrInvalidValue as well. Funcs of your own may wrap
+	// stands; a Value is of a type that has no definite text; All is inside Join, or
+	// the key of Each does not read its element. No client can do anything about it,
+	// so the middlewares answer with 500 and lockmw.CodeMisuse, and the error says
+	// what to change; the Locker's observers get it, and its log (lockmw.WithLogger).
+	// A parameter that a route does not have is missing, too: such an error Is
+	// ErrMissing as well, and a parameter that is optional may be missing there. The
+	// others are ErrInvalidValue as well. Funcs of your own may wrap
 	// ErrMisuse.
 	ErrMisuse = errors.New("keyfunc: mistake of the program")
 )

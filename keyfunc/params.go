@@ -18,10 +18,10 @@ import (
 // stands in front, as chi has it. Gin shows an escaped colon as a plain one;
 // name the parameters of such a route.
 //
-// The key holds the values only. Join it with [Route] where several routes
-// share the Func.
+// A [ParamRequest] names the parameters itself, in an order of its own.
 //
-// A [ParamRequest] names the parameters itself.
+// The key holds the values only, and neither their names nor the route. Join it with
+// [Route] where several routes share the Func and are not to exclude each other.
 //
 // The errors are [ErrMissing] for a parameter that is missing or empty,
 // [ErrMisuse] for one that the route does not have, for a route without

@@ -19,19 +19,20 @@ type CookieRequest interface {
 	Cookie(name string) (string, bool, error)
 }
 
-// ParamRequest is a [Request] of a call whose router does not tell the route in a
-// spelling that [Params] can read.
+// ParamRequest is a [Request] of a call whose router does not tell its route, or tells
+// it in a spelling that [Params] cannot read. httplock has such ones with WithParams.
 type ParamRequest interface {
 	Request
 	// ParamNames returns the names of the route's parameters, in an order that
-	// is the same for all requests to the route. It is false where [Request.Route]
-	// tells them.
+	// is the same for all requests to the route. It is false where they are to be
+	// read from [Request.Route].
 	ParamNames() ([]string, bool)
 }
 
-// As returns r itself, or the Request that r is put around, as a T. A Request
-// that is put around another one, as [Each] does it, tells of that by a method
-// Unwrap() Request. It is false if none of them is a T.
+// As returns r as a T, or the Request inside r that is a T, as errors.As does with
+// errors. A Request that wraps another one has a method Unwrap() Request: [Each] gives
+// such ones to its key. As returns false if none of them is a T. Funcs that need more
+// than a Request call it with FormRequest or a type of their own.
 func As[T Request](r Request) (t T, ok bool) {
 	for r != nil {
 		if t, ok = r.(T); ok {

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// Keys is what a Func names for one request: one key, or the several keys of
-// [All]. The zero Keys holds one empty key.
+// Keys is what a Func names for one request: one key, or the several keys of [All] or
+// [Each]. The zero Keys holds one empty key.
 type Keys struct {
 	key     string
 	several []string // two or more, no two of them equal; nil: key is the only one
 }
 
-// KeysOf returns what f names for r. It is how a middleware calls a Func: f
-// itself returns a string, and several keys are no string, see [All]. The
-// errors are those of f, [Skip] among them.
+// KeysOf calls f and returns the keys that it names for r. It is how a middleware calls
+// a Func: f itself returns a string, and several keys are no string, see [All]. The
+// errors are those of f, [Skip] among them; then Keys is the zero value.
 func KeysOf(f Func, r Request) (Keys, error) {
 	key, err := f(r)
 	if err == nil {
@@ -27,7 +27,7 @@ func KeysOf(f Func, r Request) (Keys, error) {
 	return Keys{}, err
 }
 
-// One returns the only key. It is false if there are several.
+// One returns the key and true if there is only one, and otherwise false.
 func (k Keys) One() (key string, ok bool) { return k.key, k.several == nil }
 
 // List returns the keys as a new slice, in the order in which they were named.

@@ -142,9 +142,9 @@ func Param(name string) Func { return one(sourceParam, name) }
 // It panics if name is empty.
 func Query(name string) Func { return one(sourceQuery, name) }
 
-// Header returns a Func whose key is the header of that name, in gRPC the
-// incoming metadata. The errors are [ErrMissing] and, for a value over 8 KiB,
-// [ErrInvalidValue]. It panics if name is empty.
+// Header returns a Func whose key is the header of that name, in gRPC the incoming
+// metadata; of several, the first. The errors are [ErrMissing] and, for a value over
+// 8 KiB, [ErrInvalidValue]. It panics if name is empty.
 func Header(name string) Func { return one(sourceHeader, name) }
 
 // Body returns a Func whose key is the body field at a path such as
@@ -156,19 +156,19 @@ func Body(path string) Func { return one(sourceBody, path) }
 // Form returns a Func whose key is the value of that name in a form that is the
 // body of an HTTP request, URL-encoded or multipart. The errors are [ErrMissing],
 // [ErrInvalidValue] for a value over 8 KiB, and whatever [FormRequest] returns,
-// wrapped; a Request that is no FormRequest is an error, too.
+// wrapped. A Request that is no FormRequest is an error of its own.
 // It panics if name is empty.
 func Form(name string) Func { return one(sourceForm, name) }
 
 // Cookie returns a Func whose key is the value of the cookie of that name. The
 // client chooses it like any other value: a session is only as good for a key as
 // what has checked it. The errors are [ErrMissing], [ErrInvalidValue] for a value
-// over 8 KiB, and whatever [CookieRequest] returns, wrapped; a Request that is no
-// CookieRequest is an error, too. It panics if name is empty.
+// over 8 KiB, and whatever [CookieRequest] returns, wrapped. A Request that is no
+// CookieRequest is an error of its own. It panics if name is empty.
 func Cookie(name string) Func { return one(sourceCookie, name) }
 
-// Value returns a Func whose key is what earlier middleware stored under name:
-// the tenant, the user. It can be a string, []byte, integer or bool, a type
+// Value returns a Func whose key is what [Request.Value] returns for name, which
+// earlier middleware stored: the tenant, the user. It can be a string, []byte, integer or bool, a type
 // made from one of these, or any other type that implements
 // [encoding.TextMarshaler] or [fmt.Stringer]; that text must tell two
 // different values apart. Integers, strings and bools are taken as they are

@@ -17,10 +17,11 @@ import (
 //	{value.tenant}:{method}:{route}   what middleware stored; the call
 //	{params}                          all parameters of the route
 //
-// Sources with a name are param, query, header, body, form, cookie and value. The
-// name ends at '?', '|' or '}' and may hold dots. {method} and {route} are those of the
-// [Request], so unlike [Route] the latter has no method put in front; {params}
-// is what [Params] gives.
+// A placeholder is a source and a name: param, query, header, body, form, cookie or
+// value. The name ends at '?', '|' or '}' and may hold dots. '?' says that the value may
+// be missing or empty. {method}, {route} and {params} have no name: {method} and {route}
+// are those of the [Request], so the latter has no method put in front, unlike [Route];
+// {params} is what [Params] gives without names.
 //
 // The filters make equal spellings one, so that a client cannot dodge the lock
 // by another. After {params} they apply to each parameter.
