@@ -10,22 +10,42 @@
 //
 // For a request that does not get the lock the handler does not run, and the
 // middleware returns an *echo.HTTPError. Echo's HTTPErrorHandler makes a problem
-// (application/problem+json) of it, and logging middleware sees it like any
+// (RFC 9457, application/problem+json) of it, and logging middleware sees it like any
 // other error: errors.Is finds the reason in it. An HTTPErrorHandler of your
 // own that writes something else than JSON must set the Content-Type. If the
 // lock is lost while the handler runs and it has written nothing, the answer is
 // a problem too; WithBufferedResponse makes that possible when it has written.
 //
+// # Refusals
+//
+// The problem has the refusal's code in its field "code". Where asking again makes sense, it
+// has the header Retry-After, and the same in milliseconds in retry_after_ms.
+//
+//   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
+//     its body is longer than WithBodyLimit
+//   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 503 LOCK_QUEUE_FULL: too many wait already
+//   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
+//   - 503 LOCK_CLOSED: the Locker is closed
+//   - 500 LOCK_LOST: the lock was lost while the handler was at work
+//   - 500 LOCK_MISUSE: a mistake of the program
+//
+// Nothing in it shows a key, a token or what Redis said. For answers in an envelope of
+// your own there is WithErrorHandler, with lockmw.RefusalOf.
+//
 // # Where it goes
 //
 // On routes and groups or in Echo.Use, not in Echo.Pre, where no route is
 // known. A key that needs one there is a mistake of the program, as is a parameter that
-// the route does not have: every request is answered with 500 LOCK_MISUSE, and the log
-// says once for each route which parameters it has. Echo.Use and Group.Use run the
-// middleware for unknown paths and methods, too. Those stay 404 or 405 if no key can be
-// made of the request. A handler of your own for RouteNotFound runs under the lock or
-// not at all: its request gets 404 if the key needs a parameter that is not there, and
-// is refused if no key can be made for another reason.
+// the route does not have: every request is answered with 500 LOCK_MISUSE, and the
+// Locker's log, if lockmw.WithLogger gives it one, says once for each route which
+// parameters it has.
+//
+// Echo.Use and Group.Use run the middleware for unknown paths and methods, too. Those
+// still get 404 or 405 if no key can be made of the request. A handler of your own for
+// RouteNotFound runs under the lock or not at all: its request gets 404 if the key needs
+// a parameter that is not there, and is refused if no key can be made for another
+// reason.
 //
 // Behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
@@ -48,10 +68,12 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
-// handler that answers before it has seen the end of the request's body, as in a
-// two-way stream, would wait for ever; it takes its lock itself, with
-// lockmw.Locker.WithLock.
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+//
+// Do not put the middleware around a handler that answers while its client is still
+// sending, as in a two-way stream: such a client may wait for the answer before it
+// sends the rest, for which the middleware waits. The handler takes its lock itself,
+// with lockmw.Locker.WithLock.
 //
 // Over HTTP/1, net/http notices that a client has left when it has read the
 // body. If that is longer than WithBodyLimit, a request whose client leaves while
@@ -72,7 +94,7 @@
 //
 // A client can say that a body is something else than it looks like, and put a
 // name into several places. Where handlers may differ about which of them
-// counts, the request is refused (400), and Redis is not asked:
+// counts, the request is refused (400), and Redis is not asked. These are refused:
 //
 //   - a key of the body whose Content-Type is not application/json or another
 //     +json, or is given twice;
@@ -97,14 +119,14 @@
 // A handler must read a value where the key does: c.QueryParam or BindQueryParams
 // for the query, c.Param for a parameter, c.Bind or BindBody for the body,
 // c.FormValue too for a form, c.Cookie for a cookie. c.Bind lets a body overwrite what it took from the path, by any field of the struct
-// that the body's format has a name for, with a tag or without. This door cannot
+// that the body's format has a name for, with a tag or without. This middleware cannot
 // see that. With a key such as {param.id} take the parameter from c.Param, or
 // close its field to bodies, and give it no form or query tag (Echo takes "-" for
 // a name there):
 //
 //	ID string `param:"id" json:"-" xml:"-"`
 //
-// The door does not see either that a field has another name in a tag: c.Bind
+// Nor does it see that a field has another name in a tag: c.Bind
 // takes what is missing in the body from the path and the query. With a key such
 // as {body.sku?} the field has no param and query tag, or one of the same name.
 //
@@ -127,10 +149,10 @@ import (
 // Middleware returns a middleware that runs the handler under the lock that key
 // names. It panics if l or key or an option is nil or p is invalid.
 //
-// The key function is called before anything else. If it returns keyfunc.Skip
-// the handler runs without a lock; if it fails, the answer is 400, or 413 for a
-// body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse), and
-// Redis is not asked.
+// For each request key is called first, unless WithSkipper's function says otherwise. If
+// key returns keyfunc.Skip the handler runs without a lock. If key fails, the answer is
+// 400, or 413 for a body over the limit, or 500 for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}

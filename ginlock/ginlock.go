@@ -9,22 +9,41 @@
 // the lease in it. c itself is no such context; give c.Request.Context() to
 // what the handler calls.
 //
-// A request that does not get the lock is answered with a problem
-// (application/problem+json), the error is added to c.Errors, and the handlers
+// A request that does not get the lock is answered with a problem (RFC 9457,
+// application/problem+json), the error is added to c.Errors, and the handlers
 // do not run. If the lock is lost while they run and they have written nothing,
 // the answer is a problem too; WithBufferedResponse makes that possible when
 // they have written.
 //
+// # Refusals
+//
+// The problem has the refusal's code in its field "code". Where asking again makes sense, it
+// has the header Retry-After, and the same in milliseconds in retry_after_ms.
+//
+//   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
+//     its body is longer than WithBodyLimit
+//   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 503 LOCK_QUEUE_FULL: too many wait already
+//   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
+//   - 503 LOCK_CLOSED: the Locker is closed
+//   - 500 LOCK_LOST: the lock was lost while the handler was at work
+//   - 500 LOCK_MISUSE: a mistake of the program
+//
+// Nothing in it shows a key, a token or what Redis said. For answers in an envelope of
+// your own there is WithErrorHandler, with lockmw.RefusalOf.
+//
 // # Where it goes
 //
 // On a route or a group. A parameter that the route does not have is a mistake of the
-// program: every request to it is answered with 500 LOCK_MISUSE, and the log says once
-// for each route which parameters it has. With Engine.Use the middleware runs for all
-// routes, of which each must then have what the key needs, and for paths that Gin does
-// not know. Those get Gin's 404 or 405 if the key needs a route, and also if no key can
-// be made of the request and no handler stands behind the middleware. A handler of
-// Engine.NoRoute behind it runs under the lock or not at all; so pages of your own for
-// 404 need a key that is not made of the route, or WithSkipper.
+// program: every request to it is answered with 500 LOCK_MISUSE, and the Locker's log, if
+// lockmw.WithLogger gives it one, says once for each route which parameters it has.
+//
+// With Engine.Use the middleware runs for all routes that are registered after it, of
+// which each must then have what the key needs, and for paths that Gin does not know.
+// Those get Gin's 404 or 405 if the key needs a route, and also if no key can be made of
+// the request and no handler stands behind the middleware. A handler of Engine.NoRoute
+// behind it runs under the lock or not at all; so pages of your own for 404 need a key
+// that is not made of the route, or WithSkipper.
 //
 // Behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
@@ -38,10 +57,12 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
-// handler that answers before it has seen the end of the request's body, as in a
-// two-way stream, would wait for ever; it takes its lock itself, with
-// lockmw.Locker.WithLock.
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+//
+// Do not put the middleware around a handler that answers while its client is still
+// sending, as in a two-way stream: such a client may wait for the answer before it
+// sends the rest, for which the middleware waits. The handler takes its lock itself,
+// with lockmw.Locker.WithLock.
 //
 // Over HTTP/1, net/http notices that a client has left when it has read the
 // body. If that is longer than WithBodyLimit, a request whose client leaves while
@@ -62,7 +83,7 @@
 //
 // A client can say that a body is something else than it looks like, and put a
 // name into several places. Where handlers may differ about which of them
-// counts, the request is refused (400), and Redis is not asked:
+// counts, the request is refused (400), and Redis is not asked. These are refused:
 //
 //   - a key of the body whose Content-Type is not application/json or another
 //     +json, or is given twice;
@@ -109,11 +130,12 @@ import (
 // Middleware returns a handler that runs those behind it under the lock that
 // key names. It panics if l or key or an option is nil or p is invalid.
 //
-// The key function is called before anything else. If it returns keyfunc.Skip
-// the request goes on without a lock; if it fails, the answer is 400, or 413
-// for a body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse),
-// and Redis is not asked. Such a mistake is also a route whose last handler is the
-// middleware, so that nothing runs under the lock: r.POST(path, handler, lock).
+// For each request key is called first, unless WithSkipper's function says otherwise. If
+// key returns keyfunc.Skip the request goes on without a lock. If key fails, the answer
+// is 400, or 413 for a body over the limit, or 500 for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked. A mistake is also a route whose last
+// handler is the middleware, as r.POST(path, handler, lock) has it: nothing runs under
+// the lock then.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}

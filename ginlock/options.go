@@ -47,7 +47,8 @@ func WithSkipper(skip func(c *gin.Context) bool) Option {
 
 // WithReadWrite has safe methods (GET, HEAD, OPTIONS, TRACE) take the lock in
 // mode lockmw.Shared, so that they run beside each other, and the others in
-// lockmw.Exclusive.
+// lockmw.Exclusive, whatever the policy's Mode is. Middleware panics if the policy has
+// Permits.
 func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is

@@ -8,25 +8,45 @@
 // lease's: it ends when the lock is lost, and lockmw.FromContext finds the
 // lease in it.
 //
-// A request that does not get the lock is answered with a problem
-// (application/problem+json), and the handler does not run. If the lock is
-// lost while it runs and it has written nothing, the answer is a problem too;
+// A request that does not get the lock is answered with a problem (RFC 9457,
+// application/problem+json), and the handler does not run. If the lock is lost while
+// the handler runs and it has written nothing, the answer is a problem too;
 // WithBufferedResponse makes that possible when it has written.
+//
+// # Refusals
+//
+// The problem has the refusal's code in its field "code". Where asking again makes sense, it
+// has the header Retry-After, and the same in milliseconds in retry_after_ms.
+//
+//   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
+//     its body is longer than WithBodyLimit
+//   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 503 LOCK_QUEUE_FULL: too many wait already
+//   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
+//   - 503 LOCK_CLOSED: the Locker is closed
+//   - 500 LOCK_LOST: the lock was lost while the handler was at work
+//   - 500 LOCK_MISUSE: a mistake of the program
+//
+// Nothing in it shows a key, a token or what Redis said. For answers in an envelope of
+// your own there is WithErrorHandler, with lockmw.RefusalOf.
 //
 // # Where it goes
 //
 // On each route, inside the mux: outside of it neither the pattern nor its
 // parameters are known. A key that needs them is a mistake of the program there, as
 // is a parameter that the route does not have: every request is answered with 500
-// LOCK_MISUSE, and the log says once for each route which parameters it has. Around
-// a mux, what the mux has no handler for stays 404 or 405.
+// LOCK_MISUSE, and the Locker's log, if lockmw.WithLogger gives it one, says once for
+// each route which parameters it has. Around a mux, a request that the mux has no
+// handler for still gets its 404 or 405.
 //
 // Routers that set r.Pattern and r.PathValue, as chi does, are like the mux: the lock
-// goes on the route (chi's With), or on a group of them whose prefix has the
-// parameter, not into the Use of the outermost router, which runs before any route is
-// known. For others there is WithParams. A key sees what the router gives: chi does not
-// decode the parameters of a path that was sent in an unusual spelling, so a handler
-// that decodes them itself sees 42 for /orders/%34%32, whose lock is another one.
+// goes on the route (chi's With), or on a group of routes behind a pattern that has the
+// parameter (Use in chi's Group and Route). It does not go into the Use of the outermost
+// router, which runs before any route is known. For routers that do not set them there
+// is WithParams. A key sees what the router gives: chi does not decode the parameters of
+// a path that was sent in an unusual spelling, so for /orders/%34%32 the key is made of
+// "%34%32". A handler that decodes the parameter itself would see 42 under that other
+// lock: it must not.
 //
 // Behind recovery, logging, authentication and rate limits, and directly before
 // the handler: a lock before authorisation lets strangers block somebody's
@@ -40,10 +60,12 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it. A
-// handler that answers before it has seen the end of the request's body, as in a
-// two-way stream, would wait for ever; it takes its lock itself, with
-// lockmw.Locker.WithLock.
+// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+//
+// Do not put the middleware around a handler that answers while its client is still
+// sending, as in a two-way stream: such a client may wait for the answer before it
+// sends the rest, for which the middleware waits. The handler takes its lock itself,
+// with lockmw.Locker.WithLock.
 //
 // Over HTTP/1, net/http notices that a client has left when it has read the
 // body. If that is longer than WithBodyLimit, a request whose client leaves while
@@ -64,7 +86,7 @@
 //
 // A client can say that a body is something else than it looks like, and put a
 // name into several places. Where handlers may differ about which of them
-// counts, the request is refused (400), and Redis is not asked:
+// counts, the request is refused (400), and Redis is not asked. These are refused:
 //
 //   - a key of the body whose Content-Type is not application/json or another
 //     +json, or is given twice;
@@ -102,13 +124,13 @@ import (
 // Middleware returns a function that puts a handler under the lock that key
 // names. It panics if l or key or an option is nil, if p is invalid, and if key reads
 // a value without WithValues; what it returns panics if the handler is nil. To find
-// out what key reads, it is called once with a made-up request, unless there is
-// WithValues; it may fail or panic then.
+// out what key reads, Middleware calls it once with a made-up request, unless there is
+// WithValues; key may fail or panic then.
 //
-// The key function is called before anything else. If it returns keyfunc.Skip
-// the handler runs without a lock; if it fails, the answer is 400, or 413 for a
-// body over the limit, or 500 for a mistake of the program (keyfunc.ErrMisuse), and
-// Redis is not asked.
+// For each request key is called first, unless WithSkipper's function says otherwise. If
+// key returns keyfunc.Skip the handler runs without a lock. If key fails, the answer is
+// 400, or 413 for a body over the limit, or 500 for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) func(http.Handler) http.Handler {
 	o := newOptions(opts)
 	door := httpdoor.New(l, key, p, o.Config)

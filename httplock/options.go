@@ -47,8 +47,8 @@ func WithSkipper(skip func(r *http.Request) bool) Option {
 
 // WithValues has keys made from what earlier middleware knows of a request, such as
 // the tenant: {value.tenant} and keyfunc.Value("tenant") are what values returns for
-// the name. It is false, or nil, where the request has no such value. The types that
-// it may return are those of keyfunc.Value.
+// the name "tenant". It returns false where the request has no such value. The types
+// that it may return beside true are those of keyfunc.Value; nil is none of them.
 //
 //	httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 //		user, ok := auth.FromContext(r.Context())
@@ -65,9 +65,9 @@ func WithValues(values func(r *http.Request, name string) (any, bool)) Option {
 }
 
 // WithParams has the parameters of the route come from params, and not from
-// r.PathValue, for routers that do not set that. It is called at most once for a
-// request, and returns all parameters of its route: those that are empty, too, and
-// none, or nil, for a route without any.
+// r.PathValue, for routers that do not set that. params is called at most once for a
+// request. It returns all parameters of the request's route, by name, also those that
+// are empty; for a route without parameters it returns an empty or nil map.
 //
 //	httplock.WithParams(mux.Vars) // github.com/gorilla/mux
 //
@@ -82,7 +82,8 @@ func WithParams(params func(*http.Request) map[string]string) Option {
 
 // WithReadWrite has safe methods (GET, HEAD, OPTIONS, TRACE) take the lock in
 // mode lockmw.Shared, so that they run beside each other, and the others in
-// lockmw.Exclusive.
+// lockmw.Exclusive, whatever the policy's Mode is. Middleware panics if the policy has
+// Permits.
 func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is
