@@ -30,21 +30,20 @@ import (
 //	  };
 //	}
 //
-// {value.tenant} is what the interceptor's WithValues says.
+// The fields are those of lockmw.Policy, and described in the imported file. In a key,
+// {value.tenant} is what the function of the interceptor's WithValues returns.
 //
-// The imported file lies below the folder of package lockmwv1; protoc finds it with
-// -I "$(go list -f '{{.Dir}}' github.com/lockmw/kit/grpclock/lockmwv1)", also where
-// the module is vendored. What buf wants is said there.
+// The imported file lies below the folder of package lockmwv1, whose comment has the
+// lines for protoc, buf and Bazel.
 //
 // services are full names ("shop.v1.Orders"); with none, it is all services
 // that this program knows. A service is known when the package that was
 // generated of its .proto file is imported.
 //
-// The error names every service that is not known, and every method with an
-// annotation that cannot work; then there are no rules.
-//
-// It is also an error if a service that is named has no annotation at all, or none
-// is named and no service has one: its methods would run without a lock.
+// The error names every service that is not known, every service that was named and has
+// no annotation at all (its methods would run without a lock), and every method with an
+// annotation that cannot work. It is also an error if none is named and no service has an
+// annotation. After an error the Rules are nil.
 func Annotated(services ...string) (Rules, error) {
 	found, err := servicesOf(services)
 	errs := []error{err}

@@ -37,35 +37,39 @@
 //     definite text;
 //   - header is the first value of the incoming metadata of that name, such as
 //     "x-tenant" or ":authority";
-//   - value is what WithValues says: the tenant, the user;
-//   - method and route are the full method;
-//   - param, query, form and cookie are nothing.
+//   - value is what the function of WithValues returns: the tenant, the user;
+//   - method and route are both the full method ("/shop.v1.Orders/Pay");
+//   - param, query, form and cookie do not exist in a call.
 //
-// Key makes a key of a function of the call's context and message.
+// Key makes a key function of one that reads the call's context and message.
 //
-// Methods and fields are looked for when the interceptor is made, which panics if a
-// service has no such method, or a method's message no such field: a typo would have
-// calls run without a lock. So it does if a key needs what no call has, such as
-// {param.id}, or reads a value without WithValues. Fields of methods that this
-// program does not know, and those that a function of your own reads in some calls
-// only, are looked for in each call.
+// Methods and fields are looked up when the interceptor is made. Its constructor panics
+// if a service has no such method, or a method's message no such field, because a typo
+// would have calls run without a lock. It also panics if a key needs what no call has,
+// such as {param.id}, or reads a value without WithValues. Fields of methods that this
+// program does not know, and those that a function of your own reads in some calls only,
+// are looked up in each call, which is refused with LOCK_KEY_INVALID if there is no such
+// field.
 //
 // # Refusals
 //
-// For a call that does not get the lock the handler does not run; that of a
-// stream which is locked by its first message runs until it asks for that. Its
-// status is
+// For a call that does not get the lock the handler does not run. (The handler of a
+// stream that is locked by its first message runs until it receives that.) The call's
+// status has one of these codes of gRPC, and one of lockmw's codes, which are
+// constants there, as the reason in an errdetails.ErrorInfo of the domain "lockmw":
 //
-//	Aborted             others hold the lock                     LOCK_BUSY, LOCK_WAIT_TIMEOUT
-//	DeadlineExceeded    they did until the call's deadline       LOCK_WAIT_TIMEOUT
-//	ResourceExhausted   too many wait                            LOCK_QUEUE_FULL
-//	Unavailable         Redis, or the Locker is closed           LOCK_BACKEND_UNAVAILABLE, LOCK_CLOSED
-//	InvalidArgument     no key can be made of the call           LOCK_KEY_INVALID
-//	Internal            the lock was lost; a mistake             LOCK_LOST, LOCK_MISUSE
-//	Canceled            the client has left
+//	Aborted             others hold the lock                         LOCK_BUSY, LOCK_WAIT_TIMEOUT
+//	DeadlineExceeded    others held it until the call's deadline     LOCK_WAIT_TIMEOUT
+//	ResourceExhausted   too many wait already                        LOCK_QUEUE_FULL
+//	Unavailable         Redis cannot be reached, or refuses          LOCK_BACKEND_UNAVAILABLE
+//	Unavailable         the Locker is closed                         LOCK_CLOSED
+//	InvalidArgument     no key can be made of the call               LOCK_KEY_INVALID
+//	Internal            the lock was lost while the handler worked   LOCK_LOST
+//	Internal            a mistake of the program                     LOCK_MISUSE
+//	Canceled            the client has left                          (no ErrorInfo)
 //
-// with that reason in an errdetails.ErrorInfo of the domain "lockmw". Nothing in
-// it shows a key, a token or what Redis said.
+// CodeOf reads the reason in a client. Nothing in a status shows a key, a token or what
+// Redis said.
 //
 // If the lock is lost while the handler runs, the call fails with LOCK_LOST even
 // if the handler succeeds: it may have worked at the same time as another. What
@@ -74,23 +78,23 @@
 //
 // # Retries
 //
-// Where asking again makes sense, the status has an errdetails.RetryInfo, and
-// the trailer grpc-retry-pushback-ms the same delay. A client with a retry
-// policy in its service config waits that long, if the policy names the code;
-// with other refusals the trailer is -1, and it does not retry at all. Name
-// Aborted there to have contention retried: most policies do not, and should
-// not when the rule's Policy waits already.
+// Where asking again makes sense, the status has an errdetails.RetryInfo, and the
+// trailer grpc-retry-pushback-ms has the same delay. A client with a retry policy in its
+// service config waits that long, if the policy names the status code. With other
+// refusals the trailer is -1, and the client does not retry at all. Calls that were
+// refused because others hold the lock are retried by policies that name Aborted: few
+// do, and none should when the rule's Policy waits already.
 //
 // # Streams
 //
-// A stream is locked from its start to its end; a "/shop.v1.Orders/*" stands for
-// streams, too. If the key is made from the message, the lock is taken when the
-// handler receives the first one, see StreamServerInterceptor. A long stream
-// holds its lock for as long as it lasts: Policy.MaxHold ends it.
+// A stream is locked from its start to its end; the rule "/shop.v1.Orders/*" is for the
+// streams of the service, too. If the key is made from the message, the lock is taken
+// when the handler receives the first one, see StreamServerInterceptor. A stream holds
+// its lock for as long as it lasts, unless the rule's Policy has a MaxHold.
 //
 // When the lock is lost or MaxHold has passed, the stream's context ends, and
-// the handler's next RecvMsg or SendMsg returns an error. One that is waiting
-// for a message is not interrupted.
+// the handler's next RecvMsg or SendMsg returns an error. A RecvMsg that is waiting for
+// a message already is not interrupted.
 //
 // Start reading at this file, then rules.go, door.go (what an interceptor makes
 // of its rules), unary.go, stream.go and latestream.go (a stream that is locked

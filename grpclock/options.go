@@ -37,11 +37,11 @@ func newOptions(constructor string, opts []Option) options {
 // clients.
 //
 // What handle returns is the call's error, with its status, and details and
-// trailers are handle's to set, too. If it returns nil, or an error whose
-// status is OK, the call ends as without it; no refusal becomes a success. So it
-// does if handle returns err itself, or an error that wraps err and has no status of
-// its own: gRPC would send its text, with the key, to the client. It is not called
-// when the client is gone.
+// trailers are handle's to set, too. If it returns nil, or an error whose status is OK,
+// the call ends as it would without WithErrorHandler; no refusal becomes a success. So it
+// does if handle returns err itself, or an error that wraps err and has no status of its
+// own: gRPC would send its text, with the key, to the client. handle is not called when
+// the client is gone.
 func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) Option {
 	return func(o *options) {
 		o.need("WithErrorHandler", "function", handle == nil)
@@ -60,8 +60,9 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 
 // WithValues has keys made from what earlier interceptors know of a call, such as the
 // tenant: {value.tenant}, also in an annotation, and keyfunc.Value("tenant") are what
-// values returns for the name. It is false, or nil, where the call has no such value.
-// The types that it may return are those of keyfunc.Value.
+// values returns for the name "tenant". It returns false where the call has no such
+// value. The types that it may return beside true are those of keyfunc.Value; nil is none
+// of them.
 //
 //	grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
 //		user, ok := auth.FromContext(ctx)

@@ -12,13 +12,13 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Rules say which methods run under which lock, by full method
-// ("/shop.v1.Orders/Pay") or for all methods of a service
-// ("/shop.v1.Orders/*"), its streams too. The full method wins: a Key that
-// returns keyfunc.Skip takes one method out of a "*". A method without a rule
-// runs without a lock.
+// Rules say which methods run under which lock, by full method ("/shop.v1.Orders/Pay")
+// or for all methods of a service ("/shop.v1.Orders/*"), its streams too. Where both
+// name a method, the rule of the full method counts. So a rule whose Key returns
+// keyfunc.Skip takes one method out of those of "*". A method without a rule runs
+// without a lock.
 //
-// The interceptors copy what they need; later changes have no effect.
+// The interceptors copy the Rules; later changes have no effect.
 type Rules map[string]Rule
 
 // A Rule is a lock: what is locked, and how it is taken.
@@ -30,9 +30,9 @@ type Rule struct {
 	Policy lockmw.Policy
 }
 
-// With returns the rules of both, as new Rules. Where both have one for a
-// method, that of code wins; a "/shop.v1.Orders/*" of code also wins over all
-// that r has for methods of that service:
+// With returns the rules of r and of code, as new Rules. Where both have one for a
+// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
+// has for that service and its methods:
 //
 //	rules, err := grpclock.Annotated()
 //	…

@@ -24,8 +24,8 @@ const domain = "lockmw"
 const pushback = "grpc-retry-pushback-ms"
 
 // CodeOf returns the code with which a server refused a call, such as
-// lockmw.CodeBusy, or an empty string if err is no status of lockmw's. It is for
-// clients, who get the refusal as an error with a gRPC status.
+// lockmw.CodeBusy, or an empty string if err is nil, or no refusal of this package's
+// interceptors. It is for clients, who get the refusal as an error with a gRPC status.
 func CodeOf(err error) string {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {

@@ -1,6 +1,6 @@
-// Package locktest is for tests of code that takes locks: a Locker over a Redis
-// inside the test, and what does not happen by itself while a test looks: a lock
-// that others hold, a lock that is lost, and a Redis that is away.
+// Package locktest is for tests of code that takes locks. It gives a test a Locker over
+// a Redis inside the test, and makes happen what hardly ever happens during a test by
+// itself: a lock that others hold, a lock that is lost, and a Redis that is away.
 //
 //	locks := locktest.New(t)
 //	release := locktest.Hold(t, locks, "order:42")  // the handler answers 409, or waits
@@ -12,19 +12,19 @@
 //	locktest.Up(t, locks)                           // and works again
 //
 // Keys are whole: the policy's prefix and what the key function returns, as
-// lockmw.Lease.Key gives them. Hold fails a test that mistakes one.
+// lockmw.Lease.Key gives them. If the key of a Hold is mistaken, the test fails.
 //
-// Hold is the other process of a test: no second Locker over the same Redis is
-// needed, and there is none.
+// Hold stands for another process: a test needs no second Locker over the same Redis,
+// and there is none.
 //
 // Time is real, and so is the way to Redis, over a loopback connection: tests in
 // a synctest bubble cannot use this package. Tests that run in parallel do not
 // meet, because every Locker has a Redis of its own.
 //
-// All functions but New may be called from any goroutine, also by the code that
-// holds the lock. They fail by t.Fatal, which ends the goroutine it is called
-// from: outside of the test's own goroutine the test is marked as failed and goes
-// on.
+// All functions but New may be called from any goroutine, also by the code that holds the
+// lock. Where they fail the test, they call t.Fatalf, which ends the goroutine that it is
+// called from: in another goroutine than the test's own, the test is marked as failed
+// and goes on.
 package locktest
 
 import (
@@ -42,7 +42,8 @@ import (
 
 // New returns a Locker over a Redis that runs inside the test. Both are closed
 // when the test ends, the Locker first: locks that are still held then are
-// released, and who still waits gets lockmw.ErrClosed.
+// released, and callers that still wait get lockmw.ErrClosed. If an option is wrong, New
+// fails the test.
 //
 // The options are lockmw.New's. WithNamespace has no effect: nobody else uses
 // this Redis. An observer is not told of what Hold does.

@@ -1,33 +1,36 @@
-// Package lockmwv1 is the option (lockmw.v1.lock), with which a .proto file says beside
-// an rpc under which lock it runs. grpclock.Annotated reads it.
+// Package lockmwv1 is the Go code of the option (lockmw.v1.lock), by which a .proto file
+// says beside an rpc under which lock it runs. grpclock.Annotated reads it.
 //
-// A .proto file imports it as
+// A .proto file imports the option as
 //
 //	import "lockmw/v1/lock.proto";
 //
-// and that file lies below this package's folder. It is embedded here as well, so that
-// go mod vendor copies it. protoc finds it, vendored or not, with
+// That file lies below this package's folder, and go mod vendor copies it along. protoc
+// finds it, vendored or not, with
 //
 //	protoc -I proto -I "$(go list -f '{{.Dir}}' github.com/lockmw/kit/grpclock/lockmwv1)" …
 //
-// buf takes the vendored folder for one module more of the workspace. It wants paths
-// below buf.yaml; where nothing is vendored, copy the folder lockmw there.
+// For buf, the vendored folder is one more module of the workspace. buf wants all modules
+// below the folder of buf.yaml: where nothing is vendored, copy this package's folder
+// lockmw into one of them.
 //
 //	# buf.yaml
+//	version: v2
 //	modules:
 //	  - path: proto
 //	  - path: vendor/github.com/lockmw/kit/grpclock/lockmwv1
 //
-//	# buf.gen.yaml: no code for it, because this package is that
+//	# buf.gen.yaml: makes no Go code of lock.proto, because this package is that
+//	version: v2
 //	inputs:
 //	  - directory: proto
-//	managed: # if you use it
+//	managed: # only if you use managed mode
 //	  enabled: true
 //	  disable:
 //	    - file_option: go_package
 //	      path: lockmw/v1
 //
-// For Bazel, gazelle wants to be told which rules stand for the import:
+// For Bazel, two lines in a BUILD file tell gazelle which rules the import stands for:
 //
 //	# gazelle:resolve proto lockmw/v1/lock.proto //third_party/lockmw:lock_proto
 //	# gazelle:resolve proto go lockmw/v1/lock.proto @com_github_lockmw_kit//grpclock/lockmwv1
@@ -39,8 +42,7 @@ package lockmwv1
 import _ "embed" // for Proto
 
 // Proto is the text of lockmw/v1/lock.proto, for programs that compile .proto files
-// themselves, or put the file where another tool wants it. Nothing in this module reads
-// it.
+// themselves, or write the file to where another tool looks for it.
 //
 //go:embed lockmw/v1/lock.proto
 var Proto string
