@@ -61,8 +61,7 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 // WithValues has keys made from what earlier interceptors know of a call, such as the
 // tenant: {value.tenant}, also in an annotation, and keyfunc.Value("tenant") are what
 // values returns for the name "tenant". It returns false where the call has no such
-// value. The types that it may return beside true are those of keyfunc.Value; nil is none
-// of them.
+// value. The types that it may return are those of keyfunc.Value.
 //
 //	grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
 //		user, ok := auth.FromContext(ctx)

@@ -48,7 +48,7 @@ func WithSkipper(skip func(r *http.Request) bool) Option {
 // WithValues has keys made from what earlier middleware knows of a request, such as
 // the tenant: {value.tenant} and keyfunc.Value("tenant") are what values returns for
 // the name "tenant". It returns false where the request has no such value. The types
-// that it may return beside true are those of keyfunc.Value; nil is none of them.
+// that it may return are those of keyfunc.Value.
 //
 //	httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 //		user, ok := auth.FromContext(r.Context())
