@@ -35,8 +35,8 @@
 //
 // # Where it goes
 //
-// On routes and groups or in Echo.Use, not in Echo.Pre, where no route is
-// known. A key that needs one there is a mistake of the program, as is a parameter that
+// The middleware goes on routes and groups or into Echo.Use, not into Echo.Pre, where no
+// route is known. A key that needs one there is a mistake of the program, as is a parameter that
 // the route does not have: every request is answered with 500 LOCK_MISUSE, and the
 // Locker's log, if lockmw.WithLogger gives it one, says once for each route which
 // parameters it has.
@@ -47,7 +47,7 @@
 // a parameter that is not there, and is refused if no key can be made for another
 // reason.
 //
-// Behind recovery, logging, authentication and rate limits, and directly
+// It goes behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
 // somebody's resource. Echo's Timeout middleware runs the handler in another
 // goroutine; the lock belongs inside of it.

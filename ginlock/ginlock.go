@@ -34,7 +34,7 @@
 //
 // # Where it goes
 //
-// On a route or a group. A parameter that the route does not have is a mistake of the
+// The middleware goes on a route or a group. A parameter that the route does not have is a mistake of the
 // program: every request to it is answered with 500 LOCK_MISUSE, and the Locker's log, if
 // lockmw.WithLogger gives it one, says once for each route which parameters it has.
 //
@@ -45,7 +45,7 @@
 // behind it runs under the lock or not at all; so pages of your own for 404 need a key
 // that is not made of the route, or WithSkipper.
 //
-// Behind recovery, logging, authentication and rate limits, and directly
+// It goes behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
 // somebody's resource. gin-contrib/timeout runs the handler in another
 // goroutine; the lock belongs inside of it.

@@ -18,10 +18,10 @@
 //
 // # Where it goes
 //
-// Last in the chain, and so innermost: behind recovery, logging,
-// authentication, authorisation and rate limits. A lock before authorisation
-// lets strangers block somebody's resource. Recovery outside of it is enough:
-// a handler that panics releases the lock, and the panic goes on.
+// The interceptor goes last in the chain, and so innermost: behind recovery, logging,
+// authentication, authorisation and rate limits. A lock before authorisation lets
+// strangers block somebody's resource. One recovery in front of it is enough: when a
+// handler panics the lock is released, and the panic goes on.
 //
 // # Keys
 //

@@ -32,8 +32,8 @@
 //
 // # Where it goes
 //
-// On each route, inside the mux: outside of it neither the pattern nor its
-// parameters are known. A key that needs them is a mistake of the program there, as
+// The middleware goes on each route, inside the mux: outside of it neither the pattern
+// nor its parameters are known. A key that needs them is a mistake of the program there, as
 // is a parameter that the route does not have: every request is answered with 500
 // LOCK_MISUSE, and the Locker's log, if lockmw.WithLogger gives it one, says once for
 // each route which parameters it has. Around a mux, a request that the mux has no
@@ -48,7 +48,7 @@
 // "%34%32". A handler that decodes the parameter itself would see 42 under that other
 // lock: it must not.
 //
-// Behind recovery, logging, authentication and rate limits, and directly before
+// It goes behind recovery, logging, authentication and rate limits, and directly before
 // the handler: a lock before authorisation lets strangers block somebody's
 // resource. http.TimeoutHandler runs its handler in another goroutine; the lock
 // belongs inside of it.

@@ -17,12 +17,12 @@ import (
 // on its way may have been carried out, without an answer. Redis comes back with Up, or
 // with the end of the test that t is of.
 //
-// What then happens is what l does in production, with the times of production. A policy
-// with one attempt is refused with lockmw.ErrUnavailable at once, one that waits within a
-// second, one with Retries: Forever and no Wait waits for Up, and one with FailOpen runs
-// without the lock. A lease that is held goes on for as long as it can be trusted, which
-// is most of its TTL, and then ends with lockmw.ErrLost: give the policy a short TTL to
-// see that.
+// What then happens is what l does in production, with the times of production. A call
+// with one attempt is refused with lockmw.ErrUnavailable at once. One that may wait is
+// refused when its wait is over, about a second after Down at the latest. One with Retries:
+// Forever and no Wait waits for Up, and one with FailOpen runs without the lock. A lease
+// that is held goes on for as long as it can be trusted, which is most of its TTL, and then
+// ends with lockmw.ErrLost: give the policy a short TTL to see that.
 //
 // For all others Redis is still there: Hold and its release, and Keys, work as before.
 // Lose does not, because nobody can tell the holder.
@@ -47,7 +47,7 @@ func Down(t testing.TB, l *lockmw.Locker) {
 // locks whose TTL has run out are gone. Up returns when l has reached Redis, which takes
 // about a quarter of a second: the next call of Acquire asks it, and those that have
 // waited for Redis do. Until the subscription to releases is there again, for a second or
-// two, those who wait for a lock find it free by asking, at their retry intervals.
+// two, those who wait for a lock find it free by their retries alone.
 //
 // Where Redis is not down, Up does nothing. It may be called from any goroutine, at any
 // time. It fails the test if l does not reach Redis within five seconds, and if l is not
