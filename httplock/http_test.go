@@ -207,7 +207,9 @@ func TestSilentBodyEndsTheHold(t *testing.T) {
 		begin := time.Now()
 		select {
 		case err := <-ended:
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
+			// The server's own timeout ends the request's context as well, and so the lease's:
+			// either may be seen first.
+			if !errors.Is(err, os.ErrDeadlineExceeded) && (tc.readTimeout == 0 || !errors.Is(err, context.Canceled)) {
 				t.Errorf("%s: to read the body: %v, want %v", name, err, os.ErrDeadlineExceeded)
 			}
 			t.Logf("%s: the body failed after %v", name, time.Since(begin))

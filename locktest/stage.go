@@ -91,11 +91,16 @@ func (s *stage) holders(key string) []*lockmw.Lease {
 	defer s.mu.Unlock()
 	var holders []*lockmw.Lease
 	for lease := range s.leases {
-		if lease.Key() == key && !errors.Is(context.Cause(lease.Context()), lockmw.ErrLost) {
+		if lease.Key() == key && !isLost(lease) {
 			holders = append(holders, lease)
 		}
 	}
 	return holders
+}
+
+// isLost reports whether a lease was lost. The observer hears of that a moment later.
+func isLost(lease *lockmw.Lease) bool {
+	return errors.Is(context.Cause(lease.Context()), lockmw.ErrLost)
 }
 
 // whatElse tells which keys are held, for who has mistaken one.
@@ -104,7 +109,9 @@ func (s *stage) whatElse() string {
 	defer s.mu.Unlock()
 	var keys []string
 	for lease := range s.leases {
-		keys = append(keys, lease.Key())
+		if !isLost(lease) {
+			keys = append(keys, lease.Key())
+		}
 	}
 	if len(keys) == 0 {
 		return ", nor any other key"

@@ -74,9 +74,9 @@ func TestAQuestionIsBoundedAnyway(t *testing.T) {
 func TestAReleaseIsBoundedByItsContext(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	proxy.BlackHole(faultproxy.Both)
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
-	start := time.Now()
 	_, err := p.Release(ctx, p.ref(time.Minute), true)
 	p.sender.wait() // nor does anything go on behind it
 	if took := time.Since(start); took < brief || took > soon {
@@ -88,10 +88,10 @@ func TestAReleaseIsBoundedByItsContext(t *testing.T) {
 func TestARenewalIsBoundedByItsContext(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	proxy.BlackHole(faultproxy.Both)
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
 	batch := []store.Renewal{{Ref: p.ref(time.Minute)}, {Ref: p.ref(time.Minute)}}
-	start := time.Now()
 	p.Renew(ctx, batch)
 	if took := time.Since(start); took < brief || took > soon {
 		t.Errorf("Renew with a timeout of %v took %v", brief, took)
