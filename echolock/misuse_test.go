@@ -1,11 +1,8 @@
 package echolock_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -118,17 +115,8 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 				}
 				return c.String(http.StatusOK, "fine")
 			})
-			request := append(strings.Split(tc.request, " "), "")
 			for range 3 {
-				w := httptest.NewRecorder()
-				sent := httptest.NewRequest(request[0], request[1], nil)
-				sent.Header.Set("X-User", request[2])
-				e.ServeHTTP(w, sent)
-				text := strings.TrimSpace(w.Body.String())
-				if w.Header().Get("Content-Type") == "application/problem+json" {
-					text = ""
-				}
-				if answer := fmt.Sprintf("%d %s", w.Code, text); answer != tc.answer {
+				if answer := rig.Ask(e, tc.request); answer != tc.answer {
 					t.Errorf("answer = %q, want %q", answer, tc.answer)
 				}
 			}

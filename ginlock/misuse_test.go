@@ -1,7 +1,6 @@
 package ginlock_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -114,17 +113,8 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 				}
 				c.String(http.StatusOK, "fine")
 			})
-			request := append(strings.Split(tc.request, " "), "")
 			for range 3 {
-				w := httptest.NewRecorder()
-				sent := httptest.NewRequest(request[0], request[1], nil)
-				sent.Header.Set("X-User", request[2])
-				engine.ServeHTTP(w, sent)
-				text := w.Body.String()
-				if w.Header().Get("Content-Type") == "application/problem+json" {
-					text = ""
-				}
-				if answer := fmt.Sprintf("%d %s", w.Code, text); answer != tc.answer {
+				if answer := rig.Ask(engine, tc.request); answer != tc.answer {
 					t.Errorf("answer = %q, want %q", answer, tc.answer)
 				}
 			}

@@ -59,8 +59,7 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 }
 
 // newClaim returns a claim that began at start: the claim itself, which then costs its
-// caller no allocation. Several claims that have one
-// budget share a start and a pace.
+// caller no allocation. Several claims that have one budget share a start and a pace.
 func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *pace) claim {
 	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries}
 	c.ref = c.policy.ref(key)

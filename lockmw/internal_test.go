@@ -31,6 +31,28 @@ func leaseFor(t *testing.T, p Policy) *Lease {
 	return lease
 }
 
+// besideAHolder returns two Lockers over one embedded Redis. The other one holds "k"
+// until the test ends.
+func besideAHolder(t *testing.T) (l, other *Locker) {
+	t.Helper()
+	client := redistest.Embedded(t).Client(t)
+	other, err := New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Close(context.Background()) })
+	_, holder, err := other.Acquire(context.Background(), "k", Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = holder.Release(context.Background()) })
+	if l, err = New(client); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(context.Background()) })
+	return l, other
+}
+
 // A slowStore leaves its first question on the way until it is told.
 type slowStore struct {
 	store.Store
@@ -112,22 +134,7 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", tc.policy), func(t *testing.T) {
 			t.Parallel()
-			client := redistest.Embedded(t).Client(t)
-			other, err := New(client)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer other.Close(context.Background())
-			_, holder, err := other.Acquire(context.Background(), "k", Policy{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer holder.Release(context.Background())
-			l, err := New(client)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer l.Close(context.Background())
+			l, _ := besideAHolder(t)
 			hanging := &hangingStore{Store: l.store}
 			hanging.first.Store(tc.first)
 			l.store = hanging
@@ -163,22 +170,7 @@ func (s *leavingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 // sent nothing then. Its place is given up all the same.
 func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
 	t.Parallel()
-	client := redistest.Embedded(t).Client(t)
-	other, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close(context.Background())
-	_, holder, err := other.Acquire(context.Background(), "k", Policy{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Release(context.Background())
-	l, err := New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close(context.Background())
+	l, other := besideAHolder(t)
 	ctx, leave := context.WithCancel(context.Background())
 	l.store = &leavingStore{Store: l.store, leave: leave}
 	if _, _, err := l.Acquire(ctx, "k", Policy{Wait: time.Minute}); !errors.Is(err, context.Canceled) {

@@ -153,3 +153,28 @@ func TestTokenNamesARound(t *testing.T) {
 		}
 	}
 }
+
+// Hiccups are one silence where no round trip fits between them.
+func TestSilence(t *testing.T) {
+	const ms = time.Millisecond
+	apart := func(gap time.Duration) []window { return []window{{0, 100 * ms}, {100*ms + gap, 200*ms + gap}} }
+	for name, tc := range map[string]struct {
+		site     string
+		distance time.Duration
+		windows  []window
+		want     time.Duration
+	}{
+		"none":                             {plainSite, 0, nil, 0},
+		"one":                              {plainSite, 0, []window{{0, 100 * ms}}, 100 * ms},
+		"two, near":                        {plainSite, 0, apart(30 * ms), 100 * ms},
+		"two, far away":                    {plainSite, 40 * ms, apart(30 * ms), 310 * ms},
+		"two, far away, with a trip apart": {plainSite, 40 * ms, apart(81 * ms), 180 * ms},
+		"two, with TLS":                    {tlsSite, 0, apart(30 * ms), 230 * ms},
+		"two, with TLS and a handshake":    {tlsSite, 0, apart(51 * ms), 100 * ms},
+	} {
+		r := &round{c: Combination{Site: tc.site, Distance: tc.distance}, windows: tc.windows, exact: true}
+		if got := r.silence(); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
