@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Call is a number of commands that are sent together, and their replies. One that
+// Do says is over may be used again, which saves the memory for its bytes.
+type Call struct {
+	Commands []byte    // encoded, see AppendCommand
+	Replies  int       // one for each command
+	Deadline time.Time // of the whole call
+
+	// Late, if not nil, is called once if Do returned because its context had ended,
+	// after the commands were sent or may have been: with the replies, or with an
+	// error. It must not block.
+	Late func(replies []byte, err error)
+
+	// Reply has the replies that have come, one behind the other: all of them, unless
+	// there is an error.
+	Reply []byte
+
+	// The pool's.
+	ctx     context.Context
+	state   state
+	err     error
+	missing int           // replies
+	conn    *conn         // nil: it waits for one
+	next    *Call         // behind it, in flight or waiting
+	toWake  *Call         // see Pool.unlock
+	woken   chan struct{} // one: its owner, which is parked, goes on
+}
+
+// A state says what the owner of a call does. It changes in Pool.try, park,
+// rouse, leave and end alone.
+type state uint8
+
+const (
+	busy   state = iota // it chooses a connection, writes, reads, or is about to look
+	parked              // it waits until it is woken
+	left                // it has gone; what comes of the call is for Late
+	over                // the call has its outcome; replies that still come are dropped
+)
+
+// An Error is a call without its replies.
+type Error struct {
+	Err error
+
+	// Sent: the commands were written, at least in part, and may be carried out.
+	Sent bool
+
+	// Pending: the call's context has ended first, and Late gets what comes of it.
+	Pending bool
+}
+
+// Error returns the cause's text.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+var (
+	// ErrTimeout is a call whose deadline has passed.
+	ErrTimeout = errors.New("no reply in time")
+
+	// ErrSilent is a connection on which nothing came for too long.
+	ErrSilent = errors.New("the connection is silent")
+
+	// ErrStuck is a connection whose server does not read.
+	ErrStuck = errors.New("the server does not take more commands")
+
+	// ErrClosed is a pool that was closed.
+	ErrClosed = errors.New("the connections are closed")
+)
+
+// queue is a list of calls, the oldest first.
+type queue struct {
+	first, last *Call
+	n           int
+}
+
+func (q *queue) add(c *Call) {
+	if q.last == nil {
+		q.first = c
+	} else {
+		q.last.next = c
+	}
+	q.last, c.next = c, nil
+	q.n++
+}
+
+// take removes and returns the first call. There must be one.
+func (q *queue) take() *Call {
+	c := q.first
+	if q.first = c.next; q.first == nil {
+		q.last = nil
+	}
+	q.n--
+	c.next = nil
+	return c
+}

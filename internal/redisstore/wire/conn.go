@@ -1,0 +1,270 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// A conn is one connection and what is in flight on it. All but the input is guarded
+// by the pool's mutex.
+type conn struct {
+	net.Conn
+	pool   *Pool
+	broken error // it is given up, and why; its calls have ended
+
+	buffer   []byte // commands that nobody has begun to write
+	spare    []byte // the memory of those that were written last
+	inFlight queue  // calls whose replies are to come
+	unsent   *Call  // the first of those that are in the buffer, or nil
+	soonest  time.Time
+	heard    time.Time // of the last reply, or since a reply is awaited
+
+	writing bool
+	writer  *Call
+	since   time.Time // it writes
+
+	reading bool
+	reader  *Call // nil: a goroutine of the connection's own
+
+	in input // the reader's
+}
+
+// An input has what has arrived and is not handed out.
+type input struct {
+	bytes  []byte
+	cutter cutter
+	ends   []int // of the complete replies in bytes
+}
+
+const (
+	inputLeast = 4 << 10
+	writesMost = 16        // of a caller, until another one writes
+	bufferMost = 256 << 10 // of memory that is kept for the next commands, or replies
+)
+
+// add puts c behind the calls in flight. The caller holds the pool's mutex.
+func (k *conn) add(c *Call, now time.Time) {
+	c.conn = k
+	if k.inFlight.n == 0 {
+		k.heard = now
+	}
+	if k.soonest.IsZero() || c.Deadline.Before(k.soonest) {
+		k.soonest = c.Deadline
+	}
+	if k.unsent == nil {
+		k.unsent = c
+	}
+	k.buffer = append(k.buffer, c.Commands...)
+	k.inFlight.add(c)
+}
+
+// adopt puts the calls that wait for a connection on this one. The caller holds the
+// pool's mutex.
+func (k *conn) adopt(now time.Time) {
+	p := k.pool
+	for p.waiting.n > 0 {
+		if c := p.waiting.take(); c.state != over {
+			k.add(c, now)
+		}
+	}
+	if c := k.unsent; c != nil && c.state == parked && !k.writing {
+		p.rouse(c) // it writes
+	}
+}
+
+// late reports whether the oldest call in flight waits for longer than usual. The
+// caller holds the pool's mutex.
+func (k *conn) late(now time.Time) bool { return k.inFlight.n > 0 && now.Sub(k.heard) > lateAfter }
+
+// write writes until the buffer is empty. own is the writer's call. The caller holds the pool's mutex, and has it again afterwards.
+func (k *conn) write(own *Call) {
+	p := k.pool
+	k.writing, k.writer = true, own
+	if k.inFlight.n > 1 { // those that were answered just now may have the next commands
+		p.unlock()
+		runtime.Gosched()
+		p.mu.Lock()
+	}
+	for writes := 0; len(k.buffer) > 0 && k.broken == nil; writes++ {
+		if c := k.unsent; writes >= writesMost && c.state == parked {
+			p.rouse(c) // it goes on writing
+			break
+		}
+		out, first := k.buffer, k.unsent
+		k.buffer, k.spare, k.unsent = k.spare[:0], nil, nil
+		k.since = time.Now()
+		p.unlock()
+		n, err := k.Conn.Write(out)
+		p.mu.Lock()
+		if cap(out) <= bufferMost {
+			k.spare = out
+		}
+		if err != nil {
+			if n == 0 && (errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE)) {
+				k.unsent = first
+			}
+			k.fail(err)
+		}
+	}
+	k.writing, k.writer = false, nil
+}
+
+// read reads and hands out replies until own is over, or its owner is to look whether
+// it wants to leave. Without own it reads until the oldest call in flight has an
+// owner who can, or none is left. The caller holds the pool's mutex, and has it again
+// afterwards.
+func (k *conn) read(own *Call) {
+	p := k.pool
+	k.reading, k.reader = true, own
+	for k.broken == nil {
+		p.unlock()
+		err := k.in.fill(k.Conn)
+		interrupted := errors.Is(err, os.ErrDeadlineExceeded)
+		if interrupted {
+			err = k.Conn.SetReadDeadline(time.Time{})
+		}
+		p.mu.Lock()
+		if k.broken != nil {
+			break
+		}
+		handed, bad := k.handOut()
+		if err == nil {
+			err = bad
+		}
+		if err != nil {
+			k.fail(err)
+			break
+		}
+		if own != nil && (own.state == over || interrupted) {
+			break
+		}
+		if first := k.inFlight.first; own == nil && (first == nil && handed || first != nil && first.state == parked) {
+			break
+		}
+	}
+	if own != nil && own.state != over && k.broken == nil && own.ctx.Err() == nil {
+		if now := time.Now(); now.Before(own.Deadline) {
+			k.reading, k.reader = false, nil // somebody else was to be interrupted
+			return
+		}
+		p.end(own, &Error{Err: ErrTimeout, Sent: true})
+	}
+	k.reading, k.reader = false, nil
+	k.passOn()
+}
+
+// passOn has the owner of the oldest call in flight read, or a goroutine of the
+// connection's own if that owner has gone. The caller holds the pool's mutex.
+func (k *conn) passOn() {
+	c := k.inFlight.first
+	if c == nil || k.reading || k.broken != nil {
+		return
+	}
+	switch {
+	case c.state == parked:
+		k.pool.rouse(c)
+	case c.state == busy && c.ctx.Err() == nil: // it is about to look
+	default:
+		k.readAlone()
+	}
+}
+
+// readAlone has a goroutine of the connection's own read. The caller holds the pool's
+// mutex.
+func (k *conn) readAlone() {
+	k.reading, k.reader = true, nil
+	k.pool.running.Go(func() {
+		k.pool.mu.Lock()
+		k.read(nil)
+		k.pool.unlock()
+	})
+}
+
+// handOut gives the complete replies in the input to those who wait for them. The
+// caller holds the pool's mutex.
+func (k *conn) handOut() (handed bool, err error) {
+	begin := 0
+	for _, end := range k.in.ends {
+		c := k.inFlight.first
+		if c == nil {
+			return false, ErrProtocol // a reply to nothing
+		}
+		if c.state != over {
+			c.Reply = append(c.Reply, k.in.bytes[begin:end]...)
+		}
+		if c.missing--; c.missing == 0 {
+			k.inFlight.take()
+			k.pool.end(c, nil)
+		}
+		begin = end
+	}
+	if begin > 0 {
+		k.in.drop(begin)
+		k.heard = time.Now()
+		k.adopt(k.heard)
+	}
+	return begin > 0, nil
+}
+
+// fail gives the connection up. All its calls end. The caller holds the pool's mutex.
+func (k *conn) fail(err error) {
+	if k.broken != nil {
+		return
+	}
+	k.broken = err
+	p := k.pool
+	for i := range p.conns {
+		if p.conns[i] == k {
+			p.conns[i] = nil
+		}
+	}
+	sent := true
+	for k.inFlight.n > 0 {
+		c := k.inFlight.take()
+		sent = sent && c != k.unsent
+		p.end(c, &Error{Err: err, Sent: sent})
+	}
+	p.running.Go(func() { _ = k.Conn.Close() }) // a connection of the user's Dialer may take its time
+}
+
+// fill reads once, and notes which replies are complete.
+func (in *input) fill(from net.Conn) error {
+	if free := cap(in.bytes) - len(in.bytes); free < inputLeast/4 {
+		in.bytes = append(make([]byte, 0, max(2*cap(in.bytes), inputLeast)), in.bytes...)
+	}
+	n, err := from.Read(in.bytes[len(in.bytes):cap(in.bytes)])
+	if n == 0 && err == nil {
+		err = io.ErrNoProgress
+	}
+	in.bytes = in.bytes[:len(in.bytes)+n]
+	begin := 0 // what was complete before is handed out
+	for begin < len(in.bytes) {
+		length, bad := in.cutter.next(in.bytes[begin:])
+		if bad != nil {
+			return bad
+		}
+		if length == 0 {
+			break
+		}
+		begin += length
+		in.ends = append(in.ends, begin)
+	}
+	return err
+}
+
+// drop forgets the first n bytes, which were handed out.
+func (in *input) drop(n int) {
+	rest := in.bytes[n:]
+	switch {
+	case cap(in.bytes) > bufferMost && len(rest) < inputLeast:
+		in.bytes = append(make([]byte, 0, inputLeast), rest...)
+	default:
+		in.bytes = in.bytes[:copy(in.bytes, rest)]
+	}
+	in.ends = in.ends[:0]
+}

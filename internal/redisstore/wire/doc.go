@@ -1,0 +1,56 @@
+// Package wire carries commands to one Redis server and their replies back, over a
+// few connections that all callers share. It knows no lock: a caller brings the
+// encoded commands of a [Call], and [Pool.Do] returns the bytes of their replies.
+//
+//	callers                  a connection                    Redis
+//
+//	 call A ── append ─┐
+//	 call B ── append ─┼─► buffer ── writer (A) ──────────► A B C
+//	 call C ── append ─┘                                       │
+//	                                                           │
+//	 A, B, C ◄── each its reply ── in flight ◄── reader (A) ◄──┘
+//	                               A B C
+//
+// A connection is full duplex. Whoever has commands appends them behind those that
+// are in flight, and replies come in the same order. There is no goroutine for
+// either direction:
+//
+//   - The writer is the first caller that finds nobody writing. It writes until the
+//     buffer is empty, and what others append meanwhile goes along.
+//   - The reader is a caller, too: one whose call is open and that finds nobody
+//     reading. It hands the replies of others to them until its own has come. Then
+//     the owner of the oldest call in flight is woken and goes on reading. One
+//     caller alone so writes and reads without any other goroutine; many make a
+//     pipeline.
+//   - Only where no caller can read, since the oldest call in flight has lost its
+//     owner, or a connection rests and its end is to be seen, a goroutine of the
+//     connection's own reads.
+//
+// A pool has up to Size connections, in a fixed order. A call takes the first that
+// is idle. Where none is, it takes the first on which no reply is late, and one more
+// connection is dialled for those who come later. So four callers have a connection
+// each, and five hundred share a pipeline; and while a reply is late (a lost
+// segment, a slow command) new calls go past it.
+//
+// What ends a call, other than its replies:
+//
+//	its context ends      Do returns at once. Nobody else notices: the replies are
+//	                      still read, and go to the call's Late. A reader that wants
+//	                      to leave is interrupted by a read deadline in the past,
+//	                      which loses nothing, and another one goes on.
+//	its deadline passes   The same, without Late. One tick serves all calls of a
+//	                      pool; there is no timer for each.
+//	the connection fails  It broke, was silent for too long, or its writer could not
+//	                      go on. All its calls end. Those of which nothing was
+//	                      written are carried over to another connection; for the
+//	                      others [Error.Sent] says that they may have been carried out.
+//	no connection         The error is that of dialling, and nothing was sent.
+//
+// There is one lock, Pool.mu. It guards the pool, its connections and their calls,
+// apart from a connection's input buffer, which is its reader's. No other lock is
+// taken while it is held, and nothing that may block is done: reading, writing,
+// dialling, closing, waking others and calling Late come after [Pool.unlock].
+//
+// Start at pool.go for how a call finds a connection, go on with conn.go for how it
+// is written and read, and tick.go for who looks after time. resp.go has the protocol.
+package wire

@@ -1,0 +1,339 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// lateAfter is how long the oldest call in flight waits for a reply until new
+	// calls take another connection.
+	lateAfter = 10 * time.Millisecond
+
+	// dialAgain is how long a dial may take until one more is begun: it may hang where
+	// the next one does not. dialsMost are under way at most.
+	dialAgain = 250 * time.Millisecond
+	dialsMost = 32
+
+	// dialPause is how long a pool that has connections makes no further one after a
+	// failed dial.
+	dialPause = time.Second
+
+	// triesMost is how often a call is put on a connection that then breaks before
+	// anything of the call is written.
+	triesMost = 3
+)
+
+// Options say how a pool reaches its server.
+type Options struct {
+	// Dial returns a connection that is ready for commands. It returns soon after ctx
+	// has ended. The connection must heed read deadlines.
+	Dial func(ctx context.Context) (net.Conn, error)
+
+	Size    int           // connections at most
+	Silence time.Duration // for which a reply may be missing until its connection is given up
+}
+
+// A Pool has the connections to one server. It is safe for concurrent use.
+type Pool struct {
+	options Options
+	ctx     context.Context // of the dials; ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup // all goroutines of the pool: dials, readers, the tick, and those that close a connection
+
+	mu      sync.Mutex
+	conns   []*conn // by their places; nil: the place is free
+	waiting queue   // calls that have no connection, or had none when they ended
+	open    int     // calls that have no outcome
+	dials   int     // under way
+	dialled time.Time
+	failed  time.Time // the last dial that did
+	ticking bool
+	ticker  *time.Timer
+	closed  bool
+	drained chan struct{} // closed when no call is open, after the last may have come
+
+	wake, wakeLast *Call   // to be woken by unlock
+	late           []*Call // whose Late is to be called by unlock
+}
+
+// New returns a pool. It opens no connection before the first call.
+func New(o Options) *Pool {
+	p := &Pool{options: o, conns: make([]*conn, o.Size), drained: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Close waits for the calls under way, each of which has a deadline, and closes the
+// connections. Those who come later get ErrClosed.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		p.drain()
+	}
+	p.unlock()
+	<-p.drained
+	p.cancel()
+	p.mu.Lock()
+	for _, k := range p.conns {
+		if k != nil {
+			k.fail(ErrClosed)
+		}
+	}
+	p.stopTicking()
+	p.unlock()
+	p.running.Wait()
+}
+
+// Connections returns how many connections are open.
+func (p *Pool) Connections() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.conns {
+		if k != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// unlock releases mu, and then wakes those who were to be woken.
+func (p *Pool) unlock() {
+	c, late := p.wake, p.late
+	p.wake, p.wakeLast, p.late = nil, nil, nil
+	p.mu.Unlock()
+	for c != nil {
+		next := c.toWake
+		c.toWake = nil
+		c.woken <- struct{}{}
+		c = next // the call before may be in use again
+	}
+	for _, c := range late {
+		if c.Late != nil {
+			c.Late(c.Reply, c.err)
+		}
+	}
+}
+
+// Do carries out a call. When ctx ends first it returns at once. over says that the
+// call is no longer in use. The error is an *Error.
+func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
+	if ctx.Err() != nil {
+		return true, &Error{Err: context.Cause(ctx)}
+	}
+	if c.woken == nil {
+		c.woken = make(chan struct{}, 1)
+	}
+	c.ctx = ctx
+	for try := 1; ; try++ {
+		over, err = p.try(c)
+		var failed *Error
+		if over && c.conn != nil && try < triesMost && errors.As(err, &failed) && !failed.Sent {
+			continue // its connection broke before anything of it was written
+		}
+		return over, err
+	}
+}
+
+// try puts c on a connection, and sees to it until it is over or its owner leaves.
+func (p *Pool) try(c *Call) (done bool, err error) {
+	c.state, c.err, c.conn, c.missing, c.Reply = busy, nil, nil, c.Replies, c.Reply[:0]
+	now := time.Now()
+	p.mu.Lock()
+	if p.closed {
+		p.unlock()
+		return true, &Error{Err: ErrClosed}
+	}
+	p.open++
+	p.keepTicking()
+	if k := p.choose(now); k != nil {
+		k.add(c, now)
+	} else {
+		p.waiting.add(c)
+	}
+	for c.state != over {
+		switch k := c.conn; {
+		case c.ctx.Err() != nil:
+			p.leave(c)
+			p.unlock()
+			return false, &Error{Err: context.Cause(c.ctx), Sent: k != nil, Pending: k != nil}
+		case k != nil && !k.writing && len(k.buffer) > 0:
+			k.write(c)
+		case k != nil && !k.reading:
+			k.read(c)
+		default:
+			p.park(c)
+		}
+	}
+	if e := (*Error)(nil); c.ctx.Err() != nil && errors.As(c.err, &e) {
+		c.err = &Error{Err: context.Cause(c.ctx), Sent: e.Sent} // it was its end that ended the call
+	}
+	done, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
+	p.unlock()
+	return done, err
+}
+
+// park waits until c's owner is woken, or its context ends. The caller holds mu, and
+// has it again afterwards.
+func (p *Pool) park(c *Call) {
+	c.state = parked
+	p.unlock()
+	select {
+	case <-c.woken:
+		p.mu.Lock()
+	case <-c.ctx.Done():
+		p.mu.Lock()
+		if c.state == parked {
+			c.state = busy
+			return
+		}
+		p.mu.Unlock()
+		<-c.woken // somebody is about to wake it
+		p.mu.Lock()
+	}
+}
+
+// rouse has the owner of a parked call look again. The caller holds mu.
+func (p *Pool) rouse(c *Call) {
+	c.state = busy
+	if p.wake == nil {
+		p.wake = c
+	} else {
+		p.wakeLast.toWake = c
+	}
+	p.wakeLast = c
+}
+
+// end gives c its outcome. What has ended stays as it is. The caller holds mu.
+func (p *Pool) end(c *Call, err error) {
+	switch c.state {
+	case over:
+		return
+	case parked:
+		p.rouse(c)
+	case left:
+		p.late = append(p.late, c)
+	case busy:
+	}
+	c.state, c.err = over, err
+	p.open--
+	p.drain()
+}
+
+// leave notes that c's owner goes. The caller holds mu.
+func (p *Pool) leave(c *Call) {
+	if c.conn == nil { // it was never sent
+		p.end(c, nil)
+		return
+	}
+	c.state = left
+	c.conn.passOn() // it may have been its turn to read
+}
+
+// drain tells Close that no call is open. The caller holds mu.
+func (p *Pool) drain() {
+	if p.closed && p.open == 0 {
+		select {
+		case <-p.drained:
+		default:
+			close(p.drained)
+		}
+	}
+}
+
+// choose returns the connection that a new call takes, or nil where the call is to
+// wait for the one that is being dialled. The caller holds mu.
+func (p *Pool) choose(now time.Time) *conn {
+	k := p.best(now)
+	if k != nil && k.inFlight.n == 0 {
+		return k
+	}
+	p.grow(now)
+	if k != nil && k.late(now) && p.dials > 0 {
+		return nil
+	}
+	return k
+}
+
+// best returns the first connection that is idle, or the first on which no reply is
+// late. If all are late it is the one that had a reply last. The caller holds mu.
+func (p *Pool) best(now time.Time) (best *conn) {
+	for _, k := range p.conns {
+		switch {
+		case k == nil:
+		case k.inFlight.n == 0:
+			return k
+		case best == nil, best.late(now) && k.heard.After(best.heard):
+			best = k
+		}
+	}
+	return best
+}
+
+// grow begins to dial one more connection, if there may be one. The caller holds mu.
+func (p *Pool) grow(now time.Time) {
+	have := p.have()
+	switch {
+	case have == len(p.conns):
+	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
+	case have > 0 && now.Sub(p.failed) < dialPause:
+	default:
+		p.dials++
+		p.dialled = now
+		p.running.Go(p.dial)
+	}
+}
+
+// have is how many connections there are. The caller holds mu.
+func (p *Pool) have() (n int) {
+	for _, k := range p.conns {
+		if k != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// dial makes a connection, and has those who wait use it.
+func (p *Pool) dial() {
+	netConn, err := p.options.Dial(p.ctx)
+	p.mu.Lock()
+	defer p.unlock()
+	p.dials--
+	if err == nil {
+		if k := p.place(netConn); k != nil {
+			k.adopt(k.heard)
+		} else {
+			p.running.Go(func() { _ = netConn.Close() }) // see conn.fail
+		}
+		return
+	}
+	p.failed = time.Now()
+	if k := p.best(p.failed); k != nil {
+		k.adopt(p.failed) // late as it may be
+		return
+	}
+	for p.waiting.n > 0 {
+		p.end(p.waiting.take(), &Error{Err: err})
+	}
+}
+
+// place gives a new connection the first free place. It returns nil if there is none.
+// The caller holds mu.
+func (p *Pool) place(netConn net.Conn) *conn {
+	if p.ctx.Err() != nil {
+		return nil
+	}
+	for i, k := range p.conns {
+		if k == nil {
+			k = &conn{Conn: netConn, pool: p, heard: time.Now()}
+			p.conns[i] = k
+			return k
+		}
+	}
+	return nil
+}

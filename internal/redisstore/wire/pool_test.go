@@ -1,0 +1,528 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var errGaveUp = errors.New("the caller gave up")
+
+func TestEachCallHasItsOwnReply(t *testing.T) {
+	for _, callers := range []int{1, 2, 8, 64, 512} {
+		s := newServer(t)
+		p := s.pool(8)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for turn := range 4000/callers + 1 {
+					s.answered(p, fmt.Sprint("caller ", i, " turn ", turn))
+				}
+			})
+		}
+		all.Wait()
+		if n := p.Connections(); n > 8 {
+			t.Errorf("%d connections, want 8 at most", n)
+		}
+	}
+}
+
+func TestACallMayBeUsedAgain(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1)
+	c := ask("once more")
+	for range 100 {
+		if over, err := p.Do(t.Context(), c); !over || err != nil {
+			t.Fatalf("Do = %v, %v", over, err)
+		}
+		s.echoed(c.Reply, "once more")
+	}
+	if n := s.accepted.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+func TestACallOfSeveralCommands(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1)
+	c := ask("a")
+	c.Commands, c.Replies = append(append(c.Commands, ask("b").Commands...), ask("c").Commands...), 3
+	if _, err := p.Do(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(c.Reply), "$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n"; got != want {
+		t.Errorf("replies %q, want %q", got, want)
+	}
+}
+
+func TestRepliesMayArriveAByteAtATime(t *testing.T) {
+	s := newServer(t)
+	s.does(func(w io.Writer, argument string) error {
+		for _, b := range fmt.Appendf(nil, "*2\r\n$%d\r\n%s\r\n:7\r\n", len(argument), argument) {
+			if _, err := w.Write([]byte{b}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	p := s.pool(2)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			c := ask(fmt.Sprint(i))
+			if _, err := p.Do(t.Context(), c); err != nil {
+				t.Error(err)
+			}
+			if got, _, _ := Parse(c.Reply); fmt.Sprint(got) != fmt.Sprintf("[%d 7]", i) {
+				t.Errorf("reply %v, want %d and 7", got, i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestLargeCommandsAndReplies(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(2)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for _, size := range []int{1, 5 << 10, 1 << 20, 3} {
+				s.answered(p, strings.Repeat(string(rune('a'+i)), size))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A connection that ends in the middle of a reply ends the calls on it, whole replies
+// that came before count, and the next call takes another one.
+func TestAReplyThatIsCut(t *testing.T) {
+	const whole = "$5\r\nreply\r\n"
+	for cut := range len(whole) {
+		s := newServer(t)
+		s.does(func(w io.Writer, _ string) error {
+			_, _ = io.WriteString(w, whole+whole[:cut])
+			return io.EOF
+		})
+		p := s.pool(1)
+		c := ask("a")
+		c.Commands, c.Replies = append(c.Commands, c.Commands...), 2
+		over, err := p.Do(t.Context(), c)
+		failed(t, err, true, false)
+		if !over || string(c.Reply) != whole {
+			t.Errorf("cut at %d: over %v, replies %q, want the first", cut, over, c.Reply)
+		}
+		s.does(echo)
+		s.answered(p, "again")
+	}
+}
+
+func TestACallIsNotSentWithoutAConnection(t *testing.T) {
+	s := newServer(t)
+	refused := errors.New("refused")
+	p := s.pool(2, func(o *Options) {
+		o.Dial = func(context.Context) (net.Conn, error) { return nil, refused }
+	})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			over, err := p.Do(t.Context(), ask("a"))
+			if e := failed(t, err, false, false); !over || !errors.Is(e, refused) {
+				t.Errorf("Do = %v, %v, want %v", over, e, refused)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// While a connection is dialled its callers may leave, and have deadlines.
+func TestADialThatHangs(t *testing.T) {
+	s := newServer(t)
+	hangs := make(chan struct{}, 100)
+	heals := make(chan struct{})
+	p := s.pool(2, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			hangs <- struct{}{}
+			select {
+			case <-heals:
+				return dial(ctx)
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := p.Do(ctx, ask("a")); left <- err }()
+	await(t, "a dial", hangs)
+	cancel(errGaveUp)
+	if e := failed(t, await(t, "the caller", left), false, false); !errors.Is(e, errGaveUp) {
+		t.Errorf("Do = %v, want its context's cause", e)
+	}
+	c := ask("b")
+	c.Deadline = time.Now().Add(30 * time.Millisecond)
+	_, err := p.Do(t.Context(), c)
+	if e := failed(t, err, false, false); !errors.Is(e, ErrTimeout) {
+		t.Errorf("Do = %v, want %v", e, ErrTimeout)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); s.answered(p, "c") }()
+	await(t, "another dial, while the first hangs", hangs)
+	close(heals)
+	await(t, "the reply", served)
+}
+
+func TestACallerThatLeavesIsBackAtOnceAndItsReplyComesLate(t *testing.T) {
+	s := newServer(t)
+	resume := s.stopsReading()
+	p := s.pool(1)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lates, left, stays := make(chan string, 10), make(chan error, 1), make(chan struct{})
+	c := ask("late")
+	c.Late = func(reply []byte, err error) { lates <- fmt.Sprintf("%q %v", reply, err) }
+	go func() { // the reader
+		over, err := p.Do(ctx, c)
+		if over {
+			t.Error("Do says that the call is over, and its reply is to come")
+		}
+		left <- err
+	}()
+	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	go func() { defer close(stays); s.answered(p, "stays") }()
+	eventually(t, "both are in flight", func() bool { return p.inFlight() == 2 })
+	cancel(errGaveUp)
+	if e := failed(t, await(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
+		t.Errorf("Do = %v, want its context's cause", e)
+	}
+	if len(lates) != 0 {
+		t.Error("Late was called before there was a reply")
+	}
+	resume()
+	await(t, "the other's reply", stays)
+	if got, want := await(t, "Late", lates), `"$4\r\nlate\r\n" <nil>`; got != want {
+		t.Errorf("Late was told %s, want %s", got, want)
+	}
+	s.answered(p, "next")
+	if n := s.accepted.Load(); n != 1 || len(lates) != 0 {
+		t.Errorf("%d connections, want the first alone; Late was called %d times more", n, len(lates))
+	}
+}
+
+// Ten thousand leave, each of them soon, and those that stay have their replies over
+// the same connections.
+func TestManyCallersLeaveAndNobodyElseIsDisturbed(t *testing.T) {
+	const leaves, stays = 10_000, 100
+	s := newServer(t)
+	resume := s.stopsReading()
+	p := s.pool(4)
+	var all, others sync.WaitGroup
+	var lates atomic.Int32
+	var slowest atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var cancelled atomic.Int64
+	for range leaves {
+		all.Go(func() {
+			c := ask("leaves")
+			c.Late = func(_ []byte, err error) {
+				if err == nil {
+					lates.Add(1)
+				}
+			}
+			_, err := p.Do(ctx, c)
+			took := time.Now().UnixNano() - cancelled.Load()
+			for was := slowest.Load(); took > was && !slowest.CompareAndSwap(was, took); was = slowest.Load() {
+			}
+			failed(t, err, true, true)
+		})
+	}
+	for i := range stays {
+		others.Go(func() { s.answered(p, fmt.Sprint("stays ", i)) })
+	}
+	eventually(t, "all are in flight", func() bool { return p.inFlight() == leaves+stays })
+	cancelled.Store(time.Now().UnixNano())
+	cancel()
+	all.Wait()
+	t.Logf("%d callers were back within %v", leaves, time.Duration(slowest.Load()))
+	if took := time.Duration(slowest.Load()); took > 2*time.Second {
+		t.Errorf("the last was back after %v", took)
+	}
+	before := s.accepted.Load()
+	resume()
+	others.Wait()
+	eventually(t, "all late replies", func() bool { return lates.Load() == leaves })
+	if n := s.accepted.Load(); n != before {
+		t.Errorf("%d new connections, want none", n-before)
+	}
+}
+
+// The deadline of one call ends that call alone.
+func TestADeadlineEndsItsCallAlone(t *testing.T) {
+	s := newServer(t)
+	resume := s.stopsReading()
+	p := s.pool(1)
+	stays := make(chan struct{})
+	for i, first := range []bool{true, false} { // the reader, and another one
+		c := ask("a")
+		c.Deadline = time.Now().Add(30 * time.Millisecond)
+		c.Late = func([]byte, error) { t.Error("Late was called") }
+		over, err := p.Do(t.Context(), c)
+		if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) || over {
+			t.Errorf("Do = %v, %v, want %v", over, e, ErrTimeout)
+		}
+		if first {
+			go func() { defer close(stays); s.answered(p, "stays") }()
+			eventually(t, "the next is in flight", func() bool { return p.inFlight() == i+2 })
+		}
+	}
+	resume()
+	await(t, "the reply", stays)
+	s.answered(p, "next")
+	if n := s.accepted.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// New calls go past a connection on which a reply is late.
+func TestALateReplyHoldsUpNobodyElse(t *testing.T) {
+	s := newServer(t)
+	var stuck atomic.Bool
+	hold := make(chan struct{})
+	s.does(func(w io.Writer, argument string) error {
+		if argument == "slow" && !stuck.Swap(true) {
+			<-hold
+		}
+		return echo(w, argument)
+	})
+	p := s.pool(3)
+	s.answered(p, "first")
+	slow := make(chan struct{})
+	go func() { defer close(slow); s.answered(p, "slow") }()
+	eventually(t, "the slow command is under way", stuck.Load)
+	time.Sleep(2 * lateAfter) // what is measured here is time
+	var all sync.WaitGroup
+	start := time.Now()
+	for i := range 500 {
+		all.Go(func() { s.answered(p, fmt.Sprint(i)) })
+	}
+	all.Wait()
+	t.Logf("500 went past it within %v", time.Since(start))
+	select {
+	case <-slow:
+		t.Error("the slow command was answered")
+	default:
+	}
+	close(hold)
+	await(t, "the slow reply", slow)
+}
+
+// A connection that is silent for too long is given up, with all that is in flight on it.
+func TestASilentConnectionIsGivenUp(t *testing.T) {
+	s := newServer(t)
+	var taken atomic.Int32
+	s.does(func(w io.Writer, argument string) error {
+		if taken.Add(1) <= 2 {
+			return nil // as if the way back were cut
+		}
+		return echo(w, argument)
+	})
+	p := s.pool(1, func(o *Options) { o.Silence = 100 * time.Millisecond })
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			over, err := p.Do(t.Context(), ask("a"))
+			if e := failed(t, err, true, false); !errors.Is(e, ErrSilent) || !over {
+				t.Errorf("Do = %v, %v, want %v", over, e, ErrSilent)
+			}
+		})
+	}
+	all.Wait()
+	s.answered(p, "again")
+}
+
+// A server that does not read: the writer cannot go on, and is back in time all the
+// same. What was never written is certain.
+func TestAServerThatDoesNotRead(t *testing.T) {
+	s := newServer(t)
+	s.stopsReading()
+	p := s.pool(1)
+	large := ask(strings.Repeat("x", 64<<20)) // more than all buffers on the way
+	ctx, cancel := context.WithCancel(t.Context())
+	writer, behind := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := p.Do(ctx, large); writer <- err }()
+	eventually(t, "the writer is stuck", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k := p.conns[0]
+		return k != nil && k.writing && time.Since(k.since) > lateAfter
+	})
+	go func() { _, err := p.Do(ctx, ask("behind")); behind <- err }()
+	eventually(t, "another is behind it", func() bool { return p.inFlight() == 2 })
+	start := time.Now()
+	cancel()
+	failed(t, await(t, "the writer", writer), true, false)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("the writer was back after %v", took)
+	}
+	await(t, "the other", behind)
+}
+
+// Of a connection that broke, what was not written goes over another one.
+func TestWhatWasNotWrittenIsCarriedOver(t *testing.T) {
+	s := newServer(t)
+	var broken atomic.Int32
+	p := s.pool(1, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := dial(ctx)
+			if broken.Add(1) == 1 {
+				return &refuses{Conn: c}, err
+			}
+			return c, err
+		}
+	})
+	s.answered(p, "a")
+	if n := broken.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// refuses is a connection that was closed before anything is written.
+type refuses struct{ net.Conn }
+
+func (*refuses) Write([]byte) (int, error) { return 0, net.ErrClosed }
+
+// The server closes connections that rest, and nobody notices but the pool.
+func TestAConnectionThatEndsWhileItRests(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1)
+	for turn := range 2 {
+		s.answered(p, "first")
+		eventually(t, "the connection is read while it rests", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.conns[0] != nil && p.conns[0].reading
+		})
+		if turn == 0 {
+			s.answered(p, "and used")
+			continue
+		}
+		s.cut()
+		eventually(t, "its end is seen", func() bool { return p.Connections() == 0 })
+		s.answered(p, "next")
+	}
+}
+
+func TestRepliesThatAreNone(t *testing.T) {
+	for _, reply := range []string{"?\r\n", "$x\r\n", "$-2\r\n", "*9999999\r\n", "$1\r\nabc", "\r\n", "+a\n", "$3\r\nabc\r\n$3\r\nabc\r\n"} {
+		s := newServer(t)
+		s.does(func(w io.Writer, _ string) error { _, err := io.WriteString(w, reply); return err })
+		p := s.pool(1)
+		_, err := p.Do(t.Context(), ask("a"))
+		if strings.HasPrefix(reply, "$3") {
+			continue // the first is one
+		}
+		if e := failed(t, err, true, false); !errors.Is(e, ErrProtocol) {
+			t.Errorf("%q: Do = %v, want %v", reply, e, ErrProtocol)
+		}
+	}
+}
+
+func TestCloseWaitsForCallsUnderWay(t *testing.T) {
+	s := newServer(t)
+	resume := s.stopsReading()
+	p := s.pool(2)
+	ctx, cancel := context.WithCancel(t.Context())
+	lates, left, closed := make(chan error, 1), make(chan error, 1), make(chan struct{})
+	c := ask("a")
+	c.Late = func(_ []byte, err error) { lates <- err }
+	go func() { _, err := p.Do(ctx, c); left <- err }()
+	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	cancel()
+	await(t, "the caller", left)
+	go func() { defer close(closed); p.Close() }()
+	eventually(t, "Close has begun", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.closed
+	})
+	_, err := p.Do(t.Context(), ask("b"))
+	if e := failed(t, err, false, false); !errors.Is(e, ErrClosed) {
+		t.Errorf("Do = %v, want %v", e, ErrClosed)
+	}
+	resume()
+	await(t, "Close", closed)
+	if len(lates) != 1 {
+		t.Error("Close did not wait for the call under way")
+	}
+}
+
+// Whatever happens at one moment, each call ends once: it is answered, or it fails, or
+// Late is called.
+func TestCallsEndOnce(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(3, func(o *Options) { o.Silence = time.Second })
+	stop := make(chan struct{})
+	var chaos, all sync.WaitGroup
+	chaos.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+				s.cut()
+			}
+		}
+	})
+	var answered, broke, timedOut, gone, lates atomic.Int32
+	for i := range 64 {
+		all.Go(func() {
+			for turn := range 150 {
+				ctx, cancel := context.WithCancel(t.Context())
+				argument := fmt.Sprint(i, "/", turn)
+				c := ask(argument)
+				c.Late = func(reply []byte, err error) {
+					if lates.Add(1); err == nil {
+						s.echoed(reply, argument)
+					}
+				}
+				switch turn % 4 {
+				case 1:
+					go cancel()
+				case 2:
+					c.Deadline = time.Now().Add(time.Duration(turn) * 10 * time.Microsecond)
+				}
+				_, err := p.Do(ctx, c)
+				cancel()
+				e := (*Error)(nil)
+				switch {
+				case err == nil:
+					s.echoed(c.Reply, argument)
+					answered.Add(1)
+				case errors.As(err, &e) && e.Pending:
+					gone.Add(1)
+				case errors.Is(err, ErrTimeout):
+					timedOut.Add(1)
+				default:
+					broke.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(stop)
+	chaos.Wait()
+	p.Close()
+	t.Logf("%d answered, %d broke, %d out of time, %d gone", answered.Load(), broke.Load(), timedOut.Load(), gone.Load())
+	if gone.Load() != lates.Load() {
+		t.Errorf("%d callers left, and Late was called %d times", gone.Load(), lates.Load())
+	}
+}

@@ -1,0 +1,133 @@
+package wire
+
+import "time"
+
+const (
+	// tickEvery is how often the calls that have no outcome are looked at: whether one
+	// is over its time, or is read for by somebody who wants to leave. A timer for each
+	// call would cost a tenth of what a busy process does.
+	tickEvery = 4 * time.Millisecond
+
+	// restAfter is how long nothing is asked over a connection until a goroutine of its
+	// own reads from it, which sees when the server closes it.
+	restAfter = time.Second
+)
+
+// keepTicking has tick run. The caller holds mu.
+func (p *Pool) keepTicking() {
+	if p.ticking {
+		return
+	}
+	p.setTick(tickEvery)
+}
+
+// setTick has tick run in d. The caller holds mu.
+func (p *Pool) setTick(d time.Duration) {
+	p.ticking = d == tickEvery
+	if p.ticker != nil && p.ticker.Stop() {
+		p.running.Done()
+	}
+	p.running.Add(1)
+	p.ticker = time.AfterFunc(d, p.tick)
+}
+
+// stopTicking ends it. The caller holds mu.
+func (p *Pool) stopTicking() {
+	if p.ticker != nil && p.ticker.Stop() {
+		p.running.Done()
+	}
+	p.ticking = true // nobody starts it any more
+}
+
+// tick looks after the calls and the connections.
+func (p *Pool) tick() {
+	defer p.running.Done()
+	p.mu.Lock()
+	now := time.Now()
+	var interrupted []*conn
+	rests := false
+	for _, k := range p.conns {
+		if k == nil {
+			continue
+		}
+		if k.tick(now) {
+			interrupted = append(interrupted, k)
+		}
+		if k.inFlight.n == 0 && !k.reading && k.broken == nil {
+			if now.Sub(k.heard) >= restAfter {
+				k.readAlone()
+			} else {
+				rests = true
+			}
+		}
+	}
+	p.tickWaiting(now)
+	if p.ctx.Err() == nil {
+		switch p.ticking = false; {
+		case p.open > 0:
+			p.setTick(tickEvery)
+		case rests:
+			p.setTick(restAfter)
+		}
+	}
+	p.unlock()
+	for _, k := range interrupted {
+		_ = k.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// tickWaiting ends the calls that have had no connection within their time. The caller
+// holds mu.
+func (p *Pool) tickWaiting(now time.Time) {
+	var still queue
+	for p.waiting.n > 0 {
+		c := p.waiting.take()
+		if c.state != over && !now.Before(c.Deadline) {
+			p.end(c, &Error{Err: ErrTimeout})
+		}
+		if c.state != over {
+			still.add(c)
+		}
+	}
+	p.waiting = still
+	if still.n > 0 {
+		p.grow(now)
+	}
+}
+
+// tick looks after the calls in flight. It reports whether the reader is to be
+// interrupted. The caller holds the pool's mutex.
+func (k *conn) tick(now time.Time) (interrupt bool) {
+	switch w := k.writer; {
+	case k.inFlight.n > 0 && now.Sub(k.heard) > k.pool.options.Silence:
+		k.fail(ErrSilent)
+		return false
+	case k.writing && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
+		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
+		return false
+	}
+	if k.inFlight.n > 0 && !now.Before(k.soonest) {
+		k.expire(now)
+	}
+	r := k.reader
+	return k.reading && r != nil && (r.ctx.Err() != nil || !now.Before(r.Deadline))
+}
+
+// expire ends the calls in flight whose deadline has passed, apart from those of the
+// writer and the reader, who see to it themselves. The caller holds the pool's mutex.
+func (k *conn) expire(now time.Time) {
+	k.soonest = time.Time{}
+	for c := k.inFlight.first; c != nil; c = c.next {
+		switch {
+		case c.state == over:
+		case now.Before(c.Deadline):
+			if k.soonest.IsZero() || c.Deadline.Before(k.soonest) {
+				k.soonest = c.Deadline
+			}
+		case c.state == busy:
+			k.soonest = now
+		default:
+			k.pool.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
+		}
+	}
+}
