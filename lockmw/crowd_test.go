@@ -25,7 +25,8 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 		lasts                 = 3 * time.Second
 	)
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
-	many := faultproxy.MatchScript(redisstore.Scripts()["many"])
+	scripts := redisstore.Scripts()
+	most := faultproxy.MatchScript(scripts["acquire"], scripts["release"])
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var turns, overlaps atomic.Int64
@@ -68,9 +69,9 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 		proxy := proxies[i%processes]
 		switch i / processes % 4 {
 		case 0:
-			proxy.DropReplies(1, many)
+			proxy.DropReplies(1, most)
 		case 1:
-			proxy.DropReplies(1, many, faultproxy.KeepOpen())
+			proxy.DropReplies(1, most, faultproxy.KeepOpen())
 		case 2:
 			proxy.Cut()
 		case 3:

@@ -49,7 +49,6 @@ func (u *user) may(rules string) (*probe, *probe) {
 	client := redis.NewClient(&redis.Options{Addr: u.server.Addr(), Username: "locker", Password: "secret", ClientName: "shop"})
 	u.Cleanup(func() { _ = client.Close() })
 	p, q := open(u.T, client, "kit"), open(u.T, client, "kit")
-	q.several = 1
 	return p, q
 }
 

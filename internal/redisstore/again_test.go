@@ -1,11 +1,12 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/faultproxy"
@@ -152,29 +153,6 @@ func TestAServerThatForgotTheScriptsIsTaught(t *testing.T) {
 	})
 }
 
-// forget makes the server forget all scripts in the middle of a pipeline.
-type forget struct {
-	raw   *redis.Client
-	after int // commands, once
-}
-
-func (f *forget) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f *forget) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (f *forget) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if f.after == 0 {
-			return next(ctx, cmds)
-		}
-		first := next(ctx, cmds[:f.after])
-		f.raw.ScriptFlush(ctx)
-		err := next(ctx, cmds[f.after:])
-		f.after = 0
-		return errors.Join(first, err)
-	}
-}
-
 func TestAServerThatForgotTheScriptsWithinAPipelineIsTaught(t *testing.T) {
 	for _, after := range []int{1, 5, 9} {
 		s := redistest.Embedded(t)
@@ -189,7 +167,14 @@ func TestAServerThatForgotTheScriptsWithinAPipelineIsTaught(t *testing.T) {
 			batch[i].TTL = time.Minute
 		}
 		p.Renew(t.Context(), batch) // has the server know the script
-		p.client.AddHook(&forget{s.Client(t), after})
+		var seen atomic.Int32
+		s.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if cmd != "EVALSHA" || int(seen.Add(1)) <= after {
+				return false
+			}
+			c.WriteError("NOSCRIPT No matching script. Please use EVAL.")
+			return true
+		})
 		p.Renew(t.Context(), batch)
 		for i, r := range batch {
 			if want := i%2 == 0; r.Held != want || r.Err != nil {

@@ -29,9 +29,9 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	for _, r := range refs {
 		args = append(args, r.Token)
 	}
-	c := s.sender.get()
+	c := s.command()
 	c.script, c.args = allScript, args
-	reply, err := s.ask(ctx, timeout, c, func(reply any, err error) {
+	reply, err := s.send(ctx, timeout, refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = bundle(reply, len(refs))

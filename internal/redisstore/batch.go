@@ -2,22 +2,25 @@ package redisstore
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
 
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
-	questions := make([]question, len(batch))
+	commands := make([]command, len(batch))
 	for i := range batch {
-		r, q := &batch[i], &questions[i]
-		q.token, q.terms = r.Token, terms(r.Ref)
-		s.about(q, r.Key, renewScript, &q.token, &q.terms)
-		q.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
+		r, c := &batch[i], &commands[i]
+		c.token, c.terms = r.Token, terms(r.Ref)
+		s.about(c, r.Key, renewScript, &c.token, &c.terms)
+		c.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
 	}
-	s.pipeline(ctx, questions, func(i int, reply any, err error) {
+	s.batch(ctx, commands, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		held, ok := reply.(int64)
 		if err == nil && !ok {
 			err = &store.Error{Err: errReply, Ambiguous: true}
@@ -28,15 +31,15 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 
 // Remove implements store.Store.
 func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
-	questions := make([]question, len(batch))
+	commands := make([]command, len(batch))
 	for i := range batch {
-		r, q := &batch[i], &questions[i]
-		q.token, q.terms = r.Token, terms(r.Ref)
-		s.about(q, r.Key, releaseScript, &q.token, &s.channels, &q.terms)
-		q.onekey = oneKeyOf(r.Ref, "give", 0)
-		q.entry = entry(r.Ref)
+		r, c := &batch[i], &commands[i]
+		c.token, c.terms = r.Token, terms(r.Ref)
+		s.about(c, r.Key, releaseScript, &c.token, &s.channels, &c.terms)
+		c.onekey = oneKeyOf(r.Ref, "give", 0)
+		c.entry = entry(r.Ref)
 	}
-	s.pipeline(ctx, questions, func(i int, reply any, err error) {
+	s.batch(ctx, commands, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		if err == nil {
 			_, err = s.releasedBy(reply)
 		}
@@ -44,50 +47,147 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// pipeline sends the questions in one pipeline. It calls each for every question, with
-// its index and what came of it. A question whose keys a Cluster moves just now is
-// sent again in the form for that, and each is called for it a second time.
-func (s *Store) pipeline(ctx context.Context, questions []question, each func(i int, reply any, err error)) {
-	if deadline, ok := ctx.Deadline(); ok { // ctx may be one of store.Until, which has a deadline and does not end by itself
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
+// batch sends the commands together, each to the server of the lock called name(i). It
+// calls each for every command, with its index and what came of it, bounded by ctx.
+// What a server does not know by its hash is sent again by its text, and what a
+// Cluster's nodes leave open goes the way of go-redis: each is called for it again.
+func (s *Store) batch(ctx context.Context, commands []command, name func(int) string, each func(i int, reply any, err error)) {
+	deadline := time.Now().Add(opTimeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) { // ctx may be one of store.Until, which does not end by itself
+		deadline = d
 	}
-	sent, places := make([]*question, len(questions)), make([]int, len(questions))
-	for i := range questions {
-		sent[i], places[i] = &questions[i], i
+	places := make(map[*wire.Pool][]int)
+	for i := range commands {
+		pool := s.pool(name(i))
+		places[pool] = append(places[pool], i)
+	}
+	aside := places[nil]
+	delete(places, nil)
+	for byHash := true; len(places) > 0; byHash = false {
+		sent := s.sendAll(ctx, deadline, commands, places, byHash)
+		clear(places)
+		for _, b := range sent {
+			for _, i := range b.places {
+				value, err := b.next(ctx, s)
+				switch {
+				case byHash && unknownScript(err):
+					places[b.pool] = append(places[b.pool], i)
+					continue
+				case s.cluster && redirected(err):
+					aside = append(aside, i)
+				case err == nil && value == nil:
+					err = &store.Error{Err: errReply, Ambiguous: true}
+				}
+				if err != nil {
+					value, err = nil, s.failed(err)
+				}
+				each(i, value, err)
+			}
+		}
+	}
+	if len(aside) > 0 {
+		bounded, cancel := context.WithDeadline(ctx, deadline)
+		defer cancel()
+		s.batchAside(bounded, commands, aside, each)
+	}
+}
+
+// A sentBatch is what was sent to one server.
+type sentBatch struct {
+	wire.Call
+	pool   *wire.Pool
+	places []int
+	err    error
+	rest   []byte // replies that are not read
+}
+
+// sendAll sends the commands at the given places, to all servers at once.
+func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []command, places map[*wire.Pool][]int, byHash bool) []*sentBatch {
+	var all []*sentBatch
+	var running sync.WaitGroup
+	for pool, at := range places {
+		b := &sentBatch{pool: pool, places: at}
+		b.Replies, b.Deadline = len(at), deadline
+		for _, i := range at {
+			b.Commands = commands[i].appendTo(b.Commands, byHash)
+		}
+		all = append(all, b)
+		send := func() { _, b.err = pool.Do(ctx, &b.Call) }
+		if len(places) == 1 {
+			send()
+		} else {
+			running.Go(send)
+		}
+	}
+	running.Wait()
+	for _, b := range all {
+		b.rest = b.Reply
+		if e := (*store.Error)(nil); b.err != nil {
+			e = s.unanswered(ctx, b.err)
+			b.err = e
+			if e.Pending {
+				b.rest = nil // they may arrive just now
+			}
+		}
+	}
+	return all
+}
+
+// next reads the next reply. Behind the last that has come it returns the error of all.
+func (b *sentBatch) next(ctx context.Context, s *Store) (value any, err error) {
+	if len(b.rest) == 0 {
+		return nil, b.err
+	}
+	at := b.rest
+	if value, b.rest, err = wire.Parse(at); err != nil {
+		b.rest, b.err = nil, &store.Error{Err: err, Ambiguous: true}
+		return nil, b.err
+	}
+	if refusal, ok := value.(wire.Refusal); ok {
+		return nil, refusal
+	}
+	return value, nil
+}
+
+// batchAside sends the commands at the given places in one pipeline of go-redis. One
+// whose keys a Cluster moves just now is sent again in the form for that, and each is
+// called for it a second time.
+func (s *Store) batchAside(ctx context.Context, commands []command, places []int, each func(i int, reply any, err error)) {
+	sent := make([]*command, len(commands))
+	for i := range commands {
+		sent[i] = &commands[i]
 	}
 	moving := s.pipelineKnown(ctx, sent, places, each)
 	if len(moving) == 0 {
 		return
 	}
 	for _, i := range moving {
-		sent[i] = questions[i].withOneKey()
+		sent[i] = commands[i].withOneKey()
 	}
 	s.pipelineKnown(ctx, sent, moving, each)
-	s.leaveQueues(ctx, questions, moving, each)
+	s.leaveQueues(ctx, commands, moving, each)
 }
 
-// pipelineKnown sends the questions at the given places. A pipeline does not fall
+// pipelineKnown sends the commands at the given places. A pipeline does not fall
 // back from EVALSHA to EVAL by itself, so those that met a server without their
 // script are sent once more with its text. It returns those whose keys are being
 // moved and that have a form for that.
-func (s *Store) pipelineKnown(ctx context.Context, questions []*question, places []int, each func(i int, reply any, err error)) (moving []int) {
-	unknown, moving := s.pipelineOnce(ctx, questions, places, true, each)
+func (s *Store) pipelineKnown(ctx context.Context, commands []*command, places []int, each func(i int, reply any, err error)) (moving []int) {
+	unknown, moving := s.pipelineOnce(ctx, commands, places, true, each)
 	if len(unknown) == 0 {
 		return moving
 	}
-	_, more := s.pipelineOnce(ctx, questions, unknown, false, each)
+	_, more := s.pipelineOnce(ctx, commands, unknown, false, each)
 	return append(moving, more...)
 }
 
-// pipelineOnce sends the questions at the given places. It returns those whose
+// pipelineOnce sends the commands at the given places. It returns those whose
 // server did not know the script, and those whose keys are being moved.
-func (s *Store) pipelineOnce(ctx context.Context, questions []*question, places []int, byHash bool, each func(i int, reply any, err error)) (unknown, moving []int) {
+func (s *Store) pipelineOnce(ctx context.Context, commands []*command, places []int, byHash bool, each func(i int, reply any, err error)) (unknown, moving []int) {
 	pipe := s.client.Pipeline()
 	cmds := make([]once, len(places))
 	for i, place := range places {
-		cmds[i] = questions[place].command(ctx, byHash)
+		cmds[i] = commands[place].goRedis(ctx, byHash)
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, failed := pipe.Exec(ctx)
@@ -98,7 +198,7 @@ func (s *Store) pipelineOnce(ctx context.Context, questions []*question, places 
 			unknown = append(unknown, place)
 		case err != nil:
 			each(place, nil, s.failed(err))
-			if s.moving(err, questions[place]) {
+			if s.moving(err, commands[place]) {
 				moving = append(moving, place)
 			}
 		case reply == nil && failed != nil: // the pipeline ended before this one's reply
@@ -112,14 +212,14 @@ func (s *Store) pipelineOnce(ctx context.Context, questions []*question, places 
 	return unknown, moving
 }
 
-// leaveQueues removes the queue entries of those questions at the given places that
+// leaveQueues removes the queue entries of those commands at the given places that
 // give one up: the form for keys that are being moved leaves that out.
-func (s *Store) leaveQueues(ctx context.Context, questions []question, places []int, each func(i int, reply any, err error)) {
+func (s *Store) leaveQueues(ctx context.Context, commands []command, places []int, each func(i int, reply any, err error)) {
 	pipe := s.client.Pipeline()
 	cmds := make(map[int]once)
 	for _, i := range places {
-		if q := &questions[i]; q.entry != "" {
-			cmds[i] = once{redis.NewCmd(ctx, "zrem", q.args[queueAt], q.entry)}
+		if c := &commands[i]; c.entry != "" {
+			cmds[i] = once{redis.NewCmd(ctx, "zrem", c.args[queueAt], c.entry)}
 			_ = pipe.Process(ctx, cmds[i]) // only queues it
 		}
 	}

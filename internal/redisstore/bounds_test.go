@@ -78,7 +78,7 @@ func TestAReleaseIsBoundedByItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), brief)
 	defer cancel()
 	_, err := p.Release(ctx, p.ref(time.Minute), true)
-	p.sender.wait() // nor does anything go on behind it
+	p.idle() // nor does anything go on behind it
 	if took := time.Since(start); took < brief || took > soon {
 		t.Errorf("Release with a timeout of %v took %v", brief, took)
 	}

@@ -3,6 +3,9 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,36 +32,6 @@ type late struct {
 	err    error
 }
 
-// A gate is a hook that holds back the replies of commands.
-type gate struct {
-	sent chan string   // the name of each command, when its reply has come
-	open chan struct{} // closed, the replies pass
-}
-
-// shut puts a gate on p's connections.
-func (p *probe) shut() *gate {
-	p.withoutLines()
-	p.client.Ping(context.Background()) // connects
-	g := &gate{make(chan string, 100), make(chan struct{})}
-	p.client.AddHook(g)
-	return g
-}
-
-func (g *gate) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		g.sent <- cmd.Name()
-		<-g.open
-		return err
-	}
-}
-
-func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // proxied returns a Store behind a proxy, with an open connection and known
 // scripts, and one beside the proxy.
 func proxied(t *testing.T, server redistest.Backend) (*faultproxy.Proxy, *probe, *probe) {
@@ -73,19 +46,14 @@ func proxied(t *testing.T, server redistest.Backend) (*faultproxy.Proxy, *probe,
 		p.renew(r, true)
 		p.release(r, true, store.Freed)
 	}
-	if err := beside.client.ScriptLoad(t.Context(), manyScript.text).Err(); err != nil {
-		t.Fatal(err)
-	}
 	proxy.ResetCommands()
 	return proxy, behind, beside
 }
 
 func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
-		client, ns := s.Client(t), redistest.Prefix(t)
-		p, other := open(t, client, ns), open(t, client, ns)
-		p.release(p.take(), false, store.Freed) // the scripts are known from now on
-		g := p.shut()
+		proxy, p, other := proxied(t, s)
+		proxy.Stall(faultproxy.ToClient)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		lates := make(chan late, 10)
 		returned := make(chan error, 1)
@@ -94,22 +62,22 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 			_, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
 			returned <- err
 		}()
-		await(t, "the command", g.sent)
+		eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 		cancel(errGaveUp)
 
-		err := await(t, "Acquire to return", returned) // while the gate is shut
+		err := await(t, "Acquire to return", returned) // while the reply is held back
 		if e := store.AsError(err); !errors.Is(err, errGaveUp) || !e.Pending || !e.Ambiguous || e.Permanent || e.Stale {
 			t.Errorf("Acquire = %+v, want the context's cause, pending and ambiguous", e)
 		}
 		if len(lates) != 0 {
 			t.Error("Late was called before there was an answer")
 		}
-		close(g.open)
+		proxy.Heal()
 		if got := await(t, "Late", lates); !got.answer.Granted || got.answer.Fence == 0 || got.err != nil {
 			t.Errorf("Late was told %+v, want the grant", got)
 		}
 		other.refused(other.ref(time.Minute), store.Try) // for the lock is taken
-		p.sender.wait()
+		p.idle()
 		if len(lates) != 0 {
 			t.Error("Late was called twice")
 		}
@@ -119,9 +87,6 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 	t.Parallel()
 	proxy, p, _ := proxied(t, redistest.Shared(t))
-	p.withoutLines()
-	p.release(p.take(), false, store.Freed)
-	proxy.ResetCommands()
 	proxy.BlackHole(faultproxy.ToClient)
 	ctx, cancel := context.WithCancel(t.Context())
 	lates := make(chan late, 10)
@@ -139,28 +104,28 @@ func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 	if e := (*store.Error)(nil); !errors.As(got.err, &e) || !e.Ambiguous || e.Pending || e.Permanent || got.answer != (store.Answer{}) {
 		t.Errorf("Late was told %+v, want an ambiguous error", got)
 	}
-	p.sender.wait()
+	p.idle()
 	if len(lates) != 0 {
 		t.Error("Late was called twice")
 	}
 }
 
 func TestACancelledQuestionNeedsNoLate(t *testing.T) {
-	p := open(t, redistest.Embedded(t).Client(t), "kit")
-	g := p.shut()
+	proxy, p, _ := proxied(t, redistest.Embedded(t))
+	proxy.Stall(faultproxy.ToClient)
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error, 1)
 	go func() {
 		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute)})
 		returned <- err
 	}()
-	await(t, "the command", g.sent)
+	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
 	if e := store.AsError(await(t, "Acquire to return", returned)); !e.Pending {
 		t.Errorf("Acquire = %+v, want it pending", e)
 	}
-	close(g.open)
-	p.sender.wait()
+	proxy.Heal()
+	p.idle()
 }
 
 func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
@@ -174,7 +139,7 @@ func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
 			t.Errorf("Acquire = %v, want nil", err)
 		}
 		cancel()
-		p.sender.wait()
+		p.idle()
 	})
 }
 
@@ -182,7 +147,6 @@ func TestLateIsNotCalledForAnAnswerInTime(t *testing.T) {
 // returned, or goes to Late.
 func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
-	p.withoutLines() // a line may be cut, which has an outcome of its own
 	returned, pending := 0, 0
 	for range 300 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -192,7 +156,7 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 		r := p.ref(time.Minute)
 		close(g)
 		a, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
-		p.sender.wait()
+		p.idle()
 		want := 0
 		switch e := store.AsError(err); {
 		case err == nil && a.Granted:
@@ -214,33 +178,34 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 }
 
 func TestACancelledReleaseReturnsAtOnceAndGoesOn(t *testing.T) {
-	s := redistest.Embedded(t)
-	p, other := open(t, s.Client(t), "kit"), open(t, s.Client(t), "kit")
-	p.release(p.take(), false, store.Freed) // the scripts are known from now on
+	proxy, p, other := proxied(t, redistest.Embedded(t))
 	r := p.take()
-	g := p.shut()
+	proxy.ResetCommands()
+	proxy.Stall(faultproxy.ToClient)
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error, 1)
 	go func() {
 		_, err := p.Release(ctx, r, false)
 		returned <- err
 	}()
-	await(t, "the command", g.sent)
+	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
 	if e := store.AsError(await(t, "Release to return", returned)); !e.Pending || !e.Ambiguous || !errors.Is(e, context.Canceled) {
 		t.Errorf("Release = %+v, want context.Canceled, pending and ambiguous", e)
 	}
 	other.get(other.ref(time.Minute), store.Try)
-	close(g.open)
+	proxy.Heal()
 }
 
 func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
-	s := redistest.Embedded(t)
-	p, err := New(s.Client(t), "kit")
+	proxy := faultproxy.Start(t, redistest.Embedded(t).Addr())
+	p, err := New(redistest.NewClient(t, proxy.Addr()), "kit")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := (&probe{t, p}).shut()
+	(&probe{t, p}).take()
+	proxy.ResetCommands()
+	proxy.Stall(faultproxy.ToClient)
 	ctx, cancel := context.WithCancel(t.Context())
 	returned, lates, closed := make(chan error, 1), make(chan late, 1), make(chan error, 1)
 	go func() {
@@ -250,15 +215,76 @@ func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 		})
 		returned <- err
 	}()
-	await(t, "the command", g.sent)
+	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
 	await(t, "Acquire to return", returned)
 	go func() { closed <- p.Close() }()
-	close(g.open)
+	proxy.Heal()
 	if err := await(t, "Close", closed); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
 	if len(lates) != 1 { // Close came back behind it
 		t.Error("Close did not wait for the question under way")
+	}
+}
+
+// Many at once, of which some leave: each has the answer to its own question.
+func TestEachCallHasItsOwnAnswer(t *testing.T) {
+	p := open(t, redistest.Shared(t).Client(t), redistest.Prefix(t))
+	var all sync.WaitGroup
+	for i := range 64 {
+		leaves := i%8 == 7
+		all.Go(func() {
+			for turn := range 20 {
+				r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}
+				ctx, cancel := context.WithCancel(t.Context())
+				if leaves { // its question may be carried out at any time
+					r.Key, r.TTL = fmt.Sprint("k", i, ":", turn), time.Second
+					go cancel()
+				}
+				a, err := p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
+				cancel()
+				if err == nil && !a.Granted || err != nil && !leaves {
+					t.Errorf("%s: turn %d: Acquire = %+v, %v", r.Key, turn, a, err)
+				}
+				did, err := p.Release(t.Context(), r, true)
+				if err != nil || did == store.HandedOver || did != store.Freed && !leaves {
+					t.Errorf("%s: turn %d: Release = %v, %v", r.Key, turn, did, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A host that is away does not refuse connections, it is silent.
+func TestAConnectionThatIsNotMadeIsBounded(t *testing.T) {
+	options := &redis.Options{
+		Addr: "127.0.0.1:1",
+		Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	p := open(t, client, "kit")
+	for what, ask := range map[string]func() error{
+		"Acquire": func() error {
+			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Timeout: brief})
+			return err
+		},
+		"Release": func() error {
+			_, err := p.Release(store.Until(t.Context(), time.Now().Add(brief)), p.ref(time.Minute), true)
+			return err
+		},
+	} {
+		start := time.Now()
+		if err := ask(); err == nil {
+			t.Errorf("%s of a silent host = nil", what)
+		}
+		if took := time.Since(start); took > soon {
+			t.Errorf("%s with a timeout of %v took %v", what, brief, took)
+		}
 	}
 }

@@ -5,49 +5,69 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
 
 // oldest is the first version of Redis whose commands the scripts can use.
 const oldest = "7.0"
 
-// check asks the server, before the first question q is sent, whether all kinds of
-// locks can work there. Without it three mistakes would show late, at one lock among
-// many: a missing right that only waiters need, a server too old for some of the
-// scripts, and a client of one Cluster node that happens to have the first keys. It
-// costs one exchange, once. Its error is the error of q, which is not sent then.
+// check asks the server, before the first command c about the lock called name is
+// sent, whether all kinds of locks can work there. Without it three mistakes would show
+// late, at one lock among many: a missing right that only waiters need, a server too
+// old for some of the scripts, and a client of one Cluster node that happens to have the
+// first keys. It costs one exchange, once. Its error is the error of c, which is not
+// sent then.
 //
-// Until all is well it comes before each question, so once the mistake is mended
+// Until all is well it comes before each command, so once the mistake is mended
 // locks work without a restart of the process.
-func (s *Store) check(ctx context.Context, client redis.UniversalClient, q *question) error {
-	args := []any{"eval", checkScript.text, 1, q.args[keyPosition], s.channels}
+func (s *Store) check(ctx context.Context, name string, c *command) error {
+	args := []any{"eval", checkScript.text, 1, c.args[keyPosition], s.channels}
 	if !s.cluster {
 		args = append(args, s.keys("a")[0], s.keys("b")[0]) // in slots 15495 and 3300
 	}
-	cmd := redis.NewCmd(ctx, args...)
-	cmd.SetFirstKeyPos(keyPosition)
-	err := client.Process(ctx, once{cmd})
+	reply, err := s.checked(ctx, name, args, c.call.Deadline)
 	if err != nil {
 		e := s.failed(err)
 		if e.Ambiguous && e.Reach == store.Answered {
 			s.suits.Store(true) // the check itself does not run on this server, so locks are tried without it
 			return nil
 		}
-		e.Ambiguous = false
+		e.Ambiguous, e.Pending = false, false
 		return e
 	}
-	if err := s.obstacle(ctx, client, cmd.Val()); err != nil {
+	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), c.call.Deadline)
+	defer cancel()
+	if err := s.obstacle(bounded, reply); err != nil {
 		return &store.Error{Err: err, Permanent: true, Reach: store.Answered}
 	}
 	s.suits.Store(true)
 	return nil
 }
 
+// checked sends check.lua, and returns its reply.
+func (s *Store) checked(ctx context.Context, name string, args []any, deadline time.Time) (any, error) {
+	if pool := s.pool(name); pool != nil {
+		call := &wire.Call{Commands: appendArgs(nil, args), Replies: 1, Deadline: deadline}
+		if _, err := pool.Do(ctx, call); err != nil {
+			return nil, s.unanswered(ctx, err)
+		}
+		return s.reply(ctx, call.Reply, nil)
+	}
+	bounded, cancel := context.WithDeadline(ctx, deadline) // a Cluster of which nothing is known yet
+	defer cancel()
+	cmd := redis.NewCmd(bounded, args...)
+	cmd.SetFirstKeyPos(keyPosition)
+	err := s.client.Process(bounded, once{cmd})
+	return cmd.Val(), err
+}
+
 // obstacle returns what check.lua found that keeps locks from working, or nil.
-func (s *Store) obstacle(ctx context.Context, client redis.UniversalClient, reply any) error {
+func (s *Store) obstacle(ctx context.Context, reply any) error {
 	f, ok := reply.([]any)
 	if !ok || len(f) != 4 {
 		return errReply
@@ -57,7 +77,7 @@ func (s *Store) obstacle(ctx context.Context, client redis.UniversalClient, repl
 	list := func(commands string) string { return strings.Join(strings.Fields(commands), ", ") }
 	switch {
 	case f[0] == int64(1):
-		return fmt.Errorf("%s is too old: locks need Redis %s or newer, or Valkey", version(ctx, client), oldest)
+		return fmt.Errorf("%s is too old: locks need Redis %s or newer, or Valkey", version(ctx, s.client), oldest)
 	case f[1] == int64(1):
 		return s.notOneServer()
 	case unknown != "":

@@ -40,7 +40,9 @@ func (p *probe) wantNoLock(says ...string) {
 			refuse("Acquire in a crowd", err)
 		})
 	}
-	p.atOnce(asks...)
+	for _, ask := range asks {
+		ask()
+	}
 	for i := range 6 {
 		r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}
 		switch i % 3 {

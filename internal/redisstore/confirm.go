@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,21 +18,18 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")
 	}
 	s.replicas, s.within = replicas, within
-	s.sender.usual = math.MaxInt // each has a connection of its own, for WAIT
-	err := s.sender.close()
-	s.sender.lines = nil
-	return err
+	return nil
 }
 
 // confirmed is exchange with WAIT behind the script, on the same connection:
 // WAIT counts the replicas that have all that its connection has written.
-func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
-	reply, acks, err := s.andWait(ctx, q, true)
+func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
+	reply, acks, err := s.andWait(ctx, c, true)
 	if unknownScript(err) {
-		reply, acks, err = s.andWait(ctx, q, false)
+		reply, acks, err = s.andWait(ctx, c, false)
 	}
 	if err != nil {
-		e := s.failedAt(err, q)
+		e := s.failedAt(err, c)
 		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
 		return nil, e
 	}
@@ -47,9 +43,9 @@ func (s *Store) confirmed(ctx context.Context, q *question) (any, error) {
 	return reply, nil
 }
 
-func (s *Store) andWait(ctx context.Context, q *question, byHash bool) (reply any, acks int64, err error) {
+func (s *Store) andWait(ctx context.Context, c *command, byHash bool) (reply any, acks int64, err error) {
 	pipe := s.client.Pipeline()
-	cmd := q.command(ctx, byHash)
+	cmd := c.goRedis(ctx, byHash)
 	_ = pipe.Process(ctx, cmd) // only queues it
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(s.within))}
 	_ = pipe.Process(ctx, wait)

@@ -16,28 +16,11 @@ func TestConformance(t *testing.T) {
 	for name, place := range map[string]func(tb testing.TB) storetest.Place{
 		"embedded": embeddedPlace,
 		"redis":    func(tb testing.TB) storetest.Place { return placeAt(tb, redistest.Shared(tb).Client(tb)) },
-		"many":     func(tb testing.TB) storetest.Place { return together(placeAt(tb, redistest.Shared(tb).Client(tb))) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "many" {
-				testenv.Slow(t)
-			}
 			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true, Permits: true})
 		})
 	}
-}
-
-// together has p's Stores put each question to many.lua first that may have its
-// answer there.
-func together(p storetest.Place) storetest.Place {
-	open := p.Open
-	p.Open = func(tb testing.TB) store.Store {
-		tb.Helper()
-		s, _ := open(tb).(*Store)
-		s.several = 1
-		return s
-	}
-	return p
 }
 
 // In a Cluster a release cannot see who listens, so it passes nobody over.

@@ -121,29 +121,6 @@ func TestADeadServerWasNotAsked(t *testing.T) {
 	wantVerdict(t, "Listen", p.listenBriefly(), passing, "refused")
 }
 
-func TestAnExhaustedPoolPasses(t *testing.T) {
-	t.Parallel()
-	s := redistest.Embedded(t)
-	p := open(t, s.Client(t, func(o *redis.Options) { o.PoolSize = 1 }), "kit")
-	p.withoutLines()
-	g := make(chan struct{})
-	held := make(chan struct{})
-	defer close(g)
-	go func() {
-		conn := p.client.(*redis.Client).Conn()
-		defer conn.Close()
-		conn.Ping(context.Background())
-		close(held)
-		<-g
-	}()
-	await(t, "the connection", held)
-	_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
-	e := store.AsError(err)
-	if err == nil || e.Permanent || e.Stale {
-		t.Errorf("Acquire = %+v, want an error that passes", e)
-	}
-}
-
 func TestAClosedStoreIsOver(t *testing.T) {
 	s := redistest.Embedded(t)
 	closed, err := New(s.Client(t), "kit")
@@ -164,7 +141,6 @@ func TestAClosedStoreIsOver(t *testing.T) {
 // A connection that ends while the server works on a question.
 func TestABrokenConnectionIsStale(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
-	p.withoutLines() // each on the connection of the one before
 	for what, ask := range p.questions(p.ref(time.Minute)) {
 		if err := ask(); err != nil { // connects
 			t.Fatalf("%s: %v", what, err)

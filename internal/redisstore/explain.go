@@ -95,16 +95,16 @@ func explained(err error, code, text string) error {
 }
 
 // otherData adds to a refusal of a script the Redis keys that hold other data than
-// a lock's, of those that the question q is about. Redis says in which line of the
+// a lock's, of those that the command c is about. Redis says in which line of the
 // script that was, and the line says which key it uses. Other errors stay as they are.
-func otherData(err error, q *question) error {
+func otherData(err error, c *command) error {
 	reply, ok := errors.AsType[redis.Error](err)
 	if !ok || codeOf(reply.Error()) != "WRONGTYPE" {
 		return err
 	}
 	var names []string
 	used := keyInLine.FindStringSubmatch(lineOf(reply.Error()))
-	for i, arg := range q.keyArgs() {
+	for i, arg := range c.keyArgs() {
 		if used == nil && i%keyCount == 0 || used != nil && strconv.Itoa(i%keyCount+1) == used[1] {
 			names = append(names, strconv.Quote(arg))
 		}

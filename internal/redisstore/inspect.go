@@ -15,17 +15,17 @@ func (s *Store) Instance() string { return s.process }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
-	c := s.sender.get()
-	s.about(&c.question, key, forceScript, &s.channels)
-	_, err := s.ask(ctx, untilDeadline(ctx), c, nil)
+	c := s.command()
+	s.about(c, key, forceScript, &s.channels)
+	_, err := s.send(ctx, untilDeadline(ctx), key, c, nil)
 	return err
 }
 
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
-	c := s.sender.get()
-	s.about(&c.question, key, inspectScript)
-	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
+	c := s.command()
+	s.about(c, key, inspectScript)
+	reply, err := s.send(ctx, untilDeadline(ctx), key, c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -102,6 +102,7 @@ func TestListenHearsAgainWhenCalledAnew(t *testing.T) {
 			p.release(waits, false, store.Freed)
 			proxy.Cut()
 			await(t, "the end of Listen", ended)
+			_, _ = p.Inspect(t.Context(), "k") // finds out that the connection for commands has gone, too
 			if n := len(e.listening); n != 0 {
 				t.Errorf("Listening was called %d times more, want once for each call of Listen", n)
 			}

@@ -31,16 +31,16 @@ func entry(r store.Ref) string { return r.Token + ":" + terms(r) }
 
 // moving reports whether a question was refused because a Cluster moves its keys
 // just now, and can be put in another form.
-func (s *Store) moving(err error, q *question) bool {
-	return s.cluster && q.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
+func (s *Store) moving(err error, c *command) bool {
+	return s.cluster && c.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
 }
 
 // withOneKey puts q in the form in which it concerns one key. go-redis follows the
 // key to where it is (ASK).
-func (s *Store) withOneKey(ctx context.Context, q *question) (any, error) {
-	form := q.withOneKey()
-	if q.onekey.do == "take" {
-		kept, err := s.one(ctx, "get", q.args[fenceAt])
+func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
+	form := c.withOneKey()
+	if c.onekey.do == "take" {
+		kept, err := s.one(ctx, "get", c.args[fenceAt])
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return nil, err
 		}
@@ -50,17 +50,17 @@ func (s *Store) withOneKey(ctx context.Context, q *question) (any, error) {
 	if unknownScript(err) {
 		value, err = s.one(ctx, form.named(false)...)
 	}
-	if err == nil && q.onekey.entry != "" {
-		_, err = s.one(ctx, "zrem", q.args[queueAt], q.onekey.entry)
+	if err == nil && c.onekey.entry != "" {
+		_, err = s.one(ctx, "zrem", c.args[queueAt], c.onekey.entry)
 	}
 	return value, err
 }
 
 // withOneKey returns the form of q that concerns the lock's own key only.
-func (q *question) withOneKey() *question {
-	return &question{
+func (c *command) withOneKey() *command {
+	return &command{
 		script: oneKeyScript,
-		args:   []any{nil, nil, 1, q.args[lockAt], q.args[tokenAt], q.onekey.do, q.onekey.ms},
+		args:   []any{nil, nil, 1, c.args[lockAt], c.args[tokenAt], c.onekey.do, c.onekey.ms},
 	}
 }
 

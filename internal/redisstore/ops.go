@@ -16,13 +16,11 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	if err := s.elsewhere(); err != nil {
 		return store.Answer{}, err
 	}
-	c := s.sender.get()
+	c := s.command()
 	c.token, c.terms = r.Token, terms(r.Ref)
-	s.about(&c.question, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
+	s.about(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
 	c.onekey = oneKeyOf(r.Ref, "take", millis(r.TTL))
-	if r.Place == (store.Place{}) {
-		c.common = r.Kind == (store.Kind{}) && r.Least == 0 && r.Join != store.Last
-	} else {
+	if r.Place != (store.Place{}) {
 		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind)
 	}
 	var late func(any, error)
@@ -37,7 +35,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 			r.Late(store.Answer{}, err)
 		}
 	}
-	reply, err := s.ask(ctx, r.Timeout, c, late)
+	reply, err := s.send(ctx, r.Timeout, r.Key, c, late)
 	if err != nil {
 		return store.Answer{}, err
 	}
@@ -125,30 +123,28 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	c := s.sender.get()
+	c := s.command()
 	c.token = r.Token
-	s.about(&c.question, r.Key, releaseScript, &c.token, &s.channels)
+	s.about(c, r.Key, releaseScript, &c.token, &s.channels)
 	c.onekey = oneKeyOf(r, "give", 0)
 	if leave {
 		c.args = append(c.args, terms(r))
 		c.entry = entry(r)
-	} else {
-		c.common = true
 	}
-	return s.release(ctx, c)
+	return s.release(ctx, r.Key, c)
 }
 
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	c := s.sender.get()
+	c := s.command()
 	ms := max(millis(stay), 1)
-	s.about(&c.question, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(ms, 10))
+	s.about(c, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(ms, 10))
 	c.onekey = oneKeyOf(r, "give", ms)
-	return s.release(ctx, c)
+	return s.release(ctx, r.Key, c)
 }
 
-func (s *Store) release(ctx context.Context, c *call) (store.Released, error) {
-	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
+func (s *Store) release(ctx context.Context, name string, c *command) (store.Released, error) {
+	reply, err := s.send(ctx, untilDeadline(ctx), name, c, nil)
 	if err != nil {
 		return store.NotHeld, err
 	}
@@ -169,10 +165,10 @@ func (s *Store) releasedBy(reply any) (store.Released, error) {
 
 // ReleaseTo implements store.Relay.
 func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
-	c := s.sender.get()
+	c := s.command()
 	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
-	s.about(&c.question, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind)
-	reply, err := s.ask(ctx, untilDeadline(ctx), c, nil)
+	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind)
+	reply, err := s.send(ctx, untilDeadline(ctx), r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err
 	}

@@ -35,17 +35,11 @@ func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 	return &probe{T: t, Store: s}
 }
 
-// withoutLines has every question go over the shared connections.
-func (p *probe) withoutLines() {
-	p.sender.wait() // for lines that are in use
-	p.sender.mu.Lock()
-	defer p.sender.mu.Unlock()
-	for _, l := range p.sender.lines {
-		if err := l.client.Close(); err != nil {
-			p.Error(err)
-		}
-	}
-	p.sender.lines = nil
+// idle waits until no command of p's is under way, also of those whose callers have left.
+func (p *probe) idle() {
+	p.Helper()
+	eventually(p.T, "nothing is under way", func() bool { return p.single.Open() == 0 })
+	p.running.Wait()
 }
 
 func (p *probe) ref(ttl time.Duration) store.Ref {

@@ -94,7 +94,6 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) spawn() *member {
 	m := &member{probe: h.open()}
-	m.several = 1 + h.rand.IntN(2) // 1: what many.lua can answer is put to it first
 	var l store.Listener = m
 	m.listener.Store(&l)
 	h.hearing(m, h.rand.IntN(3))

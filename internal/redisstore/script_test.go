@@ -56,11 +56,10 @@ func TestOtherDataInASideKeyAreLeftAlone(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		kinds := []store.Kind{{}, {Shared: true}, {Permits: 2}}
 		for i, side := range []string{"queue", "alive", "fence", "holders"} {
-			for n := range 4 * len(kinds) {
-				contended, several, kind := n%2 == 1, 1+n/2%2, kinds[n/4]
+			for n := range 2 * len(kinds) {
+				contended, kind := n%2 == 1, kinds[n/2]
 				client, ns := s.Client(t), redistest.Prefix(t)
 				holder, p := open(t, client, ns), open(t, client, ns)
-				p.several = several
 				keys := p.keys("k")
 				planted := keys[i+1]
 				if contended {

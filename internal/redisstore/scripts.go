@@ -25,9 +25,6 @@ var releaseLua string
 //go:embed lua/releaseto.lua
 var releaseToLua string
 
-//go:embed lua/many.lua
-var manyLua string
-
 //go:embed lua/renew.lua
 var renewLua string
 
@@ -63,7 +60,6 @@ var (
 	acquireScript   = newScript(acquireLua)
 	releaseScript   = newScript(releaseLua)
 	releaseToScript = newScript(releaseToLua)
-	manyScript      = newScript(manyLua)
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
@@ -83,8 +79,8 @@ func newScript(body string) *script {
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
-		"many": manyScript.text, "renew": renewScript.text,
-		"all": allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
+		"renew": renewScript.text,
+		"all":   allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
 		"onekey": oneKeyScript.text,
 	}
 }

@@ -1,11 +1,11 @@
 // Package redisstore keeps locks in one Redis: a single server, a master that
 // Sentinels watch, or a Cluster.
 //
-// All questions are scripts (lua/), so each is one round trip and atomic.
+// All commands are scripts (lua/), so each is one round trip and atomic.
 // Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
-// and releaseto.lua, and many.lua for what goes together; on this side at call.go
-// for how a question is sent, and at dial.go, setup.go and master.go for where its
-// connection comes from.
+// and releaseto.lua; on this side at exchange.go for how a command is sent, at
+// package wire for the connections that commands share, and at dial.go, setup.go
+// and master.go for where those come from.
 package redisstore
 
 import (
@@ -14,15 +14,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -43,10 +44,12 @@ type Store struct {
 	listener   atomic.Pointer[store.Listener]
 	replicas   int           // that confirm a grant; 0: none is asked
 	within     time.Duration // they answer
-	sender     *sender
-	several    int         // calls go together
-	apart      atomic.Bool // in commands of their own
 	pings      pingClients
+
+	servers servers
+	single  *wire.Pool     // the only one; nil: a Cluster
+	spare   sync.Pool      // of *command
+	running sync.WaitGroup // commands that go aside
 }
 
 var (
@@ -67,22 +70,14 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 		client:  own,
 		dialer:  d,
 		ns:      namespace,
-		several: severalLeast,
+		servers: servers{dialer: d},
 		process: hex.EncodeToString(id[:]),
 	}
 	s.channels = s.ns + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
-	s.sender = newSender(lanesUsual, lanesCrowded, math.MaxInt, s.carry)
 	_, s.cluster = own.(*redis.ClusterClient)
-	if c, ok := client.(*redis.Client); ok {
-		pool := c.Options().PoolSize // a lane more without a line would wait for a connection
-		s.sender.usual, s.sender.crowded = min(lanesUsual, pool), min(lanesCrowded, pool)
-		s.sender.max = s.sender.usual + pool
-		for range s.sender.usual {
-			s.sender.lines = append(s.sender.lines, newLine(singleOptions(c.Options(), d)))
-		}
-	} else { // a Cluster's node that is away must not hold up what goes to others
-		s.sender.usual = math.MaxInt
+	if c, ok := own.(*redis.Client); ok {
+		s.single = s.servers.of(c.Options())
 	}
 	return s, nil
 }
@@ -129,8 +124,9 @@ func (s *Store) NewToken() string {
 // up. The user's client stays open.
 func (s *Store) Close() error {
 	s.dialer.stop()
-	s.sender.wait()
-	err := errors.Join(s.sender.close(), s.pings.close(), s.client.Close())
+	s.servers.close()
+	s.running.Wait()
+	err := errors.Join(s.pings.close(), s.client.Close())
 	s.dialer.close()
 	return err
 }

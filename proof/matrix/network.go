@@ -41,8 +41,8 @@ func network() []Kind {
 	}
 	text := redisstore.Scripts()
 	renewals := faultproxy.MatchScript(text["renew"])
-	acquires := faultproxy.MatchScript(text["acquire"], text["many"])
-	releases := faultproxy.MatchScript(text["release"], text["releaseto"], text["many"])
+	acquires := faultproxy.MatchScript(text["acquire"])
+	releases := faultproxy.MatchScript(text["release"], text["releaseto"])
 	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]

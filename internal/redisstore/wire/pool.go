@@ -337,3 +337,10 @@ func (p *Pool) place(netConn net.Conn) *conn {
 	}
 	return nil
 }
+
+// Open returns how many calls have no outcome, including those whose callers have left.
+func (p *Pool) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}

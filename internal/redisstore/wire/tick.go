@@ -10,7 +10,7 @@ const (
 
 	// restAfter is how long nothing is asked over a connection until a goroutine of its
 	// own reads from it, which sees when the server closes it.
-	restAfter = time.Second
+	restAfter = 100 * time.Millisecond
 )
 
 // keepTicking has tick run. The caller holds mu.

@@ -1,0 +1,133 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redisstore/wire"
+)
+
+const (
+	keyCount    = 5
+	keyPosition = 3 // EVALSHA sha numkeys key …
+
+	// Where a command on one lock has what onekey.go wants to know.
+	lockAt  = keyPosition + 0
+	queueAt = keyPosition + 1
+	fenceAt = keyPosition + 3
+	tokenAt = keyPosition + keyCount
+
+	// argsMost is how many arguments a command on one lock has at most, behind the keys.
+	argsMost = 6
+)
+
+// A command is one script call on one lock, or on several. It must not be copied:
+// arguments point into it, since a string would be copied to where an interface
+// can point.
+type command struct {
+	script *script
+	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
+	onekey       // its form while a Cluster moves the keys
+
+	keys               [keyCount]string
+	token, heir, terms string
+	room               [keyPosition + keyCount + argsMost]any
+
+	call wire.Call
+}
+
+// command returns one to fill in.
+func (s *Store) command() *command {
+	if c, ok := s.spare.Get().(*command); ok {
+		return c
+	}
+	return new(command)
+}
+
+// free takes back a command that nobody uses any more.
+func (s *Store) free(c *command) {
+	c.script, c.args, c.onekey = nil, nil, onekey{}
+	c.keys, c.token, c.heir, c.terms = [keyCount]string{}, "", "", ""
+	clear(c.room[:])
+	c.call.Late = nil
+	s.spare.Put(c)
+}
+
+// about makes c a command on one lock.
+func (s *Store) about(c *command, name string, script *script, args ...any) {
+	c.script, c.keys = script, s.keys(name)
+	c.args = append(appendKeys(append(c.room[:0], nil, nil, keyCount), &c.keys), args...)
+}
+
+func appendKeys(args []any, keys *[keyCount]string) []any {
+	for i := range keys {
+		args = append(args, &keys[i])
+	}
+	return args
+}
+
+// keyArgs returns the Redis keys that the command is about.
+func (c *command) keyArgs() []string {
+	n, ok := c.args[keyPosition-1].(int)
+	if !ok || len(c.args) < keyPosition+n {
+		return nil
+	}
+	keys := make([]string, n)
+	for i, arg := range c.args[keyPosition:][:n] {
+		if key, ok := arg.(*string); ok {
+			keys[i] = *key
+		}
+	}
+	return keys
+}
+
+// named fills in the command's name and script, and returns its arguments.
+func (c *command) named(byHash bool) []any {
+	if byHash {
+		c.args[0], c.args[1] = "evalsha", &c.script.sha
+	} else {
+		c.args[0], c.args[1] = "eval", &c.script.text
+	}
+	return c.args
+}
+
+// appendTo appends the command as it is sent.
+func (c *command) appendTo(b []byte, byHash bool) []byte { return appendArgs(b, c.named(byHash)) }
+
+// appendArgs appends a command with arguments of the types that go-redis takes.
+func appendArgs(b []byte, args []any) []byte {
+	b = wire.AppendCommand(b, len(args))
+	for _, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			b = wire.AppendString(b, v)
+		case *string:
+			b = wire.AppendString(b, *v)
+		case int:
+			b = wire.AppendInt(b, int64(v))
+		case int64:
+			b = wire.AppendInt(b, v)
+		default:
+			panic("redisstore: an argument of another type")
+		}
+	}
+	return b
+}
+
+// once is a command that go-redis must not send a second time by itself: a
+// release whose reply was lost would come back as "not held". Whoever sent it
+// knows about the lost reply and sends it again with that knowledge.
+type once struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (once) NoRetry() bool { return true }
+
+// goRedis is the command for a client of go-redis's.
+func (c *command) goRedis(ctx context.Context, byHash bool) once {
+	cmd := redis.NewCmd(ctx, c.named(byHash)...)
+	cmd.SetFirstKeyPos(keyPosition)
+	return once{cmd}
+}
+
+func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
