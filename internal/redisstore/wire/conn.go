@@ -25,7 +25,7 @@ type conn struct {
 	heard    time.Time // of the last reply, or since a reply is awaited
 
 	writing bool
-	writer  *Call
+	writer  *Call     // nil: it has left, or there is none
 	since   time.Time // it writes
 
 	reading bool
@@ -81,10 +81,11 @@ func (k *conn) adopt(now time.Time) {
 // caller holds the pool's mutex.
 func (k *conn) late(now time.Time) bool { return k.inFlight.n > 0 && now.Sub(k.heard) > lateAfter }
 
-// write writes until the buffer is empty. own is the writer's call. The caller holds the pool's mutex, and has it again afterwards.
+// write writes until the buffer is empty. own is the writer's call, or nil. The caller
+// holds the pool's mutex, and has it again afterwards.
 func (k *conn) write(own *Call) {
 	p := k.pool
-	k.writing, k.writer = true, own
+	k.writing, k.writer, k.since = true, own, time.Now()
 	if k.inFlight.n > 1 { // those that were answered just now may have the next commands
 		p.unlock()
 		runtime.Gosched()

@@ -231,7 +231,16 @@ func (p *Pool) leave(c *Call) {
 		return
 	}
 	c.state = left
-	c.conn.passOn() // it may have been its turn to read
+	k := c.conn
+	k.passOn()                           // it may have been its turn to read
+	if !k.writing && len(k.buffer) > 0 { // or to write
+		k.writing = true
+		p.running.Go(func() {
+			p.mu.Lock()
+			k.write(nil)
+			p.unlock()
+		})
+	}
 }
 
 // drain tells Close that no call is open. The caller holds mu.

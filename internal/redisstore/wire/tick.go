@@ -102,7 +102,7 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	case k.inFlight.n > 0 && now.Sub(k.heard) > k.pool.options.Silence:
 		k.fail(ErrSilent)
 		return false
-	case k.writing && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
+	case k.writing && w != nil && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
 		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
 		return false
 	}
