@@ -238,7 +238,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	l.claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: timeout,
+		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || traces || unsure || recovered,
 		Late: func(a store.Answer, err error) {
 			defer l.claims.Done()
 			unsure := unsure || mayYetHappen(err)

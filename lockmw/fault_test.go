@@ -99,7 +99,7 @@ func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
 	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{})) // the scripts are loaded
 	const lost = 200
 	for i := range lost {
-		proxy.DropReplies(1, faultproxy.Match("evalsha"))
+		proxy.DropReplies(1, faultproxy.Match("evalsha", "set"))
 		began := time.Now()
 		_, lease, err := l.Acquire(context.Background(), fmt.Sprint(key, i%7), lockmw.Policy{Wait: 5 * time.Second})
 		if err != nil {

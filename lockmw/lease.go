@@ -82,6 +82,7 @@ func newLease(c *claim, g grant) *Lease {
 		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
 		unsure: c.unsure, grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
 	}
+	l.ref.Fence = g.fence
 	if min := c.policy.MinHold; min > 0 && !g.open {
 		l.stayTill = l.start.Add(min)
 	}

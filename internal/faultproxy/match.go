@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,13 @@ func Match(names ...string) func(request []byte) bool {
 			}
 		}
 		return false
+	}
+}
+
+// Any returns a function that reports whether a request matches one of these.
+func Any(matches ...func(request []byte) bool) func(request []byte) bool {
+	return func(request []byte) bool {
+		return slices.ContainsFunc(matches, func(match func([]byte) bool) bool { return match(request) })
 	}
 }
 

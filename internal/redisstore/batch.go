@@ -18,6 +18,9 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 		r, c := &batch[i], &commands[i]
 		c.token, c.terms = r.Token, terms(r.Ref)
 		s.about(c, r.Key, renewScript, &c.token, &c.terms)
+		if r.Fence > 0 {
+			c.args = append(c.args, c.fenced(r.Ref))
+		}
 		c.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
 	}
 	s.batch(ctx, commands, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
@@ -35,7 +38,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	for i := range batch {
 		r, c := &batch[i], &commands[i]
 		c.token, c.terms = r.Token, terms(r.Ref)
-		s.about(c, r.Key, releaseScript, &c.token, &s.channels, &c.terms)
+		s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
 		c.onekey = oneKeyOf(r.Ref, "give", 0)
 		c.entry = entry(r.Ref)
 	}
@@ -68,7 +71,7 @@ func (s *Store) batch(ctx context.Context, commands []command, name func(int) st
 		clear(places)
 		for _, b := range sent {
 			for _, i := range b.places {
-				value, err := b.next(ctx, s)
+				value, err := b.next()
 				switch {
 				case byHash && unknownScript(err):
 					places[b.pool] = append(places[b.pool], i)
@@ -122,8 +125,8 @@ func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []comm
 	running.Wait()
 	for _, b := range all {
 		b.rest = b.Reply
-		if e := (*store.Error)(nil); b.err != nil {
-			e = s.unanswered(ctx, b.err)
+		if b.err != nil {
+			e := s.unanswered(ctx, b.err)
 			b.err = e
 			if e.Pending {
 				b.rest = nil // they may arrive just now
@@ -134,7 +137,7 @@ func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []comm
 }
 
 // next reads the next reply. Behind the last that has come it returns the error of all.
-func (b *sentBatch) next(ctx context.Context, s *Store) (value any, err error) {
+func (b *sentBatch) next() (value any, err error) {
 	if len(b.rest) == 0 {
 		return nil, b.err
 	}

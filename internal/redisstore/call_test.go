@@ -41,6 +41,7 @@ func proxied(t *testing.T, server redistest.Backend) (*faultproxy.Proxy, *probe,
 	behind := open(t, redistest.NewClient(t, proxy.Addr()), ns)
 	beside := open(t, server.Client(t), ns)
 	for _, p := range []*probe{behind, beside} {
+		p.scripted = true // which is what the tests count
 		r := p.ref(time.Minute)
 		p.get(r, store.Try)
 		p.renew(r, true)
@@ -203,6 +204,7 @@ func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.scripted = true
 	(&probe{t, p}).take()
 	proxy.ResetCommands()
 	proxy.Stall(faultproxy.ToClient)

@@ -77,7 +77,7 @@ func (s *Store) obstacle(ctx context.Context, reply any) error {
 	list := func(commands string) string { return strings.Join(strings.Fields(commands), ", ") }
 	switch {
 	case f[0] == int64(1):
-		return fmt.Errorf("%s is too old: locks need Redis %s or newer, or Valkey", version(ctx, s.client), oldest)
+		return fmt.Errorf("%s is too old: locks need Redis %s or newer, or Valkey", s.version(ctx), oldest)
 	case f[1] == int64(1):
 		return s.notOneServer()
 	case unknown != "":
@@ -89,8 +89,8 @@ func (s *Store) obstacle(ctx context.Context, reply any) error {
 }
 
 // version names the server's version, if it tells.
-func version(ctx context.Context, client redis.UniversalClient) string {
-	info, _ := client.Info(ctx, "server").Result() // empty if that is refused
+func (s *Store) version(ctx context.Context) string {
+	info, _ := s.section(ctx, "server") // empty if that is refused
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
 			return "Redis " + strings.TrimSpace(v)

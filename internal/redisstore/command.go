@@ -2,10 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
+	"github.com/lockmw/kit/internal/store"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 	tokenAt = keyPosition + keyCount
 
 	// argsMost is how many arguments a command on one lock has at most, behind the keys.
-	argsMost = 6
+	argsMost = 7
 )
 
 // A command is one script call on one lock, or on several. It must not be copied:
@@ -32,6 +34,7 @@ type command struct {
 
 	keys               [keyCount]string
 	token, heir, terms string
+	fence              string
 	room               [keyPosition + keyCount + argsMost]any
 
 	call wire.Call
@@ -48,7 +51,7 @@ func (s *Store) command() *command {
 // free takes back a command that nobody uses any more.
 func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
-	c.keys, c.token, c.heir, c.terms = [keyCount]string{}, "", "", ""
+	c.keys, c.token, c.heir, c.terms, c.fence = [keyCount]string{}, "", "", "", ""
 	clear(c.room[:])
 	c.call.Late = nil
 	s.spare.Put(c)
@@ -58,6 +61,14 @@ func (s *Store) free(c *command) {
 func (s *Store) about(c *command, name string, script *script, args ...any) {
 	c.script, c.keys = script, s.keys(name)
 	c.args = append(appendKeys(append(c.room[:0], nil, nil, keyCount), &c.keys), args...)
+}
+
+// fenced is the argument that tells r's fence.
+func (c *command) fenced(r store.Ref) *string {
+	if r.Fence > 0 {
+		c.fence = strconv.FormatInt(r.Fence, 10)
+	}
+	return &c.fence
 }
 
 func appendKeys(args []any, keys *[keyCount]string) []any {

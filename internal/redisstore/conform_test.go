@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -16,11 +17,28 @@ func TestConformance(t *testing.T) {
 	for name, place := range map[string]func(tb testing.TB) storetest.Place{
 		"embedded": embeddedPlace,
 		"redis":    func(tb testing.TB) storetest.Place { return placeAt(tb, redistest.Shared(tb).Client(tb)) },
+		"set":      func(tb testing.TB) storetest.Place { return setPlace(tb, redistest.Shared(tb).Client(tb)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true, Permits: true})
 		})
 	}
+}
+
+// setPlace has Stores that take free locks by SET from the beginning: they know the
+// server and its clock.
+func setPlace(tb testing.TB, client *redis.Client) storetest.Place {
+	tb.Helper()
+	place := placeAt(tb, client)
+	open := place.Open
+	place.Open = func(tb testing.TB) store.Store {
+		tb.Helper()
+		s, _ := open(tb).(*Store)
+		s.suits.Store(true)
+		s.sawClock(client.Time(context.Background()).Val().UnixMicro())
+		return s
+	}
+	return place
 }
 
 // In a Cluster a release cannot see who listens, so it passes nobody over.

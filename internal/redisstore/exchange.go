@@ -27,10 +27,7 @@ func (s *Store) send(ctx context.Context, timeout time.Duration, name string, c 
 	if err := ctx.Err(); err != nil {
 		return nil, &store.Error{Err: err} // never sent
 	}
-	if timeout <= 0 || timeout > opTimeout {
-		timeout = opTimeout
-	}
-	c.call.Deadline = time.Now().Add(timeout)
+	c.call.Deadline = time.Now().Add(within(timeout))
 	if !s.suits.Load() {
 		if err := s.check(ctx, name, c); err != nil {
 			return nil, err
@@ -63,6 +60,14 @@ func (s *Store) send(ctx context.Context, timeout time.Duration, name string, c 
 		s.free(c)
 	}
 	return value, err
+}
+
+// within bounds a caller's timeout; zero or less is none.
+func within(timeout time.Duration) time.Duration {
+	if timeout <= 0 || timeout > opTimeout {
+		return opTimeout
+	}
+	return timeout
 }
 
 // over sends c over the wire. over says that c is no longer in use.

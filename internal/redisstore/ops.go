@@ -16,6 +16,11 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	if err := s.elsewhere(); err != nil {
 		return store.Answer{}, err
 	}
+	began := time.Now()
+	a, at, err := s.set(ctx, r)
+	if at == answered {
+		return a, err
+	}
 	c := s.command()
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.about(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
@@ -32,14 +37,29 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 				r.Late(a, err)
 				return
 			}
-			r.Late(store.Answer{}, err)
+			r.Late(store.Answer{}, unsettled(err, at))
 		}
 	}
-	reply, err := s.send(ctx, r.Timeout, r.Key, c, late)
+	timeout := max(within(r.Timeout)-time.Since(began), time.Millisecond)
+	reply, err := s.send(ctx, timeout, r.Key, c, late)
 	if err != nil {
-		return store.Answer{}, err
+		return store.Answer{}, unsettled(err, at)
 	}
-	return answer(reply)
+	a, err = answer(reply)
+	if err == nil {
+		s.sawClock(a.Server)
+		if !a.Granted {
+			s.taken.add(r.Key)
+		}
+	}
+	return a, err
+}
+
+// unsettled notes that a question whose error is err came halfway before, if it did.
+func unsettled(err error, at progress) error {
+	e := store.AsError(err)
+	e.Ambiguous = e.Ambiguous || at == halfway
+	return e
 }
 
 // answer reads acquire.lua's result.
@@ -125,7 +145,7 @@ func integer(v any) (int64, bool) {
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
 	c := s.command()
 	c.token = r.Token
-	s.about(c, r.Key, releaseScript, &c.token, &s.channels)
+	s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))
 	c.onekey = oneKeyOf(r, "give", 0)
 	if leave {
 		c.args = append(c.args, terms(r))
@@ -138,7 +158,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
 	c := s.command()
 	ms := max(millis(stay), 1)
-	s.about(c, r.Key, releaseScript, r.Token, &s.channels, "", strconv.FormatInt(ms, 10))
+	s.about(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
 	c.onekey = oneKeyOf(r, "give", ms)
 	return s.release(ctx, r.Key, c)
 }
@@ -167,7 +187,7 @@ func (s *Store) releasedBy(reply any) (store.Released, error) {
 func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
 	c := s.command()
 	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
-	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind)
+	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
 	reply, err := s.send(ctx, untilDeadline(ctx), r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err

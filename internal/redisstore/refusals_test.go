@@ -129,6 +129,7 @@ func TestAReplicaRefusesForTheTimeBeing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	p.scripted = true // SET is refused with READONLY in both cases
 	held := p.take()
 	do(t, raw, "REPLICAOF", "127.0.0.1", "1")
 	p.wantRefusals(held, passing, "READONLY")

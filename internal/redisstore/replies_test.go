@@ -140,6 +140,7 @@ func TestPassesAreRead(t *testing.T) {
 func TestStrangeRepliesAreErrors(t *testing.T) {
 	mini := redistest.Embedded(t)
 	p := open(t, mini.Client(t), "kit")
+	p.scripted = true
 	p.release(p.take(), false, store.Freed)
 	for name, write := range map[string]func(c *server.Peer){
 		"a null":           (*server.Peer).WriteNull,

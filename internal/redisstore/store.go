@@ -46,6 +46,10 @@ type Store struct {
 	within     time.Duration // they answer
 	pings      pingClients
 
+	scripted bool         // a free lock is taken by a script, too
+	clock    atomic.Int64 // the server's when this process started, in µs; 0: not known
+	taken    takenLately
+
 	servers servers
 	single  *wire.Pool     // the only one; nil: a Cluster
 	spare   sync.Pool      // of *command
@@ -134,7 +138,7 @@ func (s *Store) Close() error {
 // EvictionPolicy returns the server's maxmemory-policy, which decides whether
 // it may throw away a held lock to make room. ctx bounds the question.
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
-	info, err := s.client.Info(ctx, "memory").Result()
+	info, err := s.section(ctx, "memory")
 	if err != nil {
 		return "", err
 	}
@@ -144,6 +148,24 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("INFO memory names no maxmemory_policy")
+}
+
+// section returns a section of INFO. A Cluster's nodes are configured alike: one tells.
+func (s *Store) section(ctx context.Context, name string) (string, error) {
+	if s.single == nil {
+		return s.client.Info(ctx, name).Result()
+	}
+	deadline, ok := ctx.Deadline()
+	if most := time.Now().Add(opTimeout); !ok || deadline.After(most) {
+		deadline = most
+	}
+	call := &wire.Call{Commands: appendArgs(nil, []any{"info", name}), Replies: 1, Deadline: deadline}
+	if _, err := s.single.Do(ctx, call); err != nil {
+		return "", s.unanswered(ctx, err)
+	}
+	value, err := s.reply(ctx, call.Reply, nil)
+	text, _ := value.(string)
+	return text, err
 }
 
 // keys returns the keys of the lock called name: lock, queue, alive, fence and

@@ -8,7 +8,8 @@
 //   - only the token that holds a key renews or releases it;
 //   - Renew never creates a key;
 //   - asking the same thing twice with one token gives the same answer, so a
-//     caller that lost a reply may simply ask again;
+//     caller that lost a reply may simply ask again; a store that does not keep the
+//     fence of a grant may tell a higher one then, and the same from then on;
 //   - waiters are served in the order in which they first asked to wait, and
 //     nobody who asks later overtakes a live one, of whichever kind;
 //   - where several hold a key, each one's TTL is its own;
@@ -33,6 +34,10 @@ type Ref struct {
 	// Least is how long a grant lasts at least, also one that a release hands
 	// to a waiter and nobody takes note of. At most TTL.
 	Least time.Duration
+
+	// Fence is that of the token's grant, if the caller knows it, for what ends the
+	// grant or prolongs it: a store need not remember the fence of a lock that is held.
+	Fence int64
 }
 
 // A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
@@ -60,6 +65,10 @@ const (
 type Request struct {
 	Ref
 	Join Join
+
+	// Again says that this is not the first that the caller asks or hears of the key,
+	// so that it is probably taken.
+	Again bool
 
 	// Place is the one that a token which the store does not know gets with
 	// Wait. The zero Place is the last.

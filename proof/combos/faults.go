@@ -93,7 +93,9 @@ func faults() []fault {
 	lose := func(opts ...faultproxy.DropOption) func(*round) {
 		return func(r *round) {
 			n := 1 + r.rnd.IntN(20)
-			r.site.each(func(proxy *faultproxy.Proxy) { proxy.DropReplies(n, faultproxy.Match("EVALSHA", "EVAL"), opts...) })
+			r.site.each(func(proxy *faultproxy.Proxy) {
+				proxy.DropReplies(n, faultproxy.Match("EVALSHA", "EVAL", "SET"), opts...)
+			})
 		}
 	}
 	keep := func(r *round) { r.site.each(func(proxy *faultproxy.Proxy) { proxy.DropReplies(0, nil) }) }

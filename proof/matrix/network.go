@@ -41,7 +41,7 @@ func network() []Kind {
 	}
 	text := redisstore.Scripts()
 	renewals := faultproxy.MatchScript(text["renew"])
-	acquires := faultproxy.MatchScript(text["acquire"])
+	acquires := faultproxy.Any(faultproxy.Match("SET"), faultproxy.MatchScript(text["acquire"])) // a free lock is taken by SET
 	releases := faultproxy.MatchScript(text["release"], text["releaseto"])
 	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {

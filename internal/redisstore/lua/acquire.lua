@@ -40,8 +40,8 @@ local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 -- who names an exclusive holder by the lock's value, without the secret part of
 -- its token.
 local function who(value)
-  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+(:%d+)$')
-  return holder and holder .. minted or ''
+  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+:~?(%d+)$')
+  return holder and holder .. ':' .. minted or ''
 end
 
 -- include enter
@@ -82,11 +82,13 @@ local function left(state)
   return redis.call('PTTL', KEYS[1])
 end
 
-if plain and not value then
+local set = value and string.sub(value, 1, #token + 2) == token .. ':~'
+if plain and not value or set and not alone then
   -- The lock came free while others stand in line: its holder died, or a
   -- foreign program deleted the key. The first live one has it. Or a fence is
-  -- kept, and this one's must be higher.
+  -- kept, and this one's must be higher. SET may have taken it before this.
   redis.call('DEL', KEYS[1])
+  value = nil
 end
 local state = standing(now, value)
 local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
@@ -96,7 +98,7 @@ if (negated or state.holder == token) and join == 'wait' and not empty then
   sign(ARGV[6]) -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
-  if state.last == 0 then -- somebody else wrote it
+  if state.last == 0 or state.since then -- no script wrote it
     return {1, hold(state, now, token, ttl, kind), fence}
   end
   extend(now, state, ttl)
@@ -135,4 +137,4 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
 end
 local waiting = join ~= 'wait' and not alone and redis.call('ZCARD', KEYS[2]) or 0
 return {0, left(state), fence, siblings(state), fresh,
-  state.holder and state.last > 0 and who(state.holder .. ':' .. text(state.last)) or '', waiting}
+  state.holder and state.last > 0 and who(state.holder .. ':' .. text(state.since or state.last)) or '', waiting}

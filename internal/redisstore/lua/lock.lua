@@ -1,7 +1,9 @@
 -- A lock and what lies beside it; a part of every script.
 --
 -- KEYS[1] lock     string, always with a TTL: "<token>:<fence>" of an exclusive
---                  holder; '*shared' or '*permits <n> <until µs> …' where
+--                  holder; "<token>:~<µs>" of one that took it by SET, without a
+--                  script: then its fence is known to itself alone, and µs tells
+--                  about when it took it; '*shared' or '*permits <n> <until µs> …' where
 --                  several may hold: each n that was asked for binds all until then
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
 -- KEYS[3] alive    hash: process -> "<until µs><v|u|p><n>", see reach, sign
@@ -48,6 +50,14 @@ end
 -- kept is the fence beside the lock, or last if that is higher.
 local function kept(last)
   return math.max(last, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
+end
+
+-- before is a fence that is not below that of a holder that took the lock by SET
+-- at about since. Its fence is the time at which it did, so it has passed, unless the
+-- clock was set back meanwhile.
+local function before(since, now)
+  local most = since + 1000000
+  return most > now + 2000000 and most or math.min(most, now - 1)
 end
 
 -- mint makes the fence of a new grant; last is the one before, as far as the

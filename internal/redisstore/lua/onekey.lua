@@ -29,7 +29,7 @@ if last >= now or (tonumber(ARGV[4] or '') or 0) >= now then
 end
 
 if ARGV[2] == 'take' then
-  if not value or value == token then
+  if not value or value == token or own and last == 0 then
     redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
     return fence
   end

@@ -4,8 +4,9 @@
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  prefix of the processes' channels
--- ARGV[3]  on request, terms as they were given to acquire: leave the queue
--- ARGV[4]  on request, ms that the lock stays taken; then ARGV[3] may be empty
+-- ARGV[3]  the fence, if the caller knows it, or ''
+-- ARGV[4]  on request, terms as they were given to acquire: leave the queue
+-- ARGV[5]  on request, ms that the lock stays taken; then ARGV[4] may be empty
 -- Result   0 the token did not hold the lock, 1 it did and gave it back,
 --          2 it did and a waiter has it now; or that in a list, with the news
 --          for waiters of the token's process behind it
@@ -16,24 +17,25 @@ local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
-if own and alone and not ARGV[3] and (tonumber(string.sub(value, #token + 2)) or now) < now then
+local last = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
+if last and alone and not ARGV[4] and last < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
 end
 
 -- include lock
-local leave, stay = ARGV[3] and ARGV[3] ~= '', tonumber(ARGV[4])
+local leave, stay = ARGV[4] and ARGV[4] ~= '', tonumber(ARGV[5])
 if leave then
-  redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[3])
+  redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[4])
 end
 if (leave or stay) and redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('DEL', KEYS[3]) -- nobody waits any more, or comes to do it
 end
 
 -- include queue
-local state, held, last = nil, own, 0
+local state, held = nil, own
 if own then
-  last = tonumber(string.sub(value, #token + 2)) or 0
+  last = last or standing(now, value).last
   state = {last = last}
   if stay then
     extend(now, state, stay)
@@ -50,7 +52,7 @@ end
 local answer = {held and 1 or 0}
 local heir = not alone and succeed(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
 if not state.holder and not state.count then
-  clear(now, not alone and redis.call('EXISTS', KEYS[2]) == 1, last)
+  clear(now, not alone and redis.call('EXISTS', KEYS[2]) == 1, last or 0)
 end
 if held and heir then answer[1] = 2 end
 return answer[2] and answer or answer[1]

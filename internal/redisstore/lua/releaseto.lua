@@ -10,6 +10,7 @@
 -- ARGV[4]  how the process hears, and the prefix of channels, as in acquire
 -- ARGV[5]  µs the waiter has waited
 -- ARGV[6]  how many more of the process wait of whom Redis does not know
+-- ARGV[7]  the fence, if the caller knows it, or ''
 -- Result   the waiter's fence: it has the lock, and the fence is now µs too; or
 --          {0, 1 or 2 as in release, its fence or '', now µs, news for other
 --          waiters of the process…}. With 0 and '' the waiter has no place.
@@ -21,8 +22,8 @@ local time = redis.call('TIME')
 local fence = time[1] .. string.sub(1000000 + time[2], 2)
 local now = tonumber(fence)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
-local last = own and tonumber(string.sub(value, #token + 2)) or 0
-if own and alone and plain and last < now -- out of memory, SET fails here: see below
+local last = own and (tonumber(ARGV[7]) or tonumber(string.sub(value, #token + 2)))
+if last and alone and plain and last < now -- out of memory, SET fails here: see below
   and not redis.pcall('SET', KEYS[1], heir .. ':' .. fence, 'PX', plain).err then
   return fence
 end
@@ -40,7 +41,7 @@ if not own then
   end
   return {0, '', fence}
 end
-local state, answer = {last = last}, {1, '', fence}
+local state, answer = {last = last or standing(now, value).last}, {1, '', fence}
 -- Out of memory, Redis lets a script take some only behind a write that takes
 -- none. What is held can be given back then too.
 redis.call('ZREM', KEYS[2], '')

@@ -3,14 +3,16 @@
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  terms (see lock.lua)
+-- ARGV[3]  the fence, if the caller knows it, or ''
 -- Result   1 renewed, 0 the token does not hold the lock
 
 local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-if value and tonumber(ARGV[2]) and string.sub(value, 1, #token + 1) == token .. ':'
-  and tonumber(string.sub(value, #token + 2)) < now then
+local own = value and string.sub(value, 1, #token + 1) == token .. ':'
+local last = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
+if last and tonumber(ARGV[2]) and last < now then
   redis.call('PEXPIRE', KEYS[1], ARGV[2]) -- most renewals
   return 1
 end
@@ -20,6 +22,7 @@ end
 local ttl, kind = parse(ARGV[2])
 local state = standing(now, value)
 if state.holder == token then
+  state.last = last or state.last
   extend(now, state, ttl)
   return 1
 end

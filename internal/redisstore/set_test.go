@@ -1,0 +1,229 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// bySet opens a Store that takes free locks by SET from now on: it knows the server's
+// clock.
+func bySet(t *testing.T, client redis.UniversalClient, ns string) *probe {
+	t.Helper()
+	p := open(t, client, ns)
+	p.release(p.take(), false, store.Freed)
+	return p
+}
+
+// took takes the lock by SET, and returns it with its fence.
+func (p *probe) took(client *redis.Client) store.Ref {
+	p.Helper()
+	r := p.ref(time.Minute)
+	r.Fence = p.get(r, store.Wait).Fence
+	if got := client.Get(p.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(got, r.Token+":~") {
+		p.Errorf("the lock is %q, want that it was taken by SET", got)
+	}
+	return r
+}
+
+// half has the lock taken by SET as p does it, and nothing else.
+func (p *probe) half(client *redis.Client) store.Ref {
+	p.Helper()
+	r := p.ref(time.Minute)
+	value := r.Token + ":~" + client.Do(p.Context(), "TIME").Val().([]any)[0].(string) + "000000"
+	if err := client.Do(p.Context(), "SET", p.keys("k")[0], value, "NX", "PX", 60_000).Err(); err != nil {
+		p.Fatal(err)
+	}
+	return r
+}
+
+func TestAFreeLockIsTakenBySet(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := bySet(t, client, ns), open(t, client, ns)
+		r := p.took(client)
+		if ttl := client.PTTL(t.Context(), p.keys("k")[0]).Val(); ttl <= 0 || ttl > time.Minute {
+			t.Errorf("the lock's TTL is %v, want a minute", ttl)
+		}
+		a := other.refused(other.ref(time.Minute), store.Try)
+		if a.Holder.Instance != p.Instance() || a.HolderFence == 0 || a.Holder.Age > patience || a.Left > time.Minute {
+			t.Errorf("refused with %+v, want what the holder is", a)
+		}
+		p.renew(r, true)
+		p.release(r, false, store.Freed)
+		next := other.take()
+		p.release(r, false, store.NotHeld)
+		p.renew(r, false)
+		other.release(next, false, store.Freed)
+		if keys := client.Keys(t.Context(), ns+"*").Val(); len(keys) > 0 {
+			t.Errorf("left: %q", keys)
+		}
+	})
+}
+
+func TestALockThatWasTakenBySetIsHandedOver(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := bySet(t, client, ns), bySet(t, client, ns)
+		for range 3 {
+			r, waits := p.took(client), other.ref(time.Minute)
+			other.refused(waits, store.Wait)
+			p.release(r, false, store.HandedOver)
+			if fence := other.get(waits, store.Wait).Fence; fence <= r.Fence {
+				t.Errorf("fence %d after %d, want a higher one", fence, r.Fence)
+			}
+			other.release(waits, false, store.Freed)
+			client.FlushDB(t.Context())
+		}
+	})
+}
+
+// The lock came free while others wait, since its holder died. SET takes it before
+// them, and they have it all the same.
+func TestSetDoesNotOvertakeThoseWhoWait(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other, dead := bySet(t, client, ns), bySet(t, client, ns), bySet(t, client, ns)
+		dead.took(client)
+		waits := other.ref(time.Minute)
+		other.refused(waits, store.Wait)
+		client.Del(t.Context(), p.keys("k")[0])
+		behind := p.ref(time.Minute)
+		p.refused(behind, store.Wait)
+		p.refused(p.ref(time.Minute), store.Try)
+		other.get(waits, store.Wait)
+		other.release(waits, false, store.HandedOver)
+		p.get(behind, store.Wait)
+		p.release(behind, true, store.Freed)
+	})
+}
+
+// Another one asks between our SET and our EXISTS: it stands in the queue then, and
+// has the lock as soon as a script looks.
+func TestAnotherAsksBetweenSetAndExists(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := bySet(t, client, ns), bySet(t, client, ns)
+		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+			ours, waits := p.half(client), other.ref(time.Minute)
+			other.refused(waits, store.Wait)
+			p.refused(ours, join)
+			other.get(waits, store.Wait)
+			want := store.Freed
+			if join == store.Wait {
+				want = store.HandedOver
+			}
+			other.release(waits, false, want)
+			p.leave(ours, true)
+			client.FlushDB(t.Context())
+		}
+	})
+}
+
+// We stop after SET: whoever cleans up gives the lock to those who wait.
+func TestALockThatWasTakenByHalfIsGivenBack(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := bySet(t, client, ns), bySet(t, client, ns)
+		ours, waits := p.half(client), other.ref(time.Minute)
+		other.refused(waits, store.Wait)
+		p.release(ours, true, store.HandedOver)
+		other.get(waits, store.Wait)
+		other.release(waits, false, store.Freed)
+		p.release(p.half(client), true, store.Freed)
+		if got := p.get(p.half(client), store.Try).Fence; got < time.Now().Add(-time.Hour).UnixMicro() {
+			t.Errorf("fence %d, want the time", got)
+		}
+	})
+}
+
+// A fence that is kept beside the lock, for the clock is behind it, counts.
+func TestSetHeedsAFenceThatIsKept(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p := bySet(t, client, ns)
+		kept := time.Now().Add(time.Hour).UnixMicro()
+		if err := client.Set(t.Context(), p.keys("k")[3], kept, time.Minute).Err(); err != nil {
+			t.Fatal(err)
+		}
+		r := p.ref(time.Minute)
+		if r.Fence = p.get(r, store.Try).Fence; r.Fence <= kept {
+			t.Errorf("fence %d, want more than %d", r.Fence, kept)
+		}
+		p.release(r, false, store.Freed)
+	})
+}
+
+func TestALostReplyToSetIsFoundByAskingAgain(t *testing.T) {
+	proxy, p, other := proxied(t, redistest.Shared(t))
+	p.scripted = false
+	for _, command := range []string{"SET", "EXISTS", "TIME"} {
+		r := p.ref(time.Minute)
+		proxy.DropReplies(1, faultproxy.Match(command))
+		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
+		wantLostReply(t, "Acquire", err)
+		other.refused(other.ref(time.Minute), store.Try)
+		r.Fence = p.get(r, store.Try).Fence
+		p.renew(r, true)
+		p.release(r, false, store.Freed)
+	}
+}
+
+// Who holds a lock may be forced to give it up, and the next fence is higher.
+func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
+	client, ns := redistest.Shared(t).Client(t), redistest.Prefix(t)
+	p, other := bySet(t, client, ns), bySet(t, client, ns)
+	for range 50 {
+		r := p.took(client)
+		if err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		next := other.ref(time.Minute)
+		if next.Fence = other.get(next, store.Try).Fence; next.Fence <= r.Fence {
+			t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
+		}
+		p.release(r, false, store.NotHeld)
+		other.release(next, false, store.Freed)
+	}
+}
+
+// A caller that leaves between its question and the replies: Late is told what the three
+// of them mean.
+func TestWhatComesLateOfSet(t *testing.T) {
+	for _, queued := range []bool{false, true} {
+		proxy, p, other := proxied(t, redistest.Shared(t))
+		p.scripted = false
+		if queued {
+			held, waits := other.take(), other.ref(time.Minute)
+			other.refused(waits, store.Wait)
+			redistest.Shared(t).Client(t).Del(t.Context(), other.keys(held.Key)[0])
+		}
+		proxy.Stall(faultproxy.ToClient)
+		ctx, cancel := context.WithCancel(t.Context())
+		lates, returned := make(chan late, 10), make(chan error, 1)
+		r := p.ref(time.Minute)
+		go func() {
+			_, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
+			returned <- err
+		}()
+		eventually(t, "the question is under way", func() bool { return proxy.Commands()["TIME"] == 1 })
+		cancel()
+		if e := store.AsError(await(t, "Acquire to return", returned)); !e.Pending || !errors.Is(e, context.Canceled) {
+			t.Errorf("Acquire = %+v, want it pending", e)
+		}
+		proxy.Heal()
+		got := await(t, "Late", lates)
+		if ambiguous := got.err != nil && store.AsError(got.err).Ambiguous; ambiguous != queued || got.answer.Granted == queued {
+			t.Errorf("queued %v: Late was told %+v", queued, got)
+		}
+		p.leave(r, true)
+	}
+}
