@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
 const (
 	// tickEvery is how often the calls that have no outcome are looked at: whether one
@@ -11,6 +14,11 @@ const (
 	// restAfter is how long nothing is asked over a connection until a goroutine of its
 	// own reads from it, which sees when the server closes it.
 	restAfter = 100 * time.Millisecond
+
+	// watchedMost is how many of the first connections are read from while they rest.
+	// Those behind them are needed under load only, and are closed after restMost.
+	watchedMost = 4
+	restMost    = 10 * time.Second
 )
 
 // keepTicking has tick run. The caller holds mu.
@@ -46,7 +54,7 @@ func (p *Pool) tick() {
 	now := time.Now()
 	var interrupted []*conn
 	rests := false
-	for _, k := range p.conns {
+	for i, k := range p.conns {
 		if k == nil {
 			continue
 		}
@@ -54,9 +62,12 @@ func (p *Pool) tick() {
 			interrupted = append(interrupted, k)
 		}
 		if k.inFlight.n == 0 && !k.reading && k.broken == nil {
-			if now.Sub(k.heard) >= restAfter {
+			switch rest := now.Sub(k.heard); {
+			case i < watchedMost && rest >= restAfter:
 				k.readAlone()
-			} else {
+			case i >= watchedMost && rest >= restMost:
+				k.fail(net.ErrClosed)
+			default:
 				rests = true
 			}
 		}
