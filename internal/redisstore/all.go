@@ -19,10 +19,10 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	if err := s.elsewhere(); err != nil {
 		return nil, err
 	}
-	keys := make([][keyCount]string, len(refs))
+	keys := make([][keyCount]redisKey, len(refs))
 	args := append(make([]any, 0, keyPosition+(keyCount+1)*len(refs)+1), nil, nil, keyCount*len(refs))
 	for i, r := range refs {
-		keys[i] = s.keys(r.Key)
+		keys[i] = s.redisKeys(r.Key)
 		args = appendKeys(args, &keys[i])
 	}
 	args = append(args, terms(refs[0]))

@@ -222,7 +222,7 @@ func (s *Store) leaveQueues(ctx context.Context, commands []command, places []in
 	cmds := make(map[int]once)
 	for _, i := range places {
 		if c := &commands[i]; c.entry != "" {
-			cmds[i] = once{redis.NewCmd(ctx, "zrem", c.args[queueAt], c.entry)}
+			cmds[i] = once{redis.NewCmd(ctx, plain([]any{"zrem", c.args[queueAt], c.entry})...)}
 			_ = pipe.Process(ctx, cmds[i]) // only queues it
 		}
 	}

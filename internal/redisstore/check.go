@@ -60,7 +60,7 @@ func (s *Store) checked(ctx context.Context, name string, args []any, deadline t
 	}
 	bounded, cancel := context.WithDeadline(ctx, deadline) // a Cluster of which nothing is known yet
 	defer cancel()
-	cmd := redis.NewCmd(bounded, args...)
+	cmd := redis.NewCmd(bounded, plain(args)...)
 	cmd.SetFirstKeyPos(keyPosition)
 	err := s.client.Process(bounded, once{cmd})
 	return cmd.Val(), err

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -32,12 +31,48 @@ type command struct {
 	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
 	onekey       // its form while a Cluster moves the keys
 
-	keys               [keyCount]string
+	keys               [keyCount]redisKey
 	token, heir, terms string
-	fence              string
+	fence              int64
 	room               [keyPosition + keyCount + argsMost]any
 
 	call wire.Call
+	late lateSet // for a command that is no script, see set.go
+}
+
+// A redisKey is one of a lock's keys: a command has it in its parts, so that nobody
+// has to put them together before they are sent.
+type redisKey struct{ namespace, lock, end string }
+
+// The parts of a key between and behind the namespace and the lock's name. The braces
+// make the name the hash tag, so a Cluster keeps a lock's keys together.
+const keyOpen = ":{"
+
+var keyEnds = [keyCount]string{"}", "}:queue", "}:alive", "}:fence", "}:holders"}
+
+// redisKeys returns the keys of the lock called name: lock, queue, alive, fence and
+// holders.
+func (s *Store) redisKeys(name string) (keys [keyCount]redisKey) {
+	for i, end := range keyEnds {
+		keys[i] = redisKey{s.ns, name, end}
+	}
+	return keys
+}
+
+// keys is redisKeys, put together.
+func (s *Store) keys(name string) (keys [keyCount]string) {
+	for i, key := range s.redisKeys(name) {
+		keys[i] = key.String()
+	}
+	return keys
+}
+
+// String returns the key.
+func (k redisKey) String() string { return k.namespace + keyOpen + k.lock + k.end }
+
+// appendTo appends the key as an argument.
+func (k redisKey) appendTo(b []byte) []byte {
+	return wire.AppendParts(b, k.namespace, keyOpen, k.lock, k.end)
 }
 
 // command returns one to fill in.
@@ -51,27 +86,28 @@ func (s *Store) command() *command {
 // free takes back a command that nobody uses any more.
 func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
-	c.keys, c.token, c.heir, c.terms, c.fence = [keyCount]string{}, "", "", "", ""
+	c.keys, c.token, c.heir, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
 	clear(c.room[:])
-	c.call.Late = nil
+	c.call.Late, c.late.ctx, c.late.tell = nil, nil, nil
 	s.spare.Put(c)
 }
 
 // about makes c a command on one lock.
 func (s *Store) about(c *command, name string, script *script, args ...any) {
-	c.script, c.keys = script, s.keys(name)
+	c.script, c.keys = script, s.redisKeys(name)
 	c.args = append(appendKeys(append(c.room[:0], nil, nil, keyCount), &c.keys), args...)
 }
 
-// fenced is the argument that tells r's fence.
-func (c *command) fenced(r store.Ref) *string {
-	if r.Fence > 0 {
-		c.fence = strconv.FormatInt(r.Fence, 10)
+// fenced is the argument that tells r's fence, if it is known.
+func (c *command) fenced(r store.Ref) any {
+	if r.Fence == 0 {
+		return ""
 	}
+	c.fence = r.Fence
 	return &c.fence
 }
 
-func appendKeys(args []any, keys *[keyCount]string) []any {
+func appendKeys(args []any, keys *[keyCount]redisKey) []any {
 	for i := range keys {
 		args = append(args, &keys[i])
 	}
@@ -86,8 +122,8 @@ func (c *command) keyArgs() []string {
 	}
 	keys := make([]string, n)
 	for i, arg := range c.args[keyPosition:][:n] {
-		if key, ok := arg.(*string); ok {
-			keys[i] = *key
+		if key, ok := arg.(*redisKey); ok {
+			keys[i] = key.String()
 		}
 	}
 	return keys
@@ -106,7 +142,7 @@ func (c *command) named(byHash bool) []any {
 // appendTo appends the command as it is sent.
 func (c *command) appendTo(b []byte, byHash bool) []byte { return appendArgs(b, c.named(byHash)) }
 
-// appendArgs appends a command with arguments of the types that go-redis takes.
+// appendArgs appends a command with arguments of these types.
 func appendArgs(b []byte, args []any) []byte {
 	b = wire.AppendCommand(b, len(args))
 	for _, arg := range args {
@@ -119,6 +155,10 @@ func appendArgs(b []byte, args []any) []byte {
 			b = wire.AppendInt(b, int64(v))
 		case int64:
 			b = wire.AppendInt(b, v)
+		case *int64:
+			b = wire.AppendInt(b, *v)
+		case *redisKey:
+			b = v.appendTo(b)
 		default:
 			panic("redisstore: an argument of another type")
 		}
@@ -134,9 +174,27 @@ type once struct{ *redis.Cmd }
 // NoRetry implements redis.Cmder.
 func (once) NoRetry() bool { return true }
 
+// plain returns arguments as go-redis takes them.
+func plain(args []any) []any {
+	values := make([]any, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case *string:
+			values[i] = *v
+		case *int64:
+			values[i] = *v
+		case *redisKey:
+			values[i] = v.String()
+		default:
+			values[i] = v
+		}
+	}
+	return values
+}
+
 // goRedis is the command for a client of go-redis's.
 func (c *command) goRedis(ctx context.Context, byHash bool) once {
-	cmd := redis.NewCmd(ctx, c.named(byHash)...)
+	cmd := redis.NewCmd(ctx, plain(c.named(byHash))...)
 	cmd.SetFirstKeyPos(keyPosition)
 	return once{cmd}
 }

@@ -66,7 +66,7 @@ func (c *command) withOneKey() *command {
 
 // one has a command carried out that concerns one key.
 func (s *Store) one(ctx context.Context, args ...any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, args...)}
+	cmd := once{redis.NewCmd(ctx, plain(args)...)}
 	if args[0] == "evalsha" || args[0] == "eval" {
 		cmd.SetFirstKeyPos(keyPosition)
 	}

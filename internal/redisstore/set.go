@@ -86,26 +86,12 @@ func (s *Store) set(ctx context.Context, r store.Request) (a store.Answer, at pr
 		return store.Answer{}, nowhere, nil
 	}
 	c := s.command()
-	c.keys = s.keys(r.Key)
+	c.keys = s.redisKeys(r.Key)
 	about := clock + time.Since(started).Microseconds()
 	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 3
 	c.call.Deadline = time.Now().Add(within(r.Timeout))
 	if r.Late != nil {
-		c.call.Late = func(replies []byte, err error) {
-			if err != nil {
-				r.Late(store.Answer{}, s.failed(s.unanswered(ctx, err)))
-				return
-			}
-			fence, at, err := s.readSet(replies, about)
-			switch {
-			case err != nil:
-				r.Late(store.Answer{}, s.failed(err))
-			case at != answered:
-				r.Late(store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == halfway, Reach: store.Answered})
-			default:
-				r.Late(store.Answer{Granted: true, Fence: fence, Server: fence}, nil)
-			}
-		}
+		c.call.Late = s.afterLeaving(ctx, c, r, about)
 	}
 	over, err := pool.Do(ctx, &c.call)
 	if err != nil {
@@ -122,22 +108,56 @@ func (s *Store) set(ctx context.Context, r store.Request) (a store.Answer, at pr
 	return store.Answer{Granted: true, Fence: fence, Server: fence}, at, nil
 }
 
+// A lateSet is what came of the three commands after their caller has left. It is kept
+// with the command, so that those who do not leave need no memory for it.
+type lateSet struct {
+	ctx   context.Context
+	about int64
+	tell  func(store.Answer, error)
+	call  func(replies []byte, err error) // reads the others; made once
+}
+
+// afterLeaving returns the function that tells r.Late what came of c.
+func (s *Store) afterLeaving(ctx context.Context, c *command, r store.Request, about int64) func([]byte, error) {
+	late := &c.late
+	late.ctx, late.about, late.tell = ctx, about, r.Late
+	if late.call == nil {
+		late.call = func(replies []byte, err error) { late.tell(s.setLate(late.ctx, late.about, replies, err)) }
+	}
+	return late.call
+}
+
+// setLate reads the three replies that came after their caller had left.
+func (s *Store) setLate(ctx context.Context, about int64, replies []byte, err error) (store.Answer, error) {
+	if err != nil {
+		return store.Answer{}, s.failed(s.unanswered(ctx, err))
+	}
+	fence, at, err := s.readSet(replies, about)
+	switch {
+	case err != nil:
+		return store.Answer{}, s.failed(err)
+	case at != answered:
+		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == halfway, Reach: store.Answered}
+	}
+	return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
+}
+
 // errHalf is a lock that was asked for by half: its caller left before the rest.
 var errHalf = errors.New("the caller left before it was known who comes first")
 
 // appendSet appends the three commands.
 func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 	var digits [20]byte
-	b = wire.AppendString(wire.AppendString(wire.AppendCommand(b, 6), "SET"), c.keys[0])
-	b = wire.AppendString(b, r.Token+":~"+string(strconv.AppendInt(digits[:0], about, 10)))
+	b = c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 6), "SET"))
+	b = wire.AppendParts(b, r.Token, ":~", string(strconv.AppendInt(digits[:0], about, 10)))
 	b = wire.AppendInt(wire.AppendString(wire.AppendString(b, "NX"), "PX"), millis(r.TTL))
-	b = wire.AppendString(wire.AppendString(wire.AppendCommand(b, 3), "EXISTS"), c.keys[1])
-	b = wire.AppendString(b, c.keys[3])
+	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 3), "EXISTS"))
+	b = c.keys[3].appendTo(b)
 	return wire.AppendString(wire.AppendCommand(b, 1), "TIME")
 }
 
 var (
-	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n$")
+	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n")
 	notTaken  = []byte("$-1\r\n")
 )
 
@@ -167,7 +187,7 @@ func (s *Store) readSet(replies []byte, about int64) (fence int64, at progress, 
 		}
 		return 0, at, nil
 	}
-	now, ok := clockOf(replies[len(tookAlone)-len("*2\r\n$"):])
+	now, ok := clockOf(replies[len(tookAlone):])
 	if !ok {
 		return 0, halfway, &store.Error{Err: errReply, Ambiguous: true}
 	}
@@ -178,14 +198,14 @@ func (s *Store) readSet(replies []byte, about int64) (fence int64, at progress, 
 	return now, answered, nil
 }
 
-// clockOf reads TIME's reply, in µs.
+// clockOf reads the two values of TIME's reply, in µs.
 func clockOf(reply []byte) (now int64, ok bool) {
-	value, _, err := wire.Parse(reply)
-	f, isList := value.([]any)
-	if err != nil || !isList || len(f) != 2 {
+	seconds, rest, ok0 := wire.Bulk(reply)
+	micros, rest, ok1 := wire.Bulk(rest)
+	if !ok0 || !ok1 || len(rest) > 0 {
 		return 0, false
 	}
-	seconds, ok0 := integer(f[0])
-	micros, ok1 := integer(f[1])
-	return seconds*1_000_000 + micros, ok0 && ok1 && seconds > 0
+	s, err0 := strconv.ParseInt(string(seconds), 10, 64)
+	us, err1 := strconv.ParseInt(string(micros), 10, 64)
+	return s*1_000_000 + us, err0 == nil && err1 == nil && s > 0
 }

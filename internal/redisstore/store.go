@@ -168,25 +168,9 @@ func (s *Store) section(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
-// keys returns the keys of the lock called name: lock, queue, alive, fence and
-// holders. They share one hash tag, so a Cluster keeps them together.
-func (s *Store) keys(name string) [keyCount]string {
-	const queue, alive, fence, holders = "}:queue", "}:alive", "}:fence", "}:holders"
-	const open = ":{"
-	all := s.ns + open + name + queue + s.ns + open + name + alive + // one piece of memory
-		s.ns + open + name + fence + s.ns + open + name + holders
-	begin := len(s.ns) + len(open) + len(name)
-	cut := func(end string) (key string) {
-		key, all = all[:begin+len(end)], all[begin+len(end):]
-		return key
-	}
-	q := cut(queue)
-	return [...]string{q[:begin+1], q, cut(alive), cut(fence), cut(holders)}
-}
-
 // name is the inverse of keys.
 func (s *Store) name(lock string) (string, bool) {
-	rest, ok := strings.CutPrefix(lock, s.ns+":{")
+	rest, ok := strings.CutPrefix(lock, s.ns+keyOpen)
 	if !ok {
 		return "", false
 	}

@@ -131,12 +131,17 @@ func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
 	c.ctx = ctx
 	for try := 1; ; try++ {
 		over, err = p.try(c)
-		var failed *Error
-		if over && c.conn != nil && try < triesMost && errors.As(err, &failed) && !failed.Sent {
-			continue // its connection broke before anything of it was written
+		if err == nil || !over || c.conn == nil || try == triesMost || sent(err) {
+			return over, err
 		}
-		return over, err
+		// Its connection broke before anything of it was written.
 	}
+}
+
+// sent reports whether a call that ended with err may have been carried out.
+func sent(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Sent
 }
 
 // try puts c on a connection, and sees to it until it is over or its owner leaves.
@@ -169,8 +174,8 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 			p.park(c)
 		}
 	}
-	if e := (*Error)(nil); c.ctx.Err() != nil && errors.As(c.err, &e) {
-		c.err = &Error{Err: context.Cause(c.ctx), Sent: e.Sent} // it was its end that ended the call
+	if c.err != nil && c.ctx.Err() != nil {
+		c.err = &Error{Err: context.Cause(c.ctx), Sent: sent(c.err)} // it was its end that ended the call
 	}
 	done, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
 	p.unlock()

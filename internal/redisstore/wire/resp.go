@@ -17,6 +17,19 @@ func AppendString(b []byte, s string) []byte {
 	return append(append(b, s...), "\r\n"...)
 }
 
+// AppendParts appends an argument that consists of several parts.
+func AppendParts(b []byte, parts ...string) []byte {
+	n := 0
+	for _, part := range parts {
+		n += len(part)
+	}
+	b = append(strconv.AppendInt(append(b, '$'), int64(n), 10), "\r\n"...)
+	for _, part := range parts {
+		b = append(b, part...)
+	}
+	return append(b, "\r\n"...)
+}
+
 // AppendInt appends a number as an argument of a command.
 func AppendInt(b []byte, n int64) []byte {
 	var digits [20]byte
@@ -112,6 +125,16 @@ func header(b []byte, at int) (kind byte, n, end int, err error) {
 		}
 	}
 	return kind, n, end, nil
+}
+
+// Bulk reads the string that b begins with, and returns what is behind it. It costs no
+// memory. There is none where b begins with anything else.
+func Bulk(b []byte) (value, rest []byte, ok bool) {
+	kind, n, end, err := header(b, 0)
+	if err != nil || end == 0 || kind != '$' || n < 0 || len(b)-end < n+len("\r\n") {
+		return nil, nil, false
+	}
+	return b[end : end+n], b[end+n+len("\r\n"):], true
 }
 
 // Parse reads the first of the replies in b, which are complete, and returns what is
