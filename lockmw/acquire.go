@@ -255,6 +255,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		}
 		return nil, c.failed(fault)
 	}
+	answered := time.Now()
 	l.claims.Done()
 	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
 	seen := sighting{}
@@ -263,13 +264,13 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	}
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	if c.waiter != nil {
-		l.waiters.heard(c.waiter, asked, serverClock{sent, answer.Server}, seen, join == store.Wait && !answer.Granted)
+		l.waiters.heard(c.waiter, asked, answered, serverClock{sent, answer.Server}, seen, join == store.Wait && !answer.Granted)
 	}
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
 	}
 	if answer.Granted {
-		return c.granted(grant{fence: answer.Fence, since: sent, ttl: ref.TTL})
+		return c.granted(grant{fence: answer.Fence, since: sent, ttl: ref.TTL}, answered)
 	}
 	c.left, c.seen = answer.Left, seen
 	c.freshToken()
@@ -331,10 +332,10 @@ func (c *claim) endedBy(fault *store.Error) error {
 	return nil
 }
 
-// granted makes a lease of a grant, unless it came too late to be of use;
-// then there is neither a lease nor an error.
-func (c *claim) granted(g grant) (*Lease, error) {
-	left := g.left(now())
+// granted makes a lease of a grant that came at at, unless that was too late to be of
+// use; then there is neither a lease nor an error.
+func (c *claim) granted(g grant, at time.Time) (*Lease, error) {
+	left := g.left(instantOf(at))
 	switch {
 	case c.ctx.Err() != nil:
 		c.giveBack()
@@ -344,12 +345,12 @@ func (c *claim) granted(g grant) (*Lease, error) {
 		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
 	}
-	lease := newLease(c, g)
+	lease := newLease(c, g, at)
 	lease.begin()
 	c.learn(true)
 	e := Event{
 		Kind: EventAcquired, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: c.waited(), Attempts: c.attempts, Left: left,
+		Waited: at.Sub(c.start), Attempts: c.attempts, Left: left,
 	}
 	if g.pushed || g.passed {
 		e.Kind = EventHandedOver

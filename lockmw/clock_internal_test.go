@@ -56,7 +56,7 @@ func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
 		t.Error("an age was given without having heard from the server")
 	}
 	sent := instant{mono: now().mono - time.Minute, wall: now().wall - int64(time.Minute)}
-	ws.heard(w, time.Now(), serverClock{sent, 1_000_000_000}, sighting{}, true)
+	ws.heard(w, time.Now(), time.Now(), serverClock{sent, 1_000_000_000}, sighting{}, true)
 	for _, tc := range []struct {
 		name  string
 		grant int64 // µs of the server's clock after it was heard

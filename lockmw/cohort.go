@@ -33,7 +33,7 @@ func (ws *waiters) settle(key string, ln *line) {
 	switch {
 	case ln.cover != nil:
 	case ln.length == 0:
-		delete(ws.lines, key)
+		ws.drop(key, ln)
 	case ln.plain != nil && ln.plain.local:
 		ln.know(ln.plain)
 		ln.plain.nudge(true)
@@ -145,7 +145,7 @@ func (ws *waiters) passedOn(next store.Ref, sent instant, did store.Released, a 
 	w.passed = false
 	// The line's last question stays the last: nothing was said for those of it
 	// who stand in the queue.
-	w.line.hears(serverClock{sent, a.Server})
+	w.line.hears(serverClock{sent, a.Server}, time.Now())
 	switch {
 	case a.Granted:
 		w.deliver(grant{fence: a.Fence, since: sent, ttl: next.TTL, passed: true})

@@ -16,7 +16,7 @@ func cohort(t *testing.T, n int) (ws *waiters, cover *Lease, behind []*waiter) {
 	first, local, _ := ws.join(store.Ref{Key: "k", Token: "holder"})
 	cover = &Lease{ref: first.ref}
 	ws.asks(first)
-	ws.heard(first, time.Now(), serverClock{now(), 1}, sighting{}, false)
+	ws.heard(first, time.Now(), time.Now(), serverClock{now(), 1}, sighting{}, false)
 	ws.leave(first, cover)
 	for i := range n {
 		w, ok, _ := ws.join(store.Ref{Key: "k", Token: fmt.Sprint(i)})
@@ -40,7 +40,7 @@ func TestAReleaseTellsOfAWaiterThatAsksJustThen(t *testing.T) {
 
 	ws, cover, w = cohort(t, 2)
 	ws.asks(w[0])
-	ws.heard(w[0], time.Now(), serverClock{now(), 1}, sighting{}, true)
+	ws.heard(w[0], time.Now(), time.Now(), serverClock{now(), 1}, sighting{}, true)
 	if next, _, ok := ws.pass(cover); ok {
 		t.Errorf("%v is told of twice", next)
 	}
@@ -58,7 +58,7 @@ func TestALineWithoutAnAnswerSinceOneOfItCame(t *testing.T) {
 		t.Error("no question is under way")
 	}
 	ws.asks(w[0])
-	ws.heard(w[0], time.Now(), serverClock{now(), 1}, sighting{}, true)
+	ws.heard(w[0], time.Now(), time.Now(), serverClock{now(), 1}, sighting{}, true)
 	ws.asks(w[0])
 	if ws.unanswered(w[1]) {
 		t.Error("the line was heard of since the other came")

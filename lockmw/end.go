@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/lockmw/kit/internal/store"
 )
@@ -36,7 +37,7 @@ func (c *claim) unreachable(p prospect) (*Lease, error) {
 
 // failOpen returns a lease that holds nothing.
 func (c *claim) failOpen(cause error) *Lease {
-	lease := newLease(c, grant{open: true})
+	lease := newLease(c, grant{open: true}, time.Now())
 	lease.begin()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	c.note(Event{

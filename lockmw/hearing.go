@@ -22,23 +22,23 @@ func (ws *waiters) asks(w *waiter) store.Place {
 	return w.place()
 }
 
-// heard notes an answer for w's line: to a question put at asked, and what it
-// said of the server's clock and of who holds the lock. queued says that w stands in
+// heard notes an answer for w's line: to a question put at asked, answered at
+// answered, and what it said of the server's clock and of who holds the lock. queued says that w stands in
 // the queue.
-func (ws *waiters) heard(w *waiter, asked time.Time, clock serverClock, seen sighting, queued bool) {
+func (ws *waiters) heard(w *waiter, asked, answered time.Time, clock serverClock, seen sighting, queued bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ln := w.line
 	ln.open--
 	ln.asked = asked
-	ln.hears(clock)
+	ln.hears(clock, answered)
 	ln.seen = seen
 	w.known = queued
 }
 
-// hears notes an answer.
-func (ln *line) hears(clock serverClock) {
-	ln.heardAt, ln.clock = time.Now(), clock
+// hears notes an answer that came at at.
+func (ln *line) hears(clock serverClock, at time.Time) {
+	ln.heardAt, ln.clock = at, clock
 }
 
 // unheard notes that a question of w ended without an answer.

@@ -22,6 +22,7 @@ type Lease struct {
 	parts  []*Lease // of AcquireAll, see multi.go
 	unsure bool     // a question for it got no answer and may still come true
 	ctx    context.Context
+	own    leaseContext // ctx, where the lease has one of its own
 	cancel context.CancelCauseFunc
 	outer  *Lease // the next lease that the caller's context holds
 	start  time.Time
@@ -77,10 +78,11 @@ func (g grant) left(at instant) time.Duration {
 	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
 }
 
-func newLease(c *claim, g grant) *Lease {
+// newLease returns the lease of c's grant, which came at start.
+func newLease(c *claim, g grant, start time.Time) *Lease {
 	l := &Lease{
 		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
-		unsure: c.unsure, grant: g, start: time.Now(), stuckAt: stuckAfter * c.policy.TTL,
+		unsure: c.unsure, grant: g, start: start, stuckAt: stuckAfter * c.policy.TTL,
 	}
 	l.ref.Fence = g.fence
 	if min := c.policy.MinHold; min > 0 && !g.open {
@@ -94,7 +96,8 @@ func newLease(c *claim, g grant) *Lease {
 func (l *Lease) derive(parent context.Context) {
 	l.outer, _ = FromContext(parent)
 	ctx, cancel := context.WithCancelCause(parent)
-	l.ctx, l.cancel = leaseContext{ctx, l}, cancel
+	l.own = leaseContext{ctx, l}
+	l.ctx, l.cancel = &l.own, cancel
 }
 
 // begin arms the timers and hands the lease to the watchdog.
@@ -107,7 +110,7 @@ func (l *Lease) begin() {
 		return
 	}
 	l.expiry = time.AfterFunc(l.grant.left(now()), l.expire)
-	l.locker.watchdog.add(l, l.firstRenewal())
+	l.locker.watchdog.add(l, l.start.Add(l.firstRenewal()))
 }
 
 // limit has the lease end after max, if that is not zero. The caller holds mu.
@@ -120,7 +123,7 @@ func (l *Lease) limit(max time.Duration) {
 // expire is for the expiry timer. A lease over its MaxHold is not trusted any
 // more, and when the timer fires the store has forgotten it.
 func (l *Lease) expire() {
-	if !l.trusted(true) && l.holds(overHeld) {
+	if !l.trusted(now(), true) && l.holds(overHeld) {
 		l.locker.forget(l)
 	}
 }
@@ -161,7 +164,7 @@ func (l *Lease) Fence() int64 { return l.fence }
 // after the release, and when MaxHold has passed. Where the policy failed open it is
 // true until then: no lock can be lost.
 func (l *Lease) Valid() bool {
-	valid := l.trusted(false)
+	valid := l.trusted(now(), false)
 	if l.base != nil {
 		return valid && l.base.Valid()
 	}
@@ -171,15 +174,15 @@ func (l *Lease) Valid() bool {
 	return valid
 }
 
-// trusted is Valid, for the expiry timer too: a timer that fired although a
+// trusted is Valid at at, for the expiry timer too: a timer that fired although a
 // renewal moved the end is armed anew.
-func (l *Lease) trusted(rearm bool) bool {
+func (l *Lease) trusted(at instant, rearm bool) bool {
 	l.mu.Lock()
 	if l.state != held || !l.owns() {
 		defer l.mu.Unlock()
 		return l.state == held
 	}
-	left := l.grant.left(now())
+	left := l.grant.left(at)
 	if left > 0 {
 		if rearm {
 			l.expiry.Reset(left)

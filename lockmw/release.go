@@ -68,7 +68,8 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	case l.parts != nil:
 		return l.releaseParts(ctx)
 	}
-	l.trusted(false) // a lease that is over was lost, though its timer may be late
+	at := time.Now()
+	l.trusted(instantOf(at), false) // a lease that is over was lost, though its timer may be late
 	l.mu.Lock()
 	wasLost, expired := l.state == lost, l.expired
 	if !wasLost {
@@ -86,7 +87,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 		l.locker.janitor.AddAt(l.staysTill(), l.ref, !expired && !l.unsure)
 		return ErrLost
 	case !l.open:
-		err = l.tryRelease(ctx)
+		err = l.tryRelease(ctx, at)
 		if l.unsure {
 			l.locker.janitor.AddAt(l.staysTill(), l.ref, false)
 		}
@@ -105,17 +106,16 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	return err
 }
 
-// tryRelease repeats the release until an answer comes or the budget ends.
-// After a try without an answer, "not held" means that it had worked: the
-// lease was trusted when that try was sent.
-func (l *Lease) tryRelease(ctx context.Context) error {
+// tryRelease puts the release, first at at, and repeats it until an answer comes or
+// the budget ends. After a try without an answer, "not held" means that it had worked:
+// the lease was trusted when that try was sent.
+func (l *Lease) tryRelease(ctx context.Context, at time.Time) error {
 	unsure := false
 	pause := releasePause
-	at := time.Now()
 	deadline := at.Add(releaseBudget)
 	for ; ; pause, at = 2*pause, time.Now() {
 		try := store.Until(ctx, earlier(deadline, at.Add(releaseTimeout)))
-		trusted := l.leftNow() > 0
+		trusted := l.leftAt(at) > 0
 		did, err := l.endInStore(try)
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
@@ -160,11 +160,11 @@ func (l *Lease) staysTill() time.Time {
 	return l.stayTill
 }
 
-// leftNow is how long the last grant can be trusted.
-func (l *Lease) leftNow() time.Duration {
+// leftAt is how long the last grant can be trusted from at.
+func (l *Lease) leftAt(at time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.grant.left(now())
+	return l.grant.left(instantOf(at))
 }
 
 func earlier(a, b time.Time) time.Time {

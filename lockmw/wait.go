@@ -220,5 +220,5 @@ func (c *claim) handedOver(g grant) (*Lease, error) {
 	if g.vague || c.locker.confirms {
 		return nil, nil
 	}
-	return c.granted(g)
+	return c.granted(g, time.Now())
 }

@@ -21,6 +21,7 @@ type waiters struct {
 	mu      sync.Mutex
 	byToken map[string]*waiter
 	lines   map[string]*line
+	unused  []*line // to be used again; unusedMost at most
 }
 
 type line struct {
@@ -75,8 +76,7 @@ func (ws *waiters) join(ref store.Ref) (w *waiter, local bool, left time.Duratio
 		return nil, false, 0
 	}
 	if ln == nil {
-		ln = &line{asked: came}
-		ws.lines[ref.Key] = ln
+		ln = ws.line(ref.Key, came)
 	}
 	w, ok := ws.spare.Get().(*waiter)
 	if !ok {
@@ -102,6 +102,31 @@ func (ws *waiters) join(ref store.Ref) (w *waiter, local bool, left time.Duratio
 	ln.length++
 	ws.byToken[ref.Token] = w
 	return w, w.local, left
+}
+
+// line makes a line for key. The caller holds mu.
+func (ws *waiters) line(key string, came time.Time) *line {
+	var ln *line
+	if n := len(ws.unused); n > 0 {
+		ln, ws.unused = ws.unused[n-1], ws.unused[:n-1]
+	} else {
+		ln = new(line)
+	}
+	ln.asked = came
+	ws.lines[key] = ln
+	return ln
+}
+
+// unusedMost bounds the lines that are kept to be used again.
+const unusedMost = 64
+
+// drop forgets key's line, which has neither waiters nor a cover. The caller holds mu.
+func (ws *waiters) drop(key string, ln *line) {
+	delete(ws.lines, key)
+	if len(ws.unused) < unusedMost {
+		*ln = line{}
+		ws.unused = append(ws.unused, ln)
+	}
 }
 
 // leave takes w out of its line, and out of use. The next one becomes first and

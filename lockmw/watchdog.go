@@ -81,20 +81,20 @@ func (l *Lease) firstRenewal() time.Duration {
 	return renewAfter(l.policy.TTL)
 }
 
-// add has l renewed after pause for the first time.
-func (d *watchdog) add(l *Lease, pause time.Duration) {
+// add has l renewed at due for the first time.
+func (d *watchdog) add(l *Lease, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list(l, pause)
+	d.list(l, l.start, due)
 }
 
-// list puts l on the agenda, to be renewed after pause. The caller holds mu.
-func (d *watchdog) list(l *Lease, pause time.Duration) {
+// list puts l on the agenda, to be renewed at due. The caller holds mu.
+func (d *watchdog) list(l *Lease, at, due time.Time) {
 	r := &l.renewal
 	if r.over || d.stopped {
 		return
 	}
-	r.due, r.early = time.Now().Add(pause), min(rideAlong, pause/rideShare)
+	r.due, r.early = due, min(rideAlong, due.Sub(at)/rideShare)
 	d.push(&d.sound, l)
 	d.arm(&d.sound)
 }
@@ -257,7 +257,8 @@ func (d *watchdog) renew(batch []*Lease) {
 	for i, l := range batch {
 		l.renewal.flight = nil
 		if pauses[i] > 0 {
-			d.list(l, pauses[i])
+			at := time.Now()
+			d.list(l, at, at.Add(pauses[i]))
 		}
 	}
 	d.mu.Unlock()

@@ -42,7 +42,7 @@ func TestRenewalsRideAlong(t *testing.T) {
 				locker: l, policy: Policy{TTL: ttl}, ref: store.Ref{Token: string(rune(i)), TTL: ttl},
 				start: time.Now(), stuckAt: time.Hour, expiry: time.AfterFunc(time.Hour, func() {}),
 			}
-			l.watchdog.add(lease, lease.firstRenewal())
+			l.watchdog.add(lease, time.Now().Add(lease.firstRenewal()))
 		}
 		time.Sleep(rounds * ttl / 3)
 		l.watchdog.stop()

@@ -20,14 +20,14 @@ import (
 // waited for: if there was no connection, it was not sent.
 const lastWord = 100 * time.Millisecond
 
-// send sends c, about the lock called name, and returns the reply, bounded by timeout.
+// send sends c, about the lock called name, and returns the reply, until deadline.
 // When ctx ends first it returns at once, and late (if not nil) gets what came of it.
 // c comes from s.command and is not used afterwards.
-func (s *Store) send(ctx context.Context, timeout time.Duration, name string, c *command, late func(any, error)) (any, error) {
+func (s *Store) send(ctx context.Context, deadline time.Time, name string, c *command, late func(any, error)) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &store.Error{Err: err} // never sent
 	}
-	c.call.Deadline = time.Now().Add(within(timeout))
+	c.call.Deadline = deadline
 	if !s.suits.Load() {
 		if err := s.check(ctx, name, c); err != nil {
 			return nil, err

@@ -17,7 +17,7 @@ func (s *Store) Instance() string { return s.process }
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
 	c := s.command()
 	s.about(c, key, forceScript, &s.channels)
-	_, err := s.send(ctx, untilDeadline(ctx), key, c, nil)
+	_, err := s.send(ctx, deadline(ctx), key, c, nil)
 	return err
 }
 
@@ -25,7 +25,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) error {
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	c := s.command()
 	s.about(c, key, inspectScript)
-	reply, err := s.send(ctx, untilDeadline(ctx), key, c, nil)
+	reply, err := s.send(ctx, deadline(ctx), key, c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -17,7 +17,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		return store.Answer{}, err
 	}
 	began := time.Now()
-	a, at, err := s.set(ctx, r)
+	a, at, err := s.set(ctx, r, began)
 	if at == answered {
 		return a, err
 	}
@@ -40,8 +40,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 			r.Late(store.Answer{}, unsettled(err, at))
 		}
 	}
-	timeout := max(within(r.Timeout)-time.Since(began), time.Millisecond)
-	reply, err := s.send(ctx, timeout, r.Key, c, late)
+	reply, err := s.send(ctx, later(began.Add(within(r.Timeout)), time.Now().Add(time.Millisecond)), r.Key, c, late)
 	if err != nil {
 		return store.Answer{}, unsettled(err, at)
 	}
@@ -164,7 +163,7 @@ func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duratio
 }
 
 func (s *Store) release(ctx context.Context, name string, c *command) (store.Released, error) {
-	reply, err := s.send(ctx, untilDeadline(ctx), name, c, nil)
+	reply, err := s.send(ctx, deadline(ctx), name, c, nil)
 	if err != nil {
 		return store.NotHeld, err
 	}
@@ -188,7 +187,7 @@ func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Pl
 	c := s.command()
 	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
 	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
-	reply, err := s.send(ctx, untilDeadline(ctx), r.Key, c, nil)
+	reply, err := s.send(ctx, deadline(ctx), r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err
 	}
@@ -244,11 +243,19 @@ func released(reply any) (store.Released, bool) {
 	return store.NotHeld, false
 }
 
-// untilDeadline is the time until ctx's deadline, 0 if it has none.
-func untilDeadline(ctx context.Context) time.Duration {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return 0
+// deadline bounds a command by ctx's deadline, and by opTimeout.
+func deadline(ctx context.Context) time.Time {
+	at := time.Now()
+	own, ok := ctx.Deadline()
+	if most := at.Add(opTimeout); !ok || own.After(most) {
+		return most
 	}
-	return max(time.Until(deadline), time.Millisecond)
+	return later(own, at.Add(time.Millisecond))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -72,8 +72,8 @@ const (
 	answered                 // there is nothing else to ask
 )
 
-// set asks for a lock without a script.
-func (s *Store) set(ctx context.Context, r store.Request) (a store.Answer, at progress, err error) {
+// set asks for a lock without a script, at now.
+func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a store.Answer, at progress, err error) {
 	clock := s.clock.Load()
 	switch {
 	case s.scripted, clock == 0, s.replicas > 0, !s.suits.Load():
@@ -87,9 +87,9 @@ func (s *Store) set(ctx context.Context, r store.Request) (a store.Answer, at pr
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
-	about := clock + time.Since(started).Microseconds()
+	about := clock + now.Sub(started).Microseconds()
 	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 3
-	c.call.Deadline = time.Now().Add(within(r.Timeout))
+	c.call.Deadline = now.Add(within(r.Timeout))
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, about)
 	}
