@@ -15,7 +15,7 @@ import (
 type Usage struct {
 	Calls int64         // commands it has executed, those that scripts called included
 	Bytes int64         // received and sent
-	CPU   time.Duration // user and system
+	CPU   time.Duration // user and system, of the thread that carries out commands
 }
 
 // Read asks the server of client. Its own questions do not count in Calls.
@@ -46,7 +46,11 @@ func parse(info map[string]map[string]string) (u Usage, err error) {
 		u.Bytes += n
 	}
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
-		seconds, err := strconv.ParseFloat(info["CPU"][name], 64)
+		text, ok := info["CPU"][name+"_main_thread"]
+		if !ok { // a server that tells of all its threads together
+			text = info["CPU"][name]
+		}
+		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return u, fmt.Errorf("redisinfo: %s: %w", name, err)
 		}

@@ -3,6 +3,7 @@ package redisinfo
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,6 +35,20 @@ func TestCallsOfScriptsCount(t *testing.T) {
 	}
 	if u.Bytes < 10*100 || u.CPU < 0 {
 		t.Errorf("bytes = %d, CPU = %v", u.Bytes, u.CPU)
+	}
+}
+
+func TestTheTimeIsThatOfTheThreadThatCarriesOutCommands(t *testing.T) {
+	info := map[string]map[string]string{
+		"Stats": {"total_net_input_bytes": "1", "total_net_output_bytes": "2"},
+		"CPU":   {"used_cpu_user": "5", "used_cpu_sys": "3"},
+	}
+	if u, err := parse(info); err != nil || u.CPU != 8*time.Second {
+		t.Errorf("all threads: %v, %v, want 8 s", u.CPU, err)
+	}
+	info["CPU"]["used_cpu_user_main_thread"], info["CPU"]["used_cpu_sys_main_thread"] = "2", "1"
+	if u, err := parse(info); err != nil || u.CPU != 3*time.Second {
+		t.Errorf("the main thread: %v, %v, want 3 s", u.CPU, err)
 	}
 }
 
