@@ -31,6 +31,10 @@ const (
 	Redsync   = "redsync"
 	Rueidis   = "rueidislock"
 	Raw       = "raw"
+
+	// OursByScripts is what this library sends for a lock that it does not expect
+	// to be free: not another library, and none of Names.
+	OursByScripts = "lockmw, by scripts"
 )
 
 // Names returns all libraries: ours, the rivals and the floor.
@@ -57,6 +61,8 @@ func Open(name, addr string, wire *Wire) (Locker, error) {
 	switch name {
 	case Ours:
 		return openOurs(client)
+	case OursByScripts:
+		return openByScripts(client)
 	case Redislock:
 		return openRedislock(client), nil
 	case Redsync:

@@ -8,14 +8,22 @@ import (
 	"sync/atomic"
 )
 
-// A Wire makes the connections to Redis and counts the commands that clients
-// send on them. Redis's own statistics do not tell those from the calls that
-// scripts make. Its methods may be called concurrently.
-type Wire struct{ commands atomic.Int64 }
+// A Wire makes the connections to Redis and counts them, and the commands that
+// clients send on them. Redis's own statistics do not tell those from the calls
+// that scripts make. Its methods may be called concurrently.
+type Wire struct {
+	commands atomic.Int64
+	open     atomic.Int64
+	most     atomic.Int64
+	tape     atomic.Pointer[tape] // that runs; nil: none
+}
 
 // Commands returns how many commands were sent so far, those of new
 // connections (HELLO, CLIENT) included.
 func (w *Wire) Commands() int64 { return w.commands.Load() }
+
+// Connections returns the most connections that were open at a time.
+func (w *Wire) Connections() int64 { return w.most.Load() }
 
 func (w *Wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return w.count((&net.Dialer{}).DialContext(ctx, network, addr))
@@ -29,6 +37,10 @@ func (w *Wire) count(c net.Conn, err error) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	open := w.open.Add(1)
+	for most := w.most.Load(); open > most && !w.most.CompareAndSwap(most, open); {
+		most = w.most.Load()
+	}
 	// The TCP connection is embedded as what it is: go-redis asks it for its
 	// socket before each command, to see whether the server has left.
 	return &conn{TCPConn: c.(*net.TCPConn), wire: w}, nil
@@ -38,7 +50,8 @@ func (w *Wire) count(c net.Conn, err error) (net.Conn, error) {
 type conn struct {
 	*net.TCPConn
 
-	wire *Wire
+	wire   *Wire
+	closed atomic.Bool
 	requests
 }
 
@@ -46,7 +59,25 @@ func (c *conn) Write(p []byte) (int, error) {
 	if n := c.feed(p); n > 0 {
 		c.wire.commands.Add(n)
 	}
+	if t := c.wire.tape.Load(); t != nil {
+		t.write(p)
+	}
 	return c.TCPConn.Write(p)
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if t := c.wire.tape.Load(); t != nil {
+		t.read(p[:n])
+	}
+	return n, err
+}
+
+func (c *conn) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.wire.open.Add(-1)
+	}
+	return c.TCPConn.Close()
 }
 
 // requests finds the requests in what a client writes: arrays of bulk strings.

@@ -94,8 +94,9 @@ func (h *leases) Run(_ context.Context, w Window) (Result, error) {
 	r := Result{
 		Turns:  int64(len(h.held)),
 		Allocs: use.allocs, CPU: use.cpu, Commands: use.commands,
-		Goroutines: <-most - h.goroutines - 1, // without the one that watches
-		Heap:       heap() - h.heap,
+		Connections: h.wire.Connections(),
+		Goroutines:  <-most - h.goroutines - 1, // without the one that watches
+		Heap:        heap() - h.heap,
 	}
 	for _, lease := range h.held {
 		if !lease.Valid() {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bufio"
 	"context"
 	"strings"
 	"testing"
@@ -53,8 +54,8 @@ func TestTurnsOnOneKeyAreMeasured(t *testing.T) {
 	if r.Held < time.Duration(r.Turns)*time.Millisecond {
 		t.Errorf("%d turns of 1 ms were %v long in all", r.Turns, r.Held)
 	}
-	if r.Commands == 0 || r.Allocs == 0 || r.CPU == 0 {
-		t.Errorf("%d commands, %d allocations, %v CPU", r.Commands, r.Allocs, r.CPU)
+	if r.Commands == 0 || r.Allocs == 0 || r.CPU == 0 || r.Connections == 0 {
+		t.Errorf("%d commands, %d allocations, %v CPU, %d connections", r.Commands, r.Allocs, r.CPU, r.Connections)
 	}
 }
 
@@ -62,6 +63,52 @@ func TestHeldLeasesAreMeasured(t *testing.T) {
 	r := runFor(t, Spec{Leases: 40, TTL: 5 * time.Second})
 	if r.Turns != 40 || r.Heap <= 0 || r.Goroutines < 0 {
 		t.Errorf("%d leases, %d bytes, %d goroutines", r.Turns, r.Heap, r.Goroutines)
+	}
+}
+
+func TestRecordedTurnsAreSentAgain(t *testing.T) {
+	for library, commands := range map[string]int64{library.Ours: 4, library.OursByScripts: 2, library.Redislock: 2, library.Raw: 2} {
+		r := runFor(t, Spec{Library: library, Replay: 10})
+		if r.Turns == 0 || r.Commands != commands*r.Turns || r.CPU == 0 {
+			t.Errorf("%s: %d turns of %d commands, %v CPU", library, r.Turns, r.Commands, r.CPU)
+		}
+	}
+}
+
+func TestAReplayOfOtherRepliesFails(t *testing.T) {
+	server := redistest.Real(t)
+	job, err := Prepare(t.Context(), Spec{Library: library.Raw, Addr: server.Addr(), Replay: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := job.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := server.Client(t).Set(t.Context(), "7", "of somebody else", 0).Err(); err != nil { // the seventh turn's key
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if _, err := job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)}); err == nil || !strings.Contains(err.Error(), "where it had replied") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestOnlyNumbersInStringsMayDiffer(t *testing.T) {
+	const want = "+OK\r\n:0\r\n*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n"
+	for got, same := range map[string]bool{
+		want: true,
+		"+OK\r\n:0\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n":     true,
+		"+OK\r\n:1\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n":     false,
+		"$-1\r\n:0\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n":     false,
+		"+OK\r\n:0\r\n*2\r\n$-1\r\n":                               false,
+		"-ERR no\r\n:0\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n": false,
+		"+OK\r\n:0\r\n": false,
+	} {
+		if err := expect(bufio.NewReader(strings.NewReader(got)), []byte(want)); (err == nil) != same {
+			t.Errorf("%q: %v", got, err)
+		}
 	}
 }
 
@@ -107,10 +154,10 @@ func TestKeys(t *testing.T) {
 func TestMergeAddsProcesses(t *testing.T) {
 	var c waits.Counts
 	c.Add(time.Second)
-	a := Result{Turns: 5, Most: 3, Fewest: 2, Waits: c.Summary(), Allocs: 1, CPU: 1, Commands: 1}
-	b := Result{Turns: 7, Most: 6, Fewest: 1, Waits: c.Summary(), Allocs: 2, CPU: 2, Commands: 2, Errors: 1, Error: "lost"}
+	a := Result{Turns: 5, Most: 3, Fewest: 2, Waits: c.Summary(), Allocs: 1, CPU: 1, Commands: 1, Connections: 9}
+	b := Result{Turns: 7, Most: 6, Fewest: 1, Waits: c.Summary(), Allocs: 2, CPU: 2, Commands: 2, Connections: 8, Errors: 1, Error: "lost"}
 	a.Merge(b)
-	if a.Turns != 12 || a.Most != 6 || a.Fewest != 1 || a.Waits.Count() != 2 || a.Allocs != 3 || a.CPU != 3 || a.Commands != 3 || a.Errors != 1 || a.Error != "lost" {
+	if a.Turns != 12 || a.Most != 6 || a.Fewest != 1 || a.Waits.Count() != 2 || a.Allocs != 3 || a.CPU != 3 || a.Commands != 3 || a.Connections != 9 || a.Errors != 1 || a.Error != "lost" {
 		t.Errorf("%+v", a)
 	}
 }

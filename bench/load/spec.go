@@ -1,5 +1,6 @@
 // Package load makes a measured load in this process: locks that are taken and
-// given back, requests through a door, or leases that are held.
+// given back, requests through a door, leases that are held, or what a library
+// sends, without the library.
 //
 // Start at spec.go; turns.go is where turns are made and measured.
 package load
@@ -28,6 +29,7 @@ type Spec struct {
 	Hold       time.Duration // inside the lock
 	Leases     int           // to be held, in the place of turns. Zero: turns
 	TTL        time.Duration // of those leases
+	Replay     int           // turns that are recorded, and then sent through one pipeline. Zero: turns that are taken
 	Profile    string        // file for a CPU profile of the window. Empty: none
 }
 
@@ -60,6 +62,8 @@ type Result struct {
 	CPU      time.Duration // of this process
 	Commands int64         // sent by the client
 
+	Connections int64 // to Redis: the most of one process at a time
+
 	Goroutines int   // Leases only: the most that the library had
 	Heap       int64 // Leases only: bytes
 }
@@ -79,6 +83,7 @@ func (r *Result) Merge(other Result) {
 	r.Allocs += other.Allocs
 	r.CPU += other.CPU
 	r.Commands += other.Commands
+	r.Connections = max(r.Connections, other.Connections)
 	r.Goroutines += other.Goroutines
 	r.Heap += other.Heap
 }
@@ -96,8 +101,11 @@ type Job interface {
 // Prepare opens what s needs. The caller closes the job.
 func Prepare(ctx context.Context, s Spec) (Job, error) {
 	wire := new(library.Wire)
-	if s.Leases > 0 {
+	switch {
+	case s.Leases > 0:
 		return hold(ctx, s, wire)
+	case s.Replay > 0:
+		return record(ctx, s)
 	}
 	t := &turns{spec: s, wire: wire}
 	for range max(s.Lockers, 1) {

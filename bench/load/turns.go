@@ -52,6 +52,7 @@ func (t *turns) Run(ctx context.Context, w Window) (Result, error) {
 		Errors: t.errors.Load(),
 		Error:  t.err,
 		Allocs: use.allocs, CPU: use.cpu, Commands: use.commands,
+		Connections: t.wire.Connections(),
 	}
 	for _, n := range counts {
 		r.Turns += n

@@ -1,0 +1,85 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// A Turn is what one lock that was free was taken and given back with, byte for
+// byte. It can be sent again and again: the key, the token and the fence in it fit
+// each other, and the lock is free before it and after it.
+type Turn struct {
+	Commands int64
+	Sent     []byte
+	Received []byte
+}
+
+// Record has the library called name take n turns, one after the other on a key
+// each, in the Redis at addr, and returns what was sent and received.
+func Record(ctx context.Context, name, addr string, n int) (turns []Turn, err error) {
+	wire := new(Wire)
+	locks, err := Open(name, addr, wire)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, locks.Close()) }()
+	for i := range warmTurns + 2*n {
+		t, err := wire.record(func() error {
+			unlock, err := locks.Lock(ctx, strconv.Itoa(1+i%n))
+			if err != nil {
+				return err
+			}
+			return unlock()
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case i < warmTurns:
+			continue // connections are opened, scripts are made known
+		case len(turns) > 0 && t.Commands < turns[0].Commands:
+			turns = turns[:0] // something else was sent during those before
+		case len(turns) > 0 && t.Commands > turns[0].Commands:
+			continue // and during this one
+		}
+		if turns = append(turns, t); len(turns) == n {
+			return turns, nil
+		}
+	}
+	return nil, fmt.Errorf("library %s: of %d turns fewer than half are alike", name, 2*n)
+}
+
+const warmTurns = 50
+
+// record returns what is sent and received during a turn, on all connections.
+func (w *Wire) record(turn func() error) (Turn, error) {
+	var t tape
+	before := w.Commands()
+	w.tape.Store(&t)
+	err := turn()
+	w.tape.Store(nil)
+	t.mu.Lock() // somebody else may be about to write to it
+	defer t.mu.Unlock()
+	return Turn{Commands: w.Commands() - before, Sent: slices.Clone(t.sent), Received: slices.Clone(t.received)}, err
+}
+
+// A tape keeps what passes.
+type tape struct {
+	mu             sync.Mutex
+	sent, received []byte
+}
+
+func (t *tape) write(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent = append(t.sent, p...)
+}
+
+func (t *tape) read(p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.received = append(t.received, p...)
+}
