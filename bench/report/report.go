@@ -47,6 +47,7 @@ func (r Report) Markdown() []byte {
 	r.goals(&b)
 	b.WriteString("## Scenarios\n\n")
 	r.scenarios(&b)
+	r.pipeline(&b)
 	r.curves(&b)
 	r.errors(&b)
 	return b.Bytes()
@@ -61,7 +62,8 @@ the spread is the lowest and the highest round. Each measurement has processes, 
 - **most / fewest**: turns of one goroutine.
 - **commands** are what the client sends, counted on its connections; **calls** are what scripts call inside Redis. **bytes**
   are what Redis has received and sent. **allocations** and **client CPU** are the whole process's, with the measurement itself;
-  through a door, the HTTP or gRPC client's and the server's too. All are per turn.
+  through a door, the HTTP or gRPC client's and the server's too. All are per turn. **Redis CPU** is that of the thread that
+  carries out commands. **connections** are those of one process to Redis, the most at a time.
 - **delay** is added by a proxy to each round trip, half of it in each direction. A **hand-over** is measured from the beginning
   of a release to the entry of one who waited for it, in round trips (a PING the same way).
 - **best rival**: the one of redislock, redsync and rueidislock with the most turns a second in that scenario.

@@ -19,6 +19,7 @@ func example() Report {
 			Rounds: 3, PerSecond: scenario.Spread{Median: perSecond, Least: perSecond - 10, Most: perSecond + 10},
 			P50: 80 * time.Microsecond, P99: 1234567, Max: 2 * time.Second, Most: 100, Fewest: 98,
 			Commands: 2, Calls: 10, Bytes: 600, Allocs: 87, ClientCPU: 40 * time.Microsecond, RedisCPU: 800,
+			RedisTime: scenario.Spread{Median: perSecond / 2000, Least: perSecond / 2010, Most: perSecond / 1990}, Connections: 8,
 			HandOver: 1.04, ClientLoad: 0.012, RedisLoad: 0.02, Goroutines: 6, Heap: 1.5e7,
 		}
 	}
@@ -37,6 +38,12 @@ func example() Report {
 		Scenario: scenario.Scenario{Name: scenario.Point(scenario.Leases, 10000), Curve: scenario.Leases, X: 10000, Spec: load.Spec{TTL: 30 * time.Second}},
 		Library:  library.Ours, Figures: figures(1),
 	})
+	for _, name := range []string{library.Ours, library.OursByScripts, library.Redislock} {
+		rows = append(rows, scenario.Row{
+			Scenario: scenario.Scenario{Name: scenario.Pipeline, Spec: load.Spec{Replay: 1000}},
+			Library:  name, Figures: figures(10000 + 500*float64(len(name))),
+		})
+	}
 	return Report{
 		Env:     Env{CPU: "some CPU", Cores: 2, System: "linux/amd64", Go: "go1.26", Redis: "7.0", Commit: "abc", Load: "0.10", Versions: []string{"a v1", "b v2"}},
 		Command: "make bench", Kind: "An example.", Rows: rows,

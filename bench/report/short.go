@@ -19,11 +19,13 @@ const (
 func shown() [][2]string {
 	return [][2]string{
 		{scenario.OwnKeys(1), "1 goroutine"},
+		{scenario.OwnKeys(8), "8 goroutines, a key each"},
 		{scenario.OwnKeys(64), "64 goroutines, a key each"},
 		{scenario.OwnKeys(512), "512 goroutines, a key each"},
 		{scenario.OneKey(16, 0), "16 goroutines, one key"},
 		{scenario.OneKey(512, 0), "512 goroutines, one key"},
 		{scenario.ManyProcesses, "4 processes × 16 goroutines, one key"},
+		{scenario.Service, "4 processes × 8 goroutines, 10,000 keys, 5 ms inside"},
 	}
 }
 

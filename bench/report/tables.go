@@ -10,11 +10,12 @@ import (
 	"github.com/lockmw/kit/bench/scenario"
 )
 
-// scenarios writes one table for each scenario that is no point of a curve.
+// scenarios writes one table for each scenario that is no point of a curve, and
+// whose turns were taken.
 func (r Report) scenarios(b *bytes.Buffer) {
 	last := ""
 	for _, row := range r.Rows {
-		if row.Scenario.Curve != "" || row.Figures.Rounds == 0 {
+		if row.Scenario.Curve != "" || row.Scenario.Spec.Replay > 0 || row.Figures.Rounds == 0 {
 			continue
 		}
 		if row.Scenario.Name != last {
@@ -24,8 +25,8 @@ func (r Report) scenarios(b *bytes.Buffer) {
 			last = row.Scenario.Name
 			fmt.Fprintf(b, "### %s\n\n", last)
 			over := row.Scenario.Name == scenario.HandOver
-			b.WriteString("| | turns/s | spread | p50 wait | p99 wait | max wait | most / fewest | commands | calls | bytes | allocations | client CPU | Redis CPU |" + only(over, " hand-over |"))
-			b.WriteString("\n|---|---|---|---|---|---|---|---|---|---|---|---|---|" + only(over, "---|") + "\n")
+			b.WriteString("| | turns/s | spread | p50 wait | p99 wait | max wait | most / fewest | commands | calls | bytes | allocations | client CPU | Redis CPU | connections |" + only(over, " hand-over |"))
+			b.WriteString("\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|" + only(over, "---|") + "\n")
 		}
 		line(b, row)
 	}
@@ -43,10 +44,10 @@ func only(when bool, s string) string {
 
 func line(b *bytes.Buffer, row scenario.Row) {
 	f := row.Figures
-	fmt.Fprintf(b, "| %s | %s | %s–%s | %s | %s | %s | %.0f / %.0f | %.2f | %.2f | %.0f | %.0f | %s | %s |",
+	fmt.Fprintf(b, "| %s | %s | %s–%s | %s | %s | %s | %.0f / %.0f | %.2f | %.2f | %.0f | %.0f | %s | %s | %.0f |",
 		row.Library, number(f.PerSecond.Median), number(f.PerSecond.Least), number(f.PerSecond.Most),
 		duration(f.P50), duration(f.P99), duration(f.Max), f.Most, f.Fewest,
-		f.Commands, f.Calls, f.Bytes, f.Allocs, duration(f.ClientCPU), duration(f.RedisCPU))
+		f.Commands, f.Calls, f.Bytes, f.Allocs, duration(f.ClientCPU), duration(f.RedisCPU), f.Connections)
 	if row.Scenario.Name == scenario.HandOver {
 		fmt.Fprintf(b, " %.2f |", f.HandOver)
 	}

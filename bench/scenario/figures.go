@@ -27,6 +27,9 @@ type Figures struct {
 	Allocs    float64
 	ClientCPU time.Duration
 	RedisCPU  time.Duration
+	RedisTime Spread // the same, in µs
+
+	Connections float64 // to Redis: the most of one process at a time
 
 	Held       time.Duration // mean
 	HandOver   float64       // round trips from a release to the next entry, where somebody waited
@@ -73,7 +76,12 @@ func FiguresOf(rounds []Seen) Figures {
 		Allocs:    perTurn(func(s Seen) float64 { return float64(s.Allocs) }),
 		ClientCPU: time.Duration(perTurn(func(s Seen) float64 { return float64(s.CPU) })),
 		RedisCPU:  time.Duration(perTurn(func(s Seen) float64 { return float64(s.Redis.CPU) })),
-		Held:      time.Duration(perTurn(func(s Seen) float64 { return float64(s.Held) })),
+		RedisTime: spread(rounds, func(s Seen) float64 {
+			return float64(s.Redis.CPU) / float64(time.Microsecond) / float64(max(s.Turns, 1))
+		}),
+		Held: time.Duration(perTurn(func(s Seen) float64 { return float64(s.Held) })),
+
+		Connections: of(func(s Seen) float64 { return float64(s.Connections) }),
 
 		RoundTrip:  time.Duration(of(func(s Seen) float64 { return float64(s.RoundTrip) })),
 		ClientLoad: of(func(s Seen) float64 { return s.CPU.Seconds() / s.Window.Seconds() }),

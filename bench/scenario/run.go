@@ -61,6 +61,9 @@ func (s Seen) String() string {
 	if f.Heap > 0 { // held leases
 		return fmt.Sprintf("%8.2f %% CPU, Redis %.2f %%", 100*f.ClientLoad, 100*f.RedisLoad)
 	}
+	if s.Waits.Count() == 0 && f.Turns > 0 { // what was recorded before
+		return fmt.Sprintf("%8.2f µs of Redis, %d turns", f.RedisTime.Median, f.Turns)
+	}
 	return fmt.Sprintf("%8.0f turns/s  p99 %v", f.PerSecond.Median, f.P99.Round(time.Microsecond))
 }
 

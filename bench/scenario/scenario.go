@@ -49,7 +49,7 @@ func Full() Sizes {
 		Window:     time.Second,
 		Warm:       300 * time.Millisecond,
 		Rounds:     3,
-		Goroutines: []int{1, 8, 64, 512},
+		Goroutines: []int{1, 2, 4, 8, 16, 24, 64, 512},
 		Contenders: []int{2, 16, 64, 512},
 		Delays:     []time.Duration{0, time.Millisecond, 5 * time.Millisecond},
 		Requests:   16,
@@ -66,7 +66,7 @@ func Full() Sizes {
 func Quick() Sizes {
 	s := Full()
 	s.Window, s.Warm, s.Rounds = 150*time.Millisecond, 100*time.Millisecond, 1
-	s.Goroutines, s.Contenders = []int{1, 64, 512}, []int{2, 16, 512}
+	s.Goroutines, s.Contenders = []int{1, 4, 24, 64, 512}, []int{2, 16, 512}
 	s.Delays = []time.Duration{0, 5 * time.Millisecond}
 	s.Waiters, s.Keys, s.Leases, s.Processes = []int{1, 100, 1000}, []int{1, 1000, 1_000_000}, []int{1, 100, 1000}, []int{1, 2, 4}
 	s.LeaseTTL = 2 * time.Second

@@ -21,10 +21,19 @@ const (
 const (
 	ManyProcesses = "one key, 4 processes x 16"
 	HandOver      = "hand-over, 5 ms delay"
+	Service       = "a service: 4 processes x 8, 10,000 keys, 5 ms inside"
+	Pipeline      = "a free lock, one pipeline"
 )
 
 // OwnKeys names the scenario of n goroutines with own keys.
 func OwnKeys(n int) string { return fmt.Sprintf("own keys, %d", n) }
+
+// OwnKeysAt names the scenario of n goroutines with own keys at a distance of delay.
+func OwnKeysAt(n int, delay time.Duration) string { return at(OwnKeys(n), delay) }
+
+func at(name string, delay time.Duration) string {
+	return fmt.Sprintf("%s, %d ms delay", name, delay.Milliseconds())
+}
 
 // OneKey names the scenario of n goroutines with one key, held for hold.
 func OneKey(n int, hold time.Duration) string {
@@ -40,7 +49,7 @@ func Point(curve string, x int) string { return fmt.Sprintf("%s: %d", curve, x) 
 // All returns everything that is measured, in the order of the report.
 func All(s Sizes) []Scenario {
 	var all []Scenario
-	for _, group := range [][]Scenario{own(s), one(s), several(s), delayed(s), doors(s), curves(s)} {
+	for _, group := range [][]Scenario{own(s), one(s), several(s), delayed(s), doors(s), pipeline(s), curves(s)} {
 		all = append(all, group...)
 	}
 	return all
@@ -83,17 +92,22 @@ const manyContenders = 500
 func several(s Sizes) []Scenario {
 	together := s.of(ManyProcesses, load.Spec{Goroutines: 16, Keys: load.One})
 	zipf := s.of("10,000 keys, zipf, 4 processes x 16", load.Spec{Goroutines: 16, Keys: load.Zipf, KeyCount: 10_000})
-	together.Processes, zipf.Processes = 4, 4
-	return []Scenario{together, zipf}
+	service := s.of(Service, load.Spec{Goroutines: 8, Keys: load.Drawn, KeyCount: 10_000, Hold: 5 * time.Millisecond})
+	together.Processes, zipf.Processes, service.Processes = 4, 4, 4
+	return []Scenario{together, zipf, service}
 }
 
 func delayed(s Sizes) (list []Scenario) {
+	add := func(name string, delay time.Duration, spec load.Spec) {
+		c := s.of(at(name, delay), spec)
+		c.Proxied, c.Delay = true, delay
+		list = append(list, c)
+	}
 	for _, delay := range s.Delays {
-		for _, keys := range []load.Keys{load.Own, load.One} {
-			c := s.of(fmt.Sprintf("%s, %d, %d ms delay", map[load.Keys]string{load.Own: "own keys", load.One: "one key"}[keys], 16, delay.Milliseconds()),
-				load.Spec{Goroutines: 16, Keys: keys})
-			c.Proxied, c.Delay = true, delay
-			list = append(list, c)
+		add(OwnKeys(16), delay, load.Spec{Goroutines: 16, Keys: load.Own})
+		add("one key, 16", delay, load.Spec{Goroutines: 16, Keys: load.One})
+		if delay > 0 { // without, the proxy alone is measured
+			add(OwnKeys(64), delay, load.Spec{Goroutines: 64, Keys: load.Own})
 		}
 	}
 	// Each goroutine has a Locker of its own, as if it were a process: what is
@@ -117,6 +131,17 @@ func doors(s Sizes) (list []Scenario) {
 	}
 	return list
 }
+
+// pipeline measures what a free lock costs Redis, and nothing else.
+func pipeline(s Sizes) []Scenario {
+	c := s.of(Pipeline, load.Spec{Replay: recorded})
+	c.Libraries = []string{library.Ours, library.OursByScripts, library.Redislock, library.Raw}
+	c.Window *= 2 // Redis's clock for its own time is the coarsest
+	return []Scenario{c}
+}
+
+// recorded is how many turns are recorded: enough for keys that differ, and soon done.
+const recorded = 1000
 
 func curves(s Sizes) (list []Scenario) {
 	add := func(curve string, x int, c Scenario) {
