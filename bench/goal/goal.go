@@ -32,6 +32,12 @@ type part struct {
 	note   string
 }
 
+// as returns p with a label.
+func (p part) as(label string) part {
+	p.label = label
+	return p
+}
+
 // judge returns the goal that all parts are at least (or at most) limit.
 func judge(text string, atLeast bool, limit float64, parts []part) Goal {
 	g := Goal{Text: text, Met: Met}

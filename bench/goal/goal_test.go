@@ -82,6 +82,56 @@ func TestTheBestRivalIsTheFastestAndNotTheFloor(t *testing.T) {
 	}
 }
 
+func TestGoalsOfOwnKeys(t *testing.T) {
+	// with returns rows in which ours makes so many times redislock's turns, and has
+	// this much of its cost.
+	with := func(speed, cost float64) (rows []scenario.Row) {
+		figures := func(speed, cost float64) scenario.Figures {
+			f := fast(speed, 0)
+			f.ClientCPU, f.Allocs, f.Connections = time.Duration(cost*1000), cost*20, cost*9
+			f.RedisTime.Median = cost * 3
+			return f
+		}
+		names := []string{
+			scenario.Pipeline, scenario.OneKey(512, 0), scenario.ManyProcesses, scenario.Service,
+			scenario.OwnKeysAt(64, time.Millisecond), scenario.OwnKeysAt(64, 5*time.Millisecond),
+		}
+		for _, n := range scenario.Full().Goroutines {
+			names = append(names, scenario.OwnKeys(n))
+		}
+		for _, name := range names {
+			rows = append(rows, row(name, library.Ours, figures(1000*speed, cost)),
+				row(name, library.Redislock, figures(1000, 1)), row(name, library.Raw, figures(1000, 1)))
+		}
+		return append(rows, row(scenario.Pipeline, library.OursByScripts, figures(1, 3)))
+	}
+	const own = "own keys, "
+	for _, tc := range []struct {
+		goal         string
+		good, bad    [2]float64 // speed and cost
+		saidOfTheBad string
+	}{
+		{own + "1 and 2 goroutines: ≥ 1.0 ×", [2]float64{1, 1}, [2]float64{0.99, 1}, "1: 0.99 (redislock); 2: 0.99 (redislock)"},
+		{own + "4 and 8 goroutines: ≥ 1.1 ×", [2]float64{1.1, 1}, [2]float64{1.09, 1}, "4: 1.09 (redislock); 8: 1.09 (redislock)"},
+		{own + "16 and 24 goroutines: ≥ 1.2 ×", [2]float64{1.2, 1}, [2]float64{1.19, 1}, "16: 1.19 (redislock); 24: 1.19 (redislock)"},
+		{own + "64 and 512 goroutines: ≥ 1.6 ×", [2]float64{1.6, 1}, [2]float64{1.59, 1}, "64: 1.59 (redislock); 512: 1.59 (redislock)"},
+		{own + "64 and 512 goroutines: ≥ 2 × raw", [2]float64{2, 1}, [2]float64{1.99, 1}, "64: 1.99; 512: 1.99"},
+		{own + "from 4 goroutines on: client CPU", [2]float64{1, 0.7}, [2]float64{1, 0.71}, "4: 0.71; 8: 0.71; 16: 0.71; 24: 0.71; 64: 0.71; 512: 0.71"},
+		{own + "64 goroutines, 1 and 5 ms of delay", [2]float64{1, 1}, [2]float64{0.99, 1}, "1 ms: 0.99 (redislock); 5 ms: 0.99 (redislock)"},
+		{"own keys: taking a lock and giving it back", [2]float64{1, 1}, [2]float64{1, 1.05}, "1: 21.0; 2: 21.0; 4: 21.0; 8: 21.0; 16: 21.0; 24: 21.0; 64: 21.0; 512: 21.0"},
+		{scenario.Pipeline + ": Redis's time ≤ 6 µs", [2]float64{1, 2}, [2]float64{1, 2.01}, "6.03 µs (by scripts 9.00)"},
+		{scenario.Pipeline + ": Redis's time ≤ 2 ×", [2]float64{1, 2}, [2]float64{1, 2.01}, "2.01"},
+		{"connections of a busy process", [2]float64{1, 1}, [2]float64{1, 10.0 / 9}, own + "512: 10; one key, 512, empty: 10; " + scenario.ManyProcesses + ": 10; " + scenario.Service + ": 10"},
+	} {
+		if g := find(t, with(tc.good[0], tc.good[1]), tc.goal); g.Met != Met {
+			t.Errorf("%+v", g)
+		}
+		if g := find(t, with(tc.bad[0], tc.bad[1]), tc.goal); g.Met != Missed || g.Measured != tc.saidOfTheBad {
+			t.Errorf("%+v, want %q", g, tc.saidOfTheBad)
+		}
+	}
+}
+
 func TestLeasesWithAnotherTTLDoNotCount(t *testing.T) {
 	leases := row(scenario.Point(scenario.Leases, heldLeases), library.Ours, scenario.Figures{ClientLoad: 0.01, Heap: 3000 * heldLeases})
 	const cpu = "10,000 held leases, TTL 30 s: CPU of the client"
