@@ -59,6 +59,25 @@ func TestTurnsOnOneKeyAreMeasured(t *testing.T) {
 	}
 }
 
+// free is a turner that has nothing to do.
+type free struct{}
+
+func (free) turn(_ context.Context, _ string, inside func()) error {
+	inside()
+	return nil
+}
+
+func (free) Close() error { return nil }
+
+func TestTheMeasurementAllocatesNothingPerTurn(t *testing.T) {
+	job := &turns{spec: Spec{Goroutines: 1, Keys: Own}, wire: new(library.Wire), turners: []turner{free{}}}
+	begin := time.Now().Add(10 * time.Millisecond)
+	r, err := job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)})
+	if err != nil || r.Turns < 1000 || r.Allocs > r.Turns/10 {
+		t.Errorf("%d allocations in %d turns, %v", r.Allocs, r.Turns, err)
+	}
+}
+
 func TestHeldLeasesAreMeasured(t *testing.T) {
 	r := runFor(t, Spec{Leases: 40, TTL: 5 * time.Second})
 	if r.Turns != 40 || r.Heap <= 0 || r.Goroutines < 0 {
@@ -90,7 +109,7 @@ func TestAReplayOfOtherRepliesFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if _, err := job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)}); err == nil || !strings.Contains(err.Error(), "where it had replied") {
+	if _, err := job.Run(t.Context(), Window{Begin: begin, End: begin.Add(100 * time.Millisecond)}); err == nil || !strings.Contains(err.Error(), "when the turn was recorded") {
 		t.Errorf("error %v", err)
 	}
 }

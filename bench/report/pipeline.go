@@ -8,11 +8,11 @@ import (
 	"github.com/lockmw/kit/bench/scenario"
 )
 
-const pipelineMeaning = `What taking a free lock and giving it back costs Redis, and nothing else. Each library takes %d turns, one after
+const pipelineMeaning = `What taking a free lock and giving it back costs Redis, and nothing else. Each library takes %s turns, one after
 the other, on a key each, and every byte it sends is recorded. Those bytes are sent again and again through one connection,
-as fast as Redis takes them, by a program that only compares the replies with the recorded ones. Redis so never waits, and its
-time is what it does for the commands. **%s** is this library as it asks for a lock that it does not expect to be free:
-without the three plain commands with which it takes one that is. **raw** is the floor, as above.
+as fast as Redis takes them, by a program that only compares the replies with the recorded ones. So Redis never waits, and its
+time is what it does for the commands. **%s** is this library as it asks for a lock that it does not expect to be
+free: by a script, without the three plain commands with which it takes one that is. **raw** is the floor, as above.
 
 `
 
@@ -31,7 +31,7 @@ func (r Report) pipeline(b *bytes.Buffer) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "### %s\n\n"+pipelineMeaning, rows[0].Scenario.Name, rows[0].Scenario.Spec.Replay, library.OursByScripts)
+	fmt.Fprintf(b, "### %s\n\n"+pipelineMeaning, rows[0].Scenario.Name, number(float64(rows[0].Scenario.Spec.Replay)), library.OursByScripts)
 	b.WriteString("| | Redis's time, µs | spread | × redislock's | turns | commands | calls | bytes |\n|---|---|---|---|---|---|---|---|\n")
 	for _, row := range rows {
 		f, times := row.Figures, ""

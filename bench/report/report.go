@@ -57,6 +57,9 @@ const meaning = `All libraries run in one go, in rounds that begin with another 
 the spread is the lowest and the highest round. Each measurement has processes, connections and an empty Redis of its own.
 
 - **raw** is SET NX PX and a compare-and-delete script, without any promises: the floor. It polls where others have the lock.
+- **own keys, 24**: 24 goroutines, each with a key that nobody else asks for. **one key, 16**: 16 goroutines that all want the
+  same, and do nothing under the lock (empty) or keep it for a millisecond. **4 processes x 16**: in each of four processes 16.
+  **a service**: four processes with eight requests at a time, each for one of 10,000 keys, drawn at random, and 5 ms of work.
 - **turn**: a lock is taken and given back; through a door, a request. **wait**: from asking to having it; through a door,
   the whole request. A wait that the end of the window cuts short counts as long as it had lasted.
 - **most / fewest**: turns of one goroutine.
