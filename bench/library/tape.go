@@ -27,19 +27,34 @@ func Record(ctx context.Context, name, addr string, n int) (turns []Turn, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, locks.Close()) }()
-	for i := range warmTurns + 2*n {
-		t, err := wire.record(func() error {
+	turns, err = alike(n, func(i int) (Turn, error) {
+		return wire.record(func() error {
 			unlock, err := locks.Lock(ctx, strconv.Itoa(1+i%n))
 			if err != nil {
 				return err
 			}
 			return unlock()
 		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("library %s: %w", name, err)
+	}
+	return turns, nil
+}
+
+const warmTurns = 50
+
+// alike takes turns until it has n that are alike: as many commands as the shortest
+// has, since the library may send something else meanwhile. The first ones, which
+// open connections and make scripts known, do not count.
+func alike(n int, take func(i int) (Turn, error)) (turns []Turn, err error) {
+	for i := range warmTurns + 2*n {
+		t, err := take(i)
 		switch {
 		case err != nil:
 			return nil, err
 		case i < warmTurns:
-			continue // connections are opened, scripts are made known
+			continue
 		case len(turns) > 0 && t.Commands < turns[0].Commands:
 			turns = turns[:0] // something else was sent during those before
 		case len(turns) > 0 && t.Commands > turns[0].Commands:
@@ -49,10 +64,8 @@ func Record(ctx context.Context, name, addr string, n int) (turns []Turn, err er
 			return turns, nil
 		}
 	}
-	return nil, fmt.Errorf("library %s: of %d turns fewer than half are alike", name, 2*n)
+	return nil, fmt.Errorf("of %d turns fewer than half are alike", 2*n)
 }
-
-const warmTurns = 50
 
 // record returns what is sent and received during a turn, on all connections.
 func (w *Wire) record(turn func() error) (Turn, error) {

@@ -44,6 +44,32 @@ func TestARecordedTurnIsAllThatIsSentForALock(t *testing.T) {
 	}
 }
 
+func TestWhatElseIsSentMeanwhileIsNotRecorded(t *testing.T) {
+	// turns are of so many commands behind the first ones, and then of the last number.
+	turns := func(commands ...int64) func(int) (Turn, error) {
+		return func(i int) (Turn, error) {
+			if i < warmTurns {
+				return Turn{Commands: 1}, nil
+			}
+			return Turn{Commands: commands[min(i-warmTurns, len(commands)-1)]}, nil
+		}
+	}
+	for _, commands := range [][]int64{{4}, {5, 4}, {4, 4, 5, 4, 7, 4}} {
+		got, err := alike(4, turns(commands...))
+		if err != nil || len(got) != 4 {
+			t.Errorf("%d: %v, %v", commands, got, err)
+		}
+		for _, turn := range got {
+			if turn.Commands != 4 {
+				t.Errorf("%d: a turn of %d commands", commands, turn.Commands)
+			}
+		}
+	}
+	if got, err := alike(4, turns(4, 5)); err == nil {
+		t.Errorf("one turn is not like the others, and was recorded with them: %v", got)
+	}
+}
+
 func TestWhatDoesNotLockCannotBeRecorded(t *testing.T) {
 	if _, err := Record(t.Context(), "etcd", "127.0.0.1:1", 1); err == nil {
 		t.Error("a library that does not exist was recorded")
