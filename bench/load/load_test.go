@@ -123,6 +123,7 @@ func TestOnlyNumbersInStringsMayDiffer(t *testing.T) {
 		"$-1\r\n:0\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n":     false,
 		"+OK\r\n:0\r\n*2\r\n$-1\r\n":                               false,
 		"-ERR no\r\n:0\r\n*2\r\n$10\r\n1700000001\r\n$2\r\n17\r\n": false,
+		"+OK\r\n:0\r\n*2\r\n$-1\r\n1700000001\r\n$2\r\n17\r\n":     false,
 		"+OK\r\n:0\r\n": false,
 	} {
 		if err := expect(bufio.NewReader(strings.NewReader(got)), []byte(want)); (err == nil) != same {
