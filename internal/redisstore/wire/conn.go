@@ -31,6 +31,8 @@ type conn struct {
 	reading bool
 	reader  *Call // nil: a goroutine of the connection's own
 
+	interrupts int // ticks for which the reader has wanted to leave, and has not come back from reading
+
 	in input // the reader's
 }
 
@@ -125,11 +127,12 @@ func (k *conn) read(own *Call) {
 	for k.broken == nil {
 		p.unlock()
 		err := k.in.fill(k.Conn)
-		interrupted := errors.Is(err, os.ErrDeadlineExceeded)
+		interrupted := err != nil && deadlinePassed(err)
 		if interrupted {
 			err = k.Conn.SetReadDeadline(time.Time{})
 		}
 		p.mu.Lock()
+		k.interrupts = 0
 		if k.broken != nil {
 			break
 		}
@@ -144,7 +147,7 @@ func (k *conn) read(own *Call) {
 		if own != nil && (own.state == over || interrupted) {
 			break
 		}
-		if first := k.inFlight.first; own == nil && (first == nil && handed || first != nil && first.state == parked) {
+		if first := k.inFlight.first; own == nil && !p.deaf && (first == nil && handed || first != nil && first.state == parked) {
 			break
 		}
 	}
@@ -153,10 +156,21 @@ func (k *conn) read(own *Call) {
 			k.reading, k.reader = false, nil // somebody else was to be interrupted
 			return
 		}
-		p.end(own, &Error{Err: ErrTimeout, Sent: true})
+		k.timeOut(own, time.Now())
 	}
 	k.reading, k.reader = false, nil
 	k.passOn()
+}
+
+// deadlinePassed reports whether a read failed for its deadline alone. Connections of
+// a user's Dialer have errors of their own for that. ETIMEDOUT, which calls itself a
+// timeout, is what the system says of a connection that is broken.
+func deadlinePassed(err error) bool {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	failed := net.Error(nil)
+	return errors.As(err, &failed) && failed.Timeout() && !errors.Is(err, syscall.ETIMEDOUT)
 }
 
 // passOn has the owner of the oldest call in flight read, or a goroutine of the
@@ -192,8 +206,8 @@ func (k *conn) handOut() (handed bool, err error) {
 	begin := 0
 	for _, end := range k.in.ends {
 		c := k.inFlight.first
-		if c == nil {
-			return false, ErrProtocol // a reply to nothing
+		if c == nil || c == k.unsent {
+			return false, ErrProtocol // a reply to nothing that was asked
 		}
 		if c.state != over {
 			c.Reply = append(c.Reply, k.in.bytes[begin:end]...)
@@ -208,6 +222,9 @@ func (k *conn) handOut() (handed bool, err error) {
 		k.in.drop(begin)
 		k.heard = time.Now()
 		k.adopt(k.heard)
+	}
+	if len(k.in.bytes) > 0 && (k.inFlight.n == 0 || k.inFlight.first == k.unsent) {
+		return begin > 0, ErrProtocol // it begins a reply to nothing
 	}
 	return begin > 0, nil
 }
@@ -230,7 +247,7 @@ func (k *conn) fail(err error) {
 		sent = sent && c != k.unsent
 		p.end(c, &Error{Err: err, Sent: sent})
 	}
-	p.running.Go(func() { _ = k.Conn.Close() }) // a connection of the user's Dialer may take its time
+	p.discard(k.Conn)
 }
 
 // fill reads once, and notes which replies are complete.

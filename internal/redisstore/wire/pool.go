@@ -19,8 +19,17 @@ const (
 	dialsMost = 32
 
 	// dialPause is how long a pool that has connections makes no further one after a
-	// failed dial.
+	// failed dial, and how long one that has all makes none in place of one that hangs.
 	dialPause = time.Second
+
+	// silentFor is how long a connection has been silent at least before a new one takes
+	// its place, or those that rest are no longer trusted. A lost segment is sent again
+	// within less, as a rule.
+	silentFor = 100 * time.Millisecond
+
+	// closeTimeout is how long Close waits for connections that are being closed: those
+	// of a user's Dialer may take their time.
+	closeTimeout = time.Second
 
 	// triesMost is how often a call is put on a connection that then breaks before
 	// anything of the call is written.
@@ -30,7 +39,8 @@ const (
 // Options say how a pool reaches its server.
 type Options struct {
 	// Dial returns a connection that is ready for commands. It returns soon after ctx
-	// has ended. The connection must heed read deadlines.
+	// has ended. A connection that does not heed read deadlines is found out, at the
+	// price of that connection: from then on goroutines of the pool's own read.
 	Dial func(ctx context.Context) (net.Conn, error)
 
 	Size    int           // connections at most
@@ -42,7 +52,8 @@ type Pool struct {
 	options Options
 	ctx     context.Context // of the dials; ends with Close
 	cancel  context.CancelFunc
-	running sync.WaitGroup // all goroutines of the pool: dials, readers, the tick, and those that close a connection
+	running sync.WaitGroup // the goroutines of the pool: dials, readers, writers and the tick
+	closing sync.WaitGroup // those that close a connection
 
 	mu      sync.Mutex
 	conns   []*conn // by their places; nil: the place is free
@@ -54,6 +65,7 @@ type Pool struct {
 	ticking bool
 	ticker  *time.Timer
 	closed  bool
+	deaf    bool          // connections do not heed read deadlines, so no caller reads
 	drained chan struct{} // closed when no call is open, after the last may have come
 
 	wake, wakeLast *Call   // to be woken by unlock
@@ -68,7 +80,8 @@ func New(o Options) *Pool {
 }
 
 // Close waits for the calls under way, each of which has a deadline, and closes the
-// connections. Those who come later get ErrClosed.
+// connections. Those who come later get ErrClosed. A connection whose Close does not
+// return is not waited for.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	if !p.closed {
@@ -87,6 +100,22 @@ func (p *Pool) Close() {
 	p.stopTicking()
 	p.unlock()
 	p.running.Wait()
+	closed := make(chan struct{})
+	go func() { p.closing.Wait(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(closeTimeout):
+	}
+}
+
+// discard closes a connection that nobody uses any more. Whoever is still reading from
+// it, or writing to it, is interrupted first: a connection of the user's Dialer may
+// take its time to close.
+func (p *Pool) discard(c net.Conn) {
+	p.closing.Go(func() {
+		_ = c.SetDeadline(time.Unix(1, 0))
+		_ = c.Close()
+	})
 }
 
 // Connections returns how many connections are open.
@@ -131,7 +160,7 @@ func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
 	c.ctx = ctx
 	for try := 1; ; try++ {
 		over, err = p.try(c)
-		if err == nil || !over || c.conn == nil || try == triesMost || sent(err) {
+		if err == nil || !over || c.conn == nil || try == triesMost || ctx.Err() != nil || sent(err) {
 			return over, err
 		}
 		// Its connection broke before anything of it was written.
@@ -292,7 +321,7 @@ func (p *Pool) best(now time.Time) (best *conn) {
 func (p *Pool) grow(now time.Time) {
 	have := p.have()
 	switch {
-	case have == len(p.conns):
+	case have == len(p.conns) && (now.Sub(p.dialled) < dialPause || p.hanging(now, now) == nil):
 	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
 	case have > 0 && now.Sub(p.failed) < dialPause:
 	default:
@@ -312,23 +341,26 @@ func (p *Pool) have() (n int) {
 	return n
 }
 
-// dial makes a connection, and has those who wait use it.
+// dial makes a connection, and has those who wait use it. If that failed, or there is
+// no place for it, they use the best of the others, late as it may be.
 func (p *Pool) dial() {
+	began := time.Now()
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
 	defer p.unlock()
 	p.dials--
-	if err == nil {
-		if k := p.place(netConn); k != nil {
-			k.adopt(k.heard)
-		} else {
-			p.running.Go(func() { _ = netConn.Close() }) // see conn.fail
-		}
-		return
+	now := time.Now()
+	var k *conn
+	if err != nil {
+		p.failed = now
+	} else if k = p.place(netConn, began, now); k == nil {
+		p.discard(netConn)
 	}
-	p.failed = time.Now()
-	if k := p.best(p.failed); k != nil {
-		k.adopt(p.failed) // late as it may be
+	if k == nil {
+		k = p.best(now)
+	}
+	if k != nil {
+		k.adopt(now)
 		return
 	}
 	for p.waiting.n > 0 {
@@ -336,20 +368,44 @@ func (p *Pool) dial() {
 	}
 }
 
-// place gives a new connection the first free place. It returns nil if there is none.
-// The caller holds mu.
-func (p *Pool) place(netConn net.Conn) *conn {
+// place gives a new connection, which began to be dialled at began, the first free
+// place, or that of a connection that hangs. It returns nil if there is none. The
+// caller holds mu.
+func (p *Pool) place(netConn net.Conn, began, now time.Time) *conn {
 	if p.ctx.Err() != nil {
 		return nil
 	}
+	if hangs := p.hanging(began, now); hangs != nil {
+		hangs.fail(ErrSilent)
+	}
 	for i, k := range p.conns {
 		if k == nil {
-			k = &conn{Conn: netConn, pool: p, heard: time.Now()}
+			k = &conn{Conn: netConn, pool: p, heard: now}
 			p.conns[i] = k
+			if p.deaf {
+				k.readAlone()
+			}
 			return k
 		}
 	}
 	return nil
+}
+
+// hanging returns the connection that has been silent for longest, if all places are
+// taken and it hangs: its replies have been missing since before a dial began that has
+// succeeded. So the server answers, and it had more than one round trip for them. The
+// caller holds mu.
+func (p *Pool) hanging(began, now time.Time) (longest *conn) {
+	for _, k := range p.conns {
+		switch {
+		case k == nil:
+			return nil
+		case k.inFlight.n == 0, !k.heard.Before(began), now.Sub(k.heard) < silentFor:
+		case longest == nil, k.heard.Before(longest.heard):
+			longest = k
+		}
+	}
+	return longest
 }
 
 // Open returns how many calls have no outcome, including those whose callers have left.

@@ -27,7 +27,8 @@ type server struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	reply func(w io.Writer, argument string) error
-	hold  chan struct{} // not nil: nothing is read until it is closed
+	whole func(net.Conn) // not nil: serves a connection instead
+	hold  chan struct{}  // not nil: nothing is read until it is closed
 }
 
 func newServer(t *testing.T) *server {
@@ -55,6 +56,13 @@ func (s *server) does(reply func(w io.Writer, argument string) error) {
 	s.reply = reply
 }
 
+// serves has s serve connections in another way.
+func (s *server) serves(whole func(net.Conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = whole
+}
+
 // stopsReading has s read nothing until resume is called.
 func (s *server) stopsReading() (resume func()) {
 	s.mu.Lock()
@@ -78,8 +86,12 @@ func (s *server) accept() {
 		s.accepted.Add(1)
 		s.mu.Lock()
 		s.conns = append(s.conns, c)
+		serve := s.serve
+		if s.whole != nil {
+			serve = s.whole
+		}
 		s.mu.Unlock()
-		s.running.Go(func() { s.serve(c) })
+		s.running.Go(func() { serve(c) })
 	}
 }
 

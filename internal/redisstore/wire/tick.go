@@ -16,10 +16,14 @@ const (
 	// own reads from it, which sees when the server closes it.
 	restAfter = 100 * time.Millisecond
 
-	// watchedMost is how many of the first connections are read from while they rest.
-	// Those behind them are needed under load only, and are closed after restMost.
-	watchedMost = 4
-	restMost    = 10 * time.Second
+	// warmMost is how many of the first connections stay open while they rest. Those
+	// behind them are needed under load only, and are closed after restMost.
+	warmMost = 4
+	restMost = 10 * time.Second
+
+	// deafAfter is how many ticks a reader that is interrupted may go on reading until
+	// its connection is taken for one that does not heed read deadlines.
+	deafAfter = 60
 )
 
 // keepTicking has tick run. The caller holds mu.
@@ -62,15 +66,18 @@ func (p *Pool) tick() {
 		if k.tick(now) {
 			interrupted = append(interrupted, k)
 		}
-		if k.inFlight.n == 0 && !k.reading && k.broken == nil {
+		if k.inFlight.n == 0 && k.broken == nil {
 			switch rest := now.Sub(k.heard); {
-			case i < watchedMost && rest >= restAfter:
-				k.readAlone()
-			case i >= watchedMost && rest >= restMost:
+			case i >= warmMost && rest >= restMost:
 				k.fail(net.ErrClosed)
+				continue
+			case k.reading:
+			case rest >= restAfter:
+				k.readAlone()
 			default:
 				rests = true
 			}
+			rests = rests || i >= warmMost
 		}
 	}
 	p.tickWaiting(now)
@@ -117,12 +124,38 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	case k.writing && w != nil && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
 		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
 		return false
+	case k.writing && !k.reading && now.Sub(k.since) > lateAfter:
+		k.readAlone() // the server may not read on before its replies are read
 	}
 	if k.inFlight.n > 0 && !now.Before(k.soonest) {
 		k.expire(now)
 	}
 	r := k.reader
-	return k.reading && r != nil && (r.ctx.Err() != nil || !now.Before(r.Deadline))
+	if r == nil || r.ctx.Err() == nil && now.Before(r.Deadline) {
+		return false
+	}
+	if k.interrupts++; k.interrupts > deafAfter {
+		k.pool.deaf = true
+		k.fail(ErrDeaf)
+		return false
+	}
+	return true
+}
+
+// timeOut ends a call whose deadline has passed. If its connection has been silent, too,
+// others may have come to the same end while they rested: those that had no reply since
+// are closed. The caller holds the pool's mutex.
+func (k *conn) timeOut(c *Call, now time.Time) {
+	p := k.pool
+	p.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
+	if now.Sub(k.heard) < silentFor {
+		return
+	}
+	for _, other := range p.conns {
+		if other != nil && other.inFlight.n == 0 && other.heard.Before(k.heard) {
+			other.fail(net.ErrClosed)
+		}
+	}
 }
 
 // expire ends the calls in flight whose deadline has passed, apart from those of the
@@ -139,7 +172,7 @@ func (k *conn) expire(now time.Time) {
 		case c.state == busy:
 			k.soonest = now
 		default:
-			k.pool.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
+			k.timeOut(c, now)
 		}
 	}
 }

@@ -1,0 +1,389 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// wrapped has the pool's connections wrapped.
+func wrapped(wrap func(net.Conn) net.Conn) func(*Options) {
+	return func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			c, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(c), nil
+		}
+	}
+}
+
+// freezes has s not reply any more over connections on which it has replied. It
+// replies over new ones.
+func (s *server) freezes() (freeze func()) {
+	var mu sync.Mutex
+	known := make(map[io.Writer]bool)
+	frozen := false
+	s.does(func(w io.Writer, argument string) error {
+		mu.Lock()
+		hangs := frozen && known[w]
+		if !frozen {
+			known[w] = true
+		}
+		mu.Unlock()
+		if hangs {
+			return nil
+		}
+		return echo(w, argument)
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		frozen = true
+	}
+}
+
+// connected has p open n connections, all of which have been used.
+func (s *server) connected(p *Pool, n int) {
+	s.Helper()
+	resume := s.stopsReading()
+	var all sync.WaitGroup
+	eventually(s.T, "all connections are in use", func() bool {
+		all.Go(func() { s.answered(p, "one of many") })
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		used := 0
+		for _, k := range p.conns {
+			if k != nil && k.inFlight.n > 0 {
+				used++
+			}
+		}
+		return used == n
+	})
+	resume()
+	all.Wait()
+	eventually(s.T, "all replies", func() bool { return p.inFlight() == 0 })
+}
+
+// A server that reads nothing more before its replies are read gets the whole of a large
+// call all the same.
+func TestRepliesAreReadWhileTheWriterIsStuck(t *testing.T) {
+	const commands = 2000
+	s := newServer(t)
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn {
+		_ = c.(*net.TCPConn).SetReadBuffer(64 << 10)
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10)
+		return c
+	}))
+	c := ask(strings.Repeat("x", 16<<10))
+	c.Commands, c.Replies = bytes.Repeat(c.Commands, commands), commands
+	if _, err := p.Do(t.Context(), c); err != nil {
+		t.Fatalf("Do = %v", err)
+	}
+}
+
+// A call that waits for a connection is not forgotten when that finds no place.
+func TestAConnectionWithoutAPlace(t *testing.T) {
+	s := newServer(t)
+	slow := make(chan struct{})
+	var dials atomic.Int32
+	p := s.pool(1, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			if dials.Add(1) == 1 {
+				<-slow
+			}
+			return dial(ctx)
+		}
+	})
+	s.answered(p, "over the second connection")
+	hold := make(chan struct{})
+	s.does(func(w io.Writer, argument string) error { <-hold; return echo(w, argument) })
+	var all sync.WaitGroup
+	all.Go(func() { s.answered(p, "held up") })
+	eventually(t, "its reply is late", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k := p.conns[0]
+		return k != nil && k.late(time.Now())
+	})
+	all.Go(func() { s.answered(p, "waits for the first connection") })
+	eventually(t, "it waits", func() bool { return p.Open() == 2 })
+	close(slow)
+	eventually(t, "it takes the other one", func() bool { return p.inFlight() == 2 })
+	close(hold)
+	all.Wait()
+}
+
+// deaf is a connection that does not heed deadlines, like one through an SSH tunnel whose
+// errors somebody has taken away.
+type deaf struct{ net.Conn }
+
+func (deaf) SetDeadline(time.Time) error      { return nil }
+func (deaf) SetReadDeadline(time.Time) error  { return nil }
+func (deaf) SetWriteDeadline(time.Time) error { return nil }
+
+// Callers leave although their connection does not heed deadlines. Only the first one
+// costs the connection.
+func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return deaf{c} }))
+	for range 3 {
+		hold := make(chan struct{})
+		s.does(func(w io.Writer, argument string) error { <-hold; return echo(w, argument) })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		left := make(chan error, 1)
+		c := ask("a")
+		go func() { _, err := p.Do(ctx, c); left <- err }()
+		eventually(t, "it is in flight and read for", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			k := p.conns[0]
+			return k != nil && k.inFlight.n == 1 && k.reading
+		})
+		start := time.Now()
+		cancel(errGaveUp)
+		if err := await(t, "the caller", left); !errors.Is(err, errGaveUp) {
+			t.Errorf("Do = %v, want %v", err, errGaveUp)
+		}
+		if took := time.Since(start); took > patience/4 {
+			t.Errorf("the caller was back after %v", took)
+		}
+		close(hold)
+		s.answered(p, "next")
+	}
+	if n := s.accepted.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+// odd is a connection with an error of its own for deadlines, like those of yamux.
+type odd struct{ net.Conn }
+
+type errOdd struct{ error }
+
+func (errOdd) Timeout() bool   { return true }
+func (errOdd) Temporary() bool { return true }
+
+func (o odd) Read(b []byte) (int, error) {
+	n, err := o.Conn.Read(b)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errOdd{errors.New("i/o deadline reached")}
+	}
+	return n, err
+}
+
+func TestADeadlineWithAnErrorOfItsOwn(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return odd{c} }))
+	resume := s.stopsReading()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	left := make(chan error, 1)
+	go func() { _, err := p.Do(ctx, ask("a")); left <- err }()
+	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	cancel(errGaveUp)
+	failed(t, await(t, "the caller", left), true, true)
+	resume()
+	s.answered(p, "next")
+	if n := s.accepted.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// slowToClose is a connection whose Close does not return before the test ends.
+type slowToClose struct {
+	net.Conn
+	end <-chan struct{}
+}
+
+func (c slowToClose) Close() error {
+	<-c.end
+	return c.Conn.Close()
+}
+
+// Neither callers nor Close wait for a connection that takes its time to close.
+func TestAConnectionWhoseCloseBlocks(t *testing.T) {
+	s := newServer(t)
+	end := make(chan struct{})
+	p := New(Options{Size: 1, Silence: 100 * time.Millisecond, Dial: func(ctx context.Context) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr().String())
+		return slowToClose{c, end}, err
+	}})
+	closed := make(chan struct{})
+	defer func() { close(end); p.closing.Wait() }()
+	resume := s.stopsReading()
+	_, err := p.Do(t.Context(), ask("a"))
+	if e := failed(t, err, true, false); !errors.Is(e, ErrSilent) {
+		t.Errorf("Do = %v, want %v", e, ErrSilent)
+	}
+	resume()
+	s.answered(p, "next")
+	go func() { defer close(closed); p.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(10 * closeTimeout):
+		t.Errorf("Close did not return within %v", 10*closeTimeout)
+	}
+}
+
+// What a server sends unasked is no part of the next reply.
+func TestTheBeginningOfAReplyToNothing(t *testing.T) {
+	s := newServer(t)
+	var replied atomic.Int32
+	s.does(func(w io.Writer, argument string) error {
+		more := ""
+		if replied.Add(1) == 1 {
+			more = "$7\r\nhal"
+		}
+		_, err := fmt.Fprintf(w, "$%d\r\n%s\r\n%s", len(argument), argument, more)
+		return err
+	})
+	p := s.pool(1)
+	s.answered(p, "first")
+	s.answered(p, "next")
+}
+
+// slowToWrite is a connection whose Write returns long after the bytes have arrived.
+type slowToWrite struct {
+	net.Conn
+	end <-chan struct{}
+}
+
+func (c slowToWrite) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	<-c.end
+	return n, err
+}
+
+// A reply that comes before its command was written is none.
+func TestAReplyToACommandThatIsNotWritten(t *testing.T) {
+	s := newServer(t)
+	end := make(chan struct{})
+	var replied, dialled atomic.Int32
+	more := make(chan struct{})
+	s.does(func(w io.Writer, argument string) error {
+		err := echo(w, argument)
+		if replied.Add(1) == 1 {
+			<-more
+			err = echo(w, "who asked?")
+		}
+		return err
+	})
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn {
+		if dialled.Add(1) == 1 {
+			return slowToWrite{c, end}
+		}
+		return c
+	}))
+	var all sync.WaitGroup
+	all.Go(func() { s.answered(p, "first") })
+	eventually(t, "the first is written", func() bool { return replied.Load() == 1 })
+	all.Go(func() { s.answered(p, "next") })
+	eventually(t, "the next waits for the writer", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k := p.conns[0]
+		return k != nil && len(k.buffer) > 0
+	})
+	close(more)
+	eventually(t, "the connection is given up", func() bool { return dialled.Load() > 1 })
+	close(end)
+	all.Wait()
+}
+
+// The end of a connection that rests is seen, whichever it is.
+func TestAllConnectionsEndWhileTheyRest(t *testing.T) {
+	const size = warmMost + 2
+	s := newServer(t)
+	p := s.pool(size)
+	s.connected(p, size)
+	s.cut()
+	eventually(t, "their end is seen", func() bool { return p.Connections() == 0 })
+}
+
+// refusing is a connection that was closed, as its caller leaves.
+type refusing struct {
+	net.Conn
+	leave func()
+}
+
+func (c refusing) Write([]byte) (int, error) { c.leave(); return 0, net.ErrClosed }
+
+// What was not written is not carried over for a caller that has left.
+func TestNothingIsSentForACallerThatHasLeft(t *testing.T) {
+	s := newServer(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return refusing{c, func() { cancel(errGaveUp) }} }))
+	over, err := p.Do(ctx, ask("a"))
+	if e := failed(t, err, false, false); !over || !errors.Is(e, errGaveUp) {
+		t.Errorf("Do = %v, %v, want %v", over, e, errGaveUp)
+	}
+}
+
+// Connections that hang while the server is well are replaced, even where there may be no
+// more of them.
+func TestAllConnectionsHang(t *testing.T) {
+	const size = 3
+	s := newServer(t)
+	p := s.pool(size)
+	freeze := s.freezes()
+	s.connected(p, size)
+	freeze()
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range size {
+		all.Go(func() { _, _ = p.Do(ctx, ask("hangs")) })
+	}
+	eventually(t, "all connections hang", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, k := range p.conns {
+			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < silentFor {
+				return false
+			}
+		}
+		return time.Since(p.dialled) > dialPause
+	})
+	start := time.Now()
+	s.answered(p, "well")
+	t.Logf("answered after %v", time.Since(start))
+	if took := time.Since(start); took > patience/4 {
+		t.Errorf("answered after %v", took)
+	}
+}
+
+// After a call that was out of time over a connection that hangs, those that have rested
+// since are not trusted either.
+func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
+	const size = 4
+	s := newServer(t)
+	p := s.pool(size)
+	freeze := s.freezes()
+	s.connected(p, size)
+	freeze()
+	c := ask("hangs")
+	c.Deadline = time.Now().Add(2 * silentFor)
+	_, err := p.Do(t.Context(), c)
+	if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) {
+		t.Errorf("Do = %v, want %v", e, ErrTimeout)
+	}
+	start := time.Now()
+	s.answered(p, "well")
+	t.Logf("answered after %v", time.Since(start))
+	if n := s.accepted.Load(); n != size+1 {
+		t.Errorf("%d connections, want %d", n, size+1)
+	}
+}
