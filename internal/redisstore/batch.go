@@ -124,14 +124,14 @@ func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []comm
 	}
 	running.Wait()
 	for _, b := range all {
-		b.rest = b.Reply
 		if b.err != nil {
 			e := s.unanswered(ctx, b.err)
 			b.err = e
 			if e.Pending {
-				b.rest = nil // they may arrive just now
+				continue // replies may arrive just now
 			}
 		}
+		b.rest = b.Reply
 	}
 	return all
 }
