@@ -106,7 +106,7 @@ func (s *Store) unanswered(ctx context.Context, err error) *store.Error {
 	case ctx.Err() != nil && errors.Is(failed.Err, context.Cause(ctx)):
 		return &store.Error{Err: failed.Err, Ambiguous: failed.Sent, Pending: failed.Pending}
 	case errors.Is(failed.Err, wire.ErrClosed):
-		return &store.Error{Err: failed.Err, Permanent: true}
+		return &store.Error{Err: failed.Err, Permanent: s.dialer.ctx.Err() != nil} // otherwise its server's pool alone, see servers.prune
 	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) || errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
 		return &store.Error{Err: errBusy, Ambiguous: true, Reach: store.Silent}
 	case failed.Sent:

@@ -81,7 +81,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	_, s.cluster = own.(*redis.ClusterClient)
 	if c, ok := own.(*redis.Client); ok {
-		s.single = s.servers.of(c.Options())
+		s.single = s.servers.of(c.Options(), time.Now())
 	}
 	return s, nil
 }
