@@ -23,7 +23,7 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 		}
 		c.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
 	}
-	s.batch(ctx, commands, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
+	s.batch(ctx, commands, true, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		held, ok := reply.(int64)
 		if err == nil && !ok {
 			err = &store.Error{Err: errReply, Ambiguous: true}
@@ -42,7 +42,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 		c.onekey = oneKeyOf(r.Ref, "give", 0)
 		c.entry = entry(r.Ref)
 	}
-	s.batch(ctx, commands, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
+	s.batch(ctx, commands, false, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		if err == nil {
 			_, err = s.releasedBy(reply)
 		}
@@ -50,11 +50,11 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// batch sends the commands together, each to the server of the lock called name(i). It
-// calls each for every command, with its index and what came of it, bounded by ctx.
+// batch sends the commands together, each to the server of the lock called name(i);
+// urgent ones go behind as few others as may be. It calls each for every command, with its index and what came of it, bounded by ctx.
 // What a server does not know by its hash is sent again by its text, and what a
 // Cluster's nodes leave open goes the way of go-redis: each is called for it again.
-func (s *Store) batch(ctx context.Context, commands []command, name func(int) string, each func(i int, reply any, err error)) {
+func (s *Store) batch(ctx context.Context, commands []command, urgent bool, name func(int) string, each func(i int, reply any, err error)) {
 	deadline := time.Now().Add(opTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) { // ctx may be one of store.Until, which does not end by itself
 		deadline = d
@@ -67,7 +67,7 @@ func (s *Store) batch(ctx context.Context, commands []command, name func(int) st
 	aside := places[nil]
 	delete(places, nil)
 	for byHash := true; len(places) > 0; byHash = false {
-		sent := s.sendAll(ctx, deadline, commands, places, byHash)
+		sent := s.sendAll(ctx, deadline, commands, places, byHash, urgent)
 		clear(places)
 		for _, b := range sent {
 			for _, i := range b.places {
@@ -105,12 +105,12 @@ type sentBatch struct {
 }
 
 // sendAll sends the commands at the given places, to all servers at once.
-func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []command, places map[*wire.Pool][]int, byHash bool) []*sentBatch {
+func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []command, places map[*wire.Pool][]int, byHash, urgent bool) []*sentBatch {
 	var all []*sentBatch
 	var running sync.WaitGroup
 	for pool, at := range places {
 		b := &sentBatch{pool: pool, places: at}
-		b.Replies, b.Deadline = len(at), deadline
+		b.Replies, b.Deadline, b.Urgent = len(at), deadline, urgent
 		for _, i := range at {
 			b.Commands = commands[i].appendTo(b.Commands, byHash)
 		}

@@ -12,6 +12,7 @@ type Call struct {
 	Commands []byte    // encoded, see AppendCommand
 	Replies  int       // one for each command
 	Deadline time.Time // of the whole call
+	Urgent   bool      // it goes behind as few others as may be
 
 	// Late, if not nil, is called once if Do returned because its context had ended,
 	// after the commands were sent or may have been: with the replies, or with an

@@ -23,6 +23,7 @@ type conn struct {
 	unsent   *Call  // the first of those that are in the buffer, or nil
 	soonest  time.Time
 	heard    time.Time // of the last reply, or since a reply is awaited
+	arrived  time.Time // of the last bytes that did not complete a reply
 
 	writing bool
 	writer  *Call     // nil: it has left, or there is none
@@ -46,6 +47,7 @@ type input struct {
 const (
 	inputLeast = 4 << 10
 	writesMost = 16        // of a caller, until another one writes
+	writeMost  = 64 << 10  // bytes in one piece
 	bufferMost = 256 << 10 // of memory that is kept for the next commands, or replies
 )
 
@@ -83,6 +85,23 @@ func (k *conn) adopt(now time.Time) {
 // caller holds the pool's mutex.
 func (k *conn) late(now time.Time) bool { return k.inFlight.n > 0 && now.Sub(k.heard) > lateAfter }
 
+// silent is for how long nothing has arrived although replies are missing, and nothing
+// was written if somebody writes. The caller holds the pool's mutex.
+func (k *conn) silent(now time.Time) time.Duration {
+	if k.inFlight.n == 0 {
+		return 0
+	}
+	silent := min(now.Sub(k.heard), now.Sub(k.arrived))
+	if k.writing {
+		silent = min(silent, now.Sub(k.since))
+	}
+	return silent
+}
+
+// hangs reports whether it is silent for so long that something is wrong. The caller
+// holds the pool's mutex.
+func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(silentFor, 2*k.pool.took) }
+
 // write writes until the buffer is empty. own is the writer's call, or nil. The caller
 // holds the pool's mutex, and has it again afterwards.
 func (k *conn) write(own *Call) {
@@ -100,21 +119,38 @@ func (k *conn) write(own *Call) {
 		}
 		out, first := k.buffer, k.unsent
 		k.buffer, k.spare, k.unsent = k.spare[:0], nil, nil
-		k.since = time.Now()
-		p.unlock()
-		n, err := k.Conn.Write(out)
-		p.mu.Lock()
+		n, err := k.writeAll(out)
 		if cap(out) <= bufferMost {
 			k.spare = out
 		}
 		if err != nil {
-			if n == 0 && (errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE)) {
+			if n == 0 && refused(err) {
 				k.unsent = first
 			}
 			k.fail(err)
 		}
 	}
 	k.writing, k.writer = false, nil
+}
+
+// writeAll writes out, in pieces that show whether it goes on. The caller holds the
+// pool's mutex, and has it again afterwards.
+func (k *conn) writeAll(out []byte) (n int, err error) {
+	for n < len(out) && err == nil {
+		k.since = time.Now()
+		k.pool.unlock()
+		var written int
+		written, err = k.Conn.Write(out[n:min(len(out), n+writeMost)])
+		k.pool.mu.Lock()
+		n += written
+	}
+	return n, err
+}
+
+// refused reports whether a write that wrote nothing failed since the connection had
+// ended before: nothing of it has left this machine.
+func refused(err error) bool {
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // read reads and hands out replies until own is over, or its owner is to look whether
@@ -126,7 +162,7 @@ func (k *conn) read(own *Call) {
 	k.reading, k.reader = true, own
 	for k.broken == nil {
 		p.unlock()
-		err := k.in.fill(k.Conn)
+		n, err := k.in.fill(k.Conn)
 		interrupted := err != nil && deadlinePassed(err)
 		if interrupted {
 			err = k.Conn.SetReadDeadline(time.Time{})
@@ -137,6 +173,9 @@ func (k *conn) read(own *Call) {
 			break
 		}
 		handed, bad := k.handOut()
+		if n > 0 && !handed {
+			k.arrived = time.Now()
+		}
 		if err == nil {
 			err = bad
 		}
@@ -251,11 +290,11 @@ func (k *conn) fail(err error) {
 }
 
 // fill reads once, and notes which replies are complete.
-func (in *input) fill(from net.Conn) error {
+func (in *input) fill(from net.Conn) (n int, err error) {
 	if free := cap(in.bytes) - len(in.bytes); free < inputLeast/4 {
 		in.bytes = append(make([]byte, 0, max(2*cap(in.bytes), inputLeast)), in.bytes...)
 	}
-	n, err := from.Read(in.bytes[len(in.bytes):cap(in.bytes)])
+	n, err = from.Read(in.bytes[len(in.bytes):cap(in.bytes)])
 	if n == 0 && err == nil {
 		err = io.ErrNoProgress
 	}
@@ -264,7 +303,7 @@ func (in *input) fill(from net.Conn) error {
 	for begin < len(in.bytes) {
 		length, bad := in.cutter.next(in.bytes[begin:])
 		if bad != nil {
-			return bad
+			return n, bad
 		}
 		if length == 0 {
 			break
@@ -272,7 +311,7 @@ func (in *input) fill(from net.Conn) error {
 		begin += length
 		in.ends = append(in.ends, begin)
 	}
-	return err
+	return n, err
 }
 
 // drop forgets the first n bytes, which were handed out.

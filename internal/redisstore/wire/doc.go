@@ -23,14 +23,20 @@
 //     caller alone so writes and reads without any other goroutine; many make a
 //     pipeline.
 //   - Only where no caller can read, since the oldest call in flight has lost its
-//     owner, or a connection rests and its end is to be seen, a goroutine of the
-//     connection's own reads.
+//     owner or writes and cannot go on, or a connection rests and its end is to be
+//     seen, a goroutine of the connection's own reads.
 //
 // A pool has up to Size connections, in a fixed order. A call takes the first that
 // is idle. Where none is, it takes the first on which no reply is late, and one more
 // connection is dialled for those who come later. So four callers have a connection
 // each, and five hundred share a pipeline; and while a reply is late (a lost
-// segment, a slow command) new calls go past it.
+// segment, a slow command) new calls go past it. An urgent call takes the connection
+// with the fewest in flight.
+//
+// A connection may hang while the server is well. Where all are silent one more is
+// dialled, and if that succeeds it takes the place of the one that is silent for
+// longest. When a call is out of time over a silent connection, those that have rested
+// since before are closed: they may have come to the same end.
 //
 // What ends a call, other than its replies:
 //
@@ -51,6 +57,7 @@
 // taken while it is held, and nothing that may block is done: reading, writing,
 // dialling, closing, waking others and calling Late come after [Pool.unlock].
 //
-// Start at pool.go for how a call finds a connection, go on with conn.go for how it
-// is written and read, and tick.go for who looks after time. resp.go has the protocol.
+// Start at pool.go for how a call finds a connection, and grow.go for where that comes
+// from; go on with conn.go for how a call is written and read, and tick.go for who
+// looks after time. resp.go has the protocol.
 package wire

@@ -342,10 +342,12 @@ func TestAllConnectionsHang(t *testing.T) {
 	freeze()
 	var all sync.WaitGroup
 	defer all.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	for range size {
-		all.Go(func() { _, _ = p.Do(ctx, ask("hangs")) })
+		all.Go(func() {
+			c := ask("hangs")
+			c.Deadline = time.Now().Add(time.Second)
+			_, _ = p.Do(t.Context(), c)
+		})
 	}
 	eventually(t, "all connections hang", func() bool {
 		p.mu.Lock()
@@ -355,13 +357,63 @@ func TestAllConnectionsHang(t *testing.T) {
 				return false
 			}
 		}
-		return time.Since(p.dialled) > dialPause
+		return time.Since(p.dialled) > dialAgain
 	})
 	start := time.Now()
 	s.answered(p, "well")
 	t.Logf("answered after %v", time.Since(start))
 	if took := time.Since(start); took > patience/4 {
 		t.Errorf("answered after %v", took)
+	}
+}
+
+// Where a reply takes longer than silentFor by distance alone, no connection is replaced.
+func TestConnectionsOverALongDistance(t *testing.T) {
+	const size, callers, distance = 2, 4, silentFor + silentFor/2
+	s := newServer(t)
+	p := s.pool(size, wrapped(func(c net.Conn) net.Conn { time.Sleep(2 * distance); return c }))
+	s.connected(p, size)
+	s.does(func(w io.Writer, argument string) error { time.Sleep(distance); return echo(w, argument) })
+	before := s.accepted.Load() // more than size where dials overtook each other
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range 4 {
+				s.answered(p, "far away")
+			}
+		})
+	}
+	all.Wait()
+	if n := s.accepted.Load() - before; n != 0 {
+		t.Errorf("%d new connections, want none", n)
+	}
+}
+
+// A call that is urgent goes past those that wait for a reply.
+func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
+	const size = 3
+	s := newServer(t)
+	p := s.pool(size)
+	s.connected(p, size)
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, k := range p.conns {
+		k.heard, k.inFlight.n = now, [size]int{5, 3, 4}[i]
+	}
+	defer func() {
+		for _, k := range p.conns {
+			k.inFlight.n = 0
+		}
+	}()
+	for urgent, want := range map[bool]*conn{false: p.conns[0], true: p.conns[1]} {
+		if got := p.choose(&Call{Urgent: urgent}, now); got != want {
+			t.Errorf("urgent %v: another connection than wanted", urgent)
+		}
+	}
+	p.conns[1].heard = now.Add(-2 * lateAfter)
+	if p.choose(&Call{Urgent: true}, now) != p.conns[2] {
+		t.Error("an urgent call takes a connection on which a reply is late")
 	}
 }
 

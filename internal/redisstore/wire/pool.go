@@ -19,12 +19,12 @@ const (
 	dialsMost = 32
 
 	// dialPause is how long a pool that has connections makes no further one after a
-	// failed dial, and how long one that has all makes none in place of one that hangs.
+	// failed dial.
 	dialPause = time.Second
 
-	// silentFor is how long a connection has been silent at least before a new one takes
-	// its place, or those that rest are no longer trusted. A lost segment is sent again
-	// within less, as a rule.
+	// silentFor is how long replies are missing at least before a new connection takes
+	// the place of theirs, or those that rest are no longer trusted. A dial takes several
+	// round trips, so far from the server it is twice the time of the last one.
 	silentFor = 100 * time.Millisecond
 
 	// closeTimeout is how long Close waits for connections that are being closed: those
@@ -61,7 +61,8 @@ type Pool struct {
 	open    int     // calls that have no outcome
 	dials   int     // under way
 	dialled time.Time
-	failed  time.Time // the last dial that did
+	took    time.Duration // the last dial that succeeded
+	failed  time.Time     // the last dial that did
 	ticking bool
 	ticker  *time.Timer
 	closed  bool
@@ -152,6 +153,7 @@ func (p *Pool) unlock() {
 // call is no longer in use. The error is an *Error.
 func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
 	if ctx.Err() != nil {
+		c.Reply = c.Reply[:0]
 		return true, &Error{Err: context.Cause(ctx)}
 	}
 	if c.woken == nil {
@@ -184,7 +186,7 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 	}
 	p.open++
 	p.keepTicking()
-	if k := p.choose(now); k != nil {
+	if k := p.choose(c, now); k != nil {
 		k.add(c, now)
 	} else {
 		p.waiting.add(c)
@@ -288,14 +290,17 @@ func (p *Pool) drain() {
 	}
 }
 
-// choose returns the connection that a new call takes, or nil where the call is to
-// wait for the one that is being dialled. The caller holds mu.
-func (p *Pool) choose(now time.Time) *conn {
+// choose returns the connection that c takes, or nil where it is to wait for the one
+// that is being dialled. The caller holds mu.
+func (p *Pool) choose(c *Call, now time.Time) *conn {
 	k := p.best(now)
 	if k != nil && k.inFlight.n == 0 {
 		return k
 	}
 	p.grow(now)
+	if c.Urgent && k != nil {
+		k = p.lightest(k, now)
+	}
 	if k != nil && k.late(now) && p.dials > 0 {
 		return nil
 	}
@@ -317,95 +322,15 @@ func (p *Pool) best(now time.Time) (best *conn) {
 	return best
 }
 
-// grow begins to dial one more connection, if there may be one. The caller holds mu.
-func (p *Pool) grow(now time.Time) {
-	have := p.have()
-	switch {
-	case have == len(p.conns) && (now.Sub(p.dialled) < dialPause || p.hanging(now, now) == nil):
-	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
-	case have > 0 && now.Sub(p.failed) < dialPause:
-	default:
-		p.dials++
-		p.dialled = now
-		p.running.Go(p.dial)
-	}
-}
-
-// have is how many connections there are. The caller holds mu.
-func (p *Pool) have() (n int) {
-	for _, k := range p.conns {
-		if k != nil {
-			n++
+// lightest returns the connection with the fewest calls in flight among those on which
+// no reply is late, or k if there is none. The caller holds mu.
+func (p *Pool) lightest(k *conn, now time.Time) *conn {
+	for _, other := range p.conns {
+		if other != nil && other.inFlight.n < k.inFlight.n && !other.late(now) {
+			k = other
 		}
 	}
-	return n
-}
-
-// dial makes a connection, and has those who wait use it. If that failed, or there is
-// no place for it, they use the best of the others, late as it may be.
-func (p *Pool) dial() {
-	began := time.Now()
-	netConn, err := p.options.Dial(p.ctx)
-	p.mu.Lock()
-	defer p.unlock()
-	p.dials--
-	now := time.Now()
-	var k *conn
-	if err != nil {
-		p.failed = now
-	} else if k = p.place(netConn, began, now); k == nil {
-		p.discard(netConn)
-	}
-	if k == nil {
-		k = p.best(now)
-	}
-	if k != nil {
-		k.adopt(now)
-		return
-	}
-	for p.waiting.n > 0 {
-		p.end(p.waiting.take(), &Error{Err: err})
-	}
-}
-
-// place gives a new connection, which began to be dialled at began, the first free
-// place, or that of a connection that hangs. It returns nil if there is none. The
-// caller holds mu.
-func (p *Pool) place(netConn net.Conn, began, now time.Time) *conn {
-	if p.ctx.Err() != nil {
-		return nil
-	}
-	if hangs := p.hanging(began, now); hangs != nil {
-		hangs.fail(ErrSilent)
-	}
-	for i, k := range p.conns {
-		if k == nil {
-			k = &conn{Conn: netConn, pool: p, heard: now}
-			p.conns[i] = k
-			if p.deaf {
-				k.readAlone()
-			}
-			return k
-		}
-	}
-	return nil
-}
-
-// hanging returns the connection that has been silent for longest, if all places are
-// taken and it hangs: its replies have been missing since before a dial began that has
-// succeeded. So the server answers, and it had more than one round trip for them. The
-// caller holds mu.
-func (p *Pool) hanging(began, now time.Time) (longest *conn) {
-	for _, k := range p.conns {
-		switch {
-		case k == nil:
-			return nil
-		case k.inFlight.n == 0, !k.heard.Before(began), now.Sub(k.heard) < silentFor:
-		case longest == nil, k.heard.Before(longest.heard):
-			longest = k
-		}
-	}
-	return longest
+	return k
 }
 
 // Open returns how many calls have no outcome, including those whose callers have left.

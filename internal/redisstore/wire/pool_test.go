@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -38,6 +39,13 @@ func TestACallMayBeUsedAgain(t *testing.T) {
 	s := newServer(t)
 	p := s.pool(1)
 	c := ask("once more")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer func() {
+		if over, err := p.Do(ended, c); !over || err == nil || len(c.Reply) > 0 {
+			t.Errorf("Do = %v, %v, with %q, want an error and no reply", over, err, c.Reply)
+		}
+	}()
 	for range 100 {
 		if over, err := p.Do(t.Context(), c); !over || err != nil {
 			t.Fatalf("Do = %v, %v", over, err)
@@ -377,28 +385,29 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 
 // Of a connection that broke, what was not written goes over another one.
 func TestWhatWasNotWrittenIsCarriedOver(t *testing.T) {
-	s := newServer(t)
-	var broken atomic.Int32
-	p := s.pool(1, func(o *Options) {
-		dial := o.Dial
-		o.Dial = func(ctx context.Context) (net.Conn, error) {
-			c, err := dial(ctx)
+	for _, err := range []error{net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET} {
+		s := newServer(t)
+		var broken atomic.Int32
+		p := s.pool(1, wrapped(func(c net.Conn) net.Conn {
 			if broken.Add(1) == 1 {
-				return &refuses{Conn: c}, err
+				return &refuses{c, &net.OpError{Op: "write", Err: err}}
 			}
-			return c, err
+			return c
+		}))
+		s.answered(p, "a")
+		if n := broken.Load(); n != 2 {
+			t.Errorf("%v: %d connections, want 2", err, n)
 		}
-	})
-	s.answered(p, "a")
-	if n := broken.Load(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
 	}
 }
 
-// refuses is a connection that was closed before anything is written.
-type refuses struct{ net.Conn }
+// refuses is a connection that had ended before anything is written.
+type refuses struct {
+	net.Conn
+	err error
+}
 
-func (*refuses) Write([]byte) (int, error) { return 0, net.ErrClosed }
+func (r *refuses) Write([]byte) (int, error) { return 0, r.err }
 
 // The server closes connections that rest, and nobody notices but the pool.
 func TestAConnectionThatEndsWhileItRests(t *testing.T) {

@@ -165,6 +165,16 @@ func (s *server) stop() {
 // pool returns a pool of up to size connections.
 func (s *server) pool(size int, mutate ...func(*Options)) *Pool {
 	o := Options{Size: size, Silence: patience, Dial: func(ctx context.Context) (net.Conn, error) {
+		s.mu.Lock()
+		hold := s.hold
+		s.mu.Unlock()
+		if hold != nil && int(s.accepted.Load()) >= size { // a server that stands still greets nobody
+			select {
+			case <-hold:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr().String())
 	}}
 	for _, m := range mutate {

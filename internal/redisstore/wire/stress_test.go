@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,13 @@ type storm struct {
 	calm atomic.Bool // nothing goes wrong any more
 }
 
-// chance is true once in n times, on average, while the storm lasts.
-func (s *storm) chance(n int) bool { return !s.calm.Load() && rand.N(n) == 0 }
+// draw returns a number below n while the storm lasts, and then n.
+func (s *storm) draw(n int) int {
+	if s.calm.Load() {
+		return n
+	}
+	return rand.N(n)
+}
 
 // pause waits up to most.
 func (s *storm) pause(most time.Duration) { time.Sleep(rand.N(most)) }
@@ -41,28 +47,28 @@ func (s *storm) serveBadly(c net.Conn) {
 			return
 		}
 		reply := fmt.Appendf(nil, "$%d\r\n%s\r\n", len(argument), argument)
-		switch {
-		case s.chance(2000): // broken in the middle of a reply
+		switch s.draw(2000) {
+		case 0: // broken in the middle of a reply
 			_, _ = c.Write(reply[:rand.N(len(reply))])
 			return
-		case s.chance(2000): // nothing more comes, but it reads on
+		case 1: // nothing more comes, but it reads on
 			_ = c.(*net.TCPConn).CloseWrite()
 			_, _ = io.Copy(io.Discard, r)
 			return
-		case s.chance(2000): // it hangs
+		case 2: // it hangs
 			_, _ = io.Copy(io.Discard, r)
 			return
-		case s.chance(2000): // it does not even read
+		case 3: // it does not even read
 			s.pause(300 * time.Millisecond)
-		case s.chance(2000): // reset
+		case 4: // reset
 			_ = c.(*net.TCPConn).SetLinger(0)
 			return
-		case s.chance(100):
+		case 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15:
 			s.pause(20 * time.Millisecond)
 		}
 		for len(reply) > 0 {
 			n := len(reply)
-			if s.chance(4) {
+			if s.draw(4) == 0 {
 				n = 1 + rand.N(n)
 			}
 			if _, err := c.Write(reply[:n]); err != nil {
@@ -75,10 +81,10 @@ func (s *storm) serveBadly(c net.Conn) {
 
 // dial fails, takes its time, or returns a connection.
 func (s *storm) dial(ctx context.Context) (net.Conn, error) {
-	switch {
-	case s.chance(10):
+	switch s.draw(10) {
+	case 0:
 		return nil, errUnlucky
-	case s.chance(10):
+	case 1:
 		s.pause(50 * time.Millisecond)
 	}
 	return (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr().String())
@@ -164,7 +170,7 @@ func (s *sailor) sail() {
 		}
 	default:
 		s.broke++
-		if over && !strings.HasPrefix(string(want), string(c.Reply)) {
+		if over && !bytes.HasPrefix(want, c.Reply) {
 			s.Errorf("%s: Do = %v, %.99q, want a part of %.99q", s.name, err, c.Reply, want)
 		}
 	}

@@ -118,10 +118,12 @@ func (p *Pool) tickWaiting(now time.Time) {
 // interrupted. The caller holds the pool's mutex.
 func (k *conn) tick(now time.Time) (interrupt bool) {
 	switch w := k.writer; {
-	case k.inFlight.n > 0 && now.Sub(k.heard) > k.pool.options.Silence:
+	case k.silent(now) > k.pool.options.Silence:
+		k.pool.doubt(k, now)
 		k.fail(ErrSilent)
 		return false
 	case k.writing && w != nil && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
+		k.pool.doubt(k, now)
 		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
 		return false
 	case k.writing && !k.reading && now.Sub(k.since) > lateAfter:
@@ -142,13 +144,16 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	return true
 }
 
-// timeOut ends a call whose deadline has passed. If its connection has been silent, too,
-// others may have come to the same end while they rested: those that had no reply since
-// are closed. The caller holds the pool's mutex.
+// timeOut ends a call whose deadline has passed. The caller holds the pool's mutex.
 func (k *conn) timeOut(c *Call, now time.Time) {
-	p := k.pool
-	p.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
-	if now.Sub(k.heard) < silentFor {
+	k.pool.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
+	k.pool.doubt(k, now)
+}
+
+// doubt closes the connections that rest if k hangs and they have had no reply since it
+// does: they may have come to the same end. The caller holds mu.
+func (p *Pool) doubt(k *conn, now time.Time) {
+	if !k.hangs(now) {
 		return
 	}
 	for _, other := range p.conns {

@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"net"
+	"time"
+)
+
+// grow begins to dial one more connection, if there may be one. The caller holds mu.
+func (p *Pool) grow(now time.Time) {
+	have := p.have()
+	switch {
+	case have == len(p.conns) && (now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
+	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
+	case have > 0 && now.Sub(p.failed) < dialPause:
+	default:
+		p.dials++
+		p.dialled = now
+		p.running.Go(p.dial)
+	}
+}
+
+// have is how many connections there are. The caller holds mu.
+func (p *Pool) have() (n int) {
+	for _, k := range p.conns {
+		if k != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// dial makes a connection, and has those who wait use it. If that failed, or there is
+// no place for it, they use the best of the others, late as it may be.
+func (p *Pool) dial() {
+	began := time.Now()
+	netConn, err := p.options.Dial(p.ctx)
+	p.mu.Lock()
+	defer p.unlock()
+	p.dials--
+	now := time.Now()
+	var k *conn
+	if err != nil {
+		p.failed = now
+	} else {
+		p.took = now.Sub(began)
+		if k = p.place(netConn, began, now); k == nil {
+			p.discard(netConn)
+		}
+	}
+	if k == nil {
+		k = p.best(now)
+	}
+	if k != nil {
+		k.adopt(now)
+		return
+	}
+	for p.waiting.n > 0 {
+		p.end(p.waiting.take(), &Error{Err: err})
+	}
+}
+
+// place gives a new connection, which began to be dialled at began, the first free
+// place, or that of a connection that hangs. It returns nil if there is none. The
+// caller holds mu.
+func (p *Pool) place(netConn net.Conn, began, now time.Time) *conn {
+	if p.ctx.Err() != nil {
+		return nil
+	}
+	if hangs := p.hanging(began, now); hangs != nil {
+		hangs.fail(ErrSilent)
+	}
+	for i, k := range p.conns {
+		if k == nil {
+			k = &conn{Conn: netConn, pool: p, heard: now}
+			p.conns[i] = k
+			if p.deaf {
+				k.readAlone()
+			}
+			return k
+		}
+	}
+	return nil
+}
+
+// hanging returns the connection that has been silent for longest, if all places are
+// taken and it hangs: it has been silent since before a dial began that has succeeded.
+// So the server answers, and had more than one round trip for it. The caller holds mu.
+func (p *Pool) hanging(began, now time.Time) (longest *conn) {
+	for _, k := range p.conns {
+		switch {
+		case k == nil:
+			return nil
+		case !k.hangs(now), now.Sub(began) >= k.silent(now):
+		case longest == nil, k.silent(now) > longest.silent(now):
+			longest = k
+		}
+	}
+	return longest
+}
