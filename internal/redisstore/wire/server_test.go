@@ -162,25 +162,25 @@ func (s *server) stop() {
 	s.cut()
 }
 
+// errStill is a server that stands still, and so greets nobody.
+var errStill = errors.New("the server stands still")
+
 // pool returns a pool of up to size connections.
 func (s *server) pool(size int, mutate ...func(*Options)) *Pool {
+	var p *Pool
 	o := Options{Size: size, Silence: patience, Dial: func(ctx context.Context) (net.Conn, error) {
 		s.mu.Lock()
-		hold := s.hold
+		still := s.hold != nil
 		s.mu.Unlock()
-		if hold != nil && int(s.accepted.Load()) >= size { // a server that stands still greets nobody
-			select {
-			case <-hold:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+		if still && p.Connections() == size {
+			return nil, errStill // no connection hangs while all are held up
 		}
 		return (&net.Dialer{}).DialContext(ctx, "tcp", s.Addr().String())
 	}}
 	for _, m := range mutate {
 		m(&o)
 	}
-	p := New(o)
+	p = New(o)
 	s.Cleanup(p.Close)
 	return p
 }
