@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// grow begins to dial one more connection, if there may be one. The caller holds mu.
-func (p *Pool) grow(now time.Time) {
+// grow begins to dial one more connection, if there may be one: a place is free, or best
+// is late, so all are, and one of them hangs. The caller holds mu.
+func (p *Pool) grow(best *conn, now time.Time) {
 	have := p.have()
 	switch {
-	case have == len(p.conns) && (now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
+	case have == len(p.conns) && (!best.late(now) || now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
 	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
 	case have > 0 && now.Sub(p.failed) < dialPause:
 	default:

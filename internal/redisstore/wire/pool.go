@@ -297,7 +297,7 @@ func (p *Pool) choose(c *Call, now time.Time) *conn {
 	if k != nil && k.inFlight.n == 0 {
 		return k
 	}
-	p.grow(now)
+	p.grow(k, now)
 	if c.Urgent && k != nil {
 		k = p.lightest(k, now)
 	}

@@ -110,7 +110,7 @@ func (p *Pool) tickWaiting(now time.Time) {
 	}
 	p.waiting = still
 	if still.n > 0 {
-		p.grow(now)
+		p.grow(p.best(now), now)
 	}
 }
 
