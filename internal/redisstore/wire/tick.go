@@ -23,7 +23,7 @@ const (
 
 	// deafAfter is how many ticks a reader that is interrupted may go on reading until
 	// its connection is taken for one that does not heed read deadlines.
-	deafAfter = 60
+	deafAfter = 25
 )
 
 // keepTicking has tick run. The caller holds mu.
