@@ -64,7 +64,7 @@ func (s *Store) info(reply any) (store.Info, bool) {
 		h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
 		if token, fence, ok := strings.Cut(value, ":"); ok {
 			h.Instance = instance(token)
-			if minted, ok := integer(strings.TrimPrefix(fence, "~")); ok && h.Instance != "" {
+			if minted, ok := integer(strings.TrimLeft(fence, "~!")); ok && h.Instance != "" {
 				h.Age = age(now, minted)
 			}
 		}

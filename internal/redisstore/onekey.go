@@ -44,7 +44,7 @@ func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return nil, err
 		}
-		form.args = append(form.args, kept)
+		form.args[len(form.args)-1] = kept
 	}
 	value, err := s.one(ctx, form.named(true)...)
 	if unknownScript(err) {
@@ -60,7 +60,7 @@ func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
 func (c *command) withOneKey() *command {
 	return &command{
 		script: oneKeyScript,
-		args:   []any{nil, nil, 1, c.args[lockAt], c.args[tokenAt], c.onekey.do, c.onekey.ms},
+		args:   []any{nil, nil, 1, c.args[lockAt], c.args[tokenAt], c.onekey.do, c.onekey.ms, c.fence},
 	}
 }
 

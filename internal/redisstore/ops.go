@@ -25,8 +25,8 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.about(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
 	c.onekey = oneKeyOf(r.Ref, "take", millis(r.TTL))
-	if r.Place != (store.Place{}) {
-		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind)
+	if r.Place != (store.Place{}) || r.Fence > 0 {
+		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 	}
 	var late func(any, error)
 	if r.Late != nil {
@@ -142,6 +142,9 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	if did, err := s.give(ctx, r, leave); did != store.NotHeld || err != nil {
+		return did, err
+	}
 	c := s.command()
 	c.token = r.Token
 	s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))

@@ -37,6 +37,9 @@ var inspectLua string
 //go:embed lua/force.lua
 var forceLua string
 
+//go:embed lua/give.lua
+var giveLua string
+
 //go:embed lua/onekey.lua
 var oneKeyLua string
 
@@ -64,6 +67,7 @@ var (
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
 	forceScript     = newScript(forceLua)
+	giveScript      = newScript(giveLua)
 	oneKeyScript    = newScript(oneKeyLua)
 	checkScript     = newScript(checkLua)
 )
@@ -81,6 +85,6 @@ func Scripts() map[string]string {
 		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
 		"renew": renewScript.text,
 		"all":   allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
-		"onekey": oneKeyScript.text,
+		"onekey": oneKeyScript.text, "give": giveScript.text,
 	}
 }

@@ -14,26 +14,40 @@ import (
 )
 
 // Most locks are free when they are asked for, and a script costs Redis more than what
-// it does. So a mutex is first asked for by three commands in one write:
+// it does. So a mutex is first asked for by four commands in one write:
 //
 //	SET lock <token>:~<about now> NX PX <ttl>
-//	EXISTS queue fence
+//	EXISTS queue alive fence
 //	TIME
+//	GET lock
 //
-// If SET took the lock and EXISTS found nothing, it is ours, and TIME is its fence: all
-// earlier holders have theirs from before our SET, and all later ones come after we
-// have released it. The lock's value has no fence then, only about when it was taken;
-// whoever holds it tells the fence when it gives the lock back.
+// If SET took the lock, EXISTS found nothing, and the lock is still as SET wrote it, it is
+// ours, and TIME is its fence. Others may come between the commands, so each is there
+// for something:
 //
-// If SET took nothing, acquire.lua is asked. If something is there beside the lock, we may
-// have jumped the queue of a holder that died, or a fence is kept: acquire.lua is
-// asked, too. It takes such a lock for one that is free. Others may have come between
-// the commands, and found the lock taken; they stand in the queue then.
+//   - EXISTS comes behind SET: whoever asks to wait after that finds the lock taken,
+//     and marks it (see enter.lua). So if there is no queue, and no mark at GET, there
+//     is none at GET, and nobody has been overtaken.
+//   - TIME comes behind SET: the fences of all earlier holders have passed, or one is
+//     kept beside the lock, and EXISTS finds it.
+//   - GET comes behind TIME: whoever has the lock after us gets it after that, so the
+//     clock has passed our fence; unless the clock is set back. Then our fence is kept
+//     when we give the lock back, or renew it. Whoever takes the lock from us without
+//     knowing our fence (force.lua) goes by the value, which says when it was taken: TIME is
+//     no fence where it differs by more than offMost from that.
+//
+// If SET took nothing, acquire.lua is asked. It is asked, too, if any of the rest is
+// otherwise: nobody was told then that we have the lock, so acquire.lua gives it to
+// those who were there before us, or gives it to us with a fence of its own.
+//
+// The lock's value has no fence, only about when it was taken; whoever holds the lock tells the
+// fence with what it does to it. It gives it back by give.lua, which does nothing where
+// the value has changed; then release.lua does the rest.
 
 // started is when this process did, about: the server's clock is noted relative to it.
 var started = time.Now()
 
-// offMost is how much the server's clock may have moved since it was seen last.
+// offMost is how far a fence may be from what the lock's value says: OFF in lock.lua.
 const offMost = time.Second
 
 // sawClock notes the server's clock, in µs.
@@ -63,7 +77,27 @@ func (t *takenLately) has(name string) bool {
 	return at > 0 && time.Since(started) < time.Duration(at)+takenFor
 }
 
-// A progress is how far the three commands brought a question.
+// A noted is about when some tokens took their locks by SET. A place that two tokens
+// share has the last; of the other, as of any that is not noted, release.lua is asked.
+type noted [1024]struct{ token, about atomic.Int64 }
+
+func (n *noted) add(token string, about int64) {
+	hash := maphash.String(takenSeed, token)
+	place := &n[hash%uint64(len(n))]
+	place.token.Store(0)
+	place.about.Store(about)
+	place.token.Store(int64(hash))
+}
+
+// take returns what was noted of the token, and forgets it.
+func (n *noted) take(token string) (about int64, ok bool) {
+	hash := maphash.String(takenSeed, token)
+	place := &n[hash%uint64(len(n))]
+	about = place.about.Load()
+	return about, place.token.CompareAndSwap(int64(hash), 0) // if another's, give.lua finds another value
+}
+
+// A progress is how far the four commands brought a question.
 type progress uint8
 
 const (
@@ -88,7 +122,7 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
 	about := clock + now.Sub(started).Microseconds()
-	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 3
+	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 4
 	c.call.Deadline = now.Add(within(r.Timeout))
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, about)
@@ -100,18 +134,22 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 		}
 		return store.Answer{}, answered, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.readSet(c.call.Reply, about)
+	fence, at, err := s.readSet(c.call.Reply, r.Token, about)
 	s.free(c)
+	if at == answered && err == nil {
+		s.noted.add(r.Token, about)
+	}
 	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
 		return store.Answer{}, answered, s.failed(err)
 	}
 	return store.Answer{Granted: true, Fence: fence, Server: fence}, at, nil
 }
 
-// A lateSet is what came of the three commands after their caller has left. It is kept
+// A lateSet is what came of the four commands after their caller has left. It is kept
 // with the command, so that those who do not leave need no memory for it.
 type lateSet struct {
 	ctx   context.Context
+	token string
 	about int64
 	tell  func(store.Answer, error)
 	call  func(replies []byte, err error) // reads the others; made once
@@ -120,19 +158,19 @@ type lateSet struct {
 // afterLeaving returns the function that tells r.Late what came of c.
 func (s *Store) afterLeaving(ctx context.Context, c *command, r store.Request, about int64) func([]byte, error) {
 	late := &c.late
-	late.ctx, late.about, late.tell = ctx, about, r.Late
+	late.ctx, late.token, late.about, late.tell = ctx, r.Token, about, r.Late
 	if late.call == nil {
-		late.call = func(replies []byte, err error) { late.tell(s.setLate(late.ctx, late.about, replies, err)) }
+		late.call = func(replies []byte, err error) { late.tell(s.setLate(late.ctx, late.token, late.about, replies, err)) }
 	}
 	return late.call
 }
 
-// setLate reads the three replies that came after their caller had left.
-func (s *Store) setLate(ctx context.Context, about int64, replies []byte, err error) (store.Answer, error) {
+// setLate reads the four replies that came after their caller had left.
+func (s *Store) setLate(ctx context.Context, token string, about int64, replies []byte, err error) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.readSet(replies, about)
+	fence, at, err := s.readSet(replies, token, about)
 	switch {
 	case err != nil:
 		return store.Answer{}, s.failed(err)
@@ -145,67 +183,103 @@ func (s *Store) setLate(ctx context.Context, about int64, replies []byte, err er
 // errHalf is a lock that was asked for by half: its caller left before the rest.
 var errHalf = errors.New("the caller left before it was known who comes first")
 
-// appendSet appends the three commands.
+// appendSet appends the four commands.
 func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 	var digits [20]byte
 	b = c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 6), "SET"))
-	b = wire.AppendParts(b, r.Token, ":~", string(strconv.AppendInt(digits[:0], about, 10)))
+	b = wire.AppendParts(b, r.Token, setMark, string(strconv.AppendInt(digits[:0], about, 10)))
 	b = wire.AppendInt(wire.AppendString(wire.AppendString(b, "NX"), "PX"), millis(r.TTL))
-	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 3), "EXISTS"))
-	b = c.keys[3].appendTo(b)
-	return wire.AppendString(wire.AppendCommand(b, 1), "TIME")
+	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 4), "EXISTS"))
+	b = c.keys[3].appendTo(c.keys[2].appendTo(b))
+	b = wire.AppendString(wire.AppendCommand(b, 1), "TIME")
+	return c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 2), "GET"))
 }
+
+// setMark is between the token and about when it took the lock.
+const setMark = ":~"
 
 var (
 	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n")
 	notTaken  = []byte("$-1\r\n")
 )
 
-// readSet reads the three replies. An error says where it came up: halfway, SET was
+// readSet reads the four replies. An error says where it came up: halfway, SET was
 // carried out.
-func (s *Store) readSet(replies []byte, about int64) (fence int64, at progress, err error) {
+func (s *Store) readSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
 	if bytes.HasPrefix(replies, notTaken) {
 		return 0, nowhere, nil
 	}
 	if !bytes.HasPrefix(replies, tookAlone) {
-		for rest := replies; len(rest) > 0; {
-			var value any
-			if value, rest, err = wire.Parse(rest); err != nil {
-				return 0, at, &store.Error{Err: err, Ambiguous: true}
-			}
-			if refusal, ok := value.(wire.Refusal); ok {
-				if at == nowhere || s.cluster && redirected(refusal) {
-					return 0, at, refusal
-				}
-				e := s.dialer.verdict(refusal)
-				e.Ambiguous = true
-				return 0, at, e
-			}
-			if value == "OK" {
-				at = halfway
-			}
-		}
-		return 0, at, nil
+		return s.readHalf(replies)
 	}
-	now, ok := clockOf(replies[len(tookAlone):])
+	now, rest, ok := clockOf(replies[len(tookAlone):])
 	if !ok {
 		return 0, halfway, &store.Error{Err: errReply, Ambiguous: true}
 	}
 	s.sawClock(now)
-	if off := time.Duration(now-about) * time.Microsecond; off > offMost || off < -offMost {
-		return 0, halfway, nil // the lock says that it was taken at another time: a script mends that
+	off := time.Duration(now-about) * time.Microsecond
+	if off > offMost || off < -offMost || !isBySet(rest, token, about) {
+		_, at, err := s.readHalf(replies)
+		return 0, at, err
 	}
 	return now, answered, nil
 }
 
-// clockOf reads the two values of TIME's reply, in µs.
-func clockOf(reply []byte) (now int64, ok bool) {
+// readHalf reads the replies where something is in the way of a grant.
+func (s *Store) readHalf(replies []byte) (fence int64, at progress, err error) {
+	for rest := replies; len(rest) > 0; {
+		var value any
+		if value, rest, err = wire.Parse(rest); err != nil {
+			return 0, at, &store.Error{Err: err, Ambiguous: true}
+		}
+		if refusal, ok := value.(wire.Refusal); ok {
+			if at == nowhere || s.cluster && redirected(refusal) {
+				return 0, at, refusal
+			}
+			e := s.dialer.verdict(refusal)
+			e.Ambiguous = true
+			return 0, at, e
+		}
+		if value == "OK" {
+			at = halfway
+		}
+	}
+	return 0, at, nil
+}
+
+// clockOf reads the two values of TIME's reply, in µs, and returns what is behind them.
+func clockOf(reply []byte) (now int64, rest []byte, ok bool) {
 	seconds, rest, ok0 := wire.Bulk(reply)
 	micros, rest, ok1 := wire.Bulk(rest)
-	if !ok0 || !ok1 || len(rest) > 0 {
-		return 0, false
+	if !ok0 || !ok1 {
+		return 0, nil, false
 	}
 	s, err0 := strconv.ParseInt(string(seconds), 10, 64)
 	us, err1 := strconv.ParseInt(string(micros), 10, 64)
-	return s*1_000_000 + us, err0 == nil && err1 == nil && s > 0
+	return s*1_000_000 + us, rest, err0 == nil && err1 == nil && s > 0
+}
+
+// isBySet reports whether GET's reply is what SET wrote.
+func isBySet(reply []byte, token string, about int64) bool {
+	value, rest, ok := wire.Bulk(reply)
+	n := len(token) + len(setMark)
+	if !ok || len(rest) > 0 || len(value) < n || string(value[:len(token)]) != token || string(value[len(token):n]) != setMark {
+		return false
+	}
+	since, err := strconv.ParseInt(string(value[n:]), 10, 64)
+	return err == nil && since == about
+}
+
+// give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,
+// is that it did nothing: release.lua is to be asked.
+func (s *Store) give(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	about, ok := s.noted.take(r.Token)
+	if !ok || leave || r.Fence == 0 || s.taken.has(r.Key) {
+		return store.NotHeld, nil
+	}
+	c := s.command()
+	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
+	c.token = r.Token + setMark + strconv.FormatInt(about, 10)
+	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
+	return s.release(ctx, r.Key, c)
 }

@@ -9,7 +9,8 @@
 //   - Renew never creates a key;
 //   - asking the same thing twice with one token gives the same answer, so a
 //     caller that lost a reply may simply ask again; a store that does not keep the
-//     fence of a grant may tell a higher one then, and the same from then on;
+//     fence of a grant may tell a higher one to a caller that does not know the first,
+//     and tells the same from then on;
 //   - waiters are served in the order in which they first asked to wait, and
 //     nobody who asks later overtakes a live one, of whichever kind;
 //   - where several hold a key, each one's TTL is its own;
@@ -35,8 +36,9 @@ type Ref struct {
 	// to a waiter and nobody takes note of. At most TTL.
 	Least time.Duration
 
-	// Fence is that of the token's grant, if the caller knows it, for what ends the
-	// grant or prolongs it: a store need not remember the fence of a lock that is held.
+	// Fence is that of the token's grant, if the caller was told one, for whatever ends
+	// the grant or prolongs it, and for asking again: a store need not remember the fence
+	// of a lock that is held, and takes a zero Fence for a grant of which nobody was told.
 	Fence int64
 }
 
@@ -99,8 +101,9 @@ type Answer struct {
 	Left    time.Duration // not granted: what is left of the holder's TTL
 
 	// Holder is the one that has the key, if the question was not granted and one
-	// has the key exclusively, and HolderFence is the fence of its grant. Both are
-	// zero where the store cannot tell.
+	// has the key exclusively, and HolderFence is the fence of its grant, or, where
+	// the store does not remember it, a number close to it that names the same grant.
+	// Both are zero where the store cannot tell.
 	Holder      Holder
 	HolderFence int64
 

@@ -11,6 +11,7 @@
 -- ARGV[5]  with 'wait', optional: µs that the token has waited; its place is
 --          that of one who came then
 -- ARGV[6]  with ARGV[5]: how many of its process wait of whom Redis does not know
+-- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
 --          tokens of the asking process that hold and may not know it]}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
@@ -40,7 +41,7 @@ local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 -- who names an exclusive holder by the lock's value, without the secret part of
 -- its token.
 local function who(value)
-  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+:~?(%d+)$')
+  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+:[~!]?(%d+)$')
   return holder and holder .. ':' .. minted or ''
 end
 
@@ -52,7 +53,7 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   if string.sub(value, 1, #mine) == mine then
     sibling = string.match(value, '^[^:]*')
   end
-  enqueue(entry, tonumber(ARGV[5]))
+  enqueue(entry, tonumber(ARGV[5]), value)
   return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], true), who(value), 0}
 end
 
@@ -82,24 +83,27 @@ local function left(state)
   return redis.call('PTTL', KEYS[1])
 end
 
-local set = value and string.sub(value, 1, #token + 2) == token .. ':~'
-if plain and not value or set and not alone then
+local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
+local jumped = not empty and value and string.sub(value, 1, #token + 2) == token .. ':~'
+if plain and not value or jumped then
   -- The lock came free while others stand in line: its holder died, or a
   -- foreign program deleted the key. The first live one has it. Or a fence is
-  -- kept, and this one's must be higher. SET may have taken it before this.
+  -- kept, and this one's must be higher. The token may have taken the lock, here or
+  -- by SET before, but nobody was told so.
   redis.call('DEL', KEYS[1])
   value = nil
 end
 local state = standing(now, value)
-local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
 
 local negated = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
 if (negated or state.holder == token) and join == 'wait' and not empty then
   sign(ARGV[6]) -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
-  if state.last == 0 or state.since then -- no script wrote it
-    return {1, hold(state, now, token, ttl, kind), fence}
+  if state.last == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
+    local told = tonumber(ARGV[7])
+    state.last = told or 0
+    return {1, hold(state, now, token, ttl, kind, told and text(told)), fence}
   end
   extend(now, state, ttl)
   return {1, text(state.last), fence}
@@ -113,7 +117,7 @@ end
 
 local fresh = 0
 if join == 'wait' then
-  enqueue(entry, tonumber(ARGV[5]))
+  enqueue(entry, tonumber(ARGV[5]), value)
   fresh = sign(ARGV[6], true)
 end
 local full = false
@@ -137,4 +141,4 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
 end
 local waiting = join ~= 'wait' and not alone and redis.call('ZCARD', KEYS[2]) or 0
 return {0, left(state), fence, siblings(state), fresh,
-  state.holder and state.last > 0 and who(state.holder .. ':' .. text(state.since or state.last)) or '', waiting}
+  state.holder and (state.since or state.last) > 0 and who(state.holder .. ':' .. text(state.since or state.last)) or '', waiting}

@@ -21,7 +21,7 @@ for i = 1, #every / 5 do
   local state = standing(now, redis.call('GET', KEYS[1]))
   local fence = state.count and redis.call('ZSCORE', KEYS[5], '=' .. ARGV[i + 1])
   if state.holder == ARGV[i + 1] then
-    state.holder, state.fence = nil, text(state.last)
+    state.holder, state.fence = nil, state.last > 0 and text(state.last) or nil
   elseif fence then
     state.negated = fence
   elseif redis.call('EXISTS', KEYS[2]) == 1 or not room(state, now, kind) then

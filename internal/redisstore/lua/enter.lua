@@ -20,8 +20,13 @@ end
 
 -- enqueue gives entry the place of one who came waited µs ago (nil: now), but
 -- none in front of what a clock that was set back has left; an old place is
--- kept: NX.
-local function enqueue(entry, waited)
+-- kept: NX. value is the lock's. The first who waits for one that took the lock by SET
+-- marks that: whoever finds no mark, and a queue, knows that SET was behind the queue.
+local function enqueue(entry, waited, value)
+  local token, since = string.match(value or '', '^([^.:]+%.[^:]+):~(%d+)$')
+  if token and (alone or redis.call('EXISTS', KEYS[2]) == 0) then
+    redis.call('SET', KEYS[1], token .. ':!' .. since, 'KEEPTTL')
+  end
   local ticket = waited and text(now - waited) or fence
   if not alone and redis.call('ZCOUNT', KEYS[2], fence, '+inf') > 0 then
     local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')

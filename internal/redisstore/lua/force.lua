@@ -12,9 +12,12 @@ if not value then
   return 0
 end
 local now = clock()
-local last = standing(now, value).last
+local state = standing(now, value)
+-- Who took the lock by SET is told its fence by TIME, maybe even after this: higher
+-- ones than this it does not take.
+local last = state.since and state.since + OFF or state.last
 redis.call('DEL', KEYS[1], KEYS[5])
-local state = {last = last}
+state = {last = last}
 succeed(state, now, nil, nil, ARGV[1])
 if not state.holder and not state.count then
   clear(now, redis.call('EXISTS', KEYS[2]) == 1, last)

@@ -3,7 +3,8 @@
 -- KEYS[1] lock     string, always with a TTL: "<token>:<fence>" of an exclusive
 --                  holder; "<token>:~<µs>" of one that took it by SET, without a
 --                  script: then its fence is known to itself alone, and µs tells
---                  about when it took it; '*shared' or '*permits <n> <until µs> …' where
+--                  about when it took it (see OFF), "<token>:!<µs>" once somebody came to
+--                  wait for that one; '*shared' or '*permits <n> <until µs> …' where
 --                  several may hold: each n that was asked for binds all until then
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
 -- KEYS[3] alive    hash: process -> "<until µs><v|u|p><n>", see reach, sign
@@ -27,6 +28,7 @@ local DEAF  = 1500000 -- µs it has left when nobody hears its channel
 local KEEP  = 10000   -- ms an untouched queue outlives the last signature
 local GRACE = 1000    -- ms a fence outlives what it is kept for
 local SEEN  = 64      -- holders of one process that are looked at for a lost message
+local OFF   = 1000000 -- µs: who took the lock by SET has no fence further from the value's µs
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server
 -- cannot see whether the waiter is there
@@ -50,14 +52,6 @@ end
 -- kept is the fence beside the lock, or last if that is higher.
 local function kept(last)
   return math.max(last, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
-end
-
--- before is a fence that is not below that of a holder that took the lock by SET
--- at about since. Its fence is the time at which it did, so it has passed, unless the
--- clock was set back meanwhile.
-local function before(since, now)
-  local most = since + 1000000
-  return most > now + 2000000 and most or math.min(most, now - 1)
 end
 
 -- mint makes the fence of a new grant; last is the one before, as far as the

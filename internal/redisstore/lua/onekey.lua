@@ -10,7 +10,8 @@
 -- ARGV[2]  'take', 'keep' or 'give'
 -- ARGV[3]  ms: the TTL to take or keep it for; with give, how long it stays taken,
 --          0 for no longer
--- ARGV[4]  with take: the highest fence that is known beside the lock, or ''
+-- ARGV[4]  with take, the highest fence that is known beside the lock, otherwise the
+--          token's, or ''
 -- Result   take: the fence, which is now µs too, or as acquire.lua
 --          keep and give: 1 if the token has the lock, 0 if not
 --          an error where a fence would have to be remembered beside the lock,
@@ -24,6 +25,7 @@ local now = tonumber(fence)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last = own and tonumber(string.sub(value, #token + 2)) or 0
 
+if ARGV[2] ~= 'take' and not own then return 0 end
 if last >= now or (tonumber(ARGV[4] or '') or 0) >= now then
   return redis.error_reply('TRYAGAIN the clock is behind the last fence, and the slot is in migration')
 end
@@ -42,7 +44,6 @@ if ARGV[2] == 'take' then
   return {0, redis.call('PTTL', KEYS[1]), fence, sibling, 0}
 end
 
-if not own then return 0 end
 if ms > 0 then
   redis.call('PEXPIRE', KEYS[1], ms)
 else

@@ -34,16 +34,16 @@ local function parse(terms)
 end
 
 -- standing says who holds the lock, of which value is what was read: holder is
--- an exclusive one, and last its fence, or, if it took the lock by SET at about
--- since, one that is not below; otherwise count are there, of semaphores
--- with the limits {n, until} that may bind. Without either the lock is free.
+-- an exclusive one, and last its fence, or 0 where that is not known here; since is
+-- about when it took the lock, if it did so by SET; otherwise count are there, of
+-- semaphores with the limits {n, until} that may bind. Without either the lock is free.
 local function standing(now, value)
   if not value then return {last = 0} end
   local permits = string.match(value, '^%*permits( %d+ %d+[ %d]*)$')
   if not permits and value ~= '*shared' then
-    local token, set, fence = string.match(value, '^([^.:]+%.[^:]+):(~?)(%d+)$')
-    if set == '~' then
-      return {holder = token, last = before(tonumber(fence), now), since = tonumber(fence)}
+    local token, set, fence = string.match(value, '^([^.:]+%.[^:]+):([~!]?)(%d+)$')
+    if token and set ~= '' then
+      return {holder = token, last = 0, since = tonumber(fence)}
     end
     return {holder = token or value, last = tonumber(fence) or 0} -- a foreign program tells no fence
   end

@@ -35,7 +35,7 @@ end
 -- include queue
 local state, held = nil, own
 if own then
-  last = last or standing(now, value).last
+  last = last or 0 -- no fence was told: the next need not be higher
   state = {last = last}
   if stay then
     extend(now, state, stay)

@@ -41,7 +41,7 @@ if not own then
   end
   return {0, '', fence}
 end
-local state, answer = {last = last or standing(now, value).last}, {1, '', fence}
+local state, answer = {last = last or 0}, {1, '', fence} -- 0: no fence was told
 -- Out of memory, Redis lets a script take some only behind a write that takes
 -- none. What is held can be given back then too.
 redis.call('ZREM', KEYS[2], '')
