@@ -15,6 +15,9 @@ import (
 type model struct {
 	now     int64
 	holder  string // exclusive, "" nobody; it need not be one of ours
+	set     string // ":~" if the holder took the lock by SET, ":!" once one waits for it
+	since   int64  // with set: what the lock says of when
+	toldTo  string // with set: the token, once it was told its fence
 	several []*share
 	limits  []limit // of permits; nil: they share
 	expires int64   // of the lock's key
@@ -98,7 +101,7 @@ func (m *model) elapse(d time.Duration) {
 	}
 }
 
-func (m *model) free() { m.holder, m.several, m.limits = "", nil, nil }
+func (m *model) free() { m.holder, m.set, m.several, m.limits = "", "", nil, nil }
 
 func (m *model) taken() bool { return m.holder != "" || len(m.several) > 0 }
 
@@ -124,8 +127,11 @@ func (m *model) share(c *claim) *share {
 	return nil
 }
 
-// ours says whether one of ours holds the lock alone, so that it tells the fence.
-func (m *model) ours() bool { return strings.Contains(m.holder, ".") }
+// ours says whether one of ours holds the lock alone, so that it or its holder tells the
+// fence.
+func (m *model) ours() bool {
+	return strings.Contains(m.holder, ".") && (m.set == "" || m.toldTo == m.holder)
+}
 
 func (m *model) holds(c *claim) bool { return m.holder == c.Token || m.share(c) != nil }
 
@@ -152,6 +158,7 @@ func (m *model) room(kind store.Kind) bool {
 func (m *model) grant(c *claim, ttl time.Duration) {
 	m.fence = max(m.fence+1, m.now)
 	c.fence = m.fence
+	m.set = ""
 	m.extend(c, ttl)
 }
 
@@ -231,6 +238,8 @@ func (m *model) siblings(of *member) string {
 // value is what the lock's key holds.
 func (m *model) value() string {
 	switch {
+	case m.set != "":
+		return fmt.Sprint(m.holder, m.set, m.since)
 	case len(m.several) == 0 && m.ours():
 		return fmt.Sprint(m.holder, ":", m.fence)
 	case len(m.several) == 0:

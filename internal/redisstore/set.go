@@ -110,7 +110,7 @@ const (
 func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a store.Answer, at progress, err error) {
 	clock := s.clock.Load()
 	switch {
-	case s.scripted, clock == 0, s.replicas > 0, !s.suits.Load():
+	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
 		return store.Answer{}, nowhere, nil
 	case r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
 		return store.Answer{}, nowhere, nil

@@ -12,6 +12,7 @@ import (
 // A turn is what a question came to.
 type turn struct {
 	granted  bool
+	at       int64 // the server's time
 	fresh    bool
 	released store.Released
 	told     []*claim // the waiters whose processes were told about their grants
@@ -20,8 +21,15 @@ type turn struct {
 
 func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 	m.forget()
+	if m.holder == c.Token && m.set == ":~" && len(m.queue) > 0 {
+		m.free() // SET came behind those who wait
+	}
 	switch {
 	case m.holds(c):
+		if m.set != "" && c.Fence == 0 {
+			m.grant(c, c.TTL) // nobody was told of the grant yet
+		}
+		m.set = ""
 		m.extend(c, c.TTL)
 		if join == store.Wait && len(m.queue) > 0 {
 			m.sign(c.member, place.Behind, false)
@@ -69,6 +77,9 @@ func (m *model) enqueue(c *claim, waited time.Duration) {
 	c.ticket = m.in(-waited)
 	if n := len(m.queue); n > 0 && m.queue[n-1].ticket >= m.now {
 		c.ticket = m.queue[n-1].ticket + 1
+	}
+	if len(m.queue) == 0 && m.set != "" {
+		m.set = ":!"
 	}
 	m.queue = append(m.queue, c)
 	slices.SortFunc(m.queue, func(a, b *claim) int {
@@ -135,6 +146,23 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		t.released = store.Freed
 	}
 	return t
+}
+
+// force takes the lock from whoever has it.
+func (m *model) force() (told []*claim) {
+	if !m.taken() {
+		return nil
+	}
+	m.forget()
+	if m.set != "" { // its fence may be as high as this
+		m.fence = max(m.fence, m.since+offMost.Microseconds())
+	}
+	m.free()
+	heirs, _ := m.succeed(nil, nil)
+	if !m.taken() && len(m.queue) == 0 {
+		clear(m.alive)
+	}
+	return m.told(heirs, nil)
 }
 
 func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
