@@ -9,12 +9,14 @@ var fences = []test{
 	{"FencesIncreaseAcrossALossOfAllData", fencesIncreaseAcrossALoss},
 	{"FencesIncreaseAcrossForeignDeletion", fencesIncreaseAcrossDeletion},
 	{"TheLockTellsItsFence", theLockTellsItsFence},
+	{"FencesIncreaseAcrossForcedReleases", fencesIncreaseAcrossForce},
 }
 
 // queueFences is about fences of grants to waiters.
 var queueFences = []test{
 	{"FencesIncreaseAcrossHandOvers", fencesIncreaseAcrossHandOvers},
 	{"AReaskOfAGrantGivesItsFence", aReaskOfAGrantGivesItsFence},
+	{"AReaskKeepsTheLockFromThoseWhoCameLater", aReaskKeepsTheLock},
 }
 
 // A rising collects fences, each of which must be higher than the last.
@@ -67,6 +69,29 @@ func fencesIncreaseAcrossDeletion(w *world) {
 	for range 50 {
 		seen.add(p.mustGet(p.ref(long), store.Try).Fence, "after a foreign DEL")
 		w.drop()
+	}
+}
+
+// fencesIncreaseAcrossForce has the lock taken from one holder after the other. What they
+// do with their fences then, the next one's is higher.
+func fencesIncreaseAcrossForce(w *world) {
+	seen := rising{world: w}
+	p, other := w.open(), w.open()
+	for range 20 {
+		r := p.ref(long)
+		r.Fence = p.mustGet(r, store.Try).Fence
+		seen.add(r.Fence, "after a forced release")
+		if err := other.ForceRelease(w.Context(), lock); err != nil {
+			w.Fatal(err)
+		}
+		next := other.ref(long)
+		next.Fence = other.mustGet(next, store.Try).Fence
+		seen.add(next.Fence, "after a forced release")
+		if p.renew(r) {
+			w.Error("renewed a lock that was taken away")
+		}
+		p.release(r, false, store.NotHeld)
+		other.release(next, false, store.Freed)
 	}
 }
 
@@ -125,6 +150,41 @@ func aReaskOfAGrantGivesItsFence(w *world) {
 		}
 		if !e.renew(waits) {
 			w.Error("Renew = false, want true")
+		}
+	}
+}
+
+// aReaskKeepsTheLock: a holder that asks again, with its fence or because it lost the
+// reply that told it, came before those who wait by then.
+func aReaskKeepsTheLock(w *world) {
+	p, other := w.open(), w.open()
+	p.release(p.take(long), false, store.Freed) // the first questions of a process may be put otherwise
+	for _, told := range []bool{true, false} {
+		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+			r := p.ref(long)
+			fence := p.mustGet(r, store.Try).Fence
+			if told {
+				r.Fence = fence
+			}
+			waits := other.queue(long)
+			for range 2 {
+				again := p.mustGet(r, join).Fence
+				if again < fence || told && again != fence {
+					w.Errorf("Acquire(%s), told %v: fence %d after %d", joins[join], told, again, fence)
+				}
+				fence = again
+			}
+			other.mustNotGet(waits, store.Wait)
+			r.Fence = fence
+			if !p.renew(r) {
+				w.Error("Renew = false, want true")
+			}
+			p.release(r, false, store.HandedOver)
+			if next := other.mustGet(waits, store.Wait).Fence; next <= fence {
+				w.Errorf("fence %d after %d, want a higher one", next, fence)
+			}
+			other.release(waits, true, store.Freed)
+			w.wipe() // the next round begins with a lock that nobody knows
 		}
 	}
 }

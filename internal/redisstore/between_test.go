@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// What others may do between two commands of the question that takes a lock by SET. They
+// return the highest fence that anybody was told meanwhile.
+var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence int64){
+	"it is deleted, and another takes it": func(s *still, other *probe, _ store.Ref) int64 {
+		s.mini.Del("kit:{k}")
+		return other.get(other.ref(time.Minute), store.Try).Fence
+	},
+	"it expires, and another takes it": func(s *still, other *probe, _ store.Ref) int64 {
+		s.advance(501 * time.Millisecond)
+		return other.get(other.ref(time.Minute), store.Try).Fence
+	},
+	"it is forced, and another takes it": func(s *still, other *probe, _ store.Ref) int64 {
+		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+			s.Fatal(err)
+		}
+		return other.get(other.ref(time.Minute), store.Try).Fence
+	},
+	"it is forced, and another takes it and gives it back": func(s *still, other *probe, _ store.Ref) int64 {
+		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+			s.Fatal(err)
+		}
+		r := other.ref(time.Minute)
+		r.Fence = other.get(r, store.Try).Fence
+		other.release(r, false, store.Freed)
+		return r.Fence
+	},
+	"its clean-up overtakes it, and another takes it": func(_ *still, other *probe, asks store.Ref) int64 {
+		other.release(asks, true, store.Freed)
+		return other.get(other.ref(time.Minute), store.Try).Fence
+	},
+	"its token is asked for again": func(_ *still, other *probe, asks store.Ref) int64 {
+		return other.get(asks, store.Try).Fence - 1 // it is the same grant, and the same fence
+	},
+	"all data are lost, and several take it": func(s *still, other *probe, _ store.Ref) int64 {
+		s.mini.FlushAll()
+		r := other.ref(time.Minute)
+		r.Kind.Shared = true
+		return other.get(r, store.Try).Fence
+	},
+	"it is deleted, and another takes it with others": func(s *still, other *probe, _ store.Ref) int64 {
+		s.mini.Del("kit:{k}")
+		r := other.ref(time.Minute)
+		fences, err := other.AcquireAll(context.Background(), []store.Ref{r}, time.Minute, nil)
+		if err != nil || len(fences) != 1 {
+			s.Fatalf("AcquireAll = %v, %v", fences, err)
+		}
+		return fences[0]
+	},
+	"the scripts are forgotten": func(s *still, _ *probe, _ store.Ref) int64 {
+		if err := s.client.ScriptFlush(context.Background()).Err(); err != nil {
+			s.Fatal(err)
+		}
+		return 0
+	},
+}
+
+// Whatever comes between the commands: whoever is told that it has the lock has it, with
+// a fence above all that were told before.
+func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
+	for name, act := range meanwhile {
+		for _, before := range []string{"EXISTS", "TIME", "GET"} {
+			for _, back := range []time.Duration{0, -400 * time.Millisecond} {
+				t.Run(name+" before "+before+" "+back.String(), func(t *testing.T) {
+					s := newStill(t)
+					p, other := s.open(), s.open()
+					p.release(p.take(), false, store.Freed) // now it knows the server and its clock
+					other.release(other.take(), false, store.Freed)
+					hook := newHook(s.mini)
+					r := p.ref(500 * time.Millisecond)
+					var told int64
+					var got store.Answer
+					s.advance(time.Millisecond)
+					p.sawClock(s.micros())
+					hook.during(func() { got = p.ask(r, store.Try) }, func(cmd string) (more bool) {
+						if cmd != before {
+							return true
+						}
+						told = act(s, other, r)
+						s.advance(back + 2*time.Microsecond)
+						return false
+					})
+					value, _ := s.mini.Get("kit:{k}")
+					ours := len(value) > len(r.Token) && value[:len(r.Token)] == r.Token
+					if got.Granted != ours || got.Granted && got.Fence <= told {
+						t.Errorf("granted %v with fence %d, want the one that holds %q, and a fence above %d", got.Granted, got.Fence, value, told)
+					}
+					if got.Granted {
+						r.Fence = got.Fence
+						p.renew(r, true)
+						p.release(r, false, store.Freed)
+					}
+				})
+			}
+		}
+	}
+}
