@@ -79,7 +79,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 					r := p.ref(500 * time.Millisecond)
 					var told int64
 					var got store.Answer
-					s.advance(time.Millisecond)
+					s.advance(2 * time.Second) // no fence is kept any more
 					p.sawClock(s.micros())
 					hook.during(func() { got = p.ask(r, store.Try) }, func(cmd string) (more bool) {
 						if cmd != before {
@@ -101,6 +101,26 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// The clock steps back by less than a TIME may be off, and then the lock is forced from one
+// whose fence nobody else knows.
+func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
+	for _, back := range []time.Duration{0, -time.Microsecond, -400 * time.Millisecond, -999 * time.Millisecond, -time.Hour} {
+		s := newStill(t)
+		p, other := s.open(), s.open()
+		p.release(p.take(), false, store.Freed) // now it knows the server and its clock
+		s.advance(2 * time.Second) // no fence is kept any more
+		p.sawClock(s.micros() - 500_000) // it lags behind, so the lock says that it was taken earlier
+		r := p.took(s.client)
+		s.advance(back)
+		if err := other.ForceRelease(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if fence := other.get(other.ref(time.Minute), store.Try).Fence; fence <= r.Fence {
+			t.Errorf("set back by %v: fence %d after %d, want a higher one", -back, fence, r.Fence)
 		}
 	}
 }

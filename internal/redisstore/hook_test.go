@@ -130,7 +130,7 @@ func (h *history) ask(c *claim, join store.Join, place store.Place) (want turn, 
 	switch {
 	case scripted && took && alone && ours:
 		h.Errorf("a script was asked, want that it is not needed")
-	case !scripted && !(took && alone && ours):
+	case !scripted && (!took || !alone || !ours):
 		h.Errorf("no script was asked: took %v, alone %v, ours %v", took, alone, ours)
 	case !scripted && want.at <= m.fence:
 		h.Errorf("fence %d after %d, want a higher one", want.at, m.fence)
