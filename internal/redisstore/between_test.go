@@ -112,8 +112,8 @@ func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
 		s := newStill(t)
 		p, other := s.open(), s.open()
 		p.release(p.take(), false, store.Freed) // now it knows the server and its clock
-		s.advance(2 * time.Second) // no fence is kept any more
-		p.sawClock(s.micros() - 500_000) // it lags behind, so the lock says that it was taken earlier
+		s.advance(2 * time.Second)              // no fence is kept any more
+		p.sawClock(s.micros() - 500_000)        // it lags behind, so the lock says that it was taken earlier
 		r := p.took(s.client)
 		s.advance(back)
 		if err := other.ForceRelease(t.Context(), "k"); err != nil {
