@@ -270,7 +270,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
 	}
 	if answer.Granted {
-		return c.granted(grant{fence: answer.Fence, since: sent, ttl: ref.TTL}, answered)
+		return c.granted(grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}, answered)
 	}
 	c.left, c.seen = answer.Left, seen
 	c.freshToken()

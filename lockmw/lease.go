@@ -56,6 +56,7 @@ const (
 // A grant is what the store promised, and from when on.
 type grant struct {
 	fence  int64
+	taken  int64   // store.Answer's
 	since  instant // not later than when the store set the TTL
 	ttl    time.Duration
 	pushed bool // by a release; not confirmed by a question of ours yet
@@ -84,7 +85,7 @@ func newLease(c *claim, g grant, start time.Time) *Lease {
 		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
 		unsure: c.unsure, grant: g, start: start, stuckAt: stuckAfter * c.policy.TTL,
 	}
-	l.ref.Fence = g.fence
+	l.ref.Fence, l.ref.Taken = g.fence, g.taken
 	if min := c.policy.MinHold; min > 0 && !g.open {
 		l.stayTill = l.start.Add(min)
 	}

@@ -30,7 +30,7 @@ var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence i
 			s.Fatal(err)
 		}
 		r := other.ref(time.Minute)
-		r.Fence = other.get(r, store.Try).Fence
+		r.Told(other.get(r, store.Try))
 		other.release(r, false, store.Freed)
 		return r.Fence
 	},
@@ -95,7 +95,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 						t.Errorf("granted %v with fence %d, want the one that holds %q, and a fence above %d", got.Granted, got.Fence, value, told)
 					}
 					if got.Granted {
-						r.Fence = got.Fence
+						r.Told(got)
 						p.renew(r, true)
 						p.release(r, false, store.Freed)
 					}

@@ -128,14 +128,14 @@ func getsThrough(t *testing.T, server *redistest.Server, ttl time.Duration, how 
 	})
 	p := open(t, client, redistest.Prefix(t))
 	r := p.ref(ttl)
-	r.Fence = p.get(r, store.Try).Fence
+	r.Told(p.get(r, store.Try))
 	stop := make(chan struct{})
 	var running sync.WaitGroup
 	var turns atomic.Int64
 	ask := func(name string) {
 		other := store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}
 		if a, err := p.Acquire(context.Background(), store.Request{Ref: other, Join: store.Try}); err == nil {
-			other.Fence = a.Fence
+			other.Told(a)
 			_, _ = p.Release(context.Background(), other, false) // it may hang
 			turns.Add(1)
 		}

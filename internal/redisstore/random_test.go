@@ -216,7 +216,7 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 		h.Errorf("Acquire = %+v, want granted %v, fresh %v, at %d", got, want.granted, want.fresh, want.at)
 	}
 	h.told(want.told)
-	c.Fence = got.Fence
+	c.Told(got)
 	if got.Granted {
 		if got.Fence != c.fence {
 			h.Errorf("fence = %d, want %d", got.Fence, c.fence)
@@ -241,7 +241,7 @@ func (h *history) release(c *claim, leave bool, stay time.Duration) {
 	}
 	h.notef("%s releases (leave %v, after %v): %v", h.name(c), leave, stay, got)
 	if stay == 0 {
-		c.Fence = 0
+		c.Told(store.Answer{})
 	}
 	if err != nil {
 		h.Fatalf("Release: %v", err)
@@ -265,7 +265,7 @@ func (h *history) renew(c *claim) {
 	c.member.Renew(context.Background(), batch)
 	h.notef("%s renews for %v: %v, %v", h.name(c), r.TTL, batch[0].Held, batch[0].Err)
 	if !want {
-		c.Fence = 0
+		c.Told(store.Answer{})
 	}
 	if batch[0].Held != want || batch[0].Err != nil {
 		h.Errorf("Renew = %v, %v, want %v", batch[0].Held, batch[0].Err, want)

@@ -77,26 +77,6 @@ func (t *takenLately) has(name string) bool {
 	return at > 0 && time.Since(started) < time.Duration(at)+takenFor
 }
 
-// A noted is about when some tokens took their locks by SET. A place that two tokens
-// share has the last; of the other, as of any that is not noted, release.lua is asked.
-type noted [1024]struct{ token, about atomic.Int64 }
-
-func (n *noted) add(token string, about int64) {
-	hash := maphash.String(takenSeed, token)
-	place := &n[hash%uint64(len(n))]
-	place.token.Store(0)
-	place.about.Store(about)
-	place.token.Store(int64(hash))
-}
-
-// take returns what was noted of the token, and forgets it.
-func (n *noted) take(token string) (about int64, ok bool) {
-	hash := maphash.String(takenSeed, token)
-	place := &n[hash%uint64(len(n))]
-	about = place.about.Load()
-	return about, place.token.CompareAndSwap(int64(hash), 0) // if another's, give.lua finds another value
-}
-
 // A progress is how far the four commands brought a question.
 type progress uint8
 
@@ -136,13 +116,10 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 	}
 	fence, at, err := s.readSet(c.call.Reply, r.Token, about)
 	s.free(c)
-	if at == answered && err == nil {
-		s.noted.add(r.Token, about)
-	}
 	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
 		return store.Answer{}, answered, s.failed(err)
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence}, at, nil
+	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, at, nil
 }
 
 // A lateSet is what came of the four commands after their caller has left. It is kept
@@ -273,13 +250,12 @@ func isBySet(reply []byte, token string, about int64) bool {
 // give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,
 // is that it did nothing: release.lua is to be asked.
 func (s *Store) give(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	about, ok := s.noted.take(r.Token)
-	if !ok || leave || r.Fence == 0 || s.taken.has(r.Key) {
+	if r.Taken == 0 || leave || r.Fence == 0 || s.taken.has(r.Key) {
 		return store.NotHeld, nil
 	}
 	c := s.command()
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
-	c.token = r.Token + setMark + strconv.FormatInt(about, 10)
+	c.token = r.Token + setMark + strconv.FormatInt(r.Taken, 10)
 	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
 	return s.release(ctx, r.Key, c)
 }

@@ -27,7 +27,7 @@ func bySet(t *testing.T, client redis.UniversalClient, ns string) *probe {
 func (p *probe) took(client *redis.Client) store.Ref {
 	p.Helper()
 	r := p.ref(time.Minute)
-	r.Fence = p.get(r, store.Wait).Fence
+	r.Told(p.get(r, store.Wait))
 	if got := client.Get(p.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(got, r.Token+":~") {
 		p.Errorf("the lock is %q, want that it was taken by SET", got)
 	}
@@ -116,7 +116,7 @@ func TestAnotherAsksBetweenSetAndExists(t *testing.T) {
 			ours, waits := p.half(client), other.ref(time.Minute)
 			other.refused(waits, store.Wait)
 			other.refused(waits, store.Wait)
-			ours.Fence = p.get(ours, join).Fence
+			ours.Told(p.get(ours, join))
 			other.refused(waits, store.Wait)
 			p.release(ours, false, store.HandedOver)
 			if fence := other.get(waits, store.Wait).Fence; fence <= ours.Fence {
@@ -155,7 +155,7 @@ func TestSetHeedsAFenceThatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := p.ref(time.Minute)
-		if r.Fence = p.get(r, store.Try).Fence; r.Fence <= kept {
+		if r.Told(p.get(r, store.Try)); r.Fence <= kept {
 			t.Errorf("fence %d, want more than %d", r.Fence, kept)
 		}
 		p.release(r, false, store.Freed)
@@ -171,7 +171,7 @@ func TestALostReplyToSetIsFoundByAskingAgain(t *testing.T) {
 		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		wantLostReply(t, "Acquire", err)
 		other.refused(other.ref(time.Minute), store.Try)
-		r.Fence = p.get(r, store.Try).Fence
+		r.Told(p.get(r, store.Try))
 		p.renew(r, true)
 		p.release(r, false, store.Freed)
 	}
@@ -187,7 +187,7 @@ func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := other.ref(time.Minute)
-		if next.Fence = other.get(next, store.Try).Fence; next.Fence <= r.Fence {
+		if next.Told(other.get(next, store.Try)); next.Fence <= r.Fence {
 			t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
 		}
 		p.release(r, false, store.NotHeld)

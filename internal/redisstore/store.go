@@ -49,7 +49,6 @@ type Store struct {
 	scripted bool         // a free lock is taken by a script, too
 	clock    atomic.Int64 // the server's when this process started, in µs; 0: not known
 	taken    takenLately
-	noted    noted
 
 	servers servers
 	single  *wire.Pool     // the only one; nil: a Cluster

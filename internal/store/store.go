@@ -40,7 +40,14 @@ type Ref struct {
 	// the grant or prolongs it, and for asking again: a store need not remember the fence
 	// of a lock that is held, and takes a zero Fence for a grant of which nobody was told.
 	Fence int64
+
+	// Taken is that of the Answer which granted the token, if the caller has it: with it
+	// a store may give the lock back at less cost. Zero is always right.
+	Taken int64
 }
+
+// Told notes what the answer said that granted the token.
+func (r *Ref) Told(a Answer) { r.Fence, r.Taken = a.Fence, a.Taken }
 
 // A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
 // that differ, apart from the number of permits, exclude each other.
@@ -98,6 +105,7 @@ type Place struct {
 type Answer struct {
 	Granted bool
 	Fence   int64         // of the grant; 0 when the store has no fences
+	Taken   int64         // of the grant, for Ref.Taken; what it means is the store's alone
 	Left    time.Duration // not granted: what is left of the holder's TTL
 
 	// Holder is the one that has the key, if the question was not granted and one
