@@ -46,7 +46,13 @@ type input struct {
 
 const (
 	inputLeast = 4 << 10
-	writesMost = 16        // of a caller, until another one writes
+	writesMost = 16 // of a caller, until another one writes
+
+	// manyInFlight is how many calls are in flight when a writer first lets others run, so
+	// that their commands go along. With fewer it only loses time: 24 callers made a fifth
+	// more turns without, and 64 and 512 as many fewer.
+	manyInFlight = 8
+
 	writeMost  = 64 << 10  // bytes in one piece
 	bufferMost = 256 << 10 // of memory that is kept for the next commands, or replies
 )
@@ -107,7 +113,7 @@ func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(silentFor
 func (k *conn) write(own *Call) {
 	p := k.pool
 	k.writing, k.writer, k.since = true, own, time.Now()
-	if k.inFlight.n > 1 { // those that were answered just now may have the next commands
+	if k.inFlight.n > manyInFlight { // those that were answered just now may have the next commands
 		p.unlock()
 		runtime.Gosched()
 		p.mu.Lock()
