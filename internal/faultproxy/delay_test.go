@@ -65,9 +65,10 @@ func TestDelayedRequestOutlivesItsClient(t *testing.T) {
 func TestReplyThatFindsNobodyEndsOneDirectionOnly(t *testing.T) {
 	here, there := net.Pipe()
 	there.Close()
-	l := newLink(nil, here)
+	l := newLink(new(Proxy), here)
 	defer l.close()
-	down := &pipe{link: l, dst: here}
+	down := l.down
+	down.dst = here
 	down.write(frame{bytes: []byte("+OK\r\n")})
 	if !down.dead {
 		t.Error("replies go on")

@@ -10,6 +10,7 @@ type rule struct {
 	left     int // guarded by Proxy.mu
 	match    func(request []byte) bool
 	keepOpen bool
+	part     func(length int) int // how much of the reply passes; nil: nothing
 }
 
 // DropOption changes what happens when a reply is dropped.
@@ -20,6 +21,13 @@ type DropOption func(*rule)
 // the missing one. Without it the connection is closed.
 func KeepOpen() DropOption {
 	return func(r *rule) { r.keepOpen = true }
+}
+
+// Partly has the first bytes of the reply pass, as many as part returns for the
+// length of all, but never all of them. It is called for each reply anew, and may run
+// concurrently with itself.
+func Partly(part func(length int) int) DropOption {
+	return func(r *rule) { r.part = part }
 }
 
 // DropReplies makes the next n requests for which match returns true lose their

@@ -19,11 +19,14 @@ type link struct {
 	ctx    context.Context // done when the link is closed
 	cancel context.CancelFunc
 
-	raw atomic.Bool // it no longer speaks RESP
+	raw      atomic.Bool  // it no longer speaks RESP
+	requests atomic.Int64 // that were forwarded
+	earlier  []byte       // the request before; of up's goroutine that delivers
 
-	mu     sync.Mutex
-	server net.Conn // nil before it was dialled
-	owed   expectations
+	mu      sync.Mutex
+	server  net.Conn // nil before it was dialled
+	owed    expectations
+	settled sync.Cond // a reply came, or the link is closed
 
 	up, down *pipe
 }
@@ -31,6 +34,8 @@ type link struct {
 func newLink(p *Proxy, client net.Conn) *link {
 	l := &link{proxy: p, client: client, over: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.settled.L = &l.mu
+	l.up, l.down = &pipe{link: l, way: &p.toServer}, &pipe{link: l, way: &p.toClient}
 	return l
 }
 
@@ -41,6 +46,7 @@ func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancel()
+	l.settled.Broadcast()
 	_ = l.client.Close() // the connection is given up; its peer may have been first
 	if l.server != nil {
 		_ = l.server.Close()
@@ -65,8 +71,8 @@ func (l *link) serve() {
 	if !ok {
 		return
 	}
-	l.up = &pipe{link: l, way: &l.proxy.toServer, src: l.client, dst: server, read: readRequest, hand: l.request}
-	l.down = &pipe{link: l, way: &l.proxy.toClient, src: server, dst: l.client, read: l.readReply, hand: l.reply}
+	l.up.src, l.up.dst, l.up.read, l.up.wait, l.up.hand = l.client, server, readRequest, l.between, l.request
+	l.down.src, l.down.dst, l.down.read, l.down.hand = server, l.client, l.readReply, l.reply
 	var pumps sync.WaitGroup
 	for _, d := range []*pipe{l.up, l.down} {
 		d.queue = make(chan parcel, queueLength)
@@ -116,6 +122,8 @@ func (l *link) request(f frame) {
 		l.up.write(f)
 		return
 	}
+	l.requests.Add(1)
+	l.earlier = f.bytes
 	x := expect(name, len(args)-1)
 	x.rule = l.proxy.choose(f.bytes, name, !x.confirms && !l.raw.Load())
 	if slices.Contains(leavesRESP, name) {
@@ -151,10 +159,14 @@ func (l *link) reply(f frame) {
 	}
 	l.mu.Lock()
 	r := l.owed.settle(f)
+	l.settled.Broadcast()
 	l.mu.Unlock()
 	if r == nil {
 		l.down.write(f)
 		return
+	}
+	if r.part != nil {
+		l.down.write(frame{bytes: f.bytes[:min(max(r.part(len(f.bytes)), 0), len(f.bytes)-1)]})
 	}
 	l.proxy.noteDropped()
 	if r.keepOpen {

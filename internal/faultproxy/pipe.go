@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,16 +14,36 @@ import (
 type way struct {
 	delay atomic.Int64 // time.Duration
 
-	mu     sync.RWMutex  // held for reading while something passes
-	healed chan struct{} // not nil: black hole, closed at its end
-	moving chan struct{} // not nil: stalled, closed at its end
+	inBytes atomic.Bool // what passes is written a byte at a time
+
+	mu      sync.RWMutex  // held for reading while something passes
+	healed  chan struct{} // not nil: black hole, closed at its end
+	moving  chan struct{} // not nil: stalled, closed at its end
+	reading chan struct{} // not nil: nobody reads, closed when somebody does
 }
 
-func (w *way) stall() {
+func (w *way) block()  { w.begin(&w.healed) }
+func (w *way) stall()  { w.begin(&w.moving) }
+func (w *way) deafen() { w.begin(&w.reading) }
+
+// begin begins one of w's faults.
+func (w *way) begin(fault *chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.moving == nil {
-		w.moving = make(chan struct{})
+	if *fault == nil {
+		*fault = make(chan struct{})
+	}
+}
+
+// unblock ends all of them.
+func (w *way) unblock() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, fault := range []*chan struct{}{&w.healed, &w.moving, &w.reading} {
+		if *fault != nil {
+			close(*fault)
+			*fault = nil
+		}
 	}
 }
 
@@ -34,25 +55,12 @@ func (w *way) stalled() <-chan struct{} {
 	return w.moving
 }
 
-func (w *way) block() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.healed == nil {
-		w.healed = make(chan struct{})
-	}
-}
-
-func (w *way) unblock() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.healed != nil {
-		close(w.healed)
-		w.healed = nil
-	}
-	if w.moving != nil {
-		close(w.moving)
-		w.moving = nil
-	}
+// deaf returns a channel that is closed when somebody reads again, nil when
+// somebody does.
+func (w *way) deaf() <-chan struct{} {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.reading
 }
 
 // blocked returns a channel that is closed when the black hole ends, nil when
@@ -82,10 +90,12 @@ const queueLength = 256
 // goroutine of its own, so that a delay lets more than one frame be on its way.
 type pipe struct {
 	link *link
-	way  *way
+	way  *way // of all connections
+	own  way  // of this one alone
 	src  net.Conn
 	dst  net.Conn
 	read func(*bufio.Reader) (frame, error)
+	wait func(frame) // nil, or what is to be done first
 	hand func(frame) // forwards to dst, or decides not to
 
 	queue chan parcel
@@ -102,6 +112,9 @@ type parcel struct {
 func (d *pipe) receive() {
 	r := bufio.NewReader(d.src)
 	for {
+		if !d.passes(d.way.deaf) {
+			return
+		}
 		f, err := d.read(r)
 		if errors.Is(err, errProtocol) {
 			d.link.fail(err)
@@ -124,12 +137,15 @@ func (d *pipe) deliver() {
 	for {
 		select {
 		case p := <-d.queue:
-			if !d.wait(p.due) || !d.moves() {
+			if !d.sleep(p.due) || !d.passes(d.way.stalled) || !d.passes(d.own.stalled) {
 				return
 			}
 			if p.end {
 				d.finish()
 				return
+			}
+			if d.wait != nil && !d.dead {
+				d.wait(p.frame)
 			}
 			d.forward(p.frame)
 		case <-d.link.closed():
@@ -138,8 +154,8 @@ func (d *pipe) deliver() {
 	}
 }
 
-// wait returns true at the time due, or false when the link has ended.
-func (d *pipe) wait(due time.Time) bool {
+// sleep returns true at the time due, or false when the link has ended.
+func (d *pipe) sleep(due time.Time) bool {
 	left := time.Until(due)
 	if left <= 0 {
 		return true
@@ -154,16 +170,16 @@ func (d *pipe) wait(due time.Time) bool {
 	}
 }
 
-// moves returns true when the way is not stalled, or false when the link has
-// ended.
-func (d *pipe) moves() bool {
+// passes returns true when nothing is in the way, which is what fault returns nil
+// for, or false when the link has ended.
+func (d *pipe) passes(fault func() <-chan struct{}) bool {
 	for {
-		moving := d.way.stalled()
-		if moving == nil {
+		over := fault()
+		if over == nil {
 			return true
 		}
 		select {
-		case <-moving:
+		case <-over:
 		case <-d.link.closed():
 			return false
 		}
@@ -174,23 +190,38 @@ func (d *pipe) forward(f frame) {
 	if d.dead {
 		return
 	}
-	if hole := d.way.pass(func() { d.hand(f) }); hole != nil {
+	if hole := d.pass(func() { d.hand(f) }); hole != nil {
 		d.dead = true // what follows would stand behind a gap
 	}
+}
+
+// pass is way.pass, for all connections and for this one.
+func (d *pipe) pass(f func()) (hole <-chan struct{}) {
+	if all := d.way.pass(func() { hole = d.own.pass(f) }); all != nil {
+		return all
+	}
+	return hole
 }
 
 // write hands f to dst. If dst has gone, that ends this direction only: what its
 // owner had sent before it left must still arrive.
 func (d *pipe) write(f frame) {
-	if _, err := d.dst.Write(f.bytes); err != nil {
-		d.dead = true
+	n := len(f.bytes)
+	if d.way.inBytes.Load() {
+		n = 1
+	}
+	for part := range slices.Chunk(f.bytes, max(n, 1)) {
+		if _, err := d.dst.Write(part); err != nil {
+			d.dead = true
+			return
+		}
 	}
 }
 
 // finish tells dst that no more will come; a black hole holds that back as well.
 func (d *pipe) finish() {
 	for {
-		hole := d.way.pass(func() { closeWrite(d.dst) })
+		hole := d.pass(func() { closeWrite(d.dst) })
 		if hole == nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +41,7 @@ type Proxy struct {
 	rule     *rule              // nil: drop nothing
 	dropped  int
 	commands map[string]int
+	gap      *gap  // nil: nothing comes between requests
 	err      error // the first that should not have happened
 }
 
@@ -148,13 +150,36 @@ func (p *Proxy) Stall(dir Direction) {
 	}
 }
 
-// Heal ends BlackHole and Stall in both directions. A connection that lost bytes in a
+// InBytes has everything that takes the way dir arrive a byte at a time, or ends that.
+func (p *Proxy) InBytes(dir Direction, on bool) {
+	for _, w := range p.ways(dir) {
+		w.inBytes.Store(on)
+	}
+}
+
+// StopReading has the proxy read no more from clients until Heal, as a server that
+// hangs. What clients write stays in the buffers of their sockets, and when those are full
+// a write waits. The proxy's own are made small for that.
+func (p *Proxy) StopReading() {
+	p.toServer.deafen()
+	p.each(func(l *link) {
+		if c, ok := l.client.(interface{ SetReadBuffer(bytes int) error }); ok {
+			_ = c.SetReadBuffer(smallBuffer) // fails only when the connection has ended
+		}
+	})
+}
+
+// smallBuffer is about the least that a system allows.
+const smallBuffer = 2 << 10
+
+// Heal ends BlackHole, Stall and StopReading, also of single connections. A connection that lost bytes in a
 // direction stays silent in it, for there is no going on behind a gap: its
 // client finds out by a timeout, or by Cut. Other connections go on.
 func (p *Proxy) Heal() {
 	for _, w := range p.ways(Both) {
 		w.unblock()
 	}
+	p.each(func(l *link) { (&Conn{l}).Heal() })
 }
 
 // Delay makes everything that enters the way dir from now on arrive d later, in
@@ -173,15 +198,20 @@ func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
 // Cut closes all connections, on both sides, and returns when nothing of them is
 // left. What was on its way is lost.
 func (p *Proxy) Cut() {
-	p.mu.Lock()
-	links := maps.Clone(p.links)
-	p.mu.Unlock()
-	for l := range links {
-		l.close()
-	}
-	for l := range links {
+	for _, l := range p.each((*link).close) {
 		<-l.over
 	}
+}
+
+// each does something with all connections, and returns them.
+func (p *Proxy) each(do func(*link)) []*link {
+	p.mu.Lock()
+	links := slices.Collect(maps.Keys(p.links))
+	p.mu.Unlock()
+	for _, l := range links {
+		do(l)
+	}
+	return links
 }
 
 // Connections returns the number of clients that are connected now.
