@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/testenv"
+)
+
+// Ten times as many callers that leave at once take ten times as long to be back, and not
+// a hundred times. The test is not parallel: it keeps the machine busy.
+func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
+	testenv.Slow(t)
+	const few, many, most = 2_000, 20_000, 30 // times as long
+	s := redistest.Real(t)
+	direct := s.Client(t)
+	p := open(t, s.Client(t), "kit")
+	p.release(p.take(), false, store.Freed)
+	// leave returns how long n callers take to be back, the shortest of some times.
+	leave := func(n int) (best time.Duration) {
+		for range 3 {
+			if err := direct.Do(t.Context(), "CLIENT", "PAUSE", time.Minute.Milliseconds(), "WRITE").Err(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for i := range n {
+				all.Go(func() {
+					_, err := p.Acquire(ctx, store.Request{Ref: store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}})
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("Acquire = %v, want %v", err, context.Canceled)
+					}
+				})
+			}
+			eventually(t, "all are under way", func() bool { return p.single.Open() == n })
+			began := time.Now()
+			cancel()
+			all.Wait()
+			if took := time.Since(began); best == 0 || took < best {
+				best = took
+			}
+			if err := direct.ClientUnpause(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "all have their replies", func() bool { return p.single.Open() == 0 })
+		}
+		return best
+	}
+	a, b := leave(few), leave(many)
+	t.Logf("%d were back within %v, %d within %v: %.1f times as long", few, a, many, b, float64(b)/float64(a))
+	if b > most*a {
+		t.Errorf("%d were back within %v, and %d within %v, want %d times as long at most", few, a, many, b, most)
+	}
+}
+
+// The user's functions may keep the contexts that they were given, and ask them later:
+// when the connection is there, when the call that it was made for has ended, and when the
+// Store is closed.
+func TestContextsOfSetUpsMayBeKept(t *testing.T) {
+	type key struct{}
+	var mu sync.Mutex
+	kept := make(map[string][]context.Context)
+	keep := func(ctx context.Context, who string) {
+		mu.Lock()
+		defer mu.Unlock()
+		kept[who] = append(kept[who], ctx)
+	}
+	ask := func(when string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for who, all := range kept {
+			for _, ctx := range all {
+				if v := ctx.Value(key{}); v != nil {
+					t.Errorf("%s: Value for %s = %v, want nil", when, who, v)
+				}
+				_, _ = ctx.Deadline()
+				select {
+				case <-ctx.Done():
+					if ctx.Err() == nil || context.Cause(ctx) == nil {
+						t.Errorf("%s: the context of %s is done without an error", when, who)
+					}
+				default:
+				}
+			}
+		}
+	}
+	client := redistest.Embedded(t).Client(t, func(o *redis.Options) {
+		o.OnConnect = func(ctx context.Context, _ *redis.Conn) error { keep(ctx, "OnConnect"); return nil }
+		o.CredentialsProviderContext = func(ctx context.Context) (string, string, error) {
+			keep(ctx, "the credentials provider")
+			return "", "", nil
+		}
+	})
+	s, err := New(client, "kit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := s.Acquire(ctx, store.Request{Ref: store.Ref{Key: fmt.Sprint(i), Token: s.NewToken(), TTL: time.Minute}})
+			if err != nil {
+				t.Error(err)
+			}
+			ask("while calls go on")
+		})
+	}
+	all.Wait()
+	ask("later")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask("after Close")
+	for _, who := range []string{"OnConnect", "the credentials provider"} {
+		if len(kept[who]) == 0 {
+			t.Errorf("%s was not called", who)
+		}
+	}
+}
