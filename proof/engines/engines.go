@@ -65,6 +65,7 @@ type Redis struct {
 	Kind   string   `json:"kind,omitempty"`
 	Addrs  []string `json:"addrs"`
 	Master string   `json:"master,omitempty"` // how Sentinels call it
+	Buffer int      `json:"buffer,omitempty"` // bytes that a connection to a single one takes before a write waits; 0: as the system has it; ours only
 }
 
 // One is a single Redis.

@@ -3,6 +3,7 @@ package engines
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -26,7 +27,7 @@ func openOurs(at Redis) (_ Engine, err error) {
 		}))
 	default:
 		for _, addr := range at.Addrs {
-			e.clients = append(e.clients, client(addr))
+			e.clients = append(e.clients, narrowed(addr, at.Buffer))
 		}
 	}
 	if at.Kind == Quorum {
@@ -38,6 +39,24 @@ func openOurs(at Redis) (_ Engine, err error) {
 		return nil, errors.Join(err, e.closeClients())
 	}
 	return e, nil
+}
+
+// narrowed opens a client whose connections take so many bytes before a write waits;
+// with 0 it is like any other.
+func narrowed(addr string, buffer int) *redis.Client {
+	if buffer == 0 {
+		return client(addr)
+	}
+	return redis.NewClient(&redis.Options{
+		Addr: addr, MaintNotificationsConfig: quiet(),
+		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				err = tcp.SetWriteBuffer(buffer)
+			}
+			return conn, err
+		},
+	})
 }
 
 func (e *ours) closeClients() (err error) {

@@ -42,6 +42,9 @@ func (l *Lane) End() Outcome {
 		o.Refused += len(saw.Refusals)
 		o.Failures = append(o.Failures, saw.Failures...)
 	}
+	if l.rival != nil {
+		o.Holds = append(o.Holds, l.rival.holds...)
+	}
 	o.Writes = append(o.Writes, untold(l.store.Log(), o.Writes)...)
 	return o
 }

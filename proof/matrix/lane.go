@@ -1,6 +1,6 @@
 // Package matrix has worker processes take locks on real servers while a nemesis
 // injects faults, and judges the histories. A lane is one Redis with its workers
-// and its nemesis: lane.go; the faults are in network.go, server.go, process.go
+// and its nemesis: lane.go; the faults are in network.go, wire.go, server.go, process.go
 // and, those that no lock on one Redis can survive, forget.go; judge.go says what
 // became of all lanes.
 package matrix
@@ -66,6 +66,9 @@ type Lane struct {
 	watched   *redistest.Watched
 	nodeDoors []*faultproxy.Proxy // before each node of a quorum
 
+	epoch time.Duration // zero: keys keep their names
+	rival *rival        // of a lane with a single server
+
 	clock *skew.Clock   // nil unless the server's clock can be moved
 	skew  time.Duration // how far it was
 
@@ -79,6 +82,7 @@ const (
 	fromFile   = "append-only file" // it keeps what it was told over a restart
 	movedClock = "clock"
 	forgetful  = "forgets" // its lane is not judged by overlaps
+	narrow     = "narrow"  // its workers' connections have small buffers
 )
 
 // keys is the load: short turns on a lock of each kind, and mutexes that are held
@@ -93,7 +97,9 @@ func keys(ttl time.Duration) []worker.Key {
 	for _, name := range []string{"l1", "l2"} {
 		all = append(all, worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: ttl / 4, Most: 3 * ttl / 2, Think: ttl / 20})
 	}
-	return all
+	free := turn // mostly
+	free.Name, free.Kind, free.Goroutines, free.Think = "f", history.Mutex, 1, 100*time.Millisecond
+	return append(all, free)
 }
 
 // NewLane starts a lane; it ends with the test.
@@ -115,8 +121,14 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 		l.proxies = append(l.proxies, faultproxy.Start(tb, l.redis.Addr()))
 	}
 	l.where = func(place int) engines.Redis { return engines.One(l.proxies[place].Addr()) }
+	if needs == narrow {
+		l.where = func(place int) engines.Redis {
+			return engines.Redis{Addrs: []string{l.proxies[place].Addr()}, Buffer: 2 << 10}
+		}
+	}
 	l.open()
 	l.admin = l.admins[0]
+	l.rival = newRival(tb, l.redis)
 	return l
 }
 
@@ -125,7 +137,7 @@ func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 	return &Lane{
 		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
 		latest: make(map[string]time.Duration), eternal: make(map[string]struct{}),
-		load: keys(ttl), turnKeys: []string{"m", "r", "p"},
+		load: keys(ttl), turnKeys: []string{"m", "r", "p"}, epoch: epoch,
 	}
 }
 
@@ -147,7 +159,7 @@ func (l *Lane) hire(place int) {
 	l.started++
 	p := worker.Start(l.tb, worker.Config{
 		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
-		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: epoch, Keys: l.load,
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: l.load,
 	}, l.began)
 	l.workers[place] = p
 	l.all = append(l.all, p)

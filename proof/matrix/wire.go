@@ -1,0 +1,258 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/history"
+)
+
+// connections lists what can happen to one of the connections that a process shares
+// among its callers, or to the bytes on them.
+func connections() []Kind {
+	// one strikes the connection that a worker uses most.
+	one := func(strike func(l *Lane, c *faultproxy.Conn)) func(*Lane) []string {
+		return func(l *Lane) []string {
+			p := l.proxies[l.place()]
+			if c := p.Busiest(); c != nil {
+				strike(l, c)
+			}
+			p.Heal()
+			return nil
+		}
+	}
+	hangs := func(dir faultproxy.Direction, share float64) func(*Lane) []string {
+		return one(func(l *Lane, c *faultproxy.Conn) {
+			c.Stall(dir)
+			l.last(l.part(share))
+		})
+	}
+	inBytes := func(l *Lane) []string {
+		p := l.proxies[l.place()]
+		p.InBytes(faultproxy.Both, true)
+		l.last(l.part(0.7))
+		p.InBytes(faultproxy.Both, false)
+		return nil
+	}
+	var cuts atomic.Int64
+	cut := func(opts ...faultproxy.DropOption) func(*Lane) []string {
+		// Each next reply is cut one byte later; one that is shorter, before its last byte.
+		after := faultproxy.Partly(func(length int) int { return int(cuts.Add(1)) % length })
+		return func(l *Lane) []string {
+			p := l.proxies[l.place()]
+			p.DropReplies(5, locking(), append(opts, after)...)
+			l.last(l.part(0.7))
+			p.DropReplies(0, nil)
+			return nil
+		}
+	}
+	return []Kind{
+		{Name: "one connection: replies hang for a moment", Do: hangs(faultproxy.ToClient, 0.05)},
+		{Name: "one connection: replies hang for longer than TTL/3", Do: hangs(faultproxy.ToClient, 0.6)},
+		{Name: "one connection: requests hang for a moment", Do: hangs(faultproxy.ToServer, 0.05)},
+		{Name: "one connection: requests hang for longer than TTL/3", Do: hangs(faultproxy.ToServer, 0.6)},
+		{Name: "one connection: requests hang for longer than the TTL, and arrive", Do: hangs(faultproxy.ToServer, 1.5)},
+		{Name: "one connection loses its replies from now on", Do: one(func(l *Lane, c *faultproxy.Conn) {
+			c.BlackHole(faultproxy.ToClient)
+			l.last(l.part(0.6))
+		})},
+		{Name: "a byte at a time", Do: inBytes},
+		{Name: "replies cut in their middle", Do: cut()},
+		{Name: "replies hang in their middle", Do: cut(faultproxy.KeepOpen())},
+		{Name: "the server stops reading", Needs: narrow, Do: func(l *Lane) []string {
+			p := l.proxies[l.place()]
+			p.StopReading()
+			l.last(l.part(0.6))
+			p.Heal()
+			return nil
+		}},
+		{Name: "another client asks between SET, EXISTS and TIME", Do: func(l *Lane) []string {
+			p := l.proxies[l.place()]
+			l.rival.begin()
+			l.between(p, 0.7, func(key string) { l.rival.asks(l, key) })
+			l.rival.end()
+			return nil
+		}},
+	}
+}
+
+// forgottenBetween lists what another client can do to a lock between the commands that
+// take it, after which Redis has forgotten it.
+func forgottenBetween() []Kind {
+	between := func(do func(l *Lane, key string)) func(*Lane) []string {
+		return func(l *Lane) []string {
+			l.between(l.proxies[l.place()], 0.3, func(key string) { do(l, key) })
+			l.settle()
+			return nil
+		}
+	}
+	return []Kind{
+		{Name: "the key is deleted between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+			l.do("DEL", redisKey(key))
+		})},
+		{Name: "the key is overwritten between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+			l.do("SET", redisKey(key), "foreign", "PX", 20)
+		})},
+		{Name: "an operator forces the release between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			l.check(l.rival.locks.ForceRelease(ctx, key))
+		})},
+	}
+}
+
+// between has do run between a SET and its EXISTS, and between that and its TIME, for
+// a share of the TTL, and at least until it has run.
+func (l *Lane) between(p *faultproxy.Proxy, share float64, do func(key string)) {
+	ran := make(chan struct{}, 1)
+	p.Between(faultproxy.Match("EXISTS", "TIME"), func(earlier, request []byte) {
+		if key := named(earlier, request); key != "" {
+			do(key)
+			select {
+			case ran <- struct{}{}:
+			default:
+			}
+		}
+	})
+	defer p.Between(nil, nil)
+	l.last(l.part(share))
+	select {
+	case <-ran:
+	case <-time.After(10*l.TTL + 20*time.Second):
+		l.tb.Errorf("%s: no free lock was asked for", l.Name)
+	}
+}
+
+// locking matches all commands that take and give back locks.
+func locking() func([]byte) bool {
+	text := redisstore.Scripts()
+	return faultproxy.Any(faultproxy.Match("SET", "EXISTS", "TIME"),
+		faultproxy.MatchScript(text["acquire"], text["release"], text["releaseto"], text["renew"]))
+}
+
+func redisKey(key string) string { return "lock:{" + key + "}" }
+
+// named returns the lock that an EXISTS is about, or the EXISTS before a TIME; "" if
+// there is none.
+func named(earlier, request []byte) string {
+	for _, r := range [][]byte{request, earlier} {
+		if args := faultproxy.Args(r); len(args) > 1 && strings.EqualFold(string(args[0]), "EXISTS") {
+			_, rest, _ := strings.Cut(string(args[1]), "{")
+			key, _, _ := strings.Cut(rest, "}")
+			return key
+		}
+	}
+	return ""
+}
+
+// A rival is another client of a lane's Redis, past the proxies.
+type rival struct {
+	locks *lockmw.Locker
+	turn  atomic.Int64
+	busy  sync.WaitGroup
+
+	mu    sync.Mutex
+	rests bool // it begins nothing
+	holds []history.Hold
+}
+
+func newRival(tb testing.TB, s *redistest.Server) *rival {
+	tb.Helper()
+	locks, err := lockmw.New(s.Client(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = locks.Close(ctx) // it holds nothing
+	})
+	return &rival{locks: locks}
+}
+
+func (r *rival) begin() { r.rest(false) }
+
+// end waits until it wants nothing any more.
+func (r *rival) end() {
+	r.rest(true)
+	r.busy.Wait()
+}
+
+func (r *rival) rest(rests bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rests = rests
+}
+
+// enters reports whether r may do something. It is followed by busy.Done.
+func (r *rival) enters() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.rests {
+		r.busy.Add(1)
+	}
+	return !r.rests
+}
+
+// asks wants a lock that somebody is taking just now: as one of us who does not wait, as
+// one who does, or as a foreign program.
+func (r *rival) asks(l *Lane, key string) {
+	if !r.enters() {
+		return
+	}
+	defer r.busy.Done()
+	switch n := r.turn.Add(1); n % 3 {
+	case 0:
+		_, err := l.admin.SetNX(context.Background(), redisKey(key), "foreign", l.TTL/40).Result()
+		l.check(err)
+	case 1:
+		r.turnOn(l, key, 0)
+	case 2:
+		waits := make(chan struct{})
+		r.busy.Go(func() { defer close(waits); r.turnOn(l, key, l.TTL/2) })
+		for until := time.Now().Add(50 * time.Millisecond); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			if n, err := l.admin.Exists(context.Background(), redisKey(key)+":queue").Result(); n > 0 || err != nil {
+				return
+			}
+			select {
+			case <-waits: // it had the lock at once
+				return
+			default:
+			}
+		}
+	}
+}
+
+// turnOn takes a lock, and notes that it had it.
+func (r *rival) turnOn(l *Lane, key string, wait time.Duration) {
+	ctx := context.Background()
+	h := history.Hold{Key: key, Kind: history.Mutex, Worker: l.Name + ".rival", Asked: clock.Now(), How: history.Released}
+	_, lease, err := r.locks.Acquire(ctx, key, lockmw.Policy{TTL: l.TTL, Wait: wait})
+	if err != nil {
+		if !errors.Is(err, lockmw.ErrNotAcquired) {
+			l.check(err)
+		}
+		return
+	}
+	h.Began, h.Fence = clock.Now(), lease.Fence()
+	time.Sleep(time.Millisecond)
+	h.Ended = clock.Now()
+	if err := lease.Release(ctx); err != nil {
+		l.check(err)
+	}
+	h.Freed = clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.ID = len(r.holds) + 1
+	r.holds = append(r.holds, h)
+}
