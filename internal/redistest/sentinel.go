@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -135,6 +136,40 @@ func (w *Watched) KillMaster(ctx context.Context) error {
 	}
 	master.Kill()
 	return nil
+}
+
+// Replace has the Sentinels make the replica the master, which works on until then, and
+// returns when the old master is the replica. That takes about ten seconds.
+func (w *Watched) Replace(ctx context.Context) error {
+	old, err := w.Master(ctx)
+	if err != nil {
+		return err
+	}
+	client := redis.NewSentinelClient(Options(w.sentinels[0].Addr()))
+	defer client.Close()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for asked := false; ; {
+		if !asked { // refused while the replica is not seen to be well
+			asked = client.Failover(ctx, masterName).Err() == nil
+		}
+		now, err := w.Masters(ctx)
+		if err == nil && len(now) == 1 && now[0] != old.Addr() && w.follows(ctx, old) {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return fmt.Errorf("redistest: the Sentinels name %q, and the master was %s (replaced: %t): %w", now, old.Addr(), asked, ctx.Err())
+		}
+	}
+}
+
+// follows reports whether a server is a replica that has a link to its master.
+func (w *Watched) follows(ctx context.Context, s *Server) bool {
+	client := redis.NewClient(Options(s.Addr()))
+	defer client.Close()
+	return strings.Contains(client.Info(ctx, "replication").Val(), "master_link_status:up")
 }
 
 // sentinel has a server run as a Sentinel with this configuration. A Sentinel

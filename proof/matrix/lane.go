@@ -1,6 +1,6 @@
 // Package matrix has worker processes take locks on real servers while a nemesis
 // injects faults, and judges the histories. A lane is one Redis with its workers
-// and its nemesis: lane.go; the faults are in network.go, wire.go, server.go, process.go
+// and its nemesis: lane.go; the faults are in network.go, wire.go, pipeline.go, server.go, process.go
 // and, those that no lock on one Redis can survive, forget.go; judge.go says what
 // became of all lanes.
 package matrix

@@ -18,17 +18,40 @@ import (
 // NewClusterLane starts a lane over a Cluster of three masters.
 func NewClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 	tb.Helper()
+	return newClusterLane(tb, name, seed, ttl, func(*Lane) {})
+}
+
+func newClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration, prepare func(l *Lane)) *Lane {
+	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
 	l.shards = redistest.Cluster(tb)
 	l.nodes = l.shards.Nodes
 	at := engines.Redis{Kind: engines.Cluster, Addrs: addrs(l.nodes)}
 	l.where = func(int) engines.Redis { return at }
+	prepare(l)
 	l.open()
 	return l
 }
 
+// NewPipelineLane is NewClusterLane with many commands in flight at a time.
+func NewPipelineLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return newClusterLane(tb, name, seed, ttl, func(l *Lane) { l.pipelined(tb) })
+}
+
+// NewSentinelPipelineLane is NewSentinelLane with many commands in flight at a time.
+func NewSentinelPipelineLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return newSentinelLane(tb, name, seed, ttl, func(l *Lane) { l.pipelined(tb) })
+}
+
 // NewSentinelLane starts a lane over a master and a replica that Sentinels watch.
 func NewSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return newSentinelLane(tb, name, seed, ttl, func(*Lane) {})
+}
+
+func newSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration, prepare func(l *Lane)) *Lane {
 	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
 	l.watched = redistest.Sentinel(tb)
@@ -36,6 +59,7 @@ func NewSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration)
 	at := engines.Redis{Kind: engines.Sentinel}
 	at.Master, at.Addrs = l.watched.Sentinels()
 	l.where = func(int) engines.Redis { return at }
+	prepare(l)
 	l.open()
 	return l
 }
