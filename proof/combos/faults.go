@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,22 @@ func faults() []fault {
 			})
 		}
 	}
+	one := func(dir faultproxy.Direction) func(*round) {
+		return func(r *round) {
+			r.site.each(func(proxy *faultproxy.Proxy) {
+				if c := proxy.Busiest(); c != nil {
+					c.Stall(dir)
+				}
+			})
+		}
+	}
+	heal := func(r *round) { r.site.each((*faultproxy.Proxy).Heal) }
+	inBytes := func(on bool) func(*round) {
+		return func(r *round) {
+			r.site.each(func(proxy *faultproxy.Proxy) { proxy.InBytes(faultproxy.Both, on) })
+		}
+	}
+	inMiddle := faultproxy.Partly(rand.IntN)
 	keep := func(r *round) { r.site.each(func(proxy *faultproxy.Proxy) { proxy.DropReplies(0, nil) }) }
 	list := []fault{
 		{name: "no fault", sites: everywhere, lengths: moment, sees: well, begin: nothing, end: nothing},
@@ -109,6 +126,13 @@ func faults() []fault {
 			keep(r)
 		}},
 		{name: "replies lost, connection hangs", sites: anywhere, lengths: []string{brief}, sees: silent, lasting: true, begin: lose(faultproxy.KeepOpen()), end: keep},
+		{name: "replies cut in their middle", sites: anywhere, lengths: moment, sees: broken, begin: lose(inMiddle), end: func(r *round) {
+			time.Sleep(50 * time.Millisecond)
+			keep(r)
+		}},
+		{name: "replies stalled on one connection", sites: anywhere, lengths: []string{hiccup, brief}, sees: silent, begin: one(faultproxy.ToClient), end: heal},
+		{name: "requests stalled on one connection", sites: anywhere, lengths: []string{hiccup, brief}, sees: silent, begin: one(faultproxy.ToServer), end: heal},
+		{name: "a byte at a time", sites: anywhere, lengths: []string{brief}, sees: late, begin: inBytes(true), end: inBytes(false)},
 		{name: "connections closed at once", sites: anywhere, lengths: notShort, sees: closes, begin: func(r *round) {
 			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Refuse(true); proxy.Cut() })
 		}, end: func(r *round) { r.site.each(func(proxy *faultproxy.Proxy) { proxy.Refuse(false) }) }},
@@ -144,7 +168,7 @@ func faults() []fault {
 		add(name+" swallowed", anywhere, notShort, silent, false, b, e)
 		add(name+" stalled", anywhere, anyTime, silent, false, func(r *round) {
 			r.site.each(func(proxy *faultproxy.Proxy) { proxy.Stall(dir) })
-		}, func(r *round) { r.site.each((*faultproxy.Proxy).Heal) })
+		}, heal)
 	}
 	stop := func(r *round) {
 		for _, node := range r.site.nodes {

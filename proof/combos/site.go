@@ -201,6 +201,7 @@ func (s *site) heal() {
 		proxy.Delay(faultproxy.Both, 0)
 		proxy.Refuse(false)
 		proxy.DropReplies(0, nil)
+		proxy.InBytes(faultproxy.Both, false)
 		proxy.Cut()
 	}
 	if s.front != nil {

@@ -1,0 +1,99 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/record"
+)
+
+// A reply that comes 100 ms late holds up those whose commands are behind it on its
+// connection, and nobody else: of 500 callers, new calls go on over other connections.
+// No lease is lost.
+func TestALateReplyUnderFiveHundredCallers(t *testing.T) {
+	const callers, leases, late = 500, 100, 100 * time.Millisecond
+	times := record.Pick(5, 50)
+	server := redistest.Real(t)
+	s := openSlowly(t, server.Addr())
+	ctx := context.Background()
+	var held []*lockmw.Lease
+	for i := range leases {
+		_, lease, err := s.locks.Acquire(ctx, fmt.Sprint("held", i), lockmw.Policy{TTL: ttl()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, lease)
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var turns, failed atomic.Int64
+	var slowest [callers]time.Duration
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for n := 0; working.Err() == nil; n++ {
+				began := time.Now()
+				_, lease, err := s.locks.Acquire(ctx, fmt.Sprint("own", i), lockmw.Policy{TTL: ttl()})
+				slowest[i] = max(slowest[i], time.Since(began))
+				if err == nil {
+					err = lease.Release(ctx)
+				}
+				if err != nil {
+					failed.Add(1)
+					t.Error(err)
+					return
+				}
+				turns.Add(1)
+				select { // else all would be behind the late reply
+				case <-working.Done():
+				case <-time.After(time.Duration(20+i%20) * time.Millisecond):
+				}
+			}
+		})
+	}
+	meanwhile := make([]int64, 0, times) // turns in the second half of the delay
+	for range times {
+		time.Sleep(200 * time.Millisecond) // they take turns
+		s.proxy.Busiest().Stall(faultproxy.ToClient)
+		time.Sleep(late / 2)
+		before := turns.Load()
+		time.Sleep(late / 2)
+		meanwhile = append(meanwhile, turns.Load()-before)
+		s.proxy.Heal()
+	}
+	stop()
+	all.Wait()
+	lost := 0
+	for _, lease := range held {
+		if !lease.Valid() {
+			lost++
+		}
+		_ = lease.Release(ctx) // a lost one is counted
+	}
+	longest := slices.Max(slowest[:])
+	limit := time.Second
+	if testing.Short() {
+		limit += 5 * time.Second // on a machine that is busy with other tests
+	}
+	least := slices.Min(meanwhile)
+	record.Add(t, record.Row{
+		Name: "a reply 100 ms late under 500 callers",
+		Goal: fmt.Sprintf("%d times: the others take turns meanwhile, each call within %v, 0 fail, 0 of %d leases lost", times, limit, leases),
+		Figure: fmt.Sprintf("%d times, %d turns; in 50 ms of each delay at least %d turns, in the middle one %d; longest call %v; %d failed, %d lost",
+			times, turns.Load(), least, median(meanwhile), longest.Round(time.Millisecond), failed.Load(), lost),
+		Met: median(meanwhile) > 0 && longest <= limit && failed.Load() == 0 && lost == 0,
+	})
+}
+
+func median(all []int64) int64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}
