@@ -19,7 +19,7 @@ const crowd = 48
 
 // pipelined gives a lane's workers many keys, each with a goroutine of its own, so that
 // many commands share a connection. A Cluster's has half of the keys in one slot.
-func (l *Lane) pipelined(tb testing.TB) *Lane {
+func (l *Lane) pipelined(tb testing.TB) {
 	tb.Helper()
 	names := []string{"c0"}
 	if l.shards != nil {
@@ -35,7 +35,6 @@ func (l *Lane) pipelined(tb testing.TB) *Lane {
 			Name: name, Kind: history.Mutex, Goroutines: 1, Least: time.Millisecond, Most: 5 * time.Millisecond, Think: 300 * time.Millisecond,
 		})
 	}
-	return l
 }
 
 // oneSlot returns n keys of locks that lie in one slot of a Cluster.
