@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/testenv"
@@ -24,19 +26,20 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 	direct := s.Client(t)
 	p := open(t, s.Client(t), "kit")
 	p.release(p.take(), false, store.Freed)
+	command := appendArgs(nil, []any{"SET", "k", "v"})
 	// leave returns how long n callers take to be back, the shortest of some times.
 	leave := func(n int) (best time.Duration) {
 		for range 3 {
-			if err := direct.Do(t.Context(), "CLIENT", "PAUSE", time.Minute.Milliseconds(), "WRITE").Err(); err != nil {
+			if err := direct.Do(t.Context(), "CLIENT", "PAUSE", patience.Milliseconds()*10, "WRITE").Err(); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
-			for i := range n {
-				all.Go(func() {
-					_, err := p.Acquire(ctx, store.Request{Ref: store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}})
-					if !errors.Is(err, context.Canceled) {
-						t.Errorf("Acquire = %v, want %v", err, context.Canceled)
+			for range n {
+				all.Go(func() { // a question's own deadline may pass before all have asked
+					c := &wire.Call{Commands: command, Replies: 1, Deadline: time.Now().Add(10 * patience), Late: func([]byte, error) {}}
+					if _, err := p.single.Do(ctx, c); !errors.Is(err, context.Canceled) {
+						t.Errorf("Do = %v, want %v", err, context.Canceled)
 					}
 				})
 			}
@@ -59,6 +62,30 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 	if b > most*a {
 		t.Errorf("%d were back within %v, and %d within %v, want %d times as long at most", few, a, many, b, most)
 	}
+}
+
+// Whoever leaves while renewals are under way does not read their replies, which come
+// just then. The race detector finds it if they are read.
+func TestRenewalsThatAreLeftAreNotRead(t *testing.T) {
+	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+	r := p.take()
+	proxy.Delay(faultproxy.ToClient, 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	batch := []store.Renewal{{Ref: r}, {Ref: r}}
+	left := make(chan struct{})
+	go func() { defer close(left); p.Renew(ctx, batch) }()
+	eventually(t, "they are under way", func() bool { return p.single.Open() == 1 })
+	cancel()
+	eventually(t, "the replies have come", func() bool { return p.single.Open() == 0 }) // first: it must not be ordered behind Renew's end
+	await(t, "the end of Renew", left)
+	for _, one := range batch {
+		if !errors.Is(one.Err, context.Canceled) || one.Held {
+			t.Errorf("Renew = %v, %v, want %v", one.Held, one.Err, context.Canceled)
+		}
+	}
+	proxy.Delay(faultproxy.ToClient, 0)
+	p.release(r, false, store.Freed)
 }
 
 // The user's functions may keep the contexts that they were given, and ask them later:
