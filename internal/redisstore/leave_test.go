@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -24,8 +25,13 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 	const few, many, most = 2_000, 20_000, 30 // times as long
 	s := redistest.Real(t)
 	direct := s.Client(t)
-	p := open(t, s.Client(t), "kit")
-	p.release(p.take(), false, store.Freed)
+	d := newDialer(&redis.Options{})
+	defer d.close()
+	pool := wire.New(wire.Options{
+		Size: connsMost, Silence: 10 * patience, // longer than a slow machine takes to start all
+		Dial: func(ctx context.Context) (net.Conn, error) { return d.raw(ctx, "tcp", s.Addr()) },
+	})
+	defer pool.Close()
 	command := appendArgs(nil, []any{"SET", "k", "v"})
 	// leave returns how long n callers take to be back, the shortest of some times.
 	leave := func(n int) (best time.Duration) {
@@ -36,14 +42,14 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			for range n {
-				all.Go(func() { // a question's own deadline may pass before all have asked
+				all.Go(func() {
 					c := &wire.Call{Commands: command, Replies: 1, Deadline: time.Now().Add(10 * patience), Late: func([]byte, error) {}}
-					if _, err := p.single.Do(ctx, c); !errors.Is(err, context.Canceled) {
+					if _, err := pool.Do(ctx, c); !errors.Is(err, context.Canceled) {
 						t.Errorf("Do = %v, want %v", err, context.Canceled)
 					}
 				})
 			}
-			eventually(t, "all are under way", func() bool { return p.single.Open() == n })
+			eventually(t, "all are under way", func() bool { return pool.Open() == n })
 			began := time.Now()
 			cancel()
 			all.Wait()
@@ -53,7 +59,7 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 			if err := direct.ClientUnpause(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "all have their replies", func() bool { return p.single.Open() == 0 })
+			eventually(t, "all have their replies", func() bool { return pool.Open() == 0 })
 		}
 		return best
 	}
