@@ -1,19 +1,11 @@
 package combos
 
-import "strings"
-
 // knownFaults lists what is known and not mended yet. Rounds that show it are
 // counted, and do not fail a run.
 var knownFaults = []struct {
 	What string
 	Is   func(c Combination, rule string) bool
 }{
-	{
-		"idle connections whose end cannot be seen, under TLS or because it is under way: commands of a burst that meet them fail",
-		func(c Combination, rule string) bool {
-			return (c.Site == tlsSite || c.Distance > 0) && strings.HasPrefix(c.Fault, "idle connections") && (rule == ruleError || rule == ruleOpen)
-		},
-	},
 	{
 		"a dialer that takes as long as an attempt, where a connection takes several dials, in a Cluster or with Sentinels: calls take longer than their wait",
 		func(c Combination, rule string) bool {

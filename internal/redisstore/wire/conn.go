@@ -24,6 +24,7 @@ type conn struct {
 	soonest  time.Time
 	heard    time.Time // of the last reply, or since a reply is awaited
 	arrived  time.Time // of the last bytes that did not complete a reply
+	proven   time.Time // of the last reply, or when it was made
 
 	writing bool
 	writer  *Call     // nil: it has left, or there is none
@@ -133,7 +134,7 @@ func (k *conn) write(own *Call) {
 			if n == 0 && refused(err) {
 				k.unsent = first
 			}
-			k.fail(err)
+			k.ended(err)
 		}
 	}
 	k.writing, k.writer = false, nil
@@ -186,7 +187,7 @@ func (k *conn) read(own *Call) {
 			err = bad
 		}
 		if err != nil {
-			k.fail(err)
+			k.ended(err)
 			break
 		}
 		if own != nil && (own.state == over || interrupted) {
@@ -266,6 +267,7 @@ func (k *conn) handOut() (handed bool, err error) {
 	if begin > 0 {
 		k.in.drop(begin)
 		k.heard = time.Now()
+		k.proven = k.heard
 		k.adopt(k.heard)
 	}
 	if len(k.in.bytes) > 0 && (k.inFlight.n == 0 || k.inFlight.first == k.unsent) {
@@ -273,6 +275,31 @@ func (k *conn) handOut() (handed bool, err error) {
 	}
 	return begin > 0, nil
 }
+
+// ended gives up a connection whose end was found. A server or a load balancer that
+// closes one mostly closes all that rested as long, and the end of those may be as hard to
+// see. So those that rest are given up as well, and new calls take one over which a
+// reply has come since, or that is new. The caller holds the pool's mutex.
+func (k *conn) ended(err error) {
+	p := k.pool
+	if !k.doubtful() { // otherwise it may have ended with the one before
+		p.lastEnd = time.Now()
+	}
+	k.fail(err)
+	for _, other := range p.conns {
+		if other != nil && other.inFlight.n == 0 && other.doubtful() {
+			other.fail(err)
+		}
+	}
+}
+
+// doubtful reports whether another connection ended since a reply came over this one. The
+// caller holds the pool's mutex.
+func (k *conn) doubtful() bool { return k.proven.Before(k.pool.lastEnd) }
+
+// shunned reports whether new calls rather take another connection. The caller holds
+// the pool's mutex.
+func (k *conn) shunned(now time.Time) bool { return k.late(now) || k.doubtful() }
 
 // fail gives the connection up. All its calls end. The caller holds the pool's mutex.
 func (k *conn) fail(err error) {

@@ -72,7 +72,7 @@ func (p *Pool) place(netConn net.Conn, began, now time.Time) *conn {
 	}
 	for i, k := range p.conns {
 		if k == nil {
-			k = &conn{Conn: netConn, pool: p, heard: now}
+			k = &conn{Conn: netConn, pool: p, heard: now, proven: now}
 			p.conns[i] = k
 			if p.deaf {
 				k.readAlone()

@@ -63,6 +63,7 @@ type Pool struct {
 	dialled time.Time
 	took    time.Duration // the last dial that succeeded
 	failed  time.Time     // the last dial that did
+	lastEnd time.Time     // of a connection, see conn.ended
 	ticking bool
 	ticker  *time.Timer
 	closed  bool
@@ -301,21 +302,22 @@ func (p *Pool) choose(c *Call, now time.Time) *conn {
 	if c.Urgent && k != nil {
 		k = p.lightest(k, now)
 	}
-	if k != nil && k.late(now) && p.dials > 0 {
+	if k != nil && k.shunned(now) && p.dials > 0 {
 		return nil
 	}
 	return k
 }
 
 // best returns the first connection that is idle, or the first on which no reply is
-// late. If all are late it is the one that had a reply last. The caller holds mu.
+// late and that is not doubtful. If there is none it is the one that had a reply last.
+// The caller holds mu.
 func (p *Pool) best(now time.Time) (best *conn) {
 	for _, k := range p.conns {
 		switch {
 		case k == nil:
 		case k.inFlight.n == 0:
 			return k
-		case best == nil, best.late(now) && k.heard.After(best.heard):
+		case best == nil, best.shunned(now) && (!k.shunned(now) || k.heard.After(best.heard)):
 			best = k
 		}
 	}
@@ -326,7 +328,7 @@ func (p *Pool) best(now time.Time) (best *conn) {
 // no reply is late, or k if there is none. The caller holds mu.
 func (p *Pool) lightest(k *conn, now time.Time) *conn {
 	for _, other := range p.conns {
-		if other != nil && other.inFlight.n < k.inFlight.n && !other.late(now) {
+		if other != nil && other.inFlight.n < k.inFlight.n && !other.shunned(now) {
 			k = other
 		}
 	}

@@ -1,0 +1,84 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A server closes connections on which nothing was asked for a while, and the client
+// does not see their end before it uses them: TLS keeps it from looking, or the end is
+// on its way. All callers of the burst that finds out have their locks, without Wait,
+// too.
+func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
+	testenv.Slow(t)
+	const (
+		rounds, burst = 5, 40
+		connections   = 8 + 1 // and the subscription
+	)
+	for name, connect := range map[string]func(t *testing.T, p *faultproxy.Proxy) *redis.Client{
+		"TLS": func(t *testing.T, p *faultproxy.Proxy) *redis.Client {
+			t.Helper()
+			addr, config := redistest.TLS(t, p.Addr())
+			return redistest.NewClient(t, addr, func(o *redis.Options) { o.TLSConfig = config })
+		},
+		"far away": func(t *testing.T, p *faultproxy.Proxy) *redis.Client {
+			t.Helper()
+			way := faultproxy.Start(t, p.Addr())
+			way.Delay(faultproxy.ToClient, 20*time.Millisecond)
+			return redistest.NewClient(t, way.Addr())
+		},
+	} {
+		for _, p := range []lockmw.Policy{{}, {FailOpen: true}, {Wait: 5 * time.Second}} {
+			t.Run(fmt.Sprintf("%s Wait %v FailOpen %v", name, p.Wait, p.FailOpen), func(t *testing.T) {
+				server := redistest.Shared(t)
+				prefix := redistest.Prefix(t)
+				proxy := faultproxy.Start(t, server.Addr())
+				l := newLocker(t, connect(t, proxy))
+				locked := 0
+				for round := range rounds {
+					were, same := 0, 0
+					eventually(t, 20*time.Second, "all connections are there", func() bool {
+						burstOf(burst, func(i int) { // as many as it takes; what comes of them does not matter
+							if _, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, "warm", i), lockmw.Policy{Wait: time.Second}); err == nil {
+								mustRelease(t, lease)
+							}
+						})
+						before := were
+						if were = proxy.Connections(); were == before {
+							same++
+						}
+						return were >= connections && same > 3 // none is being made
+					})
+					proxy.Cut()
+					var had atomic.Int64
+					burstOf(burst, func(i int) {
+						_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, round, "-", i), p)
+						switch {
+						case err != nil:
+							t.Errorf("round %d: %v", round, err)
+						case lease.Fence() == 0:
+							t.Errorf("round %d: ran without the lock", round)
+						default:
+							had.Add(1)
+						}
+						if err == nil {
+							_ = lease.Release(context.Background())
+						}
+					})
+					locked += int(had.Load())
+				}
+				t.Logf("%d of %d locked", locked, rounds*burst)
+			})
+		}
+	}
+}
