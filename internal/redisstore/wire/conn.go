@@ -29,6 +29,7 @@ type conn struct {
 	writing bool
 	writer  *Call     // nil: it has left, or there is none
 	since   time.Time // it writes
+	held    int       // ticks for which it has wanted to leave, and has not come back from writing
 
 	reading bool
 	reader  *Call // nil: a goroutine of the connection's own
@@ -144,7 +145,7 @@ func (k *conn) write(own *Call) {
 // pool's mutex, and has it again afterwards.
 func (k *conn) writeAll(out []byte) (n int, err error) {
 	for n < len(out) && err == nil {
-		k.since = time.Now()
+		k.since, k.held = time.Now(), 0
 		k.pool.unlock()
 		var written int
 		written, err = k.Conn.Write(out[n:min(len(out), n+writeMost)])

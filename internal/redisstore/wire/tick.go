@@ -24,6 +24,11 @@ const (
 	// deafAfter is how many ticks a reader that is interrupted may go on reading until
 	// its connection is taken for one that does not heed read deadlines.
 	deafAfter = 25
+
+	// stuckAfter is how many ticks a writer that wants to leave is held up until its
+	// connection is given up, with the calls of all others on it. One that is merely slow to
+	// run on a busy machine has run by then.
+	stuckAfter = 4
 )
 
 // keepTicking has tick run. The caller holds mu.
@@ -123,6 +128,9 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 		k.fail(ErrSilent)
 		return false
 	case k.writing && w != nil && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
+		if k.held++; k.held < stuckAfter {
+			break
+		}
 		k.pool.doubt(k, now)
 		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
 		return false
