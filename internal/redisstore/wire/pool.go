@@ -58,7 +58,7 @@ type Pool struct {
 	mu      sync.Mutex
 	conns   []*conn // by their places; nil: the place is free
 	waiting queue   // calls that have no connection, or had none when they ended
-	open    int     // calls that have no outcome
+	open    int     // calls that have no outcome, or whose Late has not returned
 	dials   int     // under way
 	dialled time.Time
 	took    time.Duration // the last dial that succeeded
@@ -132,7 +132,7 @@ func (p *Pool) Connections() (n int) {
 	return n
 }
 
-// unlock releases mu, and then wakes those who were to be woken.
+// unlock releases mu, and then wakes those who were to be woken, and calls Late.
 func (p *Pool) unlock() {
 	c, late := p.wake, p.late
 	p.wake, p.wakeLast, p.late = nil, nil, nil
@@ -147,6 +147,11 @@ func (p *Pool) unlock() {
 		if c.Late != nil {
 			c.Late(c.Reply, c.err)
 		}
+	}
+	if len(late) > 0 {
+		p.mu.Lock()
+		p.settle(len(late))
+		p.mu.Unlock()
 	}
 }
 
@@ -247,17 +252,24 @@ func (p *Pool) rouse(c *Call) {
 
 // end gives c its outcome. What has ended stays as it is. The caller holds mu.
 func (p *Pool) end(c *Call, err error) {
-	switch c.state {
-	case over:
+	was := c.state
+	if was == over {
 		return
-	case parked:
+	}
+	if was == parked {
 		p.rouse(c)
-	case left:
-		p.late = append(p.late, c)
-	case busy:
 	}
 	c.state, c.err = over, err
-	p.open--
+	if was == left {
+		p.late = append(p.late, c) // it is open until its Late has returned
+	} else {
+		p.settle(1)
+	}
+}
+
+// settle notes that n calls are open no longer. The caller holds mu.
+func (p *Pool) settle(n int) {
+	p.open -= n
 	p.drain()
 }
 
@@ -335,7 +347,8 @@ func (p *Pool) lightest(k *conn, now time.Time) *conn {
 	return k
 }
 
-// Open returns how many calls have no outcome, including those whose callers have left.
+// Open returns how many calls have no outcome, including those whose callers have left
+// until Late has returned.
 func (p *Pool) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -474,6 +474,50 @@ func TestCloseWaitsForCallsUnderWay(t *testing.T) {
 	}
 }
 
+// A call whose caller has left is open until its Late has returned, also if another caller
+// reads its reply, and so calls it. Close waits for it.
+func TestACallIsOpenUntilItsLateHasReturned(t *testing.T) {
+	s := newServer(t)
+	gone := make(chan struct{})
+	s.does(func(w io.Writer, argument string) error { // both replies in one piece
+		if argument == "reads" {
+			return nil
+		}
+		<-gone
+		_, err := io.WriteString(w, "$5\r\nreads\r\n$6\r\nleaves\r\n")
+		return err
+	})
+	p := s.pool(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	left, closed, read := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	c := ask("leaves")
+	c.Late = func([]byte, error) {
+		if n := p.Open(); n == 0 {
+			t.Error("no call is open while Late is called")
+		}
+		go func() { defer close(closed); p.Close() }()
+		eventually(t, "Close has begun", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.closed
+		})
+		select {
+		case <-p.drained:
+			t.Error("Close does not wait for Late")
+		default:
+		}
+	}
+	go func() { defer close(read); s.answered(p, "reads") }()
+	eventually(t, "the reader's call is in flight", func() bool { return p.inFlight() == 1 })
+	go func() { _, err := p.Do(ctx, c); left <- err }()
+	eventually(t, "the other's is, too", func() bool { return p.inFlight() == 2 })
+	cancel()
+	await(t, "the caller", left)
+	close(gone)
+	await(t, "the reader", read)
+	await(t, "Close", closed)
+}
+
 // Whatever happens at one moment, each call ends once: it is answered, or it fails, or
 // Late is called.
 func TestCallsEndOnce(t *testing.T) {
