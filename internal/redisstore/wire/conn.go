@@ -15,6 +15,7 @@ import (
 type conn struct {
 	net.Conn
 	pool   *Pool
+	era    int   // the pool's when it began to be dialled
 	broken error // it is given up, and why; its calls have ended
 
 	buffer   []byte // commands that nobody has begun to write
@@ -269,7 +270,11 @@ func (k *conn) handOut() (handed bool, err error) {
 		k.in.drop(begin)
 		k.heard = time.Now()
 		k.proven = k.heard
-		k.adopt(k.heard)
+		if k.retired() {
+			k.closeRetired()
+		} else {
+			k.adopt(k.heard)
+		}
 	}
 	if len(k.in.bytes) > 0 && (k.inFlight.n == 0 || k.inFlight.first == k.unsent) {
 		return begin > 0, ErrProtocol // it begins a reply to nothing
@@ -309,11 +314,7 @@ func (k *conn) fail(err error) {
 	}
 	k.broken = err
 	p := k.pool
-	for i := range p.conns {
-		if p.conns[i] == k {
-			p.conns[i] = nil
-		}
-	}
+	p.remove(k)
 	sent := true
 	for k.inFlight.n > 0 {
 		c := k.inFlight.take()

@@ -38,6 +38,9 @@
 // longest. When a call is out of time over a silent connection, those that have rested
 // since before are closed: they may have come to the same end.
 //
+// Where credentials have changed, [Pool.Retire] has later calls use new connections. The
+// old ones end what is in flight on them, and are closed.
+//
 // What ends a call, other than its replies:
 //
 //	its context ends      Do returns at once. Nobody else notices: the replies are
@@ -58,6 +61,6 @@
 // dialling, closing, waking others and calling Late come after [Pool.unlock].
 //
 // Start at pool.go for how a call finds a connection, and grow.go for where that comes
-// from; go on with conn.go for how a call is written and read, and tick.go for who
-// looks after time. resp.go has the protocol.
+// from; go on with conn.go for how a call is written and read, tick.go for who looks
+// after time, and retire.go for how connections are replaced. resp.go has the protocol.
 package wire

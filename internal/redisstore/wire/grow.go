@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net"
+	"slices"
 	"time"
 )
 
@@ -16,7 +17,8 @@ func (p *Pool) grow(best *conn, now time.Time) {
 	default:
 		p.dials++
 		p.dialled = now
-		p.running.Go(p.dial)
+		era := p.era
+		p.running.Go(func() { p.dial(era) })
 	}
 }
 
@@ -32,7 +34,7 @@ func (p *Pool) have() (n int) {
 
 // dial makes a connection, and has those who wait use it. If that failed, or there is
 // no place for it, they use the best of the others, late as it may be.
-func (p *Pool) dial() {
+func (p *Pool) dial(era int) {
 	began := time.Now()
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
@@ -44,7 +46,7 @@ func (p *Pool) dial() {
 		p.failed = now
 	} else {
 		p.took = now.Sub(began)
-		if k = p.place(netConn, began, now); k == nil {
+		if k = p.place(netConn, era, began, now); k == nil {
 			p.discard(netConn)
 		}
 	}
@@ -53,6 +55,7 @@ func (p *Pool) dial() {
 	}
 	if k != nil {
 		k.adopt(now)
+		k.closeRetired()
 		return
 	}
 	for p.waiting.n > 0 {
@@ -60,27 +63,36 @@ func (p *Pool) dial() {
 	}
 }
 
-// place gives a new connection, which began to be dialled at began, the first free
-// place, or that of a connection that hangs. It returns nil if there is none. The
-// caller holds mu.
-func (p *Pool) place(netConn net.Conn, began, now time.Time) *conn {
+// place takes in a new connection, which began to be dialled at began, in era. It
+// returns nil if there is no place for it. The caller holds mu.
+func (p *Pool) place(netConn net.Conn, era int, began, now time.Time) *conn {
 	if p.ctx.Err() != nil {
 		return nil
 	}
+	k := &conn{Conn: netConn, pool: p, era: era, heard: now, proven: now}
+	switch {
+	case k.retired(): // it serves those who wait for it, and nobody else
+		p.retired = append(p.retired, k)
+	case !p.seat(k, began, now):
+		return nil
+	}
+	if p.deaf {
+		k.readAlone()
+	}
+	return k
+}
+
+// seat gives k the first free place, or that of a connection that hangs. The caller
+// holds mu.
+func (p *Pool) seat(k *conn, began, now time.Time) bool {
 	if hangs := p.hanging(began, now); hangs != nil {
 		hangs.fail(ErrSilent)
 	}
-	for i, k := range p.conns {
-		if k == nil {
-			k = &conn{Conn: netConn, pool: p, heard: now, proven: now}
-			p.conns[i] = k
-			if p.deaf {
-				k.readAlone()
-			}
-			return k
-		}
+	i := slices.Index(p.conns, nil)
+	if i >= 0 {
+		p.conns[i] = k
 	}
-	return nil
+	return i >= 0
 }
 
 // hanging returns the connection that has been silent for longest, if all places are

@@ -57,10 +57,12 @@ type Pool struct {
 
 	mu      sync.Mutex
 	conns   []*conn // by their places; nil: the place is free
+	retired []*conn // that take no more calls, and have some in flight, see Retire
 	waiting queue   // calls that have no connection, or had none when they ended
 	open    int     // calls that have no outcome, or whose Late has not returned
 	dials   int     // under way
 	dialled time.Time
+	era     int           // a connection that began to be dialled in an earlier one is retired
 	took    time.Duration // the last dial that succeeded
 	failed  time.Time     // the last dial that did
 	lastEnd time.Time     // of a connection, see conn.ended
@@ -94,10 +96,8 @@ func (p *Pool) Close() {
 	<-p.drained
 	p.cancel()
 	p.mu.Lock()
-	for _, k := range p.conns {
-		if k != nil {
-			k.fail(ErrClosed)
-		}
+	for _, k := range p.all() {
+		k.fail(ErrClosed)
 	}
 	p.stopTicking()
 	p.unlock()
@@ -124,12 +124,7 @@ func (p *Pool) discard(c net.Conn) {
 func (p *Pool) Connections() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range p.conns {
-		if k != nil {
-			n++
-		}
-	}
-	return n
+	return len(p.all())
 }
 
 // unlock releases mu, and then wakes those who were to be woken, and calls Late.

@@ -256,10 +256,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func (p *Pool) inFlight() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, k := range p.conns {
-		if k != nil {
-			n += k.inFlight.n
-		}
+	for _, k := range p.all() {
+		n += k.inFlight.n
 	}
 	return n
 }

@@ -202,6 +202,12 @@ func TestCallsInAStorm(t *testing.T) {
 			}
 		})
 	}
+	all.Go(func() {
+		for time.Now().Before(until) {
+			s.pause(200 * time.Millisecond)
+			p.Retire()
+		}
+	})
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	await(t, "all callers", ended)

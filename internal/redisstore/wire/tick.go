@@ -63,15 +63,14 @@ func (p *Pool) tick() {
 	p.mu.Lock()
 	now := time.Now()
 	var interrupted []*conn
-	rests := false
-	for i, k := range p.conns {
-		if k == nil {
-			continue
-		}
-		if k.tick(now) {
+	for _, k := range p.all() {
+		if k.broken == nil && k.tick(now) {
 			interrupted = append(interrupted, k)
 		}
-		if k.inFlight.n == 0 && k.broken == nil {
+	}
+	rests := len(p.retired) > 0
+	for i, k := range p.conns {
+		if k != nil && k.inFlight.n == 0 {
 			switch rest := now.Sub(k.heard); {
 			case i >= warmMost && rest >= restMost:
 				k.fail(net.ErrClosed)

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"net"
+	"slices"
+)
+
+// Retire has later calls use connections that are dialled from now on: those that are
+// open were set up with credentials that are out of date. Nothing is lost. Calls under
+// way end over their connections, each of which is closed when it has none in flight.
+func (p *Pool) Retire() {
+	p.mu.Lock()
+	defer p.unlock()
+	p.era++
+	for i, k := range p.conns {
+		if k != nil {
+			p.conns[i] = nil
+			p.retired = append(p.retired, k)
+			k.closeRetired()
+		}
+	}
+	if len(p.retired) > 0 {
+		p.keepTicking()
+	}
+}
+
+// retired reports whether k takes no more calls: all were to be retired after it began to
+// be dialled. The caller holds the pool's mutex.
+func (k *conn) retired() bool { return k.era != k.pool.era }
+
+// closeRetired closes k if it is retired and has nothing in flight. The caller holds the
+// pool's mutex.
+func (k *conn) closeRetired() {
+	if k.retired() && k.inFlight.n == 0 {
+		k.fail(net.ErrClosed)
+	}
+}
+
+// all returns the connections that are open. The caller holds mu.
+func (p *Pool) all() []*conn {
+	all := slices.Clone(p.retired)
+	for _, k := range p.conns {
+		if k != nil {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// remove forgets k. The caller holds mu.
+func (p *Pool) remove(k *conn) {
+	if i := slices.Index(p.conns, k); i >= 0 {
+		p.conns[i] = nil
+	}
+	if i := slices.Index(p.retired, k); i >= 0 {
+		p.retired = slices.Delete(p.retired, i, i+1)
+	}
+}
