@@ -58,6 +58,10 @@ func (p *Pool) dial(era int) {
 		k.closeRetired()
 		return
 	}
+	if era != p.era && p.waiting.n > 0 { // it may have failed for credentials that were out of date
+		p.grow(nil, now)
+		return
+	}
 	for p.waiting.n > 0 {
 		p.end(p.waiting.take(), &Error{Err: err})
 	}

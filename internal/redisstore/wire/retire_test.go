@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -94,6 +95,30 @@ func TestADialUnderWayIsRetired(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// Who waits for a dial that fails with credentials that are out of date has another one.
+func TestADialUnderWayThatFailsIsRepeated(t *testing.T) {
+	s := newServer(t)
+	dials, goesOn := make(chan struct{}, 100), make(chan struct{})
+	var failed atomic.Bool
+	p := s.pool(1, func(o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (net.Conn, error) {
+			dials <- struct{}{}
+			<-goesOn
+			if !failed.Swap(true) {
+				return nil, errUnlucky
+			}
+			return dial(ctx)
+		}
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); s.answered(p, "waits") }()
+	await(t, "the dial", dials)
+	p.Retire()
+	close(goesOn)
+	await(t, "the reply", done)
 }
 
 // However often connections are retired, no call fails or is late, and none of the
