@@ -92,7 +92,8 @@ func singleOptions(user *redis.Options, d *dialer) *redis.Options {
 	o.MaintNotificationsConfig = noMaintNotifications()
 
 	// The dialer has done these when a connection comes from it. Credentials that
-	// change while a connection is open are told to it by its client.
+	// change while a connection of go-redis's is open are told to it by its client;
+	// for the others see rotation.
 	o.Dialer = d.dial
 	o.TLSConfig = nil
 	o.OnConnect = nil

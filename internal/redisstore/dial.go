@@ -49,6 +49,7 @@ type dialer struct {
 	first   func(ctx context.Context)                                         // before custom is called; nil: nothing
 	watch   func(ctx context.Context)                                         // follows the master until ctx ends; nil: nobody need
 	role    bool                                                              // a replica is refused
+	retire  func()                                                            // replaces the connections that commands take, see rotation
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
@@ -86,6 +87,9 @@ func newDialer(o *redis.Options) *dialer {
 	d.options = setUpOptions(o)
 	d.ctx, d.cancel = context.WithCancelCause(context.Background())
 	d.era = d.newEra()
+	if provider := o.StreamingCredentialsProvider; provider != nil {
+		d.options.StreamingCredentialsProvider = newRotation(provider, d)
+	}
 	return d
 }
 
@@ -254,6 +258,16 @@ func (d *dialer) stop() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.cancel(errStoreClosed)
+}
+
+// atClose has f called when the Store is closed, or now if it is. Whoever calls it is one
+// of the dialer's goroutines.
+func (d *dialer) atClose(f func()) {
+	d.running.Add(1)
+	context.AfterFunc(d.ctx, func() {
+		defer d.running.Done()
+		f()
+	})
 }
 
 // close closes all connections and waits for the dialer's goroutines, but not for

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -78,6 +80,16 @@ func (s *servers) prune(now time.Time) {
 			delete(s.all, addr)
 			s.running.Go(at.pool.Close)
 		}
+	}
+}
+
+// retire has later commands take new connections, see wire.Pool.Retire.
+func (s *servers) retire() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.all))
+	s.mu.Unlock()
+	for _, at := range all {
+		at.pool.Retire()
 	}
 }
 

@@ -5,7 +5,7 @@
 // Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
 // and releaseto.lua; on this side at exchange.go for how a command is sent, at
 // package wire for the connections that commands share, and at dial.go, setup.go
-// and master.go for where those come from.
+// and master.go for where those come from, and rotation.go for credentials that change.
 package redisstore
 
 import (
@@ -77,6 +77,7 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 		servers: servers{dialer: d},
 		process: hex.EncodeToString(id[:]),
 	}
+	d.retire = s.servers.retire
 	s.channels = s.ns + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	_, s.cluster = own.(*redis.ClusterClient)
