@@ -45,6 +45,9 @@ const (
 	over                // the call has its outcome; replies that still come are dropped
 )
 
+// leaves reports whether c's owner wants to go: its context has ended, or its time is up.
+func (c *Call) leaves(now time.Time) bool { return c.ctx.Err() != nil || !now.Before(c.Deadline) }
+
 // An Error is a call without its replies.
 type Error struct {
 	Err error

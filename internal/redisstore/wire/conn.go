@@ -27,15 +27,9 @@ type conn struct {
 	arrived  time.Time // of the last bytes that did not complete a reply
 	proven   time.Time // of the last reply, or when it was made
 
-	writing bool
-	writer  *Call     // nil: it has left, or there is none
-	since   time.Time // it writes
-	held    int       // ticks for which it has wanted to leave, and has not come back from writing
-
-	reading bool
-	reader  *Call // nil: a goroutine of the connection's own
-
-	interrupts int // ticks for which the reader has wanted to leave, and has not come back from reading
+	writing side
+	since   time.Time // it writes what it has begun with
+	reading side
 
 	in input // the reader's
 }
@@ -85,7 +79,7 @@ func (k *conn) adopt(now time.Time) {
 			k.add(c, now)
 		}
 	}
-	if c := k.unsent; c != nil && c.state == parked && !k.writing {
+	if c := k.unsent; c != nil && c.state == parked && k.writing.free() {
 		p.rouse(c) // it writes
 	}
 }
@@ -101,7 +95,7 @@ func (k *conn) silent(now time.Time) time.Duration {
 		return 0
 	}
 	silent := min(now.Sub(k.heard), now.Sub(k.arrived))
-	if k.writing {
+	if !k.writing.free() {
 		silent = min(silent, now.Sub(k.since))
 	}
 	return silent
@@ -115,7 +109,8 @@ func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(silentFor
 // holds the pool's mutex, and has it again afterwards.
 func (k *conn) write(own *Call) {
 	p := k.pool
-	k.writing, k.writer, k.since = true, own, time.Now()
+	k.writing.take(own)
+	k.since = time.Now()
 	if k.inFlight.n > manyInFlight { // those that were answered just now may have the next commands
 		p.unlock()
 		runtime.Gosched()
@@ -139,14 +134,14 @@ func (k *conn) write(own *Call) {
 			k.ended(err)
 		}
 	}
-	k.writing, k.writer = false, nil
+	k.writing.giveUp()
 }
 
 // writeAll writes out, in pieces that show whether it goes on. The caller holds the
 // pool's mutex, and has it again afterwards.
 func (k *conn) writeAll(out []byte) (n int, err error) {
 	for n < len(out) && err == nil {
-		k.since, k.held = time.Now(), 0
+		k.since, k.writing.held = time.Now(), 0
 		k.pool.unlock()
 		var written int
 		written, err = k.Conn.Write(out[n:min(len(out), n+writeMost)])
@@ -168,7 +163,7 @@ func refused(err error) bool {
 // afterwards.
 func (k *conn) read(own *Call) {
 	p := k.pool
-	k.reading, k.reader = true, own
+	k.reading.take(own)
 	for k.broken == nil {
 		p.unlock()
 		n, err := k.in.fill(k.Conn)
@@ -177,7 +172,7 @@ func (k *conn) read(own *Call) {
 			err = k.Conn.SetReadDeadline(time.Time{})
 		}
 		p.mu.Lock()
-		k.interrupts = 0
+		k.reading.held = 0
 		if k.broken != nil {
 			break
 		}
@@ -201,12 +196,12 @@ func (k *conn) read(own *Call) {
 	}
 	if own != nil && own.state != over && k.broken == nil && own.ctx.Err() == nil {
 		if now := time.Now(); now.Before(own.Deadline) {
-			k.reading, k.reader = false, nil // somebody else was to be interrupted
+			k.reading.giveUp() // somebody else was to be interrupted
 			return
 		}
 		k.timeOut(own, time.Now())
 	}
-	k.reading, k.reader = false, nil
+	k.reading.giveUp()
 	k.passOn()
 }
 
@@ -225,7 +220,7 @@ func deadlinePassed(err error) bool {
 // connection's own if that owner has gone. The caller holds the pool's mutex.
 func (k *conn) passOn() {
 	c := k.inFlight.first
-	if c == nil || k.reading || k.broken != nil {
+	if c == nil || !k.reading.free() || k.broken != nil {
 		return
 	}
 	switch {
@@ -240,7 +235,7 @@ func (k *conn) passOn() {
 // readAlone has a goroutine of the connection's own read. The caller holds the pool's
 // mutex.
 func (k *conn) readAlone() {
-	k.reading, k.reader = true, nil
+	k.reading.take(nil)
 	k.pool.running.Go(func() {
 		k.pool.mu.Lock()
 		k.read(nil)

@@ -150,7 +150,7 @@ func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			k := p.conns[0]
-			return k != nil && k.inFlight.n == 1 && k.reading
+			return k != nil && k.inFlight.n == 1 && !k.reading.free()
 		})
 		start := time.Now()
 		cancel(errGaveUp)

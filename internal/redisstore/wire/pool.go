@@ -198,9 +198,9 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 			p.leave(c)
 			p.unlock()
 			return false, &Error{Err: context.Cause(c.ctx), Sent: k != nil, Pending: k != nil}
-		case k != nil && !k.writing && len(k.buffer) > 0:
+		case k != nil && k.writing.free() && len(k.buffer) > 0:
 			k.write(c)
-		case k != nil && !k.reading:
+		case k != nil && k.reading.free():
 			k.read(c)
 		default:
 			p.park(c)
@@ -276,9 +276,9 @@ func (p *Pool) leave(c *Call) {
 	}
 	c.state = left
 	k := c.conn
-	k.passOn()                           // it may have been its turn to read
-	if !k.writing && len(k.buffer) > 0 { // or to write
-		k.writing = true
+	k.passOn()                                 // it may have been its turn to read
+	if k.writing.free() && len(k.buffer) > 0 { // or to write
+		k.writing.take(nil)
 		p.running.Go(func() {
 			p.mu.Lock()
 			k.write(nil)

@@ -370,7 +370,7 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
-		return k != nil && k.writing && time.Since(k.since) > lateAfter
+		return k != nil && !k.writing.free() && time.Since(k.since) > lateAfter
 	})
 	go func() { _, err := p.Do(ctx, ask("behind")); behind <- err }()
 	eventually(t, "another is behind it", func() bool { return p.inFlight() == 2 })
@@ -418,7 +418,7 @@ func TestAConnectionThatEndsWhileItRests(t *testing.T) {
 		eventually(t, "the connection is read while it rests", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.conns[0] != nil && p.conns[0].reading
+			return p.conns[0] != nil && !p.conns[0].reading.free()
 		})
 		if turn == 0 {
 			s.answered(p, "and used")

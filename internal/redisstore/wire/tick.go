@@ -75,7 +75,7 @@ func (p *Pool) tick() {
 			case i >= warmMost && rest >= restMost:
 				k.fail(net.ErrClosed)
 				continue
-			case k.reading:
+			case !k.reading.free():
 			case rest >= restAfter:
 				k.readAlone()
 			default:
@@ -121,29 +121,30 @@ func (p *Pool) tickWaiting(now time.Time) {
 // tick looks after the calls in flight. It reports whether the reader is to be
 // interrupted. The caller holds the pool's mutex.
 func (k *conn) tick(now time.Time) (interrupt bool) {
-	switch w := k.writer; {
+	w, r := k.writing.call, k.reading.call
+	stuck := !k.writing.free() && now.Sub(k.since) > lateAfter
+	switch {
 	case k.silent(now) > k.pool.options.Silence:
 		k.pool.doubt(k, now)
 		k.fail(ErrSilent)
 		return false
-	case k.writing && w != nil && now.Sub(k.since) > lateAfter && (w.ctx.Err() != nil || !now.Before(w.Deadline)):
-		if k.held++; k.held < stuckAfter {
+	case stuck && w != nil && w.leaves(now):
+		if k.writing.held++; k.writing.held < stuckAfter {
 			break
 		}
 		k.pool.doubt(k, now)
 		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
 		return false
-	case k.writing && !k.reading && now.Sub(k.since) > lateAfter:
+	case stuck && k.reading.free():
 		k.readAlone() // the server may not read on before its replies are read
 	}
 	if k.inFlight.n > 0 && !now.Before(k.soonest) {
 		k.expire(now)
 	}
-	r := k.reader
-	if r == nil || r.ctx.Err() == nil && now.Before(r.Deadline) {
+	if r == nil || !r.leaves(now) {
 		return false
 	}
-	if k.interrupts++; k.interrupts > deafAfter {
+	if k.reading.held++; k.reading.held > deafAfter {
 		k.pool.deaf = true
 		k.fail(ErrDeaf)
 		return false

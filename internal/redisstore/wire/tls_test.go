@@ -88,7 +88,7 @@ func TestAReaderLeavesInTheMiddleOfARecord(t *testing.T) {
 	eventually(t, "it is read", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.conns[0].reader == c
+		return p.conns[0].reading.call == c
 	})
 	cancel(errGaveUp)
 	if e := failed(t, await(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
