@@ -58,8 +58,11 @@ func checkLostReplies(t *testing.T, script, name string, try func(*lossy) error,
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	match := faultproxy.MatchScript(redisstore.Scripts()[script])
-	if script == "acquire" {
+	switch script {
+	case "acquire":
 		match = faultproxy.Any(match, faultproxy.Match("SET")) // a free lock is taken by SET
+	case "release":
+		match = faultproxy.Any(match, faultproxy.MatchScript(redisstore.Scripts()["give"])) // and given back by give.lua
 	}
 	direct := s.Client(t)
 	workbench := make(chan *lossy, workers)

@@ -43,8 +43,8 @@ var mutants = []mutant{
 			},
 			{
 				"internal/redisstore/ops.go",
-				"	if err != nil {\n		return store.Answer{}, err\n	}\n	return answer(reply)\n",
-				"	if err != nil {\n		return store.Answer{}, err\n	}\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return answer(reply)\n",
+				"	a, err = answer(reply)\n	if err == nil {\n		s.sawClock",
+				"	a, err = answer(reply)\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	if err == nil {\n		s.sawClock",
 			},
 		},
 		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "key without TTL:",
@@ -53,7 +53,7 @@ var mutants = []mutant{
 		name: "validity counted after the reply",
 		what: "a lease counts from when the answer came, not from when the question was sent",
 		edits: []edit{
-			{"lockmw/acquire.go", "grant{fence: answer.Fence, since: sent, ttl: ref.TTL}", "grant{fence: answer.Fence, since: now(), ttl: ref.TTL}"},
+			{"lockmw/acquire.go", "grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}", "grant{fence: answer.Fence, taken: answer.Taken, since: now(), ttl: ref.TTL}"},
 			{"lockmw/watchdog.go", "grant{fence: l.fence, since: sent, ttl: r.TTL}", "grant{fence: l.fence, since: now(), ttl: r.TTL}"},
 		},
 		in: "matrix", tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
