@@ -26,6 +26,7 @@ type conn struct {
 	heard    time.Time // of the last reply, or since a reply is awaited
 	arrived  time.Time // of the last bytes that did not complete a reply
 	proven   time.Time // of the last reply, or when it was made
+	untried  bool      // it took the place of one that hung, and nothing was answered over it yet
 
 	writing side
 	since   time.Time // it writes what it has begun with
@@ -264,7 +265,7 @@ func (k *conn) handOut() (handed bool, err error) {
 	if begin > 0 {
 		k.in.drop(begin)
 		k.heard = time.Now()
-		k.proven = k.heard
+		k.proven, k.untried = k.heard, false
 		if k.retired() {
 			k.closeRetired()
 		} else {

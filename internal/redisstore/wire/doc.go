@@ -34,8 +34,8 @@
 // with the fewest in flight.
 //
 // A connection may hang while the server is well. Where all are silent one more is
-// dialled, and if that succeeds it takes the place of the one that is silent for
-// longest. When a call is out of time over a silent connection, those that have rested
+// dialled, and if that succeeds it takes the place of the one with the fewest calls in
+// flight. If nothing is answered over that either, no more of them are replaced. When a call is out of time over a silent connection, those that have rested
 // since before are closed: they may have come to the same end.
 //
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The

@@ -367,6 +367,70 @@ func TestAllConnectionsHang(t *testing.T) {
 	}
 }
 
+// A server that takes connections and carries out nothing, such as one whose writes are
+// paused for a fail-over, is left to answer: its connections are not replaced one after
+// the other, which would end the calls on them.
+func TestAServerThatOnlyTakesConnections(t *testing.T) {
+	const size, dials = 4, 4
+	s := newServer(t)
+	p := s.pool(size)
+	s.connected(p, size)
+	resumed := make(chan struct{})
+	s.does(func(w io.Writer, argument string) error { <-resumed; return echo(w, argument) })
+	before := s.accepted.Load()
+	var all sync.WaitGroup
+	var calls, ended atomic.Int64
+	enough := time.After(dials * dialAgain)
+	for done := false; !done; {
+		calls.Add(1)
+		all.Go(func() {
+			if _, err := p.Do(t.Context(), ask("paused")); err != nil {
+				ended.Add(1)
+			}
+		})
+		select {
+		case <-enough:
+			done = true
+		case <-time.After(lateAfter):
+		}
+	}
+	replaced := s.accepted.Load() - before
+	close(resumed)
+	all.Wait()
+	if replaced > 1 || ended.Load() > calls.Load()/size {
+		t.Errorf("%d of %d connections were replaced, and %d of %d calls ended; want one connection at most", replaced, size, ended.Load(), calls.Load())
+	}
+}
+
+// Of the connections that hang the one with the fewest calls is replaced, whichever is
+// silent for longest; none, once one hangs that took the place of another.
+func TestTheConnectionThatIsReplaced(t *testing.T) {
+	const size = 3
+	s := newServer(t)
+	p := s.pool(size)
+	s.connected(p, size)
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hang := replaceAfter + 2*p.took
+	for i, k := range p.conns {
+		k.heard = now.Add(-time.Duration(size-i) * hang)
+		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]
+	}
+	defer func() {
+		for _, k := range p.conns {
+			k.inFlight.n = 0
+		}
+	}()
+	if p.hanging(now, now) != p.conns[1] {
+		t.Error("another connection than the one with the fewest calls")
+	}
+	p.conns[2].untried = true
+	if p.hanging(now, now) != nil {
+		t.Error("a connection, although the server answers over none")
+	}
+}
+
 // Where a reply takes longer than silentFor by distance alone, no connection is replaced.
 func TestConnectionsOverALongDistance(t *testing.T) {
 	const size, callers, distance = 2, 4, silentFor + silentFor/2

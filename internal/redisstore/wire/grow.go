@@ -91,6 +91,7 @@ func (p *Pool) place(netConn net.Conn, era int, began, now time.Time) *conn {
 func (p *Pool) seat(k *conn, began, now time.Time) bool {
 	if hangs := p.hanging(began, now); hangs != nil {
 		hangs.fail(ErrSilent)
+		k.untried = true
 	}
 	i := slices.Index(p.conns, nil)
 	if i >= 0 {
@@ -99,18 +100,25 @@ func (p *Pool) seat(k *conn, began, now time.Time) bool {
 	return i >= 0
 }
 
-// hanging returns the connection that has been silent for longest, if all places are
-// taken and it hangs: it has been silent since before a dial began that has succeeded.
-// So the server answers, and had more than one round trip for it. The caller holds mu.
-func (p *Pool) hanging(began, now time.Time) (longest *conn) {
+// hanging returns, if all places are taken, the one with the fewest calls in flight of the
+// connections that hang: that have been silent since before a dial began that has
+// succeeded. So the server answers, and had more than one round trip for it. There is none
+// while one hangs that took the place of another and over which nothing was answered: the
+// server may take connections and carry out nothing, as while its writes are paused for a
+// fail-over. Then one more does no better, and the calls on the others may be answered yet.
+// The caller holds mu.
+func (p *Pool) hanging(began, now time.Time) (fewest *conn) {
 	for _, k := range p.conns {
 		switch {
 		case k == nil:
 			return nil
-		case !k.hangs(now), now.Sub(began) >= k.silent(now):
-		case longest == nil, k.silent(now) > longest.silent(now):
-			longest = k
+		case !k.hangs(now) || k.silent(now) < replaceAfter:
+		case k.untried:
+			return nil
+		case now.Sub(began) >= k.silent(now):
+		case fewest == nil, k.inFlight.n < fewest.inFlight.n:
+			fewest = k
 		}
 	}
-	return longest
+	return fewest
 }
