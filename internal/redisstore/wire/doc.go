@@ -33,10 +33,12 @@
 // segment, a slow command) new calls go past it. An urgent call takes the connection
 // with the fewest in flight.
 //
-// A connection may hang while the server is well. Where all are silent one more is
-// dialled, and if that succeeds it takes the place of the one with the fewest calls in
-// flight. If nothing is answered over that either, no more of them are replaced. When a call is out of time over a silent connection, those that have rested
-// since before are closed: they may have come to the same end.
+// A connection may hang while the server is well. Where replies are late on all and one
+// hangs, one more is dialled, and if that succeeds it takes the place of the one with the
+// fewest calls in flight, which are still read for. While nothing is answered over the new
+// one either, no more of them are replaced. When a call is out of time over a connection
+// that hangs, those that have rested since before it fell silent are closed: they may have
+// come to the same end.
 //
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The
 // old ones end what is in flight on them, and are closed.

@@ -412,7 +412,7 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hang := replaceAfter + 2*p.took
+	hang := silentFor + 2*p.took
 	for i, k := range p.conns {
 		k.heard = now.Add(-time.Duration(size-i) * hang)
 		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]

@@ -90,7 +90,7 @@ func (p *Pool) place(netConn net.Conn, era int, began, now time.Time) *conn {
 // holds mu.
 func (p *Pool) seat(k *conn, began, now time.Time) bool {
 	if hangs := p.hanging(began, now); hangs != nil {
-		hangs.fail(ErrSilent)
+		p.retire(hangs) // what is in flight on it may be answered yet
 		k.untried = true
 	}
 	i := slices.Index(p.conns, nil)
@@ -112,7 +112,7 @@ func (p *Pool) hanging(began, now time.Time) (fewest *conn) {
 		switch {
 		case k == nil:
 			return nil
-		case !k.hangs(now) || k.silent(now) < replaceAfter:
+		case !k.hangs(now):
 		case k.untried:
 			return nil
 		case now.Sub(began) >= k.silent(now):

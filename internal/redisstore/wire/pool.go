@@ -23,14 +23,9 @@ const (
 	dialPause = time.Second
 
 	// silentFor is how long replies are missing at least before a connection counts as one
-	// that hangs, and those that rest are no longer trusted. A dial takes several round
+	// that hangs: a new one takes its place, and those that rest are no longer trusted. A dial takes several round
 	// trips, so far from the server it is twice the time of the last one.
 	silentFor = 100 * time.Millisecond
-
-	// replaceAfter is how long replies are missing at least before a new connection takes
-	// the place of theirs, which ends all calls on it: a command that is slow, or a reply
-	// that is 100 ms late, must not. No caller in a hurry waits for longer than that.
-	replaceAfter = 250 * time.Millisecond
 
 	// closeTimeout is how long Close waits for connections that are being closed: those
 	// of a user's Dialer may take their time.

@@ -12,20 +12,30 @@ func (p *Pool) Retire() {
 	p.mu.Lock()
 	defer p.unlock()
 	p.era++
-	for i, k := range p.conns {
+	for _, k := range p.conns {
 		if k != nil {
-			p.conns[i] = nil
-			p.retired = append(p.retired, k)
-			k.closeRetired()
+			p.retire(k)
 		}
 	}
+}
+
+// retire takes k out of its place: it takes no more calls, and is closed when it has none
+// in flight. The caller holds mu.
+func (p *Pool) retire(k *conn) {
+	p.conns[slices.Index(p.conns, k)] = nil
+	p.retired = append(p.retired, k)
+	k.era = noEra
+	k.closeRetired()
 	if len(p.retired) > 0 {
 		p.keepTicking()
 	}
 }
 
-// retired reports whether k takes no more calls: all were to be retired after it began to
-// be dialled. The caller holds the pool's mutex.
+// noEra is that of a connection that is retired.
+const noEra = -1
+
+// retired reports whether k takes no more calls: it was retired, or all were after it
+// began to be dialled. The caller holds the pool's mutex.
 func (k *conn) retired() bool { return k.era != k.pool.era }
 
 // closeRetired closes k if it is retired and has nothing in flight. The caller holds the
