@@ -85,6 +85,47 @@ func TestAReleaseIsBoundedByItsContext(t *testing.T) {
 	wantSilence(t, "Release", err)
 }
 
+// A Release may ask two scripts: give.lua, and release.lua where that did nothing. They
+// share one bound.
+func TestAReleaseIsBoundedOnce(t *testing.T) {
+	t.Parallel()
+	mini := redistest.Embedded(t)
+	client := mini.Client(t)
+	p := bySet(t, client, "kit")
+	p.release(p.took(client), false, store.Freed) // now the server knows give.lua, too
+	hook := newHook(mini)
+	r := p.took(client)
+	mini.Del(p.keys("k")[0]) // so give.lua does nothing
+	var scripts int
+	var gave time.Time
+	var took time.Duration
+	var err error
+	returned := make(chan struct{})
+	hook.during(func() {
+		defer close(returned)
+		_, err = p.Release(context.Background(), r, false)
+		took = time.Since(gave)
+	}, func(cmd string) (more bool) {
+		if cmd != "EVALSHA" {
+			return true
+		}
+		if scripts++; scripts == 1 {
+			<-time.After(opTimeout * 4 / 5) // a slow server
+			gave = time.Now()
+			return true
+		}
+		<-returned // a server that does not answer
+		return false
+	})
+	if scripts != 2 {
+		t.Fatalf("%d scripts were asked, want give.lua and release.lua", scripts)
+	}
+	if took > soon {
+		t.Errorf("Release took another %v after give.lua, want %v in all", took, opTimeout)
+	}
+	wantSilence(t, "Release", err)
+}
+
 func TestARenewalIsBoundedByItsContext(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	proxy.BlackHole(faultproxy.Both)

@@ -142,7 +142,8 @@ func integer(v any) (int64, bool) {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	if did, err := s.give(ctx, r, leave); did != store.NotHeld || err != nil {
+	until := deadline(ctx) // of both scripts
+	if did, err := s.give(ctx, until, r, leave); did != store.NotHeld || err != nil {
 		return did, err
 	}
 	c := s.command()
@@ -153,7 +154,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 		c.args = append(c.args, terms(r))
 		c.entry = entry(r)
 	}
-	return s.release(ctx, r.Key, c)
+	return s.release(ctx, until, r.Key, c)
 }
 
 // ReleaseAfter implements store.Store.
@@ -162,11 +163,11 @@ func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duratio
 	ms := max(millis(stay), 1)
 	s.about(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
 	c.onekey = oneKeyOf(r, "give", ms)
-	return s.release(ctx, r.Key, c)
+	return s.release(ctx, deadline(ctx), r.Key, c)
 }
 
-func (s *Store) release(ctx context.Context, name string, c *command) (store.Released, error) {
-	reply, err := s.send(ctx, deadline(ctx), name, c, nil)
+func (s *Store) release(ctx context.Context, until time.Time, name string, c *command) (store.Released, error) {
+	reply, err := s.send(ctx, until, name, c, nil)
 	if err != nil {
 		return store.NotHeld, err
 	}

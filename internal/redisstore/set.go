@@ -249,7 +249,7 @@ func isBySet(reply []byte, token string, about int64) bool {
 
 // give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,
 // is that it did nothing: release.lua is to be asked.
-func (s *Store) give(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+func (s *Store) give(ctx context.Context, until time.Time, r store.Ref, leave bool) (store.Released, error) {
 	if r.Taken == 0 || leave || r.Fence == 0 || s.taken.has(r.Key) {
 		return store.NotHeld, nil
 	}
@@ -257,5 +257,5 @@ func (s *Store) give(ctx context.Context, r store.Ref, leave bool) (store.Releas
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
 	c.token = r.Token + setMark + strconv.FormatInt(r.Taken, 10)
 	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
-	return s.release(ctx, r.Key, c)
+	return s.release(ctx, until, r.Key, c)
 }
