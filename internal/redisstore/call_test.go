@@ -85,6 +85,29 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 	})
 }
 
+// A question whose context has ended is not sent, and says why the context did.
+func TestAQuestionWithAnEndedContextTellsTheCause(t *testing.T) {
+	proxy, p, _ := proxied(t, redistest.Embedded(t))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errGaveUp)
+	for _, scripted := range []bool{true, false} {
+		p.scripted = scripted
+		r := p.ref(time.Minute)
+		_, acquired := p.Acquire(ctx, store.Request{Ref: r})
+		_, released := p.Release(ctx, r, true)
+		batch := []store.Renewal{{Ref: r}}
+		p.Renew(ctx, batch)
+		for what, err := range map[string]error{"Acquire": acquired, "Release": released, "Renew": batch[0].Err} {
+			if e := store.AsError(err); !errors.Is(err, errGaveUp) || e.Pending || e.Ambiguous || e.Permanent {
+				t.Errorf("%s (scripted %v) = %+v, want the context's cause, and that nothing was sent", what, scripted, e)
+			}
+		}
+	}
+	if sent := proxy.Commands(); len(sent) > 0 {
+		t.Errorf("%v were sent, want nothing", sent)
+	}
+}
+
 func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 	t.Parallel()
 	proxy, p, _ := proxied(t, redistest.Shared(t))

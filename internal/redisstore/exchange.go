@@ -24,8 +24,8 @@ const lastWord = 100 * time.Millisecond
 // When ctx ends first it returns at once, and late (if not nil) gets what came of it.
 // c comes from s.command and is not used afterwards.
 func (s *Store) send(ctx context.Context, deadline time.Time, name string, c *command, late func(any, error)) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, &store.Error{Err: err} // never sent
+	if ctx.Err() != nil {
+		return nil, &store.Error{Err: context.Cause(ctx)} // never sent
 	}
 	c.call.Deadline = deadline
 	if !s.suits.Load() {
