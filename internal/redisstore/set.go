@@ -119,7 +119,10 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
 		return store.Answer{}, answered, s.failed(err)
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, at, nil
+	if at != answered {
+		return store.Answer{}, at, nil
+	}
+	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, answered, nil
 }
 
 // A lateSet is what came of the four commands after their caller has left. It is kept

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +162,35 @@ func TestSetHeedsAFenceThatIsKept(t *testing.T) {
 		}
 		p.release(r, false, store.Freed)
 	})
+}
+
+// Where a script has to be asked, the four commands tell no answer of their own.
+func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
+	client, ns := redistest.Shared(t).Client(t), redistest.Prefix(t)
+	p := bySet(t, client, ns)
+	wantNone := func(what string, want progress) {
+		t.Helper()
+		a, at, err := p.set(t.Context(), store.Request{Ref: p.ref(time.Minute)}, time.Now())
+		if a != (store.Answer{}) || at != want || err != nil {
+			t.Errorf("%s: set = %+v, %v, %v, want no answer, %v", what, a, at, err, want)
+		}
+	}
+	p.took(client)
+	wantNone("the lock is taken", nowhere)
+	client.Del(t.Context(), p.keys("k")[0])
+	if err := client.Set(t.Context(), p.keys("k")[3], 1, time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantNone("a fence is kept", halfway)
+}
+
+// Both sides must mean the same by OFF: it bounds how far a fence that only its holder
+// knows may be from what the lock's value says.
+func TestScriptsKnowHowFarAFenceMayBeOff(t *testing.T) {
+	off := regexp.MustCompile(`(?m)^local OFF += (\d+)`).FindStringSubmatch(lockLua)
+	if len(off) != 2 || off[1] != strconv.FormatInt(offMost.Microseconds(), 10) {
+		t.Errorf("lock.lua says %q, want an OFF of %d µs", off, offMost.Microseconds())
+	}
 }
 
 func TestALostReplyToSetIsFoundByAskingAgain(t *testing.T) {
