@@ -96,7 +96,7 @@ func TestAReleaseIsBoundedOnce(t *testing.T) {
 	hook := newHook(mini)
 	r := p.took(client)
 	mini.Del(p.keys("k")[0]) // so give.lua does nothing
-	var scripts int
+	var asked int
 	var gave time.Time
 	var took time.Duration
 	var err error
@@ -109,7 +109,7 @@ func TestAReleaseIsBoundedOnce(t *testing.T) {
 		if cmd != "EVALSHA" {
 			return true
 		}
-		if scripts++; scripts == 1 {
+		if asked++; asked == 1 {
 			<-time.After(opTimeout * 4 / 5) // a slow server
 			gave = time.Now()
 			return true
@@ -117,8 +117,8 @@ func TestAReleaseIsBoundedOnce(t *testing.T) {
 		<-returned // a server that does not answer
 		return false
 	})
-	if scripts != 2 {
-		t.Fatalf("%d scripts were asked, want give.lua and release.lua", scripts)
+	if asked != 2 {
+		t.Fatalf("%d scripts were asked, want give.lua and release.lua", asked)
 	}
 	if took > soon {
 		t.Errorf("Release took another %v after give.lua, want %v in all", took, opTimeout)

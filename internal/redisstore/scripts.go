@@ -78,13 +78,19 @@ func newScript(body string) *script {
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
 
+// scripts are all of them, by the names of their files.
+var scripts = map[string]*script{
+	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
+	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
+	"onekey": oneKeyScript, "check": checkScript,
+}
+
 // Scripts returns the texts of the scripts by the names of their files, for
 // tools that recognise them on the wire.
 func Scripts() map[string]string {
-	return map[string]string{
-		"acquire": acquireScript.text, "release": releaseScript.text, "releaseto": releaseToScript.text,
-		"renew": renewScript.text,
-		"all":   allScript.text, "inspect": inspectScript.text, "force": forceScript.text, "check": checkScript.text,
-		"onekey": oneKeyScript.text, "give": giveScript.text,
+	texts := make(map[string]string, len(scripts))
+	for name, script := range scripts {
+		texts[name] = script.text
 	}
+	return texts
 }
