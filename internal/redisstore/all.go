@@ -31,7 +31,7 @@ func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.D
 	}
 	c := s.command()
 	c.script, c.args = allScript, args
-	reply, err := s.send(ctx, time.Now().Add(within(timeout)), refs[0].Key, c, func(reply any, err error) {
+	reply, err := s.send(ctx, time.Now().Add(bounded(timeout)), refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = bundle(reply, len(refs))

@@ -55,10 +55,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 // What a server does not know by its hash is sent again by its text, and what a
 // Cluster's nodes leave open goes the way of go-redis: each is called for it again.
 func (s *Store) batch(ctx context.Context, commands []command, urgent bool, name func(int) string, each func(i int, reply any, err error)) {
-	deadline := time.Now().Add(opTimeout)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) { // ctx may be one of store.Until, which does not end by itself
-		deadline = d
-	}
+	until := deadline(ctx)
 	places := make(map[*wire.Pool][]int)
 	for i := range commands {
 		pool := s.pool(name(i))
@@ -67,7 +64,7 @@ func (s *Store) batch(ctx context.Context, commands []command, urgent bool, name
 	aside := places[nil]
 	delete(places, nil)
 	for byHash := true; len(places) > 0; byHash = false {
-		sent := s.sendAll(ctx, deadline, commands, places, byHash, urgent)
+		sent := s.sendAll(ctx, until, commands, places, byHash, urgent)
 		clear(places)
 		for _, b := range sent {
 			for _, i := range b.places {
@@ -89,7 +86,7 @@ func (s *Store) batch(ctx context.Context, commands []command, urgent bool, name
 		}
 	}
 	if len(aside) > 0 {
-		bounded, cancel := context.WithDeadline(ctx, deadline)
+		bounded, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
 		s.batchAside(bounded, commands, aside, each)
 	}
@@ -105,12 +102,12 @@ type sentBatch struct {
 }
 
 // sendAll sends the commands at the given places, to all servers at once.
-func (s *Store) sendAll(ctx context.Context, deadline time.Time, commands []command, places map[*wire.Pool][]int, byHash, urgent bool) []*sentBatch {
+func (s *Store) sendAll(ctx context.Context, until time.Time, commands []command, places map[*wire.Pool][]int, byHash, urgent bool) []*sentBatch {
 	var all []*sentBatch
 	var running sync.WaitGroup
 	for pool, at := range places {
 		b := &sentBatch{pool: pool, places: at}
-		b.Replies, b.Deadline, b.Urgent = len(at), deadline, urgent
+		b.Replies, b.Deadline, b.Urgent = len(at), until, urgent
 		for _, i := range at {
 			b.Commands = commands[i].appendTo(b.Commands, byHash)
 		}

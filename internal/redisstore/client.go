@@ -163,8 +163,9 @@ func nodeOptions(user *redis.ClusterOptions) *redis.Options {
 	}
 }
 
-// bounded keeps a user's shorter timeout. Options that were in use once hold
-// zero or less for "none", which a lock cannot live with.
+// bounded returns the shorter one of a timeout of the user's or the caller's and
+// opTimeout. Zero or less is no timeout, which a lock cannot live with: options that
+// were in use once hold such.
 func bounded(d time.Duration) time.Duration {
 	if d <= 0 || d > opTimeout {
 		return opTimeout

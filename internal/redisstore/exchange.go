@@ -62,14 +62,6 @@ func (s *Store) send(ctx context.Context, deadline time.Time, name string, c *co
 	return value, err
 }
 
-// within bounds a caller's timeout; zero or less is none.
-func within(timeout time.Duration) time.Duration {
-	if timeout <= 0 || timeout > opTimeout {
-		return opTimeout
-	}
-	return timeout
-}
-
 // over sends c over the wire. over says that c is no longer in use.
 func (s *Store) over(ctx context.Context, pool *wire.Pool, c *command, byHash bool) (value any, over bool, err error) {
 	c.call.Commands, c.call.Replies = c.appendTo(c.call.Commands[:0], byHash), 1

@@ -40,7 +40,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 			r.Late(store.Answer{}, unsettled(err, at))
 		}
 	}
-	reply, err := s.send(ctx, later(began.Add(within(r.Timeout)), time.Now().Add(time.Millisecond)), r.Key, c, late)
+	reply, err := s.send(ctx, timeToSend(began.Add(bounded(r.Timeout)), time.Now()), r.Key, c, late)
 	if err != nil {
 		return store.Answer{}, unsettled(err, at)
 	}
@@ -52,6 +52,16 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		}
 	}
 	return a, err
+}
+
+// timeToSend returns until, or a millisecond after now if that is later. A command that
+// is asked for when its time has just run out is sent all the same: where a release is
+// not sent the lock stays taken for the rest of its TTL.
+func timeToSend(until, now time.Time) time.Time {
+	if least := now.Add(time.Millisecond); until.Before(least) {
+		return least
+	}
+	return until
 }
 
 // unsettled notes that a question whose error is err came halfway before, if it did.
@@ -157,6 +167,17 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 	return s.release(ctx, until, r.Key, c)
 }
 
+// deadline is when ctx's deadline is, but in opTimeout at the latest. Also a context that
+// does not end by itself has one: see store.Until.
+func deadline(ctx context.Context) time.Time {
+	now := time.Now()
+	until := now.Add(opTimeout)
+	if own, ok := ctx.Deadline(); ok && own.Before(until) {
+		until = timeToSend(own, now)
+	}
+	return until
+}
+
 // ReleaseAfter implements store.Store.
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
 	c := s.command()
@@ -245,21 +266,4 @@ func released(reply any) (store.Released, bool) {
 		return store.HandedOver, true
 	}
 	return store.NotHeld, false
-}
-
-// deadline bounds a command by ctx's deadline, and by opTimeout.
-func deadline(ctx context.Context) time.Time {
-	at := time.Now()
-	own, ok := ctx.Deadline()
-	if most := at.Add(opTimeout); !ok || own.After(most) {
-		return most
-	}
-	return later(own, at.Add(time.Millisecond))
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -103,7 +103,7 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 	c.keys = s.redisKeys(r.Key)
 	about := clock + now.Sub(started).Microseconds()
 	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 4
-	c.call.Deadline = now.Add(within(r.Timeout))
+	c.call.Deadline = now.Add(bounded(r.Timeout))
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, about)
 	}

@@ -156,11 +156,7 @@ func (s *Store) section(ctx context.Context, name string) (string, error) {
 	if s.single == nil {
 		return s.client.Info(ctx, name).Result()
 	}
-	deadline, ok := ctx.Deadline()
-	if most := time.Now().Add(opTimeout); !ok || deadline.After(most) {
-		deadline = most
-	}
-	call := &wire.Call{Commands: appendArgs(nil, []any{"info", name}), Replies: 1, Deadline: deadline}
+	call := &wire.Call{Commands: appendArgs(nil, []any{"info", name}), Replies: 1, Deadline: deadline(ctx)}
 	if _, err := s.single.Do(ctx, call); err != nil {
 		return "", s.unanswered(ctx, err)
 	}
