@@ -12,9 +12,14 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A command goes over the wire: see package wire for how. What is rare goes the way of
-// go-redis, which knows it: a Cluster's redirections, and a grant that replicas
-// confirm. It has connections of its own for that, and a goroutine for each command.
+// What the engine asks (a question: Acquire, Release) is put into a command, the bytes of a
+// script call, and a command is sent in a wire.Call, which brings the reply back.
+//
+// Calls go over the connections of package wire. What is rare goes the way of go-redis,
+// which knows it: a Cluster's redirections, and a grant that replicas confirm. go-redis
+// has connections of its own for that, and a goroutine for each command.
+//
+// At the end of this file is what the errors of either way mean.
 
 // lastWord is how much longer than its deadline a command that goes go-redis's way is
 // waited for: if there was no connection, it was not sent.
@@ -88,29 +93,6 @@ func (s *Store) reply(ctx context.Context, replies []byte, err error) (any, erro
 	return value, nil
 }
 
-// unanswered describes an error of package wire.
-func (s *Store) unanswered(ctx context.Context, err error) *store.Error {
-	failed := (*wire.Error)(nil)
-	if !errors.As(err, &failed) {
-		return store.AsError(err)
-	}
-	switch {
-	case ctx.Err() != nil && errors.Is(failed.Err, context.Cause(ctx)):
-		return &store.Error{Err: failed.Err, Ambiguous: failed.Sent, Pending: failed.Pending}
-	case errors.Is(failed.Err, wire.ErrClosed):
-		return &store.Error{Err: failed.Err, Permanent: s.dialer.ctx.Err() != nil} // otherwise its server's pool alone, see servers.prune
-	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) || errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
-		return &store.Error{Err: errBusy, Ambiguous: true, Reach: store.Silent}
-	case failed.Sent:
-		return classify(failed.Err)
-	case errors.Is(failed.Err, wire.ErrTimeout):
-		return s.dialer.late(errNoConnection)
-	}
-	e := s.dialer.verdict(failed.Err)
-	e.Ambiguous = false
-	return e
-}
-
 // redirected reports whether a Cluster's node leaves it to go-redis to find who answers.
 func redirected(err error) bool {
 	for _, code := range [...]string{"MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"} {
@@ -175,6 +157,29 @@ func (s *Store) exchange(ctx context.Context, c *command) (any, error) {
 		return nil, s.failedAt(err, c)
 	}
 	return value, nil
+}
+
+// unanswered describes an error of package wire.
+func (s *Store) unanswered(ctx context.Context, err error) *store.Error {
+	failed := (*wire.Error)(nil)
+	if !errors.As(err, &failed) {
+		return store.AsError(err)
+	}
+	switch {
+	case ctx.Err() != nil && errors.Is(failed.Err, context.Cause(ctx)):
+		return &store.Error{Err: failed.Err, Ambiguous: failed.Sent, Pending: failed.Pending}
+	case errors.Is(failed.Err, wire.ErrClosed):
+		return &store.Error{Err: failed.Err, Permanent: s.dialer.ctx.Err() != nil} // otherwise its server's pool alone, see servers.prune
+	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) || errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
+		return &store.Error{Err: errBusy, Ambiguous: true, Reach: store.Silent}
+	case failed.Sent:
+		return classify(failed.Err)
+	case errors.Is(failed.Err, wire.ErrTimeout):
+		return s.dialer.late(errNoConnection)
+	}
+	e := s.dialer.verdict(failed.Err)
+	e.Ambiguous = false
+	return e
 }
 
 // failedAt is failed, and names the keys of c where the error is about one of them.
