@@ -18,7 +18,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	began := time.Now()
 	a, at, err := s.set(ctx, r, began)
-	if at == answered {
+	if at == decided {
 		return a, err
 	}
 	c := s.command()
@@ -64,10 +64,11 @@ func timeToSend(until, now time.Time) time.Time {
 	return until
 }
 
-// unsettled notes that a question whose error is err came halfway before, if it did.
+// unsettled is err, of the script that was asked after the four commands of set.go. Where
+// SET had taken the lock by then, the token may have it.
 func unsettled(err error, at progress) error {
 	e := store.AsError(err)
-	e.Ambiguous = e.Ambiguous || at == halfway
+	e.Ambiguous = e.Ambiguous || at == takenUnsure
 	return e
 }
 

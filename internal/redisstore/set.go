@@ -77,13 +77,13 @@ func (t *takenLately) has(name string) bool {
 	return at > 0 && time.Since(started) < time.Duration(at)+takenFor
 }
 
-// A progress is how far the four commands brought a question.
+// A progress is what the four commands have settled, and so what is asked next.
 type progress uint8
 
 const (
-	nowhere  progress = iota // they changed nothing
-	halfway                  // the token has the lock, and it is not known whether it may
-	answered                 // there is nothing else to ask
+	notTaken    progress = iota // the token does not have the lock: acquire.lua is asked
+	takenUnsure                 // SET took the lock, and somebody may come before the token: acquire.lua decides
+	decided                     // no script is asked: the answer or the error is final
 )
 
 // set asks for a lock without a script, at now.
@@ -91,13 +91,13 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 	clock := s.clock.Load()
 	switch {
 	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
-		return store.Answer{}, nowhere, nil
+		return store.Answer{}, notTaken, nil
 	case r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
-		return store.Answer{}, nowhere, nil
+		return store.Answer{}, notTaken, nil
 	}
 	pool := s.pool(r.Key)
 	if pool == nil || s.taken.has(r.Key) {
-		return store.Answer{}, nowhere, nil
+		return store.Answer{}, notTaken, nil
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
@@ -112,17 +112,17 @@ func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a stor
 		if over {
 			s.free(c)
 		}
-		return store.Answer{}, answered, s.failed(s.unanswered(ctx, err))
+		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
 	}
 	fence, at, err := s.readSet(c.call.Reply, r.Token, about)
 	s.free(c)
 	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
-		return store.Answer{}, answered, s.failed(err)
+		return store.Answer{}, decided, s.failed(err)
 	}
-	if at != answered {
+	if at != decided {
 		return store.Answer{}, at, nil
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, answered, nil
+	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil
 }
 
 // A lateSet is what came of the four commands after their caller has left. It is kept
@@ -154,8 +154,8 @@ func (s *Store) setLate(ctx context.Context, token string, about int64, replies 
 	switch {
 	case err != nil:
 		return store.Answer{}, s.failed(err)
-	case at != answered:
-		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == halfway, Reach: store.Answered}
+	case at != decided:
+		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == takenUnsure, Reach: store.Answered}
 	}
 	return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
 }
@@ -180,21 +180,21 @@ const setMark = ":~"
 
 var (
 	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n")
-	notTaken  = []byte("$-1\r\n")
+	replyNil  = []byte("$-1\r\n")
 )
 
-// readSet reads the four replies. An error says where it came up: halfway, SET was
+// readSet reads the four replies. An error says where it came up: takenUnsure, SET was
 // carried out.
 func (s *Store) readSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
-	if bytes.HasPrefix(replies, notTaken) {
-		return 0, nowhere, nil
+	if bytes.HasPrefix(replies, replyNil) {
+		return 0, notTaken, nil
 	}
 	if !bytes.HasPrefix(replies, tookAlone) {
 		return s.readHalf(replies)
 	}
 	now, rest, ok := clockOf(replies[len(tookAlone):])
 	if !ok {
-		return 0, halfway, &store.Error{Err: errReply, Ambiguous: true}
+		return 0, takenUnsure, &store.Error{Err: errReply, Ambiguous: true}
 	}
 	s.sawClock(now)
 	off := time.Duration(now-about) * time.Microsecond
@@ -202,7 +202,7 @@ func (s *Store) readSet(replies []byte, token string, about int64) (fence int64,
 		_, at, err := s.readHalf(replies)
 		return 0, at, err
 	}
-	return now, answered, nil
+	return now, decided, nil
 }
 
 // readHalf reads the replies where something is in the way of a grant.
@@ -213,7 +213,7 @@ func (s *Store) readHalf(replies []byte) (fence int64, at progress, err error) {
 			return 0, at, &store.Error{Err: err, Ambiguous: true}
 		}
 		if refusal, ok := value.(wire.Refusal); ok {
-			if at == nowhere || s.cluster && redirected(refusal) {
+			if at == notTaken || s.cluster && redirected(refusal) {
 				return 0, at, refusal
 			}
 			e := s.dialer.verdict(refusal)
@@ -221,7 +221,7 @@ func (s *Store) readHalf(replies []byte) (fence int64, at progress, err error) {
 			return 0, at, e
 		}
 		if value == "OK" {
-			at = halfway
+			at = takenUnsure
 		}
 	}
 	return 0, at, nil

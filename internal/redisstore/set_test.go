@@ -176,12 +176,12 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 		}
 	}
 	p.took(client)
-	wantNone("the lock is taken", nowhere)
+	wantNone("the lock is taken", notTaken)
 	client.Del(t.Context(), p.keys("k")[0])
 	if err := client.Set(t.Context(), p.keys("k")[3], 1, time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wantNone("a fence is kept", halfway)
+	wantNone("a fence is kept", takenUnsure)
 }
 
 // Both sides must mean the same by OFF: it bounds how far a fence that only its holder
