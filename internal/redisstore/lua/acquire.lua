@@ -22,18 +22,18 @@
 -- this user is asked before anything is written.
 local token, join, plain = ARGV[1], ARGV[3], tonumber(ARGV[2])
 local time = redis.call('TIME')
-local fence = time[1] .. string.sub(1000000 + time[2], 2)
-local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
+local now_text = time[1] .. string.sub(1000000 + time[2], 2)
+local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
 local value
 if plain then
-  value = redis.call('SET', KEYS[1], token .. ':' .. fence, 'NX', 'GET', 'PX', ARGV[2])
-  if alone and not value then return fence end
+  value = redis.call('SET', KEYS[1], token .. ':' .. now_text, 'NX', 'GET', 'PX', ARGV[2])
+  if not queue_or_fence and not value then return now_text end
 else
   value = redis.call('GET', KEYS[1])
 end
 
 -- include lock
-local now = tonumber(fence)
+local now = tonumber(now_text)
 local entry = token .. ':' .. ARGV[2]
 local process = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
@@ -54,7 +54,7 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
     sibling = string.match(value, '^[^:]*')
   end
   enqueue(entry, tonumber(ARGV[5]), value)
-  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, sign(ARGV[6], true), who(value), 0}
+  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, sign(ARGV[6], true), who(value), 0}
 end
 
 -- include queue
@@ -65,7 +65,7 @@ local ttl, kind = parse(ARGV[2])
 local function siblings(state)
   local mine, all = process .. '.', {state.holder}
   if state.count then
-    all = redis.call('ZRANGE', KEYS[5], fence, text(now + 1000 * FIRST.v), 'BYSCORE', 'LIMIT', 0, SEEN)
+    all = redis.call('ZRANGE', KEYS[5], now_text, text(now + 1000 * FIRST.v), 'BYSCORE', 'LIMIT', 0, SEEN)
   end
   local found = {}
   for _, holder in ipairs(all) do
@@ -77,13 +77,13 @@ end
 -- left is when asking again may find a holder gone.
 local function left(state)
   if state.limits and kind ~= 's' and kind ~= '' then -- the first of them to go leaves room
-    local first = redis.call('ZRANGE', KEYS[5], fence, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+    local first = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
     return math.ceil((tonumber(first[2]) - now) / 1000)
   end
   return redis.call('PTTL', KEYS[1])
 end
 
-local empty = alone or redis.call('EXISTS', KEYS[2]) == 0
+local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0
 local jumped = not empty and value and string.sub(value, 1, #token + 2) == token .. ':~'
 if plain and not value or jumped then
   -- The lock came free while others stand in line: its holder died, or a
@@ -103,16 +103,16 @@ if state.holder == token then
   if state.last == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
     local told = tonumber(ARGV[7])
     state.last = told or 0
-    return {1, hold(state, now, token, ttl, kind, told and text(told)), fence}
+    return {1, hold(state, now, token, ttl, kind, told and text(told)), now_text}
   end
   extend(now, state, ttl)
-  return {1, text(state.last), fence}
+  return {1, text(state.last), now_text}
 end
 if negated then
-  return {1, prolong(state, now, token, ttl, kind, negated), fence, siblings(state)}
+  return {1, prolong(state, now, token, ttl, kind, negated), now_text, siblings(state)}
 end
 if empty and room(state, now, kind) then
-  return {1, hold(state, now, token, ttl, kind), fence}
+  return {1, hold(state, now, token, ttl, kind), now_text}
 end
 
 local fresh = 0
@@ -129,7 +129,7 @@ if not state.holder then
   end
   if mine then
     redis.call('ZREM', KEYS[2], entry)
-    return {1, mine, fence, siblings(state)}
+    return {1, mine, now_text, siblings(state)}
   end
 end
 if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
@@ -139,6 +139,6 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
     succeed(state, now, token, process, channel) -- for those whom this one may have kept out
   end
 end
-local waiting = join ~= 'wait' and not alone and redis.call('ZCARD', KEYS[2]) or 0
-return {0, left(state), fence, siblings(state), fresh,
+local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
+return {0, left(state), now_text, siblings(state), fresh,
   state.holder and (state.since or state.last) > 0 and who(state.holder .. ':' .. text(state.since or state.last)) or '', waiting}

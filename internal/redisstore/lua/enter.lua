@@ -1,5 +1,5 @@
 -- How a waiter gets its place; a part of the scripts that give one. It needs
--- what they have read: fence (the time, as text), now, alone, process, hears.
+-- what they have read: now_text (the time), now, queue_or_fence, process, hears.
 
 -- sign tells that the asking process lives, how it hears now, and how many wait
 -- in it of whom the queue does not tell. It returns 1 if the process was not
@@ -24,11 +24,11 @@ end
 -- marks that: whoever finds no mark, and a queue, knows that SET was behind the queue.
 local function enqueue(entry, waited, value)
   local token, since = string.match(value or '', '^([^.:]+%.[^:]+):~(%d+)$')
-  if token and (alone or redis.call('EXISTS', KEYS[2]) == 0) then
+  if token and (not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0) then
     redis.call('SET', KEYS[1], token .. ':!' .. since, 'KEEPTTL')
   end
-  local ticket = waited and text(now - waited) or fence
-  if not alone and redis.call('ZCOUNT', KEYS[2], fence, '+inf') > 0 then
+  local ticket = waited and text(now - waited) or now_text
+  if queue_or_fence and redis.call('ZCOUNT', KEYS[2], now_text, '+inf') > 0 then
     local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
     ticket = text(tonumber(tail[2]) + 1)
   end

@@ -20,8 +20,8 @@
 local token, ms = ARGV[1], tonumber(ARGV[3])
 local value = redis.call('GET', KEYS[1])
 local time = redis.call('TIME')
-local fence = time[1] .. string.sub(1000000 + time[2], 2)
-local now = tonumber(fence)
+local now_text = time[1] .. string.sub(1000000 + time[2], 2)
+local now = tonumber(now_text)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last = own and tonumber(string.sub(value, #token + 2)) or 0
 
@@ -32,16 +32,16 @@ end
 
 if ARGV[2] == 'take' then
   if not value or value == token or own and last == 0 then
-    redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
-    return fence
+    redis.call('SET', KEYS[1], token .. ':' .. now_text, 'PX', ms)
+    return now_text
   end
   if own then
     redis.call('PEXPIRE', KEYS[1], ms)
-    return {1, string.format('%.0f', last), fence}
+    return {1, string.format('%.0f', last), now_text}
   end
   local mine, sibling = string.match(token, '^[^.]+') .. '.', ''
   if string.sub(value, 1, #mine) == mine then sibling = string.match(value, '^[^:]*') end
-  return {0, redis.call('PTTL', KEYS[1]), fence, sibling, 0}
+  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, 0}
 end
 
 if ms > 0 then

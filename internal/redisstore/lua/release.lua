@@ -13,12 +13,12 @@
 
 local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
-local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
+local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
-if last and alone and not ARGV[4] and last < now then
+if last and not queue_or_fence and not ARGV[4] and last < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
 end
@@ -50,9 +50,9 @@ else
 end
 
 local answer = {held and 1 or 0}
-local heir = not alone and succeed(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
+local heir = queue_or_fence and succeed(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
 if not state.holder and not state.count then
-  clear(now, not alone and redis.call('EXISTS', KEYS[2]) == 1, last or 0)
+  clear(now, queue_or_fence and redis.call('EXISTS', KEYS[2]) == 1, last or 0)
 end
 if held and heir then answer[1] = 2 end
 return answer[2] and answer or answer[1]

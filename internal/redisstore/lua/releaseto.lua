@@ -17,15 +17,15 @@
 
 local token, heir, plain = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local value = redis.call('GET', KEYS[1])
-local alone = redis.call('EXISTS', KEYS[2], KEYS[4]) == 0
+local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
 local time = redis.call('TIME')
-local fence = time[1] .. string.sub(1000000 + time[2], 2)
-local now = tonumber(fence)
+local now_text = time[1] .. string.sub(1000000 + time[2], 2)
+local now = tonumber(now_text)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last = own and (tonumber(ARGV[7]) or tonumber(string.sub(value, #token + 2)))
-if last and alone and plain and last < now -- out of memory, SET fails here: see below
-  and not redis.pcall('SET', KEYS[1], heir .. ':' .. fence, 'PX', plain).err then
-  return fence
+if last and not queue_or_fence and plain and last < now -- out of memory, SET fails here: see below
+  and not redis.pcall('SET', KEYS[1], heir .. ':' .. now_text, 'PX', plain).err then
+  return now_text
 end
 
 -- include lock
@@ -37,11 +37,11 @@ if not own then
   local state = standing(now, value)
   if state.holder == heir and state.last > 0 then
     extend(now, state, (parse(ARGV[3])))
-    return {0, text(state.last), fence}
+    return {0, text(state.last), now_text}
   end
-  return {0, '', fence}
+  return {0, '', now_text}
 end
-local state, answer = {last = last or 0}, {1, '', fence} -- 0: no fence was told
+local state, answer = {last = last or 0}, {1, '', now_text} -- 0: no fence was told
 -- Out of memory, Redis lets a script take some only behind a write that takes
 -- none. What is held can be given back then too.
 redis.call('ZREM', KEYS[2], '')
