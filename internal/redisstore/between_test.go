@@ -105,8 +105,9 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 	}
 }
 
-// The clock steps back by less than a TIME may be off, and then the lock is forced from one
-// whose fence nobody else knows.
+// A lock that was taken by SET does not tell its fence, and another forces it free. The
+// next fence is higher, whether the clock stands still or is set back before that, by less
+// than offMost or by more.
 func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
 	for _, back := range []time.Duration{0, -time.Microsecond, -400 * time.Millisecond, -999 * time.Millisecond, -time.Hour} {
 		s := newStill(t)

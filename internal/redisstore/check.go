@@ -20,10 +20,10 @@ const oldest = "7.0"
 // sent, whether all kinds of locks can work there. Without it three mistakes would show
 // late, at one lock among many: a missing right that only waiters need, a server too
 // old for some of the scripts, and a client of one Cluster node that happens to have the
-// first keys. It costs one exchange, once. Its error is the error of c, which is not
-// sent then.
+// first keys. It costs one exchange; each caller that comes before the first reply sends
+// its own. Its error is the error of c, which is not sent then.
 //
-// Until all is well it comes before each command, so once the mistake is mended
+// Until all is well it comes before each command, so as soon as the mistake is mended
 // locks work without a restart of the process.
 func (s *Store) check(ctx context.Context, name string, c *command) error {
 	args := []any{"eval", checkScript.text, 1, c.args[keyPosition], s.channels}

@@ -14,8 +14,8 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
-// renewalConns is the size of the pool that pipelines use: renewals, and what a
-// sender puts together.
+// renewalConns is the size of the pool for go-redis's pipelines. Only batchAside,
+// leaveQueues and confirmed use one.
 const renewalConns = 256
 
 // ownClient opens a client to the same Redis as the user's, and the dialer that

@@ -52,7 +52,8 @@ func (s *still) micros() int64 { return s.at.UnixMicro() }
 
 func (s *still) open() *probe { return open(s.T, s.client, "kit") }
 
-// ttls returns the TTLs in milliseconds of the four keys of the lock named k.
+// ttls returns the TTLs in milliseconds of four keys of the lock named k: of all but
+// holders.
 func (s *still) ttls() [4]int64 {
 	s.Helper()
 	var all [4]int64

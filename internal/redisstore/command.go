@@ -23,9 +23,11 @@ const (
 	argsMost = 7
 )
 
-// A command is one script call on one lock, or on several. It must not be copied:
-// arguments point into it, since a string would be copied to where an interface
-// can point.
+// A command is one script call on one lock, or on several. For set.go, which sends four
+// plain commands, it only lends its keys, call and late; script and args are nil then.
+//
+// It must not be copied: arguments point into it, since putting a string into an any
+// allocates, and a pointer does not.
 type command struct {
 	script *script
 	args   []any // of the command; the first two, its name and the script, are filled in when it is sent
@@ -37,7 +39,7 @@ type command struct {
 	room               [keyPosition + keyCount + argsMost]any
 
 	call wire.Call
-	late lateSet // for a command that is no script, see set.go
+	late lateSet // for the four plain commands of set.go
 }
 
 // A redisKey is one of a lock's keys: a command has it in its parts, so that nobody

@@ -35,7 +35,7 @@ func (s *Store) moving(err error, c *command) bool {
 	return s.cluster && c.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
 }
 
-// withOneKey puts q in the form in which it concerns one key. go-redis follows the
+// withOneKey puts c in the form in which it concerns one key. go-redis follows the
 // key to where it is (ASK).
 func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
 	form := c.withOneKey()
@@ -56,7 +56,7 @@ func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
 	return value, err
 }
 
-// withOneKey returns the form of q that concerns the lock's own key only.
+// withOneKey returns the form of c that concerns the lock's own key only.
 func (c *command) withOneKey() *command {
 	return &command{
 		script: oneKeyScript,

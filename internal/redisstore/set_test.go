@@ -227,7 +227,7 @@ func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
 	}
 }
 
-// A caller that leaves between its question and the replies: Late is told what the three
+// A caller that leaves between its question and the replies: Late is told what the four
 // of them mean.
 func TestWhatComesLateOfSet(t *testing.T) {
 	for _, queued := range []bool{false, true} {

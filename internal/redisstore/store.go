@@ -1,11 +1,19 @@
 // Package redisstore keeps locks in one Redis: a single server, a master that
 // Sentinels watch, or a Cluster.
 //
-// All commands are scripts (lua/), so each is one round trip and atomic.
-// Start at lua/lock.lua for what lies in Redis, then acquire.lua, release.lua
-// and releaseto.lua; on this side at exchange.go for how a command is sent, at
-// package wire for the connections that commands share, and at dial.go, setup.go
-// and master.go for where those come from, and rotation.go for credentials that change.
+// A question about locks is one Lua script (lua/), so it is one round trip and atomic,
+// with one exception: a free mutex is first taken by four plain commands (set.go), and
+// given back by give.lua.
+//
+// What to read, in this order:
+//
+//   - how a question is asked: ops.go (what each method asks), set.go, command.go (the
+//     bytes of a command), exchange.go (how it is sent, and what its errors mean),
+//     servers.go (the pool that it takes), package wire (the connections of a pool)
+//   - what lies in Redis: lua/lock.lua (the keys), then enter.lua, queue.lua,
+//     acquire.lua, release.lua, releaseto.lua and renew.lua
+//   - where connections come from: dial.go, setup.go, master.go,
+//     and rotation.go for credentials that change
 package redisstore
 
 import (
@@ -29,31 +37,33 @@ import (
 
 // Store is a store.Store over one Redis.
 type Store struct {
-	client   redis.UniversalClient // our own, see client.go
-	dialer   *dialer               // makes all connections
-	cluster  bool
-	ns       string
-	process  string // names this Store in tokens and channels
-	channels string // the prefix of the channels on which processes hear of grants
+	client   redis.UniversalClient // It is the Store's own, made from the user's (client.go).
+	dialer   *dialer               // It makes all connections, also those of client.
+	cluster  bool                  // The client is one for a Cluster.
+	ns       string                // All keys and channels begin with it.
+	process  string                // It names this Store in tokens and channels.
+	channels string                // It is what the channels on which processes hear of grants begin with.
 
-	polls, unseen, visible string // what a process says of how it hears, see hears
+	polls, unseen, visible string // A script is told one of them: how this process hears of grants (hears).
 
-	suits      atomic.Bool // the server was found to suit, see check
-	moved      atomic.Bool // it keeps some of the keys only, and the client is one for a single server
-	subscribed atomic.Bool // while Listen hears
-	listener   atomic.Pointer[store.Listener]
-	replicas   int           // that confirm a grant; 0: none is asked
-	within     time.Duration // they answer
-	pings      pingClients
+	suits      atomic.Bool                    // The server was found to suit (check).
+	moved      atomic.Bool                    // A client for a single server leads to a node of a Cluster.
+	subscribed atomic.Bool                    // Listen hears messages at present.
+	listener   atomic.Pointer[store.Listener] // It is told of grants while Listen runs.
 
-	scripted bool         // a free lock is taken by a script, too
-	clock    atomic.Int64 // the server's when this process started, in µs; 0: not known
-	taken    takenLately
+	replicas int           // So many replicas have to confirm a grant; 0: none is asked (confirm.go).
+	within   time.Duration // They have so long to confirm it.
 
-	servers servers
-	single  *wire.Pool     // the only one; nil: a Cluster
-	spare   sync.Pool      // of *command
-	running sync.WaitGroup // commands that go aside
+	pings pingClients // They are for Ping, which takes no connection from others.
+
+	scripted bool         // A free lock is taken by a script, too. Only tests set it.
+	clock    atomic.Int64 // The server's clock showed this when this process started, in µs; 0: not known.
+	taken    takenLately  // A script is asked for these locks at once (set.go).
+
+	servers servers        // They have the connections that commands take.
+	single  *wire.Pool     // It is the only server's; nil for a Cluster.
+	spare   sync.Pool      // It keeps each *command that is not in use.
+	running sync.WaitGroup // It counts the commands that go-redis sends (aside).
 }
 
 var (
