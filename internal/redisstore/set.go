@@ -21,28 +21,43 @@ import (
 //	TIME
 //	GET lock
 //
-// If SET took the lock, EXISTS found nothing, and the lock is still as SET wrote it, it is
-// ours, and TIME is its fence. Others may come between the commands, so each is there
-// for something:
+// The lock is ours if all four hold:
 //
-//   - EXISTS comes behind SET: whoever asks to wait after that finds the lock taken,
-//     and marks it (see enter.lua). So if there is no queue, and no mark at GET, there
-//     is none at GET, and nobody has been overtaken.
-//   - TIME comes behind SET: the fences of all earlier holders have passed, or one is
-//     kept beside the lock, and EXISTS finds it.
-//   - GET comes behind TIME: whoever has the lock after us gets it after that, so the
-//     clock has passed our fence; unless the clock is set back. Then our fence is kept
-//     when we give the lock back, or renew it. Whoever takes the lock from us without
-//     knowing our fence (force.lua) goes by the value, which says when it was taken: TIME is
-//     no fence where it differs by more than offMost from that.
+//   - SET took it;
+//   - EXISTS is 0;
+//   - GET is what SET wrote;
+//   - TIME differs by at most offMost from the time that SET wrote.
 //
-// If SET took nothing, acquire.lua is asked. It is asked, too, if any of the rest is
-// otherwise: nobody was told then that we have the lock, so acquire.lua gives it to
-// those who were there before us, or gives it to us with a fence of its own.
+// Then TIME is our fence. If SET took nothing, or any of the rest does not hold,
+// acquire.lua is asked. Nobody was told by then that we have the lock, so acquire.lua
+// gives it to those who were there before us, or gives it to us with a fence of its own.
 //
-// The lock's value has no fence, only about when it was taken; whoever holds the lock tells the
-// fence with what it does to it. It gives it back by give.lua, which does nothing where
-// the value has changed; then release.lua does the rest.
+// Others may come between the commands, so each is there for something, and so is their
+// order:
+//
+//   - EXISTS comes after SET. Whoever asks to wait after SET finds the lock taken, and
+//     marks its value with "!" if it is the first to wait (enter.lua). So if EXISTS finds
+//     no queue, and GET finds no mark, there is no queue at GET either, and nobody has
+//     been overtaken.
+//   - TIME comes after SET: the clock has passed the fences of all earlier holders, or one
+//     is kept beside the lock, and EXISTS finds it.
+//   - GET comes after TIME: whoever has the lock after us takes it after our TIME, so its
+//     fence is higher. If the clock is set back meanwhile, our fence is kept beside the
+//     lock when we give the lock back or renew it.
+//   - EXISTS names alive, too, although only the queue and the fence matter to the grant.
+//     give.lua deletes the lock alone. Where there is an alive, acquire.lua gives us the
+//     lock with its fence in the value; that is given back by release.lua, which clears
+//     alive.
+//
+// The lock's value does not tell the fence, but about when the lock was taken: an estimate
+// of the server's clock, in µs. In a Cluster it is the clock of whichever master answered
+// last. The fence of such a holder is TIME after its SET, at most OFF (offMost) away from
+// the µs in the value; whoever takes the lock without knowing the fence goes above µs +
+// OFF, or has seen the clock pass it by the key's expiry.
+//
+// The holder knows its fence, and tells it with each question about the lock. It gives the
+// lock back by give.lua, which does nothing where the value has changed; then release.lua
+// does the rest.
 
 // started is when this process did, about: the server's clock is noted relative to it.
 var started = time.Now()
@@ -82,12 +97,15 @@ type progress uint8
 
 const (
 	notTaken    progress = iota // the token does not have the lock: acquire.lua is asked
-	takenUnsure                 // SET took the lock, and somebody may come before the token: acquire.lua decides
+	takenUnsure                 // SET took the lock; somebody may come before the token: acquire.lua decides
 	decided                     // no script is asked: the answer or the error is final
 )
 
-// set asks for a lock without a script, at now.
-func (s *Store) set(ctx context.Context, r store.Request, now time.Time) (a store.Answer, at progress, err error) {
+// set asks for a lock without a script, at now. There is an answer, or an error, if the
+// progress is decided.
+func (s *Store) set(
+	ctx context.Context, r store.Request, now time.Time,
+) (a store.Answer, at progress, err error) {
 	clock := s.clock.Load()
 	switch {
 	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
@@ -136,17 +154,23 @@ type lateSet struct {
 }
 
 // afterLeaving returns the function that tells r.Late what came of c.
-func (s *Store) afterLeaving(ctx context.Context, c *command, r store.Request, about int64) func([]byte, error) {
+func (s *Store) afterLeaving(
+	ctx context.Context, c *command, r store.Request, about int64,
+) func(replies []byte, err error) {
 	late := &c.late
 	late.ctx, late.token, late.about, late.tell = ctx, r.Token, about, r.Late
 	if late.call == nil {
-		late.call = func(replies []byte, err error) { late.tell(s.setLate(late.ctx, late.token, late.about, replies, err)) }
+		late.call = func(replies []byte, err error) {
+			late.tell(s.setLate(late.ctx, late.token, late.about, replies, err))
+		}
 	}
 	return late.call
 }
 
 // setLate reads the four replies that came after their caller had left.
-func (s *Store) setLate(ctx context.Context, token string, about int64, replies []byte, err error) (store.Answer, error) {
+func (s *Store) setLate(
+	ctx context.Context, token string, about int64, replies []byte, err error,
+) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, s.failed(s.unanswered(ctx, err))
 	}
@@ -183,8 +207,8 @@ var (
 	replyNil  = []byte("$-1\r\n")
 )
 
-// readSet reads the four replies. An error says where it came up: takenUnsure, SET was
-// carried out.
+// readSet reads the four replies. With an error, at is takenUnsure if SET has taken the
+// lock.
 func (s *Store) readSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
 	if bytes.HasPrefix(replies, replyNil) {
 		return 0, notTaken, nil
@@ -205,7 +229,8 @@ func (s *Store) readSet(replies []byte, token string, about int64) (fence int64,
 	return now, decided, nil
 }
 
-// readHalf reads the replies where something is in the way of a grant.
+// readHalf reads the replies where something is in the way of a grant. at is takenUnsure
+// if SET has taken the lock.
 func (s *Store) readHalf(replies []byte) (fence int64, at progress, err error) {
 	for rest := replies; len(rest) > 0; {
 		var value any
@@ -243,7 +268,8 @@ func clockOf(reply []byte) (now int64, rest []byte, ok bool) {
 func isBySet(reply []byte, token string, about int64) bool {
 	value, rest, ok := wire.Bulk(reply)
 	n := len(token) + len(setMark)
-	if !ok || len(rest) > 0 || len(value) < n || string(value[:len(token)]) != token || string(value[len(token):n]) != setMark {
+	if !ok || len(rest) > 0 || len(value) < n ||
+		string(value[:len(token)]) != token || string(value[len(token):n]) != setMark {
 		return false
 	}
 	since, err := strconv.ParseInt(string(value[n:]), 10, 64)

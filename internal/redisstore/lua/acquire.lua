@@ -18,8 +18,8 @@
 --          1 if the process was not known as waiting here else 0, '<process>:<fence>'
 --          of an exclusive holder or '', how many wait (0 to a waiter)}
 
--- Most questions are a mutex's, for a lock that is free. What may be refused to
--- this user is asked before anything is written.
+-- Most questions are a mutex's, for a lock that is free. EXISTS and TIME come before SET:
+-- if an ACL forbids one, nothing has been written.
 local token, join, plain = ARGV[1], ARGV[3], tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now_text = time[1] .. string.sub(1000000 + time[2], 2)
@@ -86,10 +86,11 @@ end
 local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0
 local jumped = not empty and value and string.sub(value, 1, #token + 2) == token .. ':~'
 if plain and not value or jumped then
-  -- The lock came free while others stand in line: its holder died, or a
-  -- foreign program deleted the key. The first live one has it. Or a fence is
-  -- kept, and this one's must be higher. The token may have taken the lock, here or
-  -- by SET before, but nobody was told so.
+  -- Case 1, plain and not value: SET above took the lock, which was free. But there is a
+  -- queue, since the holder died or a foreign program deleted the key, and the first live
+  -- waiter has the lock; or a fence is kept, and this grant's must be higher.
+  -- Case 2, jumped: the token took the lock by SET before, and a queue was there already.
+  -- Nobody was told of either grant, so it can be undone.
   redis.call('DEL', KEYS[1])
   value = nil
 end
@@ -140,5 +141,6 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
   end
 end
 local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
-return {0, left(state), now_text, siblings(state), fresh,
-  state.holder and (state.since or state.last) > 0 and who(state.holder .. ':' .. text(state.since or state.last)) or '', waiting}
+local minted = state.since or state.last
+local holder = state.holder and minted > 0 and who(state.holder .. ':' .. text(minted)) or ''
+return {0, left(state), now_text, siblings(state), fresh, holder, waiting}

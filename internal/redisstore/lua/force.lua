@@ -13,8 +13,8 @@ if not value then
 end
 local now = clock()
 local state = standing(now, value)
--- Who took the lock by SET is told its fence by TIME, maybe even after this: higher
--- ones than this it does not take.
+-- The holder takes TIME as its fence only if that is at most OFF above µs, so µs + OFF
+-- is at least its fence.
 local last = state.since and state.since + OFF or state.last
 redis.call('DEL', KEYS[1], KEYS[5])
 state = {last = last}

@@ -4,7 +4,7 @@
 -- KEYS     lock (see lock.lua)
 -- ARGV[1]  what SET wrote: "<token>:~<µs>"
 -- ARGV[2]  the fence
--- Result   1 it did; 0 it did nothing: release.lua knows more
+-- Result   1 it gave the lock back; 0 it did nothing: the caller then runs release.lua
 
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local time = redis.call('TIME')

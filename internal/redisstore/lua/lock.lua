@@ -1,11 +1,7 @@
--- A lock and what lies beside it; a part of every script.
+-- A lock and what lies beside it; a part of every script but give, onekey and check.
+-- scripts.go puts this text in the place of a line "-- include lock".
 --
--- KEYS[1] lock     string, always with a TTL: "<token>:<fence>" of an exclusive
---                  holder; "<token>:~<µs>" of one that took it by SET, without a
---                  script: then its fence is known to itself alone, and µs tells
---                  about when it took it (see OFF), "<token>:!<µs>" once somebody came to
---                  wait for that one; '*shared' or '*permits <n> <until µs> …' where
---                  several may hold: each n that was asked for binds all until then
+-- KEYS[1] lock     string, always with a TTL; see below for its value
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
 -- KEYS[3] alive    hash: process -> "<until µs><v|u|p><n>", see reach, sign
 -- KEYS[4] fence    string: the highest fence, where no lock tells it: several
@@ -13,8 +9,23 @@
 -- KEYS[5] holders  sorted set, where several hold: token by the end of its
 --                  lease (µs), and '=' .. token by its fence, negated
 --
+-- The lock's value    who holds it                   where the fence is
+--   <token>:<fence>   an exclusive holder            in the value
+--   <token>:~<µs>     one that took it by SET,       known to the holder alone; µs is
+--                     without a script (set.go)      about when it took the lock, see OFF
+--   <token>:!<µs>     the same, and somebody has     as above
+--                     come to wait for it
+--   *shared           several that share it          KEYS[4] the highest, KEYS[5] each one's
+--   *permits <n> <until µs> …
+--                     several that have a permit:    as above
+--                     each n that was asked for
+--                     binds all until then
+--   anything else     a foreign program              nowhere
+--
 -- A token reads "<process>.<random>". All keys carry a TTL whenever they
--- exist. Times are the server's; only durations come from outside.
+-- exist. Times are the server's, and durations come from outside. There are two
+-- exceptions: the µs behind ~ and ! are the client's estimate of the server's clock, and a
+-- fence that comes in is one that the server told before.
 --
 -- Terms are what a token asks for: "<ttl ms>", or "<ttl ms>:<kind>:<least ms>".
 -- Kind is '' (exclusive), 's' (shared) or 'p<n>' (one of n permits). With least
@@ -28,7 +39,7 @@ local DEAF  = 1500000 -- µs it has left when nobody hears its channel
 local KEEP  = 10000   -- ms an untouched queue outlives the last signature
 local GRACE = 1000    -- ms a fence outlives what it is kept for
 local SEEN  = 64      -- holders of one process that are looked at for a lost message
-local OFF   = 1000000 -- µs: who took the lock by SET has no fence further from the value's µs
+local OFF   = 1000000 -- µs: a holder by SET has no fence further from its value's µs; offMost in set.go
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server
 -- cannot see whether the waiter is there

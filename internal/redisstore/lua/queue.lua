@@ -33,10 +33,12 @@ local function parse(terms)
   return tonumber(ttl), kind, tonumber(least) or 0
 end
 
--- standing says who holds the lock, of which value is what was read: holder is
--- an exclusive one, and last its fence, or 0 where that is not known here; since is
--- about when it took the lock, if it did so by SET; otherwise count are there, of
+-- standing returns who holds the lock; value is what was read of it. holder is an
+-- exclusive holder, and last its fence, or 0 where that is not known here; since is
+-- about when it took the lock, if it did so by SET. Otherwise count holders are there, of
 -- semaphores with the limits {n, until} that may bind. Without either the lock is free.
+-- It also cleans up: of several holders it removes those whose lease is over, and with
+-- the last of them it deletes the lock.
 local function standing(now, value)
   if not value then return {last = 0} end
   local permits = string.match(value, '^%*permits( %d+ %d+[ %d]*)$')

@@ -29,13 +29,13 @@ if leave then
   redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[4])
 end
 if (leave or stay) and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('DEL', KEYS[3]) -- nobody waits any more, or comes to do it
+  redis.call('DEL', KEYS[3]) -- nobody waits any more; the next waiter signs anew
 end
 
 -- include queue
 local state, held = nil, own
 if own then
-  last = last or 0 -- no fence was told: the next need not be higher
+  last = last or 0 -- the caller was told no fence, so none has to be exceeded
   state = {last = last}
   if stay then
     extend(now, state, stay)

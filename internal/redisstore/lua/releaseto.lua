@@ -23,7 +23,8 @@ local now_text = time[1] .. string.sub(1000000 + time[2], 2)
 local now = tonumber(now_text)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last = own and (tonumber(ARGV[7]) or tonumber(string.sub(value, #token + 2)))
-if last and not queue_or_fence and plain and last < now -- out of memory, SET fails here: see below
+-- Out of memory this SET fails; then the lock is handed over below.
+if last and not queue_or_fence and plain and last < now
   and not redis.pcall('SET', KEYS[1], heir .. ':' .. now_text, 'PX', plain).err then
   return now_text
 end
@@ -41,9 +42,10 @@ if not own then
   end
   return {0, '', now_text}
 end
-local state, answer = {last = last or 0}, {1, '', now_text} -- 0: no fence was told
--- Out of memory, Redis lets a script take some only behind a write that takes
--- none. What is held can be given back then too.
+-- Where last is not known, the caller was told no fence, so none has to be exceeded.
+local state, answer = {last = last or 0}, {1, '', now_text}
+-- Once maxmemory is reached Redis lets a script write only if its first write needs no
+-- memory; this ZREM is that write. So what is held can be given back then, too.
 redis.call('ZREM', KEYS[2], '')
 enqueue(heir .. ':' .. ARGV[3], tonumber(ARGV[5]))
 local first, mine = succeed(state, now, heir, process, channel, answer)
