@@ -12,7 +12,9 @@ var _ store.Bundler = (*Store)(nil)
 // AcquireAll implements store.Bundler. A Cluster keeps the keys on several
 // servers, and replicas are asked about one lock at a time: there it asks
 // nothing and answers that not all can be had.
-func (s *Store) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error) {
+func (s *Store) AcquireAll(
+	ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error),
+) ([]int64, error) {
 	if s.cluster || s.replicas > 0 {
 		return nil, nil
 	}

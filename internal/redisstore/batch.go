@@ -50,11 +50,17 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// batch sends the commands together, each to the server of the lock called name(i);
-// urgent ones go behind as few others as may be. It calls each for every command, with its index and what came of it, bounded by ctx.
-// What a server does not know by its hash is sent again by its text, and what a
-// Cluster's nodes leave open goes the way of go-redis: each is called for it again.
-func (s *Store) batch(ctx context.Context, commands []command, urgent bool, name func(int) string, each func(i int, reply any, err error)) {
+// An eachFunc is told what came of the command with index i. It may be called again for an
+// index, and the last call counts.
+type eachFunc func(i int, reply any, err error)
+
+// batch sends the commands together, each to the server of the lock called name(i), and
+// tells each what came of every command. It is bounded by ctx. Urgent commands go behind as
+// few others as may be. What a server does not know by its hash is sent again by its text,
+// and what a Cluster's nodes leave open goes the way of go-redis.
+func (s *Store) batch(
+	ctx context.Context, commands []command, urgent bool, name func(int) string, each eachFunc,
+) {
 	until := deadline(ctx)
 	places := make(map[*wire.Pool][]int)
 	for i := range commands {
@@ -102,7 +108,9 @@ type sentBatch struct {
 }
 
 // sendAll sends the commands at the given places, to all servers at once.
-func (s *Store) sendAll(ctx context.Context, until time.Time, commands []command, places map[*wire.Pool][]int, byHash, urgent bool) []*sentBatch {
+func (s *Store) sendAll(
+	ctx context.Context, until time.Time, commands []command, places map[*wire.Pool][]int, byHash, urgent bool,
+) []*sentBatch {
 	var all []*sentBatch
 	var running sync.WaitGroup
 	for pool, at := range places {
@@ -152,7 +160,7 @@ func (b *sentBatch) next() (value any, err error) {
 // batchAside sends the commands at the given places in one pipeline of go-redis. One
 // whose keys a Cluster moves just now is sent again in the form for that, and each is
 // called for it a second time.
-func (s *Store) batchAside(ctx context.Context, commands []command, places []int, each func(i int, reply any, err error)) {
+func (s *Store) batchAside(ctx context.Context, commands []command, places []int, each eachFunc) {
 	sent := make([]*command, len(commands))
 	for i := range commands {
 		sent[i] = &commands[i]
@@ -172,7 +180,9 @@ func (s *Store) batchAside(ctx context.Context, commands []command, places []int
 // back from EVALSHA to EVAL by itself, so those that met a server without their
 // script are sent once more with its text. It returns those whose keys are being
 // moved and that have a form for that.
-func (s *Store) pipelineKnown(ctx context.Context, commands []*command, places []int, each func(i int, reply any, err error)) (moving []int) {
+func (s *Store) pipelineKnown(
+	ctx context.Context, commands []*command, places []int, each eachFunc,
+) (moving []int) {
 	unknown, moving := s.pipelineOnce(ctx, commands, places, true, each)
 	if len(unknown) == 0 {
 		return moving
@@ -183,7 +193,9 @@ func (s *Store) pipelineKnown(ctx context.Context, commands []*command, places [
 
 // pipelineOnce sends the commands at the given places. It returns those whose
 // server did not know the script, and those whose keys are being moved.
-func (s *Store) pipelineOnce(ctx context.Context, commands []*command, places []int, byHash bool, each func(i int, reply any, err error)) (unknown, moving []int) {
+func (s *Store) pipelineOnce(
+	ctx context.Context, commands []*command, places []int, byHash bool, each eachFunc,
+) (unknown, moving []int) {
 	pipe := s.client.Pipeline()
 	cmds := make([]once, len(places))
 	for i, place := range places {
@@ -214,7 +226,7 @@ func (s *Store) pipelineOnce(ctx context.Context, commands []*command, places []
 
 // leaveQueues removes the queue entries of those commands at the given places that
 // give one up: the form for keys that are being moved leaves that out.
-func (s *Store) leaveQueues(ctx context.Context, commands []command, places []int, each func(i int, reply any, err error)) {
+func (s *Store) leaveQueues(ctx context.Context, commands []command, places []int, each eachFunc) {
 	pipe := s.client.Pipeline()
 	cmds := make(map[int]once)
 	for _, i := range places {

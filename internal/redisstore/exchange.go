@@ -25,14 +25,16 @@ import (
 // waited for: if there was no connection, it was not sent.
 const lastWord = 100 * time.Millisecond
 
-// send sends c, about the lock called name, and returns the reply, until deadline.
-// When ctx ends first it returns at once, and late (if not nil) gets what came of it.
+// send sends c, about the lock called name, and returns the reply, which has time until
+// then. When ctx ends first it returns at once, and late (if not nil) gets what came of it.
 // c comes from s.command and is not used afterwards.
-func (s *Store) send(ctx context.Context, deadline time.Time, name string, c *command, late func(any, error)) (any, error) {
+func (s *Store) send(
+	ctx context.Context, until time.Time, name string, c *command, late func(any, error),
+) (any, error) {
 	if ctx.Err() != nil {
 		return nil, &store.Error{Err: context.Cause(ctx)} // never sent
 	}
-	c.call.Deadline = deadline
+	c.call.Deadline = until
 	if !s.suits.Load() {
 		if err := s.check(ctx, name, c); err != nil {
 			return nil, err
@@ -68,7 +70,9 @@ func (s *Store) send(ctx context.Context, deadline time.Time, name string, c *co
 }
 
 // over sends c over the wire. over says that c is no longer in use.
-func (s *Store) over(ctx context.Context, pool *wire.Pool, c *command, byHash bool) (value any, over bool, err error) {
+func (s *Store) over(
+	ctx context.Context, pool *wire.Pool, c *command, byHash bool,
+) (value any, over bool, err error) {
 	c.call.Commands, c.call.Replies = c.appendTo(c.call.Commands[:0], byHash), 1
 	if over, err = pool.Do(ctx, &c.call); err != nil {
 		return nil, over, s.unanswered(ctx, err) // replies may come just now
@@ -169,8 +173,10 @@ func (s *Store) unanswered(ctx context.Context, err error) *store.Error {
 	case ctx.Err() != nil && errors.Is(failed.Err, context.Cause(ctx)):
 		return &store.Error{Err: failed.Err, Ambiguous: failed.Sent, Pending: failed.Pending}
 	case errors.Is(failed.Err, wire.ErrClosed):
-		return &store.Error{Err: failed.Err, Permanent: s.dialer.ctx.Err() != nil} // otherwise its server's pool alone, see servers.prune
-	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) || errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
+		// If it is not the Store that is closed, it is its server's pool alone: see servers.prune.
+		return &store.Error{Err: failed.Err, Permanent: s.dialer.ctx.Err() != nil}
+	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) ||
+		errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
 		return &store.Error{Err: errBusy, Ambiguous: true, Reach: store.Silent}
 	case failed.Sent:
 		return classify(failed.Err)

@@ -188,7 +188,9 @@ func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duratio
 	return s.release(ctx, deadline(ctx), r.Key, c)
 }
 
-func (s *Store) release(ctx context.Context, until time.Time, name string, c *command) (store.Released, error) {
+func (s *Store) release(
+	ctx context.Context, until time.Time, name string, c *command,
+) (store.Released, error) {
 	reply, err := s.send(ctx, until, name, c, nil)
 	if err != nil {
 		return store.NotHeld, err
@@ -209,10 +211,13 @@ func (s *Store) releasedBy(reply any) (store.Released, error) {
 }
 
 // ReleaseTo implements store.Relay.
-func (s *Store) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
+func (s *Store) ReleaseTo(
+	ctx context.Context, r, next store.Ref, place store.Place,
+) (store.Released, store.Answer, error) {
 	c := s.command()
 	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
-	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms, s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
+	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms,
+		s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
 	reply, err := s.send(ctx, deadline(ctx), r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err

@@ -58,7 +58,11 @@ type script struct {
 // queue (keys, life times, who is next) exist once. The line stands where the part is
 // needed first: Redis makes the functions anew with each call, which costs a
 // microsecond that most calls can do without.
-var include = strings.NewReplacer("-- include lock\n", lockLua, "-- include enter\n", enterLua, "-- include queue\n", queueLua)
+var include = strings.NewReplacer(
+	"-- include lock\n", lockLua,
+	"-- include enter\n", enterLua,
+	"-- include queue\n", queueLua,
+)
 
 var (
 	acquireScript   = newScript(acquireLua)
