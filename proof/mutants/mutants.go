@@ -38,8 +38,8 @@ var mutants = []mutant{
 		edits: []edit{
 			{
 				"internal/redisstore/lua/acquire.lua",
-				"redis.call('SET', KEYS[1], token .. ':' .. fence, 'NX', 'GET', 'PX', ARGV[2])",
-				"redis.call('SET', KEYS[1], token .. ':' .. fence, 'NX', 'GET')",
+				"redis.call('SET', KEYS[1], token .. ':' .. now_text, 'NX', 'GET', 'PX', ARGV[2])",
+				"redis.call('SET', KEYS[1], token .. ':' .. now_text, 'NX', 'GET')",
 			},
 			{
 				"internal/redisstore/ops.go",

@@ -16,10 +16,11 @@ const (
 	// own reads from it, which sees when the server closes it.
 	restAfter = 100 * time.Millisecond
 
-	// warmMost is how many of the first connections stay open while they rest. Those
-	// behind them are needed under load only, and are closed after restMost.
+	// warmMost is how many of the first connections stay open while they rest, and are
+	// read from then. Those behind them are needed under load only, and are closed after
+	// restMost, or when one that rests is found to have ended (see conn.ended).
 	warmMost = 4
-	restMost = 10 * time.Second
+	restMost = 2 * time.Second
 
 	// deafAfter is how many ticks a reader that is interrupted may go on reading until
 	// its connection is taken for one that does not heed read deadlines.
@@ -76,7 +77,7 @@ func (p *Pool) tick() {
 				k.fail(net.ErrClosed)
 				continue
 			case !k.reading.free():
-			case rest >= restAfter:
+			case i < warmMost && rest >= restAfter:
 				k.readAlone()
 			default:
 				rests = true
