@@ -16,7 +16,7 @@ func TestARecordedTurnIsAllThatIsSentForALock(t *testing.T) {
 		scripts  int
 		received string // the beginning
 	}{
-		Ours:          {4, "*6\r\n$3\r\nSET\r\n", 1, "+OK\r\n:0\r\n*2\r\n$10\r\n"},
+		Ours:          {5, "*6\r\n$3\r\nSET\r\n", 1, "+OK\r\n:0\r\n*2\r\n$10\r\n"},
 		OursByScripts: {2, "*12\r\n$7\r\nevalsha\r\n", 2, "$16\r\n"},
 		Redislock:     {2, "*7\r\n$7\r\nevalsha\r\n", 2, "+OK\r\n:1\r\n"},
 		Raw:           {2, "*6\r\n$3\r\nset\r\n", 1, "+OK\r\n:1\r\n"},

@@ -86,7 +86,7 @@ func TestHeldLeasesAreMeasured(t *testing.T) {
 }
 
 func TestRecordedTurnsAreSentAgain(t *testing.T) {
-	for library, commands := range map[string]int64{library.Ours: 4, library.OursByScripts: 2, library.Redislock: 2, library.Raw: 2} {
+	for library, commands := range map[string]int64{library.Ours: 5, library.OursByScripts: 2, library.Redislock: 2, library.Raw: 2} {
 		r := runFor(t, Spec{Library: library, Replay: 10})
 		if r.Turns == 0 || r.Commands != commands*r.Turns || r.CPU == 0 {
 			t.Errorf("%s: %d turns of %d commands, %v CPU", library, r.Turns, r.Commands, r.CPU)
