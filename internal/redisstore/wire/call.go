@@ -13,6 +13,7 @@ type Call struct {
 	Replies  int       // one for each command
 	Deadline time.Time // of the whole call
 	Urgent   bool      // it goes behind as few others as may be
+	Patient  bool      // it is not sent while the server is behind, see behind.go
 
 	// Late, if not nil, is called once if Do returned because its context had ended,
 	// after the commands were sent or may have been: with the replies, or with an
@@ -28,8 +29,9 @@ type Call struct {
 	state   state
 	err     error
 	missing int           // replies
-	conn    *conn         // nil: it waits for one
-	next    *Call         // behind it, in flight or waiting
+	conn    *conn         // nil: it waits for one, or is held back
+	added   time.Time     // to the calls in flight
+	next    *Call         // behind it, in the same queue
 	toWake  *Call         // see Pool.unlock
 	woken   chan struct{} // one: its owner, which is parked, goes on
 }
@@ -68,6 +70,9 @@ func (e *Error) Unwrap() error { return e.Err }
 var (
 	// ErrTimeout is a call whose deadline has passed.
 	ErrTimeout = errors.New("no reply in time")
+
+	// ErrBehind is a patient call that was held back until its deadline passed.
+	ErrBehind = errors.New("the server is behind")
 
 	// ErrSilent is a connection on which nothing came for too long.
 	ErrSilent = errors.New("the connection is silent")

@@ -23,10 +23,11 @@ type conn struct {
 	inFlight queue  // calls whose replies are to come
 	unsent   *Call  // the first of those that are in the buffer, or nil
 	soonest  time.Time
-	heard    time.Time // of the last reply, or since a reply is awaited
-	arrived  time.Time // of the last bytes that did not complete a reply
-	proven   time.Time // of the last reply, or when it was made
-	untried  bool      // it took the place of one that hung, and nothing was answered over it yet
+	heard    time.Time     // of the last reply, or since a reply is awaited
+	arrived  time.Time     // of the last bytes that did not complete a reply
+	proven   time.Time     // of the last reply, or when it was made
+	fastest  time.Duration // that a call was in flight, see behind.go; 0: none had its replies yet
+	untried  bool          // it took the place of one that hung, and nothing was answered over it yet
 
 	writing side
 	since   time.Time // it writes what it has begun with
@@ -57,7 +58,7 @@ const (
 
 // add puts c behind the calls in flight. The caller holds the pool's mutex.
 func (k *conn) add(c *Call, now time.Time) {
-	c.conn = k
+	c.conn, c.added = k, now
 	if k.inFlight.n == 0 {
 		k.heard = now
 	}
@@ -80,8 +81,14 @@ func (k *conn) adopt(now time.Time) {
 			k.add(c, now)
 		}
 	}
+	k.rouseWriter()
+}
+
+// rouseWriter has somebody write what was put into the buffer for others. The caller holds
+// the pool's mutex.
+func (k *conn) rouseWriter() {
 	if c := k.unsent; c != nil && c.state == parked && k.writing.free() {
-		p.rouse(c) // it writes
+		k.pool.rouse(c)
 	}
 }
 
@@ -104,7 +111,7 @@ func (k *conn) silent(now time.Time) time.Duration {
 
 // hangs reports whether it is silent for so long that something is wrong. The caller
 // holds the pool's mutex.
-func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(silentFor, 2*k.pool.took) }
+func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(hangsAfter, 2*k.pool.took) }
 
 // write writes until the buffer is empty. own is the writer's call, or nil. The caller
 // holds the pool's mutex, and has it again afterwards.
@@ -247,7 +254,7 @@ func (k *conn) readAlone() {
 // handOut gives the complete replies in the input to those who wait for them. The
 // caller holds the pool's mutex.
 func (k *conn) handOut() (handed bool, err error) {
-	begin := 0
+	begin, answered, last := 0, 0, time.Time{}
 	for _, end := range k.in.ends {
 		c := k.inFlight.first
 		if c == nil || c == k.unsent {
@@ -259,6 +266,7 @@ func (k *conn) handOut() (handed bool, err error) {
 		if c.missing--; c.missing == 0 {
 			k.inFlight.take()
 			k.pool.end(c, nil)
+			answered, last = answered+1, c.added
 		}
 		begin = end
 	}
@@ -266,10 +274,14 @@ func (k *conn) handOut() (handed bool, err error) {
 		k.in.drop(begin)
 		k.heard = time.Now()
 		k.proven, k.untried = k.heard, false
+		if answered > 0 {
+			k.replied(k.heard.Sub(last))
+		}
 		if k.retired() {
 			k.closeRetired()
 		} else {
 			k.adopt(k.heard)
+			k.admit(answered, k.heard)
 		}
 	}
 	if len(k.in.bytes) > 0 && (k.inFlight.n == 0 || k.inFlight.first == k.unsent) {
@@ -278,26 +290,35 @@ func (k *conn) handOut() (handed bool, err error) {
 	return begin > 0, nil
 }
 
-// ended gives up a connection whose end was found. A server or a load balancer that
-// closes one mostly closes all that rested as long, and the end of those may be as hard to
-// see. So those that rest are given up as well, and new calls take one over which a
-// reply has come since, or that is new. The caller holds the pool's mutex.
+// ended gives up a connection whose end was found. The caller holds the pool's mutex.
 func (k *conn) ended(err error) {
-	p := k.pool
-	if !k.doubtful() { // otherwise it may have ended with the one before
-		p.lastEnd = time.Now()
+	if k.doubtful() { // it may have ended with the one before
+		k.fail(err)
+		return
 	}
 	k.fail(err)
-	for _, other := range p.conns {
-		if other != nil && other.inFlight.n == 0 && other.doubtful() {
-			other.fail(err)
+	k.pool.doubt(time.Now(), err)
+}
+
+// doubt notes that a connection went bad at a moment. A server, a load balancer or a
+// router that ends one, or loses it, mostly does so with all that rested as long, and
+// nobody may see the end of those. So connections over which no reply has come since are
+// not trusted: those that rest are given up, with err, and calls go over the others only
+// where there is no better one. The caller holds mu.
+func (p *Pool) doubt(at time.Time, err error) {
+	if at.After(p.doubted) {
+		p.doubted = at
+	}
+	for _, k := range p.conns {
+		if k != nil && k.inFlight.n == 0 && k.doubtful() {
+			k.fail(err)
 		}
 	}
 }
 
-// doubtful reports whether another connection ended since a reply came over this one. The
-// caller holds the pool's mutex.
-func (k *conn) doubtful() bool { return k.proven.Before(k.pool.lastEnd) }
+// doubtful reports whether another connection went bad since a reply came over this one.
+// The caller holds the pool's mutex.
+func (k *conn) doubtful() bool { return k.proven.Before(k.pool.doubted) }
 
 // shunned reports whether new calls rather take another connection. The caller holds
 // the pool's mutex.

@@ -353,7 +353,7 @@ func TestAllConnectionsHang(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, k := range p.conns {
-			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < silentFor {
+			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < hangsAfter {
 				return false
 			}
 		}
@@ -412,7 +412,7 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hang := silentFor + 2*p.took
+	hang := hangsAfter + 2*p.took
 	for i, k := range p.conns {
 		k.heard = now.Add(-time.Duration(size-i) * hang)
 		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]
@@ -431,9 +431,9 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	}
 }
 
-// Where a reply takes longer than silentFor by distance alone, no connection is replaced.
+// Where a reply takes longer than hangsAfter by distance alone, no connection is replaced.
 func TestConnectionsOverALongDistance(t *testing.T) {
-	const size, callers, distance = 2, 4, silentFor + silentFor/2
+	const size, callers, distance = 2, 4, hangsAfter + hangsAfter/2
 	s := newServer(t)
 	p := s.pool(size, wrapped(func(c net.Conn) net.Conn { time.Sleep(2 * distance); return c }))
 	s.connected(p, size)
@@ -491,7 +491,7 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	s.connected(p, size)
 	freeze()
 	c := ask("hangs")
-	c.Deadline = time.Now().Add(2 * silentFor)
+	c.Deadline = time.Now().Add(2 * hangsAfter)
 	_, err := p.Do(t.Context(), c)
 	if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) {
 		t.Errorf("Do = %v, want %v", e, ErrTimeout)

@@ -22,10 +22,11 @@ const (
 	// failed dial.
 	dialPause = time.Second
 
-	// silentFor is how long replies are missing at least before a connection counts as one
-	// that hangs: a new one takes its place, and those that rest are no longer trusted. A dial takes several round
-	// trips, so far from the server it is twice the time of the last one.
-	silentFor = 100 * time.Millisecond
+	// hangsAfter is how long replies are missing at least before a connection counts as one
+	// that hangs: a new one takes its place, and those that rest are no longer trusted. A
+	// dial takes several round trips, so far from the server it is twice the time of the
+	// last one, if that is longer.
+	hangsAfter = 100 * time.Millisecond
 
 	// closeTimeout is how long Close waits for connections that are being closed: those
 	// of a user's Dialer may take their time.
@@ -59,13 +60,14 @@ type Pool struct {
 	conns   []*conn // by their places; nil: the place is free
 	retired []*conn // that take no more calls, and have some in flight, see Retire
 	waiting queue   // calls that have no connection, or had none when they ended
+	patient queue   // calls that are held back, or were when they ended
 	open    int     // calls that have no outcome, or whose Late has not returned
 	dials   int     // under way
 	dialled time.Time
 	era     int           // a connection that began to be dialled in an earlier one is retired
 	took    time.Duration // the last dial that succeeded
 	failed  time.Time     // the last dial that did
-	lastEnd time.Time     // of a connection, see conn.ended
+	doubted time.Time     // connections that had no reply since then are not trusted, see doubt
 	ticking bool
 	ticker  *time.Timer
 	closed  bool
@@ -187,9 +189,12 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 	}
 	p.open++
 	p.keepTicking()
-	if k := p.choose(c, now); k != nil {
+	switch k := p.choose(c, now); {
+	case p.holdsBack(c, k, now):
+		p.patient.add(c)
+	case k != nil:
 		k.add(c, now)
-	} else {
+	default:
 		p.waiting.add(c)
 	}
 	for c.state != over {

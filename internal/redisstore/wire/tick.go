@@ -18,7 +18,7 @@ const (
 
 	// warmMost is how many of the first connections stay open while they rest, and are
 	// read from then. Those behind them are needed under load only, and are closed after
-	// restMost, or when one that rests is found to have ended (see conn.ended).
+	// restMost, or when one that rests is found to have ended (see Pool.doubt).
 	warmMost = 4
 	restMost = 2 * time.Second
 
@@ -86,6 +86,7 @@ func (p *Pool) tick() {
 		}
 	}
 	p.tickWaiting(now)
+	p.tickPatient(now)
 	if p.ctx.Err() == nil {
 		switch p.ticking = false; {
 		case p.open > 0:
@@ -103,18 +104,8 @@ func (p *Pool) tick() {
 // tickWaiting ends the calls that have had no connection within their time. The caller
 // holds mu.
 func (p *Pool) tickWaiting(now time.Time) {
-	var still queue
-	for p.waiting.n > 0 {
-		c := p.waiting.take()
-		if c.state != over && !now.Before(c.Deadline) {
-			p.end(c, &Error{Err: ErrTimeout})
-		}
-		if c.state != over {
-			still.add(c)
-		}
-	}
-	p.waiting = still
-	if still.n > 0 {
+	p.sift(&p.waiting, now, ErrTimeout)
+	if p.waiting.n > 0 {
 		p.grow(p.best(now), now)
 	}
 }
@@ -122,22 +113,24 @@ func (p *Pool) tickWaiting(now time.Time) {
 // tick looks after the calls in flight. It reports whether the reader is to be
 // interrupted. The caller holds the pool's mutex.
 func (k *conn) tick(now time.Time) (interrupt bool) {
+	if k.fastest > 0 {
+		k.fastest += fastestFades
+	}
 	w, r := k.writing.call, k.reading.call
-	stuck := !k.writing.free() && now.Sub(k.since) > lateAfter
-	switch {
-	case k.silent(now) > k.pool.options.Silence:
-		k.pool.doubt(k, now)
-		k.fail(ErrSilent)
+	if k.silent(now) > k.pool.options.Silence {
+		k.bad(now, ErrSilent)
 		return false
-	case stuck && w != nil && w.leaves(now):
-		if k.writing.held++; k.writing.held < stuckAfter {
-			break
+	}
+	if stuck := !k.writing.free() && now.Sub(k.since) > lateAfter; stuck {
+		if w != nil && w.leaves(now) {
+			if k.writing.held++; k.writing.held >= stuckAfter {
+				k.bad(now, ErrStuck) // its owner wants to go, and nothing else ends a write
+				return false
+			}
 		}
-		k.pool.doubt(k, now)
-		k.fail(ErrStuck) // its owner wants to go, and nothing else ends a write
-		return false
-	case stuck && k.reading.free():
-		k.readAlone() // the server may not read on before its replies are read
+		if k.reading.free() {
+			k.readAlone() // the server may not read on before its replies are read
+		}
 	}
 	if k.inFlight.n > 0 && !now.Before(k.soonest) {
 		k.expire(now)
@@ -156,19 +149,19 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 // timeOut ends a call whose deadline has passed. The caller holds the pool's mutex.
 func (k *conn) timeOut(c *Call, now time.Time) {
 	k.pool.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
-	k.pool.doubt(k, now)
+	k.doubtOthers(now)
 }
 
-// doubt closes the connections that rest if k hangs and they have had no reply since it
-// does: they may have come to the same end. The caller holds mu.
-func (p *Pool) doubt(k *conn, now time.Time) {
-	if !k.hangs(now) {
-		return
-	}
-	for _, other := range p.conns {
-		if other != nil && other.inFlight.n == 0 && other.heard.Before(k.heard) {
-			other.fail(net.ErrClosed)
-		}
+// bad gives k up, over which nothing comes or goes. The caller holds the pool's mutex.
+func (k *conn) bad(now time.Time, err error) {
+	k.doubtOthers(now)
+	k.fail(err)
+}
+
+// doubtOthers notes, if k hangs, since when. The caller holds the pool's mutex.
+func (k *conn) doubtOthers(now time.Time) {
+	if k.hangs(now) {
+		k.pool.doubt(k.heard, net.ErrClosed)
 	}
 }
 

@@ -1,0 +1,102 @@
+package wire
+
+import "time"
+
+// A server that is asked for more than it can do answers later and later, and a caller that
+// has left by then has cost it a command all the same. So while the server is behind, a
+// patient call is not sent: it waits in the pool, where a caller that leaves costs nothing,
+// and is sent as replies come. Other calls are sent at once, so what gives something back
+// goes before what asks for more.
+
+const (
+	// behindAfter is how much longer than the fastest reply took the oldest call in flight
+	// waits when the server counts as behind. Five hundred callers that do not leave have
+	// their replies within 3 ms on two cores.
+	behindAfter = 5 * time.Millisecond
+
+	// behindLeast is how many calls are in flight at least then. Where a reply takes its
+	// time with fewer, it is not for them.
+	behindLeast = 64
+
+	// fastestFades is what each tick adds to the time that the fastest reply took, 3 ms in
+	// a minute: the way to the server may have become longer.
+	fastestFades = time.Microsecond / 2
+)
+
+// behind reports whether patient calls wait until there are more replies on k. While its
+// replies are late they do not: nobody knows whether there will be any. The caller holds
+// the pool's mutex.
+func (k *conn) behind(now time.Time) bool {
+	return k.inFlight.n >= behindLeast && k.fastest > 0 && !k.shunned(now) &&
+		now.Sub(k.inFlight.first.added) > k.fastest+behindAfter
+}
+
+// replied notes how long a call was in flight. The caller holds the pool's mutex.
+func (k *conn) replied(after time.Duration) {
+	if k.fastest == 0 || after < k.fastest {
+		k.fastest = max(after, 1)
+	}
+}
+
+// holdsBack reports whether c waits: k, which it would take, is behind, or others wait for
+// that. The caller holds mu.
+func (p *Pool) holdsBack(c *Call, k *conn, now time.Time) bool {
+	return c.Patient && (p.patient.n > 0 || k != nil && k.behind(now))
+}
+
+// admit puts patient calls on k after replies to as many calls have come over it. For each
+// reply two go along, so that soon as many are in flight as keep the server busy, and none
+// while it is behind. The caller holds the pool's mutex.
+func (k *conn) admit(answered int, now time.Time) {
+	p := k.pool
+	if p.patient.n == 0 || k.behind(now) {
+		return
+	}
+	for room := max(2*answered, behindLeast-k.inFlight.n); room > 0 && p.patient.n > 0; {
+		if c := p.patient.take(); c.state != over {
+			k.add(c, now)
+			room--
+		}
+	}
+	k.rouseWriter()
+}
+
+// tickPatient ends the patient calls that were held back for all their time, and forgets
+// those whose callers have left. Where no replies come that the others could wait for, they
+// are held back no longer. The caller holds mu.
+func (p *Pool) tickPatient(now time.Time) {
+	p.sift(&p.patient, now, ErrBehind)
+	if p.patient.n == 0 {
+		return
+	}
+	k := p.best(now)
+	if k != nil && !k.shunned(now) {
+		k.admit(0, now)
+		return
+	}
+	for p.patient.n > 0 {
+		c := p.patient.take()
+		if k = p.choose(c, now); k == nil {
+			p.waiting.add(c)
+			continue
+		}
+		k.add(c, now)
+		k.rouseWriter()
+	}
+}
+
+// sift ends the calls in q whose deadline has passed, with err, and takes them out, and
+// those that were ended before. The caller holds mu.
+func (p *Pool) sift(q *queue, now time.Time, err error) {
+	var still queue
+	for q.n > 0 {
+		c := q.take()
+		if c.state != over && !now.Before(c.Deadline) {
+			p.end(c, &Error{Err: err})
+		}
+		if c.state != over {
+			still.add(c)
+		}
+	}
+	*q = still
+}
