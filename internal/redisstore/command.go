@@ -90,7 +90,7 @@ func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
 	c.keys, c.token, c.heir, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
 	clear(c.room[:])
-	c.call.Late, c.late.ctx, c.late.tell = nil, nil, nil
+	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
 	s.spare.Put(c)
 }
 

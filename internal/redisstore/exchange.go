@@ -178,6 +178,8 @@ func (s *Store) unanswered(ctx context.Context, err error) *store.Error {
 	case failed.Sent && (errors.Is(failed.Err, wire.ErrTimeout) ||
 		errors.Is(failed.Err, wire.ErrSilent) || errors.Is(failed.Err, wire.ErrStuck)):
 		return &store.Error{Err: errBusy, Ambiguous: true, Reach: store.Silent}
+	case errors.Is(failed.Err, wire.ErrBehind):
+		return &store.Error{Err: errBusy, Reach: store.Silent}
 	case failed.Sent:
 		return classify(failed.Err)
 	case errors.Is(failed.Err, wire.ErrTimeout):

@@ -88,7 +88,6 @@ func (h *history) ask(c *claim, join store.Join, place store.Place) (want turn, 
 		got, err = c.member.Acquire(context.Background(), r)
 		return want, got, err
 	}
-	c.member.taken = takenLately{} // which goes by the machine's clock
 	if h.rand.IntN(8) > 0 {
 		c.member.sawClock(h.micros()) // which has moved by more than a clock does
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"hash/maphash"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
@@ -72,26 +70,6 @@ func (s *Store) sawClock(server int64) {
 	}
 }
 
-// takenLately notes which locks were found taken, by the hash of their names. Of these a
-// script is asked at once.
-type takenLately [256]atomic.Int64 // when, in ns of started; 0: never
-
-// takenFor is how long a lock counts as taken.
-const takenFor = 100 * time.Millisecond
-
-var takenSeed = maphash.MakeSeed()
-
-func (t *takenLately) at(name string) *atomic.Int64 {
-	return &t[maphash.String(takenSeed, name)%uint64(len(t))]
-}
-
-func (t *takenLately) add(name string) { t.at(name).Store(int64(time.Since(started))) }
-
-func (t *takenLately) has(name string) bool {
-	at := t.at(name).Load()
-	return at > 0 && time.Since(started) < time.Duration(at)+takenFor
-}
-
 // A progress is what the four commands have settled, and so what is asked next.
 type progress uint8
 
@@ -114,14 +92,14 @@ func (s *Store) set(
 		return store.Answer{}, notTaken, nil
 	}
 	pool := s.pool(r.Key)
-	if pool == nil || s.taken.has(r.Key) {
+	if pool == nil {
 		return store.Answer{}, notTaken, nil
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
 	about := clock + now.Sub(started).Microseconds()
 	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 4
-	c.call.Deadline = now.Add(bounded(r.Timeout))
+	c.call.Deadline, c.call.Patient = now.Add(bounded(r.Timeout)), true
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, about)
 	}
@@ -279,7 +257,7 @@ func isBySet(reply []byte, token string, about int64) bool {
 // give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,
 // is that it did nothing: release.lua is to be asked.
 func (s *Store) give(ctx context.Context, until time.Time, r store.Ref, leave bool) (store.Released, error) {
-	if r.Taken == 0 || leave || r.Fence == 0 || s.taken.has(r.Key) {
+	if r.Taken == 0 || leave || r.Fence == 0 {
 		return store.NotHeld, nil
 	}
 	c := s.command()

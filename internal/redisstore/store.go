@@ -58,7 +58,6 @@ type Store struct {
 
 	scripted bool         // A free lock is taken by a script, too. Only tests set it.
 	clock    atomic.Int64 // The server's clock showed this when this process started, in µs; 0: not known.
-	taken    takenLately  // A script is asked for these locks at once (set.go).
 
 	servers servers        // They have the connections that commands take.
 	single  *wire.Pool     // It is the only server's; nil for a Cluster.
