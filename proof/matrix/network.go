@@ -42,7 +42,7 @@ func network() []Kind {
 	text := redisstore.Scripts()
 	renewals := faultproxy.MatchScript(text["renew"])
 	acquires := faultproxy.Any(faultproxy.Match("SET"), faultproxy.MatchScript(text["acquire"])) // a free lock is taken by SET
-	releases := faultproxy.MatchScript(text["release"], text["releaseto"])
+	releases := faultproxy.MatchScript(text["give"], text["release"], text["releaseto"])
 	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]

@@ -137,7 +137,7 @@ func (l *Lane) between(p *faultproxy.Proxy, share float64, do func(key string)) 
 func locking() func([]byte) bool {
 	text := redisstore.Scripts()
 	return faultproxy.Any(faultproxy.Match("SET", "EXISTS", "TIME"),
-		faultproxy.MatchScript(text["acquire"], text["release"], text["releaseto"], text["renew"]))
+		faultproxy.MatchScript(text["acquire"], text["give"], text["release"], text["releaseto"], text["renew"]))
 }
 
 func redisKey(key string) string { return "lock:{" + key + "}" }
