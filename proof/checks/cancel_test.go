@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,4 +150,73 @@ func (c *cancels) whileSlow(key string, after, way time.Duration) error {
 	}
 	c.later(func() error { return comesFree(c.direct, key, 0) })
 	return nil
+}
+
+// Callers who leave do not shift the replies of those with whom they share a connection:
+// each of those gets its own, so it has its lock if that was free and is refused if not.
+func TestOthersGetTheirRepliesWhenCallersLeave(t *testing.T) {
+	besideOthers(t)
+	const callers = 60
+	times := record.Pick(3, 50)
+	s := redistest.Shared(t)
+	prefix := redistest.Prefix(t)
+	proxy, other := faultproxy.Start(t, s.Addr()), newLocker(t, s.Client(t))
+	locker := newLocker(t, redistest.NewClient(t, proxy.Addr()))
+	if err := cycle(locker, prefix); err != nil { // now it knows the server's clock
+		t.Fatal(err)
+	}
+	var answered, left, failed atomic.Int64
+	for round := range times {
+		ctx, cancel := context.WithCancel(context.Background())
+		before := proxy.Commands()["SET"]
+		var held []*lockmw.Lease
+		for i := 0; i < callers; i += 2 { // every other lock is held
+			_, lease, err := other.Acquire(context.Background(), fmt.Sprint(prefix, round, "-", i), lockmw.Policy{TTL: patience})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, lease)
+		}
+		proxy.Stall(faultproxy.ToClient)
+		var all, gone sync.WaitGroup
+		for i := range callers {
+			asking, who := context.Background(), &all
+			if leaves := i%5 == 0; leaves {
+				asking, who = ctx, &gone
+			}
+			who.Go(func() {
+				_, lease, err := locker.Acquire(asking, fmt.Sprint(prefix, round, "-", i), lockmw.Policy{TTL: patience})
+				was := err
+				if err == nil {
+					err = lease.Release(context.Background())
+				}
+				switch {
+				case asking == ctx && errors.Is(was, context.Canceled):
+					left.Add(1)
+				case err == nil && i%2 == 1, i%2 == 0 && errors.Is(was, lockmw.ErrNotAcquired):
+					answered.Add(1)
+				default:
+					failed.Add(1)
+					t.Errorf("%d: caller %d of a lock that is held (%v): granted %v, %v", round, i, i%2 == 0, was == nil, err)
+				}
+			})
+		}
+		// Most are in flight by then; others have no connection before the replies come.
+		comes(200*time.Millisecond, func() bool { return proxy.Commands()["SET"] >= before+callers })
+		cancel()
+		gone.Wait()
+		proxy.Heal()
+		all.Wait()
+		for _, lease := range held {
+			if err := lease.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	record.Add(t, record.Row{
+		Name:   "callers leave a connection that others share",
+		Goal:   fmt.Sprintf("%d × %d callers, of whom some leave: each of the others gets its own answer", times, callers),
+		Figure: fmt.Sprintf("%d answered, %d left, %d got another answer", answered.Load(), left.Load(), failed.Load()),
+		Met:    failed.Load() == 0 && left.Load() > 0 && answered.Load()+left.Load() == int64(times*callers),
+	})
 }
