@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,13 +49,14 @@ func run(only, out string) error {
 	}
 	defer os.RemoveAll(dir)
 
+	h := hunt{root: root, dir: dir, sound: make(map[string]bool), programs: make(map[string]string)}
 	var results []record.Mutant
 	var failed error
-	for i, m := range mutants {
+	for i, m := range slices.Concat(mutants, native) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
-		r, err := m.hunt(root, filepath.Join(dir, fmt.Sprint(i)))
+		r, err := h.of(m, filepath.Join(dir, fmt.Sprint(i)))
 		if err != nil {
 			return err
 		}
@@ -74,27 +76,30 @@ func run(only, out string) error {
 	return failed
 }
 
-// hunt runs the checks on the library as it is, which must pass, and then on the
-// mutant until they fail.
-func (m mutant) hunt(root, dir string) (record.Mutant, error) {
+// A hunt is for several mutants.
+type hunt struct {
+	root, dir string
+	programs  map[string]string // by package: its tests, of the library as it is
+	sound     map[string]bool   // by package and test: it has passed without any mistake
+}
+
+// of runs a mutant's checks on the library as it is, unless they have passed already, and
+// then on the mutant until they fail.
+func (h *hunt) of(m mutant, dir string) (record.Mutant, error) {
 	r := record.Mutant{Name: m.name, What: m.what}
+	if err := h.pass(m); err != nil {
+		return r, err
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return r, err
 	}
-	sound := filepath.Join(dir, "sound.test")
-	if err := build(sound, m.in, nil); err != nil {
-		return r, err
-	}
-	if said, err := m.check(sound, limit); err != nil {
-		return r, fmt.Errorf("%s: the checks fail without any mistake: %w\n%s", m.name, err, said)
-	}
-	files, err := m.overlay(root, dir)
+	files, err := m.overlay(h.root, dir)
 	if err != nil {
 		return r, err
 	}
 	mutated := filepath.Join(dir, "mutated.test")
 	if err := build(mutated, m.in, files); err != nil {
-		return r, err
+		return r, fmt.Errorf("%s: %w", m.name, err)
 	}
 	began := time.Now()
 	for time.Since(began) < limit {
@@ -108,6 +113,27 @@ func (m mutant) hunt(root, dir string) (record.Mutant, error) {
 	return r, nil
 }
 
+// pass returns an error if the mutant's checks fail without any mistake.
+func (h *hunt) pass(m mutant) error {
+	checks := m.in + " " + m.tests
+	if h.sound[checks] {
+		return nil
+	}
+	program, ok := h.programs[m.in]
+	if !ok {
+		program = filepath.Join(h.dir, m.in+".test")
+		if err := build(program, m.in, nil); err != nil {
+			return err
+		}
+		h.programs[m.in] = program
+	}
+	if said, err := m.check(program, limit); err != nil {
+		return fmt.Errorf("%s: the checks fail without any mistake: %w\n%s", m.name, err, said)
+	}
+	h.sound[checks] = true
+	return nil
+}
+
 // failing returns the name of the first test that failed.
 func failing(said string) string {
 	_, rest, _ := strings.Cut(said, "--- FAIL: ")
@@ -115,14 +141,12 @@ func failing(said string) string {
 	return name
 }
 
+// build compiles the tests of a package of the proof. files, if not nil, take the place of
+// others.
 func build(to, in string, files map[string]string) error {
 	args := []string{"test", "-c", "-o", to}
 	if files != nil {
-		list, err := json.Marshal(map[string]any{"Replace": files})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(to+".json", list, 0o600); err != nil {
+		if err := writeOverlay(to+".json", files); err != nil {
 			return err
 		}
 		args = append(args, "-overlay", to+".json")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,15 @@ type mutant struct {
 	says  string // a part of what the failing test says
 }
 
+// The packages of the proof that notice mistakes, and a test of each.
+const (
+	inMatrix  = "matrix"
+	inChecks  = "checks"
+	underLoad = "TestHoldersDoNotOverlapWhileRedisKeepsItsWord" // faults while processes take turns
+)
+
+// mutants are the mistakes in what scripts and leases do. Those in the way to Redis are
+// in native.go.
 var mutants = []mutant{
 	{
 		name: "release without compare",
@@ -30,7 +40,7 @@ var mutants = []mutant{
 			"local value = redis.call('GET', KEYS[1])\n",
 			"local value = redis.call('GET', KEYS[1])\nif value and string.sub(value, 1, 1) ~= '*' then token = string.match(value, '^[^:]*') end\n",
 		}},
-		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "overlap:",
+		in: inMatrix, tests: underLoad, says: "overlap:",
 	},
 	{
 		name: "SETNX, then EXPIRE",
@@ -47,16 +57,27 @@ var mutants = []mutant{
 				"	a, err = answer(reply)\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	if err == nil {\n		s.sawClock",
 			},
 		},
-		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "key without TTL:",
+		in: inMatrix, tests: underLoad, says: "key without TTL:",
 	},
 	{
 		name: "validity counted after the reply",
 		what: "a lease counts from when the answer came, not from when the question was sent",
-		edits: []edit{
-			{"lockmw/acquire.go", "grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}", "grant{fence: answer.Fence, taken: answer.Taken, since: now(), ttl: ref.TTL}"},
-			{"lockmw/watchdog.go", "grant{fence: l.fence, since: sent, ttl: r.TTL}", "grant{fence: l.fence, since: now(), ttl: r.TTL}"},
-		},
-		in: "matrix", tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
+		edits: []edit{{
+			"lockmw/acquire.go",
+			"grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}",
+			"grant{fence: answer.Fence, taken: answer.Taken, since: now(), ttl: ref.TTL}",
+		}},
+		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
+	},
+	{
+		name: "renewal counted after the reply",
+		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
+		edits: []edit{{
+			"lockmw/watchdog.go",
+			"grant{fence: l.fence, since: sent, ttl: r.TTL}",
+			"grant{fence: l.fence, since: now(), ttl: r.TTL}",
+		}},
+		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
 	{
 		name: "renewal bounded by the new TTL",
@@ -66,7 +87,7 @@ var mutants = []mutant{
 			"		asks[i].Ref = l.ask()\n",
 			"		asks[i].Ref = l.ask()\n		l.mu.Lock()\n		l.grant.since = sent\n		l.mu.Unlock()\n",
 		}},
-		in: "matrix", tests: "TestHoldersDoNotOverlapWhileRedisKeepsItsWord", says: "overlap:",
+		in: inMatrix, tests: underLoad, says: "overlap:",
 	},
 	{
 		name: "renewal that sets if absent",
@@ -76,7 +97,7 @@ var mutants = []mutant{
 			"local value = redis.call('GET', KEYS[1])\n",
 			"if tonumber(ARGV[2]) then redis.call('SET', KEYS[1], token, 'NX', 'PX', ARGV[2]) end\nlocal value = redis.call('GET', KEYS[1])\n",
 		}},
-		in: "matrix", tests: "TestRenewalNeverCreatesALock", says: "0 come back",
+		in: inMatrix, tests: "TestRenewalNeverCreatesALock", says: "0 come back",
 	},
 	{
 		name: `acquire without "already mine"`,
@@ -93,8 +114,17 @@ var mutants = []mutant{
 				"\n  then\n",
 			},
 		},
-		in: "checks", tests: "TestLostReplies/acquire", says: "the lock was ours after",
+		in: inChecks, tests: "TestLostReplies/lost_acquire_reply$", says: "the lock was ours after",
 	},
+}
+
+// writeOverlay writes the list of files that go build -overlay takes.
+func writeOverlay(to string, files map[string]string) error {
+	list, err := json.Marshal(map[string]any{"Replace": files})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, list, 0o600)
 }
 
 // overlay writes the mutated files to a folder, and the list of them that go
@@ -113,6 +143,9 @@ func (m mutant) overlay(root, dir string) (map[string]string, error) {
 		}
 		if n := strings.Count(string(text), e.old); n != 1 {
 			return nil, fmt.Errorf("%s: %q stands %d times in %s, want once: the code has changed, and the mutant must follow", m.name, e.old, n, e.file)
+		}
+		if e.old == e.new {
+			return nil, fmt.Errorf("%s: an edit of %s changes nothing", m.name, e.file)
 		}
 		to := filepath.Join(dir, strings.ReplaceAll(e.file, "/", "_"))
 		if err := os.WriteFile(to, []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o600); err != nil {
