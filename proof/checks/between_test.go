@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
@@ -31,6 +32,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 		{"SET", "another takes it, and gives it back", (*crossing).takesTurn},
 		{"SET", "others wait, and the holder's key is deleted", (*crossing).standsInFront},
 		{"SET", "a fence is kept that is ahead of the clock", (*crossing).keepsFence},
+		{"EXISTS", "the taker might die", (*crossing).looksForTTL},
 		{"EXISTS", "another comes to wait", (*crossing).waits},
 		{"TIME", "another comes to wait", (*crossing).waits},
 		{"GET", "another comes to wait", (*crossing).waits},
@@ -72,6 +74,53 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 	})
 }
 
+// A release that comes late, when the lock has passed to another, leaves that one alone,
+// and whoever releases is told of the loss.
+func TestALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
+	besideOthers(t)
+	times := record.Pick(20, 200)
+	s := redistest.Shared(t)
+	prefix := redistest.Prefix(t)
+	proxies, lockers := behindProxies(t, s, 1)
+	p, other, direct := proxies[0], newLocker(t, s.Client(t)), s.Client(t)
+	if err := cycle(lockers[0], prefix); err != nil { // now it knows the server's clock
+		t.Fatal(err)
+	}
+	texts := redisstore.Scripts()
+	releases := faultproxy.MatchScript(texts["give"], texts["release"])
+	told, kept := 0, 0
+	forEach(t, 1, times, func(i int) error {
+		x := &crossing{other: other, direct: direct, key: fmt.Sprint(prefix, i)}
+		_, lease, err := lockers[0].Acquire(context.Background(), x.key, lockmw.Policy{TTL: 10 * ttl})
+		if err != nil {
+			return err
+		}
+		var once sync.Once
+		var failed error
+		p.Between(releases, func(_, _ []byte) { once.Do(func() { failed = x.takesOver() }) })
+		released := lease.Release(context.Background())
+		p.Between(nil, nil)
+		once.Do(func() { failed = errors.New("nothing was released") })
+		if failed != nil {
+			return failed
+		}
+		if errors.Is(released, lockmw.ErrLost) {
+			told++
+		}
+		if err := x.holds.Release(context.Background()); err != nil {
+			return fmt.Errorf("the next holder: %w", err)
+		}
+		kept++
+		return nil
+	})
+	record.Add(t, record.Row{
+		Name:   "a release comes when another has the lock",
+		Goal:   fmt.Sprintf("%d of %d are told of the loss, and the other keeps its lock", times, times),
+		Figure: fmt.Sprintf("%d told, %d kept it", told, kept),
+		Met:    told == times && kept == times,
+	})
+}
+
 // A hand-over does not wait until the waiter asks again: whoever gives a lock back that
 // was taken by SET sees that somebody has come to wait for it.
 func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
@@ -92,8 +141,8 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 	direct := s.Client(t)
 	p := lockmw.Policy{TTL: 30 * time.Second, Wait: patience, RetryInterval: patience} // it asks by itself after 800 ms
 	var gaps samples
-	turn := func(key string) error {
-		_, lease, err := holder.Acquire(context.Background(), key, p)
+	turn := func(key string, mode lockmw.Mode) error {
+		_, lease, err := holder.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Mode: mode})
 		if err != nil {
 			return err
 		}
@@ -121,7 +170,7 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 	eventually(t, "the waiter's Locker hears of grants", func() bool {
 		warm++
 		key := fmt.Sprint(prefix, "warm", warm)
-		if err := turn(key); err != nil {
+		if err := turn(key, lockmw.Shared); err != nil { // a lock of readers is never taken by SET
 			t.Fatal(err)
 		}
 		return comes(100*time.Millisecond, func() bool { return pushed(key) })
@@ -130,7 +179,7 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 	told := 0
 	for i := range times {
 		key := fmt.Sprint(prefix, i)
-		if err := turn(key); err != nil {
+		if err := turn(key, lockmw.Exclusive); err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
 		if comes(100*time.Millisecond, func() bool { return pushed(key) }) {
@@ -271,6 +320,15 @@ func (x *crossing) standsInFront() error {
 func (x *crossing) keepsFence() error {
 	x.told = time.Now().Add(ttl).UnixMicro()
 	return x.direct.Set(context.Background(), redisKey(x.key)+":fence", x.told, 2*ttl).Err()
+}
+
+// looksForTTL: what was taken ends by itself, whatever becomes of its taker.
+func (x *crossing) looksForTTL() error {
+	left, err := x.direct.PTTL(context.Background(), redisKey(x.key)).Result()
+	if err == nil && left <= 0 {
+		err = fmt.Errorf("the lock's TTL is %v", left)
+	}
+	return err
 }
 
 // waits: another comes to wait for the lock.
