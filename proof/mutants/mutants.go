@@ -40,7 +40,7 @@ var mutants = []mutant{
 			"local value = redis.call('GET', KEYS[1])\n",
 			"local value = redis.call('GET', KEYS[1])\nif value and string.sub(value, 1, 1) ~= '*' then token = string.match(value, '^[^:]*') end\n",
 		}},
-		in: inMatrix, tests: underLoad, says: "overlap:",
+		in: inChecks, tests: late, says: "the next holder: ",
 	},
 	{
 		name: "SETNX, then EXPIRE",

@@ -1,8 +1,12 @@
 package main
 
-// between is the check in which others do something before each of the commands that take
-// a free lock.
-const between = "TestOthersComeBetweenTheCommandsThatTakeALock"
+const (
+	// Others do something before each of the commands that take a free lock.
+	between = "TestOthersComeBetweenTheCommandsThatTakeALock"
+
+	// A release comes when another has the lock.
+	late = "TestALateReleaseLeavesTheNextHolderAlone"
+)
 
 // native are the mistakes in the way to Redis: in the four plain commands that take a free
 // lock, in the script that gives it back, and in the connections that all callers share.
@@ -32,7 +36,7 @@ var native = []mutant{
 				"	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil\n",
 			},
 		},
-		in: inMatrix, tests: underLoad, says: "key without TTL:",
+		in: inChecks, tests: between, says: "the lock's TTL is",
 	},
 	{
 		name: "SET jumps the queue",
@@ -116,7 +120,7 @@ var native = []mutant{
 			"if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n",
 			"",
 		}},
-		in: inMatrix, tests: underLoad, says: "overlap:",
+		in: inChecks, tests: late, says: "the next holder: ",
 	},
 	{
 		name: "give that overlooks the first waiter",
