@@ -17,7 +17,10 @@ type Case struct {
 	// bubble, in which a second is over when nobody has anything to do.
 	bubble bool
 	// slow leaves it out of a quick run.
-	slow  bool
+	slow bool
+	// waits tells that it mostly waits: it runs side by side with others that do, when
+	// all that keep the machine busy or lose a lock by a short TTL are done.
+	waits bool
 	check func(e *env)
 }
 
@@ -29,6 +32,9 @@ func Run(t *testing.T, fw Framework) {
 		t.Run(c.Name, func(t *testing.T) {
 			if c.slow {
 				testenv.Slow(t)
+			}
+			if c.waits {
+				t.Parallel()
 			}
 			switch {
 			case c.bubble:
@@ -58,9 +64,9 @@ func Cases() []Case {
 		{Name: "BusyIsRefused", check: busyIsRefused},
 		{Name: "WaiterIsServed", check: waiterIsServed},
 		{Name: "WaitEndsWithTheBudget", check: waitEndsWithTheBudget},
-		{Name: "WaitEndsWithTheDeadline", check: waitEndsWithTheDeadline},
+		{Name: "WaitEndsWithTheDeadline", waits: true, check: waitEndsWithTheDeadline},
 		{Name: "FullQueueIsRefused", check: fullQueueIsRefused},
-		{Name: "RedisThatIsDownIsRefused", embedded: true, check: redisThatIsDownIsRefused},
+		{Name: "RedisThatIsDownIsRefused", embedded: true, waits: true, check: redisThatIsDownIsRefused},
 		{Name: "ClosedLockerIsRefused", check: closedLockerIsRefused},
 		{Name: "OtherDataIsLeftAlone", check: otherDataIsLeftAlone},
 		{Name: "NestedLockIsRefused", check: nestedLockIsRefused},
@@ -119,15 +125,15 @@ func Cases() []Case {
 		{Name: "HugeBodiesCostLittle", check: hugeBodiesCostLittle},
 
 		// upload.go
-		{Name: "SilentBodyEndsTheHold", slow: true, check: silentBodyEndsTheHold},
-		{Name: "TrickleHoldsNoLock", check: trickleHoldsNoLock},
+		{Name: "SilentBodyEndsTheHold", slow: true, waits: true, check: silentBodyEndsTheHold},
+		{Name: "TrickleHoldsNoLock", waits: true, check: trickleHoldsNoLock},
 		{Name: "EndedLockEndsTheBody", check: endedLockEndsTheBody},
-		{Name: "UploadThatComesIsNotDisturbed", embedded: true, slow: true, check: uploadThatComesIsNotDisturbed},
-		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, slow: true, check: answerDoesNotWaitForTheBody},
+		{Name: "UploadThatComesIsNotDisturbed", embedded: true, slow: true, waits: true, check: uploadThatComesIsNotDisturbed},
+		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, slow: true, waits: true, check: answerDoesNotWaitForTheBody},
 		{Name: "AnswerInPlaceOfContinue", check: answerInPlaceOfContinue},
-		{Name: "BodyCanBeReadAfterTheAnswerHasBegun", check: bodyCanBeReadAfterTheAnswerHasBegun},
-		{Name: "HijackedConnectionIsLeftAlone", check: hijackedConnectionIsLeftAlone},
-		{Name: "ClosedBodyIsNotRead", check: closedBodyIsNotRead},
+		{Name: "BodyCanBeReadAfterTheAnswerHasBegun", waits: true, check: bodyCanBeReadAfterTheAnswerHasBegun},
+		{Name: "HijackedConnectionIsLeftAlone", waits: true, check: hijackedConnectionIsLeftAlone},
+		{Name: "ClosedBodyIsNotRead", waits: true, check: closedBodyIsNotRead},
 		{Name: "TrailersArrive", check: trailersArrive},
 		{Name: "ReaderLeftBehindEnds", check: readerLeftBehindEnds},
 
