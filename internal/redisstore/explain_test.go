@@ -19,6 +19,7 @@ import (
 // A client that is made for something else than what it leads to: the error says so in
 // one line, with what to do.
 func TestTheWrongClientSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	w := redistest.Sentinel(t)
 	name, addrs := w.Sentinels()
 	for what, c := range map[string]struct {

@@ -148,6 +148,7 @@ func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
 // Sentinels that are away do not matter to a master that is there.
 func TestSentinelsMayBeAway(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	mini := redistest.Embedded(t)
 	client, n := sentinels(t, mini.Addr(), nil)
 	p := open(t, client, "kit")
@@ -164,6 +165,7 @@ func TestSentinelsMayBeAway(t *testing.T) {
 func TestASentinelMayHang(t *testing.T) {
 	for name, deaf := range map[string]bool{"and the context counts": false, "and go-redis does not heed the context": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			mini := redistest.Embedded(t)
 			client, n := sentinels(t, mini.Addr(), nil)
 			p := open(t, client, "kit")
@@ -181,6 +183,7 @@ func TestASentinelMayHang(t *testing.T) {
 // go-redis gives a Sentinel up only when that has not answered within go-redis's own
 // time, which is longer than whoever waits for a lock has.
 func TestASentinelThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	client, n := sentinels(t, a.Addr(), nil)
 	p := open(t, client, "kit")
@@ -268,6 +271,7 @@ func TestAFailoverClientThatWasClosedBeforeSaysSo(t *testing.T) {
 // Where Sentinels lead to a replica, nothing is asked.
 func TestAReplicaIsRefused(t *testing.T) {
 	testenv.Slow(t)
+	t.Parallel()
 	w := redistest.Sentinel(t)
 	client, _ := sentinels(t, w.Servers()[1].Addr(), nil)
 	p := open(t, client, redistest.Prefix(t))
@@ -280,6 +284,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 // A server that is busy does not say what it is. That is asked again: a replica that is
 // behind does not know of a lock that is held.
 func TestABusyReplicaIsRefusedLater(t *testing.T) {
+	t.Parallel()
 	w := redistest.Sentinel(t, redistest.Args("--busy-reply-threshold", "10"))
 	replica := w.Servers()[1]
 	client, _ := sentinels(t, replica.Addr(), nil)

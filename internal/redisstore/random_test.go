@@ -34,6 +34,7 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for seed := first; seed <= last; seed++ {
 		for _, bySet := range []bool{false, true} {
 			t.Run(fmt.Sprintf("seed=%d,set=%v", seed, bySet), func(t *testing.T) {
+				t.Parallel() // each has its own server and clock
 				h := newHistory(t, seed, bySet)
 				h.run(steps)
 				if bySet && len(h.kinds) == 1 && (h.natives == 0 || h.halves == 0) {

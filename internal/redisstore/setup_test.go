@@ -185,6 +185,7 @@ func TestASlowCredentialsProviderWorks(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := open(t, mini.Client(t, set), redistest.Prefix(t))
 			r := p.ref(time.Minute)
 			_, err := p.Acquire(t.Context(), store.Request{Ref: r})
