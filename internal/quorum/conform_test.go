@@ -38,18 +38,29 @@ func (s servers) place(tb testing.TB, prefix string) storetest.Place {
 	up, all := s.clients(tb)
 	key := func(lock string) string { return prefix + ":{" + lock + "}" }
 	return storetest.Place{
-		Open:  func(tb testing.TB) store.Store { return open(tb, all, prefix) },
+		Open:  func(tb testing.TB) store.Store { return open(tb, all, len(up), prefix) },
 		Nodes: up, Prefix: prefix, Key: key,
 	}
 }
 
-func open(tb testing.TB, clients []redis.UniversalClient, ns string) *quorum.Store {
+// open opens a quorum of which so many nodes, the first ones, are up. A node has a
+// quarter of a second for its answer, and a busy machine may need longer for the first
+// connection, so that is there before a test asks.
+func open(tb testing.TB, clients []redis.UniversalClient, up int, ns string) *quorum.Store {
 	tb.Helper()
 	nodes := make([]quorum.Node, len(clients))
 	for i, c := range clients {
 		s, err := redisstore.New(c, ns)
 		if err != nil {
 			tb.Fatal(err)
+		}
+		for attempts := 1; i < up; attempts++ {
+			if _, err = s.Inspect(tb.Context(), "k"); err == nil {
+				break
+			}
+			if attempts == 10 {
+				tb.Fatal(err)
+			}
 		}
 		nodes[i] = quorum.Node{Name: s.Addr(), Store: s}
 	}
