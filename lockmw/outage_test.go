@@ -158,6 +158,7 @@ func TestFailOpenWhileRedisIsAway(t *testing.T) {
 	for kind, o := range outages {
 		for name, tc := range policies {
 			t.Run(kind+" "+name, func(t *testing.T) {
+				t.Parallel() // each has a clock of its own
 				wired(t, func(t *testing.T, w *wire, m *redistest.Mini, l *lockmw.Locker) {
 					p := tc.policy
 					p.FailOpen = true
