@@ -18,6 +18,11 @@ TESTS = -parallel 4
 # or the benchmarks, which take a minute in their shortest form.
 LONG = /bench$$|/proof/(checks|combos|matrix|rivals)$$
 
+# The packages that take longest start first, or the others would be done long before.
+# One package more than there are cores runs at a time, for they wait a lot.
+FIRST = ./lockmw ./internal/redisstore ./internal/quorum
+FIRST_IN_PROOF = ./matrix ./checks
+
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -51,10 +56,11 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 
 test: ## Run all tests with the race detector; installs redis-server when it is missing
 	bash scripts/ensure.sh cc redis-server
-	$(REPORT) "$(CURDIR)" -race -shuffle=on $(TESTS) -timeout 10m $(TESTFLAGS) ./...
+	$(REPORT) "$(CURDIR)" -race -shuffle=on -p 3 $(TESTS) -timeout 10m $(TESTFLAGS) $(FIRST) ./...
 	@set -e; for m in $(filter-out .,$(MODULES)); do \
 		echo "$(REPORT) \"$(CURDIR)/$$m\" -short"; \
-		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -timeout 10m -short $(TESTFLAGS) ./...; \
+		first=; if [ $$m = proof ]; then first="$(FIRST_IN_PROOF)"; fi; \
+		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -p 3 -timeout 10m -short $(TESTFLAGS) $$first ./...; \
 	done
 
 lint: ## Check format, generated code, vet and golangci-lint
