@@ -24,7 +24,7 @@ const (
 )
 
 // behind reports whether patient calls wait until there are more replies on k. While its
-// replies are late they do not: nobody knows whether there will be any. The caller holds
+// replies are overdue they do not: nobody knows whether there will be any. The caller holds
 // the pool's mutex.
 func (k *conn) behind(now time.Time) bool {
 	return k.inFlight.n >= behindLeast && k.fastest > 0 && !k.shunned(now) &&
@@ -53,7 +53,7 @@ func (k *conn) admit(answered int, now time.Time) {
 		return
 	}
 	for room := max(2*answered, behindLeast-k.inFlight.n); room > 0 && p.patient.n > 0; {
-		if c := p.patient.take(); c.state != over {
+		if c := p.patient.take(); c.state != ended {
 			k.add(c, now)
 			room--
 		}
@@ -91,10 +91,10 @@ func (p *Pool) sift(q *queue, now time.Time, err error) {
 	var still queue
 	for q.n > 0 {
 		c := q.take()
-		if c.state != over && !now.Before(c.Deadline) {
-			p.end(c, &Error{Err: err})
+		if c.state != ended && !now.Before(c.Deadline) {
+			p.finish(c, &Error{Err: err})
 		}
-		if c.state != over {
+		if c.state != ended {
 			still.add(c)
 		}
 	}

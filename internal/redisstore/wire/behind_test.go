@@ -200,7 +200,7 @@ func TestWhoWaitsForNothingIsNotHeldBack(t *testing.T) {
 				s.mu.Lock()
 				s.stops = 100 * time.Millisecond
 				s.mu.Unlock()
-				time.Sleep(lateAfter + 3*tickEvery)
+				time.Sleep(overdueAfter + 3*tickEvery)
 				s.Pool.mu.Lock()
 				held = s.patient.n
 				s.Pool.mu.Unlock()

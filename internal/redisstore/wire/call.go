@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// A Call is a number of commands that are sent together, and their replies. One that
-// Do says is over may be used again, which saves the memory for its bytes.
+// A Call is a number of commands that are sent together, and their replies. It may be used
+// again where Do says so, which saves the memory for its bytes.
 type Call struct {
 	Commands []byte    // encoded, see AppendCommand
 	Replies  int       // one for each command
-	Deadline time.Time // of the whole call
+	Deadline time.Time // of the whole call; it is found to have passed within a tick (10 ms)
 	Urgent   bool      // it goes behind as few others as may be
 	Patient  bool      // it is not sent while the server is behind, see behind.go
 
-	// Late, if not nil, is called once if Do returned because its context had ended,
-	// after the commands were sent or may have been: with the replies, or with an
-	// error. It must not block.
+	// Late, if not nil, is called once if Do returned an error that is Pending: with the
+	// replies that have come since, or with an error. It must not block.
 	Late func(replies []byte, err error)
 
 	// Reply has the replies that have come, one behind the other: all of them, unless
@@ -41,10 +40,10 @@ type Call struct {
 type state uint8
 
 const (
-	busy   state = iota // it chooses a connection, writes, reads, or is about to look
+	busy   state = iota // it chooses a connection, writes, reads, or was woken and will look what to do
 	parked              // it waits until it is woken
 	left                // it has gone; what comes of the call is for Late
-	over                // the call has its outcome; replies that still come are dropped
+	ended               // the call has its outcome; replies that still come are dropped
 )
 
 // leaves reports whether c's owner wants to go: its context has ended, or its time is up.
@@ -54,7 +53,8 @@ func (c *Call) leaves(now time.Time) bool { return c.ctx.Err() != nil || !now.Be
 type Error struct {
 	Err error
 
-	// Sent: the commands were written, at least in part, and may be carried out.
+	// Sent: the commands were written or will be, at least in part, and may be carried
+	// out. Without it none of them was, and none will be.
 	Sent bool
 
 	// Pending: the call's context has ended first, and Late gets what comes of it.

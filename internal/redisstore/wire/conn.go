@@ -16,18 +16,23 @@ type conn struct {
 	net.Conn
 	pool   *Pool
 	era    int   // the pool's when it began to be dialled
-	broken error // it is given up, and why; its calls have ended
+	broken error // it is given up, and why; its calls have their outcome
 
-	buffer   []byte // commands that nobody has begun to write
-	spare    []byte // the memory of those that were written last
-	inFlight queue  // calls whose replies are to come
-	unsent   *Call  // the first of those that are in the buffer, or nil
-	soonest  time.Time
-	heard    time.Time     // of the last reply, or since a reply is awaited
-	arrived  time.Time     // of the last bytes that did not complete a reply
-	proven   time.Time     // of the last reply, or when it was made
-	fastest  time.Duration // that a call was in flight, see behind.go; 0: none had its replies yet
-	untried  bool          // it took the place of one that hung, and nothing was answered over it yet
+	buffer   []byte    // commands that nobody has begun to write
+	spare    []byte    // the memory of those that were written last
+	inFlight queue     // calls whose replies are to come
+	unsent   *Call     // the first of those that are in the buffer, or nil
+	soonest  time.Time // no call in flight has an earlier deadline
+
+	// Three moments say how well it is. heard is when the last reply came, or, if the first
+	// call in flight was put on it later, when that was: if it is long ago, a reply is
+	// overdue. arrived is when bytes came that did not complete a reply, as of a large one.
+	// proven is when a reply came last, or it was made: one that was proven before another
+	// connection went bad is not trusted.
+	heard, arrived, proven time.Time
+
+	fastest time.Duration // that a call was in flight, see behind.go; 0: none had its replies yet
+	untried bool          // it took the place of one that hung, and nothing was answered over it yet
 
 	writing side
 	since   time.Time // it writes what it has begun with
@@ -77,7 +82,7 @@ func (k *conn) add(c *Call, now time.Time) {
 func (k *conn) adopt(now time.Time) {
 	p := k.pool
 	for p.waiting.n > 0 {
-		if c := p.waiting.take(); c.state != over {
+		if c := p.waiting.take(); c.state != ended {
 			k.add(c, now)
 		}
 	}
@@ -92,9 +97,11 @@ func (k *conn) rouseWriter() {
 	}
 }
 
-// late reports whether the oldest call in flight waits for longer than usual. The
+// overdue reports whether the oldest call in flight waits for longer than usual. The
 // caller holds the pool's mutex.
-func (k *conn) late(now time.Time) bool { return k.inFlight.n > 0 && now.Sub(k.heard) > lateAfter }
+func (k *conn) overdue(now time.Time) bool {
+	return k.inFlight.n > 0 && now.Sub(k.heard) > overdueAfter
+}
 
 // silent is for how long nothing has arrived although replies are missing, and nothing
 // was written if somebody writes. The caller holds the pool's mutex.
@@ -139,7 +146,7 @@ func (k *conn) write(own *Call) {
 			if n == 0 && refused(err) {
 				k.unsent = first
 			}
-			k.ended(err)
+			k.broke(err)
 		}
 	}
 	k.writing.giveUp()
@@ -165,8 +172,7 @@ func refused(err error) bool {
 	return errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// read reads and hands out replies until own is over, or its owner is to look whether
-// it wants to leave. Without own it reads until the oldest call in flight has an
+// read reads and hands out replies until own has its outcome, or its owner wants to leave. Without own it reads until the oldest call in flight has an
 // owner who can, or none is left. The caller holds the pool's mutex, and has it again
 // afterwards.
 func (k *conn) read(own *Call) {
@@ -192,17 +198,17 @@ func (k *conn) read(own *Call) {
 			err = bad
 		}
 		if err != nil {
-			k.ended(err)
+			k.broke(err)
 			break
 		}
-		if own != nil && (own.state == over || interrupted) {
+		if own != nil && (own.state == ended || interrupted) {
 			break
 		}
 		if first := k.inFlight.first; own == nil && !p.deaf && (first == nil && handed || first != nil && first.state == parked) {
 			break
 		}
 	}
-	if own != nil && own.state != over && k.broken == nil && own.ctx.Err() == nil {
+	if own != nil && own.state != ended && k.broken == nil && own.ctx.Err() == nil {
 		if now := time.Now(); now.Before(own.Deadline) {
 			k.reading.giveUp() // somebody else was to be interrupted
 			return
@@ -260,12 +266,12 @@ func (k *conn) handOut() (handed bool, err error) {
 		if c == nil || c == k.unsent {
 			return false, ErrProtocol // a reply to nothing that was asked
 		}
-		if c.state != over {
+		if c.state != ended {
 			c.Reply = append(c.Reply, k.in.bytes[begin:end]...)
 		}
 		if c.missing--; c.missing == 0 {
 			k.inFlight.take()
-			k.pool.end(c, nil)
+			k.pool.finish(c, nil)
 			answered, last = answered+1, c.added
 		}
 		begin = end
@@ -290,8 +296,8 @@ func (k *conn) handOut() (handed bool, err error) {
 	return begin > 0, nil
 }
 
-// ended gives up a connection whose end was found. The caller holds the pool's mutex.
-func (k *conn) ended(err error) {
+// broke gives up a connection whose end was found. The caller holds the pool's mutex.
+func (k *conn) broke(err error) {
 	if k.doubtful() { // it may have ended with the one before
 		k.fail(err)
 		return
@@ -322,7 +328,7 @@ func (k *conn) doubtful() bool { return k.proven.Before(k.pool.doubted) }
 
 // shunned reports whether new calls rather take another connection. The caller holds
 // the pool's mutex.
-func (k *conn) shunned(now time.Time) bool { return k.late(now) || k.doubtful() }
+func (k *conn) shunned(now time.Time) bool { return k.overdue(now) || k.doubtful() }
 
 // fail gives the connection up. All its calls end. The caller holds the pool's mutex.
 func (k *conn) fail(err error) {
@@ -336,7 +342,7 @@ func (k *conn) fail(err error) {
 	for k.inFlight.n > 0 {
 		c := k.inFlight.take()
 		sent = sent && c != k.unsent
-		p.end(c, &Error{Err: err, Sent: sent})
+		p.finish(c, &Error{Err: err, Sent: sent})
 	}
 	p.discard(k.Conn)
 }

@@ -27,34 +27,40 @@
 //     seen, a goroutine of the connection's own reads.
 //
 // A pool has up to Size connections, in a fixed order. A call takes the first that
-// is idle. Where none is, it takes the first on which no reply is late, and one more
+// is idle. Where none is, it takes the first whose replies are not overdue, and one more
 // connection is dialled for those who come later. So four callers have a connection
-// each, and five hundred share a pipeline; and while a reply is late (a lost
-// segment, a slow command) new calls go past it. An urgent call takes the connection
-// with the fewest in flight.
+// each, and five hundred share a pipeline. An urgent call takes the connection with the
+// fewest in flight.
 //
-// A connection may hang while the server is well. Where replies are late on all and one
-// hangs, one more is dialled, and if that succeeds it takes the place of the one with the
-// fewest calls in flight, which are still read for. While nothing is answered over the new
-// one either, no more of them are replaced. When a call is out of time over a connection
-// that hangs, those that have rested since before it fell silent are closed: they may have
-// come to the same end.
+// What happens while a reply is missing:
+//
+//	5 ms more than the    The server is behind, if 64 calls or more are in flight on the
+//	fastest reply took    connection: calls that are Patient are held back, and are sent
+//	                      as replies come (behind.go).
+//	10 ms                 The reply is overdue: new calls go past the connection.
+//	100 ms, or twice the  The connection hangs. If all places are taken, one more is
+//	time of a dial        dialled, and takes that of the one with the fewest calls in
+//	                      flight, which is still read for them (grow.go). When a call is
+//	                      out of time, the connections that have rested since before are
+//	                      closed: they may have come to the same end (conn.go, doubt).
+//	Options.Silence       The connection is given up, with all calls on it.
 //
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The
-// old ones end what is in flight on them, and are closed.
+// old ones go on until nothing is in flight on them, and are closed.
 //
 // What ends a call, other than its replies:
 //
-//	its context ends      Do returns at once. Nobody else notices: the replies are
-//	                      still read, and go to the call's Late. A reader that wants
-//	                      to leave is interrupted by a read deadline in the past,
-//	                      which loses nothing, and another one goes on.
+//	its context ends      Do returns, see there how soon. Nobody else notices: the
+//	                      replies are still read, and go to the call's Late. A reader
+//	                      that wants to leave is interrupted by a read deadline in the
+//	                      past, which loses nothing, and another one goes on.
 //	its deadline passes   The same, without Late. One tick serves all calls of a
 //	                      pool; there is no timer for each.
 //	the connection fails  It broke, was silent for too long, or its writer could not
-//	                      go on. All its calls end. Those of which nothing was
-//	                      written are carried over to another connection; for the
-//	                      others [Error.Sent] says that they may have been carried out.
+//	                      go on. All its calls end. Those of which nothing was written
+//	                      are put on another connection, three times at most and while
+//	                      their callers are there; for the others [Error.Sent] says
+//	                      that they may have been carried out.
 //	no connection         The error is that of dialling, and nothing was sent.
 //
 // There is one lock, Pool.mu. It guards the pool, its connections and their calls,
@@ -64,5 +70,6 @@
 //
 // Start at pool.go for how a call finds a connection, and grow.go for where that comes
 // from; go on with conn.go for how a call is written and read, tick.go for who looks
-// after time, and retire.go for how connections are replaced. resp.go has the protocol.
+// after time, behind.go for calls that are held back, and retire.go for how connections
+// are replaced. resp.go has the protocol.
 package wire

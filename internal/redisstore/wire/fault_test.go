@@ -116,7 +116,7 @@ func TestAConnectionWithoutAPlace(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
-		return k != nil && k.late(time.Now())
+		return k != nil && k.overdue(time.Now())
 	})
 	all.Go(func() { s.answered(p, "waits for the first connection") })
 	eventually(t, "it waits", func() bool { return p.Open() == 2 })
@@ -325,9 +325,9 @@ func TestNothingIsSentForACallerThatHasLeft(t *testing.T) {
 	s := newServer(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return refusing{c, func() { cancel(errGaveUp) }} }))
-	over, err := p.Do(ctx, ask("a"))
-	if e := failed(t, err, false, false); !over || !errors.Is(e, errGaveUp) {
-		t.Errorf("Do = %v, %v, want %v", over, e, errGaveUp)
+	reusable, err := p.Do(ctx, ask("a"))
+	if e := failed(t, err, false, false); !reusable || !errors.Is(e, errGaveUp) {
+		t.Errorf("Do = %v, %v, want %v", reusable, e, errGaveUp)
 	}
 }
 
@@ -391,7 +391,7 @@ func TestAServerThatOnlyTakesConnections(t *testing.T) {
 		select {
 		case <-enough:
 			done = true
-		case <-time.After(lateAfter):
+		case <-time.After(overdueAfter):
 		}
 	}
 	replaced := s.accepted.Load() - before
@@ -475,7 +475,7 @@ func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
 			t.Errorf("urgent %v: another connection than wanted", urgent)
 		}
 	}
-	p.conns[1].heard = now.Add(-2 * lateAfter)
+	p.conns[1].heard = now.Add(-2 * overdueAfter)
 	if p.choose(&Call{Urgent: true}, now) != p.conns[2] {
 		t.Error("an urgent call takes a connection on which a reply is late")
 	}

@@ -7,11 +7,11 @@ import (
 )
 
 // grow begins to dial one more connection, if there may be one: a place is free, or best
-// is late, so all are, and one of them hangs. The caller holds mu.
+// is overdue, so all are, and one of them hangs. The caller holds mu.
 func (p *Pool) grow(best *conn, now time.Time) {
 	have := p.have()
 	switch {
-	case have == len(p.conns) && (!best.late(now) || now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
+	case have == len(p.conns) && (!best.overdue(now) || now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
 	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
 	case have > 0 && now.Sub(p.failed) < dialPause:
 	default:
@@ -33,7 +33,7 @@ func (p *Pool) have() (n int) {
 }
 
 // dial makes a connection, and has those who wait use it. If that failed, or there is
-// no place for it, they use the best of the others, late as it may be.
+// no place for it, they use the best of the others, overdue as it may be.
 func (p *Pool) dial(era int) {
 	began := time.Now()
 	netConn, err := p.options.Dial(p.ctx)
@@ -46,7 +46,7 @@ func (p *Pool) dial(era int) {
 		p.failed = now
 	} else {
 		p.took = now.Sub(began)
-		if k = p.place(netConn, era, began, now); k == nil {
+		if k = p.takeIn(netConn, era, began, now); k == nil {
 			p.discard(netConn)
 		}
 	}
@@ -63,13 +63,13 @@ func (p *Pool) dial(era int) {
 		return
 	}
 	for p.waiting.n > 0 {
-		p.end(p.waiting.take(), &Error{Err: err})
+		p.finish(p.waiting.take(), &Error{Err: err})
 	}
 }
 
-// place takes in a new connection, which began to be dialled at began, in era. It
+// takeIn takes in a new connection, which began to be dialled at began, in era. It
 // returns nil if there is no place for it. The caller holds mu.
-func (p *Pool) place(netConn net.Conn, era int, began, now time.Time) *conn {
+func (p *Pool) takeIn(netConn net.Conn, era int, began, now time.Time) *conn {
 	if p.ctx.Err() != nil {
 		return nil
 	}

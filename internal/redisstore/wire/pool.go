@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// lateAfter is how long the oldest call in flight waits for a reply until new
-	// calls take another connection.
-	lateAfter = 10 * time.Millisecond
+	// overdueAfter is how long the oldest call in flight waits for a reply until new
+	// calls take another connection. It is also how long a write may take.
+	overdueAfter = 10 * time.Millisecond
 
 	// dialAgain is how long a dial may take until one more is begun: it may hang where
 	// the next one does not. dialsMost are under way at most.
@@ -75,7 +75,7 @@ type Pool struct {
 	drained chan struct{} // closed when no call is open, after the last may have come
 
 	wake, wakeLast *Call   // to be woken by unlock
-	late           []*Call // whose Late is to be called by unlock
+	toTell         []*Call // whose Late is to be called by unlock
 }
 
 // New returns a pool. It opens no connection before the first call.
@@ -131,8 +131,8 @@ func (p *Pool) Connections() (n int) {
 
 // unlock releases mu, and then wakes those who were to be woken, and calls Late.
 func (p *Pool) unlock() {
-	c, late := p.wake, p.late
-	p.wake, p.wakeLast, p.late = nil, nil, nil
+	c, toTell := p.wake, p.toTell
+	p.wake, p.wakeLast, p.toTell = nil, nil, nil
 	p.mu.Unlock()
 	for c != nil {
 		next := c.toWake
@@ -140,21 +140,25 @@ func (p *Pool) unlock() {
 		c.woken <- struct{}{}
 		c = next // the call before may be in use again
 	}
-	for _, c := range late {
+	for _, c := range toTell {
 		if c.Late != nil {
 			c.Late(c.Reply, c.err)
 		}
 	}
-	if len(late) > 0 {
+	if len(toTell) > 0 {
 		p.mu.Lock()
-		p.settle(len(late))
+		p.settle(len(toTell))
 		p.mu.Unlock()
 	}
 }
 
-// Do carries out a call. When ctx ends first it returns at once. over says that the
-// call is no longer in use. The error is an *Error.
-func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
+// Do carries out a call. When ctx ends first, or the call's deadline passes, it returns at
+// once if another caller reads and writes; its own reading ends within a tick (10 ms), and
+// its own writing when the server takes what was written, or the connection is given up
+// for that (within 50 ms). The error is an *Error. reusable says that the pool has no more
+// to do with c; otherwise replies may still be written to it, and it must not be touched
+// again.
+func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 	if ctx.Err() != nil {
 		c.Reply = c.Reply[:0]
 		return true, &Error{Err: context.Cause(ctx)}
@@ -164,9 +168,9 @@ func (p *Pool) Do(ctx context.Context, c *Call) (over bool, err error) {
 	}
 	c.ctx = ctx
 	for try := 1; ; try++ {
-		over, err = p.try(c)
-		if err == nil || !over || c.conn == nil || try == triesMost || ctx.Err() != nil || sent(err) {
-			return over, err
+		reusable, err = p.try(c)
+		if err == nil || !reusable || c.conn == nil || try == triesMost || ctx.Err() != nil || sent(err) {
+			return reusable, err
 		}
 		// Its connection broke before anything of it was written.
 	}
@@ -178,8 +182,8 @@ func sent(err error) bool {
 	return errors.As(err, &failed) && failed.Sent
 }
 
-// try puts c on a connection, and sees to it until it is over or its owner leaves.
-func (p *Pool) try(c *Call) (done bool, err error) {
+// try puts c on a connection, and sees to it until it has its outcome or its owner leaves.
+func (p *Pool) try(c *Call) (reusable bool, err error) {
 	c.state, c.err, c.conn, c.missing, c.Reply = busy, nil, nil, c.Replies, c.Reply[:0]
 	now := time.Now()
 	p.mu.Lock()
@@ -197,7 +201,7 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 	default:
 		p.waiting.add(c)
 	}
-	for c.state != over {
+	for c.state != ended {
 		switch k := c.conn; {
 		case c.ctx.Err() != nil:
 			p.leave(c)
@@ -214,9 +218,9 @@ func (p *Pool) try(c *Call) (done bool, err error) {
 	if c.err != nil && c.ctx.Err() != nil {
 		c.err = &Error{Err: context.Cause(c.ctx), Sent: sent(c.err)} // it was its end that ended the call
 	}
-	done, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
+	reusable, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
 	p.unlock()
-	return done, err
+	return reusable, err
 }
 
 // park waits until c's owner is woken, or its context ends. The caller holds mu, and
@@ -250,18 +254,18 @@ func (p *Pool) rouse(c *Call) {
 	p.wakeLast = c
 }
 
-// end gives c its outcome. What has ended stays as it is. The caller holds mu.
-func (p *Pool) end(c *Call, err error) {
+// finish gives c its outcome. What has ended stays as it is. The caller holds mu.
+func (p *Pool) finish(c *Call, err error) {
 	was := c.state
-	if was == over {
+	if was == ended {
 		return
 	}
 	if was == parked {
 		p.rouse(c)
 	}
-	c.state, c.err = over, err
+	c.state, c.err = ended, err
 	if was == left {
-		p.late = append(p.late, c) // it is open until its Late has returned
+		p.toTell = append(p.toTell, c) // it is open until its Late has returned
 	} else {
 		p.settle(1)
 	}
@@ -276,7 +280,7 @@ func (p *Pool) settle(n int) {
 // leave notes that c's owner goes. The caller holds mu.
 func (p *Pool) leave(c *Call) {
 	if c.conn == nil { // it was never sent
-		p.end(c, nil)
+		p.finish(c, nil)
 		return
 	}
 	c.state = left
@@ -321,7 +325,7 @@ func (p *Pool) choose(c *Call, now time.Time) *conn {
 }
 
 // best returns the first connection that is idle, or the first on which no reply is
-// late and that is not doubtful. If there is none it is the one that had a reply last.
+// overdue and that is not doubtful. If there is none it is the one that had a reply last.
 // The caller holds mu.
 func (p *Pool) best(now time.Time) (best *conn) {
 	for _, k := range p.conns {
@@ -337,7 +341,7 @@ func (p *Pool) best(now time.Time) (best *conn) {
 }
 
 // lightest returns the connection with the fewest calls in flight among those on which
-// no reply is late, or k if there is none. The caller holds mu.
+// no reply is overdue, or k if there is none. The caller holds mu.
 func (p *Pool) lightest(k *conn, now time.Time) *conn {
 	for _, other := range p.conns {
 		if other != nil && other.inFlight.n < k.inFlight.n && !other.shunned(now) {

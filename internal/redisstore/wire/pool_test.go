@@ -42,13 +42,13 @@ func TestACallMayBeUsedAgain(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	defer func() {
-		if over, err := p.Do(ended, c); !over || err == nil || len(c.Reply) > 0 {
-			t.Errorf("Do = %v, %v, with %q, want an error and no reply", over, err, c.Reply)
+		if reusable, err := p.Do(ended, c); !reusable || err == nil || len(c.Reply) > 0 {
+			t.Errorf("Do = %v, %v, with %q, want an error and no reply", reusable, err, c.Reply)
 		}
 	}()
 	for range 100 {
-		if over, err := p.Do(t.Context(), c); !over || err != nil {
-			t.Fatalf("Do = %v, %v", over, err)
+		if reusable, err := p.Do(t.Context(), c); !reusable || err != nil {
+			t.Fatalf("Do = %v, %v", reusable, err)
 		}
 		s.echoed(c.Reply, "once more")
 	}
@@ -123,10 +123,10 @@ func TestAReplyThatIsCut(t *testing.T) {
 		p := s.pool(1)
 		c := ask("a")
 		c.Commands, c.Replies = append(c.Commands, c.Commands...), 2
-		over, err := p.Do(t.Context(), c)
+		reusable, err := p.Do(t.Context(), c)
 		failed(t, err, true, false)
-		if !over || string(c.Reply) != whole {
-			t.Errorf("cut at %d: over %v, replies %q, want the first", cut, over, c.Reply)
+		if !reusable || string(c.Reply) != whole {
+			t.Errorf("cut at %d: reusable %v, replies %q, want the first", cut, reusable, c.Reply)
 		}
 		s.does(echo)
 		s.answered(p, "again")
@@ -142,9 +142,9 @@ func TestACallIsNotSentWithoutAConnection(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			over, err := p.Do(t.Context(), ask("a"))
-			if e := failed(t, err, false, false); !over || !errors.Is(e, refused) {
-				t.Errorf("Do = %v, %v, want %v", over, e, refused)
+			reusable, err := p.Do(t.Context(), ask("a"))
+			if e := failed(t, err, false, false); !reusable || !errors.Is(e, refused) {
+				t.Errorf("Do = %v, %v, want %v", reusable, e, refused)
 			}
 		})
 	}
@@ -198,9 +198,9 @@ func TestACallerThatLeavesIsBackAtOnceAndItsReplyComesLate(t *testing.T) {
 	c := ask("late")
 	c.Late = func(reply []byte, err error) { lates <- fmt.Sprintf("%q %v", reply, err) }
 	go func() { // the reader
-		over, err := p.Do(ctx, c)
-		if over {
-			t.Error("Do says that the call is over, and its reply is to come")
+		reusable, err := p.Do(ctx, c)
+		if reusable {
+			t.Error("Do says that the call may be used again, and its reply is to come")
 		}
 		left <- err
 	}()
@@ -282,9 +282,9 @@ func TestADeadlineEndsItsCallAlone(t *testing.T) {
 		c := ask("a")
 		c.Deadline = time.Now().Add(30 * time.Millisecond)
 		c.Late = func([]byte, error) { t.Error("Late was called") }
-		over, err := p.Do(t.Context(), c)
-		if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) || over {
-			t.Errorf("Do = %v, %v, want %v", over, e, ErrTimeout)
+		reusable, err := p.Do(t.Context(), c)
+		if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) || reusable {
+			t.Errorf("Do = %v, %v, want %v", reusable, e, ErrTimeout)
 		}
 		if first {
 			go func() { defer close(stays); s.answered(p, "stays") }()
@@ -315,7 +315,7 @@ func TestALateReplyHoldsUpNobodyElse(t *testing.T) {
 	slow := make(chan struct{})
 	go func() { defer close(slow); s.answered(p, "slow") }()
 	eventually(t, "the slow command is under way", stuck.Load)
-	time.Sleep(2 * lateAfter) // what is measured here is time
+	time.Sleep(2 * overdueAfter) // what is measured here is time
 	var all sync.WaitGroup
 	start := time.Now()
 	for i := range 500 {
@@ -346,9 +346,9 @@ func TestASilentConnectionIsGivenUp(t *testing.T) {
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
-			over, err := p.Do(t.Context(), ask("a"))
-			if e := failed(t, err, true, false); !errors.Is(e, ErrSilent) || !over {
-				t.Errorf("Do = %v, %v, want %v", over, e, ErrSilent)
+			reusable, err := p.Do(t.Context(), ask("a"))
+			if e := failed(t, err, true, false); !errors.Is(e, ErrSilent) || !reusable {
+				t.Errorf("Do = %v, %v, want %v", reusable, e, ErrSilent)
 			}
 		})
 	}
@@ -370,7 +370,7 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
-		return k != nil && !k.writing.free() && time.Since(k.since) > lateAfter
+		return k != nil && !k.writing.free() && time.Since(k.since) > overdueAfter
 	})
 	go func() { _, err := p.Do(ctx, ask("behind")); behind <- err }()
 	eventually(t, "another is behind it", func() bool { return p.inFlight() == 2 })

@@ -195,9 +195,9 @@ func ask(argument string) *Call {
 func (s *server) answered(p *Pool, argument string) {
 	s.Helper()
 	c := ask(argument)
-	over, err := p.Do(s.Context(), c)
-	if err != nil || !over {
-		s.Errorf("Do = %v, %v, want true, nil", over, err)
+	reusable, err := p.Do(s.Context(), c)
+	if err != nil || !reusable {
+		s.Errorf("Do = %v, %v, want true, nil", reusable, err)
 		return
 	}
 	s.echoed(c.Reply, argument)

@@ -144,7 +144,7 @@ func (s *sailor) sail() {
 		}
 		s.pending.Add(-1)
 	}
-	over, err := s.pool.Do(ctx, c)
+	reusable, err := s.pool.Do(ctx, c)
 	if took := time.Since(deadline); took > patience/4 {
 		s.Errorf("%s: Do returned %v after its deadline, with %v", s.name, took, err)
 	}
@@ -152,16 +152,16 @@ func (s *sailor) sail() {
 	switch {
 	case err == nil:
 		s.ok++
-		if !over || string(c.Reply) != string(want) {
-			s.Errorf("%s: Do = %v, %.99q, want true and %.99q", s.name, over, c.Reply, want)
+		if !reusable || string(c.Reply) != string(want) {
+			s.Errorf("%s: Do = %v, %.99q, want true and %.99q", s.name, reusable, c.Reply, want)
 		}
 	case !errors.As(err, &failed):
 		s.Errorf("%s: Do = %v, want an *Error", s.name, err)
 	case failed.Pending:
 		s.left++
 		pending.Store(true)
-		if over || !failed.Sent || !errors.Is(err, errGaveUp) {
-			s.Errorf("%s: Do = %v, %+v, want false and a cause", s.name, over, failed)
+		if reusable || !failed.Sent || !errors.Is(err, errGaveUp) {
+			s.Errorf("%s: Do = %v, %+v, want false and a cause", s.name, reusable, failed)
 		}
 	case errors.Is(err, ErrTimeout):
 		s.late++
@@ -170,14 +170,14 @@ func (s *sailor) sail() {
 		}
 	default:
 		s.broke++
-		if over && !bytes.HasPrefix(want, c.Reply) {
+		if reusable && !bytes.HasPrefix(want, c.Reply) {
 			s.Errorf("%s: Do = %v, %.99q, want a part of %.99q", s.name, err, c.Reply, want)
 		}
 	}
 	if !pending.Load() {
 		s.pending.Add(-1)
 	}
-	if !over {
+	if !reusable {
 		s.call = nil
 	}
 }

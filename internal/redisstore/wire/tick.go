@@ -121,7 +121,7 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 		k.bad(now, ErrSilent)
 		return false
 	}
-	if stuck := !k.writing.free() && now.Sub(k.since) > lateAfter; stuck {
+	if stuck := !k.writing.free() && now.Sub(k.since) > overdueAfter; stuck {
 		if w != nil && w.leaves(now) {
 			if k.writing.held++; k.writing.held >= stuckAfter {
 				k.bad(now, ErrStuck) // its owner wants to go, and nothing else ends a write
@@ -148,7 +148,7 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 
 // timeOut ends a call whose deadline has passed. The caller holds the pool's mutex.
 func (k *conn) timeOut(c *Call, now time.Time) {
-	k.pool.end(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
+	k.pool.finish(c, &Error{Err: ErrTimeout, Sent: true}) // what is in the buffer will be written
 	k.doubtOthers(now)
 }
 
@@ -171,7 +171,7 @@ func (k *conn) expire(now time.Time) {
 	k.soonest = time.Time{}
 	for c := k.inFlight.first; c != nil; c = c.next {
 		switch {
-		case c.state == over:
+		case c.state == ended:
 		case now.Before(c.Deadline):
 			if k.soonest.IsZero() || c.Deadline.Before(k.soonest) {
 				k.soonest = c.Deadline
