@@ -180,7 +180,7 @@ var native = []mutant{
 		edits: []edit{{
 			"internal/redisstore/wire/conn.go",
 			"		c := k.inFlight.first\n		if c == nil || c == k.unsent {\n",
-			"		for c := k.inFlight.first; c != nil && c != k.unsent && (c.state == left || c.state == over); c = k.inFlight.first {\n			k.inFlight.take()\n			k.pool.end(c, nil)\n		}\n" +
+			"		for c := k.inFlight.first; c != nil && c != k.unsent && (c.state == left || c.state == ended); c = k.inFlight.first {\n			k.inFlight.take()\n			k.pool.finish(c, nil)\n		}\n" +
 				"		c := k.inFlight.first\n		if c == nil || c == k.unsent {\n",
 		}},
 		in: inChecks, tests: "TestOthersGetTheirRepliesWhenCallersLeave", says: "got another answer",

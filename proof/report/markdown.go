@@ -130,7 +130,7 @@ const notPromised = `## What is not promised
 
 - **Redis is the authority.** When it forgets a lock (a restart without persistence, a fail-over to a replica that is
   behind, an eviction, ` + "`FLUSHALL`" + `), or its clock jumps, two holders can overlap until the first one's next renewal
-  tells it, a third of the TTL later at most. No lock on one Redis can do better. Where that must not matter, give the
+  tells it, 0.37 of the TTL later at most. No lock on one Redis can do better. Where that must not matter, give the
   fence to the resource and have it refuse a number lower than it has seen; that is what the fenced store here does.
 - **A context can only ask.** Work that ignores its context goes on without the lock. A hold counts here until its
   context ends, not until its work does.
