@@ -51,11 +51,12 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 }
 
 // An eachFunc is told what came of the command with index i. It may be called again for an
-// index, and the last call counts.
+// index: first with a Cluster's redirection, and then with what go-redis brought. The last
+// call counts.
 type eachFunc func(i int, reply any, err error)
 
 // batch sends the commands together, each to the server of the lock called name(i), and
-// tells each what came of every command. It is bounded by ctx. Urgent commands go behind as
+// calls each with what came of every command. It is bounded by ctx. Urgent commands go behind as
 // few others as may be. What a server does not know by its hash is sent again by its text,
 // and what a Cluster's nodes leave open goes the way of go-redis.
 func (s *Store) batch(

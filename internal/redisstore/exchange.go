@@ -26,7 +26,7 @@ import (
 const lastWord = 100 * time.Millisecond
 
 // send sends c, about the lock called name, and returns the reply, which has time until
-// then. When ctx ends first it returns at once, and late (if not nil) gets what came of it.
+// then. When ctx ends first it returns as soon as wire.Pool.Do does, and late (if not nil) gets what came of it.
 // c comes from s.command and is not used afterwards.
 func (s *Store) send(
 	ctx context.Context, until time.Time, name string, c *command, late func(any, error),
@@ -53,9 +53,9 @@ func (s *Store) send(
 			late(value, err)
 		}
 	}
-	value, over, err := s.over(ctx, pool, c, true)
+	value, reusable, err := s.sendOver(ctx, pool, c, true)
 	if unknownScript(err) {
-		value, over, err = s.over(ctx, pool, c, false)
+		value, reusable, err = s.sendOver(ctx, pool, c, false)
 	}
 	if s.cluster && redirected(err) {
 		return s.aside(ctx, c, late)
@@ -63,22 +63,22 @@ func (s *Store) send(
 	if err != nil {
 		err = s.failedAt(err, c)
 	}
-	if over {
+	if reusable {
 		s.free(c)
 	}
 	return value, err
 }
 
-// over sends c over the wire. over says that c is no longer in use.
-func (s *Store) over(
+// sendOver sends c over the wire. reusable says that nobody uses c any more.
+func (s *Store) sendOver(
 	ctx context.Context, pool *wire.Pool, c *command, byHash bool,
-) (value any, over bool, err error) {
+) (value any, reusable bool, err error) {
 	c.call.Commands, c.call.Replies = c.appendTo(c.call.Commands[:0], byHash), 1
-	if over, err = pool.Do(ctx, &c.call); err != nil {
-		return nil, over, s.unanswered(ctx, err) // replies may come just now
+	if reusable, err = pool.Do(ctx, &c.call); err != nil {
+		return nil, reusable, s.unanswered(ctx, err) // replies may come just now
 	}
 	value, err = s.reply(ctx, c.call.Reply, nil)
-	return value, over, err
+	return value, reusable, err
 }
 
 // reply reads the one reply of a call. An error is a redis.Error, if the server replied

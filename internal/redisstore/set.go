@@ -34,8 +34,8 @@ import (
 // order:
 //
 //   - EXISTS comes after SET. Whoever asks to wait after SET finds the lock taken, and
-//     marks its value with "!" if it is the first to wait (enter.lua). So if EXISTS finds
-//     no queue, and GET finds no mark, there is no queue at GET either, and nobody has
+//     makes the ~ in its value a ! if it is the first to wait (enter.lua). So if EXISTS finds
+//     no queue, and GET finds the ~, there is no queue at GET either, and nobody has
 //     been overtaken.
 //   - TIME comes after SET: the clock has passed the fences of all earlier holders, or one
 //     is kept beside the lock, and EXISTS finds it.
@@ -50,8 +50,8 @@ import (
 // The lock's value does not tell the fence, but about when the lock was taken: an estimate
 // of the server's clock, in µs. In a Cluster it is the clock of whichever master answered
 // last. The fence of such a holder is TIME after its SET, at most OFF (offMost) away from
-// the µs in the value; whoever takes the lock without knowing the fence goes above µs +
-// OFF, or has seen the clock pass it by the key's expiry.
+// the µs in the value. A forced release (force.lua), which does not know the fence, goes
+// above µs + OFF; whoever comes after the key's expiry has seen the clock pass it.
 //
 // The holder knows its fence, and tells it with each question about the lock. It gives the
 // lock back by give.lua, which does nothing where the value has changed; then release.lua
@@ -76,11 +76,13 @@ type progress uint8
 const (
 	notTaken    progress = iota // the token does not have the lock: acquire.lua is asked
 	takenUnsure                 // SET took the lock; somebody may come before the token: acquire.lua decides
-	decided                     // no script is asked: the answer or the error is final
+	decided                     // no script is asked: there is an answer, or an error
 )
 
 // set asks for a lock without a script, at now. There is an answer, or an error, if the
-// progress is decided.
+// progress is decided. Only what is probably a free mutex is asked for so: not a lock of
+// another kind, nor one that replicas confirm, nor for who has asked before and may have it,
+// or a place. The first question of a process is a script's, which tells the server's clock.
 func (s *Store) set(
 	ctx context.Context, r store.Request, now time.Time,
 ) (a store.Answer, at progress, err error) {
@@ -103,9 +105,9 @@ func (s *Store) set(
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, about)
 	}
-	over, err := pool.Do(ctx, &c.call)
+	reusable, err := pool.Do(ctx, &c.call)
 	if err != nil {
-		if over {
+		if reusable {
 			s.free(c)
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
@@ -121,14 +123,14 @@ func (s *Store) set(
 	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil
 }
 
-// A lateSet is what came of the four commands after their caller has left. It is kept
-// with the command, so that those who do not leave need no memory for it.
+// A lateSet is what setLate needs when the replies come after their caller has left. It is
+// kept with the command, so that those who do not leave need no memory for it.
 type lateSet struct {
 	ctx   context.Context
 	token string
 	about int64
 	tell  func(store.Answer, error)
-	call  func(replies []byte, err error) // reads the others; made once
+	call  func(replies []byte, err error) // calls setLate with the others; kept with them
 }
 
 // afterLeaving returns the function that tells r.Late what came of c.
@@ -169,7 +171,7 @@ var errHalf = errors.New("the caller left before it was known who comes first")
 func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 	var digits [20]byte
 	b = c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 6), "SET"))
-	b = wire.AppendParts(b, r.Token, setMark, string(strconv.AppendInt(digits[:0], about, 10)))
+	b = wire.AppendParts(b, r.Token, takenBySet, string(strconv.AppendInt(digits[:0], about, 10)))
 	b = wire.AppendInt(wire.AppendString(wire.AppendString(b, "NX"), "PX"), millis(r.TTL))
 	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 4), "EXISTS"))
 	b = c.keys[3].appendTo(c.keys[2].appendTo(b))
@@ -177,8 +179,8 @@ func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 	return c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 2), "GET"))
 }
 
-// setMark is between the token and about when it took the lock.
-const setMark = ":~"
+// takenBySet is between the token and about when it took the lock by SET.
+const takenBySet = ":~"
 
 var (
 	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n")
@@ -192,7 +194,7 @@ func (s *Store) readSet(replies []byte, token string, about int64) (fence int64,
 		return 0, notTaken, nil
 	}
 	if !bytes.HasPrefix(replies, tookAlone) {
-		return s.readHalf(replies)
+		return s.readUngranted(replies)
 	}
 	now, rest, ok := clockOf(replies[len(tookAlone):])
 	if !ok {
@@ -201,15 +203,15 @@ func (s *Store) readSet(replies []byte, token string, about int64) (fence int64,
 	s.sawClock(now)
 	off := time.Duration(now-about) * time.Microsecond
 	if off > offMost || off < -offMost || !isBySet(rest, token, about) {
-		_, at, err := s.readHalf(replies)
+		_, at, err := s.readUngranted(replies)
 		return 0, at, err
 	}
 	return now, decided, nil
 }
 
-// readHalf reads the replies where something is in the way of a grant. at is takenUnsure
+// readUngranted reads the replies where something is in the way of a grant. at is takenUnsure
 // if SET has taken the lock.
-func (s *Store) readHalf(replies []byte) (fence int64, at progress, err error) {
+func (s *Store) readUngranted(replies []byte) (fence int64, at progress, err error) {
 	for rest := replies; len(rest) > 0; {
 		var value any
 		if value, rest, err = wire.Parse(rest); err != nil {
@@ -245,9 +247,9 @@ func clockOf(reply []byte) (now int64, rest []byte, ok bool) {
 // isBySet reports whether GET's reply is what SET wrote.
 func isBySet(reply []byte, token string, about int64) bool {
 	value, rest, ok := wire.Bulk(reply)
-	n := len(token) + len(setMark)
+	n := len(token) + len(takenBySet)
 	if !ok || len(rest) > 0 || len(value) < n ||
-		string(value[:len(token)]) != token || string(value[len(token):n]) != setMark {
+		string(value[:len(token)]) != token || string(value[len(token):n]) != takenBySet {
 		return false
 	}
 	since, err := strconv.ParseInt(string(value[n:]), 10, 64)
@@ -262,7 +264,7 @@ func (s *Store) give(ctx context.Context, until time.Time, r store.Ref, leave bo
 	}
 	c := s.command()
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
-	c.token = r.Token + setMark + strconv.FormatInt(r.Taken, 10)
+	c.token = r.Token + takenBySet + strconv.FormatInt(r.Taken, 10)
 	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
 	return s.release(ctx, until, r.Key, c)
 }

@@ -29,14 +29,14 @@ type Call struct {
 	err     error
 	missing int           // replies
 	conn    *conn         // nil: it waits for one, or is held back
-	added   time.Time     // to the calls in flight
+	added   time.Time     // when it was put on conn
 	next    *Call         // behind it, in the same queue
 	toWake  *Call         // see Pool.unlock
 	woken   chan struct{} // one: its owner, which is parked, goes on
 }
 
 // A state says what the owner of a call does. It changes in Pool.try, park,
-// rouse, leave and end alone.
+// rouse, leave and finish alone.
 type state uint8
 
 const (

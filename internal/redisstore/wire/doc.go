@@ -12,19 +12,21 @@
 //	                               A B C
 //
 // A connection is full duplex. Whoever has commands appends them behind those that
-// are in flight, and replies come in the same order. There is no goroutine for
-// either direction:
+// are in flight, and replies come in the same order. No goroutine belongs to a direction
+// for good; the goroutine that calls [Pool.Do], the owner of a call, does what is needed:
 //
-//   - The writer is the first caller that finds nobody writing. It writes until the
-//     buffer is empty, and what others append meanwhile goes along.
-//   - The reader is a caller, too: one whose call is open and that finds nobody
+//   - The writer is the first owner that finds nobody writing. It writes until the
+//     buffer is empty, and what others append meanwhile goes along. After 16 writes it
+//     hands over to one of those whose commands are still there.
+//   - The reader is an owner, too: one whose call is open and that finds nobody
 //     reading. It hands the replies of others to them until its own has come. Then
 //     the owner of the oldest call in flight is woken and goes on reading. One
 //     caller alone so writes and reads without any other goroutine; many make a
 //     pipeline.
-//   - Only where no caller can read, since the oldest call in flight has lost its
-//     owner or writes and cannot go on, or a connection rests and its end is to be
-//     seen, a goroutine of the connection's own reads.
+//   - Only where no owner can do so, a goroutine of the connection's own does: it writes
+//     what a caller that left has not written, and reads where the oldest call has lost
+//     its owner, where that one's write is stuck, and on the first connections while they
+//     rest, so that their end is seen.
 //
 // A pool has up to Size connections, in a fixed order. A call takes the first that
 // is idle. Where none is, it takes the first whose replies are not overdue, and one more
@@ -32,11 +34,12 @@
 // each, and five hundred share a pipeline. An urgent call takes the connection with the
 // fewest in flight.
 //
-// What happens while a reply is missing:
+// Replies come, but the oldest call is in flight for 5 ms longer than the fastest reply has
+// taken, and 64 or more are: the server is behind. Then calls that are Patient are held
+// back, and are sent as replies come (behind.go).
 //
-//	5 ms more than the    The server is behind, if 64 calls or more are in flight on the
-//	fastest reply took    connection: calls that are Patient are held back, and are sent
-//	                      as replies come (behind.go).
+// Nothing comes, for
+//
 //	10 ms                 The reply is overdue: new calls go past the connection.
 //	100 ms, or twice the  The connection hangs. If all places are taken, one more is
 //	time of a dial        dialled, and takes that of the one with the fewest calls in
@@ -58,18 +61,21 @@
 //	                      pool; there is no timer for each.
 //	the connection fails  It broke, was silent for too long, or its writer could not
 //	                      go on. All its calls end. Those of which nothing was written
-//	                      are put on another connection, three times at most and while
-//	                      their callers are there; for the others [Error.Sent] says
-//	                      that they may have been carried out.
-//	no connection         The error is that of dialling, and nothing was sent.
+//	                      are put on another connection, and tried three times in all,
+//	                      while their callers are there; for the others [Error.Sent]
+//	                      says that they may have been carried out.
+//	it was never sent     No connection could be dialled (the error is that of dialling),
+//	                      none was there until its deadline (ErrTimeout), it was held
+//	                      back until then (ErrBehind), or the pool is closed.
 //
 // There is one lock, Pool.mu. It guards the pool, its connections and their calls,
-// apart from a connection's input buffer, which is its reader's. No other lock is
-// taken while it is held, and nothing that may block is done: reading, writing,
-// dialling, closing, waking others and calling Late come after [Pool.unlock].
+// apart from a connection's input buffer, which is its reader's. Nothing that may block is
+// done while it is held: reading, writing, dialling, closing, waking others and calling
+// Late come after [Pool.unlock]. Of others' code only a context's Err and Cause are called under it.
 //
-// Start at pool.go for how a call finds a connection, and grow.go for where that comes
-// from; go on with conn.go for how a call is written and read, tick.go for who looks
-// after time, behind.go for calls that are held back, and retire.go for how connections
-// are replaced. resp.go has the protocol.
+// Start at call.go (c, a call, and its states) and side.go (who writes and who reads). Then
+// pool.go has how a call finds a connection, grow.go where that comes from, conn.go how a
+// call is written and read over k, a connection, tick.go who looks after time, behind.go the
+// calls that are held back, and retire.go how connections are replaced. resp.go has the
+// protocol.
 package wire

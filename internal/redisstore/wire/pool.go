@@ -10,7 +10,7 @@ import (
 
 const (
 	// overdueAfter is how long the oldest call in flight waits for a reply until new
-	// calls take another connection. It is also how long a write may take.
+	// calls take another connection. A write that takes longer counts as stuck, see tick.go.
 	overdueAfter = 10 * time.Millisecond
 
 	// dialAgain is how long a dial may take until one more is begun: it may hang where
@@ -57,21 +57,21 @@ type Pool struct {
 	closing sync.WaitGroup // those that close a connection
 
 	mu      sync.Mutex
-	conns   []*conn // by their places; nil: the place is free
-	retired []*conn // that take no more calls, and have some in flight, see Retire
-	waiting queue   // calls that have no connection, or had none when they ended
-	patient queue   // calls that are held back, or were when they ended
-	open    int     // calls that have no outcome, or whose Late has not returned
-	dials   int     // under way
-	dialled time.Time
+	conns   []*conn       // by their places; nil: the place is free
+	retired []*conn       // that take no more calls, and have some in flight, see Retire
+	waiting queue         // calls that wait for a connection; those that ended stay until sift
+	patient queue         // calls that are held back (behind.go), likewise
+	open    int           // calls that have no outcome, or whose Late has not returned
+	dials   int           // under way
+	dialled time.Time     // when the last dial began
 	era     int           // a connection that began to be dialled in an earlier one is retired
 	took    time.Duration // the last dial that succeeded
-	failed  time.Time     // the last dial that did
+	failed  time.Time     // when a dial failed last
 	doubted time.Time     // connections that had no reply since then are not trusted, see doubt
 	ticking bool
 	ticker  *time.Timer
 	closed  bool
-	deaf    bool          // connections do not heed read deadlines, so no caller reads
+	deaf    bool          // a connection did not heed read deadlines: over those made from now on no caller reads
 	drained chan struct{} // closed when no call is open, after the last may have come
 
 	wake, wakeLast *Call   // to be woken by unlock
@@ -152,12 +152,15 @@ func (p *Pool) unlock() {
 	}
 }
 
-// Do carries out a call. When ctx ends first, or the call's deadline passes, it returns at
-// once if another caller reads and writes; its own reading ends within a tick (10 ms), and
-// its own writing when the server takes what was written, or the connection is given up
-// for that (within 50 ms). The error is an *Error. reusable says that the pool has no more
-// to do with c; otherwise replies may still be written to it, and it must not be touched
-// again.
+// Do carries out a call. It returns when c has its replies, when ctx ends, or when c's
+// deadline passes. A caller that only waits returns at once when ctx ends, and within a tick
+// (10 ms) of its deadline; one that reads for others within a tick of either; one that
+// writes when the server takes what it has begun to write, or, where that stalls, when the
+// connection is given up, within 50 ms. The error is an *Error.
+//
+// reusable says that the pool has no more to do with c. Otherwise c must not be used for
+// another call. Its Reply may be read unless the error is Pending: then replies may still be
+// appended to it.
 func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 	if ctx.Err() != nil {
 		c.Reply = c.Reply[:0]
@@ -216,7 +219,7 @@ func (p *Pool) try(c *Call) (reusable bool, err error) {
 		}
 	}
 	if c.err != nil && c.ctx.Err() != nil {
-		c.err = &Error{Err: context.Cause(c.ctx), Sent: sent(c.err)} // it was its end that ended the call
+		c.err = &Error{Err: context.Cause(c.ctx), Sent: sent(c.err)} // it has gone: that says more than what became of the connection
 	}
 	reusable, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
 	p.unlock()
