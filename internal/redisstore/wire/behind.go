@@ -18,6 +18,12 @@ const (
 	// time with fewer, it is not for them.
 	behindLeast = 64
 
+	// heldMost is how long calls that are not patient may keep a patient one from being
+	// sent: then one goes along for each heldShare replies. Where so much gives back and
+	// renews that the server stays behind, it would never be sent otherwise.
+	heldMost  = 100 * time.Millisecond
+	heldShare = 16
+
 	// fastestFades is what each tick adds to the time that the fastest reply took, 3 ms in
 	// a minute: the way to the server may have become longer.
 	fastestFades = time.Microsecond / 2
@@ -38,6 +44,12 @@ func (k *conn) replied(after time.Duration) {
 	}
 }
 
+// holdBack has c wait for replies. The caller holds mu.
+func (p *Pool) holdBack(c *Call, now time.Time) {
+	c.added = now
+	p.patient.add(c)
+}
+
 // holdsBack reports whether c waits: k, which it would take, is behind, or others wait for
 // that. The caller holds mu.
 func (p *Pool) holdsBack(c *Call, k *conn, now time.Time) bool {
@@ -46,13 +58,24 @@ func (p *Pool) holdsBack(c *Call, k *conn, now time.Time) bool {
 
 // admit puts patient calls on k after replies to as many calls have come over it. For each
 // reply two go along, so that soon as many are in flight as keep the server busy, and none
-// while it is behind. The caller holds the pool's mutex.
+// while it is behind, but see heldMost. The caller holds the pool's mutex.
 func (k *conn) admit(answered int, now time.Time) {
 	p := k.pool
-	if p.patient.n == 0 || k.behind(now) {
+	for p.patient.n > 0 && p.patient.first.state == ended {
+		p.patient.take()
+	}
+	if p.patient.n == 0 {
 		return
 	}
-	for room := max(2*answered, behindLeast-k.inFlight.n); room > 0 && p.patient.n > 0; {
+	room := max(2*answered, behindLeast-k.inFlight.n)
+	if k.behind(now) {
+		if now.Sub(p.patient.first.added) < heldMost {
+			return
+		}
+		p.owed += answered
+		room, p.owed = p.owed/heldShare, p.owed%heldShare
+	}
+	for room > 0 && p.patient.n > 0 {
 		if c := p.patient.take(); c.state != ended {
 			k.add(c, now)
 			room--

@@ -174,6 +174,40 @@ func TestACallIsHeldBackUntilItsDeadline(t *testing.T) {
 	})
 }
 
+// Those who give back and renew may keep the server busy for ever. Whoever asks for
+// something new has its turn all the same.
+func TestACallIsNotHeldBackForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowServer(t)
+		defer s.Close()
+		var load, all sync.WaitGroup
+		stop := make(chan struct{})
+		for range 300 {
+			load.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						s.answers(t.Context(), ask("load"), "load")
+					}
+				}
+			})
+		}
+		time.Sleep(2 * behindAfter)
+		for range 10 {
+			all.Go(func() {
+				c := patientCall("patient")
+				c.Deadline = time.Now().Add(5 * heldMost)
+				s.answers(t.Context(), c, "patient")
+			})
+		}
+		all.Wait()
+		close(stop)
+		load.Wait()
+	})
+}
+
 // Calls are not held back by a connection that broke, or one whose replies do not come.
 func TestWhoWaitsForNothingIsNotHeldBack(t *testing.T) {
 	for _, name := range []string{"broken", "silent"} {

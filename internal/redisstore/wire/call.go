@@ -29,7 +29,7 @@ type Call struct {
 	err     error
 	missing int           // replies
 	conn    *conn         // nil: it waits for one, or is held back
-	added   time.Time     // when it was put on conn
+	added   time.Time     // when it was put on conn, or among those that are held back
 	next    *Call         // behind it, in the same queue
 	toWake  *Call         // see Pool.unlock
 	woken   chan struct{} // one: its owner, which is parked, goes on

@@ -61,6 +61,7 @@ type Pool struct {
 	retired []*conn       // that take no more calls, and have some in flight, see Retire
 	waiting queue         // calls that wait for a connection; those that ended stay until sift
 	patient queue         // calls that are held back (behind.go), likewise
+	owed    int           // replies since one of these was sent to a server that is behind, see heldMost
 	open    int           // calls that have no outcome, or whose Late has not returned
 	dials   int           // under way
 	dialled time.Time     // when the last dial began
@@ -198,7 +199,7 @@ func (p *Pool) try(c *Call) (reusable bool, err error) {
 	p.keepTicking()
 	switch k := p.choose(c, now); {
 	case p.holdsBack(c, k, now):
-		p.patient.add(c)
+		p.holdBack(c, now)
 	case k != nil:
 		k.add(c, now)
 	default:
