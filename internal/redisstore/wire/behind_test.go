@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -275,6 +277,62 @@ func TestTheFastestReplyFades(t *testing.T) {
 		s.answers(t.Context(), ask("alone"), "alone")
 		if got := fastest(); got != eachTakes {
 			t.Errorf("the fastest reply took %v, want %v again", got, eachTakes)
+		}
+	})
+}
+
+// farServer returns a pool whose server answers at once, but is 40 to 60 ms away. Close
+// the pool, then wait.
+func farServer(running *sync.WaitGroup) *Pool {
+	return New(Options{Size: 8, Silence: time.Second, Dial: func(context.Context) (net.Conn, error) {
+		type reply struct {
+			text string
+			at   time.Time
+		}
+		mine, theirs := net.Pipe()
+		replies := make(chan reply, 10_000)
+		running.Go(func() {
+			defer close(replies)
+			for r := bufio.NewReader(theirs); ; {
+				text, err := argument(r)
+				if err != nil {
+					return
+				}
+				replies <- reply{text, time.Now().Add(40*time.Millisecond + rand.N(20*time.Millisecond))}
+			}
+		})
+		running.Go(func() {
+			for r := range replies {
+				time.Sleep(time.Until(r.at))
+				_ = echo(theirs, r.text) // it fails when the pool is closed
+			}
+		})
+		return mine, nil
+	}})
+}
+
+// A server that is far away answers now sooner, now later. It is not behind for that.
+func TestAFarServerIsNotBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, all sync.WaitGroup
+		p := farServer(&running)
+		var turns atomic.Int32
+		until := time.Now().Add(time.Second)
+		for range 2000 {
+			all.Go(func() {
+				for time.Now().Before(until) {
+					if _, err := p.Do(t.Context(), patientCall("far")); err != nil {
+						t.Error(err)
+					}
+					turns.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		p.Close()
+		running.Wait()
+		if n := turns.Load(); n < 30_000 { // in a second, with replies in 60 ms at most
+			t.Errorf("2000 callers made %d turns, want 30,000 at least", n)
 		}
 	})
 }

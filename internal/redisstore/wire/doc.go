@@ -34,9 +34,9 @@
 // each, and five hundred share a pipeline. An urgent call takes the connection with the
 // fewest in flight.
 //
-// Replies come, but the oldest call is in flight for 5 ms longer than the fastest reply has
-// taken, and 64 or more are: the server is behind. Then calls that are Patient are held
-// back, and are sent as replies come (behind.go).
+// Replies come, but 64 calls or more are in flight, and the oldest for half as long again as
+// the fastest reply took, and 5 ms more: the server is behind. Then calls that are Patient
+// are held back, and are sent as replies come (behind.go).
 //
 // Nothing comes, for
 //
