@@ -28,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	if r.Place != (store.Place{}) || r.Fence > 0 {
 		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 	}
-	c.call.Patient = at == notTaken && !r.Again && r.Place == (store.Place{}) // it asks for something new
+	c.call.Patient = at == notAsked && !r.Again && r.Place == (store.Place{}) // it asks for something new
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {

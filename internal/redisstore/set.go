@@ -77,6 +77,7 @@ const (
 	notTaken    progress = iota // the token does not have the lock: acquire.lua is asked
 	takenUnsure                 // SET took the lock; somebody may come before the token: acquire.lua decides
 	decided                     // no script is asked: there is an answer, or an error
+	notAsked                    // they were not sent: acquire.lua is asked
 )
 
 // set asks for a lock without a script, at now. There is an answer, or an error, if the
@@ -89,13 +90,13 @@ func (s *Store) set(
 	clock := s.clock.Load()
 	switch {
 	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
-		return store.Answer{}, notTaken, nil
+		return store.Answer{}, notAsked, nil
 	case r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
-		return store.Answer{}, notTaken, nil
+		return store.Answer{}, notAsked, nil
 	}
 	pool := s.pool(r.Key)
 	if pool == nil {
-		return store.Answer{}, notTaken, nil
+		return store.Answer{}, notAsked, nil
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
