@@ -1,0 +1,80 @@
+// Lockgen writes, for a line above a method or function, a decorator that runs it under
+// a distributed lock.
+//
+//	//go:generate go tool lockgen
+//
+//	type Orders interface {
+//		// Pay charges the customer.
+//		//
+//		//lockmw:lock {order.ID} prefix=order: wait=2s
+//		Pay(ctx context.Context, order Order) (Receipt, error)
+//	}
+//
+// After go generate the file beside it has a function LockOrders. Call it where the
+// program is put together, and hand on what it returns:
+//
+//	orders = LockOrders(orders, locks)
+//
+// Usage:
+//
+//	lockgen [packages]          write the decorators; no packages is the folder
+//	lockgen -check [packages]   report what is wrong, and write nothing; no packages is ./...
+//
+// With -check it reports mistakes in directives, code that is not what lockgen would
+// write now, files that no directive asks for any more, and decorators that nothing but
+// tests calls. It exits with 1 if it reports anything.
+//
+// docs/annotations.md has the directive: keys, options and what to look out for.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/lockmw/kit/internal/lockgen"
+)
+
+func main() {
+	check := flag.Bool("check", false, "report what is wrong, and write nothing")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: lockgen [-check] [packages]")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, *check, flag.Args(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit code.
+func run(ctx context.Context, check bool, patterns []string, out, problems io.Writer) int {
+	var changed []string
+	var found []lockgen.Problem
+	var err error
+	switch {
+	case check && len(patterns) == 0:
+		found, err = lockgen.Check(ctx, lockgen.Run{Patterns: []string{"./..."}}, true)
+	case check:
+		found, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
+	default:
+		changed, found, err = lockgen.Generate(ctx, lockgen.Run{Patterns: patterns})
+	}
+	for _, path := range changed {
+		fmt.Fprintln(out, path)
+	}
+	for _, p := range found {
+		fmt.Fprintln(problems, p)
+	}
+	if err != nil {
+		fmt.Fprintln(problems, "lockgen:", err)
+	}
+	if err != nil || len(found) > 0 {
+		return 1
+	}
+	return 0
+}

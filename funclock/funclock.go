@@ -1,0 +1,171 @@
+// Package funclock runs methods and functions under a Redis lock. It is what the code
+// calls that lockgen (package cmd/lockgen) writes for a line above a method:
+//
+//	type Orders interface {
+//		// Pay charges the customer.
+//		//
+//		//lockmw:lock {order.ID} prefix=order: wait=2s
+//		Pay(ctx context.Context, order Order) (Receipt, error)
+//	}
+//
+// Of this, lockgen makes a decorator, a function LockOrders that returns an Orders whose
+// Pay runs under the lock:
+//
+//	orders = LockOrders(orders, locks)
+//
+// What programs themselves use of this package is [Tune]. The rest is for generated
+// code, and may be called by hand, too.
+//
+// # Errors
+//
+// A call that gets no lock does not run, and its error is that of lockmw.WithLock: it Is
+// lockmw.ErrNotAcquired while others hold the lock. A value of the key that is missing
+// (an empty text, a nil on the way to it) is lockmw.ErrInvalidKey, and so is the error of
+// a function in the key. If that error is keyfunc.Skip, the call runs without a lock. All
+// results but the error are zero values where the call did not run.
+//
+// # What takes no lock
+//
+// The decorator takes the lock, not the method: calls that do not go through the
+// decorator take none, those of one method to another on the same receiver among them.
+//
+// Start reading at this file, then value.go (what a key is made of).
+package funclock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Tune changes the policy of a lock when a decorator is made: the place for what comes
+// from a configuration. It is called once for each lock of the decorator, with the
+// lock's name, such as "shop.Orders.Pay" (the package, the type that has the directive,
+// and the method), and with the policy that the directive describes.
+type Tune func(name string, p *lockmw.Policy)
+
+// A Spec is what a directive says.
+type Spec struct {
+	// Name is the lock's name, such as "shop.Orders.Pay". It is what {method} in a key
+	// is, and the policy's Name where that and the Prefix are empty.
+	Name string
+	// Keys are what is locked: templates of package keyfunc with the sources
+	// {value.NAME} and {method}, or texts without placeholders. The locks of several
+	// keys are taken together. A NAME that ends in "..." is a list, and such a template
+	// is a key for each of its elements.
+	Keys []string
+	// Values are the NAMEs, in the order in which Lock.Key is given their values.
+	Values []string
+	// Policy is how the lock is taken and kept.
+	Policy lockmw.Policy
+}
+
+// A Lock is the lock of one method or function. Many goroutines may use it at once.
+type Lock struct {
+	locks  *lockmw.Locker
+	name   string
+	values []string
+	key    keyfunc.Func
+	policy lockmw.Policy
+}
+
+// New returns the lock that spec describes, once each of tune has changed its policy. It
+// panics if locks or one of tune is nil, if a key cannot be parsed or the policy is
+// invalid.
+func New(locks *lockmw.Locker, spec Spec, tune ...Tune) *Lock {
+	if locks == nil {
+		panic("funclock: " + spec.Name + ": the Locker is nil")
+	}
+	p := spec.Policy
+	for i, t := range tune {
+		if t == nil {
+			panic(fmt.Sprintf("funclock: %s: Tune %d is nil", spec.Name, i+1))
+		}
+		t(spec.Name, &p)
+	}
+	if p.Name == "" && p.Prefix == "" {
+		p.Name = spec.Name
+	}
+	if err := locks.Validate(p); err != nil {
+		panic("funclock: " + spec.Name + ": " + err.Error())
+	}
+	return &Lock{locks: locks, name: spec.Name, values: spec.Values, key: keyOf(spec), policy: p}
+}
+
+// keyOf returns what derives the keys of a spec.
+func keyOf(spec Spec) keyfunc.Func {
+	var all []keyfunc.Func
+	for _, text := range spec.Keys {
+		key := keyfunc.Func(nil)
+		if strings.ContainsAny(text, "{}") {
+			key = keyfunc.MustParse(text)
+		} else {
+			key = keyfunc.Const(text)
+		}
+		for i, name := range spec.Values {
+			if strings.HasSuffix(name, each) && strings.Contains(text, "{value."+name) {
+				key = forEach(name, i, key)
+			}
+		}
+		all = append(all, key)
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return keyfunc.All(all...)
+}
+
+// Key derives the keys of one call from its values, which are given in the order of
+// Spec.Values.
+func (l *Lock) Key(values ...Value) Call {
+	if len(values) != len(l.values) {
+		panic(fmt.Sprintf("funclock: %s: Key of %d values, want %d (%s)", l.name, len(values), len(l.values), strings.Join(l.values, ", ")))
+	}
+	for i := range values {
+		if failed, ok := values[i].more.(failure); ok {
+			return Call{lock: l, err: failed.err}
+		}
+	}
+	r := &request{lock: l}
+	r.values = append(r.few[:0], values...)
+	keys, err := keyfunc.KeysOf(l.key, r)
+	return Call{lock: l, keys: keys, err: err}
+}
+
+// A Call is a call whose keys are known, or why they are not.
+type Call struct {
+	lock *Lock
+	keys keyfunc.Keys
+	err  error
+}
+
+// Keys returns the keys without the policy's prefix, or the error of deriving them.
+func (c Call) Keys() ([]string, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.keys.List(), nil
+}
+
+// Run runs fn under the lock. fn gets the lease's context. Where there is no key fn does
+// not run, and the error Is lockmw.ErrInvalidKey; where that is because of keyfunc.Skip,
+// fn runs without a lock. Otherwise it is what lockmw.Locker.WithLock does, or WithLocks
+// where there are several keys.
+func (c Call) Run(ctx context.Context, fn func(ctx context.Context) error) error {
+	l := c.lock
+	switch {
+	case errors.Is(c.err, keyfunc.Skip):
+		return fn(ctx)
+	case c.err != nil:
+		return entry.NoKey(ctx, l.locks, l.policy, c.err)
+	}
+	if key, one := c.keys.One(); one {
+		return l.locks.WithLock(ctx, key, l.policy, fn)
+	}
+	return l.locks.WithLocks(ctx, c.keys.List(), l.policy, fn)
+}

@@ -1,0 +1,105 @@
+package lockgen
+
+import (
+	"context"
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Check returns what is wrong with the packages: the mistakes that Generate would
+// report, code that Generate would write otherwise or remove, and, with unwired, the
+// decorators that nobody calls: their locks are never taken. The error is of the go
+// command, or of the file system.
+//
+// Who calls a decorator is looked for in the packages that the run names, without tests.
+// An exported decorator of a package that others can import is not reported where no
+// program (package main) is among them: its users are elsewhere.
+func Check(ctx context.Context, run Run, unwired bool) ([]Problem, error) {
+	r, err := run.generate(ctx)
+	if err != nil || len(r.problems) > 0 {
+		return r.problems, err
+	}
+	for _, path := range r.stale {
+		r.problems = append(r.problems, r.problem(path, "stale: the directives, or what they name, have changed; run lockgen"))
+	}
+	for _, path := range r.left {
+		r.problems = append(r.problems, r.problem(path, "left over: no directive asks for this file any more; run lockgen"))
+	}
+	if unwired {
+		r.findUnwired()
+	}
+	return r.problems, nil
+}
+
+// findUnwired adds a problem for each decorator that nobody calls.
+func (r *result) findUnwired() {
+	program := slices.ContainsFunc(r.packs, func(p *pack) bool { return p.Name == "main" })
+	for _, p := range r.packs {
+		for _, owned := range r.owners {
+			for _, d := range owned {
+				if d.obj.Pkg() != p.types || !program && importable(p) && ast.IsExported(d.function()) || r.called(p, d.function()) {
+					continue
+				}
+				at := p.fset.Position(d.obj.Pos())
+				at.Filename, at.Offset = r.relative(at.Filename), 0
+				r.problems = append(r.problems, Problem{at, "unwired: nothing but tests calls " + d.function() + ", so the locks of " + d.name() + " are never taken"})
+			}
+		}
+	}
+	slices.SortFunc(r.problems, func(a, b Problem) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// importable reports whether packages of other modules can import a package.
+func importable(p *pack) bool {
+	return p.Name != "main" && !slices.Contains(strings.Split(p.ImportPath, "/"), "internal")
+}
+
+// called reports whether a file of the program names a function of a package.
+func (r *result) called(of *pack, function string) bool {
+	for _, p := range r.packs {
+		for _, f := range p.files {
+			if p == of && namesHere(f.syntax, function) || p != of && namesImported(f.syntax, of, function) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namesHere reports whether a file of the same package uses a name.
+func namesHere(f *ast.File, name string) (found bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		found = found || ok && id.Name == name
+		return !found
+	})
+	return found
+}
+
+// namesImported reports whether a file of another package uses a name.
+func namesImported(f *ast.File, of *pack, name string) (found bool) {
+	for _, spec := range f.Imports {
+		importPath, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || importPath != of.ImportPath {
+			continue
+		}
+		called := of.Name
+		if spec.Name != nil {
+			called = spec.Name.Name
+		}
+		if called == "." {
+			return namesHere(f, name)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if ok && sel.Sel.Name == name {
+				x, isName := sel.X.(*ast.Ident)
+				found = found || isName && x.Name == called
+			}
+			return !found
+		})
+	}
+	return found
+}

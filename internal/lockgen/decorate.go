@@ -1,0 +1,431 @@
+package lockgen
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A decorator is what is generated for one interface, type or function.
+type decorator struct {
+	file    *file
+	obj     types.Object // the type or function
+	named   *types.Named // the type, with its own type parameters as arguments; nil for a function
+	pointer bool         // it decorates a *T
+	methods []*method    // of a function there is one
+}
+
+// A method of a decorator runs under a lock, or passes its call on.
+type method struct {
+	name string
+	sig  *types.Signature
+	via  []string // the embedded fields that it comes through, from a type
+	lock *lock    // nil: it passes the call on
+}
+
+// A lock is what the directive above a method means.
+type lock struct {
+	id     string   // "shop.Orders.Pay"
+	text   string   // the directive, as people write it
+	keys   []string // templates of keyfunc
+	values []*resolved
+	policy policy
+	recv   *types.Var // what {s.Region} begins with
+}
+
+func (d *decorator) name() string { return d.obj.Name() }
+
+func (d *decorator) isInterface() bool { return d.named != nil && types.IsInterface(d.named) }
+
+// function is the name of what is generated for users to call: LockOrders, or lockOrders
+// of an orders.
+func (d *decorator) function() string { return prefixed("Lock", d.name()) }
+
+// typeName is the name of the generated type. A type's decorator is for users to name;
+// that of an interface is hidden behind the interface.
+func (d *decorator) typeName() string {
+	if d.isInterface() {
+		first, size := utf8.DecodeRuneInString(d.name())
+		return "locking" + string(unicode.ToUpper(first)) + d.name()[size:]
+	}
+	return prefixed("Locked", d.name())
+}
+
+// prefixed puts a word before a name, which stays exported or not.
+func prefixed(word, name string) string {
+	first, size := utf8.DecodeRuneInString(name)
+	if !ast.IsExported(name) {
+		word = strings.ToLower(word)
+	}
+	return word + string(unicode.ToUpper(first)) + name[size:]
+}
+
+// A builder makes the decorators of a package.
+type builder struct {
+	*pack
+
+	targets  map[token.Pos]*target // by where the method's name stands
+	relative func(path string) string
+	all      []*decorator
+	issues   []issue
+}
+
+// build makes the decorators that the directives of a package ask for.
+func (p *pack) build(targets []*target, relative func(string) string) ([]*decorator, []issue) {
+	b := &builder{pack: p, targets: make(map[token.Pos]*target), relative: relative}
+	for _, t := range targets {
+		b.targets[t.name.Pos()] = t
+	}
+	seen := make(map[types.Object]bool)
+	for _, t := range targets {
+		obj, file, problem := b.owner(t)
+		switch {
+		case problem != "":
+			b.complain(t.pos, "%s", problem)
+		case obj != nil && !seen[obj]:
+			seen[obj] = true
+			b.decorate(obj, file)
+		}
+	}
+	b.names()
+	return b.all, b.issues
+}
+
+func (b *builder) complain(pos token.Pos, format string, args ...any) {
+	if found := (issue{pos, fmt.Sprintf(format, args...)}); !slices.Contains(b.issues, found) {
+		b.issues = append(b.issues, found)
+	}
+}
+
+// owner returns what is decorated because of a directive, and the file where that is
+// declared.
+func (b *builder) owner(t *target) (types.Object, *file, string) {
+	scope := b.types.Scope()
+	switch {
+	case t.of != nil:
+		if t.of.Assign.IsValid() {
+			return nil, nil, fmt.Sprintf("%s is an alias; write type %s interface { … }", t.of.Name.Name, t.of.Name.Name)
+		}
+		return scope.Lookup(t.of.Name.Name), t.file, ""
+	case t.name.Name == "_" || t.decl.Recv == nil && (t.name.Name == "init" || t.name.Name == "main" && b.types.Name() == "main"):
+		return nil, nil, fmt.Sprintf("nobody but Go calls %s: lock a function that it calls", t.name.Name)
+	case t.decl.Recv == nil:
+		return scope.Lookup(t.name.Name), t.file, ""
+	}
+	name := receiverName(t.decl.Recv.List[0].Type)
+	obj, ok := scope.Lookup(name).(*types.TypeName)
+	if !ok || obj.IsAlias() {
+		return nil, nil, fmt.Sprintf("the type %s of the receiver is not declared in this build of the package", name)
+	}
+	file := b.fileOf(obj.Pos())
+	if file.build != t.file.build {
+		return nil, nil, fmt.Sprintf("%s is in other builds than its type %s: a decorator could not be in both; move the method, or the type", t.name.Name, name)
+	}
+	return obj, file, ""
+}
+
+// receiverName returns the name of the type of a receiver such as *Repo[K, V].
+func receiverName(e ast.Expr) string {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+func (b *builder) fileOf(pos token.Pos) *file {
+	for _, f := range b.files {
+		if f.syntax.FileStart <= pos && pos < f.syntax.FileEnd {
+			return f
+		}
+	}
+	return b.files[0]
+}
+
+// decorate makes the decorator of a type or function.
+func (b *builder) decorate(obj types.Object, file *file) {
+	d := &decorator{file: file, obj: obj}
+	switch o := obj.(type) {
+	case *types.Func:
+		d.methods = []*method{b.method(o, o.Signature(), nil)}
+	case *types.TypeName:
+		d.named, _ = withOwnParams(o.Type()).(*types.Named)
+		if i, ok := d.named.Underlying().(*types.Interface); ok {
+			b.interfaceMethods(d, i)
+		} else {
+			b.typeMethods(d)
+		}
+	}
+	b.all = append(b.all, d)
+}
+
+// withOwnParams returns a generic type with its own type parameters as arguments.
+func withOwnParams(t types.Type) types.Type {
+	named, ok := t.(*types.Named)
+	if !ok || named.TypeParams().Len() == 0 {
+		return t
+	}
+	args := make([]types.Type, named.TypeParams().Len())
+	for i := range args {
+		args[i] = named.TypeParams().At(i)
+	}
+	inst, err := types.Instantiate(nil, named, args, false)
+	if err != nil {
+		return t
+	}
+	return inst
+}
+
+func (b *builder) interfaceMethods(d *decorator, i *types.Interface) {
+	if !i.IsMethodSet() {
+		b.complain(d.obj.Pos(), "%s is a constraint and no interface of values: nothing can be decorated", d.name())
+		return
+	}
+	for f := range i.Methods() {
+		if !f.Exported() && f.Pkg() != b.types {
+			b.complain(d.obj.Pos(), "%s embeds the method %s, which package %s keeps to itself: no decorator can have it", d.name(), f.Name(), f.Pkg().Name())
+			continue
+		}
+		if f.Pkg() != b.types {
+			b.foreign(d, f)
+		}
+		d.methods = append(d.methods, b.method(f, f.Signature(), nil))
+	}
+}
+
+func (b *builder) typeMethods(d *decorator) {
+	set := types.NewMethodSet(d.named)
+	pointers := types.NewMethodSet(types.NewPointer(d.named))
+	if pointers.Len() > set.Len() {
+		d.pointer = true
+		set = pointers
+	}
+	for sel := range set.Methods() {
+		f := sel.Obj().(*types.Func)
+		m := b.method(f, sel.Type().(*types.Signature), b.fieldsTo(d.named, sel.Index()))
+		if m.lock == nil && !f.Exported() || b.unwritable(m.sig) {
+			continue
+		}
+		d.methods = append(d.methods, m)
+	}
+}
+
+// fieldsTo returns the embedded fields on the way to a method.
+func (b *builder) fieldsTo(t types.Type, index []int) (names []string) {
+	for _, i := range index[:len(index)-1] {
+		if p, ok := t.Underlying().(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		st, ok := t.Underlying().(*types.Struct)
+		if !ok {
+			break
+		}
+		names = append(names, st.Field(i).Name())
+		t = st.Field(i).Type()
+	}
+	return names
+}
+
+// unwritable reports whether a signature has types that another package keeps to itself.
+func (b *builder) unwritable(sig *types.Signature) bool {
+	hidden := false
+	for _, tuple := range []*types.Tuple{sig.Params(), sig.Results()} {
+		for v := range tuple.Variables() {
+			t := v.Type()
+			if p, ok := t.(*types.Pointer); ok {
+				t = p.Elem()
+			}
+			if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil && n.Obj().Pkg() != b.types && !n.Obj().Exported() {
+				hidden = true
+			}
+		}
+	}
+	return hidden
+}
+
+// method makes a method of a decorator. sig is its signature there, with the type
+// arguments of embedded types filled in.
+func (b *builder) method(f *types.Func, sig *types.Signature, via []string) *method {
+	m := &method{name: f.Name(), sig: sig, via: via}
+	if t := b.targets[f.Pos()]; t != nil {
+		m.lock = b.lock(t, f, sig)
+	}
+	return m
+}
+
+// lock finds out what a directive means.
+func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
+	l := &lock{id: b.types.Name() + "." + f.Name()}
+	for _, w := range t.keys {
+		l.text += " " + w.text
+	}
+	for _, o := range t.options {
+		l.text += " " + o.name + "=" + o.value
+	}
+	s := &scope{pkg: b.types, name: f.Name(), sig: sig}
+	switch {
+	case t.of != nil:
+		l.id = b.types.Name() + "." + t.of.Name.Name + "." + f.Name()
+	case t.decl.Recv != nil:
+		l.id = b.types.Name() + "." + receiverName(t.decl.Recv.List[0].Type) + "." + f.Name()
+		s.recv = sig.Recv()
+		l.recv = s.recv
+	}
+	s.id = l.id
+	b.checkSignature(t, s)
+	var issues []issue
+	l.policy, issues = t.readOptions()
+	b.issues = append(b.issues, issues...)
+	b.checkPolicy(l.policy.base)
+	for i, w := range t.keys {
+		if slices.ContainsFunc(t.keys[:i], func(other word) bool { return other.text == w.text }) {
+			b.complain(w.pos, "the key %s stands here twice", w.text)
+			continue
+		}
+		b.key(l, s, w)
+	}
+	return l
+}
+
+// key adds a key to a lock.
+func (b *builder) key(l *lock, s *scope, w word) {
+	wrong := func(err *slip) { b.complain(w.pos+token.Pos(err.at), "%s", err.reason) }
+	k, err := parseKey(w.text)
+	if err != nil {
+		wrong(err)
+		return
+	}
+	if len(k.holes) == 0 {
+		if reason := looksLikeOption(w.text); reason != "" {
+			b.complain(w.pos, "%s", reason)
+		} else if len(s.params()) > 0 {
+			b.complain(w.pos, "the key names no value, so all calls of %s would take one lock; write a placeholder such as {%s}, or {method} if that is meant", s.name, s.example())
+		}
+		l.keys = append(l.keys, w.text)
+		return
+	}
+	names := s.params()
+	lists := 0
+	for i := range k.holes {
+		h := &k.holes[i]
+		values, err := b.values(s, h)
+		if err != nil {
+			err.at += h.at * boolInt(h.plain == "")
+			wrong(err)
+			continue
+		}
+		for _, v := range values {
+			if reason := pointless(h, v); reason != "" {
+				wrong(slipAt(h.at, "%s", reason))
+			}
+			lists += boolInt(v.each)
+			if !slices.ContainsFunc(l.values, func(other *resolved) bool { return other.text == v.text }) {
+				l.values = append(l.values, v)
+			}
+		}
+		if lists > 1 {
+			wrong(slipAt(h.at, "two lists in one key: it would be a key for each pair; write two keys"))
+		}
+	}
+	l.keys = append(l.keys, k.keyfunc(names))
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// values resolves a placeholder, which is one value, or all parameters. The slip is
+// counted from the path's start, or for {params} from the key's.
+func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
+	if h.plain == "" {
+		v, err := s.resolve(&h.path)
+		return []*resolved{v}, err
+	}
+	for v := range s.sig.Params().Variables() {
+		if v.Name() == h.plain {
+			return nil, slipAt(h.at, "{%s} is not the parameter %s; call that something else", h.plain, h.plain)
+		}
+	}
+	if h.plain == plainMethod {
+		return nil, nil
+	}
+	if unnamed := s.unnamed(); unnamed != "" {
+		return nil, slipAt(h.at, "{params} are all parameters: %s", unnamed)
+	}
+	names := s.params()
+	if len(names) == 0 {
+		return nil, slipAt(h.at, "%s has no parameters but the context; write {method} if all calls are to take one lock", s.name)
+	}
+	var all []*resolved
+	for _, name := range names {
+		v, err := s.resolve(&path{root: name})
+		if err != nil {
+			return nil, slipAt(h.at, "{params} are all parameters, of which one is no key: %s", err.reason)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// params are the names of the parameters without the context.
+func (s *scope) params() (names []string) {
+	for v := range s.sig.Params().Variables() {
+		if !isContext(v.Type()) {
+			names = append(names, v.Name())
+		}
+	}
+	return names
+}
+
+// example is a parameter for an error to name.
+func (s *scope) example() string {
+	if names := s.names(); len(names) > 0 {
+		return names[0]
+	}
+	return "id"
+}
+
+// pointless says why a filter, or a '?', can do nothing for a value.
+func pointless(h *hole, v *resolved) string {
+	number := v.conv.call == "Int" || v.conv.call == "Uint"
+	always := (number || v.conv.call == "Bool") && !v.conv.deref && !v.mayBeMissing()
+	if h.optional && always {
+		return fmt.Sprintf("'?' does nothing: %s is never missing, since 0 and false are values", v.text)
+	}
+	for _, f := range h.filters {
+		if f == "uuid" && (number || v.conv.call == "Bool") || f == "int" && v.conv.call == "Bool" {
+			return fmt.Sprintf("|%s of %s, whose type is %s: no call would have a key", f, v.text, v.typ)
+		}
+		if f == "hash" {
+			break // what follows sees a text
+		}
+	}
+	return ""
+}
+
+// mayBeMissing reports whether something on the way to a value may be nil.
+func (r *resolved) mayBeMissing() bool {
+	if slices.ContainsFunc(r.hops, func(h resolvedHop) bool { return h.guard }) {
+		return true
+	}
+	return slices.ContainsFunc(r.args, (*resolved).mayBeMissing)
+}

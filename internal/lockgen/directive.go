@@ -1,0 +1,93 @@
+package lockgen
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strings"
+)
+
+// A directive is a line //lockmw:lock KEY… [option=value…].
+type directive struct {
+	pos     token.Pos // of the line
+	keys    []word
+	options []option
+}
+
+// A word is a part of a directive, and where its text begins.
+type word struct {
+	text string
+	pos  token.Pos
+}
+
+// An option is a word NAME=VALUE.
+type option struct {
+	name, value       string
+	namePos, valuePos token.Pos
+}
+
+// An issue is a mistake at a place in a file.
+type issue struct {
+	pos    token.Pos
+	reason string
+}
+
+const (
+	tool        = "lockmw"
+	verb        = "lock"
+	usage       = "//lockmw:lock KEY… [option=value…]"
+	whereItGoes = "it goes into the comment directly above a method of an interface, a method of a type, or a function"
+)
+
+// lookalike is a line that somebody may have meant as a directive, and that Go takes for
+// a comment.
+var lookalike = regexp.MustCompile(`(?i)^//(?:\s*lockmw\s*[:.]\s*lock|\s*lockgen\s*:|lock\s*:|\s*@(?:distributedlock|lock4j|schedulerlock|lock)\b)`)
+
+// readDirective reads a line of a comment. It returns nil and no issue for a line that
+// is no directive of this tool and does not look like one.
+func readDirective(c *ast.Comment) (*directive, *issue) {
+	d, ok := ast.ParseDirective(c.Slash, c.Text)
+	switch {
+	case ok && d.Tool == tool && d.Name == verb:
+	case ok && d.Tool == tool:
+		return nil, &issue{c.Slash, "unknown directive " + tool + ":" + d.Name + "; the only one is " + usage}
+	case lookalike.MatchString(c.Text):
+		return nil, &issue{c.Slash, "Go takes this line for a comment; a directive is written " + usage + ", without a space behind //"}
+	default:
+		return nil, nil
+	}
+	args, err := d.ParseArgs()
+	if err != nil {
+		return nil, &issue{d.ArgsPos, "a word that begins with a quote ends with one, and a space follows"}
+	}
+	found := &directive{pos: c.Slash}
+	for _, arg := range args {
+		w := word{arg.Arg, arg.Pos}
+		if q := c.Text[arg.Pos-c.Slash]; q == '"' || q == '`' {
+			w.pos++ // exact, unless an escape stands before the mistake
+		}
+		if w.text == "" {
+			return nil, &issue{arg.Pos, "an empty key would lock all calls against each other"}
+		}
+		found.add(w)
+	}
+	if len(found.keys) == 0 {
+		return nil, &issue{d.End(), "the key is missing: " + usage + "; write {method} if all calls are to take one lock"}
+	}
+	return found, nil
+}
+
+var optionForm = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)=`)
+
+// add takes a word for an option if it begins like one, and otherwise for a key.
+func (d *directive) add(w word) {
+	m := optionForm.FindStringSubmatch(w.text)
+	if m == nil {
+		d.keys = append(d.keys, w)
+		return
+	}
+	d.options = append(d.options, option{
+		name: m[1], value: strings.TrimPrefix(w.text, m[0]),
+		namePos: w.pos, valuePos: w.pos + token.Pos(len(m[0])),
+	})
+}

@@ -1,0 +1,275 @@
+package lockgen
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"go/types"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// An emitter writes the decorators of one source file.
+type emitter struct {
+	bytes.Buffer
+
+	*imports
+}
+
+func (e *emitter) line(format string, args ...any) { fmt.Fprintf(e, format+"\n", args...) }
+
+// emit returns the code of the decorators of a file.
+func emit(pkg *types.Package, source *file, decorators []*decorator) ([]byte, error) {
+	i := newImports(pkg, decorators)
+	var body *emitter
+	// Twice: what the parameters of the first method may be called depends on the
+	// imports of the last one.
+	for range 2 {
+		body = &emitter{imports: i}
+		for _, d := range decorators {
+			body.decorator(d)
+		}
+	}
+	out := &emitter{imports: i}
+	out.line("%s", header)
+	out.line("// The directives are in %s.", filepath.Base(source.path))
+	out.line("")
+	if source.build != "" {
+		out.line("%s\n", source.build)
+	}
+	out.line("package %s\n", pkg.Name())
+	out.line("%s", i.lines())
+	out.Write(body.Bytes())
+	code, err := format.Source(out.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("%s: lockgen wrote code that is no Go, which is a mistake of lockgen: %w\n%s", source.path, err, out.Bytes())
+	}
+	return code, nil
+}
+
+// decorator writes the function that makes a decorator, and the decorator's type.
+func (e *emitter) decorator(d *decorator) {
+	if d.named == nil {
+		e.functionDecorator(d)
+		return
+	}
+	params, args := e.paramsDecl(d.typeParams()), paramsUse(d.typeParams())
+	next := d.name() + args
+	result := next
+	if !d.isInterface() {
+		result = "*" + d.typeName() + args
+	}
+	if d.pointer {
+		next = "*" + next
+	}
+	fields := d.fields()
+	local := newLocals(e.imports)
+	nextParam, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
+
+	e.comment(d)
+	e.line("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), params,
+		nextParam, next, locks, e.name(lockmwPath), tune, e.name(funclockPath), result)
+	if d.pointer || d.isInterface() {
+		e.line("if %s == nil {\npanic(%q)\n}", nextParam, d.function()+": the decorated "+d.name()+" is nil")
+	}
+	e.line("return &%s%s{", d.typeName(), args)
+	e.line("%s: %s,", fields.next, nextParam)
+	for _, m := range d.methods {
+		if m.lock != nil {
+			e.line("%s: %s,", fields.locks[m.name], e.spec(m.lock, locks, tune))
+		}
+	}
+	e.line("}\n}\n")
+
+	if d.isInterface() {
+		e.line("// %s is what %s returns.", d.typeName(), d.function())
+	} else {
+		e.line("// %s has the methods of %s, of which some run under a lock, see %s.", d.typeName(), d.name(), d.function())
+	}
+	e.line("type %s%s struct {", d.typeName(), params)
+	e.line("%s %s", fields.next, next)
+	for _, m := range d.methods {
+		if m.lock != nil {
+			e.line("%s *%s.Lock", fields.locks[m.name], e.name(funclockPath))
+		}
+	}
+	e.line("}\n")
+	if d.isInterface() && params == "" {
+		e.line("var _ %s = (*%s)(nil)\n", d.name(), d.typeName())
+	}
+	for _, m := range d.methods {
+		e.method(d, m, fields, args)
+	}
+}
+
+// comment describes what is generated for users to call.
+func (e *emitter) comment(d *decorator) {
+	switch {
+	case d.named == nil:
+		e.line("// %s returns %s under the lock of its directive.", d.function(), d.name())
+	case d.isInterface():
+		e.line("// %s returns %s whose methods run under the locks of their directives, and call\n// next then. Those without a directive only call next.", d.function(), article(d.name()))
+	default:
+		e.line("// %s returns next with its methods under the locks of their directives. Those\n// without a directive only call next.", d.function())
+	}
+	e.line("//")
+	for _, m := range d.methods {
+		if m.lock != nil {
+			e.line("//   - %s:%s", m.lock.id, m.lock.text)
+		}
+	}
+	e.line("//")
+	who := "next or locks is nil"
+	if d.named == nil {
+		who = "locks is nil"
+	}
+	e.line("// It panics if %s, or if a policy is invalid once tune has changed it.", who)
+}
+
+func article(name string) string {
+	if strings.ContainsRune("AEIOUaeiou", rune(name[0])) {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// fieldNames are those of a generated type.
+type fieldNames struct {
+	next  string
+	locks map[string]string // by method
+}
+
+// fields chooses names that no method of the type has.
+func (d *decorator) fields() fieldNames {
+	used := &locals{taken: map[string]bool{"_": true}}
+	for _, m := range d.methods {
+		used.taken[m.name] = true
+	}
+	f := fieldNames{next: used.keep("next", ""), locks: make(map[string]string)}
+	for _, m := range d.methods {
+		if m.lock != nil {
+			f.locks[m.name] = used.keep(prefixed("lock", m.name), "")
+		}
+	}
+	return f
+}
+
+// spec writes the call that makes a lock.
+func (e *emitter) spec(l *lock, locks, tune string) string {
+	fun, mw := e.name(funclockPath), e.name(lockmwPath)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.New(%s, %s.Spec{\nName: %q,\nKeys: []string{%s},\n", fun, locks, fun, l.id, quoteAll(l.keys))
+	if len(l.values) > 0 {
+		var names []string
+		for _, v := range l.values {
+			names = append(names, v.text)
+		}
+		fmt.Fprintf(&b, "Values: []string{%s},\n", quoteAll(names))
+	}
+	var settings []string
+	for _, s := range l.policy.settings {
+		settings = append(settings, s.code(e.imports))
+	}
+	switch {
+	case l.policy.base != nil && len(settings) == 0:
+		fmt.Fprintf(&b, "Policy: %s,\n", l.policy.base.value)
+	case l.policy.base != nil:
+		fmt.Fprintf(&b, "Policy: func(p %s.Policy) %s.Policy {\n", mw, mw)
+		for i, s := range l.policy.settings {
+			fmt.Fprintf(&b, "p.%s = %s\n", s.field, settings[i])
+		}
+		fmt.Fprintf(&b, "return p\n}(%s),\n", l.policy.base.value)
+	case len(settings) > 0:
+		var fields []string
+		for i, s := range l.policy.settings {
+			fields = append(fields, s.field+": "+settings[i])
+		}
+		fmt.Fprintf(&b, "Policy: %s.Policy{%s},\n", mw, strings.Join(fields, ", "))
+	}
+	fmt.Fprintf(&b, "}, %s...)", tune)
+	return b.String()
+}
+
+func quoteAll(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, s := range texts {
+		quoted[i] = strconv.Quote(s)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// functionDecorator writes the decorator of a function: a function of the same
+// signature.
+func (e *emitter) functionDecorator(d *decorator) {
+	m := d.methods[0]
+	outer := newLocals(e.imports, d.name())
+	locks, tune, lockName := outer.keep("locks", ""), outer.keep("tune", ""), outer.keep("lock", "")
+	inner := newLocals(e.imports, append(m.lock.functions(), d.name(), lockName)...)
+	c := newCall(e, m, inner)
+	e.comment(d)
+	e.line("func %s%s(%s *%s.Locker, %s ...%s.Tune) %s {", d.function(), e.paramsDecl(d.typeParams()),
+		locks, e.name(lockmwPath), tune, e.name(funclockPath), "func"+c.signature(false))
+	e.line("%s := %s", lockName, e.spec(m.lock, locks, tune))
+	e.line("return func%s {", c.signature(true))
+	e.locked(c, lockName, d.name()+paramsUse(d.typeParams()), "")
+	e.line("}\n}\n")
+}
+
+// method writes a method of a decorator.
+func (e *emitter) method(d *decorator, m *method, fields fieldNames, args string) {
+	var functions []string
+	if m.lock != nil {
+		functions = m.lock.functions()
+	}
+	c := newCall(e, m, newLocals(e.imports, functions...))
+	self := c.local.keep("d", "")
+	next := self + "." + fields.next
+	switch {
+	case m.lock == nil:
+		e.line("// %s calls the decorated %s.", m.name, d.name())
+	default:
+		e.line("// %s runs under the lock %s.", m.name, m.lock.id)
+	}
+	e.line("func (%s *%s%s) %s%s {", self, d.typeName(), args, m.name, c.signature(m.lock != nil))
+	if m.lock == nil {
+		call := fmt.Sprintf("%s.%s(%s)", next, m.name, c.arguments())
+		if m.sig.Results().Len() > 0 {
+			call = "return " + call
+		}
+		e.line("%s\n}\n", call)
+		return
+	}
+	recv := strings.Join(append([]string{next}, m.via...), ".")
+	if m.lock.recv != nil && isPointer(m.lock.recv.Type()) != d.receives(m) {
+		recv = "(*" + recv + ")"
+	}
+	e.locked(c, self+"."+fields.locks[m.name], next+"."+m.name, recv)
+	e.line("}\n")
+}
+
+// receives reports whether what a method's receiver is taken from is a pointer.
+func (d *decorator) receives(m *method) bool {
+	if len(m.via) == 0 {
+		return d.pointer
+	}
+	return isPointer(m.lock.recv.Type())
+}
+
+// locked writes the body of a function that runs another one under a lock.
+func (e *emitter) locked(c *call, lock, next, recv string) {
+	values, before := c.values(recv)
+	e.WriteString(before)
+	key := fmt.Sprintf("%s.Key(%s)", lock, strings.Join(values, ", "))
+	work := fmt.Sprintf("%s(%s)", next, c.arguments())
+	context := fmt.Sprintf("%s %s.Context", c.params[c.context], e.name("context"))
+	results := c.results
+	if len(results) == 1 {
+		e.line("return %s.Run(%s, func(%s) error {\nreturn %s\n})", key, c.params[c.context], context, work)
+		return
+	}
+	err := results[len(results)-1]
+	e.line("%s = %s.Run(%s, func(%s) (%s error) {", err, key, c.params[c.context], context, err)
+	e.line("%s = %s\nreturn %s\n})", strings.Join(results, ", "), work, err)
+	e.line("return %s", strings.Join(results, ", "))
+}

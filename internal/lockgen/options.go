@@ -1,0 +1,269 @@
+package lockgen
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A setting is an option that was read: the field of lockmw.Policy and its value as Go.
+type setting struct {
+	field string
+	code  func(*imports) string
+}
+
+// A policy is what the options of a directive say.
+type policy struct {
+	base     *option // policy=, the variable that the others override
+	settings []setting
+}
+
+// A knownOption is one that a directive can have.
+type knownOption struct {
+	name  string
+	field string // of lockmw.Policy
+	read  func(p *lockmw.Policy, value string) (code func(*imports) string, wrong string)
+}
+
+func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) knownOption {
+	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			wrong := fmt.Sprintf("%q is no duration: write 200ms, 3s or 1m30s", value)
+			if _, err := strconv.Atoi(value); err == nil {
+				wrong = fmt.Sprintf("%s has no unit: write %sms or %ss", value, value, value)
+			}
+			return nil, wrong
+		}
+		*at(p) = d
+		return func(i *imports) string { return durationCode(i, d) }, ""
+	}}
+}
+
+func textOption(name, field string, at func(*lockmw.Policy) *string) knownOption {
+	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		if value == "" {
+			return nil, "it is empty: leave it out"
+		}
+		if value[0] == '"' || value[0] == '`' {
+			return nil, fmt.Sprintf("quotes go around the whole word: \"%s=…\"", name)
+		}
+		*at(p) = value
+		return func(*imports) string { return strconv.Quote(value) }, ""
+	}}
+}
+
+func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption {
+	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil && name == "retries" && strings.EqualFold(value, "forever"):
+			return nil, "write retry_forever=true"
+		case err != nil:
+			return nil, fmt.Sprintf("%q is no number", value)
+		case n == 0 && name == "retries":
+			return nil, "0 is one attempt, which is also what leaving it out means; retry_forever=true sets no limit"
+		}
+		*at(p) = n
+		return func(*imports) string { return strconv.Itoa(n) }, ""
+	}}
+}
+
+func boolOption(name, field string, code string, set func(*lockmw.Policy, bool)) knownOption {
+	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, fmt.Sprintf("%q is neither true nor false", value)
+		}
+		set(p, b)
+		if code != "" && b {
+			return func(i *imports) string { return i.name(lockmwPath) + code }, ""
+		}
+		return func(*imports) string { return strconv.FormatBool(b) }, ""
+	}}
+}
+
+// knownOptions are those of the option in .proto files, see grpclock/lockmwv1.
+var knownOptions = []knownOption{
+	textOption("prefix", "Prefix", func(p *lockmw.Policy) *string { return &p.Prefix }),
+	durationOption("ttl", "TTL", func(p *lockmw.Policy) *time.Duration { return &p.TTL }),
+	durationOption("wait", "Wait", func(p *lockmw.Policy) *time.Duration { return &p.Wait }),
+	numberOption("retries", "Retries", func(p *lockmw.Policy) *int { return &p.Retries }),
+	boolOption("retry_forever", "Retries", ".Forever", func(p *lockmw.Policy, b bool) {
+		if b {
+			p.Retries = lockmw.Forever
+		}
+	}),
+	durationOption("retry_interval", "RetryInterval", func(p *lockmw.Policy) *time.Duration { return &p.RetryInterval }),
+	durationOption("max_hold", "MaxHold", func(p *lockmw.Policy) *time.Duration { return &p.MaxHold }),
+	durationOption("min_hold", "MinHold", func(p *lockmw.Policy) *time.Duration { return &p.MinHold }),
+	{"mode", "Mode", func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		if err := p.Mode.UnmarshalText([]byte(value)); err != nil {
+			return nil, fmt.Sprintf("%q is neither shared nor exclusive", value)
+		}
+		mode := map[lockmw.Mode]string{lockmw.Exclusive: ".Exclusive", lockmw.Shared: ".Shared"}[p.Mode]
+		return func(i *imports) string { return i.name(lockmwPath) + mode }, ""
+	}},
+	numberOption("permits", "Permits", func(p *lockmw.Policy) *int { return &p.Permits }),
+	boolOption("reentrant", "Reentrant", "", func(p *lockmw.Policy, b bool) { p.Reentrant = b }),
+	boolOption("fail_open", "FailOpen", "", func(p *lockmw.Policy, b bool) { p.FailOpen = b }),
+	textOption("name", "Name", func(p *lockmw.Policy) *string { return &p.Name }),
+	durationOption("retry_after", "RetryAfter", func(p *lockmw.Policy) *time.Duration { return &p.RetryAfter }),
+}
+
+// foreignOptions are what other systems call an option, in lower case and without '_'
+// and '-', and what it is here.
+var foreignOptions = map[string]string{
+	"keytimeout": "ttl", "expire": "ttl", "expiry": "ttl", "expiration": "ttl", "lease": "ttl", "leasetime": "ttl", "lockatmostfor": "ttl", "timeout": "wait",
+	"acquiretimeout": "wait", "waittime": "wait", "waittimeout": "wait", "locktimeout": "wait", "trylocktimeout": "wait",
+	"retrycount": "retries", "maxretries": "retries", "retry": "retries", "tries": "retries",
+	"retrydelay": "retry_interval", "retrybackoff": "retry_interval", "backoff": "retry_interval", "interval": "retry_interval",
+	"lockatleastfor": "min_hold", "maxholdtime": "max_hold", "readonly": "mode=shared", "shared": "mode=shared", "type": "mode", "locktype": "mode",
+	"semaphore": "permits", "limit": "permits", "forever": "retry_forever", "failopen": "fail_open", "namespace": "prefix", "keyprefix": "prefix",
+}
+
+// foreignWords are options elsewhere that are no options here, and what to do.
+var foreignWords = map[string]string{
+	"key": "the key has no name in front: " + usage, "keys": "keys have no name in front: " + usage, "value": "the key has no name in front: " + usage,
+	"spel": "the key has no name in front: " + usage, "paramlock": "write {params} as the key",
+	"autorelease": "a lock is always released; min_hold keeps it taken for longer",
+	"executor":    "there is one Locker, which the decorator is given", "client": "there is one Locker, which the decorator is given",
+	"usewatchdog": "running work is always renewed; max_hold ends it", "fair": "waiters are always served in the order in which they came",
+}
+
+// readOptions reads the options of a directive, and has the policy that they describe
+// checked.
+func (d *directive) readOptions() (policy, []issue) {
+	var read policy
+	var issues []issue
+	var values lockmw.Policy
+	fields := make(map[string]string) // the option that has set each
+	for i := range d.options {
+		o := &d.options[i]
+		if o.name == "policy" {
+			if read.base != nil {
+				issues = append(issues, issue{o.namePos, "policy= stands here twice"})
+			}
+			read.base = o
+			continue
+		}
+		known, wrong := optionCalled(o.name)
+		if wrong != "" {
+			issues = append(issues, issue{o.namePos, wrong})
+			continue
+		}
+		if other := fields[known.field]; other != "" {
+			reason := fmt.Sprintf("%s= stands here twice", o.name)
+			if other != o.name {
+				reason = fmt.Sprintf("it has both %s and %s", other, o.name)
+			}
+			issues = append(issues, issue{o.namePos, reason})
+			continue
+		}
+		fields[known.field] = o.name
+		code, wrong := known.read(&values, o.value)
+		if wrong != "" {
+			issues = append(issues, issue{o.valuePos, wrong})
+			continue
+		}
+		read.settings = append(read.settings, setting{known.field, code})
+	}
+	if len(issues) == 0 {
+		issues = d.validate(values, fields)
+	}
+	return read, issues
+}
+
+// validate has lockmw check the policy that the options describe. The complaint stands
+// at the option of the field that it names.
+func (d *directive) validate(values lockmw.Policy, fields map[string]string) []issue {
+	err := values.Validate()
+	if err == nil {
+		return nil
+	}
+	reason := strings.TrimPrefix(err.Error(), lockmw.ErrInvalidPolicy.Error()+": ")
+	if !errors.Is(err, lockmw.ErrInvalidPolicy) {
+		reason = err.Error()
+	}
+	pos := d.pos
+	if field, rest, ok := strings.Cut(reason, ": "); ok {
+		for i := range d.options {
+			if o := &d.options[i]; o.name == fields[field] {
+				pos, reason = o.valuePos, rest
+			}
+		}
+	}
+	return []issue{{pos, reason}}
+}
+
+// optionCalled returns the option of that name, or what to write instead.
+func optionCalled(name string) (*knownOption, string) {
+	names := make([]string, len(knownOptions), len(knownOptions)+1)
+	for i := range knownOptions {
+		if knownOptions[i].name == name {
+			return &knownOptions[i], ""
+		}
+		names[i] = knownOptions[i].name
+	}
+	plain := plainName(name)
+	if here := foreignOptions[plain]; here != "" {
+		return nil, fmt.Sprintf("unknown option %q; it is %s here", name, here)
+	}
+	if here := foreignWords[plain]; here != "" {
+		return nil, fmt.Sprintf("unknown option %q; %s", name, here)
+	}
+	return nil, fmt.Sprintf("unknown option %q; %s", name, oneOf(name, append(names, "policy")))
+}
+
+// looksLikeOption returns the option that a key may have been meant as, such as
+// reentrant without "=true" or "ttl:3s".
+func looksLikeOption(key string) (reason string) {
+	m := regexp.MustCompile(`^([A-Za-z_-]+)(?:$|:\s*([^{}]+)$)`).FindStringSubmatch(key)
+	if m == nil {
+		return ""
+	}
+	if o, _ := optionCalled(m[1]); o != nil {
+		value := m[2]
+		if value == "" {
+			value = "…"
+			if o.name == "reentrant" || o.name == "fail_open" || o.name == "retry_forever" {
+				value = "true"
+			}
+		}
+		return fmt.Sprintf("%q is read as a key; as an option it is written %s=%s", key, o.name, value)
+	}
+	return ""
+}
+
+// durationCode writes a duration as a person would: 200 * time.Millisecond.
+func durationCode(i *imports, d time.Duration) string {
+	pkg := i.name("time")
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "Hour"}, {time.Minute, "Minute"}, {time.Second, "Second"}, {time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}} {
+		if d%unit.size == 0 && d != 0 {
+			if d == unit.size {
+				return pkg + "." + unit.name
+			}
+			return fmt.Sprintf("%d * %s.%s", d/unit.size, pkg, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d * %s.Nanosecond", d, pkg)
+}
+
+// optionPos is where the option of that name stands.
+func (d *directive) optionPos(name string) token.Pos {
+	for i := range d.options {
+		if d.options[i].name == name {
+			return d.options[i].namePos
+		}
+	}
+	return d.pos
+}

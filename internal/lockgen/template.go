@@ -1,0 +1,217 @@
+package lockgen
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// A key is one key of a directive: literal text and placeholders in braces.
+type key struct {
+	source string // as it is written
+	holes  []hole
+}
+
+// A hole is a placeholder.
+type hole struct {
+	start, end int // of the placeholder in the source, the braces included
+	path       path
+	plain      string // "method" or "params", instead of a path
+	optional   bool
+	filters    []string
+	at         int // where the path begins in the source
+}
+
+// method and params are the placeholders that are no paths.
+const (
+	plainMethod = "method"
+	plainParams = "params"
+)
+
+// parseKey reads a key. It finds the placeholders and reads what they name; keyfunc,
+// which will fill them in, checks the rest of the syntax.
+func parseKey(source string) (*key, *slip) {
+	k := &key{source: source}
+	for pos := 0; pos < len(source); {
+		rest := source[pos:]
+		switch {
+		case strings.HasPrefix(rest, "{{"), strings.HasPrefix(rest, "}}"):
+			pos += 2
+		case rest[0] == '}':
+			return nil, slipAt(pos, "'}' without '{'; write }} for a brace in the text")
+		case rest[0] == '{':
+			h, err := parseHole(source, pos)
+			if err != nil {
+				return nil, err
+			}
+			k.holes = append(k.holes, h)
+			pos = h.end
+		default:
+			pos++
+		}
+	}
+	if err := k.foreign(); err != nil {
+		return nil, err
+	}
+	return k, k.checkSyntax()
+}
+
+// parseHole reads the placeholder that opens at start.
+func parseHole(source string, start int) (hole, *slip) {
+	h := hole{start: start, at: start + len("{")}
+	inside, _, closed := strings.Cut(source[h.at:], "}")
+	switch i := strings.IndexByte(inside, '{'); {
+	case i >= 0:
+		return h, slipAt(h.at+i, "'{' inside a placeholder")
+	case !closed:
+		return h, slipAt(start, `'{' is never closed; a key with spaces is written in quotes, as in "{tenant(ctx, order)}", and a brace in the text as {{`)
+	}
+	h.end = h.at + len(inside) + len("}")
+	if opening := strings.TrimSuffix(source[:start], "$"); opening != source[:start] || lonelyHash.MatchString(opening) {
+		return h, slipAt(start-1, "'%s{' is not how a placeholder begins: write {%s}", source[start-1:start], strings.TrimLeft(inside, "#$. "))
+	}
+	subject, filters, filtered := strings.Cut(inside, "|")
+	if filtered {
+		h.filters = strings.Split(filters, "|")
+	}
+	subject, h.optional = strings.CutSuffix(subject, "?")
+	if i := strings.IndexByte(subject, '?'); i >= 0 {
+		return h, slipAt(h.at+i, "'?' must stand at the end of the name")
+	}
+	if subject == plainMethod || subject == plainParams {
+		h.plain = subject
+		if h.optional {
+			return h, slipAt(h.at, "%s cannot be optional", subject)
+		}
+		return h, nil
+	}
+	var err *slip
+	if h.path, err = parsePath(subject); err != nil {
+		err.at += h.at
+		return h, err
+	}
+	if h.path.each && h.optional {
+		return h, slipAt(h.at, "a list cannot be optional: a call without elements has no key")
+	}
+	return h, nil
+}
+
+// lonelyHash is a '#' in front of a brace that nothing stands before: there it may be
+// meant as text, as in "order#{id}".
+var lonelyHash = regexp.MustCompile(`(?:^|[^\pL\pN_}])#$`)
+
+// foreignText is how other systems write a placeholder, where that is literal text here.
+var foreignText = regexp.MustCompile(`#([A-Za-z_][\w.]*)|%(?:\[\d+\])?([sdvq])(?:$|[^0-9A-Za-z])|\$([A-Za-z_][\w.]*)|<([A-Za-z_][\w.]*)>|(?:^|[^0-9A-Za-z}]):([A-Za-z_][\w.]*)|\{\{ *\.?([A-Za-z_][\w.]*) *\}\}`)
+
+// foreign returns a slip if a key without placeholders holds what would be one
+// elsewhere: it would be a part of every key, and nobody would notice.
+func (k *key) foreign() *slip {
+	if len(k.holes) > 0 {
+		return nil
+	}
+	m := foreignText.FindStringSubmatchIndex(k.source)
+	if m == nil {
+		if i := strings.IndexAny(k.source, "{}"); i >= 0 {
+			return slipAt(i, "a key without placeholders has no braces")
+		}
+		return nil
+	}
+	start := m[0]
+	if colon := 10; m[colon] >= 0 { // what stands before it was matched, too
+		start = m[colon] - len(":")
+	}
+	name, found := "id", strings.TrimSpace(k.source[start:m[1]])
+	for i := 2; i < len(m); i += 2 {
+		if m[i] >= 0 && i != 4 { // not the letter of a verb
+			name = k.source[m[i]:m[i+1]]
+		}
+	}
+	return slipAt(start, "%q is no placeholder here, but text that all keys would share: write {%s}", found, name)
+}
+
+// keyfunc returns the template that keyfunc fills in. names are the parameters that
+// {params} stands for.
+func (k *key) keyfunc(names []string) string {
+	var b strings.Builder
+	from := 0
+	for i := range k.holes {
+		h := &k.holes[i]
+		b.WriteString(k.source[from:h.start])
+		b.WriteString(h.keyfunc(names))
+		from = h.end
+	}
+	b.WriteString(k.source[from:])
+	return b.String()
+}
+
+func (h *hole) keyfunc(names []string) string {
+	tail := ""
+	if h.optional {
+		tail = "?"
+	}
+	for _, f := range h.filters {
+		tail += "|" + f
+	}
+	switch h.plain {
+	case plainMethod:
+		return "{method" + tail + "}"
+	case plainParams:
+		each := make([]string, len(names))
+		for i, name := range names {
+			each[i] = "{value." + name + tail + "}"
+		}
+		return strings.Join(each, ":")
+	}
+	return "{value." + h.path.text() + tail + "}"
+}
+
+// checkSyntax has keyfunc parse the key, and returns its complaint.
+func (k *key) checkSyntax() *slip {
+	if len(k.holes) == 0 {
+		return nil // a constant; whether that may be, depends on the function
+	}
+	var wrong *keyfunc.SyntaxError
+	text := k.keyfunc([]string{plainParams})
+	if _, err := keyfunc.Parse(text); !errors.As(err, &wrong) {
+		return nil
+	}
+	// The column is that of the text which keyfunc was given. What is before the
+	// placeholder is as in the source, and filters are as far from its end.
+	at := byteAt(text, wrong.Column)
+	from := 0
+	for i := range k.holes {
+		h := &k.holes[i]
+		start := len((&key{source: k.source[:h.start], holes: k.holes[:i]}).keyfunc([]string{plainParams}))
+		size := len(h.keyfunc([]string{plainParams}))
+		if at < start {
+			break
+		}
+		if at < start+size {
+			return slipAt(max(h.end-(start+size-at), h.start), "%s", wrong.Reason)
+		}
+		from = start + size - h.end
+	}
+	return slipAt(min(max(at-from, 0), len(k.source)), "%s", wrong.Reason)
+}
+
+// byteAt returns the position of a column, counted in runes from 1.
+func byteAt(text string, column int) (at int) {
+	for range column - 1 {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
+}
+
+// quoteList writes names for an error: it has a, b, c.
+func quoteList(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
