@@ -101,7 +101,7 @@ func New(locks *lockmw.Locker, spec Spec, tune ...Tune) *Lock {
 func keyOf(spec Spec) keyfunc.Func {
 	var all []keyfunc.Func
 	for _, text := range spec.Keys {
-		key := keyfunc.Func(nil)
+		var key keyfunc.Func
 		if strings.ContainsAny(text, "{}") {
 			key = keyfunc.MustParse(text)
 		} else {

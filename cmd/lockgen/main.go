@@ -34,6 +34,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/lockmw/kit/internal/lockgen"
 )
@@ -53,27 +54,26 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, check bool, patterns []string, out, problems io.Writer) int {
-	var changed []string
-	var found []lockgen.Problem
+	var done lockgen.Generated
 	var err error
 	switch {
 	case check && len(patterns) == 0:
-		found, err = lockgen.Check(ctx, lockgen.Run{Patterns: []string{"./..."}}, true)
+		done.Problems, err = lockgen.Check(ctx, lockgen.Run{Patterns: []string{"./..."}}, true)
 	case check:
-		found, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
+		done.Problems, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
 	default:
-		changed, found, err = lockgen.Generate(ctx, lockgen.Run{Patterns: patterns})
+		done, err = lockgen.Generate(ctx, lockgen.Run{Patterns: patterns})
 	}
-	for _, path := range changed {
+	for _, path := range done.Changed {
 		fmt.Fprintln(out, path)
 	}
-	for _, p := range found {
+	for _, p := range slices.Concat(done.Problems, done.Notes) {
 		fmt.Fprintln(problems, p)
 	}
 	if err != nil {
 		fmt.Fprintln(problems, "lockgen:", err)
 	}
-	if err != nil || len(found) > 0 {
+	if err != nil || len(done.Problems) > 0 {
 		return 1
 	}
 	return 0

@@ -21,6 +21,7 @@ func Check(ctx context.Context, run Run, unwired bool) ([]Problem, error) {
 	if err != nil || len(r.problems) > 0 {
 		return r.problems, err
 	}
+	r.problems = r.notes
 	for _, path := range r.stale {
 		r.problems = append(r.problems, r.problem(path, "stale: the directives, or what they name, have changed; run lockgen"))
 	}
@@ -42,9 +43,8 @@ func (r *result) findUnwired() {
 				if d.obj.Pkg() != p.types || !program && importable(p) && ast.IsExported(d.function()) || r.called(p, d.function()) {
 					continue
 				}
-				at := p.fset.Position(d.obj.Pos())
-				at.Filename, at.Offset = r.relative(at.Filename), 0
-				r.problems = append(r.problems, Problem{at, "unwired: nothing but tests calls " + d.function() + ", so the locks of " + d.name() + " are never taken"})
+				reason := "unwired: nothing but tests calls " + d.function() + ", so the locks of " + d.name() + " are never taken"
+				r.problems = append(r.problems, r.problemsAt(p, []issue{{d.obj.Pos(), reason}})...)
 			}
 		}
 	}

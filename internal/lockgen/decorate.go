@@ -24,8 +24,8 @@ type decorator struct {
 type method struct {
 	name string
 	sig  *types.Signature
-	via  []string // the embedded fields that it comes through, from a type
-	lock *lock    // nil: it passes the call on
+	via  via
+	lock *lock // nil: it passes the call on
 }
 
 // A lock is what the directive above a method means.
@@ -36,6 +36,12 @@ type lock struct {
 	values []*resolved
 	policy policy
 	recv   *types.Var // what {s.Region} begins with
+}
+
+// A via is the embedded fields through which a type has a method; mostly there are none.
+type via struct {
+	fields  []string
+	pointer bool // the last field is a pointer
 }
 
 func (d *decorator) name() string { return d.obj.Name() }
@@ -86,7 +92,7 @@ func (p *pack) build(targets []*target, relative func(string) string) ([]*decora
 		obj, file, problem := b.owner(t)
 		switch {
 		case problem != "":
-			b.complain(t.pos, "%s", problem)
+			b.complainf(t.pos, "%s", problem)
 		case obj != nil && !seen[obj]:
 			seen[obj] = true
 			b.decorate(obj, file)
@@ -96,7 +102,7 @@ func (p *pack) build(targets []*target, relative func(string) string) ([]*decora
 	return b.all, b.issues
 }
 
-func (b *builder) complain(pos token.Pos, format string, args ...any) {
+func (b *builder) complainf(pos token.Pos, format string, args ...any) {
 	if found := (issue{pos, fmt.Sprintf(format, args...)}); !slices.Contains(b.issues, found) {
 		b.issues = append(b.issues, found)
 	}
@@ -163,7 +169,7 @@ func (b *builder) decorate(obj types.Object, file *file) {
 	d := &decorator{file: file, obj: obj}
 	switch o := obj.(type) {
 	case *types.Func:
-		d.methods = []*method{b.method(o, o.Signature(), nil)}
+		d.methods = []*method{b.method(o, o.Signature(), via{})}
 	case *types.TypeName:
 		d.named, _ = withOwnParams(o.Type()).(*types.Named)
 		if i, ok := d.named.Underlying().(*types.Interface); ok {
@@ -194,18 +200,18 @@ func withOwnParams(t types.Type) types.Type {
 
 func (b *builder) interfaceMethods(d *decorator, i *types.Interface) {
 	if !i.IsMethodSet() {
-		b.complain(d.obj.Pos(), "%s is a constraint and no interface of values: nothing can be decorated", d.name())
+		b.complainf(d.obj.Pos(), "%s is a constraint and no interface of values: nothing can be decorated", d.name())
 		return
 	}
 	for f := range i.Methods() {
 		if !f.Exported() && f.Pkg() != b.types {
-			b.complain(d.obj.Pos(), "%s embeds the method %s, which package %s keeps to itself: no decorator can have it", d.name(), f.Name(), f.Pkg().Name())
+			b.complainf(d.obj.Pos(), "%s embeds the method %s, which package %s keeps to itself: no decorator can have it", d.name(), f.Name(), f.Pkg().Name())
 			continue
 		}
 		if f.Pkg() != b.types {
 			b.foreign(d, f)
 		}
-		d.methods = append(d.methods, b.method(f, f.Signature(), nil))
+		d.methods = append(d.methods, b.method(f, f.Signature(), via{}))
 	}
 }
 
@@ -218,7 +224,8 @@ func (b *builder) typeMethods(d *decorator) {
 	}
 	for sel := range set.Methods() {
 		f := sel.Obj().(*types.Func)
-		m := b.method(f, sel.Type().(*types.Signature), b.fieldsTo(d.named, sel.Index()))
+		// The selection's own type would have the decorated type as its receiver.
+		m := b.method(f, f.Signature(), fieldsTo(d.named, sel.Index()))
 		if m.lock == nil && !f.Exported() || b.unwritable(m.sig) {
 			continue
 		}
@@ -227,7 +234,7 @@ func (b *builder) typeMethods(d *decorator) {
 }
 
 // fieldsTo returns the embedded fields on the way to a method.
-func (b *builder) fieldsTo(t types.Type, index []int) (names []string) {
+func fieldsTo(t types.Type, index []int) (through via) {
 	for _, i := range index[:len(index)-1] {
 		if p, ok := t.Underlying().(*types.Pointer); ok {
 			t = p.Elem()
@@ -236,10 +243,11 @@ func (b *builder) fieldsTo(t types.Type, index []int) (names []string) {
 		if !ok {
 			break
 		}
-		names = append(names, st.Field(i).Name())
 		t = st.Field(i).Type()
+		through.fields = append(through.fields, st.Field(i).Name())
+		through.pointer = isPointer(t)
 	}
-	return names
+	return through
 }
 
 // unwritable reports whether a signature has types that another package keeps to itself.
@@ -261,10 +269,13 @@ func (b *builder) unwritable(sig *types.Signature) bool {
 
 // method makes a method of a decorator. sig is its signature there, with the type
 // arguments of embedded types filled in.
-func (b *builder) method(f *types.Func, sig *types.Signature, via []string) *method {
-	m := &method{name: f.Name(), sig: sig, via: via}
+func (b *builder) method(f *types.Func, sig *types.Signature, through via) *method {
+	m := &method{name: f.Name(), sig: sig, via: through}
 	if t := b.targets[f.Pos()]; t != nil {
 		m.lock = b.lock(t, f, sig)
+		for _, v := range m.lock.values {
+			v.receiverIsSafe(!through.pointer)
+		}
 	}
 	return m
 }
@@ -295,7 +306,7 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	b.checkPolicy(l.policy.base)
 	for i, w := range t.keys {
 		if slices.ContainsFunc(t.keys[:i], func(other word) bool { return other.text == w.text }) {
-			b.complain(w.pos, "the key %s stands here twice", w.text)
+			b.complainf(w.pos, "the key %s stands here twice", w.text)
 			continue
 		}
 		b.key(l, s, w)
@@ -305,7 +316,7 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 
 // key adds a key to a lock.
 func (b *builder) key(l *lock, s *scope, w word) {
-	wrong := func(err *slip) { b.complain(w.pos+token.Pos(err.at), "%s", err.reason) }
+	wrong := func(err *slip) { b.complainf(w.pos+token.Pos(err.at), "%s", err.reason) }
 	k, err := parseKey(w.text)
 	if err != nil {
 		wrong(err)
@@ -313,9 +324,9 @@ func (b *builder) key(l *lock, s *scope, w word) {
 	}
 	if len(k.holes) == 0 {
 		if reason := looksLikeOption(w.text); reason != "" {
-			b.complain(w.pos, "%s", reason)
+			b.complainf(w.pos, "%s", reason)
 		} else if len(s.params()) > 0 {
-			b.complain(w.pos, "the key names no value, so all calls of %s would take one lock; write a placeholder such as {%s}, or {method} if that is meant", s.name, s.example())
+			b.complainf(w.pos, "the key names no value, so all calls of %s would take one lock; write a placeholder such as {%s}, or {method} if that is meant", s.name, s.example())
 		}
 		l.keys = append(l.keys, w.text)
 		return
@@ -428,4 +439,15 @@ func (r *resolved) mayBeMissing() bool {
 		return true
 	}
 	return slices.ContainsFunc(r.args, (*resolved).mayBeMissing)
+}
+
+// receiverIsSafe notes that the receiver which a path begins with is never nil: the
+// decorator was not made of a nil, and a field that is no pointer is none either.
+func (r *resolved) receiverIsSafe(safe bool) {
+	if r.recv && safe && len(r.hops) > 0 {
+		r.hops[0].guard = false
+	}
+	for _, arg := range r.args {
+		arg.receiverIsSafe(safe)
+	}
 }

@@ -61,7 +61,7 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		return nil, &issue{d.ArgsPos, "a word that begins with a quote ends with one, and a space follows"}
 	}
 	found := &directive{pos: c.Slash}
-	for _, arg := range args {
+	for _, arg := range joined(c, args) {
 		w := word{arg.Arg, arg.Pos}
 		if q := c.Text[arg.Pos-c.Slash]; q == '"' || q == '`' {
 			w.pos++ // exact, unless an escape stands before the mistake
@@ -75,6 +75,31 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		return nil, &issue{d.End(), "the key is missing: " + usage + "; write {method} if all calls are to take one lock"}
 	}
 	return found, nil
+}
+
+// joined puts words together that are one placeholder with spaces: {tenant(ctx, id)}.
+func joined(c *ast.Comment, args []ast.DirectiveArg) (words []ast.DirectiveArg) {
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		for end := i + 1; open(w.Arg) && end < len(args); end++ {
+			last := args[end]
+			whole := c.Text[w.Pos-c.Slash : int(last.Pos-c.Slash)+len(last.Arg)]
+			if !strings.HasSuffix(whole, last.Arg) { // it was in quotes
+				break
+			}
+			if !open(whole) {
+				w.Arg, i = whole, end
+			}
+		}
+		words = append(words, w)
+	}
+	return words
+}
+
+// open reports whether a brace is open at the end of a word.
+func open(word string) bool {
+	word = strings.NewReplacer("{{", "", "}}", "").Replace(word)
+	return strings.LastIndexByte(word, '{') > strings.LastIndexByte(word, '}')
 }
 
 var optionForm = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)=`)

@@ -17,7 +17,7 @@ type emitter struct {
 	*imports
 }
 
-func (e *emitter) line(format string, args ...any) { fmt.Fprintf(e, format+"\n", args...) }
+func (e *emitter) linef(format string, args ...any) { fmt.Fprintf(e, format+"\n", args...) }
 
 // emit returns the code of the decorators of a file.
 func emit(pkg *types.Package, source *file, decorators []*decorator) ([]byte, error) {
@@ -32,14 +32,14 @@ func emit(pkg *types.Package, source *file, decorators []*decorator) ([]byte, er
 		}
 	}
 	out := &emitter{imports: i}
-	out.line("%s", header)
-	out.line("// The directives are in %s.", filepath.Base(source.path))
-	out.line("")
+	out.linef("%s", header)
+	out.linef("// The directives are in %s.", filepath.Base(source.path))
+	out.linef("")
 	if source.build != "" {
-		out.line("%s\n", source.build)
+		out.linef("%s\n", source.build)
 	}
-	out.line("package %s\n", pkg.Name())
-	out.line("%s", i.lines())
+	out.linef("package %s\n", pkg.Name())
+	out.linef("%s", i.lines())
 	out.Write(body.Bytes())
 	code, err := format.Source(out.Bytes())
 	if err != nil {
@@ -68,35 +68,35 @@ func (e *emitter) decorator(d *decorator) {
 	nextParam, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
 
 	e.comment(d)
-	e.line("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), params,
+	e.linef("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), params,
 		nextParam, next, locks, e.name(lockmwPath), tune, e.name(funclockPath), result)
 	if d.pointer || d.isInterface() {
-		e.line("if %s == nil {\npanic(%q)\n}", nextParam, d.function()+": the decorated "+d.name()+" is nil")
+		e.linef("if %s == nil {\npanic(%q)\n}", nextParam, d.function()+": the decorated "+d.name()+" is nil")
 	}
-	e.line("return &%s%s{", d.typeName(), args)
-	e.line("%s: %s,", fields.next, nextParam)
+	e.linef("return &%s%s{", d.typeName(), args)
+	e.linef("%s: %s,", fields.next, nextParam)
 	for _, m := range d.methods {
 		if m.lock != nil {
-			e.line("%s: %s,", fields.locks[m.name], e.spec(m.lock, locks, tune))
+			e.linef("%s: %s,", fields.locks[m.name], e.spec(m.lock, locks, tune))
 		}
 	}
-	e.line("}\n}\n")
+	e.linef("}\n}\n")
 
 	if d.isInterface() {
-		e.line("// %s is what %s returns.", d.typeName(), d.function())
+		e.linef("// %s is what %s returns.", d.typeName(), d.function())
 	} else {
-		e.line("// %s has the methods of %s, of which some run under a lock, see %s.", d.typeName(), d.name(), d.function())
+		e.linef("// %s has the methods of %s, of which some run under a lock, see %s.", d.typeName(), d.name(), d.function())
 	}
-	e.line("type %s%s struct {", d.typeName(), params)
-	e.line("%s %s", fields.next, next)
+	e.linef("type %s%s struct {", d.typeName(), params)
+	e.linef("%s %s", fields.next, next)
 	for _, m := range d.methods {
 		if m.lock != nil {
-			e.line("%s *%s.Lock", fields.locks[m.name], e.name(funclockPath))
+			e.linef("%s *%s.Lock", fields.locks[m.name], e.name(funclockPath))
 		}
 	}
-	e.line("}\n")
+	e.linef("}\n")
 	if d.isInterface() && params == "" {
-		e.line("var _ %s = (*%s)(nil)\n", d.name(), d.typeName())
+		e.linef("var _ %s = (*%s)(nil)\n", d.name(), d.typeName())
 	}
 	for _, m := range d.methods {
 		e.method(d, m, fields, args)
@@ -107,24 +107,24 @@ func (e *emitter) decorator(d *decorator) {
 func (e *emitter) comment(d *decorator) {
 	switch {
 	case d.named == nil:
-		e.line("// %s returns %s under the lock of its directive.", d.function(), d.name())
+		e.linef("// %s returns %s under the lock of its directive.", d.function(), d.name())
 	case d.isInterface():
-		e.line("// %s returns %s whose methods run under the locks of their directives, and call\n// next then. Those without a directive only call next.", d.function(), article(d.name()))
+		e.linef("// %s returns %s whose methods run under the locks of their directives, and call\n// next then. Those without a directive only call next.", d.function(), article(d.name()))
 	default:
-		e.line("// %s returns next with its methods under the locks of their directives. Those\n// without a directive only call next.", d.function())
+		e.linef("// %s returns next with its methods under the locks of their directives. Those\n// without a directive only call next.", d.function())
 	}
-	e.line("//")
+	e.linef("//")
 	for _, m := range d.methods {
 		if m.lock != nil {
-			e.line("//   - %s:%s", m.lock.id, m.lock.text)
+			e.linef("//   - %s:%s", m.lock.id, m.lock.text)
 		}
 	}
-	e.line("//")
+	e.linef("//")
 	who := "next or locks is nil"
 	if d.named == nil {
 		who = "locks is nil"
 	}
-	e.line("// It panics if %s, or if a policy is invalid once tune has changed it.", who)
+	e.linef("// It panics if %s, or if a policy is invalid once tune has changed it.", who)
 }
 
 func article(name string) string {
@@ -208,12 +208,12 @@ func (e *emitter) functionDecorator(d *decorator) {
 	inner := newLocals(e.imports, append(m.lock.functions(), d.name(), lockName)...)
 	c := newCall(e, m, inner)
 	e.comment(d)
-	e.line("func %s%s(%s *%s.Locker, %s ...%s.Tune) %s {", d.function(), e.paramsDecl(d.typeParams()),
+	e.linef("func %s%s(%s *%s.Locker, %s ...%s.Tune) %s {", d.function(), e.paramsDecl(d.typeParams()),
 		locks, e.name(lockmwPath), tune, e.name(funclockPath), "func"+c.signature(false))
-	e.line("%s := %s", lockName, e.spec(m.lock, locks, tune))
-	e.line("return func%s {", c.signature(true))
+	e.linef("%s := %s", lockName, e.spec(m.lock, locks, tune))
+	e.linef("return func%s {", c.signature(true))
 	e.locked(c, lockName, d.name()+paramsUse(d.typeParams()), "")
-	e.line("}\n}\n")
+	e.linef("}\n}\n")
 }
 
 // method writes a method of a decorator.
@@ -225,35 +225,42 @@ func (e *emitter) method(d *decorator, m *method, fields fieldNames, args string
 	c := newCall(e, m, newLocals(e.imports, functions...))
 	self := c.local.keep("d", "")
 	next := self + "." + fields.next
-	switch {
-	case m.lock == nil:
-		e.line("// %s calls the decorated %s.", m.name, d.name())
+	switch m.lock {
+	case nil:
+		e.linef("// %s calls the decorated %s.", m.name, d.name())
 	default:
-		e.line("// %s runs under the lock %s.", m.name, m.lock.id)
+		e.linef("// %s runs under the lock %s.", m.name, m.lock.id)
 	}
-	e.line("func (%s *%s%s) %s%s {", self, d.typeName(), args, m.name, c.signature(m.lock != nil))
+	e.linef("func (%s *%s%s) %s%s {", self, d.typeName(), args, m.name, c.signature(m.lock != nil))
 	if m.lock == nil {
 		call := fmt.Sprintf("%s.%s(%s)", next, m.name, c.arguments())
 		if m.sig.Results().Len() > 0 {
 			call = "return " + call
 		}
-		e.line("%s\n}\n", call)
+		e.linef("%s\n}\n", call)
 		return
 	}
-	recv := strings.Join(append([]string{next}, m.via...), ".")
-	if m.lock.recv != nil && isPointer(m.lock.recv.Type()) != d.receives(m) {
-		recv = "(*" + recv + ")"
-	}
-	e.locked(c, self+"."+fields.locks[m.name], next+"."+m.name, recv)
-	e.line("}\n")
+	e.locked(c, self+"."+fields.locks[m.name], next+"."+m.name, d.receiver(m, next))
+	e.linef("}\n")
 }
 
-// receives reports whether what a method's receiver is taken from is a pointer.
-func (d *decorator) receives(m *method) bool {
-	if len(m.via) == 0 {
-		return d.pointer
+// receiver writes what a method's receiver is in the decorator.
+func (d *decorator) receiver(m *method, next string) string {
+	if m.lock.recv == nil {
+		return ""
 	}
-	return isPointer(m.lock.recv.Type())
+	expr := strings.Join(append([]string{next}, m.via.fields...), ".")
+	is, want := m.via.pointer, isPointer(m.lock.recv.Type())
+	if len(m.via.fields) == 0 {
+		is = d.pointer
+	}
+	switch {
+	case is && !want:
+		return "(*" + expr + ")"
+	case want && !is:
+		return "(&" + expr + ")"
+	}
+	return expr
 }
 
 // locked writes the body of a function that runs another one under a lock.
@@ -265,11 +272,11 @@ func (e *emitter) locked(c *call, lock, next, recv string) {
 	context := fmt.Sprintf("%s %s.Context", c.params[c.context], e.name("context"))
 	results := c.results
 	if len(results) == 1 {
-		e.line("return %s.Run(%s, func(%s) error {\nreturn %s\n})", key, c.params[c.context], context, work)
+		e.linef("return %s.Run(%s, func(%s) error {\nreturn %s\n})", key, c.params[c.context], context, work)
 		return
 	}
 	err := results[len(results)-1]
-	e.line("%s = %s.Run(%s, func(%s) (%s error) {", err, key, c.params[c.context], context, err)
-	e.line("%s = %s\nreturn %s\n})", strings.Join(results, ", "), work, err)
-	e.line("return %s", strings.Join(results, ", "))
+	e.linef("%s = %s.Run(%s, func(%s) (%s error) {", err, key, c.params[c.context], context, err)
+	e.linef("%s = %s\nreturn %s\n})", strings.Join(results, ", "), work, err)
+	e.linef("return %s", strings.Join(results, ", "))
 }

@@ -142,17 +142,17 @@ func (w *valueWriter) simple(v *resolved) string {
 		}
 		args = append(args, arg)
 	}
-	expr := w.root(v, args)
+	var hops strings.Builder
 	for _, h := range v.hops {
 		if h.guard || h.fails {
 			return ""
 		}
-		expr += "." + h.name
+		hops.WriteString("." + h.name)
 		if h.call {
-			expr += "()"
+			hops.WriteString("()")
 		}
 	}
-	return expr
+	return w.root(v, args) + hops.String()
 }
 
 func hasCall(v *resolved) bool {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,12 +23,15 @@ type finder struct {
 	pack    *pack
 	targets []*target
 	issues  []issue
-	used    map[*ast.Comment]bool
+	// otherBuilds are the directives that this build leaves out, and that were not
+	// generated in another one either.
+	otherBuilds []issue
+	used        map[*ast.Comment]bool
 }
 
 // find returns what the directives of a package stand above. It complains of those that
 // lock nothing.
-func (p *pack) find() ([]*target, []issue) {
+func (p *pack) find() *finder {
 	f := &finder{pack: p, used: make(map[*ast.Comment]bool)}
 	for _, file := range p.files {
 		for _, decl := range file.syntax.Decls {
@@ -40,12 +44,12 @@ func (p *pack) find() ([]*target, []issue) {
 				}
 			}
 		}
-		f.leftOver(file, whereItGoes)
+		f.leftOver(file, func(c *ast.Comment) string { return f.placed(file, c) })
 	}
 	for _, file := range p.outside {
 		f.outside(file)
 	}
-	return f.targets, f.issues
+	return f
 }
 
 // inType looks above the methods of an interface.
@@ -89,11 +93,11 @@ func (f *finder) above(doc *ast.CommentGroup, t *target) {
 
 // leftOver complains of the directives of a file that stand above nothing that can be
 // locked.
-func (f *finder) leftOver(file *file, reason string) {
+func (f *finder) leftOver(file *file, reason func(c *ast.Comment) string) {
 	for _, group := range file.syntax.Comments {
 		for _, c := range group.List {
 			if !f.used[c] && isDirective(c) {
-				f.issues = append(f.issues, issue{c.Slash, "this directive locks nothing: " + f.placed(file, c, reason)})
+				f.issues = append(f.issues, issue{c.Slash, "this directive locks nothing: " + reason(c)})
 			}
 		}
 	}
@@ -107,10 +111,10 @@ func isDirective(c *ast.Comment) bool {
 }
 
 // placed says why a directive locks nothing where it stands.
-func (f *finder) placed(file *file, c *ast.Comment, reason string) string {
+func (f *finder) placed(file *file, c *ast.Comment) string {
 	for _, decl := range file.syntax.Decls {
 		if d, ok := decl.(*ast.FuncDecl); ok && d.Body != nil && d.Body.Pos() < c.Pos() && c.Pos() < d.Body.End() {
-			return "it stands inside of " + d.Name.Name + "; " + reason
+			return "it stands inside of " + d.Name.Name + "; " + whereItGoes
 		}
 		d, ok := decl.(*ast.GenDecl)
 		if !ok {
@@ -122,32 +126,36 @@ func (f *finder) placed(file *file, c *ast.Comment, reason string) string {
 			switch {
 			case !ok:
 			case d.Doc != nil && d.Doc.Pos() <= c.Pos() && c.Pos() < d.Doc.End(), t.Doc != nil && t.Doc.Pos() <= c.Pos() && c.Pos() < t.Doc.End():
-				return "it stands above the type " + t.Name.Name + "; " + reason
+				return "it stands above the type " + t.Name.Name + "; " + whereItGoes
 			case t.Pos() < c.Pos() && line(c.Pos()) <= line(t.End()):
-				return "it stands inside of " + t.Name.Name + ", and not above a method of its own; " + reason
+				return "it stands inside of " + t.Name.Name + ", and not above a method of its own; " + whereItGoes
 			}
 		}
 	}
-	return reason
+	return whereItGoes
 }
 
-// outside complains of directives in files that are no part of the program. A file of
-// another build is left to lockgen in that build, if it was there already.
-func (f *finder) outside(file *file) {
-	reason := "it is in a test, which is no part of the program"
-	if file.ignored {
-		for _, w := range f.pack.written {
-			if w.path == writtenPath(file.path) {
-				return
-			}
-		}
-		reason = "this build leaves the file out"
-		if file.build != "" {
-			reason += " (" + file.build + ")"
-		}
-		reason += "; run lockgen in its own build, with GOOS=… or GOFLAGS=-tags=…"
+// outside complains of directives in files that are no part of the program, or not in
+// this build. The latter are left to lockgen in their own build, which can only be seen
+// by what it has written.
+func (f *finder) outside(left *file) {
+	if !left.ignored {
+		f.leftOver(left, func(*ast.Comment) string { return "it is in a test, which is no part of the program" })
+		return
 	}
-	f.leftOver(file, reason)
+	if slices.ContainsFunc(f.pack.written, func(w *file) bool { return w.path == writtenPath(left.path) }) {
+		return
+	}
+	reason := "this build leaves the file out"
+	if left.build != "" {
+		reason += " (" + left.build + ")"
+	}
+	before := len(f.issues)
+	f.leftOver(left, func(*ast.Comment) string {
+		return reason + "; run lockgen in a build that has it, with GOOS=… or GOFLAGS=-tags=…"
+	})
+	f.otherBuilds = append(f.otherBuilds, f.issues[before:]...)
+	f.issues = f.issues[:before]
 }
 
 // writtenPath is where the code goes that is generated of a file: orders.go has

@@ -23,7 +23,7 @@ func conversionOf(t types.Type, what string, from *types.Package) (conversion, s
 	if call := basicCall(t); call != "" {
 		return conversion{call: call}, ""
 	}
-	name := types.TypeString(t, types.RelativeTo(from))
+	name := shortType(t, from)
 	elem, pointer := t, false
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		elem, pointer = p.Elem(), true
@@ -63,6 +63,16 @@ func conversionOf(t types.Type, what string, from *types.Package) (conversion, s
 	default:
 		return conversion{}, fmt.Sprintf("%s has the type %s (%v), which has no text", what, name, u)
 	}
+}
+
+// shortType writes a type as people do: with the names of packages, not their paths.
+func shortType(t types.Type, from *types.Package) string {
+	return types.TypeString(t, func(p *types.Package) string {
+		if p == from {
+			return ""
+		}
+		return p.Name()
+	})
 }
 
 // basicCall returns the function for a type whose kind is a string, an integer or a
@@ -191,7 +201,7 @@ func broken(t types.Type) bool {
 
 // outlives returns why a result is still in use when the lock is given back, or nothing.
 func outlives(t types.Type, from *types.Package) string {
-	name := types.TypeString(t, types.RelativeTo(from))
+	name := shortType(t, from)
 	elem := t
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		elem = p.Elem()

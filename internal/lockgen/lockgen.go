@@ -25,7 +25,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"go/token"
 	"io/fs"
 	"os"
@@ -59,30 +58,38 @@ type result struct {
 	stale    []string // paths whose code is not what is there
 	left     []string // files that lockgen wrote and does not write any more
 	problems []Problem
+	notes    []Problem // directives that this build leaves out
+}
+
+// Generated is what Generate has done.
+type Generated struct {
+	Changed  []string  // files that were written or removed
+	Problems []Problem // with any, nothing was changed
+	Notes    []Problem // directives in files that this build leaves out
 }
 
 // Generate writes the decorators of the packages, and removes files that it wrote
-// before and that no directive asks for any more. It returns the files that it has
-// changed. With problems nothing is changed. The error is of the go command, or of the
-// file system.
-func Generate(ctx context.Context, run Run) (changed []string, problems []Problem, err error) {
+// before and that no directive asks for any more. With problems nothing is changed. The
+// error is of the go command, or of the file system.
+func Generate(ctx context.Context, run Run) (done Generated, err error) {
 	r, err := run.generate(ctx)
+	done.Problems, done.Notes = r.problems, r.notes
 	if err != nil || len(r.problems) > 0 {
-		return nil, r.problems, err
+		return done, err
 	}
 	for _, path := range r.stale {
 		if err := os.WriteFile(path, r.code[path], 0o644); err != nil { //nolint:gosec // source code is for all to read
-			return changed, nil, err
+			return done, err
 		}
-		changed = append(changed, r.relative(path))
+		done.Changed = append(done.Changed, r.relative(path))
 	}
 	for _, path := range r.left {
 		if err := os.Remove(path); err != nil {
-			return changed, nil, err
+			return done, err
 		}
-		changed = append(changed, r.relative(path))
+		done.Changed = append(done.Changed, r.relative(path))
 	}
-	return changed, nil, nil
+	return done, nil
 }
 
 // generate makes the code of the packages, and compares it with what is there.
@@ -106,18 +113,14 @@ func (run Run) generate(ctx context.Context) (*result, error) {
 			return r, err
 		}
 	}
-	slices.SortFunc(r.problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Position.Filename, b.Position.Filename), cmp.Compare(a.Position.Line, b.Position.Line),
-			cmp.Compare(a.Position.Column, b.Position.Column), cmp.Compare(a.Text, b.Text))
-	})
-	r.problems = slices.Compact(r.problems)
 	return r, r.compare()
 }
 
 // generate makes the code of one package.
 func (r *result) generate(l *loader, p *pack) error {
-	targets, issues := p.find()
-	if len(targets) == 0 && len(issues) == 0 {
+	found := p.find()
+	r.notes = append(r.notes, r.problemsAt(p, found.otherBuilds)...)
+	if len(found.targets) == 0 && len(found.issues) == 0 {
 		return nil // its mistakes are not lockgen's affair
 	}
 	for _, problem := range p.issues {
@@ -128,15 +131,10 @@ func (r *result) generate(l *loader, p *pack) error {
 		return nil
 	}
 	l.check(p)
-	decorators, more := p.build(targets, r.relative)
-	issues = append(issues, more...)
-	for _, i := range issues {
-		at := p.fset.Position(i.pos)
-		at.Filename = r.relative(at.Filename)
-		at.Offset = 0
-		r.problems = append(r.problems, Problem{at, i.reason})
-	}
+	decorators, issues := p.build(found.targets, r.relative)
+	issues = append(issues, found.issues...)
 	if len(issues) > 0 {
+		r.problems = append(r.problems, r.problemsAt(p, issues)...)
 		return nil
 	}
 	for _, d := range decorators {
@@ -156,16 +154,27 @@ func (r *result) generate(l *loader, p *pack) error {
 	return nil
 }
 
+// problemsAt are issues of a package, in the order of its files.
+func (r *result) problemsAt(p *pack, issues []issue) (problems []Problem) {
+	slices.SortFunc(issues, func(a, b issue) int { return cmp.Or(cmp.Compare(a.pos, b.pos), cmp.Compare(a.reason, b.reason)) })
+	for _, i := range slices.Compact(issues) {
+		at := p.fset.Position(i.pos)
+		at.Filename, at.Offset = r.relative(at.Filename), 0
+		problems = append(problems, Problem{at, i.reason})
+	}
+	return problems
+}
+
 // compare finds out which files are stale, and which are left over.
 func (r *result) compare() error {
 	for path, code := range r.code {
-		old, err := os.ReadFile(path)
+		old, err := os.ReadFile(path) //nolint:gosec // beside the source
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
 		case !strings.Contains(string(old), header):
-			r.problems = append(r.problems, Problem{token.Position{Filename: r.relative(path)}, "lockgen would write this file, and somebody else has written it; rename it"})
+			r.problems = append(r.problems, r.problem(path, "lockgen would write this file, and somebody else has written it; rename it"))
 			continue
 		}
 		if string(old) != string(code) {
@@ -202,6 +211,6 @@ func (r *result) relative(path string) string {
 }
 
 // problem is one at the beginning of a file.
-func (r *result) problem(path, format string, args ...any) Problem {
-	return Problem{token.Position{Filename: r.relative(path), Line: 1}, fmt.Sprintf(format, args...)}
+func (r *result) problem(path, text string) Problem {
+	return Problem{token.Position{Filename: r.relative(path), Line: 1, Column: 1}, text}
 }

@@ -3,6 +3,7 @@ package lockgen
 import (
 	"fmt"
 	"go/types"
+	"maps"
 	pathpkg "path"
 	"slices"
 	"strconv"
@@ -70,7 +71,8 @@ func (i *imports) typeName(t types.Type) string {
 // lines are the import declaration: the standard library first.
 func (i *imports) lines() string {
 	var groups [2][]string
-	for importPath, name := range i.names {
+	for _, importPath := range slices.Sorted(maps.Keys(i.names)) {
+		name := i.names[importPath]
 		line := strconv.Quote(importPath)
 		if name != pathpkg.Base(importPath) {
 			line = name + " " + line
@@ -82,7 +84,6 @@ func (i *imports) lines() string {
 	var blocks []string
 	for _, lines := range groups {
 		if len(lines) > 0 {
-			slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[strings.Index(a, `"`):], b[strings.Index(b, `"`):]) })
 			blocks = append(blocks, "\t"+strings.Join(lines, "\n\t"))
 		}
 	}

@@ -3,7 +3,6 @@ package lockgen
 import (
 	"errors"
 	"fmt"
-	"go/token"
 	"regexp"
 	"strconv"
 	"strings"
@@ -195,7 +194,7 @@ func (d *directive) validate(values lockmw.Policy, fields map[string]string) []i
 	if field, rest, ok := strings.Cut(reason, ": "); ok {
 		for i := range d.options {
 			if o := &d.options[i]; o.name == fields[field] {
-				pos, reason = o.valuePos, rest
+				pos, reason = o.valuePos, o.name+": "+rest
 			}
 		}
 	}
@@ -256,14 +255,4 @@ func durationCode(i *imports, d time.Duration) string {
 		}
 	}
 	return fmt.Sprintf("%d * %s.Nanosecond", d, pkg)
-}
-
-// optionPos is where the option of that name stands.
-func (d *directive) optionPos(name string) token.Pos {
-	for i := range d.options {
-		if d.options[i].name == name {
-			return d.options[i].namePos
-		}
-	}
-	return d.pos
 }

@@ -85,7 +85,7 @@ func TestSimilarNamesAreFound(t *testing.T) {
 	known := []string{"ttl", "wait", "retry_interval", "ID", "Customer"}
 	for wrong, want := range map[string]string{
 		"TTL": "ttl", "retryInterval": "retry_interval", "retry-interval": "retry_interval", "retry_intervall": "retry_interval",
-		"wiat": "wait", "waits": "wait", "id": "ID", "Custmer": "Customer", "x": "", "Receipt": "", "tt": "",
+		"wiat": "wait", "waits": "wait", "id": "ID", "Custmer": "Customer", "x": "", "Receipt": "", "i": "", "idd": "ID",
 	} {
 		if got := similar(wrong, known); got != want {
 			t.Errorf("similar(%q) = %q, want %q", wrong, got, want)

@@ -65,6 +65,9 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 		if isContext(t) {
 			reason = "a context is no key; take what it carries by a function of the package, as in {tenant(" + p.text() + ")}"
 		}
+		if _, isStruct := t.Underlying().(*types.Struct); isStruct && p.each {
+			reason = fmt.Sprintf("%s is a %s; write a function of the package that returns a list of texts, as in {texts(%s)...}", what, s.typeName(t), p.text()[:len(p.text())-len("...")])
+		}
 		return nil, slipAt(p.at, "%s", reason)
 	}
 	return r, nil
@@ -174,7 +177,7 @@ func (s *scope) firstParam() string {
 	return "…"
 }
 
-func (s *scope) typeName(t types.Type) string { return types.TypeString(t, types.RelativeTo(s.pkg)) }
+func (s *scope) typeName(t types.Type) string { return shortType(t, s.pkg) }
 
 // function finds the function that a path calls, and checks its arguments.
 func (s *scope) function(p *path, r *resolved) *slip {
@@ -204,7 +207,7 @@ func (s *scope) function(p *path, r *resolved) *slip {
 	case sig.Variadic():
 		return slipAt(p.at, "%s takes a variable number of arguments; write one that does not and calls it", p.root)
 	case sig.Params().Len() != len(p.args):
-		return slipAt(p.at, "%s takes %d arguments, not %d", p.root, sig.Params().Len(), len(p.args))
+		return slipAt(p.at, "%s takes %s, not %d", p.root, counted(sig.Params().Len(), "argument"), len(p.args))
 	}
 	for i := range p.args {
 		arg, err := s.walk(&p.args[i])
@@ -220,6 +223,13 @@ func (s *scope) function(p *path, r *resolved) *slip {
 	var slip *slip
 	r.typ, r.fails, slip = resultOf(sig, p.root, p.at)
 	return slip
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // resultOf returns what a function in a key returns: T, or T and an error.

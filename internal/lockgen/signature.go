@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -14,21 +15,21 @@ func (b *builder) checkSignature(t *target, s *scope) {
 	for _, tuple := range []*types.Tuple{s.sig.Params(), s.sig.Results()} {
 		for v := range tuple.Variables() {
 			if broken(v.Type()) {
-				b.complain(pos, "the signature of %s is not known: %s", s.name, b.firstError(v.Pos()))
+				b.complainf(pos, "the signature of %s is not known: %s", s.name, b.firstError(v.Pos()))
 				return
 			}
 		}
 	}
 	if contextOf(s.sig) < 0 {
-		b.complain(pos, "%s has no context.Context: the work could not be told that its lock is lost; make it the first parameter", s.name)
+		b.complainf(pos, "%s has no context.Context: the work could not be told that its lock is lost; make it the first parameter", s.name)
 	}
 	results := s.sig.Results()
 	if results.Len() == 0 || !isError(results.At(results.Len()-1).Type()) {
-		b.complain(pos, "%s has no error as its last result: a call that gets no lock could not say so", s.name)
+		b.complainf(pos, "%s has no error as its last result: a call that gets no lock could not say so", s.name)
 	}
 	for v := range results.Variables() {
 		if reason := outlives(v.Type(), b.types); reason != "" {
-			b.complain(pos, "a result of %s outlives the lock: %s", s.name, reason)
+			b.complainf(pos, "a result of %s outlives the lock: %s", s.name, reason)
 		}
 	}
 }
@@ -73,13 +74,13 @@ func (b *builder) checkPolicy(o *option) {
 	switch {
 	case isVar && isNamed(v.Type(), lockmwPath, "Policy"):
 	case found == nil && len(names) > 0:
-		b.complain(o.valuePos, "the package has no variable %q; %s", o.value, oneOf(o.value, names))
+		b.complainf(o.valuePos, "the package has no variable %q; %s", o.value, oneOf(o.value, names))
 	case found == nil:
-		b.complain(o.valuePos, "the package has no variable %q; declare one of the type lockmw.Policy", o.value)
+		b.complainf(o.valuePos, "the package has no variable %q; declare one of the type lockmw.Policy", o.value)
 	case isVar && broken(v.Type()):
-		b.complain(o.valuePos, "the type of %s is not known: %s", o.value, b.firstError(v.Pos()))
+		b.complainf(o.valuePos, "the type of %s is not known: %s", o.value, b.firstError(v.Pos()))
 	default:
-		b.complain(o.valuePos, "%s is no variable of the type lockmw.Policy", o.value)
+		b.complainf(o.valuePos, "%s is no variable of the type lockmw.Policy", o.value)
 	}
 }
 
@@ -94,18 +95,29 @@ func (b *builder) names() {
 		for _, name := range names {
 			if obj := b.types.Scope().Lookup(name); obj != nil {
 				at := b.fset.Position(obj.Pos())
-				b.complain(d.obj.Pos(), "the decorator of %s is to be called %s, and that name is taken (line %d of %s)", d.name(), name, at.Line, b.relative(at.Filename))
+				b.complainf(d.obj.Pos(), "the decorator of %s is to be called %s, and that name is taken (line %d of %s)", d.name(), name, at.Line, b.relative(at.Filename))
 			} else if other := taken[name]; other != "" {
-				b.complain(d.obj.Pos(), "the decorators of %s and of %s are both to be called %s; rename one", other, d.name(), name)
+				b.complainf(d.obj.Pos(), "the decorators of %s and of %s are both to be called %s; rename one", other, d.name(), name)
 			}
 			taken[name] = d.name()
 		}
-		for _, word := range []string{"error", "nil", "panic"} {
+		words := []string{"error", "nil", "panic"}
+		if d.hasLists() {
+			words = append(words, "len", "int")
+		}
+		for _, word := range words {
 			if obj := b.types.Scope().Lookup(word); obj != nil {
-				b.complain(obj.Pos(), "the package declares %q, which generated code takes for Go's own; call it something else", word)
+				b.complainf(obj.Pos(), "the package declares %q, which generated code takes for Go's own; call it something else", word)
 			}
 		}
 	}
+}
+
+// hasLists reports whether a key of the decorator is one for each element of a list.
+func (d *decorator) hasLists() bool {
+	return slices.ContainsFunc(d.methods, func(m *method) bool {
+		return m.lock != nil && slices.ContainsFunc(m.lock.values, func(v *resolved) bool { return v.each })
+	})
 }
 
 // foreign complains of a method that an interface embeds from another package, where it
@@ -122,10 +134,9 @@ func (b *builder) foreign(d *decorator, f *types.Func) {
 		return
 	}
 	other := &pack{fset: fset, files: []*file{{path: at.Filename, syntax: syntax}}}
-	targets, _ := other.find()
-	for _, t := range targets {
+	for _, t := range other.find().targets {
 		if t.of != nil && t.name.Name == f.Name() && fset.Position(t.name.Pos()).Line == at.Line {
-			b.complain(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
+			b.complainf(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
 				d.name(), f.Pkg().Name(), t.of.Name.Name, f.Name(), f.Pkg().Name(), prefixed("Lock", t.of.Name.Name))
 		}
 	}

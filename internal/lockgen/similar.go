@@ -36,9 +36,9 @@ func plainName(s string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
 }
 
-// oneSlip reports whether two names of three letters or more differ in one place.
+// oneSlip reports whether two names of two letters or more differ in one place.
 func oneSlip(a, b string) bool {
-	if min(len(a), len(b)) < 3 {
+	if min(len(a), len(b)) < 2 {
 		return false
 	}
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {

@@ -68,7 +68,7 @@ func parseHole(source string, start int) (hole, *slip) {
 	case i >= 0:
 		return h, slipAt(h.at+i, "'{' inside a placeholder")
 	case !closed:
-		return h, slipAt(start, `'{' is never closed; a key with spaces is written in quotes, as in "{tenant(ctx, order)}", and a brace in the text as {{`)
+		return h, slipAt(start, "'{' is never closed; write {{ for a brace in the text")
 	}
 	h.end = h.at + len(inside) + len("}")
 	if opening := strings.TrimSuffix(source[:start], "$"); opening != source[:start] || lonelyHash.MatchString(opening) {

@@ -1,0 +1,4 @@
+// Package builds has a method in fewer builds than its type.
+package builds
+
+type Stock struct{}
