@@ -66,6 +66,7 @@ test: ## Run all tests with the race detector; installs redis-server when it is 
 lint: ## Check format, generated code, vet and golangci-lint
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
+	go run ./cmd/lockgen -check ./...
 	@set -e; for m in $(MODULES); do \
 		echo "lint $$m"; \
 		(cd $$m && go vet ./... && $(GOLANGCI) run --allow-parallel-runners ./...); \
@@ -98,5 +99,6 @@ bench: ## Measure all libraries side by side and write bench/results (ARGS="-qui
 	bash scripts/ensure.sh redis-server
 	go run -C bench . $(ARGS)
 
-generate: ## Write the Go code of the .proto files
+generate: ## Write the Go code of the .proto files, and the decorators of the directives
 	go run -C tools ./protogen "$(CURDIR)"
+	go run ./cmd/lockgen ./...

@@ -11,6 +11,8 @@
 //	locktest.Down(t, locks)                         // the handler answers 503
 //	locktest.Up(t, locks)                           // and works again
 //
+// Generated checks that the decorators which lockgen has written are current.
+//
 // Keys are whole: the policy's prefix and what the key function returns, as
 // lockmw.Lease.Key gives them. If the key of a Hold is mistaken, the test fails.
 //
@@ -21,7 +23,7 @@
 // a synctest bubble cannot use this package. Tests that run in parallel do not
 // meet, because every Locker has a Redis of its own.
 //
-// All functions but New may be called from any goroutine, also by the code that holds the
+// All functions but New and Generated may be called from any goroutine, also by the code that holds the
 // lock. Where they fail the test, they call t.Fatalf, which ends the goroutine that it is
 // called from: in another goroutine than the test's own, the test is marked as failed
 // and goes on.

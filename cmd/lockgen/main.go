@@ -56,12 +56,12 @@ func main() {
 func run(ctx context.Context, check bool, patterns []string, out, problems io.Writer) int {
 	var done lockgen.Generated
 	var err error
-	switch {
-	case check && len(patterns) == 0:
-		done.Problems, err = lockgen.Check(ctx, lockgen.Run{Patterns: []string{"./..."}}, true)
-	case check:
-		done.Problems, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
-	default:
+	if check && len(patterns) == 0 {
+		patterns = []string{"./..."}
+	}
+	if check {
+		done.Problems, _, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
+	} else {
 		done, err = lockgen.Generate(ctx, lockgen.Run{Patterns: patterns})
 	}
 	for _, path := range done.Changed {

@@ -52,7 +52,9 @@ func TestPackagesAreFreeOf(t *testing.T) {
 		{"httplock", []string{gin, echo, grpc, embedded, checker, aid}},
 		{"grpclock", []string{gin, echo, embedded, checker, aid, module + "internal/httpdoor", module + "examples/"}},
 		{"grpclock/lockmwv1", []string{gin, echo, grpc + "grpc/", embedded, checker, module}},
-		{"locktest", []string{gin, echo, grpc, checker, module + "keyfunc", module + "internal/redistest"}},
+		{"locktest", []string{gin, echo, grpc, checker, "golang.org/x/tools", module + "internal/redistest"}},
+		{"funclock", []string{gin, echo, grpc, embedded, checker, aid, module + "internal/httpdoor", module + "internal/lockgen"}},
+		{"cmd/lockgen", []string{gin, echo, grpc, embedded, checker, "golang.org/x/tools", aid, module + "funclock"}},
 	} {
 		t.Run(tc.pkg, func(t *testing.T) {
 			for _, dep := range deps(t, tc.pkg) {

@@ -10,16 +10,19 @@ import (
 
 // Check returns what is wrong with the packages: the mistakes that Generate would
 // report, code that Generate would write otherwise or remove, and, with unwired, the
-// decorators that nobody calls: their locks are never taken. The error is of the go
-// command, or of the file system.
+// decorators that nobody calls: their locks are never taken. decorators is how many
+// there are to be. The error is of the go command, or of the file system.
 //
 // Who calls a decorator is looked for in the packages that the run names, without tests.
 // An exported decorator of a package that others can import is not reported where no
 // program (package main) is among them: its users are elsewhere.
-func Check(ctx context.Context, run Run, unwired bool) ([]Problem, error) {
+func Check(ctx context.Context, run Run, unwired bool) (problems []Problem, decorators int, err error) {
 	r, err := run.generate(ctx)
 	if err != nil || len(r.problems) > 0 {
-		return r.problems, err
+		return r.problems, 0, err
+	}
+	for _, owned := range r.owners {
+		decorators += len(owned)
 	}
 	r.problems = r.notes
 	for _, path := range r.stale {
@@ -31,7 +34,7 @@ func Check(ctx context.Context, run Run, unwired bool) ([]Problem, error) {
 	if unwired {
 		r.findUnwired()
 	}
-	return r.problems, nil
+	return r.problems, decorators, nil
 }
 
 // findUnwired adds a problem for each decorator that nobody calls.

@@ -41,7 +41,7 @@ const (
 
 // lookalike is a line that somebody may have meant as a directive, and that Go takes for
 // a comment.
-var lookalike = regexp.MustCompile(`(?i)^//(?:\s*lockmw\s*[:.]\s*lock|\s*lockgen\s*:|lock\s*:|\s*@(?:distributedlock|lock4j|schedulerlock|lock)\b)`)
+var lookalike = regexp.MustCompile(`(?i)^//(?:\s*lockmw\s*:\s*lock\b|\s*lockgen\s*:|lock\s*:|\s*@(?:distributedlock|lock4j|schedulerlock|lock)\b)`)
 
 // readDirective reads a line of a comment. It returns nil and no issue for a line that
 // is no directive of this tool and does not look like one.

@@ -220,7 +220,7 @@ func first2[T any](_ T, err error) error { return err }
 
 func TestDecoratorsOfNothingPanic(t *testing.T) {
 	locks := locktest.New(t)
-	for want, make := range map[string]func(){
+	for want, decorate := range map[string]func(){
 		"LockOrders: the decorated Orders is nil":        func() { basic.LockOrders(nil, locks) },
 		"LockStock: the decorated Stock is nil":          func() { concrete.LockStock(nil, locks) },
 		"funclock: functions.Nightly: the Locker is nil": func() { functions.LockNightly(nil) },
@@ -234,7 +234,7 @@ func TestDecoratorsOfNothingPanic(t *testing.T) {
 					t.Errorf("panic = %v, want %q", got, want)
 				}
 			}()
-			make()
+			decorate()
 		}()
 	}
 }

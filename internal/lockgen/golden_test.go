@@ -26,9 +26,9 @@ func TestGoldenPackagesAreWhatIsGenerated(t *testing.T) {
 		done, err := lockgen.Generate(t.Context(), run)
 		t.Logf("written: %q, %v, %v, %v", done.Changed, done.Problems, done.Notes, err)
 	}
-	problems, err := lockgen.Check(t.Context(), run, false)
-	if err != nil {
-		t.Fatal(err)
+	problems, decorators, err := lockgen.Check(t.Context(), run, false)
+	if err != nil || decorators < 15 {
+		t.Fatalf("%d decorators, %v", decorators, err)
 	}
 	for _, p := range problems {
 		t.Errorf("%v\n\t(go test ./internal/lockgen -update writes it)", p)

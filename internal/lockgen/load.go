@@ -97,7 +97,7 @@ func load(ctx context.Context, dir string, flags, patterns []string) (*loader, [
 	})
 	var packs []*pack
 	for _, p := range asked {
-		if p.Error != nil && p.Dir == "" {
+		if p.Error != nil && len(p.GoFiles)+len(p.CgoFiles)+len(p.IgnoredGoFiles)+len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 			return nil, nil, fmt.Errorf("go list: %s", p.Error.Err)
 		}
 		packs = append(packs, l.parse(p))

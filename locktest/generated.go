@@ -1,0 +1,32 @@
+package locktest
+
+import (
+	"testing"
+
+	"github.com/lockmw/kit/internal/lockgen"
+)
+
+// Generated fails the test if the decorators of a package (see cmd/lockgen) are not
+// those that lockgen would write now: a directive, or what it names, has changed since.
+// Such code may still compile, and take the lock of a former key.
+//
+//	func TestLocksAreGenerated(t *testing.T) { locktest.Generated(t) }
+//
+// It checks the package of the test. With packages, such as "./...", it checks those,
+// seen from the folder of the test. Without any directive in them the test fails, too.
+//
+// It needs the go command and the source code. It does not look for who calls the
+// decorators; lockgen -check does.
+func Generated(t testing.TB, packages ...string) {
+	t.Helper()
+	problems, decorators, err := lockgen.Check(t.Context(), lockgen.Run{Patterns: packages, Flags: lockgen.BuildFlags()}, false)
+	switch {
+	case err != nil:
+		t.Fatalf("locktest: Generated: %v", err)
+	case len(problems) == 0 && decorators == 0:
+		t.Errorf("locktest: Generated: there is no directive //lockmw:lock in the package of this test")
+	}
+	for _, p := range problems {
+		t.Errorf("locktest: Generated: %v", p)
+	}
+}
