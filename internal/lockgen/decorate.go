@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	pathpkg "path"
 	"slices"
 	"strings"
 	"unicode"
@@ -282,7 +283,7 @@ func (b *builder) method(f *types.Func, sig *types.Signature, through via) *meth
 
 // lock finds out what a directive means.
 func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
-	l := &lock{id: b.types.Name() + "." + f.Name()}
+	l := &lock{id: b.prefix() + f.Name()}
 	for _, w := range t.keys {
 		l.text += " " + w.text
 	}
@@ -292,9 +293,9 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	s := &scope{pkg: b.types, name: f.Name(), sig: sig}
 	switch {
 	case t.of != nil:
-		l.id = b.types.Name() + "." + t.of.Name.Name + "." + f.Name()
+		l.id = b.prefix() + t.of.Name.Name + "." + f.Name()
 	case t.decl.Recv != nil:
-		l.id = b.types.Name() + "." + receiverName(t.decl.Recv.List[0].Type) + "." + f.Name()
+		l.id = b.prefix() + receiverName(t.decl.Recv.List[0].Type) + "." + f.Name()
 		s.recv = sig.Recv()
 		l.recv = s.recv
 	}
@@ -312,6 +313,17 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 		b.key(l, s, w)
 	}
 	return l
+}
+
+// prefix is what the names of the package's locks begin with. Every program has a
+// package main, so those are called after their folder: their locks shall not meet in
+// one Redis.
+func (b *builder) prefix() string {
+	name := b.types.Name()
+	if folder := pathpkg.Base(b.ImportPath); name == "main" && folder != "command-line-arguments" {
+		name = folder
+	}
+	return name + "."
 }
 
 // key adds a key to a lock.
