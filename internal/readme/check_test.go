@@ -42,6 +42,7 @@ var packages = []string{
 	"github.com/redis/go-redis/v9",
 	"google.golang.org/grpc",
 	module + "echolock",
+	module + "funclock",
 	module + "ginlock",
 	module + "grpclock",
 	module + "httplock",

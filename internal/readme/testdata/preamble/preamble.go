@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/funclock"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -26,6 +27,16 @@ var (
 	r      *gin.Engine
 	e      *echo.Echo
 )
+
+// What has a line for lockgen above it, and what that makes of it.
+type (
+	Order   struct{ ID string }
+	Receipt struct{ Number int }
+)
+
+var orders any
+
+func LockOrders[T any](next T, locks *lockmw.Locker, tune ...funclock.Tune) T { return next }
 
 // What the reader's own tests have: the test, the code under test, and a request to it.
 var (
