@@ -1,0 +1,369 @@
+package lockgen_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/internal/lockgen"
+	"github.com/lockmw/kit/internal/testenv"
+)
+
+// A user is somebody's module outside of this repository.
+type user struct {
+	*testing.T
+
+	dir string
+}
+
+// newUser makes a module of files, which are written as in user.files. Instead of this
+// repository it uses a small copy of what generated code calls, so that nothing large is
+// compiled for each test.
+func newUser(t *testing.T, files string) *user {
+	t.Helper()
+	u := &user{t, t.TempDir()}
+	u.write("go.mod", u.requires("example.com/user"))
+	u.files(kit)
+	u.files(files)
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	return u
+}
+
+// requires is the go.mod of a module that uses the copy.
+func (u *user) requires(name string) string {
+	return "module " + name + "\n\ngo 1.26.0\n\nrequire github.com/lockmw/kit v0.0.0\n\nreplace github.com/lockmw/kit => " + u.dir + "/_kit\n"
+}
+
+// kit is what generated code calls.
+const kit = `
+-- _kit/go.mod --
+module github.com/lockmw/kit
+
+go 1.26.0
+-- _kit/lockmw/lockmw.go --
+package lockmw
+
+type Locker struct{}
+
+type Policy struct{ Prefix string }
+-- _kit/funclock/funclock.go --
+package funclock
+
+import (
+	"context"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+type Tune func(name string, p *lockmw.Policy)
+
+type Spec struct {
+	Name         string
+	Keys, Values []string
+	Policy       lockmw.Policy
+}
+
+type (
+	Lock  struct{}
+	Call  struct{}
+	Value struct{}
+)
+
+func New(*lockmw.Locker, Spec, ...Tune) *Lock { return nil }
+
+func (*Lock) Key(...Value) Call { return Call{} }
+
+func (Call) Run(ctx context.Context, fn func(ctx context.Context) error) error { return fn(ctx) }
+
+func String[T ~string](T) Value { return Value{} }
+
+func Int[T ~int](T) Value { return Value{} }
+`
+
+// files writes files that stand one after the other, each below a line -- name --.
+func (u *user) files(text string) {
+	u.Helper()
+	for _, part := range strings.Split(text, "\n-- ")[1:] {
+		name, content, _ := strings.Cut(part, " --\n")
+		u.write(name, content)
+	}
+}
+
+func (u *user) write(name, content string) {
+	u.Helper()
+	path := filepath.Join(u.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		u.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		u.Fatal(err)
+	}
+}
+
+func (u *user) remove(name string) {
+	u.Helper()
+	if err := os.Remove(filepath.Join(u.dir, name)); err != nil {
+		u.Fatal(err)
+	}
+}
+
+// change replaces a text in a file.
+func (u *user) change(name, from, to string) {
+	u.Helper()
+	text, err := os.ReadFile(filepath.Join(u.dir, name))
+	if err != nil || !bytes.Contains(text, []byte(from)) {
+		u.Fatalf("%s has no %q, %v", name, from, err)
+	}
+	u.write(name, strings.ReplaceAll(string(text), from, to))
+}
+
+func (u *user) run(folder string, patterns []string) lockgen.Run {
+	return lockgen.Run{Dir: filepath.Join(u.dir, folder), Patterns: patterns, Flags: lockgen.BuildFlags()}
+}
+
+// lockgen wants these files to be changed, and no problem.
+func (u *user) lockgen(folder string, patterns []string, want ...string) {
+	u.Helper()
+	done, err := lockgen.Generate(u.Context(), u.run(folder, patterns))
+	if err != nil || len(done.Problems) > 0 || !slices.Equal(done.Changed, want) {
+		u.Fatalf("changed = %q, problems = %v, %v; want %q", done.Changed, done.Problems, err, want)
+	}
+}
+
+// check wants these problems.
+func (u *user) check(folder string, patterns []string, want ...string) {
+	u.Helper()
+	problems, _, err := lockgen.Check(u.Context(), u.run(folder, patterns), true)
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.String())
+	}
+	if err != nil || !slices.Equal(got, want) {
+		u.Errorf("problems = %q, %v\nwant %q", got, err, want)
+	}
+}
+
+// goes runs the go command, which must not fail.
+func (u *user) goes(folder string, args ...string) {
+	u.Helper()
+	if args[0] == "vet" || args[0] == "build" {
+		args = slices.Concat(args[:1], lockgen.BuildFlags(), args[1:])
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = filepath.Join(u.dir, folder)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		u.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+var all = []string{"./..."}
+
+// shop does not compile without the file that is generated of it, and neither does the
+// program, which imports it.
+const shop = `
+-- shop/shop.go --
+package shop
+
+import (
+	"context"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+type Order struct{ ID string }
+
+type Orders interface {
+	//lockmw:lock {order.ID} prefix=order:
+	Pay(ctx context.Context, order Order) error
+}
+
+type ledger struct{}
+
+func (ledger) Pay(ctx context.Context, _ Order) error { return ctx.Err() }
+
+func New(locks *lockmw.Locker) Orders { return LockOrders(ledger{}, locks) }
+-- main.go --
+package main
+
+import (
+	"context"
+
+	"example.com/user/shop"
+	"github.com/lockmw/kit/lockmw"
+)
+
+//lockmw:lock {order.ID} prefix=order:
+func Cancel(ctx context.Context, order *shop.Order) error { return ctx.Err() }
+
+func main() {
+	var locks *lockmw.Locker
+	_ = shop.New(locks)
+	_ = LockCancel(locks)
+}
+`
+
+func TestPackagesThatDoNotCompileYetAreGenerated(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, shop)
+	u.lockgen("", nil, "main_lockgen.go") // its import does not compile
+	u.lockgen("shop", nil, "shop_lockgen.go")
+	u.goes("", "vet", "./...")
+	u.check("", all)
+
+	u.remove("main_lockgen.go")
+	u.remove("shop/shop_lockgen.go")
+	u.lockgen("", all, "main_lockgen.go", "shop/shop_lockgen.go") // both at once
+	u.goes("", "vet", "./...")
+	u.lockgen("", all) // nothing is left to do
+}
+
+func TestCheckFindsWhatIsNotCurrent(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, shop)
+	const stale = ":1:1: stale: the directives, or what they name, have changed; run lockgen"
+	u.check("", all, "main_lockgen.go"+stale, "shop/shop_lockgen.go"+stale) // there is nothing yet
+	u.lockgen("", all, "main_lockgen.go", "shop/shop_lockgen.go")
+	u.check("", all)
+
+	u.change("shop/shop.go", "{order.ID}", "{order.ID|lower}")
+	u.check("", all, "shop/shop_lockgen.go"+stale)
+	u.change("shop/shop.go", "//lockmw:lock", "// No")
+	u.check("", all, "shop/shop_lockgen.go:1:1: left over: no directive asks for this file any more; run lockgen")
+	u.lockgen("", all, "shop/shop_lockgen.go")
+	if _, err := os.Stat(filepath.Join(u.dir, "shop/shop_lockgen.go")); !os.IsNotExist(err) {
+		t.Errorf("what is left over is still there: %v", err)
+	}
+	u.change("main.go", "_ = LockCancel(locks)", "")
+	u.check("", all, "main.go:11:6: unwired: nothing but tests calls LockCancel, so the locks of Cancel are never taken")
+	u.write("broken.go", "package main\n\nfunc broken( {\n")
+	u.check("", all, "broken.go:3:14: expected ')', found '{'")
+}
+
+// Decorators of a library are called elsewhere.
+func TestALibraryNeedsNoCaller(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, `
+-- orders.go --
+package user
+
+import "context"
+
+//lockmw:lock {id}
+func Pay(ctx context.Context, id string) error { return ctx.Err() }
+
+//lockmw:lock {id}
+func cancel(ctx context.Context, id string) error { return ctx.Err() }
+-- internal/a/a.go --
+package a
+
+import "context"
+
+//lockmw:lock {id}
+func Pay(ctx context.Context, id string) error { return ctx.Err() }
+-- internal/a/a_test.go --
+package a
+
+import "testing"
+
+func TestPay(t *testing.T) { LockPay(nil) }
+`)
+	u.lockgen("", all, "internal/a/a_lockgen.go", "orders_lockgen.go")
+	u.check("", all,
+		"internal/a/a.go:6:6: unwired: nothing but tests calls LockPay, so the locks of Pay are never taken",
+		"orders.go:9:6: unwired: nothing but tests calls lockCancel, so the locks of cancel are never taken")
+	u.write("cmd/x/main.go", "package main\n\nimport u \"example.com/user\"\n\nfunc main() { u.LockPay(nil) }\n")
+	u.check("", []string{".", "./cmd/..."}, "orders.go:9:6: unwired: nothing but tests calls lockCancel, so the locks of cancel are never taken")
+}
+
+func TestAWorkspaceIsGenerated(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, strings.Replace(shop, "-- main.go --", "-- app/main.go --", 1))
+	u.write("app/go.mod", u.requires("example.com/app"))
+	u.write("go.work", "go 1.26.0\n\nuse .\nuse ./app\n") // app finds example.com/user by it
+	t.Setenv("GOWORK", filepath.Join(u.dir, "go.work"))
+	u.lockgen("app", all, "main_lockgen.go")
+	u.lockgen("", []string{"./shop"}, "shop/shop_lockgen.go")
+	u.goes("app", "vet", "./...")
+	u.check("", []string{"./app/...", "./shop"})
+}
+
+func TestAVendoredModuleIsGenerated(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, shop)
+	u.write("keep.go", "package main\n\nimport _ \"github.com/lockmw/kit/funclock\"\n") // as generated code does
+	u.goes("", "mod", "vendor")
+	t.Setenv("GOFLAGS", "-mod=vendor")
+	u.lockgen("", all, "main_lockgen.go", "shop/shop_lockgen.go")
+	u.goes("", "vet", "./...")
+	u.check("", all)
+}
+
+func TestFilesOfOtherBuildsAreGeneratedInThose(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, `
+-- orders.go --
+package user
+
+import "context"
+
+type Stock struct{}
+
+//lockmw:lock {id}
+func Pay(ctx context.Context, id string) error { return ctx.Err() }
+-- special.go --
+//go:build special
+
+package user
+
+import "context"
+
+//lockmw:lock {id|lower}
+func Special(ctx context.Context, id string) error { return ctx.Err() }
+-- never.go --
+package user
+`)
+	note := "special.go:7:1: this directive locks nothing: this build leaves the file out (//go:build special); run lockgen in a build that has it, with GOOS=… or GOFLAGS=-tags=…"
+	u.lockgen("", nil, "orders_lockgen.go")
+	u.check("", nil, note)
+	t.Run("special", func(t *testing.T) {
+		t.Setenv("GOFLAGS", "-tags=special")
+		in := &user{t, u.dir}
+		in.lockgen("", nil, "special_lockgen.go")
+		in.goes("", "vet", "./...")
+		in.check("", nil)
+	})
+	u.goes("", "vet", "./...")
+	u.check("", nil)
+	u.lockgen("", nil) // what the other build has written stays
+	u.remove("special.go")
+	u.check("", nil, "special_lockgen.go:1:1: left over: no directive asks for this file any more; run lockgen")
+}
+
+func TestAPackageWithCgoIsGenerated(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, `
+-- c.go --
+package user
+
+// static int twice(int n) { return 2 * n; }
+import "C"
+
+import "context"
+
+type Stock struct{ n C.int }
+
+//lockmw:lock {twice(n)}:{id}
+func (s *Stock) Move(ctx context.Context, n int, id string) (int, error) { return int(s.n), ctx.Err() }
+
+func twice(n int) int { return int(C.twice(C.int(n))) }
+`)
+	t.Setenv("CGO_ENABLED", "1")
+	u.lockgen("", nil, "c_lockgen.go")
+	u.goes("", "vet", ".")
+	u.check("", nil)
+}
