@@ -6,13 +6,9 @@ import (
 	"os/exec"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/lockmw/kit/internal/lockgen"
 	"github.com/lockmw/kit/internal/testenv"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // golden are packages with directives, and with what is generated of them. Their folder
 // is none of ./..., but they are compiled into this test.
