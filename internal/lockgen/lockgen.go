@@ -11,7 +11,8 @@
 //   - load.go reads packages: their source, and what the compiler knows of their imports
 //   - find.go finds the directives, and those that lock nothing where they stand
 //   - directive.go and options.go read a directive; template.go and path.go its keys
-//   - decorate.go and signature.go make decorators of what directives stand above
+//   - decorate.go makes decorators of what directives stand above; signature.go says what
+//     cannot run under a lock; lock.go finds out what a directive means
 //   - resolve.go and kinds.go find out what a key's paths mean, and whether their values
 //     can be a key
 //   - emit.go, emitkey.go and names.go write the code

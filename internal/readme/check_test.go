@@ -14,11 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/internal/lockgen"
 )
 
 // preamble is the folder with what a snippet may use without saying where it
@@ -79,7 +80,7 @@ func newChecker(t *testing.T, more ...snippet) *checker {
 	exports := make(map[string]string)
 	c := &checker{fset: token.NewFileSet(), names: make(map[string]string)}
 	list := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}"}
-	list = append(append(list, flags()...), needed...)
+	list = append(append(list, lockgen.BuildFlags()...), needed...)
 	for line := range strings.Lines(goCommand(t, list...)) {
 		if f := strings.Fields(line); len(f) == 3 {
 			exports[f[0]] = f[2]
@@ -98,17 +99,6 @@ func newChecker(t *testing.T, more ...snippet) *checker {
 		return os.Open(exports[path])
 	})
 	return c
-}
-
-// flags are those of this test's own build that make packages other ones.
-func flags() (set []string) {
-	build, _ := debug.ReadBuildInfo()
-	for _, s := range build.Settings {
-		if (s.Key == "-race" || s.Key == "-trimpath") && s.Value == "true" {
-			set = append(set, s.Key)
-		}
-	}
-	return set
 }
 
 // goCommand returns what the go command prints, in the root of the module.

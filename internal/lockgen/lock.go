@@ -1,0 +1,202 @@
+package lockgen
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	pathpkg "path"
+	"slices"
+)
+
+// A lock is what the directive above a method means.
+type lock struct {
+	id     string   // "shop.Orders.Pay"
+	text   string   // the directive, as people write it
+	keys   []string // templates of keyfunc
+	values []*resolved
+	policy policy
+	recv   *types.Var // what {s.Region} begins with
+}
+
+// lock finds out what a directive means.
+func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
+	l := &lock{id: b.prefix() + f.Name()}
+	for _, w := range t.keys {
+		l.text += " " + w.text
+	}
+	for _, o := range t.options {
+		l.text += " " + o.name + "=" + o.value
+	}
+	s := &scope{pkg: b.types, name: f.Name(), sig: sig}
+	switch {
+	case t.of != nil:
+		l.id = b.prefix() + t.of.Name.Name + "." + f.Name()
+	case t.decl.Recv != nil:
+		l.id = b.prefix() + receiverName(t.decl.Recv.List[0].Type) + "." + f.Name()
+		s.recv = sig.Recv()
+		l.recv = s.recv
+	}
+	s.id = l.id
+	b.checkSignature(t, s)
+	var issues []issue
+	l.policy, issues = t.readOptions()
+	b.issues = append(b.issues, issues...)
+	b.checkPolicy(l.policy.base)
+	for i, w := range t.keys {
+		if slices.ContainsFunc(t.keys[:i], func(other word) bool { return other.text == w.text }) {
+			b.complainf(w.pos, "the key %s stands here twice", w.text)
+			continue
+		}
+		b.key(l, s, w)
+	}
+	return l
+}
+
+// prefix is what the names of the package's locks begin with. Every program has a
+// package main, so those are called after their folder: their locks shall not meet in
+// one Redis.
+func (b *builder) prefix() string {
+	name := b.types.Name()
+	if folder := pathpkg.Base(b.ImportPath); name == "main" && folder != "command-line-arguments" {
+		name = folder
+	}
+	return name + "."
+}
+
+// key adds a key to a lock.
+func (b *builder) key(l *lock, s *scope, w word) {
+	wrong := func(err *slip) { b.complainf(w.pos+token.Pos(err.at), "%s", err.reason) }
+	k, err := parseKey(w.text)
+	if err != nil {
+		wrong(err)
+		return
+	}
+	if len(k.holes) == 0 {
+		if reason := looksLikeOption(w.text); reason != "" {
+			b.complainf(w.pos, "%s", reason)
+		} else if len(s.params()) > 0 {
+			b.complainf(w.pos, "the key names no value, so all calls of %s would take one lock; write a placeholder such as {%s}, or {method} if that is meant", s.name, s.example())
+		}
+		l.keys = append(l.keys, w.text)
+		return
+	}
+	names := s.params()
+	lists := 0
+	for i := range k.holes {
+		h := &k.holes[i]
+		values, err := b.values(s, h)
+		if err != nil {
+			err.at += h.at * boolInt(h.plain == "")
+			wrong(err)
+			continue
+		}
+		for _, v := range values {
+			if reason := pointless(h, v); reason != "" {
+				wrong(slipAt(h.at, "%s", reason))
+			}
+			lists += boolInt(v.each)
+			if !slices.ContainsFunc(l.values, func(other *resolved) bool { return other.text == v.text }) {
+				l.values = append(l.values, v)
+			}
+		}
+		if lists > 1 {
+			wrong(slipAt(h.at, "two lists in one key: it would be a key for each pair; write two keys"))
+		}
+	}
+	l.keys = append(l.keys, k.keyfunc(names))
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// values resolves a placeholder, which is one value, or all parameters. The slip is
+// counted from the path's start, or for {params} from the key's.
+func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
+	if h.plain == "" {
+		v, err := s.resolve(&h.path)
+		return []*resolved{v}, err
+	}
+	for v := range s.sig.Params().Variables() {
+		if v.Name() == h.plain {
+			return nil, slipAt(h.at, "{%s} is not the parameter %s; call that something else", h.plain, h.plain)
+		}
+	}
+	if h.plain == plainMethod {
+		return nil, nil
+	}
+	if unnamed := s.unnamed(); unnamed != "" {
+		return nil, slipAt(h.at, "{params} are all parameters: %s", unnamed)
+	}
+	names := s.params()
+	if len(names) == 0 {
+		return nil, slipAt(h.at, "%s has no parameters but the context; write {method} if all calls are to take one lock", s.name)
+	}
+	var all []*resolved
+	for _, name := range names {
+		v, err := s.resolve(&path{root: name})
+		if err != nil {
+			return nil, slipAt(h.at, "{params} are all parameters, of which one is no key: %s", err.reason)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// params are the names of the parameters without the context.
+func (s *scope) params() (names []string) {
+	for v := range s.sig.Params().Variables() {
+		if !isContext(v.Type()) {
+			names = append(names, v.Name())
+		}
+	}
+	return names
+}
+
+// example is a parameter for an error to name.
+func (s *scope) example() string {
+	if names := s.names(); len(names) > 0 {
+		return names[0]
+	}
+	return "id"
+}
+
+// pointless says why a filter, or a '?', can do nothing for a value.
+func pointless(h *hole, v *resolved) string {
+	number := v.conv.call == "Int" || v.conv.call == "Uint"
+	always := (number || v.conv.call == "Bool") && !v.conv.deref && !v.mayBeMissing()
+	if h.optional && always {
+		return fmt.Sprintf("'?' does nothing: %s is never missing, since 0 and false are values", v.text)
+	}
+	for _, f := range h.filters {
+		if f == "uuid" && (number || v.conv.call == "Bool") || f == "int" && v.conv.call == "Bool" {
+			return fmt.Sprintf("|%s of %s, whose type is %s: no call would have a key", f, v.text, v.typ)
+		}
+		if f == "hash" {
+			break // what follows sees a text
+		}
+	}
+	return ""
+}
+
+// mayBeMissing reports whether something on the way to a value may be nil.
+func (r *resolved) mayBeMissing() bool {
+	if slices.ContainsFunc(r.hops, func(h resolvedHop) bool { return h.guard }) {
+		return true
+	}
+	return slices.ContainsFunc(r.args, (*resolved).mayBeMissing)
+}
+
+// receiverIsSafe notes that the receiver which a path begins with is never nil: the
+// decorator was not made of a nil, and a field that is no pointer is none either.
+func (r *resolved) receiverIsSafe(safe bool) {
+	if r.recv && safe && len(r.hops) > 0 {
+		r.hops[0].guard = false
+	}
+	for _, arg := range r.args {
+		arg.receiverIsSafe(safe)
+	}
+}
