@@ -131,9 +131,11 @@ func (l *Lock) Key(values ...Value) Call {
 			return Call{lock: l, err: failed.err}
 		}
 	}
-	r := &request{lock: l}
-	r.values = append(r.few[:0], values...)
+	r, _ := requests.Get().(*request)
+	r.lock, r.values = l, append(r.values[:0], values...)
 	keys, err := keyfunc.KeysOf(l.key, r)
+	clear(r.values) // they may hold what the caller wants to be collected
+	requests.Put(r)
 	return Call{lock: l, keys: keys, err: err}
 }
 

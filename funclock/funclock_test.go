@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,7 +189,7 @@ func TestMistakesOfTheProgramPanicAtTheStart(t *testing.T) {
 	}
 }
 
-// More values than fit beside the request, and a value that is read twice.
+// A value is read twice, and calls at the same time do not see each other's.
 func TestManyValues(t *testing.T) {
 	locks := locktest.New(t)
 	spec := funclock.Spec{Name: "p.F", Keys: []string{"{value.a}-{value.b}-{value.c}-{value.d}-{value.e}-{value.a|hash}"}, Values: []string{"a", "b", "c", "d", "e"}}
@@ -196,8 +197,19 @@ func TestManyValues(t *testing.T) {
 	for i := range values {
 		values[i] = funclock.String(strconv.Itoa(i) + "-")
 	}
-	keys, err := funclock.New(locks, spec).Key(values...).Keys()
-	if err != nil || len(keys) != 1 || !strings.HasPrefix(keys[0], "0%2D-1%2D-2%2D-3%2D-4%2D-") {
-		t.Errorf("keys = %q, %v", keys, err)
+	lock := funclock.New(locks, spec)
+	var calls sync.WaitGroup
+	for g := range 4 {
+		own := slices.Clone(values)
+		own[0] = funclock.Int(g)
+		calls.Go(func() {
+			for range 100 {
+				keys, err := lock.Key(own...).Keys()
+				if want := fmt.Sprintf("%d-1%%2D-2%%2D-3%%2D-4%%2D-", g); err != nil || len(keys) != 1 || !strings.HasPrefix(keys[0], want) {
+					t.Errorf("keys = %q, %v; want %q…", keys, err, want)
+				}
+			}
+		})
 	}
+	calls.Wait()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -92,8 +93,7 @@ func forEach(name string, i int, key keyfunc.Func) keyfunc.Func {
 		keys := make([]keyfunc.Func, list.n)
 		for n := range keys {
 			keys[n] = func(keyfunc.Request) (string, error) {
-				of := &request{lock: c.lock}
-				of.values = append(of.few[:0], c.values...)
+				of := &request{lock: c.lock, values: slices.Clone(c.values)}
 				of.values[i] = list.at(n)
 				if failed, ok := of.values[i].more.(failure); ok {
 					return "", failed.err
@@ -109,8 +109,11 @@ func forEach(name string, i int, key keyfunc.Func) keyfunc.Func {
 type request struct {
 	lock   *Lock
 	values []Value
-	few    [4]Value // where values are, unless there are more
 }
+
+// requests are those that no call uses now. A key keeps none beyond its return, because
+// it is made of nothing but keyfunc's templates.
+var requests = sync.Pool{New: func() any { return new(request) }}
 
 var _ keyfunc.Request = (*request)(nil)
 
