@@ -67,7 +67,7 @@ type builder struct {
 
 	targets  map[token.Pos]*target // by where the method's name stands
 	relative func(path string) string
-	all      []*decorator
+	made     []*decorator
 	issues   []issue
 }
 
@@ -89,7 +89,7 @@ func (p *pack) build(targets []*target, relative func(string) string) ([]*decora
 		}
 	}
 	b.names()
-	return b.all, b.issues
+	return b.made, b.issues
 }
 
 func (b *builder) complainf(pos token.Pos, format string, args ...any) {
@@ -168,7 +168,7 @@ func (b *builder) decorate(obj types.Object, file *file) {
 			b.typeMethods(d)
 		}
 	}
-	b.all = append(b.all, d)
+	b.made = append(b.made, d)
 }
 
 // withOwnParams returns a generic type with its own type parameters as arguments.

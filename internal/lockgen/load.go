@@ -49,9 +49,10 @@ type pack struct {
 	*listed
 
 	fset    *token.FileSet
-	files   []*file // without those that lockgen has written, and without tests
-	outside []*file // tests, and files that this build leaves out; not type-checked
-	written []*file // by lockgen
+	all     map[string]*listed // and what it imports
+	files   []*file            // without those that lockgen has written, and without tests
+	outside []*file            // tests, and files that this build leaves out; not type-checked
+	written []*file            // by lockgen
 	types   *types.Package
 	wrong   []types.Error // what the type checker has complained of
 	issues  []Problem     // of the syntax
@@ -107,7 +108,7 @@ func load(ctx context.Context, dir string, flags, patterns []string) (*loader, [
 
 // parse reads the files of a package.
 func (l *loader) parse(p *listed) *pack {
-	read := &pack{listed: p, fset: l.fset}
+	read := &pack{listed: p, fset: l.fset, all: l.all}
 	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
 		read.add(name, false)
 	}

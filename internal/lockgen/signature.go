@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -87,7 +88,7 @@ func (b *builder) checkPolicy(o *option) {
 // names complains of generated names that something else has.
 func (b *builder) names() {
 	taken := make(map[string]string)
-	for _, d := range b.all {
+	for _, d := range b.made {
 		names := []string{d.function()}
 		if d.named != nil {
 			names = append(names, d.typeName())
@@ -123,17 +124,22 @@ func (d *decorator) hasLists() bool {
 // foreign complains of a method that an interface embeds from another package, where it
 // has a directive: here it would be without its lock, and nobody would notice.
 func (b *builder) foreign(d *decorator, f *types.Func) {
+	from := b.all[f.Pkg().Path()]
+	if from == nil {
+		return
+	}
 	at := b.fset.Position(f.Pos())
-	text, err := os.ReadFile(at.Filename)
-	if err != nil || f.Pkg() == nil || !strings.Contains(string(text), tool+":"+verb) {
+	path := filepath.Join(from.Dir, filepath.Base(at.Filename)) // with -trimpath, the position has no folder
+	text, err := os.ReadFile(path)                              //nolint:gosec // the source of what is embedded
+	if err != nil || !strings.Contains(string(text), tool+":"+verb) {
 		return
 	}
 	fset := token.NewFileSet()
-	syntax, err := parser.ParseFile(fset, at.Filename, text, parser.ParseComments|parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		return
 	}
-	other := &pack{fset: fset, files: []*file{{path: at.Filename, syntax: syntax}}}
+	other := &pack{fset: fset, files: []*file{{path: path, syntax: syntax}}}
 	for _, t := range other.find().targets {
 		if t.of != nil && t.name.Name == f.Name() && fset.Position(t.name.Pos()).Line == at.Line {
 			b.complainf(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
