@@ -27,7 +27,7 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	for _, o := range t.options {
 		l.text += " " + o.name + "=" + o.value
 	}
-	s := &scope{pkg: b.types, name: f.Name(), sig: sig}
+	s := &scope{pkg: b.types, name: f.Name(), sig: sig, cgo: len(b.CgoFiles) > 0}
 	switch {
 	case t.of != nil:
 		l.id = b.prefix() + t.of.Name.Name + "." + f.Name()

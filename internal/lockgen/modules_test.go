@@ -357,13 +357,17 @@ import "context"
 
 type Stock struct{ n C.int }
 
-//lockmw:lock {twice(n)}:{id}
+//lockmw:lock {twice(n)}:{id}:{number(s)}
 func (s *Stock) Move(ctx context.Context, n int, id string) (int, error) { return int(s.n), ctx.Err() }
 
 func twice(n int) int { return int(C.twice(C.int(n))) }
+
+func number(s *Stock) int { return int(s.n) }
 `)
 	t.Setenv("CGO_ENABLED", "1")
 	u.lockgen("", nil, "c_lockgen.go")
 	u.goes("", "vet", ".")
 	u.check("", nil)
+	u.change("c.go", "{number(s)}", "{s.n}")
+	u.check("", nil, "c.go:10:32: the type of s.n is not known; it may be one of C: write a function of the package that makes one of Go of it")
 }

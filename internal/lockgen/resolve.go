@@ -36,6 +36,7 @@ type scope struct {
 	name string // of the method or function
 	sig  *types.Signature
 	recv *types.Var // nil for an interface or function
+	cgo  bool       // the package has files with C
 }
 
 // resolve finds out what a placeholder means. The slip is counted from the path's start.
@@ -45,7 +46,7 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 		return nil, err
 	}
 	if broken(r.typ) {
-		return nil, slipAt(p.at, "the type of %s is not known; go vet says why", p.text())
+		return nil, slipAt(p.at, "the type of %s is not known; %s", p.text(), s.unknown())
 	}
 	what, t := p.text(), r.typ
 	if p.each {
@@ -71,6 +72,14 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 		return nil, slipAt(p.at, "%s", reason)
 	}
 	return r, nil
+}
+
+// unknown says what to do about a type that could not be found out.
+func (s *scope) unknown() string {
+	if s.cgo {
+		return "it may be one of C: write a function of the package that makes one of Go of it"
+	}
+	return "go vet says why"
 }
 
 // walk follows a path.
@@ -247,7 +256,7 @@ func resultOf(sig *types.Signature, name string, at int) (t types.Type, fails bo
 // hop takes a field, or a method's result, of what r is so far.
 func (s *scope) hop(h *hop, r *resolved) *slip {
 	if broken(r.typ) {
-		return slipAt(h.at, "the type of what .%s is taken of is not known; go vet says why", h.name)
+		return slipAt(h.at, "the type of what .%s is taken of is not known; %s", h.name, s.unknown())
 	}
 	obj, index, _ := types.LookupFieldOrMethod(r.typ, true, s.pkg, h.name)
 	typeName := s.typeName(r.typ)
