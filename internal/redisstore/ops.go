@@ -28,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	if r.Place != (store.Place{}) || r.Fence > 0 {
 		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 	}
-	c.call.Patient = at == notAsked && !r.Again && r.Place == (store.Place{}) // it asks for something new
+	c.call.Patient = patient(at, r)
 	var late func(any, error)
 	if r.Late != nil {
 		late = func(reply any, err error) {
@@ -50,6 +50,13 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		s.sawClock(a.Server)
 	}
 	return a, err
+}
+
+// patient reports whether the script may wait while the server is behind (wire/behind.go):
+// whoever asks has no place in a queue, and left nothing in Redis that only the script
+// brings to an end; nor has Redis answered already, so that "behind" would be no news of it.
+func patient(at progress, r store.Request) bool {
+	return at == notAsked && !r.Again && r.Place == (store.Place{})
 }
 
 // timeToSend returns until, or a millisecond after now if that is later. A command that

@@ -53,11 +53,11 @@ type script struct {
 	text, sha string
 }
 
-// A script includes what it shares with others: the text of lock.lua, enter.lua or queue.lua
-// takes the place of its line "-- include lock", "-- include enter" or "-- include queue". So that the facts about a lock and its
-// queue (keys, life times, who is next) exist once. The line stands where the part is
-// needed first: Redis makes the functions anew with each call, which costs a
-// microsecond that most calls can do without.
+// A script includes what it shares with others, so that the facts about a lock and its
+// queue (keys, life times, who is next) exist once: the text of lock.lua, enter.lua or
+// queue.lua takes the place of its line "-- include lock", "-- include enter" or
+// "-- include queue". The line stands where the part is needed first: Redis makes the
+// functions anew with each call, which costs a microsecond that most calls can do without.
 var include = strings.NewReplacer(
 	"-- include lock\n", lockLua,
 	"-- include enter\n", enterLua,

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -182,6 +183,34 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNone("a fence is kept", takenUnsure)
+}
+
+// A script may wait while the server is behind only if nothing depends on it yet.
+func TestOnlyAFirstQuestionIsPatient(t *testing.T) {
+	again, placed := store.Request{Again: true}, store.Request{Place: store.Place{Waited: time.Second}}
+	for _, c := range []struct {
+		at   progress
+		r    store.Request
+		want bool
+	}{
+		{notAsked, store.Request{}, true},
+		{notAsked, again, false},
+		{notAsked, placed, false},
+		{notTaken, store.Request{}, false}, // Redis has answered that the lock is taken
+		{takenUnsure, store.Request{}, false},
+	} {
+		if got := patient(c.at, c.r); got != c.want {
+			t.Errorf("patient(%v, %+v) = %v, want %v", c.at, c.r, got, c.want)
+		}
+	}
+}
+
+// Who was held back has left nothing in Redis, and Redis has not answered.
+func TestWhoWasHeldBackLeavesNothingBehind(t *testing.T) {
+	e := new(Store).unanswered(t.Context(), &wire.Error{Err: wire.ErrBehind})
+	if e.Ambiguous || e.Permanent || e.Pending || e.Reach != store.Silent {
+		t.Errorf("%+v, want a silent Redis and nothing to clean up", e)
+	}
 }
 
 // Both sides must mean the same by OFF: it bounds how far a fence that only its holder

@@ -126,7 +126,7 @@ func (s *sailor) sail() {
 	if rand.N(6) == 0 {
 		limit = rand.N(30 * time.Millisecond)
 	}
-	c.Deadline = time.Now().Add(limit)
+	c.Deadline, c.Patient, c.Urgent = time.Now().Add(limit), rand.N(2) == 0, rand.N(8) == 0
 	deadline := c.Deadline
 	if rand.N(6) == 0 {
 		defer time.AfterFunc(rand.N(10*time.Millisecond), func() { cancel(errGaveUp) }).Stop()
