@@ -1,0 +1,452 @@
+package waitqueue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A model is one key's queue, written down as it is meant: without a table, and with
+// nothing kept that can be counted.
+type model struct {
+	waiters []*modelled
+	holder  string // "" if nobody passes the key on
+	offers  []string
+}
+
+type modelled struct {
+	*Waiter
+	token   string // "" while the store does not know of it
+	alone   bool
+	state   State
+	woken   bool
+	asks    bool
+	granted int64 // the fence of a grant that was not taken, or 0
+	open    int   // commands under way
+}
+
+func (m *model) firstAlone() *modelled {
+	for _, w := range m.waiters {
+		if w.alone {
+			return w
+		}
+	}
+	return nil
+}
+
+func (m *model) asker() *modelled {
+	for _, w := range m.waiters {
+		if w.state != Resting {
+			return w
+		}
+	}
+	return nil
+}
+
+func (m *model) resting() (n int) {
+	for _, w := range m.waiters {
+		if w.state == Resting {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *modelled) nudge(ask bool) {
+	w.woken = true
+	w.asks = w.asks || ask
+}
+
+// settle has the first of those that want the key alone ask where nobody passes it on.
+func (m *model) settle() {
+	if w := m.firstAlone(); m.holder == "" && w != nil && w.state == Resting {
+		w.state, w.token = Asking, w.ref.Token // which it has been given
+		w.nudge(true)
+	}
+}
+
+func (m *model) remove(w *modelled) {
+	asker := m.asker()
+	m.waiters = slices.DeleteFunc(m.waiters, func(o *modelled) bool { return o == w })
+	if next := m.asker(); next != nil && asker == w {
+		next.nudge(false)
+	}
+}
+
+// A history is what happened at random to the Set and to its model.
+type history struct {
+	*testing.T
+	rand    *rand.Rand
+	set     *Set
+	model   *model
+	tokens  int
+	fence   int64
+	holders int
+	clock   int64
+	log     []string
+}
+
+func (h *history) token() string {
+	h.tokens++
+	return fmt.Sprint("token", h.tokens)
+}
+
+func (h *history) notef(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, args...))
+}
+
+// anyone picks a waiter for which ok holds, or returns nil.
+func (h *history) anyone(ok func(*modelled) bool) *modelled {
+	some := slices.DeleteFunc(slices.Clone(h.model.waiters), func(w *modelled) bool { return !ok(w) })
+	if len(some) == 0 {
+		return nil
+	}
+	return some[h.rand.IntN(len(some))]
+}
+
+func (h *history) join() {
+	alone := h.rand.IntN(4) > 0
+	ref := store.Ref{Key: "k", TTL: time.Second, Kind: store.Kind{Shared: !alone}}
+	if h.rand.IntN(4) == 0 {
+		ref.Token = h.token()
+	}
+	sends := h.rand.IntN(4) > 0
+	m := h.model
+	rests := alone && (m.holder != "" || m.firstAlone() != nil)
+	behind := m.resting()
+	j := h.set.Join(ref, sends)
+	h.notef("joins: alone %t, sends %t, rests %t", alone, sends, j.Rests)
+	if len(m.waiters) >= perKey {
+		if j.Waiter != nil {
+			h.Errorf("there is room for one more than %d", perKey)
+		}
+		return
+	}
+	if j.Waiter == nil || j.Rests != rests || (j.Token == "") != rests || !rests && j.Behind != behind {
+		h.Fatalf("Join = %+v, want resting %t, behind %d", j, rests, behind)
+	}
+	if holder, _ := j.Holder.(string); rests && holder != m.holder {
+		h.Errorf("the holder is %q, want %q", holder, m.holder)
+	}
+	w := &modelled{Waiter: j.Waiter, token: j.Token, alone: alone, state: Asking}
+	if rests {
+		w.state, w.token = Resting, ref.Token
+	} else if sends {
+		w.open = 1
+	}
+	m.waiters = append(m.waiters, w)
+}
+
+func (h *history) ask() {
+	w := h.anyone(func(w *modelled) bool { return w.open == 0 })
+	if w == nil {
+		return
+	}
+	token, place := h.set.Ask(w.Waiter)
+	h.notef("%s asks", token)
+	if w.token != "" && token != w.token || token == "" {
+		h.Errorf("Ask: token %q, want %q", token, w.token)
+	}
+	w.token, w.open = token, 1
+	if w.state == Resting || w.state == Served {
+		w.state = Asking
+	}
+	if want := h.model.resting(); place.Behind != want {
+		h.Errorf("%d behind, want %d", place.Behind, want)
+	}
+}
+
+// answer has a command of a waiter end.
+func (h *history) answer() {
+	w := h.anyone(func(w *modelled) bool { return w.open > 0 })
+	if w == nil {
+		return
+	}
+	w.open = 0
+	h.clock += 1000
+	a := Answer{Sent: time.Now(), Clock: h.clock, Seen: h.clock}
+	switch h.rand.IntN(5) {
+	case 0:
+		h.notef("%s got no answer", w.token)
+		h.set.Unheard(w.Waiter)
+	case 1:
+		h.notef("%s has the key, by an answer", w.token)
+		h.take(w, &a)
+	default:
+		a.Queued = h.rand.IntN(4) > 0
+		h.notef("%s was answered: queued %t", w.token, a.Queued)
+		switch {
+		case a.Queued && w.state == Asking:
+			w.state = Queued
+		case !a.Queued && w.state == Queued:
+			w.state = Asking
+		}
+		if first := h.set.Heard(w.Waiter, a); first != (h.model.asker() == w) {
+			h.Errorf("Heard = %t", first)
+		}
+	}
+}
+
+func (h *history) take(w *modelled, a *Answer) {
+	h.holders++
+	holder := fmt.Sprint("holder", h.holders)
+	h.set.Take(w.Waiter, holder, a)
+	h.model.remove(w)
+	if w.alone {
+		h.model.holder = holder
+	}
+	h.model.settle()
+}
+
+// wake has a waiter look at what lies there for it.
+func (h *history) wake() {
+	w := h.anyone(func(w *modelled) bool { return w.woken || w.granted > 0 })
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.Wake:
+		if !w.woken {
+			h.Errorf("%s was woken", w.token)
+		}
+		w.woken = false
+	default:
+		if w.woken {
+			h.Errorf("%s was not woken", w.token)
+		}
+	}
+	if asks := w.MustAsk(); asks != w.asks {
+		h.Errorf("%s must ask: %t, want %t", w.token, asks, w.asks)
+	}
+	w.asks = false
+	select {
+	case g := <-w.Grants:
+		if w.granted == 0 || g.Fence != w.granted || g.Token != w.token {
+			h.Errorf("%s has the grant %+v, want the fence %d", w.token, g, w.granted)
+		}
+		w.granted = 0
+		if w.open == 0 && h.rand.IntN(4) > 0 {
+			h.notef("%s takes the key", w.token)
+			h.take(w, nil)
+		}
+	default:
+		if w.granted > 0 {
+			h.Errorf("%s has no grant", w.token)
+		}
+	}
+}
+
+func (h *history) leave() {
+	w := h.anyone(func(w *modelled) bool { return w.open == 0 })
+	if w == nil {
+		return
+	}
+	h.notef("%s leaves, which is %v", w.token, w.state)
+	left := h.set.Leave(w.Waiter)
+	if left.State != w.state || left.Token != w.token || left.Others != len(h.model.waiters)-1 {
+		h.Errorf("Leave = %+v, want %v, token %q, %d others", left, w.state, w.token, len(h.model.waiters)-1)
+	}
+	h.model.remove(w)
+	h.model.settle()
+}
+
+// pass has the holder give the key back.
+func (h *history) pass() {
+	m := h.model
+	holder := m.holder
+	if h.rand.IntN(8) == 0 || holder == "" {
+		holder = "another"
+	}
+	to, place, ok, waits := h.set.Pass("k", holder)
+	h.notef("%s passes on to %q: %t", holder, to.Token, ok)
+	if waits != (len(m.waiters) > 0) {
+		h.Errorf("somebody waits: %t", waits)
+	}
+	next := m.firstAlone()
+	if holder != m.holder {
+		if ok {
+			h.Errorf("%s passed on what it has not", holder)
+		}
+		return
+	}
+	m.holder = ""
+	if want := next != nil && next.state != Queued && next.state != Served; ok != want {
+		h.Fatalf("ok = %t, want %t", ok, want)
+	}
+	if !ok {
+		m.settle()
+		return
+	}
+	next.state, next.token = Offered, to.Token
+	if got := h.set.States("k"); got[slices.Index(m.waiters, next)] != Offered {
+		h.Errorf("%q was named, and the first is another one", to.Token)
+	}
+	if want := m.resting(); place.Behind != want {
+		h.Errorf("%d behind, want %d", place.Behind, want)
+	}
+	m.offers = append(m.offers, to.Token)
+}
+
+// passed has a command end that gave the key back and named a waiter.
+func (h *history) passed() {
+	m := h.model
+	if len(m.offers) == 0 {
+		return
+	}
+	i := h.rand.IntN(len(m.offers))
+	a := Passing{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
+	m.offers = slices.Delete(m.offers, i, i+1)
+	outcome := h.rand.IntN(4)
+	a.Failed, a.Granted, a.NotHeld = outcome == 0, outcome == 1, outcome == 2
+	h.fence++
+	a.Fence = h.fence
+	var w *modelled
+	for _, each := range m.waiters {
+		if each.token == a.To.Token {
+			w = each
+		}
+	}
+	gone := h.set.Passed(a)
+	h.notef("%s was offered the key: outcome %d, gone %t", a.To.Token, outcome, gone)
+	if gone != (w == nil) {
+		h.Fatalf("gone = %t", gone)
+	}
+	if gone {
+		return
+	}
+	was := w.state
+	switch outcome {
+	case 0:
+		if was == Offered {
+			w.state = Doubtful
+		}
+		w.nudge(true)
+	case 1:
+		h.grant(w)
+	case 2:
+		if was == Offered {
+			w.state = Asking
+		}
+		w.nudge(true)
+	default:
+		if was == Offered {
+			w.state = Queued
+		}
+		w.nudge(false)
+	}
+}
+
+func (h *history) grant(w *modelled) {
+	w.state = Served
+	if w.granted == 0 {
+		w.granted = h.fence
+	}
+}
+
+// push has a message tell of a grant.
+func (h *history) push() {
+	w := h.anyone(func(w *modelled) bool { return w.state != Resting })
+	h.fence++
+	g := store.Grant{Ref: store.Ref{Key: "k", Token: "of nobody", TTL: time.Second}, Fence: h.fence, Server: h.clock}
+	if w != nil && h.rand.IntN(4) > 0 {
+		g.Token = w.token
+		h.grant(w)
+	}
+	h.notef("a message says that %s has the key", g.Token)
+	if got := h.set.Granted(g); got != (g.Token != "of nobody") {
+		h.Errorf("Granted = %t", got)
+	}
+}
+
+func (h *history) drop() {
+	h.notef("%s passes nothing on", h.model.holder)
+	if h.model.holder == "" {
+		h.set.Drop("k", "another")
+		return
+	}
+	h.set.Drop("k", h.model.holder)
+	h.model.holder = ""
+	h.model.settle()
+}
+
+func (h *history) askSome() {
+	m := h.model
+	asker := m.asker()
+	switch h.rand.IntN(4) {
+	case 0:
+		h.set.AskFirst("k")
+	case 1:
+		h.set.AskFirsts()
+	case 2:
+		if asker != nil {
+			h.set.AskAgain("k", asker.token)
+		}
+	default:
+		if asker == nil {
+			return
+		}
+		h.set.AskOthers(asker.Waiter)
+		for _, w := range m.waiters {
+			if w != asker && w.state != Resting {
+				w.nudge(true)
+			}
+		}
+		return
+	}
+	if asker != nil {
+		asker.nudge(true)
+	}
+}
+
+// check compares the Set with its model, and looks for what holds at all times.
+func (h *history) check() {
+	m := h.model
+	var want []State
+	for _, w := range m.waiters {
+		want = append(want, w.state)
+	}
+	if got := h.set.States("k"); !slices.Equal(got, want) {
+		h.Fatalf("states %v, want %v", got, want)
+	}
+	if got, want := h.set.Resting("k"), m.resting(); got != want {
+		h.Fatalf("%d rest, want %d", got, want)
+	}
+	for i, w := range m.waiters {
+		v := h.set.Look(w.Waiter)
+		if v.State != w.state || v.Front != (i == 0) || v.Asker != (m.asker() == w) || v.Held != (w.alone && m.holder != "") {
+			h.Fatalf("waiter %d: Look = %+v", i, v)
+		}
+		if first := m.firstAlone(); w.state == Resting && m.holder == "" && first.state == Resting {
+			h.Fatalf("waiter %d rests, and nobody will pass the key on to it", i)
+		}
+	}
+	p := h.set.of("k")
+	if len(m.waiters) == 0 && m.holder == "" && (len(p.queues) > 0 || len(p.tokens) > 0) {
+		h.Fatalf("%d queues and %d tokens are kept for nobody", len(p.queues), len(p.tokens))
+	}
+}
+
+const perKey = 12
+
+func TestRandomHistories(t *testing.T) {
+	for seed := range uint64(400) {
+		h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 0)), model: &model{}, clock: 1_000_000}
+		h.set = NewSet(perKey, 1000, true, h.token)
+		steps := []func(){h.join, h.join, h.join, h.ask, h.answer, h.answer, h.wake, h.wake, h.leave, h.pass, h.pass, h.passed, h.passed, h.push, h.drop, h.askSome}
+		for range 300 {
+			steps[h.rand.IntN(len(steps))]()
+			h.check()
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+				for _, line := range h.log {
+					t.Log(line)
+				}
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,442 @@
+package waitqueue
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// shards is how many parts a Set has. Each has a mutex of its own: one for all keys would
+// cost goroutines that wait for different keys twice the time.
+const shards = 32
+
+// mostUnused bounds the queues that a shard keeps to be used again.
+const mostUnused = 8
+
+// A Set has the waiters of one process. It is safe for concurrent use.
+type Set struct {
+	perKey, total int
+	canRest       bool
+	seed          maphash.Seed
+	length        atomic.Int64 // of all queues
+	spare         sync.Pool    // of *Waiter, which have left
+	parts         [shards]shard
+}
+
+// A shard has the queues of some keys. Its mutex is never held while anything else is
+// waited for, and no other mutex is taken under it.
+type shard struct {
+	newToken func() string
+
+	mu     sync.Mutex
+	queues map[string]*queue  // by key
+	tokens map[string]*Waiter // those of whom the store may know
+	unused []*queue
+	_      [64]byte // so that two shards have no cache line in common
+}
+
+// NewSet returns a Set with room for so many waiters in all, and for each key. canRest
+// says that the store can pass a key on within a process; otherwise all waiters ask.
+// newToken makes a token, when the store is to know of a waiter that has none.
+func NewSet(perKey, total int, canRest bool, newToken func() string) *Set {
+	s := &Set{perKey: perKey, total: total, canRest: canRest, seed: maphash.MakeSeed()}
+	for i := range s.parts {
+		part := &s.parts[i]
+		part.newToken = newToken
+		part.queues, part.tokens = make(map[string]*queue), make(map[string]*Waiter)
+	}
+	return s
+}
+
+// of returns the shard of key.
+func (s *Set) of(key string) *shard { return &s.parts[maphash.String(s.seed, key)%shards] }
+
+// know notes that the store may know of w from now on, for which w needs a token.
+func (p *shard) know(w *Waiter) {
+	w.on(asks)
+	p.name(w)
+}
+
+// name has messages for w's token reach it.
+func (p *shard) name(w *Waiter) {
+	if w.ref.Token == "" {
+		w.ref.Token = p.newToken()
+	}
+	p.tokens[w.ref.Token] = w
+}
+
+// open returns the queue of key, and makes one if there is none.
+func (p *shard) open(key string) *queue {
+	if q := p.queues[key]; q != nil {
+		return q
+	}
+	var q *queue
+	if n := len(p.unused); n > 0 {
+		q, p.unused = p.unused[n-1], p.unused[:n-1]
+	} else {
+		q = new(queue)
+	}
+	q.key, q.asked = key, time.Now()
+	p.queues[key] = q
+	return q
+}
+
+// settle restores what holds of q at all times, and forgets q if it is of no use any more.
+func (p *shard) settle(q *queue) {
+	if !q.settle() {
+		return
+	}
+	delete(p.queues, q.key)
+	if len(p.unused) < mostUnused {
+		*q = queue{}
+		p.unused = append(p.unused, q)
+	}
+}
+
+// A Joined is what Join did. Without a Waiter there was no room.
+type Joined struct {
+	*Waiter
+	Rests  bool   // the waiter need not ask
+	Token  string // for its commands
+	Behind int    // so many more of the process wait of whom the store does not know
+	Holder any    // who has the key and passes it on, as far as that is known
+}
+
+// Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
+// has to ask; sends says that it does so at once, so that a command is under way from now
+// on. If ref has no token, the waiter is given one as soon as the store is to know of it.
+func (s *Set) Join(ref store.Ref, sends bool) Joined {
+	came := time.Now()
+	p := s.of(ref.Key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[ref.Key]
+	if q != nil && q.waiters.Len() >= s.perKey {
+		return Joined{}
+	}
+	if s.length.Add(1) > int64(s.total) {
+		s.length.Add(-1)
+		return Joined{}
+	}
+	if q == nil {
+		q = p.open(ref.Key)
+	}
+	w, ok := s.spare.Get().(*Waiter)
+	if !ok {
+		w = &Waiter{Grants: make(chan Grant, 1), Wake: make(chan struct{}, 1)}
+	}
+	w.shard, w.ref, w.came = p, ref, came
+	q.add(w, s.canRest)
+	if w.state == Resting {
+		return Joined{Waiter: w, Rests: true, Holder: q.holder}
+	}
+	p.name(w)
+	if sends {
+		q.open++
+	}
+	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
+}
+
+// Ask notes that w sends a command about its key, and returns the token and the place to
+// put into it. A Heard, a Take with an answer or an Unheard must follow.
+func (s *Set) Ask(w *Waiter) (token string, place store.Place) {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	w.shard.know(w)
+	w.queue.open++
+	return w.ref.Token, w.position()
+}
+
+// An Answer is what the store said to a command of a waiter.
+type Answer struct {
+	Sent   time.Time // the command was
+	Clock  int64     // the store's, µs
+	Queued bool      // the waiter has a place in the queue
+	Seen   any       // what it told of the key's holder, for those who ask what was seen
+}
+
+// hears notes an answer to a command of one of q's waiters.
+func (q *queue) hearsOwn(a Answer) {
+	q.open--
+	q.asked, q.seen = a.Sent, a.Seen
+	q.hears(Clock{a.Sent, a.Clock})
+}
+
+// Heard notes the answer to a command of w that did not give it the key. It reports
+// whether w is the one that asks for the others of its queue.
+func (s *Set) Heard(w *Waiter, a Answer) (first bool) {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	w.queue.hearsOwn(a)
+	if a.Queued {
+		w.on(queued)
+	} else {
+		w.on(unqueued)
+	}
+	return w.queue.asker() == w
+}
+
+// Unheard notes that a command of w ended without an answer.
+func (s *Set) Unheard(w *Waiter) {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	w.queue.open--
+}
+
+// Take takes w out of its queue, since it has the key. answer is the one that said so, if
+// it was one to a command of w. holder passes the key on when it gives it back, if w wants
+// the key for itself alone. w must not be used any more.
+func (s *Set) Take(w *Waiter, holder any, answer *Answer) {
+	p := w.shard
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := w.queue
+	if answer != nil {
+		q.hearsOwn(*answer)
+	}
+	q.remove(w)
+	if s.canRest && w.wantsAlone() {
+		q.holder = holder
+	}
+	s.recycle(w)
+	p.settle(q)
+}
+
+// A Left is how a waiter stood that gave up.
+type Left struct {
+	State  State
+	Token  string
+	Seen   any // what the last answer to any of its queue told of the holder
+	Holder any // who of the process has the key, if one passes it on
+	Others int // so many of the process wait on
+}
+
+// Leave takes w out of its queue, since it gives up. It must not be used any more.
+func (s *Set) Leave(w *Waiter) Left {
+	p := w.shard
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := w.queue
+	left := Left{State: w.state, Token: w.ref.Token, Seen: q.seen, Holder: q.holder, Others: q.waiters.Len() - 1}
+	q.remove(w)
+	s.recycle(w)
+	p.settle(q)
+	return left
+}
+
+// recycle makes w as good as new. A message reaches a waiter through its token alone, so
+// nothing reaches w any more. The caller holds the shard's mutex.
+func (s *Set) recycle(w *Waiter) {
+	if w.ref.Token != "" {
+		delete(w.shard.tokens, w.ref.Token)
+	}
+	s.length.Add(-1)
+	select {
+	case <-w.Grants:
+	default:
+	}
+	select {
+	case <-w.Wake:
+	default:
+	}
+	w.mustAsk.Store(false)
+	w.shard, w.queue, w.place, w.ref = nil, nil, nil, store.Ref{}
+	s.spare.Put(w)
+}
+
+// A View is how a waiter stands.
+type View struct {
+	State   State
+	Front   bool      // it is the first of its queue
+	Asker   bool      // it asks the store for all of its queue, again and again
+	Held    bool      // somebody of the process has the key, and passes it on to those who want it alone
+	Asked   time.Time // when the last command of its queue was sent that was answered
+	Unheard bool      // nothing is known of the key: a command is under way, and none was answered since it came
+}
+
+// Look returns how w stands.
+func (s *Set) Look(w *Waiter) View {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	q := w.queue
+	return View{
+		State: w.state, Front: w.place.Prev() == nil, Asker: q.asker() == w,
+		Held:  q.holder != nil && w.wantsAlone(),
+		Asked: q.asked, Unheard: q.open > 0 && q.holder == nil && q.answered.Before(w.came),
+	}
+}
+
+// Pass names the waiter to which holder passes key on, and must be called when holder is
+// about to give the key back by a command. It is not ok if there is none, or if the store
+// is sure to know of it. A waiter that asks at this moment may be named to the store
+// twice, at one place. If it is ok, Passed must follow. waits says that somebody waits.
+func (s *Set) Pass(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[key]
+	if q == nil {
+		return store.Ref{}, store.Place{}, false, false
+	}
+	waits = q.waiters.Len() > 0
+	if q.holder != holder {
+		return store.Ref{}, store.Place{}, false, waits
+	}
+	q.holder, q.seen = nil, nil
+	if q.alone == nil || at(q.alone).state == Queued || at(q.alone).state == Served {
+		p.settle(q)
+		return store.Ref{}, store.Place{}, false, waits
+	}
+	w := at(q.alone)
+	p.name(w)
+	w.on(offered)
+	return w.ref, w.position(), true, true
+}
+
+// A Passing is what came of a command that gave a key back and named a waiter.
+type Passing struct {
+	To      store.Ref // the waiter that was named
+	Sent    time.Time // when the command was
+	Failed  bool      // there was no answer
+	Clock   int64     // the store's, µs
+	Granted bool      // the waiter has the key
+	NotHeld bool      // the key was not held by the one who gave it back; the waiter has no place by that
+	Fence   int64     // of the grant
+}
+
+// Passed notes what came of a command for which Pass has named a waiter. It reports
+// whether that waits no more.
+func (s *Set) Passed(a Passing) (gone bool) {
+	p := s.of(a.To.Key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.tokens[a.To.Token]
+	if w == nil {
+		return true
+	}
+	if a.Failed {
+		w.on(lost)
+		w.nudge(true) // whatever came of it
+		return false
+	}
+	// What the queue's last command said, and when, stays: this answer says nothing of
+	// those that stand in the store's queue.
+	w.queue.hears(Clock{a.Sent, a.Clock})
+	switch {
+	case a.Granted:
+		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Since: a.Sent, TTL: a.To.TTL})
+	case a.NotHeld:
+		w.on(declined)
+		w.nudge(true)
+	default:
+		w.on(placed)
+		w.nudge(false)
+	}
+	return false
+}
+
+// Drop notes that holder does not pass key on any more, though it may have it still.
+func (s *Set) Drop(key string, holder any) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[key]; q != nil && q.holder == holder {
+		q.holder = nil
+		p.settle(q)
+	}
+}
+
+// Granted delivers the news that a message has brought. It reports false when nobody waits
+// for it.
+func (s *Set) Granted(g store.Grant) bool {
+	p := s.of(g.Key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.tokens[g.Token]
+	if w == nil {
+		return false
+	}
+	since, ok := w.queue.clock.Since(g.Server)
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true})
+	return true
+}
+
+// AskAgain has the waiter of token, if there is one, ask the store.
+func (s *Set) AskAgain(key, token string) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.tokens[token]; w != nil {
+		w.nudge(true)
+	}
+}
+
+// AskFirst has the first waiter for key that does not rest, if there is one, ask the
+// store: the key is free.
+func (s *Set) AskFirst(key string) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[key]; q != nil {
+		if w := q.asker(); w != nil {
+			w.nudge(true)
+		}
+	}
+}
+
+// AskFirsts does that for all keys, and forgets what the store's clock said: it may be
+// another server's now.
+func (s *Set) AskFirsts() {
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.mu.Lock()
+		for _, q := range p.queues {
+			q.clock = Clock{}
+			if w := q.asker(); w != nil {
+				w.nudge(true)
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// AskOthers has all of w's queue, but w and those that rest, ask the store.
+func (s *Set) AskOthers(w *Waiter) {
+	w.shard.mu.Lock()
+	defer w.shard.mu.Unlock()
+	for e := w.queue.waiters.Front(); e != nil; e = e.Next() {
+		if other := at(e); other != w && other.state != Resting {
+			other.nudge(true)
+		}
+	}
+}
+
+// Resting returns how many wait for key of whom the store does not know.
+func (s *Set) Resting(key string) int {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[key]; q != nil {
+		return q.resting
+	}
+	return 0
+}
+
+// States returns how the waiters for key stand, in their order. It is for tests.
+func (s *Set) States(key string) []State {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[key]
+	if q == nil {
+		return nil
+	}
+	all := make([]State, 0, q.waiters.Len())
+	for e := q.waiters.Front(); e != nil; e = e.Next() {
+		all = append(all, at(e).state)
+	}
+	return all
+}

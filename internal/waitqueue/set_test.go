@@ -1,0 +1,194 @@
+package waitqueue
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A clock's answer is about a moment between the command and its answer, and the clocks'
+// rates differ.
+func TestAGrantsAgeIsNeverUnderestimated(t *testing.T) {
+	var none Clock
+	if _, ok := none.Since(1); ok {
+		t.Error("an age was given without having heard from the store")
+	}
+	sent := time.Now().Add(-time.Minute)
+	c := Clock{sent, 1_000_000_000}
+	for _, tc := range []struct {
+		name  string
+		grant int64 // µs of the store's clock after it was heard
+		want  time.Duration
+	}{
+		{"granted later", 10_000_000, 9900 * time.Millisecond},
+		{"granted before the clock was last heard", -10_000_000, -10100 * time.Millisecond},
+	} {
+		got, ok := c.Since(c.Server + tc.grant)
+		if !ok || got.Sub(sent) != tc.want {
+			t.Errorf("%s: counts from %v after the command, want %v", tc.name, got.Sub(sent), tc.want)
+		}
+	}
+	if _, ok := c.Since(c.Server + int64(time.Hour/time.Microsecond)); ok {
+		t.Error("a grant from the future was believed: another server's clock")
+	}
+}
+
+// What a queue has heard is forgotten when its waiters may talk to another server.
+func TestANewSubscriptionForgetsTheClock(t *testing.T) {
+	s := newSet(10, 10)
+	w := s.Join(store.Ref{Key: "k", Token: "w"}, true).Waiter
+	s.Heard(w, Answer{Sent: time.Now(), Clock: 1_000_000_000, Queued: true})
+	s.AskFirsts()
+	if !s.Granted(store.Grant{Ref: store.Ref{Key: "k", Token: "w"}, Server: 1_000_000_000}) {
+		t.Fatal("it waits")
+	}
+	if g := <-w.Grants; !g.AgeUnknown {
+		t.Error("the clock of a former subscription was believed")
+	}
+}
+
+func newSet(perKey, total int) *Set {
+	var mu sync.Mutex
+	n := 0
+	return NewSet(perKey, total, true, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		return fmt.Sprint("made", n)
+	})
+}
+
+func TestASetHasRoomForSoMany(t *testing.T) {
+	s := newSet(2, 3)
+	ref := func(key string) store.Ref { return store.Ref{Key: key} }
+	a, b := s.Join(ref("k"), true), s.Join(ref("k"), true)
+	if a.Waiter == nil || b.Waiter == nil || s.Join(ref("k"), true).Waiter != nil {
+		t.Error("there is room for two of a key")
+	}
+	c := s.Join(ref("l"), true)
+	if c.Waiter == nil || s.Join(ref("m"), true).Waiter != nil {
+		t.Error("there is room for three in all")
+	}
+	s.Leave(a.Waiter)
+	if s.Join(ref("m"), true).Waiter == nil {
+		t.Error("whoever leaves makes room")
+	}
+}
+
+// A queue in which nothing was answered since one of it came.
+func TestAQueueOfWhichNothingIsKnown(t *testing.T) {
+	s := newSet(10, 10)
+	ref := store.Ref{Key: "k"}
+	first, second := s.Join(ref, true).Waiter, s.Join(ref, true).Waiter
+	if !s.Look(second).Unheard {
+		t.Error("the command of the first is under way, and nothing was heard since the other came")
+	}
+	s.Unheard(first)
+	if s.Look(second).Unheard {
+		t.Error("no command is under way")
+	}
+	s.Ask(first)
+	s.Heard(first, Answer{Sent: time.Now(), Clock: 1, Queued: true})
+	s.Ask(first)
+	if s.Look(second).Unheard {
+		t.Error("an answer has come since")
+	}
+}
+
+// Readers in front of a writer are no work for those who come and go behind them.
+func TestTheFirstThatWantsTheKeyAloneIsKnown(t *testing.T) {
+	s := newSet(100, 100)
+	var all []*Waiter
+	for i := range 40 {
+		all = append(all, s.Join(store.Ref{Key: "k", Kind: store.Kind{Shared: i%3 != 0}}, false).Waiter)
+	}
+	for _, i := range []int{3, 0, 1, 6, 2, 9, 39, 12, 4, 5, 7, 15, 18, 21, 24, 27, 30, 33, 36} {
+		s.Leave(all[i])
+		all[i] = nil
+		var want *Waiter
+		for n, w := range slices.Backward(all) {
+			if w != nil && n%3 == 0 {
+				want = w
+			}
+		}
+		var got *Waiter
+		if e := s.of("k").queues["k"].alone; e != nil {
+			got = at(e)
+		}
+		if got != want {
+			t.Fatalf("without %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// Goroutines of several keys take turns as lockmw does. Each key has one holder at a
+// time, nobody is forgotten, and nothing is left.
+func TestTurnsOnSeveralKeys(t *testing.T) {
+	const keys, goroutines, turns = 3, 24, 300
+	s := newSet(100, 1000)
+	var locks [keys]struct { // what the store would have
+		sync.Mutex
+		free   chan struct{}
+		inside int
+	}
+	for i := range locks {
+		locks[i].free = make(chan struct{}, 1)
+		locks[i].free <- struct{}{}
+	}
+	var all sync.WaitGroup
+	for g := range goroutines {
+		all.Go(func() {
+			lock, key := &locks[g%keys], fmt.Sprint("k", g%keys)
+			for range turns {
+				holder := new(int)
+				j := s.Join(store.Ref{Key: key}, true)
+				w := j.Waiter
+				if j.Rests {
+					for served := false; !served; {
+						select {
+						case <-w.Grants:
+							s.Take(w, holder, nil)
+							served = true
+						case <-w.Wake:
+							if w.MustAsk() {
+								s.Ask(w)
+								<-lock.free
+								s.Take(w, holder, &Answer{Sent: time.Now()})
+								served = true
+							}
+						}
+					}
+				} else {
+					<-lock.free
+					s.Take(w, holder, &Answer{Sent: time.Now()})
+				}
+				lock.Lock()
+				if lock.inside++; lock.inside != 1 {
+					t.Errorf("%d have %s", lock.inside, key)
+				}
+				lock.Unlock()
+				lock.Lock()
+				lock.inside--
+				lock.Unlock()
+				if to, _, ok, _ := s.Pass(key, holder); ok {
+					s.Passed(Passing{To: to, Sent: time.Now(), Granted: true})
+				} else {
+					lock.free <- struct{}{}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for i := range s.parts {
+		if p := &s.parts[i]; len(p.queues) > 0 || len(p.tokens) > 0 {
+			t.Errorf("shard %d keeps %d queues and %d tokens", i, len(p.queues), len(p.tokens))
+		}
+	}
+	if n := s.length.Load(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+}
