@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 // Acquire takes the lock of p.Prefix+key and returns a lease for it. The Locker
@@ -99,10 +100,10 @@ type claim struct {
 	ref    store.Ref
 	start  time.Time
 
-	waiter   *waiter // nil: the claim may not wait, or does so no more
-	stands   bool    // in line: its first question is behind it, or spared; has stood, once waiter is nil
-	retries  *pace   // shared with other claims; nil: its own
-	brief    bool    // Redis did not answer just now: no question gets more than the least time
+	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
+	queued   bool              // it waits, or has waited: its first question is behind it, or spared
+	retries  *pace             // shared with other claims; nil: its own
+	brief    bool              // Redis did not answer just now: no question gets more than the least time
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
 	seen     sighting      // who holds the lock, by the last answer
@@ -140,27 +141,38 @@ func (c *claim) check() (outer *Lease, err error) {
 }
 
 // run has the claim's life: one attempt, and the wait if that is allowed.
-func (c *claim) run() (lease *Lease, err error) {
-	l, local := c.locker, false
-	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
-		c.ref.Token = l.store.NewToken() // a lease that fails open has one, too: the Locker knows it by that
-	}
+func (c *claim) run() (*Lease, error) {
 	p := c.glance()
-	if how := c.outlook(p); how == opens || how == refuses {
+	how := c.outlook(p)
+	if how == opens || how == refuses {
 		return c.unreachable(p)
 	}
-	join := store.Try
+	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if c.waiter, local, c.left = l.waiters.join(c.ref); c.waiter != nil {
-			join = store.Wait
-			l.subscriber.start()
-			defer func() { c.over(lease) }()
+		if joined := c.locker.waiters.Join(c.ref, how != holdsBack); joined.Waiter != nil {
+			c.waiter, join = joined.Waiter, store.Wait
+			c.locker.subscriber.start()
+			defer func() {
+				if c.waiter != nil {
+					c.giveBack()
+				}
+			}()
+			if joined.Rests {
+				c.left = remains(joined.Holder)
+				return c.wait(waitqueue.View{State: waitqueue.Resting})
+			}
+			c.known(joined.Token)
+			place.Behind = joined.Behind
+			if how == holdsBack {
+				c.heldBack = true
+				return c.wait(c.locker.waiters.Look(c.waiter))
+			}
 		}
 	}
-	if c.heldBack = !local && c.waiter != nil && c.outlook(p) == holdsBack; local || c.heldBack {
-		return c.wait()
+	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
+		c.ref.Token = c.locker.store.NewToken()
 	}
-	lease, err = c.ask(join)
+	lease, err := c.send(join, place)
 	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
 		// The server had closed the connection, as it does when it restarts.
 		lease, err = c.ask(join)
@@ -169,18 +181,25 @@ func (c *claim) run() (lease *Lease, err error) {
 	case lease != nil || err != nil:
 		return lease, err
 	case c.waiter != nil:
-		return c.wait()
+		return c.wait(c.locker.waiters.Look(c.waiter))
 	case c.fault != nil:
 		return c.unavailable()
 	}
 	if c.unsure {
 		c.giveBack() // the first of two questions may yet be carried out
 	}
-	c.others = c.seen.waiting + l.waiters.locals(c.ref.Key)
+	c.others = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
 	if c.policy.waits() {
 		return nil, ErrQueueFull
 	}
 	return nil, errHeld
+}
+
+// known notes the token by which the store knows the claim, or may do so.
+func (c *claim) known(token string) {
+	if c.ref.Token == "" {
+		c.ref.Token = token
+	}
 }
 
 // errHeld: the one attempt found the lock held.
@@ -217,25 +236,32 @@ func (c *claim) timeout() time.Duration {
 	return max(left, leastTimeout)
 }
 
-// ask puts one question. It returns a lease, or an error that ends the claim,
-// or neither; then c.fault says whether there was an answer.
+// ask puts another question, for a claim that waits. It returns what send does.
 func (c *claim) ask(join store.Join) (*Lease, error) {
+	var place store.Place
+	if c.waiter != nil {
+		var token string
+		token, place = c.locker.waiters.Ask(c.waiter)
+		c.known(token)
+		if !c.queued { // it comes with this question
+			place.Waited = 0
+		}
+	}
+	return c.send(join, place)
+}
+
+// send puts one question, of which the queue of local waiters knows. It returns a lease,
+// or an error that ends the claim, or neither; then c.fault says whether there was an
+// answer.
+func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	l := c.locker
 	ref := c.ref
 	asked := time.Now()
-	sent := instantOf(asked)
 	c.attempts++
 	timeout := c.timeout()
 	c.hurried = timeout < opTimeout
 	traces, unsure, recovered := c.traces, c.unsure, c.fault != nil || c.heldBack
 	c.heldBack = false
-	var place store.Place
-	if c.waiter != nil {
-		place = l.waiters.asks(c.waiter)
-		if !c.stands { // it comes with this question
-			place.Waited = 0
-		}
-	}
 	l.claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || traces || unsure || recovered,
@@ -258,26 +284,26 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 	answered := time.Now()
 	l.claims.Done()
 	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
-	seen := sighting{}
-	if !answer.Granted {
-		seen = newSighting(answer)
-	}
 	c.traces = c.unsure || answer.Granted || join == store.Wait
-	if c.waiter != nil {
-		l.waiters.heard(c.waiter, asked, answered, serverClock{sent, answer.Server}, seen, join == store.Wait && !answer.Granted)
-	}
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
-		l.waiters.askAgain(sibling) // if it waits, its grant's message was lost
+		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
 	}
+	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
 	if answer.Granted {
-		return c.granted(grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}, answered)
+		g := grant{fence: answer.Fence, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL}
+		return c.granted(g, answered, &heard)
 	}
-	c.left, c.seen = answer.Left, seen
+	c.left, c.seen = answer.Left, newSighting(answer)
 	c.freshToken()
-	if join == store.Wait && (answer.Fresh || recovered && l.waiters.first(c.waiter)) {
-		// The store did not know the line, or had forgotten it when a
+	if c.waiter == nil {
+		return nil, nil
+	}
+	heard.Seen, heard.Queued = c.seen, join == store.Wait && answer.Ballot == nil // a quorum has no queue
+	first := l.waiters.Heard(c.waiter, heard)
+	if join == store.Wait && (answer.Fresh || recovered && first) {
+		// The store did not know the queue, or had forgotten it when a
 		// question came through whose answer did not.
-		l.waiters.askAllAgain(c.waiter)
+		l.waiters.AskOthers(c.waiter)
 	}
 	return nil, nil
 }
@@ -298,7 +324,7 @@ func (c *claim) freshToken() {
 // this ends.
 func (c *claim) failed(fault *store.Error) error {
 	if c.waiter != nil {
-		c.locker.waiters.unheard(c.waiter)
+		c.locker.waiters.Unheard(c.waiter)
 	}
 	switch {
 	case fault.Pending: // whatever comes of it, its Late cleans up all
@@ -333,20 +359,31 @@ func (c *claim) endedBy(fault *store.Error) error {
 }
 
 // granted makes a lease of a grant that came at at, unless that was too late to be of
-// use; then there is neither a lease nor an error.
-func (c *claim) granted(g grant, at time.Time) (*Lease, error) {
+// use; then there is neither a lease nor an error. answer is the one that granted it, if
+// it was one to the claim.
+func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease, error) {
 	left := g.left(instantOf(at))
-	switch {
-	case c.ctx.Err() != nil:
-		c.giveBack()
-		return nil, c.gaveUp()
-	case left <= 0:
+	if c.ctx.Err() != nil || left <= 0 {
+		if c.waiter != nil && answer != nil {
+			c.locker.waiters.Heard(c.waiter, *answer)
+		}
+		if c.ctx.Err() != nil {
+			c.giveBack()
+			return nil, c.gaveUp()
+		}
 		c.traces = true
 		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
 	}
 	lease := newLease(c, g, at)
-	lease.begin()
+	lease.begin() // before the queue forgets the token: a message may come about it
+	if c.waiter != nil {
+		c.locker.waiters.Take(c.waiter, lease, answer)
+		c.waiter = nil
+		if !lease.holds(held) { // it has ended already, and found nobody to pass the lock to
+			c.locker.waiters.Drop(c.ref.Key, lease)
+		}
+	}
 	c.learn(true)
 	e := Event{
 		Kind: EventAcquired, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"github.com/lockmw/kit/internal/store"
 	"testing"
 	"time"
 )
@@ -46,35 +45,5 @@ func TestSuspendedMachineLosesTheLease(t *testing.T) {
 	}
 	if err := l.Context().Err(); err == nil {
 		t.Error("the context goes on")
-	}
-}
-
-func TestGrantsAgeIsNeverUnderestimated(t *testing.T) {
-	ws := newWaiters(10, 10, false)
-	w, _, _ := ws.join(store.Ref{Key: "k", Token: "token"})
-	if _, ok := w.line.since(1); ok {
-		t.Error("an age was given without having heard from the server")
-	}
-	sent := instant{mono: now().mono - time.Minute, wall: now().wall - int64(time.Minute)}
-	ws.heard(w, time.Now(), time.Now(), serverClock{sent, 1_000_000_000}, sighting{}, true)
-	for _, tc := range []struct {
-		name  string
-		grant int64 // µs of the server's clock after it was heard
-		want  time.Duration
-	}{
-		{"granted later", 10_000_000, 9900 * time.Millisecond},
-		{"granted before the clock was last heard", -10_000_000, -10100 * time.Millisecond},
-	} {
-		got, ok := w.line.since(1_000_000_000 + tc.grant)
-		if !ok || got.mono-sent.mono != tc.want {
-			t.Errorf("%s: counts from %v after the question, want %v", tc.name, got.mono-sent.mono, tc.want)
-		}
-	}
-	if _, ok := w.line.since(1_000_000_000 + int64(time.Hour/time.Microsecond)); ok {
-		t.Error("a grant from the future was believed: another server's clock")
-	}
-	ws.askFirstsAgain()
-	if _, ok := w.line.since(1_000_000_000); ok {
-		t.Error("the clock of a former subscription was believed")
 	}
 }

@@ -76,8 +76,7 @@
 // # Reading on
 //
 // The code begins at locker.go, then acquire.go (one attempt), wait.go (the wait for
-// a turn, with waiters.go and cohort.go: the waiters of this process) and lease.go
-// (what is held); watchdog.go renews, release.go gives back, outage.go knows whether
+// a turn), internal/waitqueue (the waiters of this process) and lease.go (what is held); watchdog.go renews, release.go gives back, outage.go knows whether
 // Redis can be reached (watched.go tells it, away.go decides what a call of Acquire
 // does then), internal/janitor removes from Redis what calls that gave up have left.
 // What a refused caller is told is made in refuse.go, from what was seen of the lock

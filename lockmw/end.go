@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 // unavailable ends a claim whose last question got no usable answer, for the
@@ -37,6 +38,7 @@ func (c *claim) unreachable(p prospect) (*Lease, error) {
 
 // failOpen returns a lease that holds nothing.
 func (c *claim) failOpen(cause error) *Lease {
+	c.known(c.locker.store.NewToken()) // the Locker knows the lease by it
 	lease := newLease(c, grant{open: true}, time.Now())
 	lease.begin()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
@@ -47,44 +49,28 @@ func (c *claim) failOpen(cause error) *Lease {
 	return lease
 }
 
-// over ends the claim's wait, if that is not done. lease is what came of it.
-func (c *claim) over(lease *Lease) {
-	if c.waiter == nil {
-		return
-	}
-	c.leave(lease)
-	switch {
-	case lease == nil:
-		c.giveBack()
-	case !lease.holds(held): // it has ended already, and found nobody to pass the lock to
-		c.locker.waiters.uncover(lease)
-	}
-}
-
-// leave takes the claim out of its line. lease is what came of it, or nil.
-func (c *claim) leave(lease *Lease) {
-	if lease == nil {
-		c.lookBack()
-	}
-	told, sure := c.locker.waiters.leave(c.waiter, lease)
+// leave takes the claim out of its queue, and notes what others there have heard.
+func (c *claim) leave() {
+	left := c.locker.waiters.Leave(c.waiter)
 	c.waiter = nil
-	c.traces, c.unsure = c.traces || told, c.unsure || !sure
-}
-
-// lookBack has the claim know what others of its line have heard meanwhile.
-func (c *claim) lookBack() {
-	seen, others := c.locker.waiters.sighting(c.waiter)
-	if seen.at.After(c.seen.at) {
+	c.known(left.Token)
+	if seen := sightingIn(left); seen.at.After(c.seen.at) {
 		c.seen = seen
 	}
-	c.others = max(c.seen.waiting+c.locker.waiters.locals(c.ref.Key), others)
+	c.others = max(c.seen.waiting+left.Resting, left.Others)
+	switch left.State {
+	case waitqueue.Queued, waitqueue.Served:
+		c.traces = true
+	case waitqueue.Offered, waitqueue.Doubtful:
+		c.traces, c.unsure = true, true
+	}
 }
 
-// giveBack ends the claim's wait and has everything removed that its questions
-// may have left.
+// giveBack ends the claim's wait, if it waits, and has everything removed that its
+// questions may have left.
 func (c *claim) giveBack() {
 	if c.waiter != nil {
-		c.leave(nil)
+		c.leave()
 	}
 	if c.traces {
 		c.locker.janitor.Add(c.ref, !c.unsure)

@@ -90,7 +90,7 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 	i := Info{Key: key}
 	err := l.operate(ctx, "inspect", key, func(ctx context.Context) error {
 		got, err := l.store.Inspect(ctx, key)
-		i.Held, i.Permits, i.Waiting = len(got.Holders) > 0, got.Kind.Permits, got.Waiting+l.waiters.locals(key)
+		i.Held, i.Permits, i.Waiting = len(got.Holders) > 0, got.Kind.Permits, got.Waiting+l.waiters.Resting(key)
 		if got.Kind.Shared {
 			i.Mode = Shared
 		}
@@ -116,7 +116,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	if err == nil {
 		l.log.Warn("lockmw: lock was released by force", "key", key)
 		l.renewNow(key) // our own lease of it is told at once
-		l.waiters.askFirstAgain(key)
+		l.waiters.AskFirst(key)
 	}
 	return err
 }

@@ -223,7 +223,7 @@ func (l *Lease) owns() bool { return !l.open && l.base == nil && l.parts == nil 
 func (l *Lease) end(s state, cause error) {
 	l.state = s
 	if s != released {
-		l.locker.waiters.uncover(l)
+		l.locker.waiters.Drop(l.ref.Key, l) // whoever rests behind it asks by itself
 	}
 	l.cancel(cause)
 	if l.maxHold != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 // A Locker takes locks in one Redis. Make one per process with New and share
@@ -28,7 +29,7 @@ type Locker struct {
 	log        *slog.Logger // of reports
 	relay      store.Relay  // the store, if that can pass locks on
 	outage     *outage      // nil: the store cannot tell whether it can be reached
-	waiters    *waiters
+	waiters    *waitqueue.Set
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
 	subscriber *subscriber
@@ -96,9 +97,9 @@ func newLocker(s store.Store, o options) *Locker {
 	}
 	_, relays := s.(store.Relay)
 	relays = relays && !l.confirms
-	l.waiters = newWaiters(o.maxPerKey, o.maxTotal, relays)
+	l.waiters = waitqueue.NewSet(o.maxPerKey, o.maxTotal, relays, s.NewToken)
 	if p, ok := s.(store.Pinger); ok {
-		l.outage = newOutage(p, l.waiters.askFirstsAgain)
+		l.outage = newOutage(p, l.waiters.AskFirsts)
 		s = &watchedStore{s, l.outage}
 		l.store = s
 	}

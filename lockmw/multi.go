@@ -189,7 +189,7 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 // grantedTogether makes a lease of a grant. Where the grant came too late for that,
 // the claim asks by itself if its policy waits.
 func (c *claim) grantedTogether(g grant) (*Lease, error) {
-	lease, err := c.granted(g, time.Now())
+	lease, err := c.granted(g, time.Now(), nil)
 	if lease != nil || err != nil {
 		return lease, err
 	}

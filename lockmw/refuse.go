@@ -33,7 +33,7 @@ func (c *claim) gaveUp() error {
 // refuse describes why there is no lease.
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
-		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.stands,
+		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: c.queued,
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {

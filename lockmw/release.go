@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 const (
@@ -116,13 +117,13 @@ func (l *Lease) tryRelease(ctx context.Context, at time.Time) error {
 	for ; ; pause, at = 2*pause, time.Now() {
 		try := store.Until(ctx, earlier(deadline, at.Add(releaseTimeout)))
 		trusted := l.leftAt(at) > 0
-		did, err := l.endInStore(try)
+		did, waits, err := l.endInStore(try)
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
 			return ErrLost
 		case err == nil:
-			if did != store.HandedOver { // to nobody, as far as we know
-				l.locker.waiters.askFirstAgain(l.ref.Key)
+			if waits && did != store.HandedOver { // to nobody, as far as we know
+				l.locker.waiters.AskFirst(l.ref.Key)
 			}
 			return nil
 		}
@@ -138,19 +139,40 @@ func (l *Lease) tryRelease(ctx context.Context, at time.Time) error {
 	}
 }
 
-// endInStore has the store end the lease: now, or when its MinHold has passed.
-func (l *Lease) endInStore(ctx context.Context) (store.Released, error) {
+// endInStore has the store end the lease: now, or when its MinHold has passed. waits says
+// that somebody of this process may wait for the key without Redis's knowing.
+func (l *Lease) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
+	waiters, s := l.locker.waiters, l.locker.store
 	if till := l.staysTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			l.locker.noteStaying(l.ref.Token, till)
-			l.locker.waiters.uncover(l)
-			return l.locker.store.ReleaseAfter(ctx, l.ref, stay)
+			waiters.Drop(l.ref.Key, l)
+			did, err = s.ReleaseAfter(ctx, l.ref, stay)
+			return did, true, err
 		}
 	}
-	if next, place, ok := l.locker.waiters.pass(l); ok {
-		return l.releaseTo(ctx, next, place)
+	next, place, ok, waits := waiters.Pass(l.ref.Key, l)
+	if ok {
+		did, err = l.releaseTo(ctx, next, place)
+		return did, true, err
 	}
-	return l.locker.store.Release(ctx, l.ref, false)
+	did, err = s.Release(ctx, l.ref, false)
+	return did, waits || l.locker.relay == nil, err // without a queue in the store, also those who came meanwhile
+}
+
+// releaseTo gives the lease's lock back and names next, of this process, as the one that
+// waits for it.
+func (l *Lease) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
+	sent := time.Now()
+	did, answer, err := l.locker.relay.ReleaseTo(ctx, l.ref, next, place)
+	gone := l.locker.waiters.Passed(waitqueue.Passing{
+		To: next, Sent: sent, Failed: err != nil, Clock: answer.Server,
+		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence,
+	})
+	if gone && (err != nil || answer.Granted) && !l.locker.holds(next.Token) {
+		l.locker.janitor.Add(next, err == nil)
+	}
+	return did, err
 }
 
 // staysTill is until when the key stays taken after a release; zero: no longer.

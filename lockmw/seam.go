@@ -3,6 +3,7 @@ package lockmw
 import (
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
@@ -37,15 +38,8 @@ func (l *Locker) renewNow(key string) {
 // this process, or for Redis to be back.
 func (l *Locker) waiting(key string) (n int) {
 	cut := l.outage != nil && l.outage.of(key).prospect().reach != reachable
-	ws := l.waiters
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	ln := ws.lines[key]
-	if ln == nil {
-		return 0
-	}
-	for w := ln.first; w != nil; w = w.next {
-		if cut || w.local || w.known || w.told {
+	for _, state := range l.waiters.States(key) {
+		if cut || state != waitqueue.Asking {
 			n++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 // A sighting is what an answer of the store told of a lock that others hold.
@@ -47,22 +48,32 @@ func (s sighting) byNow() sighting {
 
 // sightingOf is what this Locker knows of a lock that it holds by lease.
 func sightingOf(lease *Lease) sighting {
-	left := lease.remains()
+	left := remains(lease)
 	return sighting{
 		at: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
 		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},
 	}
 }
 
-// sighting returns the last that was heard of the lock that w waits for, by whoever
-// of its line, and how many others of this Locker wait for it.
-func (ws *waiters) sighting(w *waiter) (s sighting, others int) {
-	ws.mu.Lock()
-	defer ws.mu.Unlock()
-	if lease := w.line.cover; lease != nil {
-		return sightingOf(lease), w.line.length - 1
+// sightingIn returns the last that was heard of a lock by whoever of this Locker waits for
+// it.
+func sightingIn(left waitqueue.Left) sighting {
+	if lease, ok := left.Holder.(*Lease); ok {
+		return sightingOf(lease)
 	}
-	return w.line.seen, w.line.length - 1
+	seen, _ := left.Seen.(sighting)
+	return seen
+}
+
+// remains is about what is left in the store of the TTL of the lease that holder is, while
+// it is renewed; 0 if there is none.
+func remains(holder any) time.Duration {
+	lease, ok := holder.(*Lease)
+	if !ok {
+		return 0
+	}
+	ttl := lease.ref.TTL
+	return max(ttl-time.Since(lease.start), ttl-ttl/3)
 }
 
 // jointLeases are the leases of one Locker that are shared or hold a permit, by key and

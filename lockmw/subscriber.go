@@ -79,7 +79,7 @@ func (s *subscriber) run() {
 // nobody listened, and the store should know that somebody does now.
 func (s *subscriber) Listening() {
 	s.heard = true
-	s.locker.waiters.askFirstsAgain()
+	s.locker.waiters.AskFirsts()
 }
 
 // Granted implements store.Listener. A grant that nobody waits for any more
@@ -87,7 +87,7 @@ func (s *subscriber) Listening() {
 // grant by asking holds it already.
 func (s *subscriber) Granted(g store.Grant) {
 	l := s.locker
-	if !l.waiters.grant(g) && !l.holds(g.Token) {
+	if !l.waiters.Granted(g) && !l.holds(g.Token) {
 		l.janitor.Add(g.Ref, true)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 const (
@@ -29,16 +30,20 @@ const (
 	// farAhead is how long they sleep when only others can end the wait.
 	farAhead = time.Minute
 
+	// restsFor is after how long a claim that rests looks whether it is the first of
+	// its queue by now. Then it asks, so that others see that somebody waits.
+	restsFor = pollAtLeast / 2
+
 	// lookAgain is how long a claim sleeps whose server cannot be reached: in a
 	// Cluster its key may be served by another one by then.
 	lookAgain = time.Second
 )
 
-// wait has the claim stand in line until it is granted or given up. Its first
-// question is behind it, or spared.
-func (c *claim) wait() (*Lease, error) {
+// wait has the claim wait until it is granted or given up. Its first question is behind
+// it, or spared. view is how it stands.
+func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
-	c.stands = true
+	c.queued = true
 	if c.fault == nil && !c.heldBack {
 		c.contends(Event{
 			Kind: EventContended, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
@@ -53,7 +58,7 @@ func (c *claim) wait() (*Lease, error) {
 	retries.begin(c.policy, asked)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ask := false; ; {
+	for ask := false; ; view = l.waiters.Look(w) {
 		p := c.prospect()
 		how := c.outlook(p)
 		switch {
@@ -66,24 +71,25 @@ func (c *claim) wait() (*Lease, error) {
 			if lease, err := c.ask(store.Wait); lease != nil || err != nil {
 				return lease, err
 			}
+			view = l.waiters.Look(w)
 		}
 		ask = false
-		next, final := c.next(retries, asked, p)
+		next, final := c.next(retries, asked, p, view)
 		timer.Reset(time.Until(next))
 		select {
-		case g := <-w.granted:
+		case g := <-w.Grants:
 			if lease, err := c.handedOver(g); lease != nil || err != nil {
 				return lease, err
 			}
 			ask = true // to have the full TTL count from now
 		case <-p.changed:
-		case <-w.wake:
-			ask = w.ask.Swap(false)
+		case <-w.Wake:
+			ask = w.MustAsk()
 		case <-timer.C:
 			if final {
 				return c.last()
 			}
-			ask = c.polls()
+			ask = c.polls(l.waiters.Look(w))
 		case <-c.ctx.Done():
 			c.giveBack()
 			return nil, c.gaveUp()
@@ -94,41 +100,25 @@ func (c *claim) wait() (*Lease, error) {
 	}
 }
 
-// polls reports whether the claim asks Redis by itself: it is the first of
-// its line, or does not know that it stands in the queue.
-func (c *claim) polls() bool {
-	return c.fault != nil || c.locker.waiters.first(c.waiter)
+// polls reports whether the claim asks Redis by itself: for its whole queue, or since it
+// does not know that it stands in Redis's queue, or since it has rested for a while and is
+// the first.
+func (c *claim) polls(view waitqueue.View) bool {
+	return c.fault != nil || view.Asker || view.State == waitqueue.Resting && view.Front
 }
 
 // next is when the claim must do something by itself, and whether that is its
 // end. asked is when it put its last question; p is what is known of Redis.
-func (c *claim) next(retries *pace, asked time.Time, p prospect) (at time.Time, final bool) {
+func (c *claim) next(retries *pace, asked time.Time, p prospect, view waitqueue.View) (at time.Time, final bool) {
 	t := time.Now()
-	if p.reach == reachable && c.polls() {
-		at, final = retries.after(t)
-		line := asked // any question of the line keeps it alive
-		if c.fault == nil {
-			line = c.locker.waiters.asked(c.waiter)
-		}
-		if soon := line.Add(pollAtLeast); soon.Before(at) {
-			at, final = soon, false
-		}
-		if c.fault == nil && c.left > 0 {
-			if expired := asked.Add(c.left + expirySlack); expired.Before(at) && expired.After(t) {
-				at, final = expired, false
-			}
-		}
-		if c.fault != nil {
-			if later := asked.Add(jitter(faultPause)); at.Before(later) && !final {
-				at = later
-			}
-		}
+	if p.reach == reachable && (c.fault != nil || view.Asker) {
+		at, final = c.nextQuestion(retries, asked, t, view)
 	} else {
 		at, final = t.Add(farAhead), false
 		if c.policy.Retries > 0 && c.policy.Retries < Forever {
 			at, final = retries.after(t.Add(lookAhead))
 		}
-		if again := c.looksAgain(t, p); again.Before(at) {
+		if again := c.looksAgain(t, p, view); again.Before(at) {
 			at, final = again, false
 		}
 	}
@@ -140,10 +130,38 @@ func (c *claim) next(retries *pace, asked time.Time, p prospect) (at time.Time, 
 	return at, final
 }
 
-// looksAgain is when a claim that sends nothing has to look at what is known of
-// Redis by itself.
-func (c *claim) looksAgain(t time.Time, p prospect) time.Time {
-	if p.reach == reachable {
+// nextQuestion is when a claim that polls asks Redis again, and whether it does not any
+// more, since its retries are used up by then. t is now.
+func (c *claim) nextQuestion(retries *pace, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
+	at, final = retries.after(t)
+	if c.fault != nil {
+		if soon := asked.Add(pollAtLeast); soon.Before(at) {
+			at, final = soon, false
+		}
+		if later := asked.Add(jitter(faultPause)); at.Before(later) && !final {
+			at = later
+		}
+		return at, final
+	}
+	if soon := view.Asked.Add(pollAtLeast); soon.Before(at) { // any question of the queue keeps it alive
+		at, final = soon, false
+	}
+	if c.left > 0 {
+		if expired := asked.Add(c.left + expirySlack); expired.Before(at) && expired.After(t) {
+			at, final = expired, false
+		}
+	}
+	return at, final
+}
+
+// looksAgain is when a claim that sends nothing has to look by itself at what is known of
+// Redis, and at how it stands.
+func (c *claim) looksAgain(t time.Time, p prospect, view waitqueue.View) time.Time {
+	switch {
+	case p.reach != reachable:
+	case view.State == waitqueue.Resting:
+		return t.Add(jitter(restsFor))
+	default:
 		return t.Add(farAhead)
 	}
 	again := t.Add(lookAgain)
@@ -157,25 +175,22 @@ func (c *claim) looksAgain(t time.Time, p prospect) time.Time {
 // up the place in the queue; where one of the same process has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
-	how := c.settled()
+	view, g := c.settled()
 	p := c.prospect()
-	select {
-	case g := <-c.waiter.granted:
-		if lease, err := c.handedOver(g); lease != nil || err != nil {
+	if g != nil {
+		if lease, err := c.handedOver(*g); lease != nil || err != nil {
 			return lease, err
 		}
-	default:
-		if p.reach == reachable && how == covered && c.fault == nil {
-			c.giveBack()
-			return nil, errUsedUp
-		}
+	} else if p.reach == reachable && view.Held && view.State != waitqueue.Offered && c.fault == nil {
+		c.giveBack()
+		return nil, errUsedUp
 	}
 	switch { // another question would overdraw the budget
 	case p.reach != reachable:
 		return c.unreachable(p)
 	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
 		return c.unavailable()
-	case c.attempts == 0 && c.locker.waiters.unanswered(c.waiter):
+	case c.attempts == 0 && view.Unheard:
 		c.giveBack()
 		return nil, p.unanswered()
 	}
@@ -190,35 +205,41 @@ func (c *claim) last() (*Lease, error) {
 	return nil, errUsedUp
 }
 
-// settled returns how the claim stands, and waits a moment for the answer to a
-// release that passes the lock on to it.
-func (c *claim) settled() standing {
-	how := c.locker.waiters.standing(c.waiter)
-	if how != offered {
-		return how
-	}
+// settled returns how the claim stands, and the grant if it has one. It waits a moment for
+// the answer to a release that names the claim as the next one.
+func (c *claim) settled() (waitqueue.View, *waitqueue.Grant) {
 	ctx, cancel := context.WithTimeout(c.ctx, leastTimeout)
 	defer cancel()
-	for how == offered && ctx.Err() == nil {
+	for {
+		view := c.locker.waiters.Look(c.waiter)
 		select {
-		case g := <-c.waiter.granted:
-			c.waiter.deliver(g) // it is the answer, for whoever asked how the claim stands
-		case <-c.waiter.wake:
+		case g := <-c.waiter.Grants:
+			return view, &g
+		default:
+		}
+		if view.State != waitqueue.Offered || ctx.Err() != nil {
+			return view, nil
+		}
+		select {
+		case g := <-c.waiter.Grants:
+			return view, &g
+		case <-c.waiter.Wake:
 		case <-ctx.Done():
 		}
-		how = c.locker.waiters.standing(c.waiter)
 	}
-	return how
 }
 
 var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
 
-// handedOver makes a lease of a grant that a release pushed. Without an error
+// handedOver makes a lease of a grant that a release brought. Without an error
 // and a lease, the grant is too old, its age unknown, or replicas are to confirm
 // it: asking again does all that.
-func (c *claim) handedOver(g grant) (*Lease, error) {
-	if g.vague || c.locker.confirms {
+func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
+	c.known(g.Token)
+	if g.AgeUnknown || c.locker.confirms {
 		return nil, nil
 	}
-	return c.granted(g, time.Now())
+	return c.granted(grant{
+		fence: g.Fence, since: instantOf(g.Since), ttl: g.TTL, pushed: g.Pushed, passed: !g.Pushed,
+	}, time.Now(), nil)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
 )
 
 // renewing grants every renewal.
@@ -148,7 +149,7 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 		s.renewed, s.late = make(map[string]int), make(map[byte]int)
 		l := &Locker{
 			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
-			leases: make(map[string]*Lease), waiters: newWaiters(1, 1, false),
+			leases: make(map[string]*Lease), waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
 		l.outage = newOutage(s, func() {})
 		l.watchdog = newWatchdog(&watchedStore{s, l.outage})

@@ -207,11 +207,12 @@ func (s *Set) Take(w *Waiter, holder any, answer *Answer) {
 
 // A Left is how a waiter stood that gave up.
 type Left struct {
-	State  State
-	Token  string
-	Seen   any // what the last answer to any of its queue told of the holder
-	Holder any // who of the process has the key, if one passes it on
-	Others int // so many of the process wait on
+	State   State
+	Token   string
+	Seen    any // what the last answer to any of its queue told of the holder
+	Holder  any // who of the process has the key, if one passes it on
+	Others  int // so many of the process wait on
+	Resting int // so many of them rest
 }
 
 // Leave takes w out of its queue, since it gives up. It must not be used any more.
@@ -222,6 +223,7 @@ func (s *Set) Leave(w *Waiter) Left {
 	q := w.queue
 	left := Left{State: w.state, Token: w.ref.Token, Seen: q.seen, Holder: q.holder, Others: q.waiters.Len() - 1}
 	q.remove(w)
+	left.Resting = q.resting
 	s.recycle(w)
 	p.settle(q)
 	return left

@@ -192,3 +192,55 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 		t.Errorf("%d wait", n)
 	}
 }
+
+// behind returns a Set in which "holder" has the key k, and n who rest behind it.
+func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
+	t.Helper()
+	s = newSet(10, 10)
+	first := s.Join(store.Ref{Key: "k"}, true)
+	s.Take(first.Waiter, "holder", &Answer{Sent: time.Now(), Clock: 1})
+	for range n {
+		j := s.Join(store.Ref{Key: "k"}, true)
+		if !j.Rests || j.Holder != "holder" {
+			t.Fatal("behind a holder of the process nobody need ask")
+		}
+		resting = append(resting, j.Waiter)
+	}
+	return s, resting
+}
+
+// Redis may carry out a release before the command of a waiter that is under way. Then it
+// does not know the waiter, and the release must name it.
+func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
+	s, w := behind(t, 2)
+	token, _ := s.Ask(w[0])
+	if to, place, ok, _ := s.Pass("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
+		t.Errorf("Pass = %v, %+v, %t", to, place, ok)
+	}
+
+	s, w = behind(t, 2)
+	s.Ask(w[0])
+	s.Heard(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
+	if to, _, ok, _ := s.Pass("k", "holder"); ok {
+		t.Errorf("%v is named, and has a place already", to)
+	}
+}
+
+// A release whose answer is lost leaves it open whether Redis knows of the waiter. But
+// nothing more comes of it, so nobody whose time is up waits for that.
+func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
+	s, w := behind(t, 1)
+	to, _, ok, _ := s.Pass("k", "holder")
+	if state := s.Look(w[0]).State; !ok || state != Offered {
+		t.Fatalf("named: %t, the waiter is %v", ok, state)
+	}
+	if s.Passed(Passing{To: to, Sent: time.Now(), Failed: true}) {
+		t.Fatal("it waits no more")
+	}
+	if state := s.Look(w[0]).State; state != Doubtful || !w[0].MustAsk() {
+		t.Errorf("the waiter is %v, want doubtful and asking", state)
+	}
+	if left := s.Leave(w[0]); left.State != Doubtful || left.Token != to.Token {
+		t.Errorf("Leave = %+v: Redis may know of it", left)
+	}
+}
