@@ -91,3 +91,9 @@ func (s *subscriber) Granted(g store.Grant) {
 		l.janitor.Add(g.Ref, true)
 	}
 }
+
+// Contended implements store.Listener.
+func (s *subscriber) Contended(string, string, int64) {}
+
+// Revoked implements store.Listener.
+func (s *subscriber) Revoked(string, string) {}

@@ -174,9 +174,11 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 		e := p.hear()
 		lock := p.keys("k")[0]
 		for _, news := range []string{
-			"", " ", "    ", "hello", "a b c d", "token 1 2 3", "token x 2 3 " + lock, "token 1 x 3 " + lock, "token 1 2 x " + lock,
-			"token 1 2 3 elsewhere:{k}", "token 1 2 3 " + lock[:len(lock)-1], "token 1 2 3 k", "token 99999999999999999999 2 3 " + lock,
-			"\x00\xff", "token  1 2 3 " + lock,
+			"", " ", "    ", "hello", "a b c d", "token 1 2 3 0", "token x 2 3 0 " + lock, "token 1 x 3 0 " + lock, "token 1 2 x 0 " + lock,
+			"token 1 2 3 x " + lock, "token 1 2 3 0 elsewhere:{k}", "token 1 2 3 0 " + lock[:len(lock)-1], "token 1 2 3 0 k",
+			"token 99999999999999999999 2 3 0 " + lock, "\x00\xff", "token  1 2 3 0 " + lock,
+			"contended", "contended 1", "contended x token " + lock, "contended 1 token", "contended 1 token elsewhere:{k}",
+			"revoked", "revoked token", "revoked token elsewhere:{k}",
 		} {
 			if err := client.Publish(t.Context(), p.channels+p.process, news).Err(); err != nil {
 				t.Fatal(err)
@@ -187,6 +189,9 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 		holder.release(held, false, store.HandedOver)
 		if g := await(t, "the grant", e.grants); g.Token != waits.Token {
 			t.Errorf("heard of a grant to %+v, want %s", g, waits.Token)
+		}
+		if len(e.contended) > 0 || len(e.revoked) > 0 {
+			t.Errorf("heard of %d who wait, and of %d locks that were taken", len(e.contended), len(e.revoked))
 		}
 	})
 }

@@ -65,6 +65,12 @@ func (m *member) Listening() {}
 // Granted implements store.Listener.
 func (m *member) Granted(g store.Grant) { m.heard = append(m.heard, g) }
 
+// Contended implements store.Listener.
+func (m *member) Contended(string, string, int64) {}
+
+// Revoked implements store.Listener.
+func (m *member) Revoked(string, string) {}
+
 // A sign says until when a process lives, whether it said that it hears, and how
 // many it said are behind.
 type sign struct {
@@ -99,6 +105,14 @@ func (m *model) elapse(d time.Duration) {
 	if m.aliveUntil <= m.now {
 		clear(m.alive)
 	}
+}
+
+// first is when the first of the queue came, or 0.
+func (m *model) first() int64 {
+	if len(m.queue) == 0 {
+		return 0
+	}
+	return m.queue[0].ticket
 }
 
 func (m *model) free() { m.holder, m.set, m.several, m.limits = "", "", nil, nil }

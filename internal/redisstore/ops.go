@@ -99,6 +99,11 @@ func answer(reply any) (store.Answer, error) {
 				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 			}
 		}
+		if len(f) > 4 {
+			if a.Contended, ok = integer(f[4]); !ok {
+				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
+			}
+		}
 		return a, nil
 	}
 	if !ok0 || !ok2 || len(f) < 5 {
@@ -240,18 +245,19 @@ func (s *Store) releasedTo(reply any) (store.Released, store.Answer, bool) {
 		return store.HandedOver, store.Answer{Granted: true, Fence: fence, Server: fence}, true
 	}
 	f, ok := reply.([]any)
-	if !ok || len(f) < 3 || !s.tellAll(f[3:]) {
+	if !ok || len(f) < 4 || !s.tellAll(f[4:]) {
 		return 0, store.Answer{}, false
 	}
 	did, ok0 := released(f[0])
 	server, ok2 := integer(f[2])
-	a := store.Answer{Server: server}
+	contended, ok3 := integer(f[3])
+	a := store.Answer{Server: server, Contended: contended}
 	ok1 := f[1] == ""
 	if !ok1 {
 		a.Granted = true
 		a.Fence, ok1 = integer(f[1])
 	}
-	return did, a, ok0 && ok1 && ok2
+	return did, a, ok0 && ok1 && ok2 && ok3
 }
 
 // tellAll passes on the news in a script's result.

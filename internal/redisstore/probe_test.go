@@ -120,10 +120,18 @@ func (p *probe) renew(r store.Ref, want bool) {
 type ear struct {
 	listening chan struct{}
 	grants    chan store.Grant
+	contended chan waits
+	revoked   chan string // keys and tokens
 }
 
-func newEar() *ear {
-	return &ear{make(chan struct{}, 100), make(chan store.Grant, 1000)} // more than any test is told
+// waits is what is told of one who waits for a key that a token has.
+type waits struct {
+	key, token string
+	came       int64
+}
+
+func newEar() *ear { // with room for more than any test is told
+	return &ear{make(chan struct{}, 100), make(chan store.Grant, 1000), make(chan waits, 1000), make(chan string, 1000)}
 }
 
 // Listening implements store.Listener.
@@ -131,6 +139,12 @@ func (e *ear) Listening() { e.listening <- struct{}{} }
 
 // Granted implements store.Listener.
 func (e *ear) Granted(g store.Grant) { e.grants <- g }
+
+// Contended implements store.Listener.
+func (e *ear) Contended(key, token string, came int64) { e.contended <- waits{key, token, came} }
+
+// Revoked implements store.Listener.
+func (e *ear) Revoked(key, token string) { e.revoked <- key + " " + token }
 
 // hear has p listen until the test ends, and returns when it does.
 func (p *probe) hear() *ear {

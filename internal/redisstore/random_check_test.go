@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -23,8 +24,23 @@ func (h *history) told(heirs []*claim) {
 	h.Helper()
 	for _, c := range heirs {
 		g, ok := c.member.grant(await(h, "a message", h.news))
+		if c.Kind == (store.Kind{}) && g.Contended != h.model.first() {
+			h.Errorf("told that the next one came at %d, want %d", g.Contended, h.model.first())
+		}
 		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Server != h.micros() {
 			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
+		}
+	}
+}
+
+// hears wants a message to the process of a token, if that receives messages.
+func (h *history) hears(token, message string) {
+	h.Helper()
+	for _, m := range h.members {
+		if strings.HasPrefix(token, m.process+".") && m.receives {
+			if got := await(h, "a message", h.news); got != message {
+				h.Errorf("told %q, want %q", got, message)
+			}
 		}
 	}
 }
@@ -36,6 +52,9 @@ func (h *history) answered(m *member, heirs []*claim) {
 		want := store.Grant{
 			Ref:   store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)},
 			Fence: c.fence, Server: h.micros(),
+		}
+		if c.Kind == (store.Kind{}) {
+			want.Contended = h.model.first()
 		}
 		if i >= len(m.heard) || m.heard[i] != want {
 			h.Errorf("the answer told %+v, want %+v at %d", m.heard, want, i)

@@ -151,5 +151,8 @@ func (h *history) force(by *member) {
 	if err := by.ForceRelease(context.Background(), "k"); err != nil {
 		h.Fatalf("ForceRelease: %v", err)
 	}
-	h.told(want)
+	for _, token := range want.revoked {
+		h.hears(token, "revoked "+token+" kit:{k}")
+	}
+	h.told(want.told)
 }

@@ -216,9 +216,15 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 	if got.Granted != want.granted || got.Fresh != want.fresh || got.Server != want.at {
 		h.Errorf("Acquire = %+v, want granted %v, fresh %v, at %d", got, want.granted, want.fresh, want.at)
 	}
+	if want.contends {
+		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.ticket, h.model.holder))
+	}
 	h.told(want.told)
 	c.Told(got)
 	if got.Granted {
+		if c.Kind == (store.Kind{}) && got.Contended != h.model.first() {
+			h.Errorf("the next one came at %d, want %d", got.Contended, h.model.first())
+		}
 		if got.Fence != c.fence {
 			h.Errorf("fence = %d, want %d", got.Fence, c.fence)
 		}

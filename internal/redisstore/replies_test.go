@@ -68,10 +68,12 @@ func TestStrangeAnswersAreErrors(t *testing.T) {
 // strangePasses are what releaseto.lua does not say either, on the wire: a wrong
 // type or number at each place in turn.
 var strangePasses = []string{
-	"*3\r\n:3\r\n$0\r\n\r\n$1\r\n7\r\n", "*3\r\n:-1\r\n$0\r\n\r\n$1\r\n7\r\n", "*3\r\n$1\r\n2\r\n$0\r\n\r\n$1\r\n7\r\n",
-	"*3\r\n:2\r\n:5\r\n$1\r\n7\r\n", "*3\r\n:2\r\n$-1\r\n$1\r\n7\r\n", "*3\r\n:2\r\n$1\r\nx\r\n$1\r\n7\r\n",
-	"*3\r\n:2\r\n$0\r\n\r\n:7\r\n", "*3\r\n:2\r\n$1\r\n5\r\n$0\r\n\r\n", "*3\r\n:2\r\n$1\r\n5\r\n$1\r\nx\r\n",
-	"*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n:1\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$-1\r\n", "*2\r\n:2\r\n$0\r\n\r\n",
+	"*4\r\n:3\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:-1\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n$1\r\n2\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n",
+	"*4\r\n:2\r\n:5\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$-1\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\nx\r\n$1\r\n7\r\n$1\r\n0\r\n",
+	"*4\r\n:2\r\n$0\r\n\r\n:7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$0\r\n\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\nx\r\n$1\r\n0\r\n",
+	"*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n:1\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$1\r\nx\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$-1\r\n",
+	"*5\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$1\r\n0\r\n:1\r\n", "*5\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n$1\r\n0\r\n$-1\r\n",
+	"*3\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n", "*2\r\n:2\r\n$0\r\n\r\n",
 }
 
 func TestStrangePassesAreErrors(t *testing.T) {
@@ -109,8 +111,8 @@ func TestPassesAreRead(t *testing.T) {
 	s := &Store{ns: "kit"}
 	var l store.Listener = m
 	s.listener.Store(&l)
-	news := "p.t 5 7 2000 kit:{k}"
-	grant := store.Grant{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7}
+	news := "p.t 5 7 2000 3 kit:{k}"
+	grant := store.Grant{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3}
 	for name, c := range map[string]struct {
 		reply any
 		did   store.Released
@@ -118,12 +120,12 @@ func TestPassesAreRead(t *testing.T) {
 		told  []store.Grant
 	}{
 		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}, nil},
-		"granted":        {[]any{int64(2), "9", "7"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7}, nil},
-		"not granted":    {[]any{int64(2), "", "7"}, store.HandedOver, store.Answer{Server: 7}, nil},
-		"freed":          {[]any{int64(1), "", "7"}, store.Freed, store.Answer{Server: 7}, nil},
-		"not held":       {[]any{int64(0), "", "7"}, store.NotHeld, store.Answer{Server: 7}, nil},
-		"granted before": {[]any{int64(0), "5", "7"}, store.NotHeld, store.Answer{Granted: true, Fence: 5, Server: 7}, nil},
-		"with news":      {[]any{int64(2), "", "7", news, news}, store.HandedOver, store.Answer{Server: 7}, []store.Grant{grant, grant}},
+		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7, Contended: 4}, nil},
+		"not granted":    {[]any{int64(2), "", "7", "0"}, store.HandedOver, store.Answer{Server: 7}, nil},
+		"freed":          {[]any{int64(1), "", "7", "0"}, store.Freed, store.Answer{Server: 7}, nil},
+		"not held":       {[]any{int64(0), "", "7", "0"}, store.NotHeld, store.Answer{Server: 7}, nil},
+		"granted before": {[]any{int64(0), "5", "7", "0"}, store.NotHeld, store.Answer{Granted: true, Fence: 5, Server: 7}, nil},
+		"with news":      {[]any{int64(2), "", "7", "0", news, news}, store.HandedOver, store.Answer{Server: 7}, []store.Grant{grant, grant}},
 	} {
 		m.heard = nil
 		did, a, ok := s.releasedTo(c.reply)

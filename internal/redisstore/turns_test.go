@@ -17,6 +17,8 @@ type turn struct {
 	released store.Released
 	told     []*claim // the waiters whose processes were told about their grants
 	answered []*claim // those that the answer tells
+	contends bool     // the holder's process is told that c waits, if it hears
+	revoked  []string // tokens whose processes are told that they have lost the lock, if they hear
 }
 
 func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
@@ -42,6 +44,7 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 	if join == store.Wait {
 		m.enqueue(c, place.Waited)
 		t.fresh = m.sign(c.member, place.Behind, true)
+		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.process+".")
 	}
 	full := false
 	if m.holder == "" {
@@ -149,20 +152,34 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 }
 
 // force takes the lock from whoever has it.
-func (m *model) force() (told []*claim) {
+func (m *model) force() (t turn) {
 	if !m.taken() {
-		return nil
+		return turn{}
 	}
 	m.forget()
-	if m.set != "" { // its fence may be as high as this
-		m.fence = max(m.fence, m.since+offMost.Microseconds())
+	const turns = 1_000_000 // the fences that its process may have used beside the one that Redis knows
+	switch {
+	case m.set != "": // its fence may be as high as this
+		m.fence = max(m.fence, m.since+offMost.Microseconds()+turns)
+	case strings.Contains(m.holder, "."):
+		m.fence += turns
+	}
+	if m.holder != "" {
+		t.revoked = []string{m.holder}
+	}
+	several := slices.SortedFunc(slices.Values(m.several), func(a, b *share) int {
+		return cmp.Or(cmp.Compare(a.ends, b.ends), strings.Compare(a.Token, b.Token))
+	})
+	for _, s := range several {
+		t.revoked = append(t.revoked, s.Token)
 	}
 	m.free()
 	heirs, _ := m.succeed(nil, nil)
 	if !m.taken() && len(m.queue) == 0 {
 		clear(m.alive)
 	}
-	return m.told(heirs, nil)
+	t.told = m.told(heirs, nil)
+	return t
 }
 
 func (m *model) renew(c *claim, ttl time.Duration) (held bool) {

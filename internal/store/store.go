@@ -123,6 +123,10 @@ type Answer struct {
 	// epoch of its own. A Grant's Server counts on the same clock.
 	Server int64
 
+	// Contended is when the first who waits on came, on the clock of Server, for a question
+	// that was granted exclusively; 0 if nobody waits.
+	Contended int64
+
 	// Siblings are other tokens of this store value, with blanks between
 	// them, that hold the key and may not know it. A waiter whose grant
 	// message was lost is found that way.
@@ -154,6 +158,8 @@ type Grant struct {
 	Ref          // TTL is the first TTL: what the waiter has until it renews
 	Fence  int64 // of this grant
 	Server int64 // the store's clock at the grant, see Answer.Server
+
+	Contended int64 // Answer's
 }
 
 // A Renewal asks to extend one held key to its full TTL. Renew fills in Held
@@ -184,14 +190,19 @@ const (
 	HandedOver
 )
 
-// A Listener is told about hand-overs. Its methods are called by Listen, and
-// Granted also by Release, when the lock goes to a waiter of the same store
-// value. They must not block.
+// A Listener is told about hand-overs, and about what becomes of locks that tokens of the
+// store value hold. Its methods are called by Listen, and Granted also by Release, when
+// the lock goes to a waiter of the same store value. They must not block.
 type Listener interface {
 	// Listening: hand-overs arrive from now on. Some may have been missed.
 	Listening()
 	// Granted: a waiter's token holds the key.
 	Granted(Grant)
+	// Contended: somebody else waits for a key that token holds exclusively, and came at
+	// came, on the clock of Answer.Server. It is told again as long as it waits.
+	Contended(key, token string, came int64)
+	// Revoked: the key was taken from token, by ForceRelease.
+	Revoked(key, token string)
 }
 
 // An Inspector is the part of a Store that is for operators.

@@ -13,10 +13,13 @@
 -- ARGV[6]  with ARGV[5]: how many of its process wait of whom Redis does not know
 -- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
---          tokens of the asking process that hold and may not know it]}
+--          tokens of the asking process that hold and may not know it, the ticket of
+--          the first who waits or '0']}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
 --          1 if the process was not known as waiting here else 0, '<process>:<fence>'
 --          of an exclusive holder or '', how many wait (0 to a waiter)}
+-- Message  'contended <ticket> <token> <lock>' to the process of an exclusive holder,
+--          when one of another process waits, each time that it asks
 
 -- Most questions are a mutex's, for a lock that is free. EXISTS and TIME come before SET:
 -- if an ACL forbids one, nothing has been written.
@@ -49,11 +52,13 @@ end
 -- A lock that one other holds is waited for.
 if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
-  local mine, sibling = process .. '.', ''
-  if string.sub(value, 1, #mine) == mine then
-    sibling = string.match(value, '^[^:]*')
+  local holder, of = string.match(value, '^(([^.:]+)%.[^:]+):')
+  local sibling, ticket = '', enqueue(entry, tonumber(ARGV[5]), value)
+  if of == process then
+    sibling = holder
+  elseif of then
+    redis.call('PUBLISH', channel .. of, 'contended ' .. ticket .. ' ' .. holder .. ' ' .. KEYS[1])
   end
-  enqueue(entry, tonumber(ARGV[5]), value)
   return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, sign(ARGV[6], true), who(value), 0}
 end
 
@@ -104,13 +109,13 @@ if state.holder == token then
   if state.last == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
     local told = tonumber(ARGV[7])
     state.last = told or 0
-    return {1, hold(state, now, token, ttl, kind, told and text(told)), now_text}
+    return {1, hold(state, now, token, ttl, kind, told and text(told)), now_text, '', first()}
   end
   extend(now, state, ttl)
-  return {1, text(state.last), now_text}
+  return {1, text(state.last), now_text, '', first()}
 end
 if negated then
-  return {1, prolong(state, now, token, ttl, kind, negated), now_text, siblings(state)}
+  return {1, prolong(state, now, token, ttl, kind, negated), now_text, siblings(state), '0'}
 end
 if empty and room(state, now, kind) then
   return {1, hold(state, now, token, ttl, kind), now_text}
@@ -130,7 +135,7 @@ if not state.holder then
   end
   if mine then
     redis.call('ZREM', KEYS[2], entry)
-    return {1, mine, now_text, siblings(state)}
+    return {1, mine, now_text, siblings(state), first()}
   end
 end
 if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then

@@ -22,6 +22,7 @@ end
 -- none in front of what a clock that was set back has left; an old place is
 -- kept: NX. value is the lock's. The first who waits for one that took the lock by SET
 -- marks that: whoever finds no mark, and a queue, knows that SET was behind the queue.
+-- It returns the ticket, which tells the place.
 local function enqueue(entry, waited, value)
   local token, since = string.match(value or '', '^([^.:]+%.[^:]+):~(%d+)$')
   if token and (not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0) then
@@ -32,5 +33,14 @@ local function enqueue(entry, waited, value)
     local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
     ticket = text(tonumber(tail[2]) + 1)
   end
-  redis.call('ZADD', KEYS[2], 'NX', ticket, entry)
+  if redis.call('ZADD', KEYS[2], 'NX', ticket, entry) == 0 then
+    return text(tonumber(redis.call('ZSCORE', KEYS[2], entry)))
+  end
+  return ticket
+end
+
+-- first is the ticket of the first who waits, or '0'.
+local function first()
+  local head = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+  return head[1] and text(tonumber(head[2])) or '0'
 end

@@ -4,6 +4,7 @@
 -- KEYS     lock, queue, alive, fence, holders (see lock.lua)
 -- ARGV[1]  prefix of the processes' channels
 -- Result   1 somebody had it, 0 nobody did
+-- Message  'revoked <token> <lock>' to the process of each who had it
 
 -- include lock
 -- include queue
@@ -14,8 +15,15 @@ end
 local now = clock()
 local state = standing(now, value)
 -- The holder takes TIME as its fence only if that is at most OFF above µs, so µs + OFF
--- is at least its fence.
+-- is at least its fence. Its process may have used others since, up to TURNS above that.
 local last = state.since and state.since + OFF or state.last
+if last > 0 then last = last + TURNS end
+for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', KEYS[5], 0, -1)) do
+  local process = string.match(token, '^([^.=]+)%.')
+  if process then
+    redis.call('PUBLISH', ARGV[1] .. process, 'revoked ' .. token .. ' ' .. KEYS[1])
+  end
+end
 redis.call('DEL', KEYS[1], KEYS[5])
 state = {last = last}
 succeed(state, now, nil, nil, ARGV[1])

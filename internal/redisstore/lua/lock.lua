@@ -23,7 +23,9 @@
 --   anything else     a foreign program              nowhere
 --
 -- A token reads "<process>.<random>". All keys carry a TTL whenever they
--- exist. Times are the server's, and durations come from outside. There are two
+-- exist. A process whose waiters follow one another without asking uses higher fences than
+-- the lock tells, and gives the last of them with each question about the lock.
+-- Times are the server's, and durations come from outside. There are two
 -- exceptions: the µs behind ~ and ! are the client's estimate of the server's clock, and a
 -- fence that comes in is one that the server told before.
 --
@@ -39,6 +41,7 @@ local DEAF  = 1500000 -- µs it has left when nobody hears its channel
 local KEEP  = 10000   -- ms an untouched queue outlives the last signature
 local GRACE = 1000    -- ms a fence outlives what it is kept for
 local SEEN  = 64      -- holders of one process that are looked at for a lost message
+local TURNS = 1000000 -- the fences above its own that a holder's process may use without asking: one a µs, for a second (lockmw/tenure.go)
 local OFF   = 1000000 -- µs: a holder by SET has no fence further from its value's µs; offMost in set.go
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server

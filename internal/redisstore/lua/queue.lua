@@ -210,7 +210,9 @@ local function succeed(state, now, self, asking, channel, told)
       heir = heir or token
       local first = math.max(math.min(tonumber(ttl), FIRST[how]), tonumber(least) or 0)
       local fence = hold(state, now, token, first, kind)
-      local news = token .. ' ' .. fence .. ' ' .. text(now) .. ' ' .. first .. ' ' .. KEYS[1]
+      local left = kind == '' and (passed[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
+      local ticket = left and left[1] and text(tonumber(left[2])) or '0' -- of the first who waits on
+      local news = token .. ' ' .. fence .. ' ' .. text(now) .. ' ' .. first .. ' ' .. ticket .. ' ' .. KEYS[1]
       if told and process == asking then
         told[#told + 1] = news
       elseif how ~= 'p' then

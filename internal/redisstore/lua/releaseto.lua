@@ -12,8 +12,9 @@
 -- ARGV[6]  how many more of the process wait of whom Redis does not know
 -- ARGV[7]  the fence, if the caller knows it, or ''
 -- Result   the waiter's fence: it has the lock, and the fence is now µs too; or
---          {0, 1 or 2 as in release, its fence or '', now µs, news for other
---          waiters of the process…}. With 0 and '' the waiter has no place.
+--          {0, 1 or 2 as in release, its fence or '', now µs, the ticket of the
+--          first who waits or '0', news for other waiters of the process…}. With 0
+--          and '' the waiter has no place.
 
 local token, heir, plain = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local value = redis.call('GET', KEYS[1])
@@ -38,20 +39,20 @@ if not own then
   local state = standing(now, value)
   if state.holder == heir and state.last > 0 then
     extend(now, state, (parse(ARGV[3])))
-    return {0, text(state.last), now_text}
+    return {0, text(state.last), now_text, first()}
   end
-  return {0, '', now_text}
+  return {0, '', now_text, '0'}
 end
 -- Where last is not known, the caller was told no fence, so none has to be exceeded.
-local state, answer = {last = last or 0}, {1, '', now_text}
+local state, answer = {last = last or 0}, {1, '', now_text, '0'}
 -- Once maxmemory is reached Redis lets a script write only if its first write needs no
 -- memory; this ZREM is that write. So what is held can be given back then, too.
 redis.call('ZREM', KEYS[2], '')
 enqueue(heir .. ':' .. ARGV[3], tonumber(ARGV[5]))
-local first, mine = succeed(state, now, heir, process, channel, answer)
-if first then answer[1] = 2 end
+local someone, mine = succeed(state, now, heir, process, channel, answer)
+if someone then answer[1] = 2 end
 if mine then
-  answer[2] = mine
+  answer[2], answer[4] = mine, first()
 else
   sign(ARGV[6])
 end

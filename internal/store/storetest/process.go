@@ -202,6 +202,12 @@ func (e *ear) Listening() { e.listening <- struct{}{} }
 // Granted implements store.Listener.
 func (e *ear) Granted(g store.Grant) { e.grants <- g }
 
+// Contended implements store.Listener.
+func (e *ear) Contended(string, string, int64) {}
+
+// Revoked implements store.Listener.
+func (e *ear) Revoked(string, string) {}
+
 // listen has p listen until the test ends, and returns when it does.
 func (p *process) listen() *ear {
 	p.Helper()
