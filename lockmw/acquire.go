@@ -158,7 +158,7 @@ func (c *claim) run() (*Lease, error) {
 				}
 			}()
 			if joined.Rests {
-				c.left = remains(joined.Holder)
+				c.left = remains(tenureOf(joined.Holder))
 				return c.wait(waitqueue.View{State: waitqueue.Resting})
 			}
 			c.known(joined.Token)
@@ -240,9 +240,12 @@ func (c *claim) timeout() time.Duration {
 func (c *claim) ask(join store.Join) (*Lease, error) {
 	var place store.Place
 	if c.waiter != nil {
-		var token string
-		token, place = c.locker.waiters.Ask(c.waiter)
+		token, its, ok := c.locker.waiters.Ask(c.waiter)
+		if !ok { // it has the lock
+			return nil, nil
+		}
 		c.known(token)
+		place = its
 		if !c.queued { // it comes with this question
 			place.Waited = 0
 		}
@@ -258,6 +261,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	ref := c.ref
 	asked := time.Now()
 	c.attempts++
+	epoch := l.subscriber.epoch()
 	timeout := c.timeout()
 	c.hurried = timeout < opTimeout
 	traces, unsure, recovered := c.traces, c.unsure, c.fault != nil || c.heldBack
@@ -290,7 +294,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	}
 	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
 	if answer.Granted {
-		g := grant{fence: answer.Fence, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL}
+		g := grant{fence: answer.Fence, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL, epoch: epoch, contended: answer.Contended}
 		return c.granted(g, answered, &heard)
 	}
 	c.left, c.seen = answer.Left, newSighting(answer)
@@ -375,27 +379,61 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
 	}
-	lease := newLease(c, g, at)
-	lease.begin() // before the queue forgets the token: a message may come about it
+	t := newTenure(c, g, at)
+	lease := newLease(c, t, g.fence, at)
+	t.holder = lease
+	c.locker.keepTenure(t) // before the queue forgets the token: a message may come about it
+	lease.begin()
+	t.begin()
 	if c.waiter != nil {
-		c.locker.waiters.Take(c.waiter, lease, answer)
+		c.locker.waiters.Take(c.waiter, t, g.contended, answer)
 		c.waiter = nil
-		if !lease.holds(held) { // it has ended already, and found nobody to pass the lock to
-			c.locker.waiters.Drop(c.ref.Key, lease)
+		if !t.renews() { // it has ended already, and found nobody to pass the lock to
+			c.locker.waiters.Drop(c.ref.Key, t)
 		}
 	}
+	return c.begun(lease, left, g.pushed || g.passed), nil
+}
+
+// succeed makes a lease of a lock that another lease of this process has passed on.
+// Without an error and a lease, the lock was lost meanwhile.
+func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
+	waiters, at := c.locker.waiters, time.Now()
+	if c.ctx.Err() == nil {
+		lease := newLease(c, t, fence, at)
+		if t.take(lease) {
+			waiters.Free(c.waiter)
+			c.waiter = nil
+			lease.begin()
+			return c.begun(lease, t.leftAt(at), true), nil
+		}
+		lease.cancel(ErrLost)
+	}
+	t.decline()
+	if c.ctx.Err() != nil {
+		waiters.Free(c.waiter)
+		c.waiter = nil
+		return nil, c.gaveUp()
+	}
+	waiters.Return(c.waiter)
+	return nil, nil
+}
+
+// begun has the observers be told of a lease that begins. left is how long it can be
+// trusted, and handedOver says that it is a waiter's.
+func (c *claim) begun(lease *Lease, left time.Duration, handedOver bool) *Lease {
 	c.learn(true)
 	e := Event{
 		Kind: EventAcquired, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: at.Sub(c.start), Attempts: c.attempts, Left: left,
+		Waited: lease.start.Sub(c.start), Attempts: c.attempts, Left: left,
 	}
-	if g.pushed || g.passed {
+	if handedOver {
 		e.Kind = EventHandedOver
 		c.note(e)
 		e.Kind = EventAcquired
 	}
 	c.note(e)
-	return lease, nil
+	return lease
 }
 
 // errSlow: the lease would have been over before it began.

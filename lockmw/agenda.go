@@ -1,7 +1,7 @@
 package lockmw
 
-// An agenda is a heap of leases, those due first on top.
-type agenda []*Lease
+// An agenda is a heap of tenures, those due first on top.
+type agenda []*tenure
 
 func (a agenda) Len() int           { return len(a) }
 func (a agenda) Less(i, j int) bool { return a[i].renewal.due.Before(a[j].renewal.due) }
@@ -10,14 +10,14 @@ func (a agenda) Swap(i, j int) {
 	a[i].renewal.index, a[j].renewal.index = i, j
 }
 func (a *agenda) Push(x any) {
-	l := x.(*Lease)
-	l.renewal.index = len(*a)
-	*a = append(*a, l)
+	t := x.(*tenure)
+	t.renewal.index = len(*a)
+	*a = append(*a, t)
 }
 func (a *agenda) Pop() any {
 	old := *a
-	l := old[len(old)-1]
+	t := old[len(old)-1]
 	old[len(old)-1] = nil
 	*a = old[:len(old)-1]
-	return l
+	return t
 }

@@ -22,6 +22,10 @@ import (
 // patient waits, and polls seldom: what a test sees is not what polling found.
 var patient = lockmw.Policy{Wait: 30 * time.Second, RetryInterval: 10 * time.Second}
 
+// otherTTL is patient with another TTL, so that the lock passes between the two through
+// Redis.
+var otherTTL = lockmw.Policy{Wait: 30 * time.Second, RetryInterval: 10 * time.Second, TTL: 20 * time.Second}
+
 // lineUp has n calls of Acquire wait, one after the other, and returns their
 // leases as they come.
 func lineUp(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy, n int) <-chan *lockmw.Lease {
@@ -150,7 +154,7 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 		l := newLocker(t, client)
 		for round := range 5 {
 			key := fmt.Sprint(prefix, i, "-", round)
-			lease := mustAcquire(t, l, key, patient)
+			lease := mustAcquire(t, l, key, otherTTL)
 			waiting := lineUp(t, l, key, patient, 3)
 			proxy.DropReplies(1, match, opts...)
 			began := time.Now()
@@ -183,7 +187,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 	got, gone := 0, 0
 	for i := range 60 {
 		key := fmt.Sprint(prefix, i)
-		holder := mustAcquire(t, l, key, patient)
+		holder := mustAcquire(t, l, key, otherTTL)
 		ctx, cancel := context.WithCancel(context.Background())
 		outcome := make(chan error, 1)
 		go func() {

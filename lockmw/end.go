@@ -38,8 +38,7 @@ func (c *claim) unreachable(p prospect) (*Lease, error) {
 
 // failOpen returns a lease that holds nothing.
 func (c *claim) failOpen(cause error) *Lease {
-	c.known(c.locker.store.NewToken()) // the Locker knows the lease by it
-	lease := newLease(c, grant{open: true}, time.Now())
+	lease := newLease(c, nil, 0, time.Now())
 	lease.begin()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	c.note(Event{
@@ -54,6 +53,10 @@ func (c *claim) leave() {
 	left := c.locker.waiters.Leave(c.waiter)
 	c.waiter = nil
 	c.known(left.Token)
+	if left.Handed != nil { // just now
+		tenureOf(left.Handed.Tenure).decline()
+		return
+	}
 	if seen := sightingIn(left); seen.at.After(c.seen.at) {
 		c.seen = seen
 	}

@@ -1,18 +1,25 @@
 package lockmw
 
-import "runtime"
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/lockmw/kit/internal/store"
+)
 
 // Waiting returns how many calls of Acquire wait for key in this process.
 func Waiting(l *Locker, key string) int {
 	return len(l.waiters.States(key))
 }
 
-// RenewAll has all leases renewed, and returns when they are.
+// RenewAll has all that is held renewed, and returns when they are.
 func RenewAll(l *Locker) {
 	d := l.watchdog
 	d.mu.Lock()
-	for _, lease := range d.sound.agenda {
-		lease.renewal.due = lease.start // all the same: it is a heap still
+	for _, t := range d.sound.agenda {
+		t.renewal.due = t.began // all the same: it is a heap still
 	}
 	d.mu.Unlock()
 	d.fly(&d.sound)
@@ -21,4 +28,41 @@ func RenewAll(l *Locker) {
 		flights = d.sound.flights
 		d.mu.Unlock()
 	}
+}
+
+// Deafen has l not be told who else waits, nor that a lock was taken from it. It must be
+// called before the first lock is asked for.
+func Deafen(l *Locker) { l.store = deafStore{l.store} }
+
+type deafStore struct{ store.Store }
+
+func (s deafStore) Listen(ctx context.Context, h store.Listener) error {
+	return s.Store.Listen(ctx, deafListener{h})
+}
+
+type deafListener struct{ store.Listener }
+
+func (deafListener) Contended(string, string, int64) {}
+func (deafListener) Revoked(string, string)          {}
+
+// Listens has l listen to messages only while the returned flag is set, which it is at
+// first: the next try to subscribe fails. It must be called before the first lock is
+// asked for.
+func Listens(l *Locker) *atomic.Bool {
+	s := listeningStore{l.store, new(atomic.Bool)}
+	s.may.Store(true)
+	l.store = s
+	return s.may
+}
+
+type listeningStore struct {
+	store.Store
+	may *atomic.Bool
+}
+
+func (s listeningStore) Listen(ctx context.Context, h store.Listener) error {
+	if !s.may.Load() {
+		return &store.Error{Err: errors.New("no subscription")}
+	}
+	return s.Store.Listen(ctx, h)
 }

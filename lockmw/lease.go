@@ -17,27 +17,22 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
+	tenure *tenure  // what lies in the store for it; nil: it has no lock of its own
 	open   bool     // failed open: there is no lock
 	base   *Lease   // the lease that this one has joined, see reentrant.go
 	parts  []*Lease // of AcquireAll, see multi.go
-	unsure bool     // a question for it got no answer and may still come true
 	ctx    context.Context
 	own    leaseContext // ctx, where the lease has one of its own
 	cancel context.CancelCauseFunc
 	outer  *Lease // the next lease that the caller's context holds
 	start  time.Time
 
-	mu       sync.Mutex
-	state    state
-	expired  bool        // lost because no renewal came through
-	grant    grant       // the last one, from the acquire or a renewal
-	expiry   *time.Timer // ends the lease in time, whatever renewals do
-	maxHold  *time.Timer
-	stayTill time.Time     // the key stays taken until then; zero: released at once
-	stuckAt  time.Duration // held this long, the next stuck event is due
-	failures int           // renewals that failed in a row
+	mu      *sync.Mutex // the tenure's, if there is one
+	state   state
+	last    grant // at the end of the lease
+	maxHold *time.Timer
+	stuckAt time.Duration // held this long, the next stuck event is due
 
-	renewal  renewal // the watchdog's
 	release  sync.Once
 	released error       // Release's answer, once release is done
 	untold   atomic.Bool // the observers are to be told of the release
@@ -53,41 +48,17 @@ const (
 	released
 )
 
-// A grant is what the store promised, and from when on.
-type grant struct {
-	fence  int64
-	taken  int64   // store.Answer's
-	since  instant // not later than when the store set the TTL
-	ttl    time.Duration
-	pushed bool // by a release; not confirmed by a question of ours yet
-	vague  bool // pushed, and since is not known
-	passed bool // by a release of this Locker
-	open   bool // no grant at all
-}
-
-// validity is how much of a TTL can be relied on: our clock and the store's
-// may differ in rate (1 %) and in resolution (2 ms). Redis's own Redlock
-// description has the same margin.
-func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
-
-// guard is how long before the end of its validity a lease's context ends,
-// so that the work can stop before the lock passes on.
-func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, ttl/10) }
-
-// left is how long a lease can be trusted from at.
-func (g grant) left(at instant) time.Duration {
-	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
-}
-
-// newLease returns the lease of c's grant, which came at start.
-func newLease(c *claim, g grant, start time.Time) *Lease {
+// newLease returns c's lease of a lock that it has since start, or, without a tenure, the
+// one with which it runs without a lock.
+func newLease(c *claim, t *tenure, fence int64, start time.Time) *Lease {
 	l := &Lease{
-		locker: c.locker, ref: c.ref, policy: c.policy, fence: g.fence, open: g.open,
-		unsure: c.unsure, grant: g, start: start, stuckAt: stuckAfter * c.policy.TTL,
+		locker: c.locker, ref: c.ref, policy: c.policy, fence: fence, tenure: t, open: t == nil,
+		start: start, stuckAt: stuckAfter * c.policy.TTL,
 	}
-	l.ref.Fence, l.ref.Taken = g.fence, g.taken
-	if min := c.policy.MinHold; min > 0 && !g.open {
-		l.stayTill = l.start.Add(min)
+	if t == nil {
+		l.mu = new(sync.Mutex)
+	} else {
+		l.mu, l.ref.Token, l.ref.Fence = &t.mu, t.ref.Token, fence
 	}
 	l.derive(c.ctx)
 	return l
@@ -101,17 +72,16 @@ func (l *Lease) derive(parent context.Context) {
 	l.ctx, l.cancel = &l.own, cancel
 }
 
-// begin arms the timers and hands the lease to the watchdog.
+// begin has the Locker know the lease, and arms its timer.
 func (l *Lease) begin() {
 	l.locker.keep(l)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.limit(l.policy.MaxHold)
-	if l.open {
-		return
+	if l.policy.MaxHold > 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.state == held {
+			l.limit(l.policy.MaxHold)
+		}
 	}
-	l.expiry = time.AfterFunc(l.grant.left(now()), l.expire)
-	l.locker.watchdog.add(l, l.start.Add(l.firstRenewal()))
 }
 
 // limit has the lease end after max, if that is not zero. The caller holds mu.
@@ -119,24 +89,6 @@ func (l *Lease) limit(max time.Duration) {
 	if max > 0 {
 		l.maxHold = time.AfterFunc(max, l.endMaxHold)
 	}
-}
-
-// expire is for the expiry timer. A lease over its MaxHold is not trusted any
-// more, and when the timer fires the store has forgotten it.
-func (l *Lease) expire() {
-	if !l.trusted(now(), true) && l.holds(overHeld) {
-		l.locker.forget(l)
-	}
-}
-
-// ask is the Ref with which the lease is renewed: for its TTL, or until it may
-// be given back, if that is longer.
-func (l *Lease) ask() store.Ref {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ref := l.ref
-	ref.TTL = max(l.policy.TTL, time.Until(l.stayTill))
-	return ref
 }
 
 // Context returns the context that Acquire has returned: the one to run the work
@@ -165,7 +117,10 @@ func (l *Lease) Fence() int64 { return l.fence }
 // after the release, and when MaxHold has passed. Where the policy failed open it is
 // true until then: no lock can be lost.
 func (l *Lease) Valid() bool {
-	valid := l.trusted(now(), false)
+	if l.tenure != nil {
+		l.tenure.trusted(now(), false) // a lease that is over is told so
+	}
+	valid := l.holds(held)
 	if l.base != nil {
 		return valid && l.base.Valid()
 	}
@@ -173,29 +128,6 @@ func (l *Lease) Valid() bool {
 		valid = part.Valid() && valid // each one that has ended is told so
 	}
 	return valid
-}
-
-// trusted is Valid at at, for the expiry timer too: a timer that fired although a
-// renewal moved the end is armed anew.
-func (l *Lease) trusted(at instant, rearm bool) bool {
-	l.mu.Lock()
-	if l.state != held || !l.owns() {
-		defer l.mu.Unlock()
-		return l.state == held
-	}
-	left := l.grant.left(at)
-	if left > 0 {
-		if rearm {
-			l.expiry.Reset(left)
-		}
-		l.mu.Unlock()
-		return true
-	}
-	l.end(lost, ErrLost)
-	l.expired = true
-	l.mu.Unlock()
-	l.reportLost(errExpired)
-	return false
 }
 
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
@@ -208,32 +140,32 @@ func (l *Lease) ValidUntil() time.Time {
 	case l.parts != nil:
 		return l.partsValidUntil()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.open {
 		return time.Time{}
 	}
-	return time.Now().Add(validity(l.grant.ttl) - now().since(l.grant.since))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.grant()
+	return time.Now().Add(validity(g.ttl) - now().since(g.since))
 }
 
-// owns reports whether there is a lock in the store that is this lease's own.
-func (l *Lease) owns() bool { return !l.open && l.base == nil && l.parts == nil }
+// grant is the last one of the lease's time. The caller holds mu.
+func (l *Lease) grant() grant {
+	if l.state == held || l.state == overHeld {
+		return l.tenure.grant
+	}
+	return l.last
+}
 
 // end ends the lease's trust, once. The caller holds mu.
 func (l *Lease) end(s state, cause error) {
-	l.state = s
-	if s != released {
-		l.locker.waiters.Drop(l.ref.Key, l) // whoever rests behind it asks by itself
+	if l.tenure != nil {
+		l.last = l.grant()
 	}
+	l.state = s
 	l.cancel(cause)
 	if l.maxHold != nil {
 		l.maxHold.Stop()
-	}
-	if l.expiry != nil {
-		l.expiry.Stop()
-		if s == overHeld {
-			l.expiry.Reset(l.grant.ttl - now().since(l.grant.since))
-		}
 	}
 	if s == lost || s == overHeld && l.open { // there is nothing to release
 		l.locker.forget(l)
@@ -247,6 +179,9 @@ func (l *Lease) endMaxHold() {
 	was := l.state
 	if was == held {
 		l.end(overHeld, ErrMaxHold)
+		if l.tenure != nil {
+			l.tenure.end(tenureUnrenewed)
+		}
 	}
 	l.mu.Unlock()
 	if was == held {

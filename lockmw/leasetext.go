@@ -86,8 +86,9 @@ func (l *Lease) facts() (state string, age, left time.Duration) {
 func (l *Lease) ownFacts() (state string, left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.owns() {
-		left = max(validity(l.grant.ttl)-now().since(l.grant.since), 0)
+	if l.tenure != nil {
+		g := l.grant()
+		left = max(validity(g.ttl)-now().since(g.since), 0)
 	}
 	if l.open && l.state == held {
 		return "failed open, there is no lock", 0

@@ -43,13 +43,14 @@ type Locker struct {
 	close   sync.Once
 	closed  error // Close's answer, once close is done
 
-	mu     sync.Mutex
-	ended  bool                 // no more claims
-	leases map[string]*Lease    // held or failed open, by token; a lost one is not there
-	joint  jointLeases          // those of leases that others may hold the key beside
-	stays  map[string]time.Time // tokens that were released, and keep their key taken until then
-	purge  int                  // stays this large are looked through for those that are over
-	idle   chan struct{}        // closed with the last lease; nil: nobody waits for that
+	mu      sync.Mutex
+	ended   bool                 // no more claims
+	leases  map[*Lease]struct{}  // held or failed open; a lost one is not there
+	tenures map[string]*tenure   // by token; a lost one is not there
+	joint   jointLeases          // those of leases that others may hold the key beside
+	stays   map[string]time.Time // tokens that were released, and keep their key taken until then
+	purge   int                  // stays this large are looked through for those that are over
+	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
 }
 
 // New returns a Locker that keeps its locks in the Redis of client: a single
@@ -92,14 +93,15 @@ func newLocker(s store.Store, o options) *Locker {
 		log:      o.logger,
 		confirms: o.acks > 0,
 		closing:  make(chan struct{}),
-		leases:   make(map[string]*Lease),
+		leases:   make(map[*Lease]struct{}),
+		tenures:  make(map[string]*tenure),
 		stays:    make(map[string]time.Time),
 	}
 	_, relays := s.(store.Relay)
 	relays = relays && !l.confirms
 	l.waiters = waitqueue.NewSet(o.maxPerKey, o.maxTotal, relays, s.NewToken)
 	if p, ok := s.(store.Pinger); ok {
-		l.outage = newOutage(p, l.waiters.AskFirsts)
+		l.outage = newOutage(p, l.back)
 		s = &watchedStore{s, l.outage}
 		l.store = s
 	}
@@ -193,7 +195,7 @@ func (l *Locker) drain(ctx context.Context) {
 func (l *Locker) releaseAll(ctx context.Context) error {
 	l.mu.Lock()
 	leases := make([]*Lease, 0, len(l.leases))
-	for _, lease := range l.leases {
+	for lease := range l.leases {
 		leases = append(leases, lease)
 	}
 	l.mu.Unlock()
@@ -221,6 +223,12 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	return nil
 }
 
+// back is called when a server answers again that could not be reached.
+func (l *Locker) back() {
+	l.subscriber.doubt()
+	l.waiters.AskFirsts()
+}
+
 // isClosed reports whether Close has begun.
 func (l *Locker) isClosed() bool {
 	l.mu.Lock()
@@ -241,16 +249,14 @@ func (l *Locker) enter() bool {
 
 func (l *Locker) keep(lease *Lease) {
 	l.mu.Lock()
-	l.leases[lease.ref.Token] = lease
+	l.leases[lease] = struct{}{}
 	l.joint.add(lease)
 	l.mu.Unlock()
 }
 
 func (l *Locker) forget(lease *Lease) {
 	l.mu.Lock()
-	if l.leases[lease.ref.Token] == lease { // one that has joined another has that one's token
-		delete(l.leases, lease.ref.Token)
-	}
+	delete(l.leases, lease)
 	l.joint.remove(lease)
 	if len(l.leases) == 0 && l.idle != nil {
 		close(l.idle)
@@ -259,10 +265,32 @@ func (l *Locker) forget(lease *Lease) {
 	l.mu.Unlock()
 }
 
+// keepTenure has messages about the tenure's token reach it.
+func (l *Locker) keepTenure(t *tenure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tenures[t.ref.Token] = t
+}
+
+func (l *Locker) forgetTenure(t *tenure) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tenures[t.ref.Token] == t {
+		delete(l.tenures, t.ref.Token)
+	}
+}
+
+// tenureBy returns the tenure with that token, or nil.
+func (l *Locker) tenureBy(token string) *tenure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tenures[token]
+}
+
 func (l *Locker) holds(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.leases[token]
+	_, ok := l.tenures[token]
 	return ok || time.Now().Before(l.stays[token])
 }
 

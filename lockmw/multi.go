@@ -49,7 +49,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	}
 	each := p
 	each.MinHold, each.MaxHold = 0, 0
-	whole := &Lease{locker: l, policy: p.withDefaults()}
+	whole := &Lease{locker: l, policy: p.withDefaults(), mu: new(sync.Mutex)}
 	var claims []*claim
 	joins := false
 	for _, key := range sorted {

@@ -141,9 +141,9 @@ func (l *Lease) tellLater(kind EventKind, err error) {
 // event describes what happened to the lease.
 func (l *Lease) event(kind EventKind, err error) Event {
 	l.mu.Lock()
-	left := l.grant.left(now())
-	if l.state != held || !l.owns() {
-		left = 0
+	var left time.Duration
+	if l.state == held && l.tenure != nil {
+		left = l.grant().left(now())
 	}
 	l.mu.Unlock()
 	return Event{

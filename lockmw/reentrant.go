@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -22,7 +23,7 @@ func (l *Lease) covers(kind store.Kind) bool {
 func (l *Lease) join(c *claim) *Lease {
 	j := &Lease{
 		locker: l.locker, ref: l.ref, policy: c.policy, fence: l.fence, open: l.open,
-		base: l, start: time.Now(),
+		base: l, start: time.Now(), mu: new(sync.Mutex),
 	}
 	j.derive(c.ctx)
 	// c's context may have been cut off from the outer lease's end.
@@ -41,15 +42,8 @@ func (l *Lease) stay(min time.Duration) {
 	if min == 0 || l.open {
 		return
 	}
-	till := time.Now().Add(min)
-	l.mu.Lock()
-	longer := till.After(l.stayTill) && (l.state == held || l.state == overHeld)
-	if longer {
-		l.stayTill = till
-	}
-	l.mu.Unlock()
-	if longer && min > l.policy.TTL {
-		l.locker.watchdog.hurry(l) // a crash must not free it sooner
+	if l.tenure.stay(time.Now().Add(min)) && min > l.policy.TTL {
+		l.locker.watchdog.hurry(l.tenure) // a crash must not free it sooner
 	}
 }
 

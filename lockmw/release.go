@@ -18,6 +18,9 @@ const (
 
 var errExpired = errors.New("no renewal came through in time")
 
+// errForced: an operator, or another program, has used Locker.ForceRelease.
+var errForced = errors.New("released by force")
+
 // errNotHeld: the store does not know the token as the holder.
 var errNotHeld = errors.New("forgotten by Redis, or given to others")
 
@@ -70,28 +73,26 @@ func (l *Lease) giveBack(ctx context.Context) error {
 		return l.releaseParts(ctx)
 	}
 	at := time.Now()
-	l.trusted(instantOf(at), false) // a lease that is over was lost, though its timer may be late
+	defer l.locker.forget(l)
+	t := l.tenure
+	if t != nil {
+		t.trusted(instantOf(at), false) // a lease that is over was lost, though its timer may be late
+	}
 	l.mu.Lock()
-	wasLost, expired := l.state == lost, l.expired
+	wasLost := l.state == lost
 	if !wasLost {
 		l.end(released, ErrReleased)
 	}
 	l.mu.Unlock()
-	l.locker.watchdog.remove(l)
-	defer l.locker.forget(l)
-
 	var err error
 	switch {
+	case t == nil:
 	case wasLost: // reported when it happened
-		// The store may keep it for a while yet: if a renewal came through
-		// whose answer did not, or at the minority of a quorum's nodes.
-		l.locker.janitor.AddAt(l.staysTill(), l.ref, !expired && !l.unsure)
+		l.locker.watchdog.remove(t)
+		t.cleanUp()
 		return ErrLost
-	case !l.open:
-		err = l.tryRelease(ctx, at)
-		if l.unsure {
-			l.locker.janitor.AddAt(l.staysTill(), l.ref, false)
-		}
+	case !t.passOn(at):
+		err = t.giveBack(ctx, at)
 	}
 	if errors.Is(err, ErrLost) {
 		l.reportLost(errNotHeld)
@@ -99,7 +100,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	}
 	if err != nil {
 		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "name", l.policy.Name, "key", l.ref.Key, "error", err)
-	} else if !l.open {
+	} else if t != nil {
 		l.locker.history.add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.gaveBack = err
@@ -107,23 +108,35 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	return err
 }
 
+// giveBack ends the tenure in the store, first asked at at.
+func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
+	t.over()
+	t.locker.watchdog.remove(t)
+	defer t.locker.forgetTenure(t)
+	err := t.tryRelease(ctx, at)
+	if t.unsure {
+		t.locker.janitor.AddAt(t.stayTill, t.ref, false)
+	}
+	return err
+}
+
 // tryRelease puts the release, first at at, and repeats it until an answer comes or
 // the budget ends. After a try without an answer, "not held" means that it had worked:
 // the lease was trusted when that try was sent.
-func (l *Lease) tryRelease(ctx context.Context, at time.Time) error {
+func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 	unsure := false
 	pause := releasePause
 	deadline := at.Add(releaseBudget)
 	for ; ; pause, at = 2*pause, time.Now() {
 		try := store.Until(ctx, earlier(deadline, at.Add(releaseTimeout)))
-		trusted := l.leftAt(at) > 0
-		did, waits, err := l.endInStore(try)
+		trusted := t.leftAt(at) > 0
+		did, waits, err := t.endInStore(try)
 		switch {
 		case err == nil && did == store.NotHeld && !unsure:
 			return ErrLost
 		case err == nil:
 			if waits && did != store.HandedOver { // to nobody, as far as we know
-				l.locker.waiters.AskFirst(l.ref.Key)
+				t.locker.waiters.AskFirst(t.ref.Key)
 			}
 			return nil
 		}
@@ -133,60 +146,46 @@ func (l *Lease) tryRelease(ctx context.Context, at time.Time) error {
 			continue // on another connection it may work at once
 		}
 		if fault.Permanent || time.Until(deadline) <= pause || !sleep(ctx, pause) {
-			l.locker.janitor.AddAt(l.staysTill(), l.ref, false)
-			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, l.ref.Key, fault.Err)
+			t.locker.janitor.AddAt(t.stayTill, t.ref, false)
+			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, fault.Err)
 		}
 	}
 }
 
-// endInStore has the store end the lease: now, or when its MinHold has passed. waits says
+// endInStore has the store end the tenure: now, or when its MinHold has passed. waits says
 // that somebody of this process may wait for the key without Redis's knowing.
-func (l *Lease) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
-	waiters, s := l.locker.waiters, l.locker.store
-	if till := l.staysTill(); !till.IsZero() {
+func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
+	waiters, s := t.locker.waiters, t.locker.store
+	if till := t.stayTill; !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
-			l.locker.noteStaying(l.ref.Token, till)
-			waiters.Drop(l.ref.Key, l)
-			did, err = s.ReleaseAfter(ctx, l.ref, stay)
+			t.locker.noteStaying(t.ref.Token, till)
+			waiters.Drop(t.ref.Key, t)
+			did, err = s.ReleaseAfter(ctx, t.ref, stay)
 			return did, true, err
 		}
 	}
-	next, place, ok, waits := waiters.Pass(l.ref.Key, l)
+	next, place, ok, waits := waiters.Pass(t.ref.Key, t)
 	if ok {
-		did, err = l.releaseTo(ctx, next, place)
+		did, err = t.releaseTo(ctx, next, place)
 		return did, true, err
 	}
-	did, err = s.Release(ctx, l.ref, false)
-	return did, waits || l.locker.relay == nil, err // without a queue in the store, also those who came meanwhile
+	did, err = s.Release(ctx, t.ref, false)
+	return did, waits || t.locker.relay == nil, err // without a queue in the store, also those who came meanwhile
 }
 
-// releaseTo gives the lease's lock back and names next, of this process, as the one that
+// releaseTo gives the lock back and names next, of this process, as the one that
 // waits for it.
-func (l *Lease) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
-	sent := time.Now()
-	did, answer, err := l.locker.relay.ReleaseTo(ctx, l.ref, next, place)
-	gone := l.locker.waiters.Passed(waitqueue.Passing{
+func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
+	sent, epoch := time.Now(), t.locker.subscriber.epoch()
+	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)
+	gone := t.locker.waiters.Passed(waitqueue.Passing{
 		To: next, Sent: sent, Failed: err != nil, Clock: answer.Server,
-		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence,
+		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
 	})
-	if gone && (err != nil || answer.Granted) && !l.locker.holds(next.Token) {
-		l.locker.janitor.Add(next, err == nil)
+	if gone && (err != nil || answer.Granted) && !t.locker.holds(next.Token) {
+		t.locker.janitor.Add(next, err == nil)
 	}
 	return did, err
-}
-
-// staysTill is until when the key stays taken after a release; zero: no longer.
-func (l *Lease) staysTill() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.stayTill
-}
-
-// leftAt is how long the last grant can be trusted from at.
-func (l *Lease) leftAt(at time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.grant.left(instantOf(at))
 }
 
 func earlier(a, b time.Time) time.Time {

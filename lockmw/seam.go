@@ -19,18 +19,18 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.over() }
 }
 
-// renewNow has the leases of key renewed at once.
+// renewNow has what is held of key renewed at once.
 func (l *Locker) renewNow(key string) {
 	l.mu.Lock()
-	var leases []*Lease
-	for _, lease := range l.leases {
-		if lease.ref.Key == key {
-			leases = append(leases, lease)
+	var tenures []*tenure
+	for _, t := range l.tenures {
+		if t.ref.Key == key {
+			tenures = append(tenures, t)
 		}
 	}
 	l.mu.Unlock()
-	for _, lease := range leases {
-		l.watchdog.hurry(lease)
+	for _, t := range tenures {
+		l.watchdog.hurry(t)
 	}
 }
 

@@ -48,7 +48,7 @@ func (s sighting) byNow() sighting {
 
 // sightingOf is what this Locker knows of a lock that it holds by lease.
 func sightingOf(lease *Lease) sighting {
-	left := remains(lease)
+	left := remains(lease.tenure)
 	return sighting{
 		at: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
 		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},
@@ -58,22 +58,28 @@ func sightingOf(lease *Lease) sighting {
 // sightingIn returns the last that was heard of a lock by whoever of this Locker waits for
 // it.
 func sightingIn(left waitqueue.Left) sighting {
-	if lease, ok := left.Holder.(*Lease); ok {
+	if lease := tenureOf(left.Holder).lease(); lease != nil {
 		return sightingOf(lease)
 	}
 	seen, _ := left.Seen.(sighting)
 	return seen
 }
 
-// remains is about what is left in the store of the TTL of the lease that holder is, while
-// it is renewed; 0 if there is none.
-func remains(holder any) time.Duration {
-	lease, ok := holder.(*Lease)
-	if !ok {
+// tenureOf returns the tenure that a queue of waiters knows as the one who passes a lock
+// on, or nil.
+func tenureOf(holder any) *tenure {
+	t, _ := holder.(*tenure)
+	return t
+}
+
+// remains is about what is left of the tenure's TTL in the store, while it is renewed; 0
+// if there is none.
+func remains(t *tenure) time.Duration {
+	if t == nil {
 		return 0
 	}
-	ttl := lease.ref.TTL
-	return max(ttl-time.Since(lease.start), ttl-ttl/3)
+	ttl := t.ref.TTL
+	return max(ttl-time.Since(t.began), ttl-ttl/3)
 }
 
 // jointLeases are the leases of one Locker that are shared or hold a permit, by key and
@@ -106,13 +112,13 @@ func (j jointLeases) remove(lease *Lease) {
 // leaseOf returns a lease of this Locker for key, of those that may be seen there: its
 // token is among siblings, or it is one of several holders. Otherwise it returns nil.
 func (l *Locker) leaseOf(key, siblings string) *Lease {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for token := range strings.FieldsSeq(siblings) {
-		if lease := l.leases[token]; lease != nil {
+		if lease := l.tenureBy(token).lease(); lease != nil {
 			return lease
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, lease := range l.joint[key] {
 		return lease
 	}

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -24,6 +25,24 @@ type subscriber struct {
 	ctx    context.Context
 	ended  chan struct{}
 	heard  bool // in this session of Listen; Listen's goroutine and run, in turn
+
+	// hears is 0 while no subscription is known to be alive. Otherwise it is another
+	// number for each one, and after each time that the server could not be reached.
+	hears  atomic.Uint64
+	epochs atomic.Uint64
+}
+
+// epoch is to be taken before a command is sent, for hasHeardSince.
+func (s *subscriber) epoch() uint64 { return s.hears.Load() }
+
+// hasHeardSince reports whether all messages have come since epoch, as far as is known.
+func (s *subscriber) hasHeardSince(epoch uint64) bool { return epoch != 0 && s.hears.Load() == epoch }
+
+// doubt notes that messages may have been missed.
+func (s *subscriber) doubt() {
+	if was := s.hears.Load(); was != 0 {
+		s.hears.CompareAndSwap(was, s.epochs.Add(1))
+	}
 }
 
 func newSubscriber(l *Locker) *subscriber {
@@ -48,6 +67,7 @@ func (s *subscriber) run() {
 		s.heard = false
 		began := time.Now()
 		err := s.locker.store.Listen(s.ctx, s)
+		s.hears.Store(0)
 		if err == nil || s.ctx.Err() != nil {
 			return
 		}
@@ -79,6 +99,7 @@ func (s *subscriber) run() {
 // nobody listened, and the store should know that somebody does now.
 func (s *subscriber) Listening() {
 	s.heard = true
+	s.hears.Store(s.epochs.Add(1))
 	s.locker.waiters.AskFirsts()
 }
 
@@ -93,7 +114,13 @@ func (s *subscriber) Granted(g store.Grant) {
 }
 
 // Contended implements store.Listener.
-func (s *subscriber) Contended(string, string, int64) {}
+func (s *subscriber) Contended(key, token string, came int64) {
+	s.locker.waiters.Contended(key, token, came)
+}
 
 // Revoked implements store.Listener.
-func (s *subscriber) Revoked(string, string) {}
+func (s *subscriber) Revoked(_, token string) {
+	if t := s.locker.tenureBy(token); t != nil {
+		t.revoked(errForced)
+	}
+}

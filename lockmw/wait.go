@@ -235,11 +235,18 @@ var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotA
 // and a lease, the grant is too old, its age unknown, or replicas are to confirm
 // it: asking again does all that.
 func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
+	if g.Tenure != nil {
+		return c.succeed(tenureOf(g.Tenure), g.Fence)
+	}
 	c.known(g.Token)
+	if g.Pushed {
+		g.Epoch = c.locker.subscriber.epoch()
+	}
 	if g.AgeUnknown || c.locker.confirms {
 		return nil, nil
 	}
 	return c.granted(grant{
 		fence: g.Fence, since: instantOf(g.Since), ttl: g.TTL, pushed: g.Pushed, passed: !g.Pushed,
+		epoch: g.Epoch, contended: g.Contended,
 	}, time.Now(), nil)
 }

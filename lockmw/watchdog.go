@@ -74,62 +74,67 @@ func renewAfter(ttl time.Duration) time.Duration {
 
 // firstRenewal of a pushed grant comes soon: it confirms the grant, and
 // extends the short TTL that the hand-over came with.
-func (l *Lease) firstRenewal() time.Duration {
-	if l.grant.pushed {
-		return min(confirmAfter, l.grant.ttl/3)
+func (t *tenure) firstRenewal() time.Duration {
+	if t.first.pushed {
+		return min(confirmAfter, t.first.ttl/3)
 	}
-	return renewAfter(l.policy.TTL)
+	return renewAfter(t.ttl)
 }
 
-// add has l renewed at due for the first time.
-func (d *watchdog) add(l *Lease, due time.Time) {
+// add has t renewed at due for the first time.
+func (d *watchdog) add(t *tenure, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list(l, l.start, due)
+	d.list(t, t.began, due)
 }
 
-// list puts l on the agenda, to be renewed at due. The caller holds mu.
-func (d *watchdog) list(l *Lease, at, due time.Time) {
-	r := &l.renewal
+// list puts t on the agenda, to be renewed at due. The caller holds mu.
+func (d *watchdog) list(t *tenure, at, due time.Time) {
+	r := &t.renewal
 	if r.over || d.stopped {
 		return
 	}
 	r.due, r.early = due, min(rideAlong, due.Sub(at)/rideShare)
-	d.push(&d.sound, l)
+	d.push(&d.sound, t)
 	d.arm(&d.sound)
 }
 
-// push puts l on a schedule's agenda. The caller holds mu.
-func (d *watchdog) push(s *schedule, l *Lease) {
-	l.renewal.listed = s
-	heap.Push(&s.agenda, l)
+// push puts t on a schedule's agenda. The caller holds mu.
+func (d *watchdog) push(s *schedule, t *tenure) {
+	t.renewal.listed = s
+	heap.Push(&s.agenda, t)
 }
 
-// hurry has l renewed now, unless it is in a flight already.
-func (d *watchdog) hurry(l *Lease) {
+// hurry has t renewed now, unless it is in a flight already.
+func (d *watchdog) hurry(t *tenure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := &l.renewal; r.listed != nil {
+	if r := &t.renewal; r.listed != nil {
 		r.due = time.Now()
 		heap.Fix(&r.listed.agenda, r.index)
 		d.arm(r.listed)
 	}
 }
 
-// remove ends the renewal of l: when it returns, none is under way.
-func (d *watchdog) remove(l *Lease) {
+// remove ends the renewal of t: when it returns, none is under way.
+func (d *watchdog) remove(t *tenure) {
+	if flight := d.drop(t); flight != nil {
+		<-flight
+	}
+}
+
+// drop ends the renewal of t, and returns what is closed when none is under way any more,
+// or nil.
+func (d *watchdog) drop(t *tenure) (flight <-chan struct{}) {
 	d.mu.Lock()
-	r := &l.renewal
+	defer d.mu.Unlock()
+	r := &t.renewal
 	r.over = true
 	if r.listed != nil {
 		heap.Remove(&r.listed.agenda, r.index)
 		r.listed = nil
 	}
-	flight := r.flight
-	d.mu.Unlock()
-	if flight != nil {
-		<-flight
-	}
+	return r.flight
 }
 
 // stop ends all renewals and waits for the flights.
@@ -188,77 +193,77 @@ func (d *watchdog) fly(s *schedule) {
 // take takes up to batchSize due leases off a schedule's agenda, for one flight, and
 // those that ride along. All have about the same time for it: a flight ends with
 // the first whose time is over. The caller holds mu.
-func (d *watchdog) take(s *schedule) []*Lease {
-	var batch, others []*Lease
+func (d *watchdog) take(s *schedule) []*tenure {
+	var batch, others []*tenure
 	var flight chan struct{}
 	var timeout time.Duration
-	for t := time.Now(); len(batch) < batchSize && len(others) < batchSize && len(s.agenda) > 0 && !d.stopped; {
-		l := s.agenda[0]
-		at := t
+	for now := time.Now(); len(batch) < batchSize && len(others) < batchSize && len(s.agenda) > 0 && !d.stopped; {
+		t := s.agenda[0]
+		at := now
 		if len(batch) > 0 {
-			at = t.Add(l.renewal.early)
+			at = now.Add(t.renewal.early)
 		}
-		if l.renewal.due.After(at) {
+		if t.renewal.due.After(at) {
 			break
 		}
 		heap.Pop(&s.agenda)
-		l.renewal.listed = nil
-		if !l.holds(held) {
+		t.renewal.listed = nil
+		if !t.renews() {
 			continue // it was lost, or has reached MaxHold
 		}
-		if s == &d.sound && l.cutOff() {
-			d.push(&d.cut, l)
+		if s == &d.sound && t.cutOff() {
+			d.push(&d.cut, t)
 			d.arm(&d.cut)
 			continue
 		}
-		own := l.renewTimeout()
+		own := t.renewTimeout()
 		if flight == nil {
 			flight, timeout = make(chan struct{}), own
 		}
 		if own < timeout/2 || own > 2*timeout {
-			others = append(others, l)
+			others = append(others, t)
 			continue
 		}
-		l.renewal.flight = flight
-		batch = append(batch, l)
+		t.renewal.flight = flight
+		batch = append(batch, t)
 	}
-	for _, l := range others {
-		d.push(s, l)
+	for _, t := range others {
+		d.push(s, t)
 	}
 	return batch
 }
 
-// cutOff reports whether the lease's server cannot be reached just now.
-func (l *Lease) cutOff() bool {
-	o := l.locker.outage
-	return o != nil && o.troubled.Load() > 0 && o.of(l.ref.Key).prospect().reach != reachable
+// cutOff reports whether the tenure's server cannot be reached just now.
+func (t *tenure) cutOff() bool {
+	o := t.locker.outage
+	return o != nil && o.troubled.Load() > 0 && o.of(t.ref.Key).prospect().reach != reachable
 }
 
 // renew is one flight.
-func (d *watchdog) renew(batch []*Lease) {
+func (d *watchdog) renew(batch []*tenure) {
 	sent := now()
 	timeout := maxRenewTimeout
 	asks := make([]store.Renewal, len(batch))
-	for i, l := range batch {
-		timeout = min(timeout, l.renewTimeout())
-		asks[i].Ref = l.ask()
+	for i, t := range batch {
+		timeout = min(timeout, t.renewTimeout())
+		asks[i].Ref = t.ask()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	d.store.Renew(ctx, asks)
 	cancel()
 
 	pauses := make([]time.Duration, len(batch)) // until the next renewal; 0: there is none
-	for i, l := range batch {
-		pauses[i] = l.renewed(sent, asks[i])
+	for i, t := range batch {
+		pauses[i] = t.renewed(sent, asks[i])
 	}
 
 	d.mu.Lock()
 	flight := batch[0].renewal.flight
-	for i, l := range batch {
-		l.renewal.flight = nil
+	for i, t := range batch {
+		t.renewal.flight = nil
 		if pauses[i] > 0 {
 			at := time.Now()
-			d.list(l, at, at.Add(pauses[i]))
+			d.list(t, at, at.Add(pauses[i]))
 		}
 	}
 	d.mu.Unlock()
@@ -267,55 +272,65 @@ func (d *watchdog) renew(batch []*Lease) {
 
 // renewed takes in the answer to a renewal that was sent at sent. It returns
 // the pause until the next one, 0 if there is none.
-func (l *Lease) renewed(sent instant, r store.Renewal) (pause time.Duration) {
-	l.mu.Lock()
+func (t *tenure) renewed(sent instant, r store.Renewal) (pause time.Duration) {
+	if r.Err == nil && !r.Held {
+		t.revoked(errNotHeld)
+		return 0
+	}
+	t.mu.Lock()
+	lease := t.holder
 	switch {
-	case l.state != held:
-		l.mu.Unlock()
+	case t.state != tenureHeld:
+		t.mu.Unlock()
 		return 0
 	case r.Err != nil:
-		l.failures++
-		pause = l.retryAfter()
-		l.mu.Unlock()
-		l.tellLater(EventRenewalFailed, r.Err)
+		t.failures++
+		pause = t.retryAfter()
+		t.mu.Unlock()
+		if lease != nil {
+			lease.tellLater(EventRenewalFailed, r.Err)
+		}
 		return pause
-	case !r.Held:
-		l.end(lost, ErrLost)
-		l.mu.Unlock()
-		l.reportLost(errNotHeld)
-		return 0
 	}
-	l.failures = 0
-	l.grant = grant{fence: l.fence, since: sent, ttl: r.TTL}
-	l.expiry.Reset(max(l.grant.left(now()), 0)) // 0: the answer took longer than the TTL
-	stuck := time.Since(l.start) >= l.stuckAt
+	t.failures = 0
+	t.grant = grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}
+	t.expiry.Reset(max(t.grant.left(now()), 0)) // 0: the answer took longer than the TTL
+	stuck := lease != nil && lease.isStuck()
+	t.mu.Unlock()
+	if lease != nil {
+		lease.tellLater(EventRenewed, nil)
+	}
 	if stuck {
-		l.stuckAt += stuckAfter * l.policy.TTL
+		t.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "name", lease.policy.Name, "key", t.ref.Key, "held", time.Since(lease.start))
+		lease.tellLater(EventStuck, nil)
 	}
-	l.mu.Unlock()
-	l.tellLater(EventRenewed, nil)
-	if stuck {
-		l.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start))
-		l.tellLater(EventStuck, nil)
+	return renewAfter(t.ttl)
+}
+
+// isStuck reports whether a stuck event is due. The caller holds mu.
+func (l *Lease) isStuck() bool {
+	if time.Since(l.start) < l.stuckAt {
+		return false
 	}
-	return renewAfter(l.policy.TTL)
+	l.stuckAt += stuckAfter * l.policy.TTL
+	return true
 }
 
 // renewTimeout is a sixth of the TTL, which leaves time for further attempts,
 // and more after a failed one: a new connection over a slow network takes
 // several round trips before the renewal goes out on it. It is at most what a
 // Release may have to wait for.
-func (l *Lease) renewTimeout() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	own := min(l.policy.TTL/6, maxRenewTimeout) << min(l.failures, 1)
+func (t *tenure) renewTimeout() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := min(t.ttl/6, maxRenewTimeout) << min(t.failures, 1)
 	return min(max(own, minRenewTimeout), maxRenewTimeout)
 }
 
 // retryAfter is the pause after a renewal that failed. It doubles from one to
 // the next, up to a tenth of the TTL, so that many leases of a server that is
 // away leave room for those of one that is not.
-func (l *Lease) retryAfter() time.Duration {
-	pause := minRetryPause << min(l.failures-1, 5)
-	return jitter(min(pause, max(l.policy.TTL/20, minRetryPause)))
+func (t *tenure) retryAfter() time.Duration {
+	pause := minRetryPause << min(t.failures-1, 5)
+	return jitter(min(pause, max(t.ttl/20, minRetryPause)))
 }

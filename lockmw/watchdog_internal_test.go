@@ -39,11 +39,11 @@ func TestRenewalsRideAlong(t *testing.T) {
 		l := &Locker{watchdog: newWatchdog(s), reports: newReporter(nil, slog.New(slog.DiscardHandler))}
 		const leases, ttl, rounds = 1000, 30 * time.Second, 6
 		for i := range leases {
-			lease := &Lease{
-				locker: l, policy: Policy{TTL: ttl}, ref: store.Ref{Token: string(rune(i)), TTL: ttl},
-				start: time.Now(), stuckAt: time.Hour, expiry: time.AfterFunc(time.Hour, func() {}),
+			held := &tenure{
+				locker: l, ttl: ttl, ref: store.Ref{Token: string(rune(i)), TTL: ttl},
+				began: time.Now(), expiry: time.AfterFunc(time.Hour, func() {}),
 			}
-			l.watchdog.add(lease, time.Now().Add(lease.firstRenewal()))
+			l.watchdog.add(held, time.Now().Add(held.firstRenewal()))
 		}
 		time.Sleep(rounds * ttl / 3)
 		l.watchdog.stop()
@@ -125,10 +125,16 @@ func (f *faraway) Ping(ctx context.Context, key string, _ func(bool)) error {
 // watchedOver returns n leases whose keys begin with a letter, and how many are lost.
 func watchedOver(l *Locker, n int, letter string, ttl time.Duration) (leases []*Lease, lost func() int) {
 	for i := range n {
-		lease := &Lease{
-			locker: l, policy: Policy{TTL: ttl}, ref: store.Ref{Key: letter + strconv.Itoa(i), TTL: ttl},
-			start: time.Now(), stuckAt: time.Hour, grant: grant{since: now(), ttl: ttl}, cancel: func(error) {},
+		held := &tenure{
+			locker: l, ttl: ttl, ref: store.Ref{Key: letter + strconv.Itoa(i), TTL: ttl},
+			began: time.Now(), grant: grant{since: now(), ttl: ttl},
 		}
+		lease := &Lease{
+			locker: l, policy: Policy{TTL: ttl}, tenure: held, mu: &held.mu,
+			start: time.Now(), stuckAt: time.Hour, cancel: func(error) {},
+		}
+		held.holder = lease
+		held.begin()
 		lease.begin()
 		leases = append(leases, lease)
 	}
@@ -149,7 +155,7 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 		s.renewed, s.late = make(map[string]int), make(map[byte]int)
 		l := &Locker{
 			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
-			leases: make(map[string]*Lease), waiters: waitqueue.NewSet(1, 1, false, nil),
+			leases: make(map[*Lease]struct{}), waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
 		l.outage = newOutage(s, func() {})
 		l.watchdog = newWatchdog(&watchedStore{s, l.outage})

@@ -146,8 +146,11 @@ func (h *history) ask() {
 	if w == nil {
 		return
 	}
-	token, place := h.set.Ask(w.Waiter)
+	token, place, ok := h.set.Ask(w.Waiter)
 	h.notef("%s asks", token)
+	if !ok {
+		h.Errorf("%s has no key yet", token)
+	}
 	if w.token != "" && token != w.token || token == "" {
 		h.Errorf("Ask: token %q, want %q", token, w.token)
 	}
@@ -194,7 +197,7 @@ func (h *history) answer() {
 func (h *history) take(w *modelled, a *Answer) {
 	h.holders++
 	holder := fmt.Sprint("holder", h.holders)
-	h.set.Take(w.Waiter, holder, a)
+	h.set.Take(w.Waiter, holder, 0, a)
 	h.model.remove(w)
 	if w.alone {
 		h.model.holder = holder
@@ -252,6 +255,45 @@ func (h *history) leave() {
 	}
 	h.model.remove(w)
 	h.model.settle()
+}
+
+// hand has the holder hand the key on within the process.
+func (h *history) hand() {
+	m := h.model
+	h.fence++
+	ok := h.set.Hand("k", m.holder, Grant{Fence: h.fence, TTL: time.Second, Tenure: m.holder})
+	if want := m.holder != "" && len(m.waiters) > 0 && m.waiters[0].state == Resting; ok != want {
+		h.Fatalf("Hand = %t, want %t", ok, want)
+	}
+	if !ok {
+		return
+	}
+	w := m.waiters[0]
+	h.notef("%s hands the key on", m.holder)
+	m.waiters = m.waiters[1:]
+	if v := h.set.Look(w.Waiter); v != (View{State: Served}) {
+		h.Errorf("Look = %+v", v)
+	}
+	if _, _, ok := h.set.Ask(w.Waiter); ok {
+		h.Error("it has the key, and is to ask for it")
+	}
+	switch h.rand.IntN(3) {
+	case 0:
+		if left := h.set.Leave(w.Waiter); left.State != Served || left.Handed == nil || left.Handed.Fence != h.fence {
+			h.Errorf("Leave = %+v", left)
+		}
+	case 1:
+		if g := <-w.Grants; g.Fence != h.fence || g.Tenure != m.holder {
+			h.Errorf("it has the grant %+v", g)
+		}
+		h.set.Free(w.Waiter)
+	default:
+		<-w.Grants
+		h.notef("%s waits on", w.ref.Token)
+		h.set.Return(w.Waiter)
+		w.state, w.token = Asking, w.ref.Token
+		m.waiters = append([]*modelled{w}, m.waiters...)
+	}
 }
 
 // pass has the holder give the key back.
@@ -436,7 +478,7 @@ func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(400) {
 		h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 0)), model: &model{}, clock: 1_000_000}
 		h.set = NewSet(perKey, 1000, true, h.token)
-		steps := []func(){h.join, h.join, h.join, h.ask, h.answer, h.answer, h.wake, h.wake, h.leave, h.pass, h.pass, h.passed, h.passed, h.push, h.drop, h.askSome}
+		steps := []func(){h.join, h.join, h.join, h.ask, h.answer, h.answer, h.wake, h.wake, h.leave, h.pass, h.pass, h.hand, h.passed, h.passed, h.push, h.drop, h.askSome}
 		for range 300 {
 			steps[h.rand.IntN(len(steps))]()
 			h.check()

@@ -18,11 +18,42 @@ type queue struct {
 	resting int           // how many rest
 	holder  any           // who passes the key on to a waiter when it gives it back, or nil
 
+	// contended tells of the first of another process that waits for the key, behind the
+	// one of this process that has it.
+	contended contention
+
 	open     int       // commands of waiters under way
 	asked    time.Time // when the last command was sent that was answered
 	answered time.Time // when its answer came
 	clock    Clock
 	seen     any // what the last answer told of the holder; the caller's
+}
+
+// A contention says when the first of other processes came for a key that token has, on
+// the store's clock; 0: nobody is known.
+type contention struct {
+	token string
+	came  int64
+}
+
+// contend notes that somebody of another process came for the key that token has.
+func (q *queue) contend(token string, came int64) {
+	switch c := &q.contended; {
+	case c.token != token:
+		*c = contention{token, came}
+	case c.came == 0, came != 0 && came < c.came:
+		c.came = came
+	}
+}
+
+// before reports whether w came before all others that wait for the key that token has, as
+// far as is known.
+func (w *Waiter) before(token string) bool {
+	q := w.queue
+	if q.contended.token != token || q.contended.came == 0 {
+		return true
+	}
+	return q.clock.Server != 0 && q.clock.Server+w.came.Sub(q.clock.Sent).Microseconds() < q.contended.came
 }
 
 // A Clock is what the store's clock said in the answer to a command: it said so when the
@@ -67,7 +98,10 @@ type Grant struct {
 	Since      time.Time // not later than when the store granted it
 	AgeUnknown bool      // Since is not known
 	TTL        time.Duration
-	Pushed     bool // it came as a message: no command of this process was answered by it
+	Pushed     bool   // it came as a message: no command of this process was answered by it
+	Epoch      uint64 // the Passing's
+	Contended  int64  // when the first of those came who wait on, on the store's clock; 0: nobody
+	Tenure     any    // the key was handed on within the process, by this one; nil: the store gave it
 }
 
 // MustAsk reports whether the waiter has been told to ask the store, and forgets it.
@@ -113,11 +147,11 @@ func (q *queue) add(w *Waiter, canRest bool) {
 	}
 }
 
-// remove takes w out, and wakes the one who asks the store for the others, if it is
-// another one by that.
-func (q *queue) remove(w *Waiter) {
+// remove takes w out because of an event, and wakes the one who asks the store for the
+// others, if it is another one by that.
+func (q *queue) remove(w *Waiter, e event) {
 	was := q.asker()
-	w.on(leaves)
+	w.on(e)
 	if q.alone == w.place {
 		for q.alone = w.place.Next(); q.alone != nil && !at(q.alone).wantsAlone(); {
 			q.alone = q.alone.Next()

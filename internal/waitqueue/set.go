@@ -141,13 +141,17 @@ func (s *Set) Join(ref store.Ref, sends bool) Joined {
 }
 
 // Ask notes that w sends a command about its key, and returns the token and the place to
-// put into it. A Heard, a Take with an answer or an Unheard must follow.
-func (s *Set) Ask(w *Waiter) (token string, place store.Place) {
+// put into it. A Heard, a Take with an answer or an Unheard must follow. It is not ok if
+// the key was handed to w just now: there is nothing to ask then.
+func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
+	if w.queue == nil {
+		return "", store.Place{}, false
+	}
 	w.shard.know(w)
 	w.queue.open++
-	return w.ref.Token, w.position()
+	return w.ref.Token, w.position(), true
 }
 
 // An Answer is what the store said to a command of a waiter.
@@ -188,8 +192,9 @@ func (s *Set) Unheard(w *Waiter) {
 
 // Take takes w out of its queue, since it has the key. answer is the one that said so, if
 // it was one to a command of w. holder passes the key on when it gives it back, if w wants
-// the key for itself alone. w must not be used any more.
-func (s *Set) Take(w *Waiter, holder any, answer *Answer) {
+// the key for itself alone; contended is when the first of those came who wait on, or 0. w
+// must not be used any more.
+func (s *Set) Take(w *Waiter, holder any, contended int64, answer *Answer) {
 	p := w.shard
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -197,9 +202,10 @@ func (s *Set) Take(w *Waiter, holder any, answer *Answer) {
 	if answer != nil {
 		q.hearsOwn(*answer)
 	}
-	q.remove(w)
+	q.remove(w, leaves)
 	if s.canRest && w.wantsAlone() {
 		q.holder = holder
+		q.contend(w.ref.Token, contended)
 	}
 	s.recycle(w)
 	p.settle(q)
@@ -209,10 +215,11 @@ func (s *Set) Take(w *Waiter, holder any, answer *Answer) {
 type Left struct {
 	State   State
 	Token   string
-	Seen    any // what the last answer to any of its queue told of the holder
-	Holder  any // who of the process has the key, if one passes it on
-	Others  int // so many of the process wait on
-	Resting int // so many of them rest
+	Seen    any    // what the last answer to any of its queue told of the holder
+	Holder  any    // who of the process has the key, if one passes it on
+	Others  int    // so many of the process wait on
+	Resting int    // so many of them rest
+	Handed  *Grant // the key was handed to it within the process, and it is to hand it on
 }
 
 // Leave takes w out of its queue, since it gives up. It must not be used any more.
@@ -221,21 +228,32 @@ func (s *Set) Leave(w *Waiter) Left {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := w.queue
+	if q == nil { // Hand has taken it out
+		g := <-w.Grants
+		s.Free(w)
+		return Left{State: Served, Handed: &g}
+	}
 	left := Left{State: w.state, Token: w.ref.Token, Seen: q.seen, Holder: q.holder, Others: q.waiters.Len() - 1}
-	q.remove(w)
+	q.remove(w, leaves)
 	left.Resting = q.resting
 	s.recycle(w)
 	p.settle(q)
 	return left
 }
 
-// recycle makes w as good as new. A message reaches a waiter through its token alone, so
-// nothing reaches w any more. The caller holds the shard's mutex.
+// recycle has w be used again. The caller holds the shard's mutex.
 func (s *Set) recycle(w *Waiter) {
 	if w.ref.Token != "" {
 		delete(w.shard.tokens, w.ref.Token)
 	}
 	s.length.Add(-1)
+	s.Free(w)
+}
+
+// Free has a waiter be used again that was handed the key, and has taken it, or handed it
+// on. A message reaches a waiter through its token or its queue, so nothing reaches this
+// one any more.
+func (s *Set) Free(w *Waiter) {
 	select {
 	case <-w.Grants:
 	default:
@@ -247,6 +265,55 @@ func (s *Set) recycle(w *Waiter) {
 	w.mustAsk.Store(false)
 	w.shard, w.queue, w.place, w.ref = nil, nil, nil, store.Ref{}
 	s.spare.Put(w)
+}
+
+// Hand hands key from holder, who gives it back, to the first waiter of the process,
+// without the store's knowing. It does so only if that waiter rests, so that nobody else
+// of the process is in front of it, if it wants the key for the grant's TTL, and if it came
+// before all others of whom Contended has told. The grant has the token by which the store
+// knows the holder. The holder stays the one that passes the key on. The waiter is out of
+// its queue then.
+func (s *Set) Hand(key string, holder any, g Grant) bool {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[key]
+	if q == nil || q.holder != holder || q.waiters.Len() == 0 {
+		return false
+	}
+	w := at(q.waiters.Front())
+	if w.state != Resting || w.ref.TTL != g.TTL || w.ref.Least != 0 || !w.before(g.Token) {
+		return false
+	}
+	q.remove(w, served)
+	s.length.Add(-1)
+	w.queue, w.place = nil, nil
+	w.Grants <- g // there is room: one that rests has no other grant
+	return true
+}
+
+// Contended notes that somebody of another process, who came at came on the store's clock,
+// waits for the key that token has.
+func (s *Set) Contended(key, token string, came int64) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if q := p.queues[key]; q != nil {
+		q.contend(token, came)
+	}
+}
+
+// Return has a waiter wait on to which a key was handed in vain. It was the first, so it is
+// the first again, and asks the store.
+func (s *Set) Return(w *Waiter) {
+	p := w.shard
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.length.Add(1)
+	q := p.open(w.ref.Key)
+	w.queue, w.place = q, q.waiters.PushFront(w)
+	q.alone = w.place
+	p.know(w)
 }
 
 // A View is how a waiter stands.
@@ -264,6 +331,9 @@ func (s *Set) Look(w *Waiter) View {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	q := w.queue
+	if q == nil { // the key was handed to it
+		return View{State: w.state}
+	}
 	return View{
 		State: w.state, Front: w.place.Prev() == nil, Asker: q.asker() == w,
 		Held:  q.holder != nil && w.wantsAlone(),
@@ -307,6 +377,9 @@ type Passing struct {
 	Granted bool      // the waiter has the key
 	NotHeld bool      // the key was not held by the one who gave it back; the waiter has no place by that
 	Fence   int64     // of the grant
+	Epoch   uint64    // the caller's, for the Grant
+
+	Contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
 }
 
 // Passed notes what came of a command for which Pass has named a waiter. It reports
@@ -329,7 +402,7 @@ func (s *Set) Passed(a Passing) (gone bool) {
 	w.queue.hears(Clock{a.Sent, a.Clock})
 	switch {
 	case a.Granted:
-		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Since: a.Sent, TTL: a.To.TTL})
+		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
 	case a.NotHeld:
 		w.on(declined)
 		w.nudge(true)
@@ -362,7 +435,7 @@ func (s *Set) Granted(g store.Grant) bool {
 		return false
 	}
 	since, ok := w.queue.clock.Since(g.Server)
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true})
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true, Contended: g.Contended})
 	return true
 }
 

@@ -151,20 +151,20 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 					for served := false; !served; {
 						select {
 						case <-w.Grants:
-							s.Take(w, holder, nil)
+							s.Take(w, holder, 0, nil)
 							served = true
 						case <-w.Wake:
 							if w.MustAsk() {
 								s.Ask(w)
 								<-lock.free
-								s.Take(w, holder, &Answer{Sent: time.Now()})
+								s.Take(w, holder, 0, &Answer{Sent: time.Now()})
 								served = true
 							}
 						}
 					}
 				} else {
 					<-lock.free
-					s.Take(w, holder, &Answer{Sent: time.Now()})
+					s.Take(w, holder, 0, &Answer{Sent: time.Now()})
 				}
 				lock.Lock()
 				if lock.inside++; lock.inside != 1 {
@@ -198,7 +198,7 @@ func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 	t.Helper()
 	s = newSet(10, 10)
 	first := s.Join(store.Ref{Key: "k"}, true)
-	s.Take(first.Waiter, "holder", &Answer{Sent: time.Now(), Clock: 1})
+	s.Take(first.Waiter, "holder", 0, &Answer{Sent: time.Now(), Clock: 1})
 	for range n {
 		j := s.Join(store.Ref{Key: "k"}, true)
 		if !j.Rests || j.Holder != "holder" {
@@ -213,7 +213,7 @@ func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 // does not know the waiter, and the release must name it.
 func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
 	s, w := behind(t, 2)
-	token, _ := s.Ask(w[0])
+	token, _, _ := s.Ask(w[0])
 	if to, place, ok, _ := s.Pass("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
 		t.Errorf("Pass = %v, %+v, %t", to, place, ok)
 	}

@@ -64,8 +64,8 @@ var mutants = []mutant{
 		what: "a lease counts from when the answer came, not from when the question was sent",
 		edits: []edit{{
 			"lockmw/acquire.go",
-			"grant{fence: answer.Fence, taken: answer.Taken, since: sent, ttl: ref.TTL}",
-			"grant{fence: answer.Fence, taken: answer.Taken, since: now(), ttl: ref.TTL}",
+			"taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,",
+			"taken: answer.Taken, since: now(), ttl: ref.TTL,",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
@@ -74,8 +74,8 @@ var mutants = []mutant{
 		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
 		edits: []edit{{
 			"lockmw/watchdog.go",
-			"grant{fence: l.fence, since: sent, ttl: r.TTL}",
-			"grant{fence: l.fence, since: now(), ttl: r.TTL}",
+			"grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}",
+			"grant{fence: t.ref.Fence, since: now(), ttl: r.TTL}",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
@@ -84,8 +84,8 @@ var mutants = []mutant{
 		what: "while a renewal is under way the lease is trusted for as long as the renewal would give it",
 		edits: []edit{{
 			"lockmw/watchdog.go",
-			"		asks[i].Ref = l.ask()\n",
-			"		asks[i].Ref = l.ask()\n		l.mu.Lock()\n		l.grant.since = sent\n		l.mu.Unlock()\n",
+			"		asks[i].Ref = t.ask()\n",
+			"		asks[i].Ref = t.ask()\n		t.mu.Lock()\n		t.grant.since = sent\n		t.mu.Unlock()\n",
 		}},
 		in: inMatrix, tests: underLoad, says: "overlap:",
 	},

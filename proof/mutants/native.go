@@ -148,8 +148,8 @@ var native = []mutant{
 		edits: []edit{
 			{
 				"lockmw/acquire.go",
-				"		c.ref.Token = l.store.NewToken() // a lease",
-				"		if used, ok := usedTokens.LoadAndDelete(c.ref.Key); ok {\n			c.ref.Token = used.(string)\n		} else {\n			c.ref.Token = l.store.NewToken()\n		} // a lease",
+				"	join, place := store.Try, store.Place{}\n",
+				"	join, place := store.Try, store.Place{}\n	if used, ok := usedTokens.LoadAndDelete(c.ref.Key); ok {\n		c.ref.Token = used.(string)\n	}\n",
 			},
 			{
 				"lockmw/acquire.go",

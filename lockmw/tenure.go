@@ -1,0 +1,309 @@
+package lockmw
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/waitqueue"
+)
+
+// A tenure is what a Locker holds in the store under one token. It begins with a grant of
+// the store, is renewed, and ends with a release, or is lost. Leases of this process
+// follow one another within it, and the store is not asked: passOn says when. A lock that
+// several may hold, and one of a quorum, has one lease in its tenure.
+//
+// The tenure has what concerns the store: the token, how long the grant is valid, the
+// renewals. A lease has what concerns the work: its context, MaxHold, its release, and
+// what observers are told. One mutex guards the tenure and all its leases.
+//
+// Mutexes are taken in this order: the watchdog's, a tenure's, and then one of the
+// Locker's, of internal/waitqueue or of an outage, none of which takes another.
+type tenure struct {
+	locker *Locker
+	ref    store.Ref // but for its Fence, which mu guards
+	ttl    time.Duration
+	began  time.Time // the grant came then
+	first  grant     // with which it began
+	unsure bool      // a question about it got no answer and may still come true
+
+	renewal renewal // the watchdog's
+
+	mu       sync.Mutex
+	state    tenureState
+	expired  bool        // lost because no renewal came through
+	holder   *Lease      // nil while the lock passes from one to the next
+	grant    grant       // the last one, from the acquire or a renewal
+	expiry   *time.Timer // ends the tenure in time, whatever renewals do
+	stayTill time.Time   // the key stays taken until then; zero: released at once
+	failures int         // renewals that failed in a row
+}
+
+type tenureState uint8
+
+const (
+	tenureHeld      tenureState = iota
+	tenureUnrenewed             // its lease is over its MaxHold; it ends by the TTL, or with the release
+	tenureLost
+	tenureOver // it is given back, or about to be
+)
+
+// A grant is what the store promised, and from when on.
+type grant struct {
+	fence  int64
+	taken  int64   // store.Answer's
+	since  instant // not later than when the store set the TTL
+	ttl    time.Duration
+	pushed bool   // by a release; not confirmed by a question of ours yet
+	passed bool   // by a release of this Locker
+	epoch  uint64 // the subscription's, when the store was asked
+
+	contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
+}
+
+// validity is how much of a TTL can be relied on: our clock and the store's
+// may differ in rate (1 %) and in resolution (2 ms). Redis's own Redlock
+// description has the same margin.
+func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
+
+// guard is how long before the end of its validity a lease's context ends,
+// so that the work can stop before the lock passes on.
+func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, ttl/10) }
+
+// left is how long a lease can be trusted from at.
+func (g grant) left(at instant) time.Duration {
+	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
+}
+
+// newTenure returns the tenure that begins with c's grant, which came at began.
+func newTenure(c *claim, g grant, began time.Time) *tenure {
+	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, unsure: c.unsure, grant: g}
+	t.ref.Fence, t.ref.Taken = g.fence, g.taken
+	if min := c.policy.MinHold; min > 0 {
+		t.stayTill = began.Add(min)
+	}
+	return t
+}
+
+// begin arms the timer and hands the tenure to the watchdog.
+func (t *tenure) begin() {
+	t.mu.Lock()
+	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
+	t.mu.Unlock()
+	t.locker.watchdog.add(t, t.began.Add(t.firstRenewal()))
+}
+
+// localPass bounds the time for which a tenure passes the lock on without the store's
+// knowing, counted from when the store was last asked. So nobody is overtaken for longer
+// whose coming this process was not told of, and a store that has forgotten the lock is
+// asked after no more time than renewals leave.
+func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3) }
+
+// passOn gives the lock to the next waiter of this process without the store's knowing,
+// and reports whether it could. The tenure has no lease by then, and if it could not, the
+// caller must end it. It may
+//
+//   - where the next waiter came before any other process's, wants the same, and does not
+//     stand in the store's queue;
+//   - while this process hears of others who wait, and has heard since the tenure's first
+//     command was sent;
+//   - for localPass, while half of the TTL is left, and the store's clock has passed the
+//     lease's fence.
+func (t *tenure) passOn(at time.Time) bool {
+	fence, ok := t.nextFence(at)
+	return ok && t.locker.waiters.Hand(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
+}
+
+// nextFence returns the fence of the next lease, if the lock may pass on to it at at.
+func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holder = nil
+	now := instantOf(at)
+	switch {
+	case t.state != tenureHeld, t.unsure, !t.stayTill.IsZero(), t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
+		return 0, false
+	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):
+		return 0, false
+	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl-now.since(t.grant.since) < t.ttl/2, t.grant.left(now) <= 0:
+		return 0, false
+	}
+	passed := at.Sub(t.began) // less than has passed on the store's clock since it minted the fence
+	if fence = t.ref.Fence + 1; fence > t.first.fence+(passed-passed/100).Microseconds() {
+		return 0, false
+	}
+	t.ref.Fence = fence
+	return fence, true
+}
+
+// take makes lease the one that has the lock, unless the tenure was lost meanwhile.
+func (t *tenure) take(lease *Lease) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state != tenureHeld || t.grant.left(now()) <= 0 {
+		return false
+	}
+	t.holder = lease
+	return true
+}
+
+// decline is for a lock that was passed on to a claim which does not want it any more, or
+// which it came too late for. It does not wait for the store.
+func (t *tenure) decline() {
+	if t.passOn(time.Now()) {
+		return
+	}
+	t.over()
+	t.locker.watchdog.drop(t)
+	t.locker.waiters.Drop(t.ref.Key, t)
+	t.cleanUp()
+	t.locker.forgetTenure(t)
+}
+
+// over notes that the tenure is given back now.
+func (t *tenure) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == tenureHeld || t.state == tenureUnrenewed {
+		t.end(tenureOver)
+	}
+}
+
+// cleanUp has the janitor remove what may be left of the tenure in the store: it may keep
+// a lock that was lost if a renewal came through whose answer did not, or at the minority
+// of a quorum's nodes.
+func (t *tenure) cleanUp() {
+	t.mu.Lock()
+	till, ref, certain := t.stayTill, t.ref, !t.expired && !t.unsure
+	t.mu.Unlock()
+	t.locker.janitor.AddAt(till, ref, certain)
+}
+
+// end ends the tenure's trust, once. The caller holds mu.
+func (t *tenure) end(s tenureState) {
+	t.state = s
+	if t.expiry != nil {
+		t.expiry.Stop()
+	}
+	switch s {
+	case tenureUnrenewed:
+		t.expiry.Reset(t.grant.ttl - now().since(t.grant.since))
+	case tenureLost:
+		t.locker.forgetTenure(t)
+	}
+	if s != tenureOver {
+		t.locker.waiters.Drop(t.ref.Key, t) // whoever rests behind it asks by itself
+	}
+}
+
+// lose ends the tenure, and the lease that has the lock. It returns that lease, or nil. The
+// caller holds mu.
+func (t *tenure) lose() *Lease {
+	t.end(tenureLost)
+	if t.holder != nil && t.holder.state == held {
+		t.holder.end(lost, ErrLost)
+		return t.holder
+	}
+	return nil
+}
+
+// expire is for the expiry timer. A tenure that is not renewed is not trusted any more, and
+// when the timer fires the store has forgotten it.
+func (t *tenure) expire() {
+	if t.trusted(now(), true) {
+		return
+	}
+	t.mu.Lock()
+	gone, lease := t.state == tenureUnrenewed, t.holder
+	t.mu.Unlock()
+	if gone {
+		t.locker.forgetTenure(t)
+		if lease != nil {
+			t.locker.forget(lease)
+		}
+	}
+}
+
+// trusted reports whether the lock can be relied on at at, and ends the tenure if not. A
+// timer that fired although a renewal moved the end is armed anew.
+func (t *tenure) trusted(at instant, rearm bool) bool {
+	t.mu.Lock()
+	if t.state != tenureHeld {
+		t.mu.Unlock()
+		return false
+	}
+	if left := t.grant.left(at); left > 0 {
+		if rearm {
+			t.expiry.Reset(left)
+		}
+		t.mu.Unlock()
+		return true
+	}
+	t.expired = true
+	lease := t.lose()
+	t.mu.Unlock()
+	if lease != nil {
+		lease.reportLost(errExpired)
+	}
+	return false
+}
+
+// revoked ends the tenure because the store says that another has the lock, or nobody.
+func (t *tenure) revoked(reason error) {
+	t.mu.Lock()
+	if t.state != tenureHeld {
+		t.mu.Unlock()
+		return
+	}
+	lease := t.lose()
+	t.mu.Unlock()
+	if lease != nil {
+		lease.reportLost(reason)
+	}
+}
+
+// lease returns the one that has the lock, or nil.
+func (t *tenure) lease() *Lease {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holder
+}
+
+// renews reports whether the tenure is to be renewed.
+func (t *tenure) renews() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == tenureHeld
+}
+
+// ask is the Ref with which the tenure is renewed: for its TTL, or until it may
+// be given back, if that is longer.
+func (t *tenure) ask() store.Ref {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ref := t.ref
+	ref.TTL = max(t.ttl, time.Until(t.stayTill))
+	return ref
+}
+
+// stay keeps the key taken until till, if it is given back sooner. It reports whether that
+// is longer than it was.
+func (t *tenure) stay(till time.Time) (longer bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	longer = till.After(t.stayTill) && (t.state == tenureHeld || t.state == tenureUnrenewed)
+	if longer {
+		t.stayTill = till
+	}
+	return longer
+}
+
+// leftAt is how long the last grant can be trusted from at.
+func (t *tenure) leftAt(at time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.grant.left(instantOf(at))
+}

@@ -1,0 +1,488 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// takers are goroutines of one Locker that take turns on one key until the test ends, and
+// what is seen of them.
+type takers struct {
+	l      *lockmw.Locker
+	key    string
+	hold   time.Duration
+	policy lockmw.Policy
+
+	turns  atomic.Int64
+	stop   chan struct{}
+	all    sync.WaitGroup
+	inside *inside
+}
+
+// inside is the work that a lock guards. Several crowds may share it.
+type inside struct {
+	n     atomic.Int64
+	fence atomic.Int64
+}
+
+// enter notes that a lease begins its work.
+func (i *inside) enter(t *testing.T, lease *lockmw.Lease) {
+	if n := i.n.Add(1); n != 1 {
+		t.Errorf("%d are inside", n)
+	}
+	if last := i.fence.Swap(lease.Fence()); lease.Fence() <= last {
+		t.Errorf("fence %d after %d, want a higher one", lease.Fence(), last)
+	}
+}
+
+func (i *inside) leave() { i.n.Add(-1) }
+
+// gather has n goroutines take turns. The first turns are over when it returns, and l is
+// told of others who wait.
+func gather(t *testing.T, l *lockmw.Locker, key string, n int, hold time.Duration, in *inside) *takers {
+	t.Helper()
+	c := &takers{l: l, key: key, hold: hold, policy: patient, stop: make(chan struct{}), inside: in}
+	for range n {
+		c.all.Go(func() { c.take(t) })
+	}
+	t.Cleanup(c.disperse)
+	eventually(t, 20*time.Second, "everybody has had some turns", func() bool { return c.turns.Load() > int64(4*n) })
+	return c
+}
+
+func (c *takers) take(t *testing.T) {
+	for {
+		select {
+		case <-c.stop:
+			return
+		default:
+		}
+		_, lease, err := c.l.Acquire(context.Background(), c.key, c.policy)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.inside.enter(t, lease)
+		c.turns.Add(1)
+		if c.hold > 0 {
+			time.Sleep(c.hold)
+		}
+		c.inside.leave()
+		if err := lease.Release(context.Background()); err != nil && !errors.Is(err, lockmw.ErrLost) {
+			t.Error(err)
+		}
+	}
+}
+
+// disperse ends the turns, and waits for the end of the last one.
+func (c *takers) disperse() {
+	select {
+	case <-c.stop:
+	default:
+		close(c.stop)
+	}
+	c.all.Wait()
+}
+
+func TestTurnsWithinAProcessCostNoCommands(t *testing.T) {
+	testenv.Slow(t)
+	client, proxy := proxied(t, redistest.Shared(t))
+	l, key := newLocker(t, client), redistest.Prefix(t)
+	c := gather(t, l, key, 16, 0, new(inside))
+	before := c.turns.Load()
+	proxy.ResetCommands()
+	began := time.Now()
+	time.Sleep(2 * time.Second)
+	turns := c.turns.Load() - before
+	seconds := time.Since(began).Seconds()
+	got := proxy.Commands()
+	t.Logf("%d turns, commands %v", turns, got)
+	// A slow machine makes fewer turns in the second after which Redis is asked.
+	if n := got["EVALSHA"] + got["EVAL"] + got["SET"]; float64(n) > max(float64(turns)/100, 4*seconds) {
+		t.Errorf("%d commands for %d turns", n, turns)
+	}
+	c.disperse()
+	noKeys(t, redistest.Shared(t).Client(t), key, time.Second)
+}
+
+// Those of one process come before and behind one of another. All wait for a lock that the
+// first process has, which learns of the other by a message.
+func TestTheOrderHoldsOverProcessesWithinATenure(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		warm := mustAcquire(t, l, "warm", patient) // l listens
+		time.Sleep(time.Second)
+		mustRelease(t, warm)
+		holder := mustAcquire(t, l, "k", patient)
+		var mu sync.Mutex
+		var order []int
+		var all sync.WaitGroup
+		for i := range 30 {
+			at := l
+			if i%10 == 5 {
+				at = other
+			}
+			all.Go(func() {
+				lease := mustAcquire(t, at, "k", patient)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				mustRelease(t, lease)
+			})
+			time.Sleep(5 * time.Millisecond) // they come 5 ms apart
+		}
+		mustRelease(t, holder)
+		all.Wait()
+		if !slices.IsSorted(order) || len(order) != 30 {
+			t.Errorf("served in the order %v", order)
+		}
+	})
+}
+
+// Whoever joins while another process has the lock waits for those who came before, and
+// for no more, also if that process is not told of it: then for about a second.
+func TestWhoJoinsWhileATenureLasts(t *testing.T) {
+	const workers, hold = 8, time.Millisecond
+	for name, tc := range map[string]struct {
+		deaf bool
+		most time.Duration
+	}{
+		"told":     {false, (workers + 2) * hold},
+		"not told": {true, 1200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+				if tc.deaf {
+					lockmw.Deafen(l)
+				}
+				in := new(inside)
+				c := gather(t, l, "k", workers, hold, in)
+				defer c.disperse()
+				var longest time.Duration
+				for i := range time.Duration(20) {
+					time.Sleep(1700*time.Millisecond + i*137*time.Millisecond) // at any time of a tenure
+					asked := time.Now()
+					lease := mustAcquire(t, other, "k", patient)
+					longest = max(longest, time.Since(asked))
+					in.enter(t, lease)
+					in.leave()
+					mustRelease(t, lease)
+				}
+				t.Logf("waited for %v at most", longest)
+				if longest > tc.most {
+					t.Errorf("waited for %v, want %v at most", longest, tc.most)
+				}
+			})
+		})
+	}
+}
+
+// Without a subscription a process would not be told who else waits. So each of its turns
+// goes through Redis.
+func TestNothingPassesLocallyWithoutASubscription(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		listens := lockmw.Listens(l)
+		c := gather(t, l, "k", 4, 10*time.Millisecond, new(inside))
+		defer c.disperse()
+		time.Sleep(3 * time.Second)
+		before := c.turns.Load()
+		proxy.ResetCommands()
+		time.Sleep(3 * time.Second)
+		if turns, n := int(c.turns.Load()-before), commands(proxy); turns < 200 || n > turns/20 {
+			t.Errorf("%d commands for %d turns, while it listens", n, turns)
+		}
+
+		listens.Store(false)
+		proxy.Cut()
+		time.Sleep(3 * time.Second)
+		before = c.turns.Load()
+		proxy.ResetCommands()
+		time.Sleep(3 * time.Second)
+		if turns, n := int(c.turns.Load()-before), commands(proxy); turns < 100 || n < turns-4 {
+			t.Errorf("%d commands for %d turns, while it does not listen", n, turns)
+		}
+
+		listens.Store(true)
+		time.Sleep(3 * time.Second)
+		before = c.turns.Load()
+		proxy.ResetCommands()
+		time.Sleep(3 * time.Second)
+		if turns, n := int(c.turns.Load()-before), commands(proxy); turns < 200 || n > turns/20 {
+			t.Errorf("%d commands for %d turns, when it listens again", n, turns)
+		}
+	})
+}
+
+// Another TTL, or a MinHold, is not what Redis keeps the lock for.
+func TestOnlyEqualsFollowOneAnotherLocally(t *testing.T) {
+	for name, next := range map[string]lockmw.Policy{
+		"the same TTL": patient,
+		"another TTL":  {Wait: 30 * time.Second, TTL: 20 * time.Second},
+		"a MinHold":    {Wait: 30 * time.Second, MinHold: 100 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				client, proxy := proxied(t, s)
+				l := newLocker(t, client)
+				mustRelease(t, mustAcquire(t, l, "k", patient))
+				time.Sleep(time.Second) // it listens
+				holder := mustAcquire(t, l, "k", patient)
+				waiting := lineUp(t, l, "k", next, 1)
+				proxy.ResetCommands()
+				mustRelease(t, holder)
+				lease := <-waiting
+				want := 1
+				if name == "the same TTL" {
+					want = 0
+				}
+				if got := proxy.Commands()["EVALSHA"]; got != want {
+					t.Errorf("%d commands, want %d", got, want)
+				}
+				if left, ttl := time.Until(lease.ValidUntil()), max(next.TTL, 20*time.Second); left < ttl*9/10 {
+					t.Errorf("the next lease is valid for %v, of a TTL of %v at least", left, ttl)
+				}
+				mustRelease(t, lease)
+			})
+		})
+	}
+}
+
+// A lease that follows another one is lost with the lock, at once where it was taken by
+// force; and those who wait behind it go to Redis.
+func TestALockTakenByForceInTheMiddleOfATenure(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		mustRelease(t, mustAcquire(t, l, "k", patient))
+		time.Sleep(time.Second) // it listens
+		first := mustAcquire(t, l, "k", patient)
+		waiting := lineUp(t, l, "k", patient, 3)
+		mustRelease(t, first)
+		second := <-waiting
+		began := time.Now()
+		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		<-second.Context().Done()
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("told after %v", took)
+		}
+		if cause := context.Cause(second.Context()); !errors.Is(cause, lockmw.ErrLost) {
+			t.Errorf("cause = %v, want ErrLost", cause)
+		}
+		third := <-waiting
+		if third.Fence() <= second.Fence() {
+			t.Errorf("fence %d after %d", third.Fence(), second.Fence())
+		}
+		if err := second.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("release = %v, want ErrLost", err)
+		}
+		if !third.Valid() {
+			t.Error("the release of a lost lease has ended the next one")
+		}
+		mustRelease(t, third)
+		mustRelease(t, <-waiting)
+		last := mustAcquire(t, other, "k", patient)
+		if last.Fence() <= third.Fence() {
+			t.Errorf("fence %d after %d", last.Fence(), third.Fence())
+		}
+		mustRelease(t, last)
+	})
+}
+
+// A renewal that finds the lock gone ends the lease that has it then.
+func TestALockThatRedisForgetsInTheMiddleOfATenure(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l := newLocker(t, s.Client(t))
+		mustRelease(t, mustAcquire(t, l, "k", patient))
+		time.Sleep(time.Second) // it listens
+		first := mustAcquire(t, l, "k", patient)
+		waiting := lineUp(t, l, "k", patient, 2)
+		mustRelease(t, first)
+		second := <-waiting
+		s.Client(t).Set(context.Background(), "lock:{k}", "a stranger", time.Second)
+		lockmw.RenewAll(l)
+		if second.Valid() {
+			t.Error("the renewal has found the lock gone, and the lease is valid")
+		}
+		third := <-waiting // when the stranger's time is over
+		if third.Fence() <= second.Fence() || !third.Valid() {
+			t.Errorf("fence %d after %d, valid %t", third.Fence(), second.Fence(), third.Valid())
+		}
+		mustRelease(t, third)
+	})
+}
+
+// A process that is cut off in the middle of a tenure stops in time: no later than a lease
+// of its own grant would.
+func TestATenureEndsBeforeItsTTL(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		short := patient
+		short.TTL = 3 * time.Second
+		in := new(inside)
+		c := &takers{l: l, key: "k", hold: 20 * time.Millisecond, policy: short, stop: make(chan struct{}), inside: in}
+		ended := make(chan struct{})
+		for range 4 {
+			c.all.Go(func() {
+				for {
+					ctx, lease, err := l.Acquire(context.Background(), "k", short)
+					if err != nil {
+						return // Redis is away
+					}
+					in.enter(t, lease)
+					select {
+					case <-ctx.Done():
+					case <-time.After(c.hold):
+					}
+					in.leave()
+					_ = lease.Release(ctx)
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		proxy.BlackHole(faultproxy.Both)
+		began := time.Now()
+		go func() { c.all.Wait(); close(ended) }()
+		lease := mustAcquire(t, other, "k", patient)
+		in.enter(t, lease)
+		if took := time.Since(began); took > short.TTL+time.Second {
+			t.Errorf("the lock came free after %v", took)
+		}
+		<-ended
+		in.leave()
+		mustRelease(t, lease)
+		proxy.Heal()
+	})
+}
+
+func TestCloseInTheMiddleOfATenure(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	other := newLocker(t, s.Client(t))
+	for range 5 {
+		l := newLocker(t, s.Client(t))
+		in := new(inside)
+		var all sync.WaitGroup
+		var turns atomic.Int64
+		for range 8 {
+			all.Go(func() {
+				for {
+					_, lease, err := l.Acquire(context.Background(), key, patient)
+					if err != nil {
+						if !errors.Is(err, lockmw.ErrClosed) {
+							t.Error(err)
+						}
+						return
+					}
+					in.enter(t, lease)
+					turns.Add(1)
+					in.leave()
+					if err := lease.Release(context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		eventually(t, 20*time.Second, "there were some turns", func() bool { return turns.Load() > 100 })
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		all.Wait()
+		began := time.Now()
+		mustRelease(t, mustAcquire(t, other, key, patient))
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the lock was not free for %v", took)
+		}
+	}
+	noKeys(t, s.Client(t), key, 3*time.Second)
+}
+
+// Callers of two processes that give up at any moment leave the lock to others.
+func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	in := new(inside)
+	var all sync.WaitGroup
+	var got, gone atomic.Int64
+	stop := time.Now().Add(3 * time.Second)
+	for range 2 {
+		l := newLocker(t, s.Client(t))
+		for range 8 {
+			all.Go(func() {
+				for time.Now().Before(stop) {
+					ctx, cancel := context.WithTimeout(context.Background(), rand.N(2*time.Millisecond))
+					_, lease, err := l.Acquire(ctx, key, patient)
+					switch {
+					case err == nil:
+						in.enter(t, lease)
+						got.Add(1)
+						in.leave()
+						mustRelease(t, lease)
+					case errors.Is(err, lockmw.ErrNotAcquired):
+						gone.Add(1)
+					default:
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	all.Wait()
+	t.Logf("%d had the lock, %d had given up", got.Load(), gone.Load())
+	began := time.Now()
+	mustRelease(t, mustAcquire(t, newLocker(t, s.Client(t)), key, patient))
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the lock was not free for %v", took)
+	}
+	noKeys(t, s.Client(t), key, 5*time.Second)
+}
+
+// MaxHold, and what observers are told, is each lease's own.
+func TestEachLeaseOfATenureIsALease(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		seen := new(events)
+		l := newLocker(t, s.Client(t), seen.option())
+		p := patient
+		p.MaxHold = 5 * time.Second
+		mustRelease(t, mustAcquire(t, l, "k", p))
+		time.Sleep(time.Second) // it listens
+		first := mustAcquire(t, l, "k", p)
+		waiting := lineUp(t, l, "k", p, 2)
+		time.Sleep(time.Second / 2)
+		mustRelease(t, first)
+		second := <-waiting
+		began := time.Now()
+		<-second.Context().Done()
+		if took := time.Since(began); took != p.MaxHold || !errors.Is(context.Cause(second.Context()), lockmw.ErrMaxHold) {
+			t.Errorf("ended after %v: %v", took, context.Cause(second.Context()))
+		}
+		mustRelease(t, second)
+		mustRelease(t, <-waiting)
+		time.Sleep(time.Second)
+		for kind, want := range map[lockmw.EventKind]int{
+			lockmw.EventAcquired: 4, lockmw.EventHandedOver: 2, lockmw.EventReleased: 4, lockmw.EventContended: 2, lockmw.EventStuck: 1,
+		} {
+			if got := seen.of(kind); len(got) != want {
+				t.Errorf("%d events %v, want %d", len(got), kind, want)
+			}
+		}
+	})
+}
