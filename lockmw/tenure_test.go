@@ -153,7 +153,7 @@ func TestTheOrderHoldsOverProcessesWithinATenure(t *testing.T) {
 // Whoever joins while another process has the lock waits for those who came before, and
 // for no more, also if that process is not told of it: then for about a second.
 func TestWhoJoinsWhileATenureLasts(t *testing.T) {
-	const workers, hold = 8, time.Millisecond
+	const workers, hold = 8, 10*time.Millisecond
 	for name, tc := range map[string]struct {
 		deaf bool
 		most time.Duration
@@ -171,8 +171,8 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 				c := gather(t, l, "k", workers, hold, in)
 				defer c.disperse()
 				var longest time.Duration
-				for i := range time.Duration(20) {
-					time.Sleep(1700*time.Millisecond + i*137*time.Millisecond) // at any time of a tenure
+				for i := range time.Duration(12) {
+					time.Sleep(1700*time.Millisecond + i*237*time.Millisecond) // at any time of a tenure
 					asked := time.Now()
 					lease := mustAcquire(t, other, "k", patient)
 					longest = max(longest, time.Since(asked))
@@ -335,19 +335,19 @@ func TestATenureEndsBeforeItsTTL(t *testing.T) {
 		short := patient
 		short.TTL = 3 * time.Second
 		in := new(inside)
-		c := &takers{l: l, key: "k", hold: 20 * time.Millisecond, policy: short, stop: make(chan struct{}), inside: in}
-		ended := make(chan struct{})
+		var all sync.WaitGroup
+		var cut atomic.Bool
 		for range 4 {
-			c.all.Go(func() {
-				for {
+			all.Go(func() {
+				for !cut.Load() {
 					ctx, lease, err := l.Acquire(context.Background(), "k", short)
 					if err != nil {
 						return // Redis is away
 					}
 					in.enter(t, lease)
-					select {
-					case <-ctx.Done():
-					case <-time.After(c.hold):
+					time.Sleep(20 * time.Millisecond)
+					if cut.Load() { // this one goes on for as long as it may
+						<-ctx.Done()
 					}
 					in.leave()
 					_ = lease.Release(ctx)
@@ -355,18 +355,47 @@ func TestATenureEndsBeforeItsTTL(t *testing.T) {
 			})
 		}
 		time.Sleep(2 * time.Second)
+		cut.Store(true)
 		proxy.BlackHole(faultproxy.Both)
 		began := time.Now()
-		go func() { c.all.Wait(); close(ended) }()
 		lease := mustAcquire(t, other, "k", patient)
 		in.enter(t, lease)
 		if took := time.Since(began); took > short.TTL+time.Second {
 			t.Errorf("the lock came free after %v", took)
 		}
-		<-ended
+		all.Wait()
 		in.leave()
 		mustRelease(t, lease)
 		proxy.Heal()
+	})
+}
+
+// A lock that another process has handed over is kept for a short time until the first
+// renewal. Nobody else of the process gets that short time.
+func TestALockThatWasHandedOverIsConfirmedBeforeItPassesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		mustRelease(t, mustAcquire(t, l, "k", patient))
+		time.Sleep(time.Second) // it listens
+		holder := mustAcquire(t, other, "k", patient)
+		waiting := lineUp(t, l, "k", patient, 3)
+		mustRelease(t, holder)
+		first := <-waiting
+		proxy.ResetCommands()
+		mustRelease(t, first)
+		second := <-waiting
+		if left := time.Until(second.ValidUntil()); left < 20*time.Second || commands(proxy) == 0 {
+			t.Errorf("the next lease is valid for %v, after %d commands", left, commands(proxy))
+		}
+		time.Sleep(200 * time.Millisecond)
+		proxy.ResetCommands()
+		mustRelease(t, second)
+		third := <-waiting
+		if n := commands(proxy); n > 0 {
+			t.Errorf("%d commands, want none: the lock is this process's", n)
+		}
+		mustRelease(t, third)
 	})
 }
 
