@@ -38,7 +38,9 @@
 // came, over all processes. The release itself gives the lock to the first
 // live waiter and tells its process, so a hand-over takes one round trip. Where
 // several goroutines of one process wait for a mutex, the release of one hands the
-// lock to the next in the same command, if it is their turn. Retries at random
+// lock to the next in the same command, if it is their turn, and without any command
+// while nobody of another process waits. Then Redis is asked once a second, and leases
+// follow one another under one token, each with a higher fence. Retries at random
 // intervals run beside that, and find what no message can tell: a holder that died,
 // another program's release, a lost message.
 //
@@ -76,7 +78,8 @@
 // # Reading on
 //
 // The code begins at locker.go, then acquire.go (one attempt), wait.go (the wait for
-// a turn), internal/waitqueue (the waiters of this process) and lease.go (what is held); watchdog.go renews, release.go gives back, outage.go knows whether
+// a turn), internal/waitqueue (the waiters of this process), tenure.go (what is held in
+// Redis) and lease.go (who holds it); watchdog.go renews, release.go gives back, outage.go knows whether
 // Redis can be reached (watched.go tells it, away.go decides what a call of Acquire
 // does then), internal/janitor removes from Redis what calls that gave up have left.
 // What a refused caller is told is made in refuse.go, from what was seen of the lock

@@ -104,8 +104,9 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 
 // ForceRelease takes the lock called key, the prefix included, from all who
 // have it, and gives it to the next waiters. It is for operators: the former holder
-// works on, beside the next one, until its next renewal tells it that the lock is lost:
-// within 11 s if its TTL is 30 s, and at once if its Locker is this one. The next fence
+// works on, beside the next one, until it learns that the lock is lost. It does so by a
+// message at once, and if that is lost, by its next renewal, within 11 s if its TTL is
+// 30 s. The next fence
 // is higher than its own, so a resource that checks fences refuses its writes. A lock
 // that nobody has is no error. ForceRelease takes a second at most, and ends with ctx.
 // The error Is ErrInvalidKey, ErrClosed or ErrUnavailable.
