@@ -153,7 +153,7 @@ func TestTheOrderHoldsOverProcessesWithinATenure(t *testing.T) {
 // Whoever joins while another process has the lock waits for those who came before, and
 // for no more, also if that process is not told of it: then for about a second.
 func TestWhoJoinsWhileATenureLasts(t *testing.T) {
-	const workers, hold = 8, 10*time.Millisecond
+	const workers, hold = 8, 10 * time.Millisecond
 	for name, tc := range map[string]struct {
 		deaf bool
 		most time.Duration
