@@ -381,15 +381,15 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 	}
 	t := newTenure(c, g, at)
 	lease := newLease(c, t, g.fence, at)
-	t.holder = lease
-	c.locker.keepTenure(t) // before the queue forgets the token: a message may come about it
-	lease.begin()
-	t.begin()
+	t.begin(lease) // before the queue forgets the token: a message may come about it
 	if c.waiter != nil {
 		c.locker.waiters.Take(c.waiter, t, g.contended, answer)
 		c.waiter = nil
-		if !t.renews() { // it has ended already, and found nobody to pass the lock to
-			c.locker.waiters.Drop(c.ref.Key, t)
+	}
+	if !t.renews() { // it has ended already, and found nobody to pass the lock to
+		c.locker.waiters.Drop(c.ref.Key, t)
+		if t.isLost() {
+			c.locker.forgetTenure(t)
 		}
 	}
 	return c.begun(lease, left, g.pushed || g.passed), nil
@@ -404,7 +404,6 @@ func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 		if t.take(lease) {
 			waiters.Free(c.waiter)
 			c.waiter = nil
-			lease.begin()
 			return c.begun(lease, t.leftAt(at), true), nil
 		}
 		lease.cancel(ErrLost)

@@ -25,8 +25,3 @@ func instantOf(t time.Time) instant {
 func (i instant) since(earlier instant) time.Duration {
 	return max(i.mono-earlier.mono, time.Duration(i.wall-earlier.wall))
 }
-
-// add is the moment d after i.
-func (i instant) add(d time.Duration) instant {
-	return instant{mono: i.mono + d, wall: i.wall + int64(d)}
-}

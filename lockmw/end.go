@@ -39,7 +39,8 @@ func (c *claim) unreachable(p prospect) (*Lease, error) {
 // failOpen returns a lease that holds nothing.
 func (c *claim) failOpen(cause error) *Lease {
 	lease := newLease(c, nil, 0, time.Now())
-	lease.begin()
+	c.locker.keep(lease)
+	lease.limitHold()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	c.note(Event{
 		Kind: EventFailedOpen, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
@@ -61,12 +62,9 @@ func (c *claim) leave() {
 		c.seen = seen
 	}
 	c.others = max(c.seen.waiting+left.Resting, left.Others)
-	switch left.State {
-	case waitqueue.Queued, waitqueue.Served:
-		c.traces = true
-	case waitqueue.Offered, waitqueue.Doubtful:
-		c.traces, c.unsure = true, true
-	}
+	doubtful := left.State == waitqueue.Offered || left.State == waitqueue.Doubtful
+	c.traces = c.traces || doubtful || left.State == waitqueue.Queued || left.State == waitqueue.Served
+	c.unsure = c.unsure || doubtful
 }
 
 // giveBack ends the claim's wait, if it waits, and has everything removed that its

@@ -72,9 +72,8 @@ func (l *Lease) derive(parent context.Context) {
 	l.ctx, l.cancel = &l.own, cancel
 }
 
-// begin has the Locker know the lease, and arms its timer.
-func (l *Lease) begin() {
-	l.locker.keep(l)
+// limitHold arms the timer of the policy's MaxHold.
+func (l *Lease) limitHold() {
 	if l.policy.MaxHold > 0 {
 		l.mu.Lock()
 		defer l.mu.Unlock()

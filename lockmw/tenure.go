@@ -85,12 +85,24 @@ func newTenure(c *claim, g grant, began time.Time) *tenure {
 	return t
 }
 
-// begin arms the timer and hands the tenure to the watchdog.
-func (t *tenure) begin() {
+// begin has the Locker know the tenure and its first lease, arms the timer, and hands the
+// tenure to the watchdog. It may be over by then.
+func (t *tenure) begin(lease *Lease) {
+	t.locker.keep(lease) // first: what ends the tenure makes the Locker forget it
 	t.mu.Lock()
+	t.holder = lease
 	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
 	t.mu.Unlock()
+	t.locker.keepTenure(t)
 	t.locker.watchdog.add(t, t.began.Add(t.firstRenewal()))
+	lease.limitHold()
+}
+
+// isLost reports whether the tenure was lost.
+func (t *tenure) isLost() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == tenureLost
 }
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
@@ -138,12 +150,18 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 
 // take makes lease the one that has the lock, unless the tenure was lost meanwhile.
 func (t *tenure) take(lease *Lease) bool {
+	t.locker.keep(lease)
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.state != tenureHeld || t.grant.left(now()) <= 0 {
+	ok := t.state == tenureHeld && t.grant.left(now()) > 0
+	if ok {
+		t.holder = lease
+	}
+	t.mu.Unlock()
+	if !ok {
+		t.locker.forget(lease)
 		return false
 	}
-	t.holder = lease
+	lease.limitHold()
 	return true
 }
 
@@ -182,13 +200,11 @@ func (t *tenure) cleanUp() {
 // end ends the tenure's trust, once. The caller holds mu.
 func (t *tenure) end(s tenureState) {
 	t.state = s
-	if t.expiry != nil {
-		t.expiry.Stop()
-	}
-	switch s {
-	case tenureUnrenewed:
+	t.expiry.Stop()
+	if s == tenureUnrenewed {
 		t.expiry.Reset(t.grant.ttl - now().since(t.grant.since))
-	case tenureLost:
+	}
+	if s == tenureLost {
 		t.locker.forgetTenure(t)
 	}
 	if s != tenureOver {

@@ -171,8 +171,8 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 				c := gather(t, l, "k", workers, hold, in)
 				defer c.disperse()
 				var longest time.Duration
-				for i := range time.Duration(12) {
-					time.Sleep(1700*time.Millisecond + i*237*time.Millisecond) // at any time of a tenure
+				for i := range 12 {
+					time.Sleep(time.Duration(1700+237*i) * time.Millisecond) // at any time of a tenure
 					asked := time.Now()
 					lease := mustAcquire(t, other, "k", patient)
 					longest = max(longest, time.Since(asked))

@@ -133,9 +133,7 @@ func watchedOver(l *Locker, n int, letter string, ttl time.Duration) (leases []*
 			locker: l, policy: Policy{TTL: ttl}, tenure: held, mu: &held.mu,
 			start: time.Now(), stuckAt: time.Hour, cancel: func(error) {},
 		}
-		held.holder = lease
-		held.begin()
-		lease.begin()
+		held.begin(lease)
 		leases = append(leases, lease)
 	}
 	return leases, func() (n int) {
@@ -155,7 +153,7 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 		s.renewed, s.late = make(map[string]int), make(map[byte]int)
 		l := &Locker{
 			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
-			leases: make(map[*Lease]struct{}), waiters: waitqueue.NewSet(1, 1, false, nil),
+			leases: make(map[*Lease]struct{}), tenures: make(map[string]*tenure), waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
 		l.outage = newOutage(s, func() {})
 		l.watchdog = newWatchdog(&watchedStore{s, l.outage})

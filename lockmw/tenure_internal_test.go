@@ -1,0 +1,52 @@
+package lockmw
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/waitqueue"
+)
+
+// A lock is lost when it has left one lease and has not come to the next one yet. The next
+// one's caller waits on, as the first, and asks Redis.
+func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
+	l, err := New(redistest.Embedded(t).Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(context.Background())
+	_, lease, err := l.Acquire(context.Background(), "k", Policy{Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := l.newClaim(context.Background(), "k", Policy{Wait: time.Minute}, time.Now(), nil)
+	joined := l.waiters.Join(c.ref, true)
+	if c.waiter = joined.Waiter; !joined.Rests {
+		t.Fatal("it need not ask")
+	}
+	held := lease.tenure
+	held.nextFence(time.Now()) // the lease has left
+	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
+		t.Fatal("the lock was not passed on")
+	}
+	held.revoked(errForced)
+	<-c.waiter.Grants
+	if next, err := c.succeed(held, lease.fence+1); next != nil || err != nil {
+		t.Errorf("succeed = %v, %v", next, err)
+	}
+	if got, want := l.waiters.States("k"), []waitqueue.State{waitqueue.Asking}; !slices.Equal(got, want) {
+		t.Errorf("the waiters are %v, want %v", got, want)
+	}
+	l.mu.Lock()
+	if _, kept := l.leases[lease]; len(l.leases) > 1 || !kept || len(l.tenures) > 0 {
+		t.Errorf("the Locker has %d leases and %d tenures", len(l.leases), len(l.tenures))
+	}
+	l.mu.Unlock()
+	c.giveBack()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Logf("release = %v", err)
+	}
+}
