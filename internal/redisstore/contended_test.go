@@ -102,7 +102,7 @@ func TestForceReleaseTellsTheHolders(t *testing.T) {
 				}
 				other.release(r, false, store.Freed)
 				client.FlushAll(t.Context())
-				}
+			}
 		}
 	})
 }
