@@ -404,6 +404,7 @@ func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 		if t.take(lease) {
 			waiters.Free(c.waiter)
 			c.waiter = nil
+			c.giveBack() // what it has asked under a token of its own
 			return c.begun(lease, t.leftAt(at), true), nil
 		}
 		lease.cancel(ErrLost)

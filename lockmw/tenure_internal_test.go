@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
@@ -17,7 +18,11 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close(context.Background())
+	defer func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ended)
+	}()
 	_, lease, err := l.Acquire(context.Background(), "k", Policy{Wait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -48,5 +53,56 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	c.giveBack()
 	if err := lease.Release(context.Background()); err != nil {
 		t.Logf("release = %v", err)
+	}
+}
+
+// A call that has asked before, together with others, may have left something in Redis
+// under its own token. The lease that it gets has another one.
+func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
+	l, err := New(redistest.Embedded(t).Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = l.Close(ended)
+	}()
+	ctx := context.Background()
+	_, lease, err := l.Acquire(ctx, "k", Policy{Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := l.newClaim(ctx, "k", Policy{Wait: time.Minute}, time.Now(), nil)
+	c.ref.Token, c.traces = l.store.NewToken(), true
+	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait, Timeout: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	c.waiter = l.waiters.Join(c.ref, true).Waiter
+	held := lease.tenure
+	held.nextFence(time.Now())
+	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
+		t.Fatal("the lock was not passed on")
+	}
+	<-c.waiter.Grants
+	next, err := c.succeed(held, lease.fence+1)
+	if next == nil || err != nil {
+		t.Fatalf("succeed = %v, %v", next, err)
+	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		info, err := l.Inspect(ctx, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Waiting == 0 && info.Held {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v: the place of the first question is still there", info)
+		}
+	}
+	l.forget(lease) // it was passed on without a release
+	if err := next.Release(ctx); err != nil {
+		t.Error(err)
 	}
 }
