@@ -14,6 +14,6 @@
 // CLIENT REPLY OFF and SKIP would attribute replies to the wrong requests.
 //
 // Start reading at proxy.go; a connection's two ways are in link.go and pipe.go,
-// faults of one connection alone in single.go, lost replies in drop.go, what comes
-// between two requests in between.go, the protocol in resp.go.
+// faults of one connection alone in single.go, lost replies in drop.go, lost messages in
+// lose.go, what comes between two requests in between.go, the protocol in resp.go.
 package faultproxy

@@ -158,9 +158,13 @@ func (l *link) reply(f frame) {
 		return
 	}
 	l.mu.Lock()
+	message := slices.Contains(messages, l.owed.pushed(f))
 	r := l.owed.settle(f)
 	l.settled.Broadcast()
 	l.mu.Unlock()
+	if message && l.proxy.losesMessage(f) {
+		return
+	}
 	if r == nil {
 		l.down.write(f)
 		return

@@ -73,6 +73,15 @@ func MatchScript(scripts ...string) func(request []byte) bool {
 	}
 }
 
+// MessageOf returns a function that reports whether the payload of a message begins with
+// one of these words and a space.
+func MessageOf(words ...string) func(payload []byte) bool {
+	return func(payload []byte) bool {
+		word, _, found := bytes.Cut(payload, []byte(" "))
+		return found && slices.Contains(words, string(word))
+	}
+}
+
 // sha1Hex returns the name that Redis gives to a script.
 func sha1Hex(source string) string {
 	sum := sha1.Sum([]byte(source))

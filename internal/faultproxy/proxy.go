@@ -41,7 +41,9 @@ type Proxy struct {
 	rule     *rule              // nil: drop nothing
 	dropped  int
 	commands map[string]int
-	gap      *gap  // nil: nothing comes between requests
+	gap      *gap                      // nil: nothing comes between requests
+	loses    func(payload []byte) bool // which messages are lost; nil: none
+	lost     int
 	err      error // the first that should not have happened
 }
 
