@@ -298,9 +298,11 @@ func (s *Set) Contended(key, token string, came int64) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if q := p.queues[key]; q != nil {
-		q.contend(token, came)
+	q := p.queues[key]
+	if q == nil || q.holder != nil && q.contended.token != token {
+		return // it is late: another token of this process has the key by now
 	}
+	q.contend(token, came)
 }
 
 // Return has a waiter wait on to which a key was handed in vain. It was the first, so it is

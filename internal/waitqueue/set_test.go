@@ -51,6 +51,22 @@ func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 	}
 }
 
+// A message about a token that had the key before takes nothing from what is known of the
+// one that has it now, however late it comes.
+func TestALateMessageAboutAnOlderHolder(t *testing.T) {
+	s := newSet(10, 10)
+	w := s.Join(store.Ref{Key: "k", Token: "now", TTL: time.Second}, true).Waiter
+	s.Take(w, "the lease", 0, &Answer{Sent: time.Now(), Clock: 1_000_000_000})
+	if !s.Join(store.Ref{Key: "k", TTL: time.Second}, true).Rests {
+		t.Fatal("it does not rest behind one of its process")
+	}
+	s.Contended("k", "now", 999_999_000) // came before the one that rests
+	s.Contended("k", "earlier", 999_000_000)
+	if s.Hand("k", "the lease", Grant{Token: "now", TTL: time.Second}) {
+		t.Error("the key passes on to one that came after another process's")
+	}
+}
+
 func newSet(perKey, total int) *Set {
 	var mu sync.Mutex
 	n := 0
