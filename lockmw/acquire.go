@@ -294,7 +294,10 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	}
 	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
 	if answer.Granted {
-		g := grant{fence: answer.Fence, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL, epoch: epoch, contended: answer.Contended}
+		g := grant{
+			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
+			epoch: epoch, contended: answer.Contended,
+		}
 		return c.granted(g, answered, &heard)
 	}
 	c.left, c.seen = answer.Left, newSighting(answer)

@@ -51,6 +51,7 @@ const (
 // A grant is what the store promised, and from when on.
 type grant struct {
 	fence  int64
+	clock  int64   // what the store's said then, or later, µs
 	taken  int64   // store.Answer's
 	since  instant // not later than when the store set the TTL
 	ttl    time.Duration
@@ -120,7 +121,9 @@ func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3)
 //   - while this process hears of others who wait, and has heard since the tenure's first
 //     command was sent;
 //   - for localPass, while half of the TTL is left, and the store's clock has passed the
-//     lease's fence.
+//     lease's fence, also where the fence that the store gave was ahead of its clock. So
+//     the store has no need to know that fence: the next that it mints is higher, even if
+//     this process ends now.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
 	return ok && t.locker.waiters.Hand(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
@@ -140,8 +143,8 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl-now.since(t.grant.since) < t.ttl/2, t.grant.left(now) <= 0:
 		return 0, false
 	}
-	passed := at.Sub(t.began) // less than has passed on the store's clock since it minted the fence
-	if fence = t.ref.Fence + 1; fence > t.first.fence+(passed-passed/100).Microseconds() {
+	passed := at.Sub(t.began) // less than has passed on the store's clock since the answer
+	if fence = t.ref.Fence + 1; fence > min(t.first.fence, t.first.clock)+(passed-passed/100).Microseconds() {
 		return 0, false
 	}
 	t.ref.Fence = fence

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -300,6 +302,38 @@ func TestALockTakenByForceInTheMiddleOfATenure(t *testing.T) {
 			t.Errorf("fence %d after %d", last.Fence(), third.Fence())
 		}
 		mustRelease(t, last)
+	})
+}
+
+// After a release by force the next fence is ahead of Redis's clock for a moment. Until that
+// has passed no local fence follows it: if its process ended then, the next holder's would
+// be lower.
+func TestNoLocalFenceIsAheadOfTheClock(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		short := patient
+		short.TTL = 300 * time.Millisecond
+		mustRelease(t, mustAcquire(t, l, "k", short))
+		time.Sleep(time.Second) // it listens
+		forced := mustAcquire(t, l, "k", short)
+		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if err := forced.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Fatalf("release = %v, want ErrLost", err)
+		}
+		first := mustAcquire(t, l, "k", short)
+		waiting := lineUp(t, l, "k", short, 1)
+		mustRelease(t, first)
+		second := <-waiting
+		value, err := s.Client(t).Get(context.Background(), "lock:{k}").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fence := strconv.FormatInt(second.Fence(), 10); !strings.HasSuffix(value, ":"+fence) {
+			t.Errorf("the fence is %s, and Redis has %q", fence, value)
+		}
+		mustRelease(t, second)
 	})
 }
 

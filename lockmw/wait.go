@@ -246,7 +246,7 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 		return nil, nil
 	}
 	return c.granted(grant{
-		fence: g.Fence, since: instantOf(g.Since), ttl: g.TTL, pushed: g.Pushed, passed: !g.Pushed,
+		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, pushed: g.Pushed, passed: !g.Pushed,
 		epoch: g.Epoch, contended: g.Contended,
 	}, time.Now(), nil)
 }

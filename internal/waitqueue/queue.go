@@ -95,6 +95,7 @@ type Waiter struct {
 type Grant struct {
 	Token      string
 	Fence      int64
+	Clock      int64     // the store's when it granted it, µs
 	Since      time.Time // not later than when the store granted it
 	AgeUnknown bool      // Since is not known
 	TTL        time.Duration

@@ -404,7 +404,7 @@ func (s *Set) Passed(a Passing) (gone bool) {
 	w.queue.hears(Clock{a.Sent, a.Clock})
 	switch {
 	case a.Granted:
-		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
+		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
 	case a.NotHeld:
 		w.on(declined)
 		w.nudge(true)
@@ -437,7 +437,7 @@ func (s *Set) Granted(g store.Grant) bool {
 		return false
 	}
 	since, ok := w.queue.clock.Since(g.Server)
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true, Contended: g.Contended})
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true, Contended: g.Contended})
 	return true
 }
 
