@@ -1,7 +1,7 @@
 // Package matrix has worker processes take locks on real servers while a nemesis
 // injects faults, and judges the histories. A lane is one Redis with its workers
-// and its nemesis: lane.go; the faults are in network.go, wire.go, pipeline.go, server.go, process.go
-// and, those that no lock on one Redis can survive, forget.go; judge.go says what
+// and its nemesis: lane.go; the faults are in network.go, wire.go, pipeline.go, server.go, process.go,
+// tenure.go and, those that no lock on one Redis can survive, forget.go; judge.go says what
 // became of all lanes.
 package matrix
 
@@ -53,6 +53,7 @@ type Lane struct {
 
 	mu       sync.Mutex
 	latest   map[string]time.Duration // by the key's name without its epoch: when the latest hold began
+	passings map[string]*passing      // by that name too
 	eternal  map[string]struct{}      // keys that were seen without a TTL
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
@@ -61,7 +62,8 @@ type Lane struct {
 	admins    []*redis.Client     // of the nodes
 	where     func(place int) engines.Redis
 	load      []worker.Key
-	turnKeys  []string // whose holds are short, so that a new one must begin soon
+	loadAt    func(place int) []worker.Key // not nil: the load differs from one place to the next
+	turnKeys  []string                     // whose holds are short, so that a new one must begin soon
 	shards    *redistest.Shards
 	watched   *redistest.Watched
 	nodeDoors []*faultproxy.Proxy // before each node of a quorum
@@ -114,6 +116,8 @@ func NewLane(tb testing.TB, name string, seed uint64, ttl time.Duration, needs s
 		clock, option := skew.New(tb)
 		l.clock = clock
 		options = append(options, option)
+	case tenured, tenuredForgetful:
+		l.tenures()
 	}
 	l.redis = redistest.Real(tb, options...)
 	l.nodes = []*redistest.Server{l.redis}
@@ -136,7 +140,7 @@ func newLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
 	tb.Helper()
 	return &Lane{
 		Name: name, TTL: ttl, tb: tb, rnd: rand.New(rand.NewPCG(seed, 0)), store: fenced.Start(tb),
-		latest: make(map[string]time.Duration), eternal: make(map[string]struct{}),
+		latest: make(map[string]time.Duration), passings: make(map[string]*passing), eternal: make(map[string]struct{}),
 		load: keys(ttl), turnKeys: []string{"m", "r", "p"}, epoch: epoch,
 	}
 }
@@ -157,9 +161,13 @@ func (l *Lane) open() {
 // hire starts a worker in a place.
 func (l *Lane) hire(place int) {
 	l.started++
+	load := l.load
+	if l.loadAt != nil {
+		load = l.loadAt(place)
+	}
 	p := worker.Start(l.tb, worker.Config{
 		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
-		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: l.load,
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: load,
 	}, l.began)
 	l.workers[place] = p
 	l.all = append(l.all, p)
@@ -171,6 +179,7 @@ func (l *Lane) began(h history.Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.latest[name] = max(l.latest[name], h.Began)
+	l.passes(name, h)
 }
 
 // watch looks for keys that would stay for ever.

@@ -110,7 +110,7 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	s := record.Seed(t)
 	began := time.Now()
-	kinds := chosen(t, slices.Concat(network(), connections(), server(), process()))
+	kinds := chosen(t, slices.Concat(network(), connections(), server(), process(), inTenures()))
 	o := run(t, record.Pick(4, 8), times(t, 50), s, kinds)
 	took := time.Since(began)
 	lines := o.Lines()
@@ -138,7 +138,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 // Check 5.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	s := record.Seed(t)
-	kinds := chosen(t, slices.Concat(forgets(), forgottenBetween()))
+	kinds := chosen(t, slices.Concat(forgets(), forgottenBetween(), forgottenInTenures()))
 	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)
 	lines := o.Lines()
 	report(t, &o, lines)

@@ -81,16 +81,16 @@ func TestSoak(t *testing.T) {
 	s := record.Seed(t)
 	whole, least, most := soakFor(t)
 	until := clock.Now() + whole
-	needs := []string{anyServer, anyServer, fromFile, forgetful}
+	needs := []string{anyServer, anyServer, fromFile, forgetful, tenured, tenuredForgetful}
 	var all Outcome
 	var mu sync.Mutex
 	var readings []memory // of the first lane
 	var running sync.WaitGroup
 	for i, need := range needs {
 		lane := NewLane(t, fmt.Sprintf("soak%d", i+1), s+uint64(i), ttl(), need)
-		kinds := slices.Concat(network(), connections(), server(), process(), forgets(), forgottenBetween())
+		kinds := slices.Concat(network(), connections(), server(), process(), inTenures(), forgets(), forgottenBetween(), forgottenInTenures())
 		kinds = slices.DeleteFunc(kinds, func(k Kind) bool {
-			return k.Needs != need && (k.Needs != anyServer || need == forgetful)
+			return k.Needs != need && (k.Needs != anyServer || need == forgetful || need == tenuredForgetful)
 		})
 		running.Go(func() {
 			for clock.Now() < until {

@@ -1,0 +1,157 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/history"
+	"github.com/lockmw/kit/proof/worker"
+)
+
+// What a lane must have for faults in the middle of a tenure: each process has a key on
+// which many of its goroutines take turns, so that the lock passes from one to the next
+// without Redis for as long as nobody else wants it. Now and then one of each other process
+// does.
+const (
+	tenured          = "tenures"
+	tenuredForgetful = "tenures, forgets" // and it is not judged by overlaps
+)
+
+const tenureCrowd = 6 // goroutines
+
+// tenureKey is the key of the crowd in a place.
+func tenureKey(place int) string { return fmt.Sprint("t", place) }
+
+// tenures has a lane's workers pass locks on within their processes.
+func (l *Lane) tenures() {
+	l.turnKeys = nil
+	for place := range workersPerLane {
+		l.turnKeys = append(l.turnKeys, tenureKey(place))
+	}
+	l.loadAt = func(at int) (load []worker.Key) {
+		for place, name := range l.turnKeys {
+			key := worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: time.Millisecond, Most: 3 * time.Millisecond, Think: l.TTL}
+			if place == at {
+				key.Goroutines, key.Think = tenureCrowd, 5*time.Millisecond
+			}
+			load = append(load, key)
+		}
+		return load
+	}
+}
+
+// A passing is the last turns of a key, each of which had the fence that follows the one
+// before: Redis was not asked between them.
+type passing struct {
+	last    history.Hold
+	length  int
+	longest int
+}
+
+// passes takes note of a hold. The caller holds mu.
+func (l *Lane) passes(name string, h history.Hold) {
+	p := l.passings[name]
+	if p == nil {
+		p = new(passing)
+		l.passings[name] = p
+	}
+	if h.Key == p.last.Key && h.Worker == p.last.Worker && h.Fence == p.last.Fence+1 {
+		p.length++
+	} else {
+		p.length = 0
+	}
+	p.last, p.longest = h, max(p.longest, p.length)
+}
+
+// tenure waits until the process in a place it draws passes its lock on by itself.
+func (l *Lane) tenure() (place int, key string) {
+	place = l.place()
+	deadline := clock.Now() + 10*l.TTL + 20*time.Second
+	for {
+		l.mu.Lock()
+		if p := l.passings[tenureKey(place)]; p != nil && p.length >= 3 && p.last.Worker == l.workers[place].Config.Name && clock.Now()-p.last.Began < 20*time.Millisecond {
+			key = p.last.Key
+		}
+		l.mu.Unlock()
+		switch {
+		case key != "":
+			return place, key
+		case clock.Now() > deadline:
+			l.tb.Errorf("%s: no lock passes on within a process", l.Name)
+			return place, fmt.Sprintf("%s@%d", tenureKey(place), clock.Now()/epoch)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// inTenures lists what can happen in the middle of a tenure while Redis keeps its word.
+func inTenures() []Kind {
+	in := func(name string, do func(l *Lane, place int)) Kind {
+		return Kind{Name: "tenure: " + name, Needs: tenured, Do: func(l *Lane) []string {
+			place, _ := l.tenure()
+			do(l, place)
+			return nil
+		}}
+	}
+	loses := func(match func([]byte) bool) func(*Lane, int) {
+		return func(l *Lane, place int) {
+			p := l.proxies[place]
+			p.LoseMessages(match)
+			l.last(l.part(2))
+			p.LoseMessages(nil)
+		}
+	}
+	return []Kind{
+		in("holder's process killed", func(l *Lane, place int) {
+			l.workers[place].Kill()
+			l.hire(place)
+		}),
+		in("holder's process stopped for 1.5 TTL", func(l *Lane, place int) {
+			l.check(l.workers[place].Stop())
+			l.last(3 * l.TTL / 2)
+			l.check(l.workers[place].Cont())
+		}),
+		in("holder's process partitioned", func(l *Lane, place int) {
+			l.proxies[place].BlackHole(faultproxy.Both)
+			l.last(l.part(1.5))
+			l.proxies[place].Heal()
+		}),
+		in("messages of others who wait lost", loses(faultproxy.MessageOf("contended"))),
+		in("all messages lost", loses(func([]byte) bool { return true })),
+		in("subscriptions cut again and again", func(l *Lane, _ int) {
+			for range 10 {
+				l.do("CLIENT", "KILL", "TYPE", "pubsub")
+				l.last(l.TTL / 20)
+			}
+		}),
+		in("holder's connections cut", func(l *Lane, place int) { l.proxies[place].Cut() }),
+		in("holder closes its Locker, another comes", func(l *Lane, place int) {
+			l.check(l.workers[place].End())
+			l.hire(place)
+		}),
+	}
+}
+
+// forgottenInTenures lists what takes a lock from its holder in the middle of a tenure.
+func forgottenInTenures() []Kind {
+	in := func(name string, do func(l *Lane, key string)) Kind {
+		return Kind{Name: "tenure: " + name, Forgets: true, Needs: tenuredForgetful, Do: func(l *Lane) []string {
+			place, key := l.tenure()
+			do(l, key)
+			l.settle()
+			return []string{tenureKey(place)}
+		}}
+	}
+	return []Kind{
+		in("an operator forces the release", func(l *Lane, key string) {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			l.check(l.rival.locks.ForceRelease(ctx, key))
+		}),
+		in("the key is deleted", func(l *Lane, key string) { l.do("DEL", redisKey(key)) }),
+		in("the key is overwritten", func(l *Lane, key string) { l.do("SET", redisKey(key), "foreign", "PX", 50) }),
+	}
+}
