@@ -233,7 +233,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 		}
 	}
 	record.Add(t, record.Row{
-		Name:   "the fence behind a lock that passes on within a process",
+		Check: 29, Name: "the fence behind a lock that passes on within a process",
 		Goal:   fmt.Sprintf("%d of %d are higher: after a release by force, a partition, and both within a second", 3*times, 3*times),
 		Figure: fmt.Sprintf("%d of %d", grew, 3*times),
 		Met:    !t.Failed() && grew == 3*times,
