@@ -52,7 +52,7 @@ func run(only, out string) error {
 	h := hunt{root: root, dir: dir, sound: make(map[string]bool), programs: make(map[string]string)}
 	var results []record.Mutant
 	var failed error
-	for i, m := range slices.Concat(mutants, native) {
+	for i, m := range slices.Concat(mutants, native, tenures) {
 		if !strings.Contains(m.name, only) {
 			continue
 		}

@@ -30,7 +30,7 @@ const (
 )
 
 // mutants are the mistakes in what scripts and leases do. Those in the way to Redis are
-// in native.go.
+// in native.go, those in how a lock passes on within a process in tenure.go.
 var mutants = []mutant{
 	{
 		name: "release without compare",

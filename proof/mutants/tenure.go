@@ -1,0 +1,82 @@
+package main
+
+// Checks of how a lock passes on within a process.
+const (
+	joins   = "TestWhoJoinsWhileATenureLasts"
+	fences  = "TestFencesGrowBehindATenure"
+	unheard = "TestNothingPassesOnUnheard"
+)
+
+// tenures are the mistakes in how leases of one process follow one another without Redis.
+var tenures = []mutant{
+	{
+		name: "tenure that ignores contended",
+		what: "a process passes its lock on to its own, though it was told that another's came before",
+		edits: []edit{{
+			"internal/waitqueue/queue.go",
+			"	if q.contended.token != token || q.contended.came == 0 {\n",
+			"	if q.contended.token != token || q.contended.came != -1 {\n",
+		}},
+		in: inChecks, tests: joins + "/told", says: "behind those who came before",
+	},
+	{
+		name: "tenure without the bound of a second",
+		what: "a process that is not told of others passes its lock on for as long as it is renewed",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			"	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl",
+			"	case t.grant.ttl",
+		}},
+		in: inChecks, tests: joins + "/not_told", says: "has no turn",
+	},
+	{
+		name: "tenure without a subscription",
+		what: "a process passes its lock on, though it would not be told of others who wait",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			"	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):\n",
+			"	case t.locker.relay == nil:\n",
+		}},
+		in: inChecks, tests: unheard, says: "passed on without Redis",
+	},
+	{
+		name: "local fence that does not grow",
+		what: "all leases of a tenure have the fence that Redis gave",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			"	if fence = t.ref.Fence + 1; fence > ",
+			"	if fence = t.ref.Fence; fence > ",
+		}},
+		in: inChecks, tests: fences, says: "fence ",
+	},
+	{
+		name: "local hand-over counts anew",
+		what: "a lease that follows another is trusted for a TTL from then on, past the end of what Redis has granted",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			"	t.ref.Fence = fence\n	return fence, true\n",
+			"	t.ref.Fence = fence\n	t.grant.since = now\n	return fence, true\n",
+		}},
+		in: inChecks, tests: "TestATenureThatIsCutOffEndsInTime", says: "are inside",
+	},
+	{
+		name: "force without room for local fences",
+		what: "after a release by force the next fence follows the one that Redis knows, not those that its holder's process has used",
+		edits: []edit{{
+			"internal/redisstore/lua/force.lua",
+			"if last > 0 then last = last + TURNS end\n",
+			"",
+		}},
+		in: inChecks, tests: "TestFencesGrowWhereTheClockIsSetBack", says: "fence ",
+	},
+	{
+		name: "each turn asks Redis",
+		what: "nothing passes on within a process",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			"	return ok && t.locker.waiters.Hand(",
+			"	return false && ok && t.locker.waiters.Hand(",
+		}},
+		in: inChecks, tests: "TestTurnsWithinAProcess", says: "of 1 / hold",
+	},
+}
