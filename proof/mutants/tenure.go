@@ -50,6 +50,16 @@ var tenures = []mutant{
 		in: inChecks, tests: fences, says: "fence ",
 	},
 	{
+		name: "local fence ahead of the clock",
+		what: "local fences follow one that is ahead of Redis's clock, which mints the next one when their process has ended",
+		edits: []edit{{
+			"lockmw/tenure.go",
+			" > min(t.first.fence, t.first.clock)+(",
+			" > t.first.fence+(",
+		}},
+		in: inChecks, tests: fences, says: "forced, then cut off: fence ",
+	},
+	{
 		name: "local hand-over counts anew",
 		what: "a lease that follows another is trusted for a TTL from then on, past the end of what Redis has granted",
 		edits: []edit{{
