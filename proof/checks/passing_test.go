@@ -108,7 +108,7 @@ func roundTrip(l *lockmw.Locker, key string) (time.Duration, error) {
 func TestOrderOverTwoProcesses(t *testing.T) {
 	besideOthers(t)
 	random := seed(record.Seed(t))
-	const workers, hold = 8, time.Millisecond
+	const workers, hold = 16, time.Millisecond // of each process: enough for a lock that never comes free
 	times := record.Pick(1500, 20_000)
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
@@ -126,23 +126,30 @@ func TestOrderOverTwoProcesses(t *testing.T) {
 	var all []turn
 	local := 0
 	var last int64
-	forEach(t, 2*workers, times, func(i int) error {
-		time.Sleep(random.upTo(i, 40*time.Millisecond))
-		at := turn{asked: time.Now()}
-		_, lease, err := lockers[i%2].Acquire(context.Background(), key, lockmw.Policy{TTL: 10 * time.Second, Wait: patience})
-		if err != nil {
-			return err
+	each := times / (2 * workers)
+	times = 2 * workers * each
+	forEach(t, 2*workers, 2*workers, func(w int) error {
+		for i := range each {
+			time.Sleep(random.upTo(w*each+i, 20*time.Millisecond))
+			at := turn{asked: time.Now()}
+			_, lease, err := lockers[w%2].Acquire(context.Background(), key, lockmw.Policy{TTL: 10 * time.Second, Wait: patience})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			at.began = time.Now()
+			all = append(all, at)
+			if lease.Fence() == last+1 {
+				local++
+			}
+			last = lease.Fence()
+			mu.Unlock()
+			time.Sleep(hold)
+			if err := lease.Release(context.Background()); err != nil {
+				return err
+			}
 		}
-		mu.Lock()
-		at.began = time.Now()
-		all = append(all, at)
-		if lease.Fence() == last+1 {
-			local++
-		}
-		last = lease.Fence()
-		mu.Unlock()
-		time.Sleep(hold)
-		return lease.Release(context.Background())
+		return nil
 	})
 	var overtaken samples // by how much who overtook came later
 	var latest time.Time
