@@ -1,17 +1,13 @@
 package waitqueue
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 )
-
-// shards is how many parts a Set has. Each has a mutex of its own: one for all keys would
-// cost goroutines that wait for different keys twice the time.
-const shards = 32
 
 // mostUnused bounds the queues that a shard keeps to be used again.
 const mostUnused = 8
@@ -20,10 +16,9 @@ const mostUnused = 8
 type Set struct {
 	perKey, total int
 	canRest       bool
-	seed          maphash.Seed
 	length        atomic.Int64 // of all queues
 	spare         sync.Pool    // of *Waiter, which have left
-	parts         [shards]shard
+	parts         shards.Of[shard]
 }
 
 // A shard has the queues of some keys. Its mutex is never held while anything else is
@@ -35,16 +30,14 @@ type shard struct {
 	queues map[string]*queue  // by key
 	tokens map[string]*Waiter // those of whom the store may know
 	unused []*queue
-	_      [64]byte // so that two shards have no cache line in common
 }
 
 // NewSet returns a Set with room for so many waiters in all, and for each key. canRest
 // says that the store can pass a key on within a process; otherwise all waiters ask.
 // newToken makes a token, when the store is to know of a waiter that has none.
 func NewSet(perKey, total int, canRest bool, newToken func() string) *Set {
-	s := &Set{perKey: perKey, total: total, canRest: canRest, seed: maphash.MakeSeed()}
-	for i := range s.parts {
-		part := &s.parts[i]
+	s := &Set{perKey: perKey, total: total, canRest: canRest}
+	for part := range s.parts.All() {
 		part.newToken = newToken
 		part.queues, part.tokens = make(map[string]*queue), make(map[string]*Waiter)
 	}
@@ -52,7 +45,7 @@ func NewSet(perKey, total int, canRest bool, newToken func() string) *Set {
 }
 
 // of returns the shard of key.
-func (s *Set) of(key string) *shard { return &s.parts[maphash.String(s.seed, key)%shards] }
+func (s *Set) of(key string) *shard { return s.parts.Part(key) }
 
 // know notes that the store may know of w from now on, for which w needs a token.
 func (p *shard) know(w *Waiter) {
@@ -467,8 +460,7 @@ func (s *Set) AskFirst(key string) {
 // AskFirsts does that for all keys, and forgets what the store's clock said: it may be
 // another server's now.
 func (s *Set) AskFirsts() {
-	for i := range s.parts {
-		p := &s.parts[i]
+	for p := range s.parts.All() {
 		p.mu.Lock()
 		for _, q := range p.queues {
 			q.clock = Clock{}

@@ -199,9 +199,9 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i := range s.parts {
-		if p := &s.parts[i]; len(p.queues) > 0 || len(p.tokens) > 0 {
-			t.Errorf("shard %d keeps %d queues and %d tokens", i, len(p.queues), len(p.tokens))
+	for p := range s.parts.All() {
+		if len(p.queues) > 0 || len(p.tokens) > 0 {
+			t.Errorf("a shard keeps %d queues and %d tokens", len(p.queues), len(p.tokens))
 		}
 	}
 	if n := s.length.Load(); n != 0 {
