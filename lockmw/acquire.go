@@ -77,10 +77,10 @@ func (c *claim) acquire() (*Lease, error) {
 	if outer != nil {
 		return outer.join(c), nil
 	}
-	if !l.enter() {
+	if !c.enter() {
 		return nil, c.refuse(ErrClosed)
 	}
-	defer l.claims.Done()
+	defer c.ledger.claims.Done()
 	l.check.Do(l.checkServer)
 
 	lease, err := c.run()
@@ -88,6 +88,12 @@ func (c *claim) acquire() (*Lease, error) {
 		return nil, c.refuse(err)
 	}
 	return lease, nil
+}
+
+// enter counts the claim in, unless the Locker is closed.
+func (c *claim) enter() bool {
+	c.ledger = c.locker.enter(c.ref.Key)
+	return c.ledger != nil
 }
 
 // A claim is one call of Acquire.
@@ -98,6 +104,7 @@ type claim struct {
 	given  Policy // as the caller wrote it
 	policy Policy // with defaults
 	ref    store.Ref
+	ledger *ledger // in which it is counted
 	start  time.Time
 
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
@@ -266,11 +273,12 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	c.hurried = timeout < opTimeout
 	traces, unsure, recovered := c.traces, c.unsure, c.fault != nil || c.heldBack
 	c.heldBack = false
-	l.claims.Add(1) // Close waits for the question, also when its caller has left
+	claims := &c.ledger.claims
+	claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || traces || unsure || recovered,
 		Late: func(a store.Answer, err error) {
-			defer l.claims.Done()
+			defer claims.Done()
 			unsure := unsure || mayYetHappen(err)
 			if traces || unsure || err == nil && (a.Granted || join != store.Try) {
 				l.janitor.Add(ref, !unsure)
@@ -281,12 +289,12 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 		fault := store.AsError(err)
 		c.ballot = fault.Ballot
 		if !fault.Pending {
-			l.claims.Done()
+			claims.Done()
 		}
 		return nil, c.failed(fault)
 	}
 	answered := time.Now()
-	l.claims.Done()
+	claims.Done()
 	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
 	c.traces = c.unsure || answer.Granted || join == store.Wait
 	for sibling := range strings.FieldsSeq(answer.Siblings) {

@@ -127,10 +127,11 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 	if err := validateName(key); err != nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, err)
 	}
-	if !l.enter() {
+	b := l.enter(key)
+	if b == nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, ErrClosed)
 	}
-	defer l.claims.Done()
+	defer b.claims.Done()
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
 	if err := ask(ctx); err != nil {

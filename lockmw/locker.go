@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -37,20 +37,12 @@ type Locker struct {
 	history    holds
 
 	closing chan struct{}  // closed when Close begins
-	claims  sync.WaitGroup // calls of Acquire and their questions under way
 	checks  sync.WaitGroup // the check of the server's settings
 	check   sync.Once
 	close   sync.Once
 	closed  error // Close's answer, once close is done
 
-	mu      sync.Mutex
-	ended   bool                 // no more claims
-	leases  map[*Lease]struct{}  // held or failed open; a lost one is not there
-	tenures map[string]*tenure   // by token; a lost one is not there
-	joint   jointLeases          // those of leases that others may hold the key beside
-	stays   map[string]time.Time // tokens that were released, and keep their key taken until then
-	purge   int                  // stays this large are looked through for those that are over
-	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
+	ledgers shards.Of[ledger]
 }
 
 // New returns a Locker that keeps its locks in the Redis of client: a single
@@ -93,9 +85,6 @@ func newLocker(s store.Store, o options) *Locker {
 		log:      o.logger,
 		confirms: o.acks > 0,
 		closing:  make(chan struct{}),
-		leases:   make(map[*Lease]struct{}),
-		tenures:  make(map[string]*tenure),
-		stays:    make(map[string]time.Time),
 	}
 	_, relays := s.(store.Relay)
 	relays = relays && !l.confirms
@@ -149,11 +138,11 @@ func (l *Locker) Close(ctx context.Context) error {
 }
 
 func (l *Locker) shutDown(ctx context.Context) error {
-	l.mu.Lock()
-	l.ended = true
-	l.mu.Unlock()
+	l.endClaims()
 	close(l.closing)
-	l.claims.Wait() // each ends at once, or with the question it has put, which is bounded
+	for b := range l.ledgers.All() {
+		b.claims.Wait() // each ends at once, or with the question it has put, which is bounded
+	}
 	l.drain(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
 	defer cancel()
@@ -174,32 +163,22 @@ const (
 	closeBudget = 2 * time.Second // for all of them, and for cleaning up
 )
 
-// drain waits until all leases are released, or ctx ends.
+// drain waits until all leases are released, or ctx ends. No claim is under way any
+// more, so a ledger that is empty stays so.
 func (l *Locker) drain(ctx context.Context) {
-	idle := make(chan struct{})
-	l.mu.Lock()
-	if len(l.leases) == 0 {
-		close(idle)
-	} else {
-		l.idle = idle
-	}
-	l.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
+	for b := range l.ledgers.All() {
+		select {
+		case <-b.empty():
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
 // releaseAll releases all leases. What Redis does not take within ctx ends
 // here all the same, and there by its TTL.
 func (l *Locker) releaseAll(ctx context.Context) error {
-	l.mu.Lock()
-	leases := make([]*Lease, 0, len(l.leases))
-	for lease := range l.leases {
-		leases = append(leases, lease)
-	}
-	l.mu.Unlock()
-
+	leases := l.allLeases()
 	next := make(chan *Lease)
 	var failed atomic.Int64
 	var workers sync.WaitGroup
@@ -231,83 +210,13 @@ func (l *Locker) back() {
 
 // isClosed reports whether Close has begun.
 func (l *Locker) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ended
-}
-
-// enter counts a call of Acquire in, unless the Locker is closed.
-func (l *Locker) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
+	select {
+	case <-l.closing:
+		return true
+	default:
 		return false
 	}
-	l.claims.Add(1)
-	return true
 }
-
-func (l *Locker) keep(lease *Lease) {
-	l.mu.Lock()
-	l.leases[lease] = struct{}{}
-	l.joint.add(lease)
-	l.mu.Unlock()
-}
-
-func (l *Locker) forget(lease *Lease) {
-	l.mu.Lock()
-	delete(l.leases, lease)
-	l.joint.remove(lease)
-	if len(l.leases) == 0 && l.idle != nil {
-		close(l.idle)
-		l.idle = nil
-	}
-	l.mu.Unlock()
-}
-
-// keepTenure has messages about the tenure's token reach it.
-func (l *Locker) keepTenure(t *tenure) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tenures[t.ref.Token] = t
-}
-
-func (l *Locker) forgetTenure(t *tenure) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tenures[t.ref.Token] == t {
-		delete(l.tenures, t.ref.Token)
-	}
-}
-
-// tenureBy returns the tenure with that token, or nil.
-func (l *Locker) tenureBy(token string) *tenure {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tenures[token]
-}
-
-func (l *Locker) holds(token string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, ok := l.tenures[token]
-	return ok || time.Now().Before(l.stays[token])
-}
-
-// noteStaying has holds know a token after its release, while its MinHold
-// lasts: a message about its grant may come late.
-func (l *Locker) noteStaying(token string, till time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.stays) >= l.purge { // not each time: there may be many
-		at := time.Now()
-		maps.DeleteFunc(l.stays, func(_ string, till time.Time) bool { return till.Before(at) })
-		l.purge = 2*len(l.stays) + leastPurge
-	}
-	l.stays[token] = till
-}
-
-const leastPurge = 64
 
 // checkServer warns once, in the log and to the observers, about a server that
 // may throw held locks away. It runs beside the first acquire: New does no I/O,

@@ -154,12 +154,15 @@ func (l *Lease) takeNext(c *claim, brief bool) error {
 // question for all may have been granted.
 func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
 	bundler, ok := l.locker.store.(store.Bundler)
-	if !ok || !l.locker.enter() {
+	first := claims[0]
+	if !ok || !first.enter() {
 		return false, nil, nil
 	}
-	defer l.locker.claims.Done()
+	defer first.ledger.claims.Done()
+	for _, c := range claims {
+		c.ledger = first.ledger // together they are one call
+	}
 	l.locker.check.Do(l.locker.checkServer)
-	first := claims[0]
 	l.follow(first)
 	first.brief = brief
 	grants, fault := first.askTogether(bundler, claims)
@@ -215,7 +218,7 @@ func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
 // question from an answer. A question that met a connection which the server had
 // closed is put once more, as in run. The claims know what it may have left.
 func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *store.Error) {
-	l := c.locker
+	l, under := c.locker, &c.ledger.claims
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
 		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
@@ -226,15 +229,15 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	for again := false; ; again = true {
 		unsure := c.unsure
 		sent := now()
-		l.claims.Add(1) // as in ask
+		under.Add(1) // as in send
 		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
-			defer l.claims.Done()
+			defer under.Done()
 			if unsure := unsure || mayYetHappen(err); granted || unsure {
 				l.cleanUp(refs, !unsure)
 			}
 		})
 		if err == nil {
-			l.claims.Done()
+			under.Done()
 			for _, each := range claims {
 				each.heard = true
 			}
@@ -251,7 +254,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 			}
 			return nil, fault
 		}
-		l.claims.Done()
+		under.Done()
 		for _, each := range claims {
 			each.traces, each.unsure = each.traces || fault.Ambiguous, each.unsure || fault.Ambiguous
 		}
@@ -304,7 +307,8 @@ const soon = 100 * time.Millisecond
 // releaseSoon gives back the parts and tells the observers. Where Redis does not
 // answer soon, that goes on when it has returned, and Close waits for it.
 func (l *Lease) releaseSoon(ctx context.Context) {
-	if !l.locker.enter() {
+	b := l.locker.enter(l.ref.Key)
+	if b == nil {
 		l.releaseTogether(ctx)
 		l.tellReleased()
 		return
@@ -312,7 +316,7 @@ func (l *Lease) releaseSoon(ctx context.Context) {
 	var parted atomic.Bool
 	released := make(chan struct{})
 	go func() {
-		defer l.locker.claims.Done()
+		defer b.claims.Done()
 		l.releaseTogether(ctx)
 		if parted.Swap(true) {
 			l.locker.reports.later(l.tellReleased)

@@ -158,7 +158,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 	waiters, s := t.locker.waiters, t.locker.store
 	if till := t.stayTill; !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
-			t.locker.noteStaying(t.ref.Token, till)
+			t.locker.noteStaying(t.ref, till)
 			waiters.Drop(t.ref.Key, t)
 			did, err = s.ReleaseAfter(ctx, t.ref, stay)
 			return did, true, err
@@ -182,7 +182,7 @@ func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Plac
 		To: next, Sent: sent, Failed: err != nil, Clock: answer.Server,
 		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
 	})
-	if gone && (err != nil || answer.Granted) && !t.locker.holds(next.Token) {
+	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
 		t.locker.janitor.Add(next, err == nil)
 	}
 	return did, err

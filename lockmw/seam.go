@@ -21,15 +21,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 
 // renewNow has what is held of key renewed at once.
 func (l *Locker) renewNow(key string) {
-	l.mu.Lock()
-	var tenures []*tenure
-	for _, t := range l.tenures {
-		if t.ref.Key == key {
-			tenures = append(tenures, t)
-		}
-	}
-	l.mu.Unlock()
-	for _, t := range tenures {
+	for _, t := range l.tenuresOf(key) {
 		l.watchdog.hurry(t)
 	}
 }

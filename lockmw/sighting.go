@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -80,49 +79,6 @@ func remains(t *tenure) time.Duration {
 	}
 	ttl := t.ref.TTL
 	return max(ttl-time.Since(t.began), ttl-ttl/3)
-}
-
-// jointLeases are the leases of one Locker that are shared or hold a permit, by key and
-// token. Answers do not tell of them, because there may be many.
-type jointLeases map[string]map[string]*Lease
-
-func (j *jointLeases) add(lease *Lease) {
-	if lease.ref.Kind == (store.Kind{}) {
-		return
-	}
-	if *j == nil {
-		*j = make(jointLeases)
-	}
-	key := lease.ref.Key
-	if (*j)[key] == nil {
-		(*j)[key] = make(map[string]*Lease)
-	}
-	(*j)[key][lease.ref.Token] = lease
-}
-
-func (j jointLeases) remove(lease *Lease) {
-	if of := j[lease.ref.Key]; of[lease.ref.Token] == lease { // one that has joined another has that one's token
-		delete(of, lease.ref.Token)
-		if len(of) == 0 {
-			delete(j, lease.ref.Key)
-		}
-	}
-}
-
-// leaseOf returns a lease of this Locker for key, of those that may be seen there: its
-// token is among siblings, or it is one of several holders. Otherwise it returns nil.
-func (l *Locker) leaseOf(key, siblings string) *Lease {
-	for token := range strings.FieldsSeq(siblings) {
-		if lease := l.tenureBy(token).lease(); lease != nil {
-			return lease
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lease := range l.joint[key] {
-		return lease
-	}
-	return nil
 }
 
 // who returns who has the lock as far as the claim knows, or nil, and whether it is a

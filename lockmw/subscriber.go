@@ -108,7 +108,7 @@ func (s *subscriber) Listening() {
 // grant by asking holds it already.
 func (s *subscriber) Granted(g store.Grant) {
 	l := s.locker
-	if !l.waiters.Granted(g) && !l.holds(g.Token) {
+	if !l.waiters.Granted(g) && !l.holds(g.Ref) {
 		l.janitor.Add(g.Ref, true)
 	}
 }
@@ -119,8 +119,8 @@ func (s *subscriber) Contended(key, token string, came int64) {
 }
 
 // Revoked implements store.Listener.
-func (s *subscriber) Revoked(_, token string) {
-	if t := s.locker.tenureBy(token); t != nil {
+func (s *subscriber) Revoked(key, token string) {
+	if t := s.locker.tenureBy(key, token); t != nil {
 		t.revoked(errForced)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // renewals. A lease has what concerns the work: its context, MaxHold, its release, and
 // what observers are told. One mutex guards the tenure and all its leases.
 //
-// Mutexes are taken in this order: the watchdog's, a tenure's, and then one of the
-// Locker's, of internal/waitqueue or of an outage, none of which takes another.
+// Mutexes are taken in this order: the watchdog's, a tenure's, and then one of a ledger, of
+// internal/waitqueue or of an outage, none of which takes another.
 type tenure struct {
 	locker *Locker
 	ref    store.Ref // but for its Fence, which mu guards

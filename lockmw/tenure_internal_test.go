@@ -45,11 +45,9 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if got, want := l.waiters.States("k"), []waitqueue.State{waitqueue.Asking}; !slices.Equal(got, want) {
 		t.Errorf("the waiters are %v, want %v", got, want)
 	}
-	l.mu.Lock()
-	if _, kept := l.leases[lease]; len(l.leases) > 1 || !kept || len(l.tenures) > 0 {
-		t.Errorf("the Locker has %d leases and %d tenures", len(l.leases), len(l.tenures))
+	if leases, tenures := l.allLeases(), l.tenuresOf("k"); !slices.Equal(leases, []*Lease{lease}) || len(tenures) > 0 {
+		t.Errorf("the Locker has %d leases and %d tenures", len(leases), len(tenures))
 	}
-	l.mu.Unlock()
 	c.giveBack()
 	if err := lease.Release(context.Background()); err != nil {
 		t.Logf("release = %v", err)

@@ -153,7 +153,7 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 		s.renewed, s.late = make(map[string]int), make(map[byte]int)
 		l := &Locker{
 			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
-			leases: make(map[*Lease]struct{}), tenures: make(map[string]*tenure), waiters: waitqueue.NewSet(1, 1, false, nil),
+			waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
 		l.outage = newOutage(s, func() {})
 		l.watchdog = newWatchdog(&watchedStore{s, l.outage})
