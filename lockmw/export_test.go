@@ -18,6 +18,7 @@ func Waiting(l *Locker, key string) int {
 func RenewAll(l *Locker) {
 	d := l.watchdog
 	d.mu.Lock()
+	d.collect()
 	for _, t := range d.sound.agenda {
 		t.renewal.due = t.began // all the same: it is a heap still
 	}

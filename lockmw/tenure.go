@@ -18,7 +18,7 @@ import (
 // what observers are told. One mutex guards the tenure and all its leases.
 //
 // Mutexes are taken in this order: the watchdog's, a tenure's, and then one of a ledger, of
-// internal/waitqueue or of an outage, none of which takes another.
+// an intake, of internal/waitqueue or of an outage, none of which takes another.
 type tenure struct {
 	locker *Locker
 	ref    store.Ref // but for its Fence, which mu guards

@@ -5,8 +5,10 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -35,7 +37,8 @@ const (
 // of a master that cannot be reached go by themselves: otherwise there would be no
 // time left for those of the others.
 type watchdog struct {
-	store store.Store
+	store   store.Store
+	intakes shards.Of[intake] // of tenures that are new
 
 	mu      sync.Mutex
 	sound   schedule // all that are not in the other one
@@ -45,19 +48,21 @@ type watchdog struct {
 }
 
 // A schedule is when leases are renewed that go together. The watchdog's mutex
-// guards it.
+// guards it; without that, wake may only be read.
 type schedule struct {
 	agenda  agenda // of held leases that are not in a flight
 	timer   *time.Timer
-	wake    time.Time // when timer fires; zero: it is not armed
+	wake    atomic.Int64 // when timer fires, by monoOf; 0: it is not armed
 	flights int
 }
 
-// A renewal is what the watchdog knows of a lease, guarded by its mutex.
+// A renewal is what the watchdog knows of a tenure. It is guarded by the mutex of the
+// tenure's intake while it is fresh, and by the watchdog's from then on.
 type renewal struct {
 	due    time.Time
 	early  time.Duration // it may be renewed this much before, with others
-	index  int           // in the agenda
+	fresh  bool          // it is in its intake; guarded by the intake's mutex at all times
+	index  int           // in the intake or the agenda
 	listed *schedule     // whose agenda it is in, or nil
 	over   bool          // removed: never to be listed again
 	flight chan struct{} // closed at the end of the flight it is in
@@ -83,18 +88,28 @@ func (t *tenure) firstRenewal() time.Duration {
 
 // add has t renewed at due for the first time.
 func (d *watchdog) add(t *tenure, due time.Time) {
+	t.renewal.plan(t.began, due)
+	d.intakes.Part(t.ref.Key).put(t)
+	if d.sound.wakesBy(due) {
+		return // as for most: the timer is set to the first of all that were held when it fired last
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.list(t, t.began, due)
+	d.collect()
+	d.arm(&d.sound)
 }
 
-// list puts t on the agenda, to be renewed at due. The caller holds mu.
+// plan has the tenure renewed at due, as is known since at.
+func (r *renewal) plan(at, due time.Time) {
+	r.due, r.early = due, min(rideAlong, due.Sub(at)/rideShare)
+}
+
+// list puts t on the agenda again, to be renewed at due. The caller holds mu.
 func (d *watchdog) list(t *tenure, at, due time.Time) {
-	r := &t.renewal
-	if r.over || d.stopped {
+	if t.renewal.over || d.stopped {
 		return
 	}
-	r.due, r.early = due, min(rideAlong, due.Sub(at)/rideShare)
+	t.renewal.plan(at, due)
 	d.push(&d.sound, t)
 	d.arm(&d.sound)
 }
@@ -109,6 +124,7 @@ func (d *watchdog) push(s *schedule, t *tenure) {
 func (d *watchdog) hurry(t *tenure) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.collect()
 	if r := &t.renewal; r.listed != nil {
 		r.due = time.Now()
 		heap.Fix(&r.listed.agenda, r.index)
@@ -126,6 +142,9 @@ func (d *watchdog) remove(t *tenure) {
 // drop ends the renewal of t, and returns what is closed when none is under way any more,
 // or nil.
 func (d *watchdog) drop(t *tenure) (flight <-chan struct{}) {
+	if d.intakes.Part(t.ref.Key).drop(t) {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := &t.renewal
@@ -157,10 +176,10 @@ func (d *watchdog) arm(s *schedule) {
 		return
 	}
 	first := s.agenda[0].renewal.due
-	if !s.wake.IsZero() && !first.Before(s.wake) {
+	if s.wakesBy(first) {
 		return
 	}
-	s.wake = first
+	s.wake.Store(monoOf(first))
 	if s.timer == nil {
 		s.timer = time.AfterFunc(time.Until(first), func() { d.fly(s) })
 		return
@@ -168,10 +187,17 @@ func (d *watchdog) arm(s *schedule) {
 	s.timer.Reset(time.Until(first))
 }
 
+// wakesBy reports whether the timer is set to due or earlier.
+func (s *schedule) wakesBy(due time.Time) bool {
+	wake := s.wake.Load()
+	return wake != 0 && wake <= monoOf(due)
+}
+
 // fly renews what is due, on the timer's goroutine.
 func (d *watchdog) fly(s *schedule) {
 	d.mu.Lock()
-	s.wake = time.Time{}
+	s.wake.Store(0)
+	d.collect()
 	if d.stopped || s.flights >= flightsMax {
 		d.mu.Unlock()
 		return
