@@ -70,3 +70,19 @@ func (p prospect) unanswered() error {
 	}
 	return fmt.Errorf("%w: the wait was over before Redis had answered", ErrNotAcquired)
 }
+
+// An awayError says since when a server is away, and wraps the cause.
+type awayError struct {
+	since time.Time
+	age   time.Duration
+	cause error
+}
+
+// Error says since when.
+func (e *awayError) Error() string {
+	return fmt.Sprintf("Redis cannot be reached since %s (for %v): %v",
+		e.since.Format(time.RFC3339), e.age.Round(time.Millisecond), e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *awayError) Unwrap() error { return e.cause }

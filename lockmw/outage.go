@@ -3,7 +3,6 @@ package lockmw
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,14 +159,20 @@ func (o *outage) of(key string) *server {
 }
 
 // A server is one of those that a store keeps locks on.
+//
+// Every command is counted in and out, and nearly all find a server that is well. Then
+// all that changes are the three atomics, and nobody takes the mutex. While it is not
+// well whatever comes of a command matters, and so the mutex is taken, too.
 type server struct {
 	outage *outage
 
+	asking     atomic.Int64 // commands under way that somebody waits for
+	unanswered atomic.Int64 // since when commands have been without an answer, by monoOf; 0: none is
+	well       atomic.Bool  // it is reachable, no ping of it matters, and watch runs again; set with mu held
+
 	mu         sync.Mutex
 	is         condition
-	key        string    // of the last command: pings ask about the same lock
-	asking     int       // commands under way that somebody waits for
-	unanswered time.Time // since when commands have been without an answer; zero: none is
+	key        string    // of a command a moment ago: pings ask about the same lock
 	heard      time.Time // the last time that it was no silence while a ping was under way
 	pinged     bool      // a ping went out since the last answer
 	pingedLast time.Time
@@ -181,18 +186,20 @@ type server struct {
 
 // sent notes that a command about key goes out.
 func (s *server) sent(key string) {
+	s.asking.Add(1)
+	if s.unanswered.Load() == 0 { // otherwise the clock is not read: that costs more than all else here
+		s.unanswered.CompareAndSwap(0, monoOf(time.Now()))
+	}
+	if s.well.Load() {
+		return // watch sees the command, since well is withdrawn before watch looks for some
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.key = key
-	s.asking++
-	if s.watched && !s.unanswered.IsZero() {
-		return // reading the clock costs more than all else here
+	if !s.watched {
+		s.keepWatch(time.Now())
 	}
-	at := time.Now()
-	if s.unanswered.IsZero() {
-		s.unanswered = at
-	}
-	s.keepWatch(at)
+	s.well.Store(s.watched && s.is.reach == reachable && !s.pinged && len(s.pings) == 0)
 }
 
 // ended notes what came of a command that sent has noted, and that was sent
@@ -203,8 +210,12 @@ func (s *server) ended(ctx context.Context, err error) {
 		fault.Pending = true
 		err = &fault
 	}
+	s.asking.Add(-1)
+	if err == nil && s.well.Load() { // told would do no more
+		s.listenAnew()
+		return
+	}
 	s.mu.Lock()
-	s.asking--
 	back := s.told(err)
 	s.mu.Unlock()
 	if back {
@@ -221,7 +232,7 @@ func (s *server) told(err error) (back bool) {
 	}
 	switch {
 	case fault == nil || fault.Reach == store.Answered:
-		s.listenAnew()
+		s.hears()
 		return s.turn(signAnswered, time.Time{}, nil)
 	case fault.Reach == store.Away:
 		at := time.Now()
@@ -231,19 +242,26 @@ func (s *server) told(err error) (back bool) {
 	case fault.Reach == store.Silent, fault.Pending: // one command is no silence: that takes silentAfter
 		s.judge(time.Now())
 	default: // such as a broken connection: it says nothing about the server, but it is no silence
-		s.listenAnew()
+		s.hears()
 	}
 	return false
 }
 
-// listenAnew counts silence from now, if commands are under way. The caller holds mu.
-func (s *server) listenAnew() {
-	s.unanswered, s.pinged = time.Time{}, false
+// hears notes that there is no silence, and what that says of pings. The caller holds mu.
+func (s *server) hears() {
+	s.pinged = false
 	if len(s.pings) > 0 {
 		s.heard = time.Now()
 	}
-	if s.asking > 0 {
-		s.unanswered = time.Now()
+	s.listenAnew()
+}
+
+// listenAnew counts silence from now, if commands are under way. The caller need not
+// hold mu: a command that goes out meanwhile is seen here, or sees that none was.
+func (s *server) listenAnew() {
+	s.unanswered.Store(0)
+	if s.asking.Load() > 0 {
+		s.unanswered.CompareAndSwap(0, monoOf(time.Now()))
 	}
 }
 
@@ -255,6 +273,7 @@ func (s *server) turn(sg sign, at time.Time, cause error) (changed bool) {
 	}
 	switch {
 	case was == reachable:
+		s.well.Store(false)
 		s.outage.troubled.Add(1)
 	case s.is.reach == reachable:
 		s.outage.troubled.Add(-1)
@@ -274,7 +293,9 @@ func (s *server) judge(at time.Time) {
 	}
 	// While this process did not run, because it was stopped or starved, no
 	// answer could be read: that time says nothing about the server.
-	times := []*time.Time{&s.unanswered, &s.heard, &s.is.since}
+	since := s.unanswered.Load()
+	unanswered := timeOf(since)
+	times := []*time.Time{&unanswered, &s.heard, &s.is.since}
 	for p := range s.pings {
 		times = append(times, &p.waits)
 	}
@@ -287,26 +308,28 @@ func (s *server) judge(at time.Time) {
 			*t = t.Add(missed)
 		}
 	}
+	s.unanswered.CompareAndSwap(since, monoOf(unanswered)) // unless an answer has come meanwhile
 	s.ran = at
 	waits := false
 	for p := range s.pings {
 		waits = waits || p.unanswered(s.heard, at)
 		p.bound(at)
 	}
-	if s.silence(at) >= silentAfter && waits {
-		s.turn(signSilent, s.unanswered, errSilent)
+	if silence := s.silence(at); silence >= silentAfter && waits {
+		s.turn(signSilent, at.Add(-silence), errSilent)
 	}
 	if s.is.reach == suspected && at.Sub(s.is.since) >= awayAfter {
 		s.turn(signLasting, at, nil)
 	}
 }
 
-// silence is how long commands have been without an answer. The caller holds mu.
+// silence is how long commands have been without an answer.
 func (s *server) silence(at time.Time) time.Duration {
-	if s.unanswered.IsZero() {
+	since := s.unanswered.Load()
+	if since == 0 {
 		return 0
 	}
-	return at.Sub(s.unanswered)
+	return max(time.Duration(monoOf(at)-since), 0) // an answer may be newer than at
 }
 
 // keepWatch sets the timer that calls watch, unless it is set. The caller holds mu.
@@ -327,9 +350,11 @@ func (s *server) keepWatch(at time.Time) {
 func (s *server) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.well.Store(false) // the next command comes by the mutex: it has watch go on, and leaves its key
 	at := time.Now()
 	s.judge(at)
-	s.watched = !s.stopped && (s.is.reach != reachable || !s.unanswered.IsZero() || len(s.pings) > 0)
+	asked := s.asking.Load() > 0 || s.unanswered.Load() != 0
+	s.watched = !s.stopped && (s.is.reach != reachable || asked || len(s.pings) > 0)
 	if !s.watched {
 		return
 	}
@@ -374,19 +399,3 @@ func (s *server) prospect() prospect {
 
 // errSilent is the cause of an outage in which commands and pings are not answered.
 var errSilent = errors.New("no answer")
-
-// An awayError says since when a server is away, and wraps the cause.
-type awayError struct {
-	since time.Time
-	age   time.Duration
-	cause error
-}
-
-// Error says since when.
-func (e *awayError) Error() string {
-	return fmt.Sprintf("Redis cannot be reached since %s (for %v): %v",
-		e.since.Format(time.RFC3339), e.age.Round(time.Millisecond), e.cause)
-}
-
-// Unwrap returns the cause.
-func (e *awayError) Unwrap() error { return e.cause }

@@ -320,3 +320,45 @@ func TestAnOutageSaysSinceWhen(t *testing.T) {
 		t.Errorf("err = %v", got)
 	}
 }
+
+// A server that has answered, and is known to be well, is found silent like any other,
+// and so is one that was idle.
+func TestSilenceOfAServerThatWasWell(t *testing.T) {
+	for name, idle := range map[string]time.Duration{"busy": 0, "idle since a moment": watchEvery / 2, "idle": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+				s := o.of("a")
+				for range 120 { // not at a moment at which watch looks
+					s.sent("a")
+					time.Sleep(time.Millisecond)
+					s.ended(context.Background(), nil)
+				}
+				if !s.well.Load() && idle == 0 {
+					t.Error("a server that answers is not known to be well")
+				}
+				time.Sleep(idle)
+				p.mute.Store(true)
+				s.sent("a1")
+				time.Sleep(silentAfter + watchEvery)
+				wantReach(t, o, "a", suspected)
+			})
+		})
+	}
+}
+
+// What goes out just when an answer comes counts as unanswered from then on.
+func TestACommandBesideAnAnswerIsUnanswered(t *testing.T) {
+	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+		p.mute.Store(true)
+		s := o.of("a")
+		s.sent("a")
+		s.sent("a")
+		time.Sleep(10 * time.Millisecond)
+		s.ended(context.Background(), nil)
+		if got := s.prospect().silence; got != 0 {
+			t.Errorf("silent for %v, an answer came just now", got)
+		}
+		time.Sleep(silentAfter + watchEvery)
+		wantReach(t, o, "a", suspected)
+	})
+}

@@ -51,6 +51,7 @@ func (s *server) ping(at time.Time) {
 	if s.stopped || len(s.pings) >= pingsMost || at.Sub(s.pingedLast) < pause {
 		return
 	}
+	s.well.Store(false)
 	s.pinged, s.pingedLast = true, at
 	p := &ping{waits: at}
 	if s.pings == nil {
