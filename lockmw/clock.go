@@ -25,21 +25,3 @@ func instantOf(t time.Time) instant {
 func (i instant) since(earlier instant) time.Duration {
 	return max(i.mono-earlier.mono, time.Duration(i.wall-earlier.wall))
 }
-
-// monoOf is t, which time.Now has returned, on the monotonic clock alone: ns since
-// epoch, for what is kept in an atomic. It is 0 for the zero time.
-func monoOf(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return int64(t.Sub(epoch))
-}
-
-// timeOf is the time of which monoOf has returned mono. Its wall clock is that of a
-// machine which nobody has suspended or set: it is to be compared, and not shown.
-func timeOf(mono int64) time.Time {
-	if mono == 0 {
-		return time.Time{}
-	}
-	return epoch.Add(time.Duration(mono))
-}

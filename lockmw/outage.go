@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/mono"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -167,7 +168,7 @@ type server struct {
 	outage *outage
 
 	asking     atomic.Int64 // commands under way that somebody waits for
-	unanswered atomic.Int64 // since when commands have been without an answer, by monoOf; 0: none is
+	unanswered atomic.Int64 // since when commands have been without an answer, by mono.Of; 0: none is
 	well       atomic.Bool  // it is reachable, no ping of it matters, and watch runs again; set with mu held
 
 	mu         sync.Mutex
@@ -188,7 +189,7 @@ type server struct {
 func (s *server) sent(key string) {
 	s.asking.Add(1)
 	if s.unanswered.Load() == 0 { // otherwise the clock is not read: that costs more than all else here
-		s.unanswered.CompareAndSwap(0, monoOf(time.Now()))
+		s.unanswered.CompareAndSwap(0, mono.Of(time.Now()))
 	}
 	if s.well.Load() {
 		return // watch sees the command, since well is withdrawn before watch looks for some
@@ -261,7 +262,7 @@ func (s *server) hears() {
 func (s *server) listenAnew() {
 	s.unanswered.Store(0)
 	if s.asking.Load() > 0 {
-		s.unanswered.CompareAndSwap(0, monoOf(time.Now()))
+		s.unanswered.CompareAndSwap(0, mono.Of(time.Now()))
 	}
 }
 
@@ -294,7 +295,7 @@ func (s *server) judge(at time.Time) {
 	// While this process did not run, because it was stopped or starved, no
 	// answer could be read: that time says nothing about the server.
 	since := s.unanswered.Load()
-	unanswered := timeOf(since)
+	unanswered := mono.Time(since)
 	times := []*time.Time{&unanswered, &s.heard, &s.is.since}
 	for p := range s.pings {
 		times = append(times, &p.waits)
@@ -308,7 +309,7 @@ func (s *server) judge(at time.Time) {
 			*t = t.Add(missed)
 		}
 	}
-	s.unanswered.CompareAndSwap(since, monoOf(unanswered)) // unless an answer has come meanwhile
+	s.unanswered.CompareAndSwap(since, mono.Of(unanswered)) // unless an answer has come meanwhile
 	s.ran = at
 	waits := false
 	for p := range s.pings {
@@ -329,7 +330,7 @@ func (s *server) silence(at time.Time) time.Duration {
 	if since == 0 {
 		return 0
 	}
-	return max(time.Duration(monoOf(at)-since), 0) // an answer may be newer than at
+	return max(time.Duration(mono.Of(at)-since), 0) // an answer may be newer than at
 }
 
 // keepWatch sets the timer that calls watch, unless it is set. The caller holds mu.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/mono"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -52,7 +53,7 @@ type watchdog struct {
 type schedule struct {
 	agenda  agenda // of held leases that are not in a flight
 	timer   *time.Timer
-	wake    atomic.Int64 // when timer fires, by monoOf; 0: it is not armed
+	wake    atomic.Int64 // when timer fires, by mono.Of; 0: it is not armed
 	flights int
 }
 
@@ -179,7 +180,7 @@ func (d *watchdog) arm(s *schedule) {
 	if s.wakesBy(first) {
 		return
 	}
-	s.wake.Store(monoOf(first))
+	s.wake.Store(mono.Of(first))
 	if s.timer == nil {
 		s.timer = time.AfterFunc(time.Until(first), func() { d.fly(s) })
 		return
@@ -190,7 +191,7 @@ func (d *watchdog) arm(s *schedule) {
 // wakesBy reports whether the timer is set to due or earlier.
 func (s *schedule) wakesBy(due time.Time) bool {
 	wake := s.wake.Load()
-	return wake != 0 && wake <= monoOf(due)
+	return wake != 0 && wake <= mono.Of(due)
 }
 
 // fly renews what is due, on the timer's goroutine.
