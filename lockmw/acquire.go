@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -219,7 +220,7 @@ const (
 
 	// leastTimeout is what a question gets at least, when the policy's budget
 	// is nearly used up or smaller than that.
-	leastTimeout = 250 * time.Millisecond
+	leastTimeout = outage.SilentAfter
 )
 
 // timeout bounds the next question by what is left of the policy's budget.
@@ -237,8 +238,8 @@ func (c *claim) timeout() time.Duration {
 	if p.FailOpen {
 		left = min(left, p.opensAfter())
 	}
-	if known := c.glance(); known.reach == suspected {
-		left = min(left, awayAfter-known.age)
+	if known := c.glance(); known.Reach == outage.Suspected {
+		left = min(left, outage.AwayAfter-known.Age)
 	}
 	return max(left, leastTimeout)
 }

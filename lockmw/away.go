@@ -3,6 +3,8 @@ package lockmw
 import (
 	"fmt"
 	"time"
+
+	"github.com/lockmw/kit/internal/outage"
 )
 
 // An outlook is what a claim does, by what is known of its server.
@@ -18,16 +20,16 @@ const (
 // outlook returns what the claim does. While the server is only suspected, a
 // claim that has one attempt makes it, and one that waits holds back. Once the
 // server is away nobody is kept waiting, except by a policy without any limit.
-func (c *claim) outlook(p prospect) outlook {
+func (c *claim) outlook(p outage.Prospect) outlook {
 	policy := c.policy
 	switch {
-	case p.reach == reachable:
+	case p.Reach == outage.Reachable:
 		return asks
-	case policy.FailOpen && (p.reach == away || policy.waits() && p.age >= policy.opensAfter()):
+	case policy.FailOpen && (p.Reach == outage.Away || policy.waits() && p.Age >= policy.opensAfter()):
 		return opens
-	case p.reach == suspected && !policy.waits():
+	case p.Reach == outage.Suspected && !policy.waits():
 		return asks
-	case p.reach == away && (policy.Wait > 0 || policy.Retries < Forever):
+	case p.Reach == outage.Away && (policy.Wait > 0 || policy.Retries < Forever):
 		return refuses
 	}
 	return holdsBack
@@ -45,44 +47,16 @@ func (p Policy) opensAfter() time.Duration {
 }
 
 // prospect returns what is known of the claim's server.
-func (c *claim) prospect() prospect {
-	o := c.locker.outage
-	if o == nil {
-		return prospect{}
-	}
-	return o.of(c.ref.Key).prospect()
-}
+func (c *claim) prospect() outage.Prospect { return c.locker.outage.Prospect(c.ref.Key) }
 
-// glance is prospect, at no cost while all servers can be reached: then it says
-// that alone, without silence and changed.
-func (c *claim) glance() prospect {
-	if o := c.locker.outage; o == nil || o.troubled.Load() == 0 {
-		return prospect{}
-	}
-	return c.prospect()
-}
+// glance is prospect, at no cost while all servers can be reached.
+func (c *claim) glance() outage.Prospect { return c.locker.outage.Glance(c.ref.Key) }
 
 // unanswered is the error of a claim whose wait ended before Redis had answered,
 // though Redis can be reached as far as is known.
-func (p prospect) unanswered() error {
-	if p.silence >= silentAfter {
-		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.silence.Round(time.Millisecond))
+func unanswered(p outage.Prospect) error {
+	if p.Silence >= outage.SilentAfter {
+		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.Silence.Round(time.Millisecond))
 	}
 	return fmt.Errorf("%w: the wait was over before Redis had answered", ErrNotAcquired)
 }
-
-// An awayError says since when a server is away, and wraps the cause.
-type awayError struct {
-	since time.Time
-	age   time.Duration
-	cause error
-}
-
-// Error says since when.
-func (e *awayError) Error() string {
-	return fmt.Sprintf("Redis cannot be reached since %s (for %v): %v",
-		e.since.Format(time.RFC3339), e.age.Round(time.Millisecond), e.cause)
-}
-
-// Unwrap returns the cause.
-func (e *awayError) Unwrap() error { return e.cause }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -12,21 +13,21 @@ import (
 // reason in c.fault.
 func (c *claim) unavailable() (*Lease, error) {
 	p := c.prospect()
-	if p.reach != reachable {
+	if p.Reach != outage.Reachable {
 		return c.unreachable(p)
 	}
 	fault := c.fault
 	c.giveBack()
 	if short := c.policy.Wait < opTimeout || c.heard; fault.Reach == store.Silent && c.hurried && c.policy.Wait > 0 && short {
-		return nil, p.unanswered() // the policy had less patience than a well server may need
+		return nil, unanswered(p) // the policy had less patience than a well server may need
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
 }
 
 // unreachable ends a claim because Redis cannot be reached, as p says.
-func (c *claim) unreachable(p prospect) (*Lease, error) {
-	cause := error(&awayError{p.since, p.age, p.cause})
-	if c.fault != nil && p.reach == suspected {
+func (c *claim) unreachable(p outage.Prospect) (*Lease, error) {
+	cause := p.Err()
+	if c.fault != nil && p.Reach == outage.Suspected {
 		cause = c.fault.Err // what it has met itself says more about a moment
 	}
 	c.giveBack()

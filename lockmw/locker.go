@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/janitor"
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
@@ -26,9 +27,9 @@ type Locker struct {
 	quorum     bool
 	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
 	reports    *reporter
-	log        *slog.Logger // of reports
-	relay      store.Relay  // the store, if that can pass locks on
-	outage     *outage      // nil: the store cannot tell whether it can be reached
+	log        *slog.Logger   // of reports
+	relay      store.Relay    // the store, if that can pass locks on
+	outage     *outage.Outage // nil: the store cannot tell whether it can be reached
 	waiters    *waitqueue.Set
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
@@ -80,7 +81,6 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 
 func newLocker(s store.Store, o options) *Locker {
 	l := &Locker{
-		store:    s,
 		reports:  o.reports,
 		log:      o.logger,
 		confirms: o.acks > 0,
@@ -89,11 +89,8 @@ func newLocker(s store.Store, o options) *Locker {
 	_, relays := s.(store.Relay)
 	relays = relays && !l.confirms
 	l.waiters = waitqueue.NewSet(o.maxPerKey, o.maxTotal, relays, s.NewToken)
-	if p, ok := s.(store.Pinger); ok {
-		l.outage = newOutage(p, l.back)
-		s = &watchedStore{s, l.outage}
-		l.store = s
-	}
+	s, l.outage = outage.Watch(s, l.back)
+	l.store = s
 	if relays {
 		l.relay = s.(store.Relay) //nolint:forcetypeassert // watched or not, it is one
 	}

@@ -86,7 +86,7 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 		o, err := gather([]Option{WithObserver(func(_ context.Context, e Event) {
 			if e.Kind == EventFailedOpen {
 				s.back.Store(true)
-				time.Sleep(2 * pingEvery) // the Locker finds out
+				time.Sleep(500 * time.Millisecond) // the Locker finds out
 			}
 		})})
 		if err != nil {

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockmw/kit/internal/outage"
 )
 
 // gaveUp is the error of a claim that its context ended. If Redis had been silent
 // for a while at a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
 	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
-		if p := c.prospect(); p.reach != reachable {
-			return fmt.Errorf("%w: %w: %w", ErrUnavailable, &awayError{p.since, p.age, p.cause}, context.DeadlineExceeded)
-		} else if c.fault != nil || p.silence >= silentAfter {
+		if p := c.prospect(); p.Reach != outage.Reachable {
+			return fmt.Errorf("%w: %w: %w", ErrUnavailable, p.Err(), context.DeadlineExceeded)
+		} else if c.fault != nil || p.Silence >= outage.SilentAfter {
 			return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
 		}
 	}

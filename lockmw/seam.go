@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
@@ -16,7 +17,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	}
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
-	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.over() }
+	seam.Reaches = func(locker any) bool { return !locker.(*Locker).outage.Troubled() }
 }
 
 // renewNow has what is held of key renewed at once.
@@ -29,22 +30,11 @@ func (l *Locker) renewNow(key string) {
 // waiting returns how many calls of Acquire wait for key: in the queue, behind others of
 // this process, or for Redis to be back.
 func (l *Locker) waiting(key string) (n int) {
-	cut := l.outage != nil && l.outage.of(key).prospect().reach != reachable
+	cut := l.outage.Prospect(key).Reach != outage.Reachable
 	for _, state := range l.waiters.States(key) {
 		if cut || state != waitqueue.Asking {
 			n++
 		}
 	}
 	return n
-}
-
-// over reports whether all servers can be reached, as far as is known, or nobody looks
-// any more.
-func (o *outage) over() bool {
-	if o == nil || o.troubled.Load() == 0 {
-		return true
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.stopped
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -82,7 +83,7 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 				return lease, err
 			}
 			ask = true // to have the full TTL count from now
-		case <-p.changed:
+		case <-p.Changed:
 		case <-w.Wake:
 			ask = w.MustAsk()
 		case <-timer.C:
@@ -109,9 +110,9 @@ func (c *claim) polls(view waitqueue.View) bool {
 
 // next is when the claim must do something by itself, and whether that is its
 // end. asked is when it put its last question; p is what is known of Redis.
-func (c *claim) next(retries *pace, asked time.Time, p prospect, view waitqueue.View) (at time.Time, final bool) {
+func (c *claim) next(retries *pace, asked time.Time, p outage.Prospect, view waitqueue.View) (at time.Time, final bool) {
 	t := time.Now()
-	if p.reach == reachable && (c.fault != nil || view.Asker) {
+	if p.Reach == outage.Reachable && (c.fault != nil || view.Asker) {
 		at, final = c.nextQuestion(retries, asked, t, view)
 	} else {
 		at, final = t.Add(farAhead), false
@@ -156,16 +157,16 @@ func (c *claim) nextQuestion(retries *pace, asked, t time.Time, view waitqueue.V
 
 // looksAgain is when a claim that sends nothing has to look by itself at what is known of
 // Redis, and at how it stands.
-func (c *claim) looksAgain(t time.Time, p prospect, view waitqueue.View) time.Time {
+func (c *claim) looksAgain(t time.Time, p outage.Prospect, view waitqueue.View) time.Time {
 	switch {
-	case p.reach != reachable:
+	case p.Reach != outage.Reachable:
 	case view.State == waitqueue.Resting:
 		return t.Add(jitter(restsFor))
 	default:
 		return t.Add(farAhead)
 	}
 	again := t.Add(lookAgain)
-	if open := p.since.Add(c.policy.opensAfter()); c.policy.FailOpen && open.Before(again) {
+	if open := p.Since.Add(c.policy.opensAfter()); c.policy.FailOpen && open.Before(again) {
 		return open
 	}
 	return again
@@ -181,18 +182,18 @@ func (c *claim) last() (*Lease, error) {
 		if lease, err := c.handedOver(*g); lease != nil || err != nil {
 			return lease, err
 		}
-	} else if p.reach == reachable && view.Held && view.State != waitqueue.Offered && c.fault == nil {
+	} else if p.Reach == outage.Reachable && view.Held && view.State != waitqueue.Offered && c.fault == nil {
 		c.giveBack()
 		return nil, errUsedUp
 	}
 	switch { // another question would overdraw the budget
-	case p.reach != reachable:
+	case p.Reach != outage.Reachable:
 		return c.unreachable(p)
 	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
 		return c.unavailable()
 	case c.attempts == 0 && view.Unheard:
 		c.giveBack()
-		return nil, p.unanswered()
+		return nil, unanswered(p)
 	}
 	lease, err := c.ask(store.Last)
 	switch {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/mono"
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -262,8 +263,7 @@ func (d *watchdog) take(s *schedule) []*tenure {
 
 // cutOff reports whether the tenure's server cannot be reached just now.
 func (t *tenure) cutOff() bool {
-	o := t.locker.outage
-	return o != nil && o.troubled.Load() > 0 && o.of(t.ref.Key).prospect().reach != reachable
+	return t.locker.outage.Glance(t.ref.Key).Reach != outage.Reachable
 }
 
 // renew is one flight.

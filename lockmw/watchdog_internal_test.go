@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -63,6 +65,8 @@ func TestRenewalsRideAlong(t *testing.T) {
 	})
 }
 
+var timedOut = &store.Error{Err: errors.New("timed out"), Reach: store.Silent, Ambiguous: true}
+
 // faraway answers renewals after a while, if they may wait for that long, and those of
 // keys that begin with "x" never. Each first letter is a server.
 type faraway struct {
@@ -104,6 +108,8 @@ func (f *faraway) Renew(ctx context.Context, batch []store.Renewal) {
 		f.renewed[batch[i].Key]++
 	}
 }
+
+func (f *faraway) Close() error { return nil }
 
 // wereLate returns how many renewals of a server had too little time.
 func (f *faraway) wereLate(server byte) int {
@@ -155,11 +161,11 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
 			waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
-		l.outage = newOutage(s, func() {})
-		l.watchdog = newWatchdog(&watchedStore{s, l.outage})
+		watched, known := outage.Watch(s, func() {})
+		l.outage, l.watchdog = known, newWatchdog(watched)
 		test(l)
 		l.watchdog.stop()
-		l.outage.stop()
+		_ = watched.Close()
 	})
 }
 

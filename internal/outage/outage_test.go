@@ -1,4 +1,4 @@
-package lockmw
+package outage
 
 import (
 	"context"
@@ -14,25 +14,25 @@ import (
 )
 
 func TestReachByState(t *testing.T) {
-	names := []string{reachable: "reachable", suspected: "suspected", away: "away"}
+	names := []string{Reachable: "reachable", Suspected: "suspected", Away: "away"}
 	signs := []string{signAnswered: "answered", signGone: "gone", signSilent: "silent", signLasting: "lasting"}
 	began, at := time.Unix(1, 0), time.Unix(2, 0)
 	old, fresh := errors.New("old"), errors.New("fresh")
-	for from, row := range map[reach][]reach{
-		reachable: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: reachable},
-		suspected: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: away},
-		away:      {signAnswered: reachable, signGone: away, signSilent: away, signLasting: away},
+	for from, row := range map[Reach][]Reach{
+		Reachable: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Reachable},
+		Suspected: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Away},
+		Away:      {signAnswered: Reachable, signGone: Away, signSilent: Away, signLasting: Away},
 	} {
 		for s, to := range row {
 			t.Run(names[from]+" "+signs[s], func(t *testing.T) {
 				c := condition{reach: from}
-				if from != reachable {
+				if from != Reachable {
 					c.since, c.cause = began, old
 				}
 				want := condition{reach: to}
 				switch {
-				case to == reachable:
-				case from == reachable:
+				case to == Reachable:
+				case from == Reachable:
 					want.since, want.cause = at, fresh
 				case sign(s) == signGone:
 					want.since, want.cause = began, fresh
@@ -86,7 +86,7 @@ func (p *pings) Ping(ctx context.Context, _ string, waits func(bool)) error {
 }
 
 // watched runs test with an outage whose pings are answered as p says.
-func watched(t *testing.T, test func(t *testing.T, o *outage, p *pings, backs *atomic.Int64)) {
+func watched(t *testing.T, test func(t *testing.T, o *Outage, p *pings, backs *atomic.Int64)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p, backs := new(pings), new(atomic.Int64)
@@ -96,11 +96,11 @@ func watched(t *testing.T, test func(t *testing.T, o *outage, p *pings, backs *a
 	})
 }
 
-func wantReach(t *testing.T, o *outage, key string, want reach) {
+func wantReach(t *testing.T, o *Outage, key string, want Reach) {
 	t.Helper()
 	synctest.Wait()
-	if got := o.of(key).prospect(); got.reach != want {
-		t.Errorf("%s: reach %d (%+v), want %d", key, got.reach, got.condition, want)
+	if got := o.Prospect(key); got.Reach != want {
+		t.Errorf("%s: reach %d (%+v), want %d", key, got.Reach, got, want)
 	}
 }
 
@@ -112,29 +112,29 @@ var (
 )
 
 func TestSilenceIsSuspectedAndThenAway(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, backs *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, backs *atomic.Int64) {
 		ctx := context.Background()
 		p.mute.Store(true)
 		began := time.Now()
 		s := o.of("a")
 		s.sent("a")
-		time.Sleep(silentAfter - time.Millisecond)
-		wantReach(t, o, "a", reachable)
+		time.Sleep(SilentAfter - time.Millisecond)
+		wantReach(t, o, "a", Reachable)
 		time.Sleep(time.Millisecond)
-		wantReach(t, o, "a", suspected)
-		wantReach(t, o, "b", reachable) // another server
-		if got := s.prospect(); got.since != began || got.silence != silentAfter {
-			t.Errorf("suspected since %v, silent for %v", got.since.Sub(began), got.silence)
+		wantReach(t, o, "a", Suspected)
+		wantReach(t, o, "b", Reachable) // another server
+		if got := s.prospect(); got.Since != began || got.Silence != SilentAfter {
+			t.Errorf("suspected since %v, silent for %v", got.Since.Sub(began), got.Silence)
 		}
-		time.Sleep(awayAfter - silentAfter)
-		wantReach(t, o, "a", away)
+		time.Sleep(AwayAfter - SilentAfter)
+		wantReach(t, o, "a", Away)
 		s.ended(ctx, timedOut)
-		wantReach(t, o, "a", away)
+		wantReach(t, o, "a", Away)
 
-		changed := s.prospect().changed
+		changed := s.prospect().Changed
 		p.mute.Store(false)
 		time.Sleep(pingEvery)
-		wantReach(t, o, "a", reachable)
+		wantReach(t, o, "a", Reachable)
 		select {
 		case <-changed:
 		default:
@@ -154,15 +154,15 @@ func TestSilenceIsSuspectedAndThenAway(t *testing.T) {
 // A command that hangs says nothing of the server while pings are answered: its
 // connection may hang, or its script be slow.
 func TestOneCommandThatHangsIsNoSilence(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, _ *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, _ *pings, _ *atomic.Int64) {
 		s := o.of("a")
 		s.sent("a")
 		for range 100 {
 			time.Sleep(10 * time.Millisecond)
-			wantReach(t, o, "a", reachable)
+			wantReach(t, o, "a", Reachable)
 		}
 		s.ended(context.Background(), timedOut)
-		wantReach(t, o, "a", reachable)
+		wantReach(t, o, "a", Reachable)
 	})
 }
 
@@ -172,22 +172,22 @@ func TestAPingThatGoesOnIsNoSilence(t *testing.T) {
 	const near, far = pingLeast - 20*time.Millisecond, pingLeast + 60*time.Millisecond
 	for name, tc := range map[string]struct {
 		steps []step
-		want  reach
+		want  Reach
 	}{
-		"answers from far away": {[]step{{true, near}, {true, near}, {true, near}, {true, near}, {true, near}}, reachable},
-		"slow credentials":      {[]step{{true, near}, {false, 20 * time.Second}, {true, near}}, reachable},
-		"one answer is missing": {[]step{{true, near}, {true, far}}, suspected},
-		"and then silence":      {[]step{{false, near}, {true, time.Hour}}, suspected},
+		"answers from far away": {[]step{{true, near}, {true, near}, {true, near}, {true, near}, {true, near}}, Reachable},
+		"slow credentials":      {[]step{{true, near}, {false, 20 * time.Second}, {true, near}}, Reachable},
+		"one answer is missing": {[]step{{true, near}, {true, far}}, Suspected},
+		"and then silence":      {[]step{{false, near}, {true, time.Hour}}, Suspected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+			watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 				p.steps.Store(&tc.steps)
 				s := o.of("a")
 				s.sent("a")
-				worst := reachable
+				worst := Reachable
 				for range 50 {
 					time.Sleep(10 * time.Millisecond)
-					worst = max(worst, s.prospect().reach)
+					worst = max(worst, s.prospect().Reach)
 				}
 				if worst != tc.want {
 					t.Errorf("reach %d, want %d", worst, tc.want)
@@ -199,22 +199,22 @@ func TestAPingThatGoesOnIsNoSilence(t *testing.T) {
 
 // A ping without an answer ends after a second, and leaves room for others.
 func TestAPingThatHangsIsReplaced(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 		p.steps.Store(&[]step{{true, time.Hour}})
 		s := o.of("a")
 		s.sent("a")
 		time.Sleep(10 * time.Second)
-		wantReach(t, o, "a", away)
+		wantReach(t, o, "a", Away)
 		p.steps.Store(nil)
 		time.Sleep(2 * pingEvery)
-		wantReach(t, o, "a", reachable)
+		wantReach(t, o, "a", Reachable)
 	})
 }
 
 // Callers who leave early, one after the other, tell nothing by themselves; but
 // together they have waited.
 func TestCallersWhoLeaveEarlyFindSilence(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 		p.mute.Store(true)
 		left, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -223,24 +223,24 @@ func TestCallersWhoLeaveEarlyFindSilence(t *testing.T) {
 			s.sent("a")
 			time.Sleep(50 * time.Millisecond)
 			s.ended(left, &store.Error{Err: context.Canceled, Pending: true})
-			wantReach(t, o, "a", reachable)
+			wantReach(t, o, "a", Reachable)
 		}
 		time.Sleep(50 * time.Millisecond)
-		wantReach(t, o, "a", suspected)
+		wantReach(t, o, "a", Suspected)
 	})
 }
 
 func TestWhatIsNoSilence(t *testing.T) {
 	for _, err := range []error{nil, tooFew, cutOff, errors.New("no rights to the credentials")} {
 		t.Run(fmt.Sprint(err), func(t *testing.T) {
-			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+			watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 				p.says.Store(&err)
 				s := o.of("a")
 				for range 30 {
 					s.sent("a")
 					time.Sleep(50 * time.Millisecond)
 					s.ended(context.Background(), err)
-					wantReach(t, o, "a", reachable)
+					wantReach(t, o, "a", Reachable)
 				}
 			})
 		})
@@ -248,15 +248,15 @@ func TestWhatIsNoSilence(t *testing.T) {
 }
 
 func TestRefusedIsSuspectedAtOnce(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, backs *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, backs *atomic.Int64) {
 		ctx := context.Background()
 		p.says.Store(new(error(refused)))
 		s := o.of("a")
 		s.sent("a")
 		s.ended(ctx, refused)
-		wantReach(t, o, "a", suspected)
-		time.Sleep(awayAfter)
-		wantReach(t, o, "a", away)
+		wantReach(t, o, "a", Suspected)
+		time.Sleep(AwayAfter)
+		wantReach(t, o, "a", Away)
 		if n := p.asked.Load(); n < 4 || n > 6 {
 			t.Errorf("%d pings in a second", n)
 		}
@@ -266,7 +266,7 @@ func TestRefusedIsSuspectedAtOnce(t *testing.T) {
 		}
 		p.says.Store(new(error(tooFew))) // a refusal by a server that is there
 		time.Sleep(pingEvery)
-		wantReach(t, o, "a", reachable)
+		wantReach(t, o, "a", Reachable)
 		if backs.Load() != 1 {
 			t.Errorf("back %d times", backs.Load())
 		}
@@ -274,20 +274,20 @@ func TestRefusedIsSuspectedAtOnce(t *testing.T) {
 		s.sent("a")
 		s.ended(ctx, refused)
 		time.Sleep(watchEvery)
-		wantReach(t, o, "a", reachable)
+		wantReach(t, o, "a", Reachable)
 	})
 }
 
 // What a process that was stopped has not read, nobody has failed to send.
 func TestTimeInWhichTheProcessStoodIsNoSilence(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 		p.mute.Store(true)
 		s := o.of("a")
 		s.sent("a")
 		time.Sleep(pingAfter + 10*time.Millisecond)
 		s.mu.Lock()
 		s.judge(time.Now().Add(5 * time.Second)) // it did not run in between
-		if s.is.reach != reachable || s.silence(s.ran) >= silentAfter {
+		if s.is.reach != Reachable || s.silence(s.ran) >= SilentAfter {
 			t.Errorf("reach %d after a silence of %v", s.is.reach, s.silence(s.ran))
 		}
 		s.mu.Unlock()
@@ -297,7 +297,7 @@ func TestTimeInWhichTheProcessStoodIsNoSilence(t *testing.T) {
 // What is learnt first when the process goes on is newer than the time in which it
 // stood.
 func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 		p.mute.Store(true)
 		s := o.of("a")
 		s.sent("a")
@@ -307,7 +307,7 @@ func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
 		at := time.Now()
 		s.told(&store.Error{Err: refused, Reach: store.Away})
 		s.judge(at)
-		if s.is.reach != suspected || !s.is.since.Equal(at) {
+		if s.is.reach != Suspected || !s.is.since.Equal(at) {
 			t.Errorf("reach %d since %v after now, want suspected since now", s.is.reach, s.is.since.Sub(at))
 		}
 	})
@@ -315,7 +315,7 @@ func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
 
 func TestAnOutageSaysSinceWhen(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	err := &awayError{since, 1500 * time.Millisecond, refused}
+	err := Prospect{Since: since, Age: 1500 * time.Millisecond, Cause: refused}.Err()
 	if got := err.Error(); !strings.Contains(got, "since 2026-01-02T03:04:05Z (for 1.5s): connection refused") || !errors.Is(err, refused) {
 		t.Errorf("err = %v", got)
 	}
@@ -326,7 +326,7 @@ func TestAnOutageSaysSinceWhen(t *testing.T) {
 func TestSilenceOfAServerThatWasWell(t *testing.T) {
 	for name, idle := range map[string]time.Duration{"busy": 0, "idle since a moment": watchEvery / 2, "idle": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+			watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 				s := o.of("a")
 				for range 120 { // not at a moment at which watch looks
 					s.sent("a")
@@ -339,8 +339,8 @@ func TestSilenceOfAServerThatWasWell(t *testing.T) {
 				time.Sleep(idle)
 				p.mute.Store(true)
 				s.sent("a1")
-				time.Sleep(silentAfter + watchEvery)
-				wantReach(t, o, "a", suspected)
+				time.Sleep(SilentAfter + watchEvery)
+				wantReach(t, o, "a", Suspected)
 			})
 		})
 	}
@@ -348,17 +348,17 @@ func TestSilenceOfAServerThatWasWell(t *testing.T) {
 
 // What goes out just when an answer comes counts as unanswered from then on.
 func TestACommandBesideAnAnswerIsUnanswered(t *testing.T) {
-	watched(t, func(t *testing.T, o *outage, p *pings, _ *atomic.Int64) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
 		p.mute.Store(true)
 		s := o.of("a")
 		s.sent("a")
 		s.sent("a")
 		time.Sleep(10 * time.Millisecond)
 		s.ended(context.Background(), nil)
-		if got := s.prospect().silence; got != 0 {
+		if got := s.prospect().Silence; got != 0 {
 			t.Errorf("silent for %v, an answer came just now", got)
 		}
-		time.Sleep(silentAfter + watchEvery)
-		wantReach(t, o, "a", suspected)
+		time.Sleep(SilentAfter + watchEvery)
+		wantReach(t, o, "a", Suspected)
 	})
 }

@@ -1,4 +1,4 @@
-package lockmw
+package outage
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const (
 	pingLeast = 140 * time.Millisecond
 
 	pingEvery   = 250 * time.Millisecond // while the server is not reachable
-	pingTimeout = opTimeout              // of each answer that a ping waits for
+	pingTimeout = time.Second            // of each answer that a ping waits for
 	pingMost    = 30 * time.Second       // of a ping, whatever else it waits for
 	pingsMost   = 4                      // under way to one server
 )

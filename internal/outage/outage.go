@@ -1,8 +1,37 @@
-package lockmw
+// Package outage knows whether the servers of a store can be reached. It knows that of
+// each master of a Cluster by itself, because the keys of the others can be locked while
+// one is dead; everywhere else there is one server. It learns it from what comes of
+// every command (store.go) and from pings of its own (ping.go), and whoever is about to
+// send a command asks it before. A server's reach is one of three, and these are the
+// ways between them:
+//
+//	             certainly away, or silent
+//	reachable ----------------------------> suspected
+//	 ^     ^                                    |
+//	 |     |            answered                |
+//	 |     +------------------------------------+
+//	 |                                          | suspected for a second
+//	 |             answered                     v
+//	 +---------------------------------------- away
+//
+// A server is *certainly away* where a command met store.Away: nobody listens
+// at its address, or it says that it cannot serve yet. It is *silent* where
+// commands have been without any answer for SilentAfter, and a ping on a
+// connection of its own waits for the server: one connection that hangs, or one
+// slow script, is no silence, and neither is a caller who leaves early, a
+// connection that takes several exchanges with a server far away, or a slow
+// credentials provider. *Answered* means any reply to any command, other than
+// those that say that the server cannot serve.
+//
+// While a server is not reachable it is pinged every pingEvery. Callers that may
+// wait are to send nothing then, so that an outage costs no storm of commands; an
+// answer lets them go on at once.
+package outage
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,41 +40,13 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// An outage is what a Locker knows about whether its servers can be reached. It
-// knows that of each master of a Cluster by itself, because the keys of the others
-// can be locked while one is dead; everywhere else there is one server. It is told
-// what came of every command (watched.go), and claims ask it before they send one
-// (away.go). A server's reach is one of three, and these are the ways between them:
-//
-//	                 certainly away, or silent
-//	    reachable ----------------------------> suspected
-//	     ^     ^                                    |
-//	     |     |            answered                |
-//	     |     +------------------------------------+
-//	     |                                          | suspected for a second
-//	     |             answered                     v
-//	     +---------------------------------------- away
-//
-// A server is *certainly away* where a command met store.Away: nobody listens
-// at its address, or it says that it cannot serve yet. It is *silent* where
-// commands have been without any answer for silentAfter, and a ping on a
-// connection of its own waits for the server: one connection that hangs, or one
-// slow script, is no silence, and neither is a caller who leaves early, a
-// connection that takes several exchanges with a server far away, or a slow
-// credentials provider. *Answered* means any reply to any command, other than
-// those that say that the server cannot serve.
-//
-// While a server is not reachable it is pinged every pingEvery. Claims that may
-// wait send nothing then, so that an outage costs no storm of commands; an
-// answer lets them go on at once.
-
-// A reach is whether a server can be reached, as far as that is known.
-type reach uint8
+// A Reach is whether a server can be reached, as far as that is known.
+type Reach uint8
 
 const (
-	reachable reach = iota
-	suspected       // since a moment ago; it may be a restart
-	away            // for awayAfter and longer
+	Reachable Reach = iota
+	Suspected       // since a moment ago; it may be a restart
+	Away            // for AwayAfter and longer
 )
 
 // A sign is what changes a reach.
@@ -54,25 +55,25 @@ type sign uint8
 const (
 	signAnswered sign = iota // a reply came
 	signGone                 // a command or ping says that the server is certainly away
-	signSilent               // nothing has been answered for silentAfter
-	signLasting              // the suspicion is awayAfter old
+	signSilent               // nothing has been answered for SilentAfter
+	signLasting              // the suspicion is AwayAfter old
 )
 
 // reaches are all transitions.
-var reaches = [...][4]reach{
-	reachable: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: reachable},
-	suspected: {signAnswered: reachable, signGone: suspected, signSilent: suspected, signLasting: away},
-	away:      {signAnswered: reachable, signGone: away, signSilent: away, signLasting: away},
+var reaches = [...][4]Reach{
+	Reachable: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Reachable},
+	Suspected: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Away},
+	Away:      {signAnswered: Reachable, signGone: Away, signSilent: Away, signLasting: Away},
 }
 
 const (
-	// awayAfter is how long a suspicion lasts before the server counts as away:
+	// AwayAfter is how long a suspicion lasts before the server counts as away:
 	// a restart of half a second is waited through.
-	awayAfter = time.Second
+	AwayAfter = time.Second
 
-	// silentAfter is how long nothing is answered before a server counts as
-	// silent. No command has less time than that.
-	silentAfter = leastTimeout
+	// SilentAfter is how long nothing is answered before a server counts as
+	// silent. No command is to have less time than that.
+	SilentAfter = 250 * time.Millisecond
 
 	// watchEvery is how often time is looked at, while a command is without an
 	// answer or the server is not reachable.
@@ -81,7 +82,7 @@ const (
 
 // A condition is the state of one server, without the means to find it.
 type condition struct {
-	reach reach
+	reach Reach
 	since time.Time // not reachable since then
 	cause error     // what is known of why
 }
@@ -91,9 +92,9 @@ type condition struct {
 func (c *condition) on(s sign, at time.Time, cause error) (changed bool) {
 	was := c.reach
 	switch c.reach = reaches[was][s]; {
-	case c.reach == reachable:
+	case c.reach == Reachable:
 		*c = condition{}
-	case was == reachable:
+	case was == Reachable:
 		c.since, c.cause = at, cause
 	case s == signGone:
 		c.cause = cause // a silent server may be a dead one by now
@@ -101,8 +102,9 @@ func (c *condition) on(s sign, at time.Time, cause error) (changed bool) {
 	return c.reach != was
 }
 
-// outage has the servers of one store; the beginning of this file says what it does.
-type outage struct {
+// An Outage is what is known of the servers of one store. A nil one knows nothing, and
+// takes all for reachable. All methods may be called by many at the same time.
+type Outage struct {
 	pinger store.Pinger
 	back   func() // a server that was not reachable is; called without a lock
 
@@ -120,15 +122,15 @@ type outage struct {
 	whole   server // of a store that has only one
 }
 
-func newOutage(p store.Pinger, back func()) *outage {
-	o := &outage{pinger: p, back: back, servers: make(map[string]*server)}
+func newOutage(p store.Pinger, back func()) *Outage {
+	o := &Outage{pinger: p, back: back, servers: make(map[string]*server)}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	o.whole.outage = o
 	return o
 }
 
 // stop ends the pings and waits for them.
-func (o *outage) stop() {
+func (o *Outage) stop() {
 	o.mu.Lock()
 	o.stopped = true
 	servers := []*server{&o.whole}
@@ -144,7 +146,7 @@ func (o *outage) stop() {
 }
 
 // of returns the server that answers for key.
-func (o *outage) of(key string) *server {
+func (o *Outage) of(key string) *server {
 	name := o.pinger.Server(key)
 	if name == "" {
 		return &o.whole
@@ -165,7 +167,7 @@ func (o *outage) of(key string) *server {
 // all that changes are the three atomics, and nobody takes the mutex. While it is not
 // well whatever comes of a command matters, and so the mutex is taken, too.
 type server struct {
-	outage *outage
+	outage *Outage
 
 	asking     atomic.Int64 // commands under way that somebody waits for
 	unanswered atomic.Int64 // since when commands have been without an answer, by mono.Of; 0: none is
@@ -200,7 +202,7 @@ func (s *server) sent(key string) {
 	if !s.watched {
 		s.keepWatch(time.Now())
 	}
-	s.well.Store(s.watched && s.is.reach == reachable && !s.pinged && len(s.pings) == 0)
+	s.well.Store(s.watched && s.is.reach == Reachable && !s.pinged && len(s.pings) == 0)
 }
 
 // ended notes what came of a command that sent has noted, and that was sent
@@ -240,7 +242,7 @@ func (s *server) told(err error) (back bool) {
 		s.turn(signGone, at, fault.Err)
 		s.keepWatch(at)
 		s.ping(at)
-	case fault.Reach == store.Silent, fault.Pending: // one command is no silence: that takes silentAfter
+	case fault.Reach == store.Silent, fault.Pending: // one command is no silence: that takes SilentAfter
 		s.judge(time.Now())
 	default: // such as a broken connection: it says nothing about the server, but it is no silence
 		s.hears()
@@ -273,10 +275,10 @@ func (s *server) turn(sg sign, at time.Time, cause error) (changed bool) {
 		return false
 	}
 	switch {
-	case was == reachable:
+	case was == Reachable:
 		s.well.Store(false)
 		s.outage.troubled.Add(1)
-	case s.is.reach == reachable:
+	case s.is.reach == Reachable:
 		s.outage.troubled.Add(-1)
 	}
 	if s.changed != nil {
@@ -316,10 +318,10 @@ func (s *server) judge(at time.Time) {
 		waits = waits || p.unanswered(s.heard, at)
 		p.bound(at)
 	}
-	if silence := s.silence(at); silence >= silentAfter && waits {
+	if silence := s.silence(at); silence >= SilentAfter && waits {
 		s.turn(signSilent, at.Add(-silence), errSilent)
 	}
-	if s.is.reach == suspected && at.Sub(s.is.since) >= awayAfter {
+	if s.is.reach == Suspected && at.Sub(s.is.since) >= AwayAfter {
 		s.turn(signLasting, at, nil)
 	}
 }
@@ -355,11 +357,11 @@ func (s *server) watch() {
 	at := time.Now()
 	s.judge(at)
 	asked := s.asking.Load() > 0 || s.unanswered.Load() != 0
-	s.watched = !s.stopped && (s.is.reach != reachable || asked || len(s.pings) > 0)
+	s.watched = !s.stopped && (s.is.reach != Reachable || asked || len(s.pings) > 0)
 	if !s.watched {
 		return
 	}
-	if s.is.reach != reachable || s.silence(at) >= pingAfter {
+	if s.is.reach != Reachable || s.silence(at) >= pingAfter {
 		s.ping(at)
 	}
 	s.timer.Reset(watchEvery)
@@ -374,16 +376,46 @@ func (s *server) stop() {
 	}
 }
 
-// A prospect is what is known of a server at one moment.
-type prospect struct {
-	condition
-	age     time.Duration   // since condition.since
-	silence time.Duration   // how long commands have been without an answer
-	changed <-chan struct{} // closed when the reach changes
+// A Prospect is what is known of a server at one moment.
+type Prospect struct {
+	Reach   Reach
+	Since   time.Time       // it is not reachable since then; zero while it is
+	Age     time.Duration   // since Since
+	Cause   error           // what is known of why
+	Silence time.Duration   // how long commands have been without an answer
+	Changed <-chan struct{} // closed when the reach changes
+}
+
+// Prospect returns what is known now of the server that answers for key.
+func (o *Outage) Prospect(key string) Prospect {
+	if o == nil {
+		return Prospect{}
+	}
+	return o.of(key).prospect()
+}
+
+// Glance is Prospect, at no cost while all servers can be reached: then it says
+// that alone, without Silence and Changed.
+func (o *Outage) Glance(key string) Prospect {
+	if o == nil || o.troubled.Load() == 0 {
+		return Prospect{}
+	}
+	return o.Prospect(key)
+}
+
+// Troubled reports whether a server cannot be reached, as far as is known, and is
+// looked for: nobody does that once the store is closed.
+func (o *Outage) Troubled() bool {
+	if o == nil || o.troubled.Load() == 0 {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.stopped
 }
 
 // prospect returns what is known of the server now.
-func (s *server) prospect() prospect {
+func (s *server) prospect() Prospect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := time.Now()
@@ -391,12 +423,32 @@ func (s *server) prospect() prospect {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
 	}
-	p := prospect{condition: s.is, silence: s.silence(at), changed: s.changed}
-	if p.reach != reachable {
-		p.age = at.Sub(p.since)
+	p := Prospect{Reach: s.is.reach, Since: s.is.since, Cause: s.is.cause, Silence: s.silence(at), Changed: s.changed}
+	if p.Reach != Reachable {
+		p.Age = at.Sub(p.Since)
 	}
 	return p
 }
+
+// Err says since when the server cannot be reached, in words for the caller of a lock,
+// and wraps the cause. It is for a server that is not reachable.
+func (p Prospect) Err() error { return &awayError{p.Since, p.Age, p.Cause} }
+
+// An awayError says since when a server is away, and wraps the cause.
+type awayError struct {
+	since time.Time
+	age   time.Duration
+	cause error
+}
+
+// Error says since when.
+func (e *awayError) Error() string {
+	return fmt.Sprintf("Redis cannot be reached since %s (for %v): %v",
+		e.since.Format(time.RFC3339), e.age.Round(time.Millisecond), e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *awayError) Unwrap() error { return e.cause }
 
 // errSilent is the cause of an outage in which commands and pings are not answered.
 var errSilent = errors.New("no answer")
