@@ -9,23 +9,6 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Watch returns a store that does what s does, and the Outage that is told what comes of
-// every command of it. back is called, without a lock, when a server answers again that
-// was not reachable. Close of the store ends the pings, waits for them, and closes s.
-//
-// The store looks like a store.Relay and a store.Bundler whatever s is. ReleaseTo may be
-// called only if s is a Relay. Where s is no Bundler, AcquireAll answers that not all can
-// be had in one step. Where s is no store.Pinger, the store is s itself and the Outage is
-// nil.
-func Watch(s store.Store, back func()) (store.Store, *Outage) {
-	p, ok := s.(store.Pinger)
-	if !ok {
-		return s, nil
-	}
-	o := newOutage(p, back)
-	return &watchedStore{s, o}, o
-}
-
 // A watchedStore is a store that tells an outage what comes of every command about
 // a lock.
 type watchedStore struct {
