@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -61,8 +62,8 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 }
 
 // newClaim returns a claim that began at start: the claim itself, which then costs its
-// caller no allocation. Several claims that have one budget share a start and a pace.
-func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *pace) claim {
+// caller no allocation. Several claims that have one budget share start and retries.
+func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *retry.Intervals) claim {
 	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries}
 	c.ref = c.policy.ref(key)
 	return c
@@ -110,7 +111,7 @@ type claim struct {
 
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
 	queued   bool              // it waits, or has waited: its first question is behind it, or spared
-	retries  *pace             // shared with other claims; nil: its own
+	retries  *retry.Intervals  // shared with other claims; nil: its own
 	brief    bool              // Redis did not answer just now: no question gets more than the least time
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -34,7 +35,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (conte
 
 // acquireAll is AcquireAll, but for the context.
 func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
-	start, retries := time.Now(), new(pace)
+	start, retries := time.Now(), new(retry.Intervals)
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
 	case 0:

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -88,7 +89,7 @@ func (s *subscriber) run() {
 			s.locker.log.Warn("lockmw: no subscription to releases; waiters poll for their turn until there is one", "error", err)
 		}
 		select {
-		case <-time.After(jitter(pause)):
+		case <-time.After(retry.Jitter(pause)):
 		case <-s.ctx.Done():
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -54,9 +55,9 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	asked := time.Now()
 	retries := c.retries
 	if retries == nil {
-		retries = new(pace)
+		retries = new(retry.Intervals)
 	}
-	retries.begin(c.policy, asked)
+	retries.Begin(c.policy.Retries, c.policy.RetryInterval, asked)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ask := false; ; view = l.waiters.Look(w) {
@@ -110,14 +111,14 @@ func (c *claim) polls(view waitqueue.View) bool {
 
 // next is when the claim must do something by itself, and whether that is its
 // end. asked is when it put its last question; p is what is known of Redis.
-func (c *claim) next(retries *pace, asked time.Time, p outage.Prospect, view waitqueue.View) (at time.Time, final bool) {
+func (c *claim) next(retries *retry.Intervals, asked time.Time, p outage.Prospect, view waitqueue.View) (at time.Time, final bool) {
 	t := time.Now()
 	if p.Reach == outage.Reachable && (c.fault != nil || view.Asker) {
 		at, final = c.nextQuestion(retries, asked, t, view)
 	} else {
 		at, final = t.Add(farAhead), false
 		if c.policy.Retries > 0 && c.policy.Retries < Forever {
-			at, final = retries.after(t.Add(lookAhead))
+			at, final = retries.After(t.Add(lookAhead))
 		}
 		if again := c.looksAgain(t, p, view); again.Before(at) {
 			at, final = again, false
@@ -133,13 +134,13 @@ func (c *claim) next(retries *pace, asked time.Time, p outage.Prospect, view wai
 
 // nextQuestion is when a claim that polls asks Redis again, and whether it does not any
 // more, since its retries are used up by then. t is now.
-func (c *claim) nextQuestion(retries *pace, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
-	at, final = retries.after(t)
+func (c *claim) nextQuestion(retries *retry.Intervals, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
+	at, final = retries.After(t)
 	if c.fault != nil {
 		if soon := asked.Add(pollAtLeast); soon.Before(at) {
 			at, final = soon, false
 		}
-		if later := asked.Add(jitter(faultPause)); at.Before(later) && !final {
+		if later := asked.Add(retry.Jitter(faultPause)); at.Before(later) && !final {
 			at = later
 		}
 		return at, final
@@ -161,7 +162,7 @@ func (c *claim) looksAgain(t time.Time, p outage.Prospect, view waitqueue.View) 
 	switch {
 	case p.Reach != outage.Reachable:
 	case view.State == waitqueue.Resting:
-		return t.Add(jitter(restsFor))
+		return t.Add(retry.Jitter(restsFor))
 	default:
 		return t.Add(farAhead)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockmw/kit/internal/mono"
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -359,5 +360,5 @@ func (t *tenure) renewTimeout() time.Duration {
 // away leave room for those of one that is not.
 func (t *tenure) retryAfter() time.Duration {
 	pause := minRetryPause << min(t.failures-1, 5)
-	return jitter(min(pause, max(t.ttl/20, minRetryPause)))
+	return retry.Jitter(min(pause, max(t.ttl/20, minRetryPause)))
 }

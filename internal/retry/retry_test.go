@@ -1,18 +1,19 @@
-package lockmw
+package retry
 
 import (
+	"math"
 	"testing"
 	"time"
 )
 
 func TestPausesAreDrawnFromIntervalToTwiceInterval(t *testing.T) {
 	start := time.Now()
-	var p pace
-	p.begin(Policy{RetryInterval: 100 * time.Millisecond, Retries: 1000}, start)
+	var i Intervals
+	i.Begin(1000, 100*time.Millisecond, start)
 	previous := start
 	shortest, longest := time.Hour, time.Duration(0)
 	for {
-		end, last := p.after(previous)
+		end, last := i.After(previous)
 		pause := end.Sub(previous)
 		shortest, longest = min(shortest, pause), max(longest, pause)
 		previous = end
@@ -30,29 +31,29 @@ func TestPausesAreDrawnFromIntervalToTwiceInterval(t *testing.T) {
 
 func TestRetriesAreCountedOnce(t *testing.T) {
 	start := time.Now()
-	var p pace
-	p.begin(Policy{RetryInterval: time.Second, Retries: 3}, start)
+	var i Intervals
+	i.Begin(3, time.Second, start)
 	for range 3 { // looking again costs nothing
-		if end, last := p.after(start); last || !end.After(start) {
+		if end, last := i.After(start); last || !end.After(start) {
 			t.Fatalf("after the start: %v, %v", end.Sub(start), last)
 		}
 	}
-	end, last := p.after(start.Add(time.Hour))
+	end, last := i.After(start.Add(time.Hour))
 	if !last || end.Sub(start) < 3*time.Second || end.Sub(start) >= 6*time.Second {
 		t.Errorf("three retries end after %v (last %v), want 3 to 6 s", end.Sub(start), last)
 	}
-	if again, last := p.after(start.Add(2 * time.Hour)); !last || again != end {
+	if again, last := i.After(start.Add(2 * time.Hour)); !last || again != end {
 		t.Error("used-up retries moved")
 	}
 }
 
-func TestForeverHasNoEnd(t *testing.T) {
+func TestIntervalsWithoutBoundHaveNoEnd(t *testing.T) {
 	start := time.Now()
-	for _, retries := range []int{0, Forever} {
-		var p pace
-		p.begin(Policy{RetryInterval: time.Second, Retries: retries}, start)
-		if end, last := p.after(start.Add(time.Hour)); last || !end.After(start.Add(time.Hour)) {
-			t.Errorf("Retries %d: ended after %v", retries, end.Sub(start))
+	for _, n := range []int{0, math.MaxInt} {
+		var i Intervals
+		i.Begin(n, time.Second, start)
+		if end, last := i.After(start.Add(time.Hour)); last || !end.After(start.Add(time.Hour)) {
+			t.Errorf("%d intervals: ended after %v", n, end.Sub(start))
 		}
 	}
 }
