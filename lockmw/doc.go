@@ -84,7 +84,7 @@
 // decides what a call of Acquire does then), internal/janitor
 // removes from Redis what calls that gave up have left. What a refused caller is told
 // is made in refuse.go, from what was seen of the lock (sighting.go) and of how long
-// others were held (holds.go); what that means to a client is in refusal.go. multi.go
+// others were held (internal/holds); what that means to a client is in refusal.go. multi.go
 // and reentrant.go are leases made of leases. What lies in Redis:
 // internal/redisstore/lua/lock.lua.
 package lockmw

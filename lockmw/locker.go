@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/redisstore"
@@ -35,7 +36,7 @@ type Locker struct {
 	janitor    *janitor.Janitor
 	subscriber *subscriber
 	refusals   refusalLog
-	history    holds
+	history    holds.History
 
 	closing chan struct{}  // closed when Close begins
 	checks  sync.WaitGroup // the check of the server's settings

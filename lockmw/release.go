@@ -101,7 +101,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	if err != nil {
 		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "name", l.policy.Name, "key", l.ref.Key, "error", err)
 	} else if t != nil {
-		l.locker.history.add(l.policy.Name, l.fence, time.Since(l.start))
+		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.gaveBack = err
 	l.untold.Store(true)

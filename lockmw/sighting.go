@@ -108,7 +108,7 @@ func (c *claim) learn(over bool) {
 	if over && seen.fresh() {
 		seen = seen.byNow()
 	}
-	c.locker.history.add(c.policy.Name, seen.fence, seen.holder.Age)
+	c.locker.history.Add(c.policy.Name, seen.fence, seen.holder.Age)
 }
 
 // soonest is the least that a refused client is told to wait.
@@ -122,7 +122,7 @@ func (c *claim) comesFree() time.Duration {
 		seen := c.seen.byNow()
 		left, age, fence = seen.left, seen.holder.Age, seen.fence
 	}
-	turn, known := c.locker.history.typical(c.policy.Name, fence)
+	turn, known := c.locker.history.Typical(c.policy.Name, fence)
 	turn = max(turn, c.policy.MinHold)
 	free := turn - age
 	switch {

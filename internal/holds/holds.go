@@ -1,17 +1,17 @@
-package lockmw
+// Package holds remembers how long locks were held lately, by the name of their policy.
+// It tells a refused caller when asking again makes sense, and costs no command: what it
+// knows are the holds of its own Locker, and those of others as far as callers of this
+// Locker have come across them.
+package holds
 
 import (
 	"sync"
 	"time"
 )
 
-// holds remembers how long locks were held lately, by the name of their policy. It
-// tells a refused caller when asking again makes sense, and costs no command: what it
-// knows are the holds of its own Locker, and those of others as far as callers of this
-// Locker have come across them.
-//
-// Its memory is bounded: the last few holds of a few names.
-type holds struct {
+// A History has the last few holds of a few names, so its memory is bounded. The zero
+// History has none. It is safe for concurrent use.
+type History struct {
 	mu     sync.Mutex
 	byName map[string]*recentHolds
 }
@@ -39,9 +39,10 @@ type hold struct {
 	length time.Duration
 }
 
-// add notes that a lock called name was held for length. The one with that fence may
-// have been seen before, while it was held, and was held for longer by now.
-func (h *holds) add(name string, fence int64, length time.Duration) {
+// Add notes that a lock called name was held for length. The one with that fence may
+// have been seen before, while it was held, and was held for longer by now. Fence 0 says
+// that it cannot be told from others.
+func (h *History) Add(name string, fence int64, length time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.byName[name]
@@ -71,9 +72,9 @@ func (h *holds) add(name string, fence int64, length time.Duration) {
 	r.n = min(r.n+1, holdsEach)
 }
 
-// typical returns the mean of the last holds under name, but for the one with that
+// Typical returns the mean of the last holds under name, but for the one with that
 // fence, which is not over yet. It is not known if there are none.
-func (h *holds) typical(name string, but int64) (mean time.Duration, known bool) {
+func (h *History) Typical(name string, but int64) (mean time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.byName[name]

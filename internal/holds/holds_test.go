@@ -1,4 +1,4 @@
-package lockmw
+package holds
 
 import (
 	"fmt"
@@ -35,14 +35,14 @@ func TestHoldsAreAveragedByName(t *testing.T) {
 		{"the last eight", append(many(100, time.Hour), many(8, time.Second)...), 0, time.Second},
 		{"years", many(8, math.MaxInt64), 0, longestHold},
 	} {
-		var h holds
+		var h History
 		for i, a := range tc.adds {
 			if i >= 100 {
 				a.fence += 1000
 			}
-			h.add(a.name, a.fence, a.length)
+			h.Add(a.name, a.fence, a.length)
 		}
-		if got, known := h.typical("pay", tc.but); got != tc.want || known != (tc.want > 0) {
+		if got, known := h.Typical("pay", tc.but); got != tc.want || known != (tc.want > 0) {
 			t.Errorf("%s: %v, %t; want %v", tc.name, got, known, tc.want)
 		}
 	}
@@ -50,16 +50,14 @@ func TestHoldsAreAveragedByName(t *testing.T) {
 
 // A program that makes a name for each request pays no more memory.
 func TestMemoryOfNamesIsBounded(t *testing.T) {
-	var h holds
-	var r refusalLog
-	for i := range 10 * mostRefusals {
-		h.add(fmt.Sprint(i), int64(i), time.Second)
-		r.admits(refusalKind{name: fmt.Sprint(i), code: CodeBusy}, time.Unix(int64(i), 0)) // a second apart, so that each is logged
+	var h History
+	for i := range 10 * mostNames {
+		h.Add(fmt.Sprint(i), int64(i), time.Second)
 	}
-	if len(h.byName) != mostNames || len(r.last) != mostRefusals {
-		t.Errorf("%d names of holds and %d of refusals, want %d and %d", len(h.byName), len(r.last), mostNames, mostRefusals)
+	if len(h.byName) != mostNames {
+		t.Errorf("%d names, want %d", len(h.byName), mostNames)
 	}
-	if _, known := h.typical(fmt.Sprint(10*mostRefusals-1), 0); !known {
+	if _, known := h.Typical(fmt.Sprint(10*mostNames-1), 0); !known {
 		t.Error("the last name is not known")
 	}
 }
