@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/outage"
 )
 
@@ -99,6 +100,9 @@ func (c *claim) votes() []Vote {
 }
 
 var errNotCast = errors.New("no answer was waited for: the outcome was certain, or the node silent before")
+
+// soonest is the least that a refused client is told to wait.
+const soonest = holds.Soonest
 
 func (c *claim) retryAfter(err error) time.Duration {
 	switch {

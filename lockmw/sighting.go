@@ -3,6 +3,7 @@ package lockmw
 import (
 	"time"
 
+	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -111,29 +112,16 @@ func (c *claim) learn(over bool) {
 	c.locker.history.Add(c.policy.Name, seen.fence, seen.holder.Age)
 }
 
-// soonest is the least that a refused client is told to wait.
-const soonest = time.Second
-
 // comesFree estimates when a caller who asks again may find the lock free, or at
 // least no queue: see Policy.RetryAfter.
 func (c *claim) comesFree() time.Duration {
-	left, age, fence := c.ref.TTL, time.Duration(0), int64(0)
+	lock := holds.Lock{
+		Name: c.policy.Name, TTL: c.ref.TTL, Least: c.policy.MinHold,
+		Left: c.ref.TTL, Turns: c.others / max(c.policy.Permits, 1),
+	}
 	if c.seen.fresh() {
 		seen := c.seen.byNow()
-		left, age, fence = seen.left, seen.holder.Age, seen.fence
+		lock.Left, lock.Age, lock.Fence = seen.left, seen.holder.Age, seen.fence
 	}
-	turn, known := c.locker.history.Typical(c.policy.Name, fence)
-	turn = max(turn, c.policy.MinHold)
-	free := turn - age
-	switch {
-	case free > 0 && (known || c.policy.MinHold > 0):
-	case left < c.ref.TTL/2:
-		free = left // no renewal came for long: its holder has crashed, or is about to end
-	default:
-		free = soonest
-	}
-	if turns := c.others / max(c.policy.Permits, 1); turns > 0 {
-		free += min(turn, left/time.Duration(turns)) * time.Duration(turns) // at most left in all: that is no overflow
-	}
-	return max(min(free, left), soonest)
+	return c.locker.history.ComesFree(lock)
 }

@@ -1,6 +1,6 @@
 // Package holds remembers how long locks were held lately, by the name of their policy.
-// It tells a refused caller when asking again makes sense, and costs no command: what it
-// knows are the holds of its own Locker, and those of others as far as callers of this
+// From that it estimates when a refused caller may find the lock free, and costs no
+// command: what it knows are the holds of its own Locker, and those of others as far as callers of this
 // Locker have come across them.
 package holds
 
@@ -72,9 +72,9 @@ func (h *History) Add(name string, fence int64, length time.Duration) {
 	r.n = min(r.n+1, holdsEach)
 }
 
-// Typical returns the mean of the last holds under name, but for the one with that
+// typical returns the mean of the last holds under name, but for the one with that
 // fence, which is not over yet. It is not known if there are none.
-func (h *History) Typical(name string, but int64) (mean time.Duration, known bool) {
+func (h *History) typical(name string, but int64) (mean time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.byName[name]
@@ -97,3 +97,39 @@ func (h *History) Typical(name string, but int64) (mean time.Duration, known boo
 
 // longestHold bounds a hold in a mean, so that their sum is a Duration.
 const longestHold = 30 * 24 * time.Hour
+
+// Soonest is the least that ComesFree returns.
+const Soonest = time.Second
+
+// A Lock is a lock that others have, as a caller knows it who was refused.
+type Lock struct {
+	Name  string        // of its policy
+	TTL   time.Duration // what a renewal gives it
+	Least time.Duration // every hold lasts at least this long
+
+	Left  time.Duration // until it ends, if no renewal comes; the TTL where it is not known
+	Age   time.Duration // how long it is held already; 0: not known
+	Fence int64         // of that hold; 0: not known
+	Turns int           // of those who wait for it, one after the other
+}
+
+// ComesFree estimates after how long a caller who asks again may find the lock free, or
+// at least no queue: from the holds under its name, how long it is held already and how
+// many wait. That is Soonest while nothing is known, and never more than what is left of
+// the lock, which it is where the holder seems to have crashed.
+func (h *History) ComesFree(l Lock) time.Duration {
+	turn, known := h.typical(l.Name, l.Fence)
+	turn = max(turn, l.Least)
+	free := turn - l.Age
+	switch {
+	case free > 0 && (known || l.Least > 0):
+	case l.Left < l.TTL/2:
+		free = l.Left // no renewal came for long: its holder has crashed, or is about to end
+	default:
+		free = Soonest
+	}
+	if l.Turns > 0 {
+		free += min(turn, l.Left/time.Duration(l.Turns)) * time.Duration(l.Turns) // at most Left in all: that is no overflow
+	}
+	return max(min(free, l.Left), Soonest)
+}

@@ -42,7 +42,7 @@ func TestHoldsAreAveragedByName(t *testing.T) {
 			}
 			h.Add(a.name, a.fence, a.length)
 		}
-		if got, known := h.Typical("pay", tc.but); got != tc.want || known != (tc.want > 0) {
+		if got, known := h.typical("pay", tc.but); got != tc.want || known != (tc.want > 0) {
 			t.Errorf("%s: %v, %t; want %v", tc.name, got, known, tc.want)
 		}
 	}
@@ -57,7 +57,38 @@ func TestMemoryOfNamesIsBounded(t *testing.T) {
 	if len(h.byName) != mostNames {
 		t.Errorf("%d names, want %d", len(h.byName), mostNames)
 	}
-	if _, known := h.Typical(fmt.Sprint(10*mostNames-1), 0); !known {
+	if _, known := h.typical(fmt.Sprint(10*mostNames-1), 0); !known {
 		t.Error("the last name is not known")
+	}
+}
+
+func TestLocksComeFree(t *testing.T) {
+	const ttl = 30 * time.Second
+	var never, lately History
+	for fence := range int64(4) {
+		lately.Add("pay", fence+1, 10*time.Second)
+	}
+	for _, tc := range []struct {
+		name string
+		of   *History
+		lock Lock
+		want time.Duration
+	}{
+		{"nothing is known", &never, Lock{Left: ttl}, Soonest},
+		{"a typical hold", &lately, Lock{Left: ttl}, 10 * time.Second},
+		{"held already", &lately, Lock{Left: ttl, Age: 4 * time.Second}, 6 * time.Second},
+		{"about to end", &lately, Lock{Left: ttl, Age: 9900 * time.Millisecond}, Soonest},
+		{"held for longer than usual", &lately, Lock{Left: ttl, Age: time.Hour}, Soonest},
+		{"not renewed", &never, Lock{Left: 12 * time.Second, Age: time.Hour}, 12 * time.Second},
+		{"held at least", &never, Lock{Left: ttl, Least: 20 * time.Second, Age: 5 * time.Second}, 15 * time.Second},
+		{"two wait", &lately, Lock{Left: ttl, Age: 9 * time.Second, Turns: 2}, 21 * time.Second},
+		{"many wait", &lately, Lock{Left: ttl, Turns: 1000}, ttl},
+		{"the last hold is this one", &lately, Lock{Left: ttl, Age: 10 * time.Second, Fence: 4}, Soonest},
+		{"countless wait", &lately, Lock{Left: ttl, Turns: math.MaxInt}, 10 * time.Second},
+	} {
+		tc.lock.Name, tc.lock.TTL = "pay", ttl
+		if got := tc.of.ComesFree(tc.lock); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }
