@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
@@ -27,7 +28,8 @@ type Locker struct {
 	store      store.Store
 	quorum     bool
 	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
-	reports    *reporter
+	observers  []func(context.Context, Event)
+	reports    *report.Queue  // to the observers and the log
 	log        *slog.Logger   // of reports
 	relay      store.Relay    // the store, if that can pass locks on
 	outage     *outage.Outage // nil: the store cannot tell whether it can be reached
@@ -82,10 +84,11 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 
 func newLocker(s store.Store, o options) *Locker {
 	l := &Locker{
-		reports:  o.reports,
-		log:      o.logger,
-		confirms: o.acks > 0,
-		closing:  make(chan struct{}),
+		observers: o.observers,
+		reports:   o.reports,
+		log:       o.logger,
+		confirms:  o.acks > 0,
+		closing:   make(chan struct{}),
 	}
 	_, relays := s.(store.Relay)
 	relays = relays && !l.confirms
@@ -152,7 +155,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.watchdog.stop()
 	l.checks.Wait()
 	err = errors.Join(err, l.store.Close())
-	l.reports.end(lastReports)
+	l.reports.End(lastReports)
 	return err
 }
 
@@ -233,7 +236,7 @@ func (l *Locker) checkServer() {
 			l.log.Warn("lockmw: Redis may evict held locks when its memory is full; give locks a server with maxmemory-policy noeviction",
 				"maxmemory-policy", policy)
 			// Who has given no logger sees it all the same.
-			l.reports.tellLater(context.Background(), Event{
+			l.tellLater(context.Background(), Event{
 				Kind: EventServerWarning,
 				Err:  fmt.Errorf("lockmw: Redis may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy),
 			})

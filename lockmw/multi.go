@@ -320,7 +320,7 @@ func (l *Lease) releaseSoon(ctx context.Context) {
 		defer b.claims.Done()
 		l.releaseTogether(ctx)
 		if parted.Swap(true) {
-			l.locker.reports.later(l.tellReleased)
+			l.locker.reports.Later(l.tellReleased)
 		}
 		close(released)
 	}()

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -77,9 +78,32 @@ type Event struct {
 	Err      error         // as the kind says
 }
 
+const (
+	// reportPatience is how long a call waits at most until observers know what
+	// happened to it before.
+	reportPatience = 20 * time.Millisecond
+
+	// lastReports is how long Close waits at most until all is told.
+	lastReports = 500 * time.Millisecond
+)
+
+// tell tells the observers of e, in the calling goroutine.
+func (l *Locker) tell(ctx context.Context, e Event) {
+	for _, observer := range l.observers {
+		l.reports.Call(func() { observer(ctx, e) })
+	}
+}
+
+// tellLater has the observers told of e in the background.
+func (l *Locker) tellLater(ctx context.Context, e Event) {
+	if len(l.observers) > 0 {
+		l.reports.Later(func() { l.tell(ctx, e) })
+	}
+}
+
 // note keeps e until tell is called.
 func (c *claim) note(e Event) {
-	if len(c.locker.reports.observers) == 0 {
+	if len(c.locker.observers) == 0 {
 		return
 	}
 	if c.events == nil {
@@ -92,7 +116,7 @@ func (c *claim) note(e Event) {
 // others of its key may wait behind it.
 func (c *claim) contends(e Event) {
 	c.contended = true
-	c.locker.reports.tellLater(c.ctx, e)
+	c.locker.tellLater(c.ctx, e)
 }
 
 // tell tells the observers the events that were noted. lease is what came of the
@@ -115,10 +139,10 @@ func (c *claim) tell(lease *Lease) {
 		}()
 	}
 	if c.contended {
-		c.locker.reports.flush(reportPatience)
+		c.locker.reports.Flush(reportPatience)
 	}
 	for _, e := range c.events {
-		c.locker.reports.tell(ctx, e)
+		c.locker.tell(ctx, e)
 	}
 	c.events, told = nil, true
 }
@@ -126,15 +150,15 @@ func (c *claim) tell(lease *Lease) {
 // tell tells the observers about the lease. They get its context, with its values
 // and its end.
 func (l *Lease) tell(kind EventKind, err error) {
-	if len(l.locker.reports.observers) > 0 {
-		l.locker.reports.tell(l.ctx, l.event(kind, err))
+	if len(l.locker.observers) > 0 {
+		l.locker.tell(l.ctx, l.event(kind, err))
 	}
 }
 
 // tellLater has the observers told about the lease in the background.
 func (l *Lease) tellLater(kind EventKind, err error) {
-	if len(l.locker.reports.observers) > 0 {
-		l.locker.reports.tellLater(l.ctx, l.event(kind, err))
+	if len(l.locker.observers) > 0 {
+		l.locker.tellLater(l.ctx, l.event(kind, err))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/lockmw/kit/internal/report"
 )
 
 const (
@@ -22,7 +24,7 @@ type options struct {
 	namespace           string
 	logger              *slog.Logger
 	observers           []func(context.Context, Event)
-	reports             *reporter // made of the two
+	reports             *report.Queue // has the lines of logger
 	maxPerKey, maxTotal int
 	acks                int // replicas that confirm an acquire
 	acksWithin          time.Duration
@@ -43,8 +45,8 @@ func gather(opts []Option) (options, error) {
 			return o, fmt.Errorf("lockmw: %w", err)
 		}
 	}
-	o.reports = newReporter(o.observers, o.logger)
-	o.logger = o.reports.logger()
+	o.reports = report.New(o.logger)
+	o.logger = o.reports.Logger()
 	return o, nil
 }
 

@@ -61,7 +61,7 @@ func (l *Lease) revoke(ctx context.Context) (err error) {
 		err = l.giveBack(ctx)
 		l.released = ErrLost
 	})
-	l.locker.reports.later(l.tellReleased)
+	l.locker.reports.Later(l.tellReleased)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -38,7 +39,7 @@ func (r *renewing) Renew(_ context.Context, batch []store.Renewal) {
 func TestRenewalsRideAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &renewing{renewed: make(map[string]int)}
-		l := &Locker{watchdog: newWatchdog(s), reports: newReporter(nil, slog.New(slog.DiscardHandler))}
+		l := &Locker{watchdog: newWatchdog(s), reports: report.New(slog.New(slog.DiscardHandler))}
 		const leases, ttl, rounds = 1000, 30 * time.Second, 6
 		for i := range leases {
 			held := &tenure{
@@ -158,7 +159,7 @@ func keeping(t *testing.T, s *faraway, test func(l *Locker)) {
 	synctest.Test(t, func(t *testing.T) {
 		s.renewed, s.late = make(map[string]int), make(map[byte]int)
 		l := &Locker{
-			reports: newReporter(nil, slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
+			reports: report.New(slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
 			waiters: waitqueue.NewSet(1, 1, false, nil),
 		}
 		watched, known := outage.Watch(s, func() {})
