@@ -37,7 +37,7 @@ type Locker struct {
 	watchdog   *watchdog
 	janitor    *janitor.Janitor
 	subscriber *subscriber
-	refusals   refusalLog
+	refusals   report.Limiter // of their lines in the log
 	history    holds.History
 
 	closing chan struct{}  // closed when Close begins
