@@ -5,6 +5,7 @@ package arrows
 import (
 	"bytes"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,9 +32,25 @@ func deps(t *testing.T, pkg string) []string {
 	return others
 }
 
-func TestKeyfuncUsesTheStandardLibraryOnly(t *testing.T) {
-	if got := deps(t, "keyfunc"); len(got) > 0 {
-		t.Errorf("keyfunc is compiled from %q too", got)
+// These packages are compiled from the standard library and what stands beside them.
+func TestPackagesKnowNoMoreThan(t *testing.T) {
+	for pkg, known := range map[string][]string{
+		"keyfunc":            nil,
+		"internal/holds":     nil,
+		"internal/mono":      nil,
+		"internal/outage":    {"internal/mono", "internal/store"},
+		"internal/report":    nil,
+		"internal/retry":     nil,
+		"internal/shards":    nil,
+		"internal/waitqueue": {"internal/shards", "internal/store"},
+	} {
+		t.Run(pkg, func(t *testing.T) {
+			for _, dep := range deps(t, pkg) {
+				if !slices.Contains(known, strings.TrimPrefix(dep, module)) {
+					t.Errorf("%s is compiled from %s too", pkg, dep)
+				}
+			}
+		})
 	}
 }
 
