@@ -291,23 +291,6 @@ func (t *tenure) lease() *Lease {
 	return t.holder
 }
 
-// renews reports whether the tenure is to be renewed.
-func (t *tenure) renews() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == tenureHeld
-}
-
-// ask is the Ref with which the tenure is renewed: for its TTL, or until it may
-// be given back, if that is longer.
-func (t *tenure) ask() store.Ref {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ref := t.ref
-	ref.TTL = max(t.ttl, time.Until(t.stayTill))
-	return ref
-}
-
 // stay keeps the key taken until till, if it is given back sooner. It reports whether that
 // is longer than it was.
 func (t *tenure) stay(till time.Time) (longer bool) {

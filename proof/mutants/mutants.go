@@ -73,7 +73,7 @@ var mutants = []mutant{
 		name: "renewal counted after the reply",
 		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
 		edits: []edit{{
-			"lockmw/watchdog.go",
+			"lockmw/renewal.go",
 			"grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}",
 			"grant{fence: t.ref.Fence, since: now(), ttl: r.TTL}",
 		}},

@@ -1,0 +1,122 @@
+package lockmw
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/retry"
+	"github.com/lockmw/kit/internal/store"
+)
+
+const (
+	stuckAfter = 10 // TTLs
+
+	confirmAfter    = 100 * time.Millisecond // short turns end without a renewal
+	minRenewTimeout = 20 * time.Millisecond
+	maxRenewTimeout = time.Second // what a Release may have to wait for
+	minRetryPause   = 25 * time.Millisecond
+)
+
+// renewAfter is a third of the TTL, give or take a tenth of that, so that
+// leases that began together do not stay in step.
+func renewAfter(ttl time.Duration) time.Duration {
+	third := ttl / 3
+	return third - third/10 + rand.N(third/5)
+}
+
+// firstRenewal of a pushed grant comes soon: it confirms the grant, and
+// extends the short TTL that the hand-over came with.
+func (t *tenure) firstRenewal() time.Duration {
+	if t.first.pushed {
+		return min(confirmAfter, t.first.ttl/3)
+	}
+	return renewAfter(t.ttl)
+}
+
+// renews reports whether the tenure is to be renewed.
+func (t *tenure) renews() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == tenureHeld
+}
+
+// cutOff reports whether the tenure's server cannot be reached just now.
+func (t *tenure) cutOff() bool {
+	return t.locker.outage.Glance(t.ref.Key).Reach != outage.Reachable
+}
+
+// renewTimeout is a sixth of the TTL, which leaves time for further attempts,
+// and more after a failed one: a new connection over a slow network takes
+// several round trips before the renewal goes out on it. It is at most what a
+// Release may have to wait for.
+func (t *tenure) renewTimeout() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := min(t.ttl/6, maxRenewTimeout) << min(t.failures, 1)
+	return min(max(own, minRenewTimeout), maxRenewTimeout)
+}
+
+// ask is the Ref with which the tenure is renewed: for its TTL, or until it may
+// be given back, if that is longer.
+func (t *tenure) ask() store.Ref {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ref := t.ref
+	ref.TTL = max(t.ttl, time.Until(t.stayTill))
+	return ref
+}
+
+// renewed takes in the answer to a renewal that was sent at sent. It returns
+// the pause until the next one, 0 if there is none.
+func (t *tenure) renewed(sent instant, r store.Renewal) (pause time.Duration) {
+	if r.Err == nil && !r.Held {
+		t.revoked(errNotHeld)
+		return 0
+	}
+	t.mu.Lock()
+	lease := t.holder
+	switch {
+	case t.state != tenureHeld:
+		t.mu.Unlock()
+		return 0
+	case r.Err != nil:
+		t.failures++
+		pause = t.retryAfter()
+		t.mu.Unlock()
+		if lease != nil {
+			lease.tellLater(EventRenewalFailed, r.Err)
+		}
+		return pause
+	}
+	t.failures = 0
+	t.grant = grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}
+	t.expiry.Reset(max(t.grant.left(now()), 0)) // 0: the answer took longer than the TTL
+	stuck := lease != nil && lease.isStuck()
+	t.mu.Unlock()
+	if lease != nil {
+		lease.tellLater(EventRenewed, nil)
+	}
+	if stuck {
+		t.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "name", lease.policy.Name, "key", t.ref.Key, "held", time.Since(lease.start))
+		lease.tellLater(EventStuck, nil)
+	}
+	return renewAfter(t.ttl)
+}
+
+// isStuck reports whether a stuck event is due. The caller holds mu.
+func (l *Lease) isStuck() bool {
+	if time.Since(l.start) < l.stuckAt {
+		return false
+	}
+	l.stuckAt += stuckAfter * l.policy.TTL
+	return true
+}
+
+// retryAfter is the pause after a renewal that failed. It doubles from one to
+// the next, up to a tenth of the TTL, so that many leases of a server that is
+// away leave room for those of one that is not.
+func (t *tenure) retryAfter() time.Duration {
+	pause := minRetryPause << min(t.failures-1, 5)
+	return retry.Jitter(min(pause, max(t.ttl/20, minRetryPause)))
+}
