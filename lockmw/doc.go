@@ -79,13 +79,14 @@
 //
 // The code begins at locker.go, then acquire.go (one attempt), wait.go (the wait for a
 // turn), internal/waitqueue (the waiters of this process), tenure.go (what is held in
-// Redis) and lease.go (who holds it), both noted in ledger.go; watchdog.go renews,
-// release.go gives back, internal/outage knows whether Redis can be reached (away.go
-// decides what a call of Acquire does then), internal/janitor removes from Redis what
-// calls that gave up have left. What a refused caller is told is made in refuse.go, from
-// what was seen of the lock (sighting.go) and of how long others were held
-// (internal/holds); what that means to a client is in refusal.go. Events are made in
-// observe.go, and internal/report has observers and the logger hold up nobody. multi.go
-// and reentrant.go are leases made of leases. What lies in Redis:
+// Redis) and lease.go (who holds it), both noted in ledger.go; internal/renew says when
+// tenures are renewed, and renewal.go what comes of it; release.go gives back,
+// internal/outage knows whether Redis can be reached (away.go decides what a call of
+// Acquire does then), internal/janitor removes from Redis what calls that gave up have
+// left. What a refused caller is told is made in refuse.go, from what was seen of the lock
+// (sighting.go) and of how long others were held (internal/holds); what that means to a
+// client is in refusal.go. Events are made in observe.go, and internal/report has
+// observers and the logger hold up nobody. multi.go and reentrant.go are leases made of
+// leases. What lies in Redis:
 // internal/redisstore/lua/lock.lua.
 package lockmw

@@ -3,7 +3,6 @@ package lockmw
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync/atomic"
 
 	"github.com/lockmw/kit/internal/store"
@@ -15,21 +14,7 @@ func Waiting(l *Locker, key string) int {
 }
 
 // RenewAll has all that is held renewed, and returns when they are.
-func RenewAll(l *Locker) {
-	d := l.watchdog
-	d.mu.Lock()
-	d.collect()
-	for _, t := range d.sound.agenda {
-		t.renewal.due = t.began // all the same: it is a heap still
-	}
-	d.mu.Unlock()
-	d.fly(&d.sound)
-	for flights := 1; flights > 0; runtime.Gosched() { // others may have helped
-		d.mu.Lock()
-		flights = d.sound.flights
-		d.mu.Unlock()
-	}
-}
+func RenewAll(l *Locker) { l.watchdog.RenewAll() }
 
 // Deafen has l not be told who else waits, nor that a lock was taken from it. It must be
 // called before the first lock is asked for.

@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/renew"
 	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/shards"
 	"github.com/lockmw/kit/internal/store"
@@ -34,7 +35,7 @@ type Locker struct {
 	relay      store.Relay    // the store, if that can pass locks on
 	outage     *outage.Outage // nil: the store cannot tell whether it can be reached
 	waiters    *waitqueue.Set
-	watchdog   *watchdog
+	watchdog   *renew.Watchdog
 	janitor    *janitor.Janitor
 	subscriber *subscriber
 	refusals   report.Limiter // of their lines in the log
@@ -98,7 +99,7 @@ func newLocker(s store.Store, o options) *Locker {
 	if relays {
 		l.relay = s.(store.Relay) //nolint:forcetypeassert // watched or not, it is one
 	}
-	l.watchdog = newWatchdog(s)
+	l.watchdog = renew.New(s)
 	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)
 	return l
@@ -152,7 +153,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	if n := l.janitor.Stop(ctx); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
 	}
-	l.watchdog.stop()
+	l.watchdog.Stop()
 	l.checks.Wait()
 	err = errors.Join(err, l.store.Close())
 	l.reports.End(lastReports)

@@ -43,7 +43,7 @@ func (l *Lease) stay(min time.Duration) {
 		return
 	}
 	if l.tenure.stay(time.Now().Add(min)) && min > l.policy.TTL {
-		l.locker.watchdog.hurry(l.tenure) // a crash must not free it sooner
+		l.locker.watchdog.RenewNow(&l.tenure.renewal) // a crash must not free it sooner
 	}
 }
 

@@ -88,7 +88,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 	switch {
 	case t == nil:
 	case wasLost: // reported when it happened
-		l.locker.watchdog.remove(t)
+		l.locker.watchdog.Remove(&t.renewal)
 		t.cleanUp()
 		return ErrLost
 	case !t.passOn(at):
@@ -111,7 +111,7 @@ func (l *Lease) giveBack(ctx context.Context) error {
 // giveBack ends the tenure in the store, first asked at at.
 func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	t.over()
-	t.locker.watchdog.remove(t)
+	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, at)
 	if t.unsure {

@@ -41,25 +41,24 @@ func (t *tenure) renews() bool {
 	return t.state == tenureHeld
 }
 
-// cutOff reports whether the tenure's server cannot be reached just now.
-func (t *tenure) cutOff() bool {
-	return t.locker.outage.Glance(t.ref.Key).Reach != outage.Reachable
-}
-
-// renewTimeout is a sixth of the TTL, which leaves time for further attempts,
-// and more after a failed one: a new connection over a slow network takes
-// several round trips before the renewal goes out on it. It is at most what a
-// Release may have to wait for.
-func (t *tenure) renewTimeout() time.Duration {
+// Terms implements renew.Item. A tenure is renewed while it is held. The time for that is a
+// sixth of the TTL, which leaves time for further attempts, and more after a failed one: a
+// new connection over a slow network takes several round trips before the renewal goes out
+// on it. It is at most what a Release may have to wait for.
+func (t *tenure) Terms() (timeout time.Duration, cutOff bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	own := min(t.ttl/6, maxRenewTimeout) << min(t.failures, 1)
-	return min(max(own, minRenewTimeout), maxRenewTimeout)
+	held, failures := t.state == tenureHeld, t.failures
+	t.mu.Unlock()
+	if !held {
+		return 0, false
+	}
+	timeout = min(t.ttl/6, maxRenewTimeout) << min(failures, 1)
+	return min(max(timeout, minRenewTimeout), maxRenewTimeout), t.locker.outage.Glance(t.ref.Key).Reach != outage.Reachable
 }
 
-// ask is the Ref with which the tenure is renewed: for its TTL, or until it may
-// be given back, if that is longer.
-func (t *tenure) ask() store.Ref {
+// Ask implements renew.Item. The tenure is renewed for its TTL, or until it may be given
+// back, if that is longer.
+func (t *tenure) Ask() store.Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ref := t.ref
@@ -67,9 +66,9 @@ func (t *tenure) ask() store.Ref {
 	return ref
 }
 
-// renewed takes in the answer to a renewal that was sent at sent. It returns
-// the pause until the next one, 0 if there is none.
-func (t *tenure) renewed(sent instant, r store.Renewal) (pause time.Duration) {
+// Renewed implements renew.Item. It ends the tenure if the store says that it is gone, and
+// prolongs the grant otherwise, counted from sent.
+func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) {
 	if r.Err == nil && !r.Held {
 		t.revoked(errNotHeld)
 		return 0
@@ -90,7 +89,7 @@ func (t *tenure) renewed(sent instant, r store.Renewal) (pause time.Duration) {
 		return pause
 	}
 	t.failures = 0
-	t.grant = grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}
+	t.grant = grant{fence: t.ref.Fence, since: instantOf(sent), ttl: r.TTL}
 	t.expiry.Reset(max(t.grant.left(now()), 0)) // 0: the answer took longer than the TTL
 	stuck := lease != nil && lease.isStuck()
 	t.mu.Unlock()

@@ -23,7 +23,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 // renewNow has what is held of key renewed at once.
 func (l *Locker) renewNow(key string) {
 	for _, t := range l.tenuresOf(key) {
-		l.watchdog.hurry(t)
+		l.watchdog.RenewNow(&t.renewal)
 	}
 }
 

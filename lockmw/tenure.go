@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmw/kit/internal/renew"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -17,8 +18,9 @@ import (
 // renewals. A lease has what concerns the work: its context, MaxHold, its release, and
 // what observers are told. One mutex guards the tenure and all its leases.
 //
-// Mutexes are taken in this order: the watchdog's, a tenure's, and then one of a ledger, of
-// an intake, of internal/waitqueue or of an outage, none of which takes another.
+// Mutexes are taken in this order: the watchdog's (internal/renew, which calls Terms with it
+// held), a tenure's, and then one of a ledger, of internal/waitqueue or of an outage, none of
+// which takes another. So who holds one of these calls no method of the watchdog.
 type tenure struct {
 	locker *Locker
 	ref    store.Ref // but for its Fence, which mu guards
@@ -27,7 +29,7 @@ type tenure struct {
 	first  grant     // with which it began
 	unsure bool      // a question about it got no answer and may still come true
 
-	renewal renewal // the watchdog's
+	renewal renew.Renewal // the watchdog's
 
 	mu       sync.Mutex
 	state    tenureState
@@ -79,6 +81,7 @@ func (g grant) left(at instant) time.Duration {
 // newTenure returns the tenure that begins with c's grant, which came at began.
 func newTenure(c *claim, g grant, began time.Time) *tenure {
 	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, unsure: c.unsure, grant: g}
+	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
 	t.ref.Fence, t.ref.Taken = g.fence, g.taken
 	if min := c.policy.MinHold; min > 0 {
 		t.stayTill = began.Add(min)
@@ -95,7 +98,7 @@ func (t *tenure) begin(lease *Lease) {
 	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
 	t.mu.Unlock()
 	t.locker.keepTenure(t)
-	t.locker.watchdog.add(t, t.began.Add(t.firstRenewal()))
+	t.locker.watchdog.Add(&t.renewal, t.began, t.firstRenewal())
 	lease.limitHold()
 }
 
@@ -175,7 +178,7 @@ func (t *tenure) decline() {
 		return
 	}
 	t.over()
-	t.locker.watchdog.drop(t)
+	t.locker.watchdog.Drop(&t.renewal)
 	t.locker.waiters.Drop(t.ref.Key, t)
 	t.cleanUp()
 	t.locker.forgetTenure(t)

@@ -54,6 +54,14 @@ func TestPackagesKnowNoMoreThan(t *testing.T) {
 	}
 }
 
+// The watchdog knows what a renewal is, and neither leases nor Redis.
+func TestRenewUsesStoreAndShardsOnly(t *testing.T) {
+	want := []string{module + "internal/shards", module + "internal/store"}
+	if got := deps(t, "internal/renew"); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("internal/renew is compiled from %q, want %q", got, want)
+	}
+}
+
 func TestPackagesAreFreeOf(t *testing.T) {
 	const gin, echo, grpc = "github.com/gin-gonic/", "github.com/labstack/", "google.golang.org/"
 	const embedded, checker, aid = "github.com/alicebob/", "go.uber.org/goleak", module + "locktest"

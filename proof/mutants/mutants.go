@@ -74,7 +74,7 @@ var mutants = []mutant{
 		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
 		edits: []edit{{
 			"lockmw/renewal.go",
-			"grant{fence: t.ref.Fence, since: sent, ttl: r.TTL}",
+			"grant{fence: t.ref.Fence, since: instantOf(sent), ttl: r.TTL}",
 			"grant{fence: t.ref.Fence, since: now(), ttl: r.TTL}",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
@@ -83,9 +83,9 @@ var mutants = []mutant{
 		name: "renewal bounded by the new TTL",
 		what: "while a renewal is under way the lease is trusted for as long as the renewal would give it",
 		edits: []edit{{
-			"lockmw/watchdog.go",
-			"		asks[i].Ref = t.ask()\n",
-			"		asks[i].Ref = t.ask()\n		t.mu.Lock()\n		t.grant.since = sent\n		t.mu.Unlock()\n",
+			"lockmw/renewal.go",
+			"	ref.TTL = max(t.ttl, time.Until(t.stayTill))\n",
+			"	ref.TTL = max(t.ttl, time.Until(t.stayTill))\n	t.grant.since = now()\n",
 		}},
 		in: inMatrix, tests: underLoad, says: "overlap:",
 	},

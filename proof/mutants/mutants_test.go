@@ -45,15 +45,15 @@ func TestMutantsFitTheCode(t *testing.T) {
 
 func TestMutantsThatDoNotFitAreAnError(t *testing.T) {
 	c := newCompiler(t)
-	const inGo, inLua = "lockmw/watchdog.go", "internal/redisstore/lua/give.lua"
+	const inGo, inLua = "internal/renew/watchdog.go", "internal/redisstore/lua/give.lua"
 	for _, tc := range []struct {
 		edit edit
 		want string
 	}{
 		{edit{inGo, "no such text", ""}, "stands 0 times"},
-		{edit{inGo, "return", "panic"}, "times in lockmw/watchdog.go, want once"},
-		{edit{inGo, "package lockmw\n", "package lockmw\n"}, "changes nothing"},
-		{edit{inGo, "func newWatchdog(", "var never = used\n\nfunc newWatchdog("}, "undefined: used"},
+		{edit{inGo, "return", "panic"}, "times in internal/renew/watchdog.go, want once"},
+		{edit{inGo, "package renew\n", "package renew\n"}, "changes nothing"},
+		{edit{inGo, "func New(", "var unset = used\n\nfunc New("}, "undefined: used"},
 		{edit{inLua, "return redis.call('DEL', KEYS[1])", "return redis.call("}, "Error compiling script"},
 	} {
 		m := mutant{name: "stale", edits: []edit{tc.edit}}
