@@ -393,7 +393,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 		return nil, nil
 	}
 	t := newTenure(c, g, at)
-	lease := newLease(c, t, g.fence, at)
+	lease := t.newLease(c, g.fence, at)
 	t.begin(lease) // before the queue forgets the token: a message may come about it
 	if c.waiter != nil {
 		c.locker.waiters.Take(c.waiter, t, g.contended, answer)
@@ -413,7 +413,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 	waiters, at := c.locker.waiters, time.Now()
 	if c.ctx.Err() == nil {
-		lease := newLease(c, t, fence, at)
+		lease := t.newLease(c, fence, at)
 		if t.take(lease) {
 			waiters.Free(c.waiter)
 			c.waiter = nil

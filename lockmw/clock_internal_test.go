@@ -38,7 +38,7 @@ func TestGrantIsTrustedForLessThanItsTTL(t *testing.T) {
 func TestSuspendedMachineLosesTheLease(t *testing.T) {
 	l := leaseFor(t, Policy{TTL: time.Minute})
 	l.mu.Lock()
-	l.tenure.grant.since.wall -= int64(2 * time.Minute) // the wall clock went on, the timers did not
+	l.tenure().grant.since.wall -= int64(2 * time.Minute) // the wall clock went on, the timers did not
 	l.mu.Unlock()
 	if l.Valid() {
 		t.Error("Valid after the machine was suspended for two TTLs")

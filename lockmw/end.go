@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
@@ -39,7 +40,7 @@ func (c *claim) unreachable(p outage.Prospect) (*Lease, error) {
 
 // failOpen returns a lease that holds nothing.
 func (c *claim) failOpen(cause error) *Lease {
-	lease := newLease(c, nil, 0, time.Now())
+	lease := newLease(c, nothing{}, new(sync.Mutex), 0, time.Now())
 	c.locker.keep(lease)
 	lease.limitHold()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)

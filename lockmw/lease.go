@@ -17,17 +17,14 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
-	tenure *tenure  // what lies in the store for it; nil: it has no lock of its own
-	open   bool     // failed open: there is no lock
-	base   *Lease   // the lease that this one has joined, see reentrant.go
-	parts  []*Lease // of AcquireAll, see multi.go
+	has    holding
 	ctx    context.Context
 	own    leaseContext // ctx, where the lease has one of its own
 	cancel context.CancelCauseFunc
 	outer  *Lease // the next lease that the caller's context holds
 	start  time.Time
 
-	mu      *sync.Mutex // the tenure's, if there is one
+	mu      *sync.Mutex // the tenure's, if it has a lock of its own
 	state   state
 	last    grant // at the end of the lease
 	maxHold *time.Timer
@@ -48,19 +45,20 @@ const (
 	released
 )
 
-// newLease returns c's lease of a lock that it has since start, or, without a tenure, the
-// one with which it runs without a lock.
-func newLease(c *claim, t *tenure, fence int64, start time.Time) *Lease {
+// newLease returns c's lease with what it has since start. It guards itself by mu.
+func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Time) *Lease {
 	l := &Lease{
-		locker: c.locker, ref: c.ref, policy: c.policy, fence: fence, tenure: t, open: t == nil,
+		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence,
 		start: start, stuckAt: stuckAfter * c.policy.TTL,
 	}
-	if t == nil {
-		l.mu = new(sync.Mutex)
-	} else {
-		l.mu, l.ref.Token, l.ref.Fence = &t.mu, t.ref.Token, fence
-	}
 	l.derive(c.ctx)
+	return l
+}
+
+// newLease returns c's lease of the tenure's lock, which it has since start.
+func (t *tenure) newLease(c *claim, fence int64, start time.Time) *Lease {
+	l := newLease(c, t, &t.mu, fence, start)
+	l.ref.Token, l.ref.Fence = t.ref.Token, fence
 	return l
 }
 
@@ -116,49 +114,33 @@ func (l *Lease) Fence() int64 { return l.fence }
 // after the release, and when MaxHold has passed. Where the policy failed open it is
 // true until then: no lock can be lost.
 func (l *Lease) Valid() bool {
-	if l.tenure != nil {
-		l.tenure.trusted(now(), false) // a lease that is over is told so
-	}
-	valid := l.holds(held)
-	if l.base != nil {
-		return valid && l.base.Valid()
-	}
-	for _, part := range l.parts {
-		valid = part.Valid() && valid // each one that has ended is told so
-	}
-	return valid
+	return l.has.trusted() && l.holds(held)
 }
 
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
 // before. The lease's context ends earlier than that, by a tenth of the TTL and at
 // least by 50 ms. ValidUntil is the zero time where the policy failed open.
 func (l *Lease) ValidUntil() time.Time {
-	switch {
-	case l.base != nil:
-		return l.base.ValidUntil()
-	case l.parts != nil:
-		return l.partsValidUntil()
-	}
-	if l.open {
+	left, ok := l.has.remains(l)
+	if !ok {
 		return time.Time{}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.grant()
-	return time.Now().Add(validity(g.ttl) - now().since(g.since))
+	return time.Now().Add(left)
 }
 
-// grant is the last one of the lease's time. The caller holds mu.
+// grant is the last one of the lease's time, if it has a lock of its own. The caller
+// holds mu.
 func (l *Lease) grant() grant {
 	if l.state == held || l.state == overHeld {
-		return l.tenure.grant
+		return l.tenure().grant
 	}
 	return l.last
 }
 
 // end ends the lease's trust, once. The caller holds mu.
 func (l *Lease) end(s state, cause error) {
-	if l.tenure != nil {
+	own := l.tenure() != nil
+	if own {
 		l.last = l.grant()
 	}
 	l.state = s
@@ -166,7 +148,7 @@ func (l *Lease) end(s state, cause error) {
 	if l.maxHold != nil {
 		l.maxHold.Stop()
 	}
-	if s == lost || s == overHeld && l.open { // there is nothing to release
+	if s == lost || s == overHeld && !own { // there is nothing to release
 		l.locker.forget(l)
 	}
 }
@@ -178,8 +160,8 @@ func (l *Lease) endMaxHold() {
 	was := l.state
 	if was == held {
 		l.end(overHeld, ErrMaxHold)
-		if l.tenure != nil {
-			l.tenure.end(tenureUnrenewed)
+		if t := l.tenure(); t != nil {
+			t.end(tenureUnrenewed)
 		}
 	}
 	l.mu.Unlock()
@@ -192,19 +174,14 @@ func (l *Lease) endMaxHold() {
 // heldBy returns the lease by which ctx holds the lock called key, or nil.
 func (l *Locker) heldBy(ctx context.Context, key string) *Lease {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if lease.locker == l && lease.parts == nil && lease.ref.Key == key && lease.owner().holds(held, overHeld) {
-			return lease.owner()
+		if lease.locker != l || lease.ref.Key != key {
+			continue
+		}
+		if owner := lease.owner(); owner != nil && owner.holds(held, overHeld) {
+			return owner
 		}
 	}
 	return nil
-}
-
-// owner returns the lease whose lock this one works under.
-func (l *Lease) owner() *Lease {
-	if l.base != nil {
-		return l.base
-	}
-	return l
 }
 
 // holds reports whether the lease is in one of the states.

@@ -10,6 +10,8 @@ import (
 
 var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHold", lost: "lost", released: "released"}
 
+const failedOpen = "failed open, there is no lock"
+
 // String describes the lease for people: what it locks, how it stands, for how long it
 // was held and how long it can be relied on without a renewal. The token, with which
 // the lock could be released, is not in it.
@@ -70,12 +72,8 @@ func (l *Lease) facts() (state string, age, left time.Duration) {
 	if state != stateNames[held] {
 		return state, age, left
 	}
-	reliesOn := l.parts
-	if l.base != nil {
-		reliesOn = []*Lease{l.base}
-	}
-	for _, other := range reliesOn {
-		if s, _, _ := other.facts(); s != state && !other.open {
+	for _, other := range l.has.leases() {
+		if s, _, _ := other.facts(); s != state && s != failedOpen {
 			return s, age, 0
 		}
 	}
@@ -84,14 +82,13 @@ func (l *Lease) facts() (state string, age, left time.Duration) {
 
 // ownFacts is facts, but for the locks of other leases.
 func (l *Lease) ownFacts() (state string, left time.Duration) {
+	if l.tenure() != nil {
+		left, _ = l.has.remains(l)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tenure != nil {
-		g := l.grant()
-		left = max(validity(g.ttl)-now().since(g.since), 0)
+	if l.runsWithout() && l.state == held {
+		return failedOpen, 0
 	}
-	if l.open && l.state == held {
-		return "failed open, there is no lock", 0
-	}
-	return stateNames[l.state], left
+	return stateNames[l.state], max(left, 0)
 }

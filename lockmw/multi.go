@@ -50,7 +50,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	}
 	each := p
 	each.MinHold, each.MaxHold = 0, 0
-	whole := &Lease{locker: l, policy: p.withDefaults(), mu: new(sync.Mutex)}
+	all := &bundle{locker: l}
 	var claims []*claim
 	joins := false
 	for _, key := range sorted {
@@ -65,17 +65,19 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	taken := false
 	defer func() {
 		if !taken { // an observer has ended the goroutine, so nobody gets the parts
-			whole.releaseTogether(ctx)
+			all.releaseTogether(ctx)
 		}
 	}()
-	failed, err := whole.take(claims, !joins)
+	failed, err := all.take(claims, !joins)
 	taken = true
 	if err != nil {
-		return nil, whole.giveUp(ctx, failed, err)
+		return nil, all.giveUp(ctx, failed, err)
 	}
-	whole.start = time.Now()
-	whole.derive(whole.parts[len(whole.parts)-1].ctx)
-	for _, part := range whole.parts {
+	last := claims[len(claims)-1]
+	last.ctx, last.policy = all.parts[len(all.parts)-1].ctx, p.withDefaults()
+	whole := newLease(last, all, new(sync.Mutex), 0, time.Now())
+	whole.ref = store.Ref{Key: all.keys()}
+	for _, part := range all.parts {
 		part.owner().stay(p.MinHold)
 		part.mu.Lock()
 		if part.state == held {
@@ -83,7 +85,6 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		}
 		part.mu.Unlock()
 	}
-	whole.ref.Key = whole.keys()
 	return whole, nil
 }
 
@@ -102,20 +103,20 @@ func (c *claim) refused(err error) error {
 //
 // After a part has failed open the others are asked for all the same, because Redis
 // may be back, but for a shorter time.
-func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) {
+func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error) {
 	for len(claims) > 0 {
-		had, done := len(l.parts), false
-		brief := had > 0 && l.parts[had-1].open
+		had, done := len(b.parts), false
+		brief := had > 0 && b.parts[had-1].runsWithout()
 		if together && (had == 0 || brief) {
-			done, failed, err = l.takeTogether(claims, brief)
+			done, failed, err = b.takeTogether(claims, brief)
 		}
 		if !done {
-			failed, err = claims[0], l.takeNext(claims[0], brief)
+			failed, err = claims[0], b.takeNext(claims[0], brief)
 		}
-		for i, part := range l.parts[had:] {
+		for i, part := range b.parts[had:] {
 			claims[i].tell(part)
 		}
-		claims = claims[len(l.parts)-had:]
+		claims = claims[len(b.parts)-had:]
 		if err != nil {
 			for _, c := range claims {
 				c.giveBack() // what a question for all of them may have left
@@ -127,23 +128,23 @@ func (l *Lease) take(claims []*claim, together bool) (failed *claim, err error) 
 }
 
 // follow has c's lease end with the part before it, to which Redis has answered.
-func (l *Lease) follow(c *claim) {
-	if n := len(l.parts); n > 0 {
-		c.ctx, c.heard = l.parts[n-1].ctx, c.heard || !l.parts[n-1].open
+func (b *bundle) follow(c *claim) {
+	if n := len(b.parts); n > 0 {
+		c.ctx, c.heard = b.parts[n-1].ctx, c.heard || !b.parts[n-1].runsWithout()
 	}
 }
 
 // takeNext makes one claim's lease a part. The first claim is tried in any case, as
 // Acquire does; the others, unless the budget of all is used up by then.
-func (l *Lease) takeNext(c *claim, brief bool) error {
-	l.follow(c)
+func (b *bundle) takeNext(c *claim, brief bool) error {
+	b.follow(c)
 	c.brief = brief
-	if wait := c.policy.Wait; len(l.parts) > 0 && !brief && wait > 0 && c.waited() >= wait {
+	if wait := c.policy.Wait; len(b.parts) > 0 && !brief && wait > 0 && c.waited() >= wait {
 		return c.refuse(fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired))
 	}
 	part, err := c.acquire()
 	if err == nil {
-		l.parts = append(l.parts, part)
+		b.parts = append(b.parts, part)
 	}
 	return err
 }
@@ -153,8 +154,8 @@ func (l *Lease) takeNext(c *claim, brief bool) error {
 // had, and where there was no answer but the policy allows to wait for one: then
 // each claim is to ask by itself, with the token that it has been given, since the
 // question for all may have been granted.
-func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
-	bundler, ok := l.locker.store.(store.Bundler)
+func (b *bundle) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
+	bundler, ok := b.locker.store.(store.Bundler)
 	first := claims[0]
 	if !ok || !first.enter() {
 		return false, nil, nil
@@ -163,8 +164,8 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 	for _, c := range claims {
 		c.ledger = first.ledger // together they are one call
 	}
-	l.locker.check.Do(l.locker.checkServer)
-	l.follow(first)
+	b.locker.check.Do(b.locker.checkServer)
+	b.follow(first)
 	first.brief = brief
 	grants, fault := first.askTogether(bundler, claims)
 	var end func(i int, c *claim) (*Lease, error)
@@ -180,12 +181,12 @@ func (l *Lease) takeTogether(claims []*claim, brief bool) (done bool, failed *cl
 		return false, nil, nil
 	}
 	for i, c := range claims {
-		l.follow(c)
+		b.follow(c)
 		part, err := end(i, c)
 		if err != nil {
 			return true, c, c.refuse(err)
 		}
-		l.parts = append(l.parts, part)
+		b.parts = append(b.parts, part)
 	}
 	return true, nil, nil
 }
@@ -286,17 +287,17 @@ func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
 
 // giveUp gives back the parts that were had. err is why the one of failed was
 // not. The observers are told of the parts when those are given back.
-func (l *Lease) giveUp(ctx context.Context, failed *claim, err error) error {
+func (b *bundle) giveUp(ctx context.Context, failed *claim, err error) error {
 	var refusal *AcquireError
 	if ctx.Err() == nil && errors.As(err, &refusal) {
-		for _, part := range l.parts {
+		for _, part := range b.parts {
 			if !part.Valid() {
 				refusal.Err = fmt.Errorf("%w: %q was lost while the others were waited for", ErrUnavailable, part.Key())
 				refusal.RetryAfter = soonest
 			}
 		}
 	}
-	l.releaseSoon(ctx) // failures are logged; what was lost is in err
+	b.releaseSoon(ctx) // failures are logged; what was lost is in err
 	failed.tell(nil)
 	return err
 }
@@ -307,20 +308,23 @@ const soon = 100 * time.Millisecond
 
 // releaseSoon gives back the parts and tells the observers. Where Redis does not
 // answer soon, that goes on when it has returned, and Close waits for it.
-func (l *Lease) releaseSoon(ctx context.Context) {
-	b := l.locker.enter(l.ref.Key)
-	if b == nil {
-		l.releaseTogether(ctx)
-		l.tellReleased()
+func (b *bundle) releaseSoon(ctx context.Context) {
+	if len(b.parts) == 0 {
+		return
+	}
+	counted := b.locker.enter(b.parts[0].ref.Key)
+	if counted == nil {
+		b.releaseTogether(ctx)
+		b.tellReleased()
 		return
 	}
 	var parted atomic.Bool
 	released := make(chan struct{})
 	go func() {
-		defer b.claims.Done()
-		l.releaseTogether(ctx)
+		defer counted.claims.Done()
+		b.releaseTogether(ctx)
 		if parted.Swap(true) {
-			l.locker.reports.Later(l.tellReleased)
+			b.locker.reports.Later(b.tellReleased)
 		}
 		close(released)
 	}()
@@ -334,17 +338,17 @@ func (l *Lease) releaseSoon(ctx context.Context) {
 		}
 		<-released
 	}
-	l.tellReleased()
+	b.tellReleased()
 }
 
 // releaseTogether gives back the parts, all at the same time, within the time
 // that one release has. It returns what came of each.
-func (l *Lease) releaseTogether(ctx context.Context) []error {
+func (b *bundle) releaseTogether(ctx context.Context) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()
-	errs := make([]error, len(l.parts))
+	errs := make([]error, len(b.parts))
 	var releases sync.WaitGroup
-	for i, part := range l.parts {
+	for i, part := range b.parts {
 		releases.Go(func() { errs[i] = part.releaseWithin(ctx) })
 	}
 	releases.Wait()
@@ -352,9 +356,9 @@ func (l *Lease) releaseTogether(ctx context.Context) []error {
 }
 
 // keys names the keys of all parts.
-func (l *Lease) keys() string {
-	names := make([]string, len(l.parts))
-	for i, part := range l.parts {
+func (b *bundle) keys() string {
+	names := make([]string, len(b.parts))
+	for i, part := range b.parts {
 		names[i] = part.Key()
 	}
 	return strings.Join(names, ", ")
@@ -363,45 +367,13 @@ func (l *Lease) keys() string {
 // FenceOf returns the fence of one of the lease's keys, given with its prefix,
 // and 0 for a key that is not among them. For a lease of one key it is Fence.
 func (l *Lease) FenceOf(key string) int64 {
-	if l.parts == nil && l.ref.Key == key {
+	if l.owner() != nil && l.ref.Key == key {
 		return l.fence
 	}
-	for _, part := range l.parts {
+	for _, part := range l.has.leases() {
 		if part.ref.Key == key {
 			return part.fence
 		}
 	}
 	return 0
-}
-
-// partsValidUntil is when the first of the parts ends. A part without a lock,
-// because the policy failed open, does not end.
-func (l *Lease) partsValidUntil() (first time.Time) {
-	for _, part := range l.parts {
-		if until := part.ValidUntil(); first.IsZero() || !until.IsZero() && until.Before(first) {
-			first = until
-		}
-	}
-	return first
-}
-
-// releaseParts ends the lease's context and gives back the parts. The error is
-// ErrLost, with their keys, if some were lost.
-func (l *Lease) releaseParts(ctx context.Context) error {
-	l.Valid() // parts that are over are told so, with ErrLost, before the context ends
-	l.mu.Lock()
-	l.end(released, ErrReleased)
-	l.mu.Unlock()
-	errs := l.releaseTogether(ctx)
-	err := errors.Join(errs...)
-	if !errors.Is(err, ErrLost) {
-		return err
-	}
-	var lost []string
-	for i, part := range l.parts {
-		if errors.Is(errs[i], ErrLost) {
-			lost = append(lost, part.Key())
-		}
-	}
-	return fmt.Errorf("%w: %s", ErrLost, strings.Join(lost, ", "))
 }

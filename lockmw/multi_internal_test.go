@@ -97,9 +97,9 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, part := range lease.parts {
-			if open := i == 0; part.open != open {
-				t.Errorf("part %d failed open: %v, want %v", i, part.open, open)
+		for i, part := range lease.has.leases() {
+			if open := i == 0; part.runsWithout() != open {
+				t.Errorf("part %d failed open: %v, want %v", i, part.runsWithout(), open)
 			}
 		}
 		if s.together != 2 {

@@ -166,7 +166,7 @@ func (l *Lease) tellLater(kind EventKind, err error) {
 func (l *Lease) event(kind EventKind, err error) Event {
 	l.mu.Lock()
 	var left time.Duration
-	if l.state == held && l.tenure != nil {
+	if l.state == held && l.tenure() != nil {
 		left = l.grant().left(now())
 	}
 	l.mu.Unlock()
@@ -189,7 +189,7 @@ func (l *Lease) tellReleased() {
 	if l.untold.CompareAndSwap(true, false) {
 		l.tell(EventReleased, l.gaveBack)
 	}
-	for _, part := range l.parts {
-		part.tellReleased()
+	if b, ok := l.has.(*bundle); ok {
+		b.tellReleased()
 	}
 }

@@ -21,11 +21,8 @@ func (l *Lease) covers(kind store.Kind) bool {
 // MaxHold, and nothing of it is in the store. Observers hear of the lock only,
 // once.
 func (l *Lease) join(c *claim) *Lease {
-	j := &Lease{
-		locker: l.locker, ref: l.ref, policy: c.policy, fence: l.fence, open: l.open,
-		base: l, start: time.Now(), mu: new(sync.Mutex),
-	}
-	j.derive(c.ctx)
+	j := newLease(c, joined{l}, new(sync.Mutex), l.fence, time.Now())
+	j.ref = l.ref
 	// c's context may have been cut off from the outer lease's end.
 	cancel := j.cancel
 	unlink := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
@@ -39,23 +36,11 @@ func (l *Lease) join(c *claim) *Lease {
 
 // stay keeps the key taken for min from now, if the lease is released sooner.
 func (l *Lease) stay(min time.Duration) {
-	if min == 0 || l.open {
+	t := l.tenure()
+	if min == 0 || t == nil {
 		return
 	}
-	if l.tenure.stay(time.Now().Add(min)) && min > l.policy.TTL {
-		l.locker.watchdog.RenewNow(&l.tenure.renewal) // a crash must not free it sooner
+	if t.stay(time.Now().Add(min)) && min > l.policy.TTL {
+		l.locker.watchdog.RenewNow(&t.renewal) // a crash must not free it sooner
 	}
-}
-
-// unjoin ends a lease that has joined another. The lock stays with that one.
-func (l *Lease) unjoin() error {
-	l.mu.Lock()
-	if l.state != lost {
-		l.end(released, ErrReleased)
-	}
-	l.mu.Unlock()
-	if !l.base.Valid() && !l.base.holds(overHeld) {
-		return ErrLost
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // releaseWithin is Release, within ctx. It leaves the observers to tellReleased.
 func (l *Lease) releaseWithin(ctx context.Context) error {
-	l.release.Do(func() { l.released = l.giveBack(ctx) })
+	l.release.Do(func() { l.released = l.has.release(ctx, l) })
 	return l.released
 }
 
@@ -58,53 +58,10 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 // releases is ErrLost: somebody else may have the lock by then.
 func (l *Lease) revoke(ctx context.Context) (err error) {
 	l.release.Do(func() {
-		err = l.giveBack(ctx)
+		err = l.has.release(ctx, l)
 		l.released = ErrLost
 	})
 	l.locker.reports.Later(l.tellReleased)
-	return err
-}
-
-func (l *Lease) giveBack(ctx context.Context) error {
-	switch {
-	case l.base != nil:
-		return l.unjoin()
-	case l.parts != nil:
-		return l.releaseParts(ctx)
-	}
-	at := time.Now()
-	defer l.locker.forget(l)
-	t := l.tenure
-	if t != nil {
-		t.trusted(instantOf(at), false) // a lease that is over was lost, though its timer may be late
-	}
-	l.mu.Lock()
-	wasLost := l.state == lost
-	if !wasLost {
-		l.end(released, ErrReleased)
-	}
-	l.mu.Unlock()
-	var err error
-	switch {
-	case t == nil:
-	case wasLost: // reported when it happened
-		l.locker.watchdog.Remove(&t.renewal)
-		t.cleanUp()
-		return ErrLost
-	case !t.passOn(at):
-		err = t.giveBack(ctx, at)
-	}
-	if errors.Is(err, ErrLost) {
-		l.reportLost(errNotHeld)
-		return err
-	}
-	if err != nil {
-		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "name", l.policy.Name, "key", l.ref.Key, "error", err)
-	} else if t != nil {
-		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
-	}
-	l.gaveBack = err
-	l.untold.Store(true)
 	return err
 }
 

@@ -60,7 +60,7 @@ func holdMany(l *Locker, n int, letter string, ttl time.Duration) (lost func() i
 		}
 		held.renewal = l.watchdog.Renewal(held, held.ref.Key)
 		lease := &Lease{
-			locker: l, policy: Policy{TTL: ttl}, tenure: held, mu: &held.mu,
+			locker: l, policy: Policy{TTL: ttl}, has: held, mu: &held.mu,
 			start: time.Now(), stuckAt: time.Hour, cancel: func(error) {},
 		}
 		held.begin(lease)

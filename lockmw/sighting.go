@@ -48,7 +48,7 @@ func (s sighting) byNow() sighting {
 
 // sightingOf is what this Locker knows of a lock that it holds by lease.
 func sightingOf(lease *Lease) sighting {
-	left := remains(lease.tenure)
+	left := remains(lease.tenure())
 	return sighting{
 		at: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
 		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},

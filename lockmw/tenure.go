@@ -232,7 +232,7 @@ func (t *tenure) lose() *Lease {
 // expire is for the expiry timer. A tenure that is not renewed is not trusted any more, and
 // when the timer fires the store has forgotten it.
 func (t *tenure) expire() {
-	if t.trusted(now(), true) {
+	if t.holdsAt(now(), true) {
 		return
 	}
 	t.mu.Lock()
@@ -246,9 +246,9 @@ func (t *tenure) expire() {
 	}
 }
 
-// trusted reports whether the lock can be relied on at at, and ends the tenure if not. A
+// holdsAt reports whether the lock can be relied on at at, and ends the tenure if not. A
 // timer that fired although a renewal moved the end is armed anew.
-func (t *tenure) trusted(at instant, rearm bool) bool {
+func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	t.mu.Lock()
 	if t.state != tenureHeld {
 		t.mu.Unlock()

@@ -32,7 +32,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if c.waiter = joined.Waiter; !joined.Rests {
 		t.Fatal("it need not ask")
 	}
-	held := lease.tenure
+	held := lease.tenure()
 	held.nextFence(time.Now()) // the lease has left
 	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
@@ -77,7 +77,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.waiter = l.waiters.Join(c.ref, true).Waiter
-	held := lease.tenure
+	held := lease.tenure()
 	held.nextFence(time.Now())
 	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
