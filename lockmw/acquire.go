@@ -122,8 +122,7 @@ type claim struct {
 	heldBack bool          // it has a question to put, and Redis cannot be reached
 	heard    bool          // a question was answered, its own or one about the key before
 	hurried  bool          // the last question had less time than one has: the budget was nearly used up
-	traces   bool          // the store may know the token
-	unsure   bool          // a question without an answer may still be under way
+	residue  residue       // what its commands may have left in the store
 
 	refusal   *AcquireError
 	events    []Event // what the observers are to be told, see tell
@@ -194,7 +193,7 @@ func (c *claim) run() (*Lease, error) {
 	case c.fault != nil:
 		return c.unavailable()
 	}
-	if c.unsure {
+	if c.residue == inDoubt {
 		c.giveBack() // the first of two questions may yet be carried out
 	}
 	c.others = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
@@ -273,17 +272,18 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	epoch := l.subscriber.epoch()
 	timeout := c.timeout()
 	c.hurried = timeout < opTimeout
-	traces, unsure, recovered := c.traces, c.unsure, c.fault != nil || c.heldBack
+	before, recovered := c.residue, c.fault != nil || c.heldBack
 	c.heldBack = false
 	claims := &c.ledger.claims
 	claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || traces || unsure || recovered,
+		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
 			defer claims.Done()
-			unsure := unsure || mayYetHappen(err)
-			if traces || unsure || err == nil && (a.Granted || join != store.Try) {
-				l.janitor.Add(ref, !unsure)
+			if err != nil {
+				l.remove(ref, before.unanswered(store.AsError(err)))
+			} else {
+				l.remove(ref, before.answered(a.Granted || join == store.Wait))
 			}
 		},
 	})
@@ -298,7 +298,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	answered := time.Now()
 	claims.Done()
 	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
-	c.traces = c.unsure || answer.Granted || join == store.Wait
+	c.residue = before.answered(answer.Granted || join == store.Wait)
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
 	}
@@ -325,15 +325,11 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	return nil, nil
 }
 
-// mayYetHappen reports whether a question that came to this may be carried out later:
-// not, if it was answered, or never sent.
-func mayYetHappen(err error) bool { return err != nil && store.AsError(err).Ambiguous }
-
 // freshToken changes the token after an attempt at a quorum that failed: what
 // it left is being taken back, by token, and that may arrive late.
 func (c *claim) freshToken() {
 	if c.ballot != nil {
-		c.ref.Token, c.traces = c.locker.store.NewToken(), false
+		c.ref.Token, c.residue = c.locker.store.NewToken(), noResidue
 	}
 }
 
@@ -345,11 +341,10 @@ func (c *claim) failed(fault *store.Error) error {
 	}
 	switch {
 	case fault.Pending: // whatever comes of it, its Late cleans up all
-		c.traces = false
+		c.residue = noResidue
 	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not put
 		c.freshToken()
-		c.traces = c.traces || fault.Ambiguous
-		c.unsure = c.unsure || fault.Ambiguous
+		c.residue = c.residue.unanswered(fault)
 	}
 	err := c.endedBy(fault)
 	if err != nil {
@@ -388,7 +383,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 			c.giveBack()
 			return nil, c.gaveUp()
 		}
-		c.traces = true
+		c.residue = max(c.residue, certain)
 		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
 		return nil, nil
 	}

@@ -64,9 +64,12 @@ func (c *claim) leave() {
 		c.seen = seen
 	}
 	c.others = max(c.seen.waiting+left.Resting, left.Others)
-	doubtful := left.State == waitqueue.Offered || left.State == waitqueue.Doubtful
-	c.traces = c.traces || doubtful || left.State == waitqueue.Queued || left.State == waitqueue.Served
-	c.unsure = c.unsure || doubtful
+	switch left.State {
+	case waitqueue.Offered, waitqueue.Doubtful:
+		c.residue = inDoubt
+	case waitqueue.Queued, waitqueue.Served:
+		c.residue = max(c.residue, certain)
+	}
 }
 
 // giveBack ends the claim's wait, if it waits, and has everything removed that its
@@ -75,8 +78,6 @@ func (c *claim) giveBack() {
 	if c.waiter != nil {
 		c.leave()
 	}
-	if c.traces {
-		c.locker.janitor.Add(c.ref, !c.unsure)
-		c.traces = false
-	}
+	c.locker.remove(c.ref, c.residue)
+	c.residue = noResidue
 }

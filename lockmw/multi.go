@@ -229,13 +229,17 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		refs[i] = each.ref
 	}
 	for again := false; ; again = true {
-		unsure := c.unsure
+		before := c.residue
 		sent := now()
 		under.Add(1) // as in send
 		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
 			defer under.Done()
-			if unsure := unsure || mayYetHappen(err); granted || unsure {
-				l.cleanUp(refs, !unsure)
+			after := before.answered(granted)
+			if err != nil {
+				after = before.unanswered(store.AsError(err))
+			}
+			for _, ref := range refs {
+				l.remove(ref, after)
 			}
 		})
 		if err == nil {
@@ -252,13 +256,13 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		fault := store.AsError(err)
 		if fault.Pending { // whatever comes of it is cleaned up then
 			for _, each := range claims {
-				each.traces, each.unsure = false, false
+				each.residue = noResidue
 			}
 			return nil, fault
 		}
 		under.Done()
 		for _, each := range claims {
-			each.traces, each.unsure = each.traces || fault.Ambiguous, each.unsure || fault.Ambiguous
+			each.residue = each.residue.unanswered(fault)
 		}
 		if !fault.Stale || again {
 			return nil, fault
@@ -271,18 +275,10 @@ func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {
 		c.attempts++
-		c.traces = true
+		c.residue = max(c.residue, certain)
 		grants[i] = grant{fence: fences[i], since: sent, ttl: c.ref.TTL}
 	}
 	return grants
-}
-
-// cleanUp has the janitor remove what refs may have in Redis. certain says that no
-// question about them is under way any more.
-func (l *Locker) cleanUp(refs []store.Ref, certain bool) {
-	for _, ref := range refs {
-		l.janitor.Add(ref, certain)
-	}
 }
 
 // giveUp gives back the parts that were had. err is why the one of failed was

@@ -71,7 +71,7 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, at)
-	if t.unsure {
+	if t.also == inDoubt {
 		t.locker.janitor.AddAt(t.stayTill, t.ref, false)
 	}
 	return err

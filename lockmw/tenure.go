@@ -27,7 +27,7 @@ type tenure struct {
 	ttl    time.Duration
 	began  time.Time // the grant came then
 	first  grant     // with which it began
-	unsure bool      // a question about it got no answer and may still come true
+	also   residue   // what its claim may have left beside it
 
 	renewal renew.Renewal // the watchdog's
 
@@ -80,7 +80,7 @@ func (g grant) left(at instant) time.Duration {
 
 // newTenure returns the tenure that begins with c's grant, which came at began.
 func newTenure(c *claim, g grant, began time.Time) *tenure {
-	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, unsure: c.unsure, grant: g}
+	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, also: c.residue, grant: g}
 	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
 	t.ref.Fence, t.ref.Taken = g.fence, g.taken
 	if min := c.policy.MinHold; min > 0 {
@@ -139,7 +139,7 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	t.holder = nil
 	now := instantOf(at)
 	switch {
-	case t.state != tenureHeld, t.unsure, !t.stayTill.IsZero(), t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
+	case t.state != tenureHeld, t.also == inDoubt, !t.stayTill.IsZero(), t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
 		return 0, false
 	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):
 		return 0, false
@@ -198,7 +198,7 @@ func (t *tenure) over() {
 // of a quorum's nodes.
 func (t *tenure) cleanUp() {
 	t.mu.Lock()
-	till, ref, certain := t.stayTill, t.ref, !t.expired && !t.unsure
+	till, ref, certain := t.stayTill, t.ref, !t.expired && t.also != inDoubt
 	t.mu.Unlock()
 	t.locker.janitor.AddAt(till, ref, certain)
 }

@@ -72,7 +72,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := l.newClaim(ctx, "k", Policy{Wait: time.Minute}, time.Now(), nil)
-	c.ref.Token, c.traces = l.store.NewToken(), true
+	c.ref.Token, c.residue = l.store.NewToken(), certain
 	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait, Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}
