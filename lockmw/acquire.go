@@ -64,7 +64,7 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 // newClaim returns a claim that began at start: the claim itself, which then costs its
 // caller no allocation. Several claims that have one budget share start and retries.
 func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *retry.Intervals) claim {
-	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries}
+	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries, most: opTimeout}
 	c.ref = c.policy.ref(key)
 	return c
 }
@@ -110,9 +110,9 @@ type claim struct {
 	start  time.Time
 
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
-	queued   bool              // it waits, or has waited: its first question is behind it, or spared
+	waitedAt time.Time         // when it began to wait, its first command behind it, or spared; zero: it has not
 	retries  *retry.Intervals  // shared with other claims; nil: its own
-	brief    bool              // Redis did not answer just now: no question gets more than the least time
+	most     time.Duration     // that a command of it may take
 	attempts int
 	left     time.Duration // of the holder's TTL, at the last answer
 	seen     sighting      // who holds the lock, by the last answer
@@ -120,8 +120,8 @@ type claim struct {
 	fault    *store.Error  // what kept the last question from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a question to put, and Redis cannot be reached
-	heard    bool          // a question was answered, its own or one about the key before
-	hurried  bool          // the last question had less time than one has: the budget was nearly used up
+	answers  int           // to its commands, and to those about the key before it
+	had      time.Duration // the time that its last command had
 	residue  residue       // what its commands may have left in the store
 
 	refusal   *AcquireError
@@ -225,10 +225,7 @@ const (
 
 // timeout bounds the next question by what is left of the policy's budget.
 func (c *claim) timeout() time.Duration {
-	p, left := c.policy, opTimeout
-	if c.brief {
-		return leastTimeout
-	}
+	p, left := c.policy, c.most
 	if p.Wait > 0 {
 		left = min(left, p.Wait-c.waited())
 	}
@@ -254,7 +251,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		}
 		c.known(token)
 		place = its
-		if !c.queued { // it comes with this question
+		if c.waitedAt.IsZero() { // it comes with this question
 			place.Waited = 0
 		}
 	}
@@ -270,14 +267,13 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	asked := time.Now()
 	c.attempts++
 	epoch := l.subscriber.epoch()
-	timeout := c.timeout()
-	c.hurried = timeout < opTimeout
+	c.had = c.timeout()
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	c.heldBack = false
 	claims := &c.ledger.claims
 	claims.Add(1) // Close waits for the question, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: timeout, Again: c.heard || before != noResidue || recovered,
+		Ref: ref, Join: join, Place: place, Timeout: c.had, Again: c.answers > 0 || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
 			defer claims.Done()
 			if err != nil {
@@ -297,7 +293,8 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	}
 	answered := time.Now()
 	claims.Done()
-	c.fault, c.ballot, c.heard = nil, answer.Ballot, true
+	c.fault, c.ballot = nil, answer.Ballot
+	c.answers++
 	c.residue = before.answered(answer.Granted || join == store.Wait)
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost

@@ -106,12 +106,11 @@ func (c *claim) refused(err error) error {
 func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error) {
 	for len(claims) > 0 {
 		had, done := len(b.parts), false
-		brief := had > 0 && b.parts[had-1].runsWithout()
-		if together && (had == 0 || brief) {
-			done, failed, err = b.takeTogether(claims, brief)
+		if together && (had == 0 || b.cutOff()) {
+			done, failed, err = b.takeTogether(claims)
 		}
 		if !done {
-			failed, err = claims[0], b.takeNext(claims[0], brief)
+			failed, err = claims[0], b.takeNext(claims[0])
 		}
 		for i, part := range b.parts[had:] {
 			claims[i].tell(part)
@@ -127,19 +126,31 @@ func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error)
 	return nil, nil
 }
 
-// follow has c's lease end with the part before it, to which Redis has answered.
+// cutOff reports whether the last part runs without its lock: Redis did not answer just
+// now.
+func (b *bundle) cutOff() bool {
+	n := len(b.parts)
+	return n > 0 && b.parts[n-1].runsWithout()
+}
+
+// follow has c's lease end with the part before it.
 func (b *bundle) follow(c *claim) {
-	if n := len(b.parts); n > 0 {
-		c.ctx, c.heard = b.parts[n-1].ctx, c.heard || !b.parts[n-1].runsWithout()
+	if len(b.parts) == 0 {
+		return
+	}
+	c.ctx = b.parts[len(b.parts)-1].ctx
+	if b.cutOff() {
+		c.most = leastTimeout
+	} else {
+		c.answers++
 	}
 }
 
 // takeNext makes one claim's lease a part. The first claim is tried in any case, as
 // Acquire does; the others, unless the budget of all is used up by then.
-func (b *bundle) takeNext(c *claim, brief bool) error {
+func (b *bundle) takeNext(c *claim) error {
 	b.follow(c)
-	c.brief = brief
-	if wait := c.policy.Wait; len(b.parts) > 0 && !brief && wait > 0 && c.waited() >= wait {
+	if wait := c.policy.Wait; len(b.parts) > 0 && !b.cutOff() && wait > 0 && c.waited() >= wait {
 		return c.refuse(fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired))
 	}
 	part, err := c.acquire()
@@ -154,7 +165,7 @@ func (b *bundle) takeNext(c *claim, brief bool) error {
 // had, and where there was no answer but the policy allows to wait for one: then
 // each claim is to ask by itself, with the token that it has been given, since the
 // question for all may have been granted.
-func (b *bundle) takeTogether(claims []*claim, brief bool) (done bool, failed *claim, err error) {
+func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err error) {
 	bundler, ok := b.locker.store.(store.Bundler)
 	first := claims[0]
 	if !ok || !first.enter() {
@@ -166,13 +177,12 @@ func (b *bundle) takeTogether(claims []*claim, brief bool) (done bool, failed *c
 	}
 	b.locker.check.Do(b.locker.checkServer)
 	b.follow(first)
-	first.brief = brief
 	grants, fault := first.askTogether(bundler, claims)
 	var end func(i int, c *claim) (*Lease, error)
 	switch {
 	case grants != nil:
 		end = func(i int, c *claim) (*Lease, error) { return c.grantedTogether(grants[i]) }
-	case fault != nil && (brief || !first.policy.waits()):
+	case fault != nil && (b.cutOff() || !first.policy.waits()):
 		end = func(_ int, c *claim) (*Lease, error) {
 			c.giveBack()
 			return c.unanswered(fault)
@@ -245,7 +255,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		if err == nil {
 			under.Done()
 			for _, each := range claims {
-				each.heard = true
+				each.answers++
 			}
 			if fences == nil {
 				return nil, nil

@@ -498,7 +498,7 @@ func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
 						got.Add(1)
 						in.leave()
 						mustRelease(t, lease)
-					case errors.Is(err, lockmw.ErrNotAcquired):
+					case errors.Is(err, context.DeadlineExceeded): // also where Redis was slow to answer
 						gone.Add(1)
 					default:
 						t.Error(err)

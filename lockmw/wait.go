@@ -45,14 +45,14 @@ const (
 // it, or spared. view is how it stands.
 func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
-	c.queued = true
+	c.waitedAt = time.Now()
 	if c.fault == nil && !c.heldBack {
 		c.contends(Event{
 			Kind: EventContended, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
 		})
 	}
-	asked := time.Now()
+	asked := c.waitedAt
 	retries := c.retries
 	if retries == nil {
 		retries = new(retry.Intervals)
