@@ -209,17 +209,25 @@ func TestABusyProcessNeedsFewConnections(t *testing.T) {
 			}
 		})
 	}
-	var most [2]int
-	for phase := range most {
-		for began := time.Now(); time.Since(began) < time.Second; time.Sleep(10 * time.Millisecond) {
-			most[phase] = max(most[phase], proxy.Connections())
+	for _, far := range []bool{false, true} {
+		if far {
+			proxy.Delay(faultproxy.Both, 15*time.Millisecond) // longer than a call waits for others
 		}
-		proxy.Delay(faultproxy.Both, 15*time.Millisecond) // longer than a call waits for others
+		// While the machine stands still a connection hangs, and another one takes its place
+		// before it is closed. So a few more may be there for a moment.
+		most, few := 0, time.Now()
+		for began := time.Now(); time.Since(few) < time.Second; time.Sleep(10 * time.Millisecond) {
+			n := proxy.Connections()
+			if most = max(most, n); n > shared+more {
+				few = time.Now()
+			}
+			if time.Since(began) > 30*time.Second || n > 2*(shared+more) {
+				t.Errorf("far %t: %d connections, and up to %d, want at most %d for a second", far, n, most, shared+more)
+				break
+			}
+		}
+		t.Logf("far %t: up to %d connections", far, most)
 	}
 	close(stop)
 	all.Wait()
-	t.Logf("%d connections, %d far away", most[0], most[1])
-	if most[0] > shared+more || most[1] > shared+more {
-		t.Errorf("%d connections, %d far away, want at most %d", most[0], most[1], shared+more)
-	}
 }
