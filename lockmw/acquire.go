@@ -117,9 +117,9 @@ type claim struct {
 	left     time.Duration // of the holder's TTL, at the last answer
 	seen     sighting      // who holds the lock, by the last answer
 	others   int           // who wait for the lock, as far as is known
-	fault    *store.Error  // what kept the last question from an answer
+	fault    *store.Error  // what kept the last command from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
-	heldBack bool          // it has a question to put, and Redis cannot be reached
+	heldBack bool          // it has a command to send, and Redis cannot be reached
 	answers  int           // to its commands, and to those about the key before it
 	had      time.Duration // the time that its last command had
 	residue  residue       // what its commands may have left in the store
@@ -129,7 +129,7 @@ type claim struct {
 	contended bool    // they are told that it waits
 }
 
-// check finds the mistakes that need no question to Redis, and the lease that
+// check finds the mistakes that need no command to Redis, and the lease that
 // the claim joins, if there is one.
 func (c *claim) check() (outer *Lease, err error) {
 	if err := c.locker.Validate(c.given); err != nil {
@@ -194,7 +194,7 @@ func (c *claim) run() (*Lease, error) {
 		return c.unavailable()
 	}
 	if c.residue == inDoubt {
-		c.giveBack() // the first of two questions may yet be carried out
+		c.giveBack() // the first of two commands may yet be carried out
 	}
 	c.others = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
 	if c.policy.waits() {
@@ -214,16 +214,16 @@ func (c *claim) known(token string) {
 var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)
 
 const (
-	// opTimeout bounds one question. A Redis that takes longer is no use for
-	// locks, and what came of the question is cleaned up.
+	// opTimeout bounds one command. A Redis that takes longer is no use for
+	// locks, and what came of the command is cleaned up.
 	opTimeout = time.Second
 
-	// leastTimeout is what a question gets at least, when the policy's budget
+	// leastTimeout is what a command gets at least, when the policy's budget
 	// is nearly used up or smaller than that.
 	leastTimeout = outage.SilentAfter
 )
 
-// timeout bounds the next question by what is left of the policy's budget.
+// timeout bounds the next command by what is left of the policy's budget.
 func (c *claim) timeout() time.Duration {
 	p, left := c.policy, c.most
 	if p.Wait > 0 {
@@ -241,7 +241,7 @@ func (c *claim) timeout() time.Duration {
 	return max(left, leastTimeout)
 }
 
-// ask puts another question, for a claim that waits. It returns what send does.
+// ask sends another command, for a claim that waits. It returns what send does.
 func (c *claim) ask(join store.Join) (*Lease, error) {
 	var place store.Place
 	if c.waiter != nil {
@@ -251,14 +251,14 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		}
 		c.known(token)
 		place = its
-		if c.waitedAt.IsZero() { // it comes with this question
+		if c.waitedAt.IsZero() { // it comes with this command
 			place.Waited = 0
 		}
 	}
 	return c.send(join, place)
 }
 
-// send puts one question, of which the queue of local waiters knows. It returns a lease,
+// send sends one command, of which the queue of local waiters knows. It returns a lease,
 // or an error that ends the claim, or neither; then c.fault says whether there was an
 // answer.
 func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
@@ -271,7 +271,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	c.heldBack = false
 	claims := &c.ledger.claims
-	claims.Add(1) // Close waits for the question, also when its caller has left
+	claims.Add(1) // Close waits for the command, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Timeout: c.had, Again: c.answers > 0 || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
@@ -316,7 +316,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	first := l.waiters.Heard(c.waiter, heard)
 	if join == store.Wait && (answer.Fresh || recovered && first) {
 		// The store did not know the queue, or had forgotten it when a
-		// question came through whose answer did not.
+		// command came through whose answer did not.
 		l.waiters.AskOthers(c.waiter)
 	}
 	return nil, nil
@@ -330,7 +330,7 @@ func (c *claim) freshToken() {
 	}
 }
 
-// failed notes a question without an answer. It returns the error of a claim that
+// failed notes a command without an answer. It returns the error of a claim that
 // this ends.
 func (c *claim) failed(fault *store.Error) error {
 	if c.waiter != nil {
@@ -339,7 +339,7 @@ func (c *claim) failed(fault *store.Error) error {
 	switch {
 	case fault.Pending: // whatever comes of it, its Late cleans up all
 		c.residue = noResidue
-	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not put
+	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not sent
 		c.freshToken()
 		c.residue = c.residue.unanswered(fault)
 	}
@@ -351,7 +351,7 @@ func (c *claim) failed(fault *store.Error) error {
 }
 
 // endedBy returns the error of a claim that ends with this fault, or nil: then the
-// claim may go on. A question that its caller left, or that was not put since ctx
+// claim may go on. A command that its caller left, or that was not sent since ctx
 // had ended, says nothing about Redis.
 func (c *claim) endedBy(fault *store.Error) error {
 	left := fault.Pending || !fault.Ambiguous || errors.Is(fault, context.Cause(c.ctx))
@@ -397,7 +397,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 			c.locker.forgetTenure(t)
 		}
 	}
-	return c.begun(lease, left, g.pushed || g.passed), nil
+	return c.begun(lease, left, g.published || g.passed), nil
 }
 
 // succeed makes a lease of a lock that another lease of this process has passed on.

@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// unavailable ends a claim whose last question got no usable answer, for the
+// unavailable ends a claim whose last command got no usable answer, for the
 // reason in c.fault.
 func (c *claim) unavailable() (*Lease, error) {
 	p := c.prospect()
@@ -64,16 +64,16 @@ func (c *claim) leave() {
 		c.seen = seen
 	}
 	c.others = max(c.seen.waiting+left.Resting, left.Others)
-	switch left.State {
-	case waitqueue.Offered, waitqueue.Doubtful:
+	switch state := left.State; {
+	case state == waitqueue.Offered || state == waitqueue.Doubtful:
 		c.residue = inDoubt
-	case waitqueue.Queued, waitqueue.Served:
+	case state == waitqueue.Queued || state == waitqueue.Served:
 		c.residue = max(c.residue, certain)
 	}
 }
 
 // giveBack ends the claim's wait, if it waits, and has everything removed that its
-// questions may have left.
+// commands may have left.
 func (c *claim) giveBack() {
 	if c.waiter != nil {
 		c.leave()

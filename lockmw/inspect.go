@@ -122,7 +122,7 @@ func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	return err
 }
 
-// operate puts an operator's question about key to the store.
+// operate sends an operator's command about key.
 func (l *Locker) operate(ctx context.Context, what, key string, ask func(context.Context) error) error {
 	if err := validateName(key); err != nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, err)

@@ -13,7 +13,7 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // calls of Acquire and their questions under way
+	claims sync.WaitGroup // calls of Acquire and their commands under way
 
 	mu      sync.Mutex
 	ended   bool                 // no more claims

@@ -28,7 +28,7 @@ import (
 type Locker struct {
 	store      store.Store
 	quorum     bool
-	confirms   bool // grants are confirmed by replicas: a pushed one is asked for
+	confirms   bool // grants are confirmed by replicas: a published one is asked for
 	observers  []func(context.Context, Event)
 	reports    *report.Queue  // to the observers and the log
 	log        *slog.Logger   // of reports
@@ -143,7 +143,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.endClaims()
 	close(l.closing)
 	for b := range l.ledgers.All() {
-		b.claims.Wait() // each ends at once, or with the question it has put, which is bounded
+		b.claims.Wait() // each ends at once, or with the command it has sent, which is bounded
 	}
 	l.drain(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)

@@ -118,7 +118,7 @@ func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error)
 		claims = claims[len(b.parts)-had:]
 		if err != nil {
 			for _, c := range claims {
-				c.giveBack() // what a question for all of them may have left
+				c.giveBack() // what a command for all of them may have left
 			}
 			return failed, err
 		}
@@ -164,7 +164,7 @@ func (b *bundle) takeNext(c *claim) error {
 // leases parts. done is false where the store cannot do that, where not all can be
 // had, and where there was no answer but the policy allows to wait for one: then
 // each claim is to ask by itself, with the token that it has been given, since the
-// question for all may have been granted.
+// command for all may have been granted.
 func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err error) {
 	bundler, ok := b.locker.store.(store.Bundler)
 	first := claims[0]
@@ -227,8 +227,8 @@ func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
 
 // askTogether asks for the locks of all claims in one step; c is the first. It
 // returns their grants, or nil where not all can be had, and what kept the
-// question from an answer. A question that met a connection which the server had
-// closed is put once more, as in run. The claims know what it may have left.
+// command from an answer. A command that met a connection which the server had
+// closed is sent once more, as in run. The claims know what it may have left.
 func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *store.Error) {
 	l, under := c.locker, &c.ledger.claims
 	refs := make([]store.Ref, len(claims))
@@ -280,7 +280,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	}
 }
 
-// togetherSince returns the grants that answer a question which was put at sent.
+// togetherSince returns the grants that answer a command which was sent at sent.
 func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {

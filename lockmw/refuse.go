@@ -84,7 +84,7 @@ func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
 	return c.refused(err)
 }
 
-// votes are those of the last question, if a quorum was asked.
+// votes are those of the last command, if a quorum was asked.
 func (c *claim) votes() []Vote {
 	if c.ballot == nil {
 		return nil

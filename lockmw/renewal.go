@@ -25,10 +25,10 @@ func renewAfter(ttl time.Duration) time.Duration {
 	return third - third/10 + rand.N(third/5)
 }
 
-// firstRenewal of a pushed grant comes soon: it confirms the grant, and
+// firstRenewal of a published grant comes soon: it confirms the grant, and
 // extends the short TTL that the hand-over came with.
 func (t *tenure) firstRenewal() time.Duration {
-	if t.first.pushed {
+	if t.first.published {
 		return min(confirmAfter, t.first.ttl/3)
 	}
 	return renewAfter(t.ttl)

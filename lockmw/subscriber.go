@@ -105,7 +105,7 @@ func (s *subscriber) Listening() {
 }
 
 // Granted implements store.Listener. A grant that nobody waits for any more
-// is given back, so that the next in line has it. A waiter that found its
+// is given back, so that the first of the queue has it. A waiter that found its
 // grant by asking holds it already.
 func (s *subscriber) Granted(g store.Grant) {
 	l := s.locker

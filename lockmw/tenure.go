@@ -52,14 +52,14 @@ const (
 
 // A grant is what the store promised, and from when on.
 type grant struct {
-	fence  int64
-	clock  int64   // what the store's said then, or later, µs
-	taken  int64   // store.Answer's
-	since  instant // not later than when the store set the TTL
-	ttl    time.Duration
-	pushed bool   // by a release; not confirmed by a question of ours yet
-	passed bool   // by a release of this Locker
-	epoch  uint64 // the subscription's, when the store was asked
+	fence     int64
+	clock     int64   // what the store's said then, or later, µs
+	taken     int64   // store.Answer's
+	since     instant // not later than when the store set the TTL
+	ttl       time.Duration
+	published bool   // by a release; not confirmed by a command of ours yet
+	passed    bool   // by a release of this Locker
+	epoch     uint64 // the subscription's, when the store was asked
 
 	contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
 }

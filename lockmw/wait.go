@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// pollAtLeast is how often the first of a line asks, whatever the
-	// policy's interval: it keeps the line alive in the store, and bounds
+	// pollAtLeast is how often the first of a queue asks, whatever the
+	// policy's interval: it keeps the queue alive in the store, and bounds
 	// what a lost wake-up costs.
 	pollAtLeast = 800 * time.Millisecond
 
-	// faultPause is the least pause after a question without an answer: many
+	// faultPause is the least pause after a command without an answer: many
 	// waiters at short intervals must not storm a Redis that is down.
 	faultPause = 100 * time.Millisecond
 
-	// expirySlack is how long after the holder's TTL the question comes that
+	// expirySlack is how long after the holder's TTL the command comes that
 	// finds it expired.
 	expirySlack = 2 * time.Millisecond
 
-	// lookAhead is how far the others of a line, who do not poll, sleep at
+	// lookAhead is how far the others of a queue, who do not poll, sleep at
 	// least when they look for the end of their retries.
 	lookAhead = 250 * time.Millisecond
 
@@ -41,7 +41,7 @@ const (
 	lookAgain = time.Second
 )
 
-// wait has the claim wait until it is granted or given up. Its first question is behind
+// wait has the claim wait until it is granted or given up. Its first command is behind
 // it, or spared. view is how it stands.
 func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
@@ -110,11 +110,11 @@ func (c *claim) polls(view waitqueue.View) bool {
 }
 
 // next is when the claim must do something by itself, and whether that is its
-// end. asked is when it put its last question; p is what is known of Redis.
+// end. asked is when it sent its last command; p is what is known of Redis.
 func (c *claim) next(retries *retry.Intervals, asked time.Time, p outage.Prospect, view waitqueue.View) (at time.Time, final bool) {
 	t := time.Now()
 	if p.Reach == outage.Reachable && (c.fault != nil || view.Asker) {
-		at, final = c.nextQuestion(retries, asked, t, view)
+		at, final = c.nextCommand(retries, asked, t, view)
 	} else {
 		at, final = t.Add(farAhead), false
 		if c.policy.Retries > 0 && c.policy.Retries < Forever {
@@ -132,9 +132,9 @@ func (c *claim) next(retries *retry.Intervals, asked time.Time, p outage.Prospec
 	return at, final
 }
 
-// nextQuestion is when a claim that polls asks Redis again, and whether it does not any
+// nextCommand is when a claim that polls asks Redis again, and whether it does not any
 // more, since its retries are used up by then. t is now.
-func (c *claim) nextQuestion(retries *retry.Intervals, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
+func (c *claim) nextCommand(retries *retry.Intervals, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
 	at, final = retries.After(t)
 	if c.fault != nil {
 		if soon := asked.Add(pollAtLeast); soon.Before(at) {
@@ -145,7 +145,7 @@ func (c *claim) nextQuestion(retries *retry.Intervals, asked, t time.Time, view 
 		}
 		return at, final
 	}
-	if soon := view.Asked.Add(pollAtLeast); soon.Before(at) { // any question of the queue keeps it alive
+	if soon := view.Asked.Add(pollAtLeast); soon.Before(at) { // any command of the queue keeps it alive
 		at, final = soon, false
 	}
 	if c.left > 0 {
@@ -173,7 +173,7 @@ func (c *claim) looksAgain(t time.Time, p outage.Prospect, view waitqueue.View) 
 	return again
 }
 
-// last is the claim's end at its deadline. It is one more question, which gives
+// last is the claim's end at its deadline. It is one more command, which gives
 // up the place in the queue; where one of the same process has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
@@ -187,7 +187,7 @@ func (c *claim) last() (*Lease, error) {
 		c.giveBack()
 		return nil, errUsedUp
 	}
-	switch { // another question would overdraw the budget
+	switch { // another command would overdraw the budget
 	case p.Reach != outage.Reachable:
 		return c.unreachable(p)
 	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
@@ -203,7 +203,7 @@ func (c *claim) last() (*Lease, error) {
 	case c.fault != nil:
 		return c.unavailable()
 	}
-	c.giveBack() // an earlier, unanswered question may yet enter the queue
+	c.giveBack() // an earlier, unanswered command may yet enter the queue
 	return nil, errUsedUp
 }
 
@@ -241,14 +241,14 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 		return c.succeed(tenureOf(g.Tenure), g.Fence)
 	}
 	c.known(g.Token)
-	if g.Pushed {
+	if g.Published {
 		g.Epoch = c.locker.subscriber.epoch()
 	}
 	if g.AgeUnknown || c.locker.confirms {
 		return nil, nil
 	}
 	return c.granted(grant{
-		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, pushed: g.Pushed, passed: !g.Pushed,
+		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, published: g.Published, passed: !g.Published,
 		epoch: g.Epoch, contended: g.Contended,
 	}, time.Now(), nil)
 }

@@ -77,16 +77,18 @@ func (w *walk) clear() {
 // note keeps the calls that led here in to, if Acquire is among them.
 func (w *walk) note(to *[]string) {
 	var callers [64]uintptr
-	_, here, _, _ := runtime.Caller(0)
-	root := strings.TrimSuffix(here, "lockmw/walk_test.go")
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
 	var steps []string
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
 		call := f.Function[strings.LastIndex(f.Function, "/")+1:]
-		steps = append(steps, call+" "+strings.TrimPrefix(f.File, root))
+		steps = append(steps, call+" "+f.File)
 		if call == "lockmw.(*Locker).Acquire" {
+			root := strings.TrimSuffix(f.File, "lockmw/acquire.go")
+			for i := range steps {
+				steps[i] = strings.Replace(steps[i], " "+root, " ", 1)
+			}
 			slices.Reverse(steps)
 			w.mu.Lock()
 			defer w.mu.Unlock()

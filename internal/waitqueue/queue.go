@@ -99,7 +99,7 @@ type Grant struct {
 	Since      time.Time // not later than when the store granted it
 	AgeUnknown bool      // Since is not known
 	TTL        time.Duration
-	Pushed     bool   // it came as a message: no command of this process was answered by it
+	Published  bool   // it came as a message: no command of this process was answered by it
 	Epoch      uint64 // the Passing's
 	Contended  int64  // when the first of those came who wait on, on the store's clock; 0: nobody
 	Tenure     any    // the key was handed on within the process, by this one; nil: the store gave it

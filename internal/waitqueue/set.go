@@ -430,7 +430,7 @@ func (s *Set) Granted(g store.Grant) bool {
 		return false
 	}
 	since, ok := w.queue.clock.Since(g.Server)
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, AgeUnknown: !ok, TTL: g.TTL, Pushed: true, Contended: g.Contended})
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, AgeUnknown: !ok, TTL: g.TTL, Published: true, Contended: g.Contended})
 	return true
 }
 
