@@ -64,10 +64,9 @@ func (c *claim) leave() {
 		c.seen = seen
 	}
 	c.others = max(c.seen.waiting+left.Resting, left.Others)
-	switch state := left.State; {
-	case state == waitqueue.Offered || state == waitqueue.Doubtful:
+	if s := left.State; s == waitqueue.Offered || s == waitqueue.Doubtful {
 		c.residue = inDoubt
-	case state == waitqueue.Queued || state == waitqueue.Served:
+	} else if s == waitqueue.Queued || s == waitqueue.Served {
 		c.residue = max(c.residue, certain)
 	}
 }
