@@ -115,8 +115,9 @@ type Lock struct {
 
 // ComesFree estimates after how long a caller who asks again may find the lock free, or
 // at least no queue: from the holds under its name, how long it is held already and how
-// many wait. That is Soonest while nothing is known, and never more than what is left of
-// the lock, which it is where the holder seems to have crashed.
+// many wait. It is Soonest while nothing is known, and Left where the holder seems to
+// have crashed, because its lock was not renewed. It is never more than Left, unless that
+// is less than Soonest.
 func (h *History) ComesFree(l Lock) time.Duration {
 	turn, known := h.typical(l.Name, l.Fence)
 	turn = max(turn, l.Least)

@@ -22,7 +22,7 @@ const (
 
 // A Limiter decides which lines are logged: of each kind the first, and later ones at most
 // once a second. Of a mistake, which does not pass as long as the program runs, it is the
-// first alone. Beyond mostLines in a second none is. The zero Limiter has logged nothing.
+// first alone. Beyond 100 lines in a second none is. The zero Limiter has logged nothing.
 // It is safe for concurrent use.
 type Limiter struct {
 	mu     sync.Mutex

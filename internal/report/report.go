@@ -7,6 +7,8 @@
 // line, goes into a queue, with Later. One goroutine runs what is in the queue, in order,
 // and ends when it is empty. So no renewal, hand-over or clean-up waits for an observer
 // or a logger.
+//
+// A Limiter says which lines are logged, where many alike would fill a disk.
 package report
 
 import (
@@ -46,7 +48,8 @@ func (q *Queue) Logger() *slog.Logger {
 	return slog.New(queueHandler{q, q.handler})
 }
 
-// Call calls the user's code. A panic ends there; the first one is logged.
+// Call runs f, which calls the user's code, in the calling goroutine. A panic ends
+// there; the first one is logged.
 func (q *Queue) Call(f func()) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -60,7 +63,8 @@ func (q *Queue) Call(f func()) {
 	f()
 }
 
-// Later puts a report into the queue. It does not block.
+// Later puts a report into the queue. It does not block. Where too many are in the queue
+// already the report is dropped; the log says later how many were.
 func (q *Queue) Later(report func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
