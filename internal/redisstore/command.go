@@ -52,7 +52,7 @@ const keyOpen = ":{"
 
 var keyEnds = [keyCount]string{"}", "}:queue", "}:alive", "}:fence", "}:holders"}
 
-// redisKeys returns the keys of the lock called name: lock, queue, alive, fence and
+// redisKeys returns the keys of the lock called name: lock, queue, processes, fence and
 // holders.
 func (s *Store) redisKeys(name string) (keys [keyCount]redisKey) {
 	for i, end := range keyEnds {

@@ -47,11 +47,11 @@ func (s *Store) info(reply any) (store.Info, bool) {
 	now, ok2 := integer(f[2])
 	waiting, ok3 := f[3].(int64)
 	flat, ok5 := f[4].([]any)
-	signs, ok6 := f[5].([]any)
+	heartbeats, ok6 := f[5].([]any)
 	if !ok0 || !ok1 || !ok2 || !ok3 || !ok5 || !ok6 {
 		return store.Info{}, false
 	}
-	i := store.Info{Waiting: int(waiting) + s.behind(signs, now)}
+	i := store.Info{Waiting: int(waiting) + s.behind(heartbeats, now)}
 	limits, several := strings.CutPrefix(value, "*permits ")
 	switch {
 	case value == "":
@@ -77,16 +77,16 @@ func (s *Store) info(reply any) (store.Info, bool) {
 
 // behind sums up what other processes that are alive at now said of those of
 // whom the queue does not tell, in the words of enter.lua.
-func (s *Store) behind(signs []any, now int64) (n int) {
-	for i := 0; i+1 < len(signs); i += 2 {
-		process, _ := signs[i].(string)
-		sign, _ := signs[i+1].(string)
-		how := strings.IndexAny(sign, "vup")
+func (s *Store) behind(heartbeats []any, now int64) (n int) {
+	for i := 0; i+1 < len(heartbeats); i += 2 {
+		process, _ := heartbeats[i].(string)
+		heartbeat, _ := heartbeats[i+1].(string)
+		how := strings.IndexAny(heartbeat, "vup")
 		if process == s.process || how < 0 {
 			continue
 		}
-		till, ok := integer(sign[:how])
-		if count, err := strconv.Atoi(sign[how+1:]); ok && err == nil && till > now {
+		till, ok := integer(heartbeat[:how])
+		if count, err := strconv.Atoi(heartbeat[how+1:]); ok && err == nil && till > now {
 			n += count
 		}
 	}

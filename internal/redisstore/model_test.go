@@ -25,7 +25,7 @@ type model struct {
 
 	queue      []*claim
 	queueUntil int64
-	alive      map[*member]*sign
+	alive      map[*member]*heartbeat
 	releasing  *member // whose answer tells its waiters
 	aliveUntil int64
 }
@@ -71,9 +71,9 @@ func (m *member) Contended(string, string, int64) {}
 // Revoked implements store.Listener.
 func (m *member) Revoked(string, string) {}
 
-// A sign says until when a process lives, whether it said that it hears, and how
+// A heartbeat says until when a process lives, whether it said that it hears, and how
 // many it said are behind.
-type sign struct {
+type heartbeat struct {
 	until  int64
 	hears  bool
 	behind int
@@ -149,8 +149,8 @@ func (m *model) ours() bool {
 
 func (m *model) holds(c *claim) bool { return m.holder == c.Token || m.share(c) != nil }
 
-// room says whether one more of a kind can have the lock.
-func (m *model) room(kind store.Kind) bool {
+// admits says whether one more of a kind can have the lock.
+func (m *model) admits(kind store.Kind) bool {
 	switch {
 	case !m.taken():
 		return true

@@ -95,7 +95,7 @@ func newHistory(t *testing.T, seed uint64, bySet bool) *history {
 		still: newStill(t),
 		rand:  rand.New(rand.NewPCG(seed, seed)),
 		kinds: mixes[seed%uint64(len(mixes))],
-		model: model{now: noon.UnixMicro(), alive: make(map[*member]*sign)},
+		model: model{now: noon.UnixMicro(), alive: make(map[*member]*heartbeat)},
 		news:  make(chan string, 1000), // more than a run has hand-overs on their way
 		bySet: bySet,
 	}

@@ -27,11 +27,11 @@ func (m *model) releaseTo(c, next *claim, place store.Place) (t turn) {
 	m.free()
 	m.enqueue(next, place.Waited)
 	m.releasing = c.member
-	heirs, _ := m.succeed(next, c.member)
+	heirs, _ := m.grantNext(next, c.member)
 	m.releasing = nil
 	t.released, t.granted = store.HandedOver, m.holds(next)
 	if !t.granted {
-		m.sign(c.member, place.Behind, false)
+		m.heartbeat(c.member, place.Behind, false)
 	}
 	for _, heir := range heirs {
 		if heir.member == c.member && heir != next {

@@ -15,7 +15,7 @@ import (
 // it does. So a mutex is first asked for by four commands in one write:
 //
 //	SET lock <token>:~<about now> NX PX <ttl>
-//	EXISTS queue alive fence
+//	EXISTS queue processes fence
 //	TIME
 //	GET lock
 //
@@ -42,16 +42,16 @@ import (
 //   - GET comes after TIME: whoever has the lock after us takes it after our TIME, so its
 //     fence is higher. If the clock is set back meanwhile, our fence is kept beside the
 //     lock when we give the lock back or renew it.
-//   - EXISTS names alive, too, although only the queue and the fence matter to the grant.
-//     give.lua deletes the lock alone. Where there is an alive, acquire.lua gives us the
+//   - EXISTS names processes, too, although only the queue and the fence matter to the grant.
+//     give.lua deletes the lock alone. Where there are processes, acquire.lua gives us the
 //     lock with its fence in the value; that is given back by release.lua, which clears
-//     alive.
+//     them.
 //
 // The lock's value does not tell the fence, but about when the lock was taken: an estimate
 // of the server's clock, in µs. In a Cluster it is the clock of whichever master answered
-// last. The fence of such a holder is TIME after its SET, at most OFF (offMost) away from
+// last. The fence of such a holder is TIME after its SET, at most OFF_US (offMost) away from
 // the µs in the value. A forced release (force.lua), which does not know the fence, goes
-// above µs + OFF; whoever comes after the key's expiry has seen the clock pass it.
+// above µs + OFF_US; whoever comes after the key's expiry has seen the clock pass it.
 //
 // The holder knows its fence, and tells it with each question about the lock. It gives the
 // lock back by give.lua, which does nothing where the value has changed; then release.lua
@@ -60,7 +60,7 @@ import (
 // started is when this process did, about: the server's clock is noted relative to it.
 var started = time.Now()
 
-// offMost is how far a fence may be from what the lock's value says: OFF in lock.lua.
+// offMost is how far a fence may be from what the lock's value says: OFF_US in lock.lua.
 const offMost = time.Second
 
 // sawClock notes the server's clock, in µs.

@@ -213,12 +213,12 @@ func TestWhoWasHeldBackLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Both sides must mean the same by OFF: it bounds how far a fence that only its holder
+// Both sides must mean the same by OFF_US: it bounds how far a fence that only its holder
 // knows may be from what the lock's value says.
 func TestScriptsKnowHowFarAFenceMayBeOff(t *testing.T) {
-	off := regexp.MustCompile(`(?m)^local OFF += (\d+)`).FindStringSubmatch(lockLua)
+	off := regexp.MustCompile(`(?m)^local OFF_US += (\d+)`).FindStringSubmatch(lockLua)
 	if len(off) != 2 || off[1] != strconv.FormatInt(offMost.Microseconds(), 10) {
-		t.Errorf("lock.lua says %q, want an OFF of %d µs", off, offMost.Microseconds())
+		t.Errorf("lock.lua says %q, want an OFF_US of %d µs", off, offMost.Microseconds())
 	}
 }
 

@@ -34,23 +34,23 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 		m.set = ""
 		m.extend(c, c.TTL)
 		if join == store.Wait && len(m.queue) > 0 {
-			m.sign(c.member, place.Behind, false)
+			m.heartbeat(c.member, place.Behind, false)
 		}
 		return turn{granted: true}
-	case len(m.queue) == 0 && m.room(c.Kind):
+	case len(m.queue) == 0 && m.admits(c.Kind):
 		m.grant(c, c.TTL)
 		return turn{granted: true}
 	}
 	if join == store.Wait {
 		m.enqueue(c, place.Waited)
-		t.fresh = m.sign(c.member, place.Behind, true)
+		t.fresh = m.heartbeat(c.member, place.Behind, true)
 		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.process+".")
 	}
 	full := false
 	if m.holder == "" {
-		heirs, kept := m.succeed(c, c.member)
+		heirs, kept := m.grantNext(c, c.member)
 		full = kept
-		if !m.holds(c) && !full && m.room(c.Kind) {
+		if !m.holds(c) && !full && m.admits(c.Kind) {
 			m.grant(c, c.TTL)
 		}
 		t.told = m.told(heirs, c)
@@ -64,7 +64,7 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 		if len(m.queue) == 0 {
 			clear(m.alive)
 		} else if full {
-			heirs, _ := m.succeed(c, c.member)
+			heirs, _ := m.grantNext(c, c.member)
 			t.told = append(t.told, m.told(heirs, c)...)
 		}
 	}
@@ -90,15 +90,15 @@ func (m *model) enqueue(c *claim, waited time.Duration) {
 	})
 }
 
-// sign notes that a process lives, how it hears, and how many are behind. That
+// heartbeat notes that a process lives, how it hears, and how many are behind. That
 // number is news by itself if it is minded.
-func (m *model) sign(who *member, behind int, minded bool) (fresh bool) {
+func (m *model) heartbeat(who *member, behind int, minded bool) (fresh bool) {
 	m.queueUntil = m.in(keep)
 	before := m.alive[who]
 	if before != nil && before.hears == who.subscribed.Load() && (!minded || before.behind == behind) && before.until > m.in(lives-signs) {
 		return false
 	}
-	m.alive[who] = &sign{m.in(lives), who.subscribed.Load(), behind}
+	m.alive[who] = &heartbeat{m.in(lives), who.subscribed.Load(), behind}
 	m.aliveUntil = m.in(keep)
 	return before == nil
 }
@@ -129,7 +129,7 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		}
 	}
 	m.releasing = c.member
-	heirs, _ := m.succeed(nil, nil)
+	heirs, _ := m.grantNext(nil, nil)
 	m.releasing = nil
 	for _, heir := range heirs {
 		if heir.member == c.member {
@@ -174,7 +174,7 @@ func (m *model) force() (t turn) {
 		t.revoked = append(t.revoked, s.Token)
 	}
 	m.free()
-	heirs, _ := m.succeed(nil, nil)
+	heirs, _ := m.grantNext(nil, nil)
 	if !m.taken() && len(m.queue) == 0 {
 		clear(m.alive)
 	}
@@ -191,10 +191,10 @@ func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
 	return true
 }
 
-// succeed gives the lock to those at the head of the queue, as many as there
+// grantNext gives the lock to those at the head of the queue, as many as there
 // is room for: the one that asks; those whose process is told, or polls, or
 // asks just now. A live one without room keeps those behind it out.
-func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool) {
+func (m *model) grantNext(asks *claim, asking *member) (heirs []*claim, full bool) {
 	known := make(map[*member]string)
 	var passed []*claim
 	for len(m.queue) > 0 && m.holder == "" && !full {
@@ -204,14 +204,14 @@ func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool)
 		if c == asks {
 			how = "self"
 		} else if how == "" {
-			how = m.reach(c.member, asking)
+			how = m.liveness(c.member, asking)
 			known[c.member] = how
 		}
 		switch {
 		case how == "dead":
 		case how == "deaf":
 			passed = append(passed, c)
-		case !m.room(c.Kind):
+		case !m.admits(c.Kind):
 			passed = append(passed, c)
 			full = true
 		case how == "self":
@@ -236,7 +236,7 @@ func (m *model) succeed(asks *claim, asking *member) (heirs []*claim, full bool)
 // first is how long a hand-over lasts that would last d.
 func (c *claim) first(d time.Duration) time.Duration { return max(min(c.TTL, d), c.Least) }
 
-func (m *model) reach(of, asking *member) string {
+func (m *model) liveness(of, asking *member) string {
 	s := m.alive[of]
 	switch {
 	case of == m.releasing:

@@ -1,7 +1,7 @@
 -- acquire asks for the lock once. Asked again with the same token it gives
 -- the same answer, and a holder's full TTL starts anew.
 --
--- KEYS     lock, queue, alive, fence, holders (see lock.lua)
+-- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  terms (see lock.lua)
 -- ARGV[3]  'try', 'wait' or 'last': what to leave behind when not granted:
@@ -41,11 +41,11 @@ local entry = token .. ':' .. ARGV[2]
 local process = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 
--- who names an exclusive holder by the lock's value, without the secret part of
--- its token.
-local function who(value)
-  local holder, minted = string.match(value, '^([^.:]+)%.[^:]+:[~!]?(%d+)$')
-  return holder and holder .. ':' .. minted or ''
+-- describe_holder names an exclusive holder and its fence by the lock's value, without
+-- the secret part of its token.
+local function describe_holder(value)
+  local holder, fence = string.match(value, '^([^.:]+)%.[^:]+:[~!]?(%d+)$')
+  return holder and holder .. ':' .. fence or ''
 end
 
 -- include enter
@@ -59,18 +59,18 @@ if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   elseif of then
     redis.call('PUBLISH', channel .. of, 'contended ' .. ticket .. ' ' .. holder .. ' ' .. KEYS[1])
   end
-  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, sign(ARGV[6], true), who(value), 0}
+  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, heartbeat(ARGV[6], true), describe_holder(value), 0}
 end
 
 -- include queue
-local ttl, kind = parse(ARGV[2])
+local ttl, kind = parse_terms(ARGV[2])
 
 -- siblings are the other holders of the asking process. Where several hold,
 -- those with a long lease know of it; the others may have missed their message.
 local function siblings(state)
   local mine, all = process .. '.', {state.holder}
   if state.count then
-    all = redis.call('ZRANGE', KEYS[5], now_text, text(now + 1000 * FIRST.v), 'BYSCORE', 'LIMIT', 0, SEEN)
+    all = redis.call('ZRANGE', KEYS[5], now_text, digits(now + 1000 * FIRST_TTL_MS.v), 'BYSCORE', 'LIMIT', 0, SIBLINGS_MOST)
   end
   local found = {}
   for _, holder in ipairs(all) do
@@ -79,11 +79,11 @@ local function siblings(state)
   return table.concat(found, ' ')
 end
 
--- left is when asking again may find a holder gone.
-local function left(state)
-  if state.limits and kind ~= 's' and kind ~= '' then -- the first of them to go leaves room
-    local first = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    return math.ceil((tonumber(first[2]) - now) / 1000)
+-- ms_until_free is how long it takes until asking again may find a holder gone.
+local function ms_until_free(state)
+  if state.limits and kind ~= 's' and kind ~= '' then -- the first of them to go makes room
+    local ends = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+    return math.ceil((tonumber(ends[2]) - now) / 1000)
   end
   return redis.call('PTTL', KEYS[1])
 end
@@ -99,53 +99,53 @@ if plain and not value or jumped then
   redis.call('DEL', KEYS[1])
   value = nil
 end
-local state = standing(now, value)
+local state = read_state(now, value)
 
-local negated = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
-if (negated or state.holder == token) and join == 'wait' and not empty then
-  sign(ARGV[6]) -- for those of its process who wait on: it may hear by now
+local negated_fence = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
+if (negated_fence or state.holder == token) and join == 'wait' and not empty then
+  heartbeat(ARGV[6]) -- for those of its process who wait on: it may hear by now
 end
 if state.holder == token then
-  if state.last == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
-    local told = tonumber(ARGV[7])
-    state.last = told or 0
-    return {1, hold(state, now, token, ttl, kind, told and text(told)), now_text, '', first()}
+  if state.last_fence == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
+    local known_fence = tonumber(ARGV[7])
+    state.last_fence = known_fence or 0
+    return {1, grant(state, now, token, ttl, kind, known_fence and digits(known_fence)), now_text, '', first_ticket()}
   end
   extend(now, state, ttl)
-  return {1, text(state.last), now_text, '', first()}
+  return {1, digits(state.last_fence), now_text, '', first_ticket()}
 end
-if negated then
-  return {1, prolong(state, now, token, ttl, kind, negated), now_text, siblings(state), '0'}
+if negated_fence then
+  return {1, renew_shared(state, now, token, ttl, kind, negated_fence), now_text, siblings(state), '0'}
 end
-if empty and room(state, now, kind) then
-  return {1, hold(state, now, token, ttl, kind), now_text}
+if empty and admits(state, now, kind) then
+  return {1, grant(state, now, token, ttl, kind), now_text}
 end
 
 local fresh = 0
 if join == 'wait' then
   enqueue(entry, tonumber(ARGV[5]), value)
-  fresh = sign(ARGV[6], true)
+  fresh = heartbeat(ARGV[6], true)
 end
 local full = false
 if not state.holder then
-  local _, mine, without = succeed(state, now, token, process, channel)
+  local _, mine, without = grant_next(state, now, token, process, channel)
   full = without
-  if not mine and not full and room(state, now, kind) then
-    mine = hold(state, now, token, ttl, kind) -- nobody in front is there
+  if not mine and not full and admits(state, now, kind) then
+    mine = grant(state, now, token, ttl, kind) -- nobody in front is there
   end
   if mine then
     redis.call('ZREM', KEYS[2], entry)
-    return {1, mine, now_text, siblings(state), first()}
+    return {1, mine, now_text, siblings(state), first_ticket()}
   end
 end
 if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
   if redis.call('EXISTS', KEYS[2]) == 0 then
     redis.call('DEL', KEYS[3]) -- nobody waits any more
   elseif full then
-    succeed(state, now, token, process, channel) -- for those whom this one may have kept out
+    grant_next(state, now, token, process, channel) -- for those whom this one may have kept out
   end
 end
 local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
-local minted = state.since or state.last
-local holder = state.holder and minted > 0 and who(state.holder .. ':' .. text(minted)) or ''
-return {0, left(state), now_text, siblings(state), fresh, holder, waiting}
+local fence = state.since or state.last_fence
+local holder = state.holder and fence > 0 and describe_holder(state.holder .. ':' .. digits(fence)) or ''
+return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting}

@@ -1,7 +1,7 @@
 -- force takes the lock from whoever has it. The next fence is higher than
 -- theirs, and the lock goes to the first live waiters.
 --
--- KEYS     lock, queue, alive, fence, holders (see lock.lua)
+-- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  prefix of the processes' channels
 -- Result   1 somebody had it, 0 nobody did
 -- Message  'revoked <token> <lock>' to the process of each who had it
@@ -13,11 +13,11 @@ if not value then
   return 0
 end
 local now = clock()
-local state = standing(now, value)
--- The holder takes TIME as its fence only if that is at most OFF above µs, so µs + OFF
--- is at least its fence. Its process may have used others since, up to TURNS above that.
-local last = state.since and state.since + OFF or state.last
-if last > 0 then last = last + TURNS end
+local state = read_state(now, value)
+-- The holder takes TIME as its fence only if that is at most OFF_US above µs, so µs + OFF_US
+-- is at least its fence. Its process may have used others since, up to LOCAL_FENCES above that.
+local last_fence = state.since and state.since + OFF_US or state.last_fence
+if last_fence > 0 then last_fence = last_fence + LOCAL_FENCES end
 for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', KEYS[5], 0, -1)) do
   local process = string.match(token, '^([^.=]+)%.')
   if process then
@@ -25,9 +25,9 @@ for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', K
   end
 end
 redis.call('DEL', KEYS[1], KEYS[5])
-state = {last = last}
-succeed(state, now, nil, nil, ARGV[1])
+state = {last_fence = last_fence}
+grant_next(state, now, nil, nil, ARGV[1])
 if not state.holder and not state.count then
-  clear(now, redis.call('EXISTS', KEYS[2]) == 1, last)
+  free_lock(now, redis.call('EXISTS', KEYS[2]) == 1, last_fence)
 end
 return 1

@@ -1,8 +1,8 @@
 -- inspect tells who has the lock. It changes nothing.
 --
--- KEYS     lock, queue, alive, fence, holders (see lock.lua)
+-- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          {token, end µs, '=' .. token, -fence, …}, {process, sign, …}}
+--          {token, end µs, '=' .. token, -fence, …}, {process, heartbeat, …}}
 
 -- include lock
 local value = redis.call('GET', KEYS[1])
@@ -11,6 +11,6 @@ if value and string.byte(value) == 42 then -- '*'
   holders = redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES')
 end
 return {
-  value or '', redis.call('PTTL', KEYS[1]), text(clock()), redis.call('ZCARD', KEYS[2]), holders,
+  value or '', redis.call('PTTL', KEYS[1]), digits(clock()), redis.call('ZCARD', KEYS[2]), holders,
   redis.call('HGETALL', KEYS[3]),
 }

@@ -3,7 +3,8 @@
 --
 -- KEYS[1] lock     string, always with a TTL; see below for its value
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
--- KEYS[3] alive    hash: process -> "<until µs><v|u|p><n>", see reach, sign
+-- KEYS[3] processes hash: process -> "<until µs><v|u|p><n>", see liveness, heartbeat;
+--                  the key's name ends in ":alive"
 -- KEYS[4] fence    string: the highest fence, where no lock tells it: several
 --                  hold, or the clock was set back behind it
 -- KEYS[5] holders  sorted set, where several hold: token by the end of its
@@ -12,7 +13,7 @@
 -- The lock's value    who holds it                   where the fence is
 --   <token>:<fence>   an exclusive holder            in the value
 --   <token>:~<µs>     one that took it by SET,       known to the holder alone; µs is
---                     without a script (set.go)      about when it took the lock, see OFF
+--                     without a script (set.go)      about when it took the lock, see OFF_US
 --   <token>:!<µs>     the same, and somebody has     as above
 --                     come to wait for it
 --   *shared           several that share it          KEYS[4] the highest, KEYS[5] each one's
@@ -35,56 +36,56 @@
 
 local KEYS = KEYS -- all.lua moves it from one lock to the next
 
-local LIVES = 2500000 -- µs a process counts as alive after it signed
-local SIGNS = 500000  -- µs after which it signs anew when it asks
-local DEAF  = 1500000 -- µs it has left when nobody hears its channel
-local KEEP  = 10000   -- ms an untouched queue outlives the last signature
-local GRACE = 1000    -- ms a fence outlives what it is kept for
-local SEEN  = 64      -- holders of one process that are looked at for a lost message
-local TURNS = 1000000 -- the fences above its own that a holder's process may use without asking: one a µs, for a second (lockmw/tenure.go)
-local OFF   = 1000000 -- µs: a holder by SET has no fence further from its value's µs; offMost in set.go
+local ALIVE_US      = 2500000 -- a process counts as alive for so long after its heartbeat
+local HEARTBEAT_US  = 500000  -- a process that asks again after that writes its heartbeat anew
+local DEAF_US       = 1500000 -- a process counts as alive for at most so long when nobody hears its channel
+local QUEUE_MS      = 10000   -- an untouched queue outlives the last heartbeat by that
+local GRACE_MS      = 1000    -- a fence outlives what it is kept for by that
+local SIBLINGS_MOST = 64      -- holders of one process that are looked at for a lost message
+local LOCAL_FENCES  = 1000000 -- fences above its own that a holder's process may use without asking: one a µs, for a second (lockmw/tenure.go)
+local OFF_US        = 1000000 -- a holder by SET has no fence further from its value's µs; offMost in set.go
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server
 -- cannot see whether the waiter is there
-local FIRST = {v = 2000, u = 1000, p = 1000}
+local FIRST_TTL_MS = {v = 2000, u = 1000, p = 1000}
 
 local function clock()
   local t = redis.call('TIME')
   return t[1] * 1000000 + t[2]
 end
 
-local function text(n)
+local function digits(n)
   return string.format('%.0f', n) -- tostring would lose digits
 end
 
--- keep remembers a fence beside the lock: for ms, and until the clock has
+-- remember_fence remembers a fence beside the lock: for ms, and until the clock has
 -- passed it.
-local function keep(now, fence, ms)
-  redis.call('SET', KEYS[4], text(fence), 'PX', math.max(ms, math.ceil((fence - now) / 1000)) + GRACE)
+local function remember_fence(now, fence, ms)
+  redis.call('SET', KEYS[4], digits(fence), 'PX', math.max(ms, math.ceil((fence - now) / 1000)) + GRACE_MS)
 end
 
--- kept is the fence beside the lock, or last if that is higher.
-local function kept(last)
-  return math.max(last, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
+-- highest_fence is the fence beside the lock, or last_fence if that is higher.
+local function highest_fence(last_fence)
+  return math.max(last_fence, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
 end
 
--- mint makes the fence of a new grant; last is the one before, as far as the
--- lock tells. Fences grow even when the clock stepped back (by the last one) or
+-- next_fence makes the fence of a new grant; last_fence is the one before, as far as
+-- the lock tells. Fences grow even when the clock stepped back (by the last one) or
 -- all data were lost (by the clock). A lock that lapses has its TTL behind it,
 -- so the clock has passed its fence; one that was set back is remembered.
-local function mint(now, last)
-  last = kept(last)
-  if last < now then return text(now) end
-  keep(now, last + 1, 0)
-  return text(last + 1)
+local function next_fence(now, last_fence)
+  last_fence = highest_fence(last_fence)
+  if last_fence < now then return digits(now) end
+  remember_fence(now, last_fence + 1, 0)
+  return digits(last_fence + 1)
 end
 
--- clear frees a lock that nobody takes over; last is the fence it tells. Those
+-- free_lock frees a lock that nobody takes over; last_fence is the one it tells. Those
 -- who wait (queued) and could not be told keep their places.
-local function clear(now, queued, last)
-  last = kept(last)
-  if last >= now then
-    keep(now, last, 0)
+local function free_lock(now, queued, last_fence)
+  last_fence = highest_fence(last_fence)
+  if last_fence >= now then
+    remember_fence(now, last_fence, 0)
   else
     redis.call('DEL', KEYS[4])
   end

@@ -1,7 +1,7 @@
 -- Several holders and the queue: a part of the scripts that need it, behind what
 -- is answered without. See lock.lua for the keys.
 
--- reach says how a waiting process would learn of a grant, and so whether it
+-- liveness says how a waiting process would learn of a grant, and so whether it
 -- can have one:
 --   v  it subscribed on this server, which can count who listens
 --   u  it subscribed somewhere in the cluster, nobody can tell
@@ -10,7 +10,7 @@
 --   deaf  v, and nobody listens: it is gone, or has lost its connection
 -- The asking process needs nobody to listen, the answer tells it. A server on which
 -- PUBSUB is renamed, or forbidden to this user, cannot tell either: v is u there.
-local function reach(now, process, asking, channel)
+local function liveness(now, process, asking, channel)
   local till, how, behind = string.match(redis.call('HGET', KEYS[3], process) or '0p', '^(%d+)(%a)(%d*)')
   till = tonumber(till)
   if till <= now then
@@ -21,57 +21,57 @@ local function reach(now, process, asking, channel)
     local listening = redis.pcall('PUBSUB', 'NUMSUB', channel .. process)
     if listening.err then return 'u' end
     if listening[2] == 0 then
-      redis.call('HSET', KEYS[3], process, text(math.min(till, now + DEAF)) .. how .. behind)
+      redis.call('HSET', KEYS[3], process, digits(math.min(till, now + DEAF_US)) .. how .. behind)
       return 'deaf'
     end
   end
   return how
 end
 
-local function parse(terms)
+local function parse_terms(terms)
   local ttl, kind, least = string.match(terms, '^(%d+):?([sp]?%d*):?(%d*)$')
   return tonumber(ttl), kind, tonumber(least) or 0
 end
 
--- standing returns who holds the lock; value is what was read of it. holder is an
--- exclusive holder, and last its fence, or 0 where that is not known here; since is
+-- read_state returns who holds the lock; value is what was read of it. holder is an
+-- exclusive holder, and last_fence its fence, or 0 where that is not known here; since is
 -- about when it took the lock, if it did so by SET. Otherwise count holders are there, of
 -- semaphores with the limits {n, until} that may bind. Without either the lock is free.
 -- It also cleans up: of several holders it removes those whose lease is over, and with
 -- the last of them it deletes the lock.
-local function standing(now, value)
-  if not value then return {last = 0} end
+local function read_state(now, value)
+  if not value then return {last_fence = 0} end
   local permits = string.match(value, '^%*permits( %d+ %d+[ %d]*)$')
   if not permits and value ~= '*shared' then
     local token, set, fence = string.match(value, '^([^.:]+%.[^:]+):([~!]?)(%d+)$')
     if token and set ~= '' then
-      return {holder = token, last = 0, since = tonumber(fence)}
+      return {holder = token, last_fence = 0, since = tonumber(fence)}
     end
-    return {holder = token or value, last = tonumber(fence) or 0} -- a foreign program tells no fence
+    return {holder = token or value, last_fence = tonumber(fence) or 0} -- a foreign program tells no fence
   end
-  for _, token in ipairs(redis.call('ZRANGE', KEYS[5], 0, text(now), 'BYSCORE')) do
+  for _, token in ipairs(redis.call('ZRANGE', KEYS[5], 0, digits(now), 'BYSCORE')) do
     redis.call('ZREM', KEYS[5], token, '=' .. token) -- its lease is over
   end
   local count = redis.call('ZCARD', KEYS[5]) / 2
   if count == 0 then
     redis.call('DEL', KEYS[1], KEYS[5])
-    return {last = 0}
+    return {last_fence = 0}
   end
   local limits = permits and {}
   for n, till in string.gmatch(permits or '', ' (%d+) (%d+)') do
     limits[#limits + 1] = {tonumber(n), tonumber(till)}
   end
-  return {count = count, limits = limits, last = 0}
+  return {count = count, limits = limits, last_fence = 0}
 end
 
--- lasts is how many ms are left to the last of several holders.
-local function lasts(now)
+-- last_ends_in is how many ms are left to the last of several holders.
+local function last_ends_in(now)
   local last = redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')
   return math.ceil((tonumber(last[2]) - now) / 1000)
 end
 
--- room says whether one more of a kind can have the lock.
-local function room(state, now, kind)
+-- admits says whether one more of a kind can have the lock.
+local function admits(state, now, kind)
   if state.holder then return false end
   if not state.count then return true end
   if kind == 's' then return not state.limits end
@@ -83,9 +83,9 @@ local function room(state, now, kind)
   return state.count < n
 end
 
--- bind has n be a limit until its holder ends, beside those of the others that
+-- add_limit has n be a limit until its holder ends, beside those of the others that
 -- still bind, and returns the lock's value that says so.
-local function bind(state, now, n, ends)
+local function add_limit(state, now, n, ends)
   local others, value = {}, '*permits'
   for _, limit in ipairs(state.limits or {}) do
     if limit[1] == n then
@@ -96,41 +96,41 @@ local function bind(state, now, n, ends)
   end
   others[#others + 1] = {n, ends}
   for _, limit in ipairs(others) do
-    value = value .. ' ' .. limit[1] .. ' ' .. text(limit[2])
+    value = value .. ' ' .. limit[1] .. ' ' .. digits(limit[2])
   end
   state.limits = others
   return value
 end
 
--- hold gives the lock to token for ms and returns its fence: the given one, or
+-- grant gives the lock to token for ms and returns its fence: the given one, or
 -- a new one. What cannot be written because a key holds other data fails
 -- before the lock is set.
-local function hold(state, now, token, ms, kind, fence)
+local function grant(state, now, token, ms, kind, fence)
   local new = not fence
-  fence = fence or mint(now, state.last)
+  fence = fence or next_fence(now, state.last_fence)
   if kind == '' then
     redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
-    state.holder, state.last = token, tonumber(fence)
-    if state.last >= now and not new then keep(now, state.last, 0) end
+    state.holder, state.last_fence = token, tonumber(fence)
+    if state.last_fence >= now and not new then remember_fence(now, state.last_fence, 0) end
     return fence
   end
   local ends, value = now + ms * 1000, '*shared'
   if kind ~= 's' then
-    value = bind(state, now, tonumber(string.sub(kind, 2)), ends)
+    value = add_limit(state, now, tonumber(string.sub(kind, 2)), ends)
   end
   local left = ms
   if state.count then
-    left = math.max(ms, lasts(now))
+    left = math.max(ms, last_ends_in(now))
   elseif redis.call('ZCARD', KEYS[5]) > 0 then -- ZCARD: other data are no zset, an error
     redis.call('DEL', KEYS[5]) -- holders whose lock has expired
   end
   if new then
-    keep(now, tonumber(fence), left)
+    remember_fence(now, tonumber(fence), left)
   else
-    redis.call('PEXPIRE', KEYS[4], left + GRACE, 'GT') -- GT: it may be ahead of the clock
+    redis.call('PEXPIRE', KEYS[4], left + GRACE_MS, 'GT') -- GT: it may be ahead of the clock
   end
-  redis.call('ZADD', KEYS[5], text(ends), token, '-' .. fence, '=' .. token)
-  redis.call('PEXPIRE', KEYS[5], left + GRACE)
+  redis.call('ZADD', KEYS[5], digits(ends), token, '-' .. fence, '=' .. token)
+  redis.call('PEXPIRE', KEYS[5], left + GRACE_MS)
   redis.call('SET', KEYS[1], value, 'PX', left)
   state.count = (state.count or 0) + 1
   return fence
@@ -140,24 +140,24 @@ end
 -- would let it end before its fence has passed.
 local function extend(now, state, ms)
   redis.call('PEXPIRE', KEYS[1], ms)
-  if state.last >= now then keep(now, state.last, 0) end
+  if state.last_fence >= now then remember_fence(now, state.last_fence, 0) end
 end
 
--- prolong gives one of several holders its full TTL anew and returns its fence;
--- negated is what holders say of that. The ZREM comes first also because Redis,
+-- renew_shared gives one of several holders its full TTL anew and returns its fence;
+-- negated_fence is what KEYS[5] has of that. The ZREM comes first also because Redis,
 -- when it is out of memory, lets a script write more only after it has freed.
-local function prolong(state, now, token, ttl, kind, negated)
+local function renew_shared(state, now, token, ttl, kind, negated_fence)
   redis.call('ZREM', KEYS[5], token)
   state.count = state.count - 1
-  return hold(state, now, token, ttl, kind, text(-tonumber(negated)))
+  return grant(state, now, token, ttl, kind, digits(-tonumber(negated_fence)))
 end
 
--- drop takes a token from several holders, or in stay ms. It reports whether
+-- remove_holder takes a token from several holders, or has it end in stay ms. It reports whether
 -- it was one. The lock ends with the last of the others.
-local function drop(state, now, token, stay)
+local function remove_holder(state, now, token, stay)
   if redis.call('ZREM', KEYS[5], token) == 0 then return false end
   if stay then
-    redis.call('ZADD', KEYS[5], text(now + stay * 1000), token)
+    redis.call('ZADD', KEYS[5], digits(now + stay * 1000), token)
   else
     redis.call('ZREM', KEYS[5], '=' .. token)
     state.count = state.count - 1
@@ -167,25 +167,25 @@ local function drop(state, now, token, stay)
     state.count, state.limits = nil, nil
     return true
   end
-  local left = lasts(now)
+  local left = last_ends_in(now)
   redis.call('PEXPIRE', KEYS[1], left)
-  redis.call('PEXPIRE', KEYS[5], left + GRACE)
-  if stay then keep(now, kept(0), left) end
+  redis.call('PEXPIRE', KEYS[5], left + GRACE_MS)
+  if stay then remember_fence(now, highest_fence(0), left) end
   return true
 end
 
--- succeed gives the lock to those at the head of the queue, as many as it has
--- room for. The deaf are passed over and keep their places, the dead are
--- forgotten; a live one without room keeps all behind it out. self is the
+-- grant_next gives the lock to those at the head of the queue, as many as the lock
+-- admits. The deaf are passed over and keep their places, the dead are
+-- forgotten; a live one that is not admitted keeps all behind it out. self is the
 -- asking token, which needs no message; asking is its process. channel is the
--- prefix of the processes' channels. With told, grants to the asking process
+-- prefix of the processes' channels. With own_news, grants to the asking process
 -- are listed there for the answer; other grants are made first and then
 -- published: whoever hears of a grant has it, also where the message takes its
 -- own way, as to a replica.
--- Result: the first heir's token; self's fence, if self is one; whether there
--- is a live one left without room
-local function succeed(state, now, self, asking, channel, told)
-  local passed, known, heir, mine, full = {}, {}, nil, nil, false
+-- Result: the token of the first who was granted the lock; self's fence, if self was;
+-- whether a live one is left that is not admitted
+local function grant_next(state, now, self, asking, channel, own_news)
+  local passed_over, liveness_of, next_holder, own_fence, full = {}, {}, nil, nil, false
   while not state.holder and not full do
     local head = redis.call('ZPOPMIN', KEYS[2])
     if not head[1] then break end
@@ -195,36 +195,36 @@ local function succeed(state, now, self, asking, channel, told)
     if token and token == self then
       how = 'self'
     elseif token then
-      how = told and process == asking and 'v' or known[process] or reach(now, process, asking, channel)
-      known[process] = how
+      how = own_news and process == asking and 'v' or liveness_of[process] or liveness(now, process, asking, channel)
+      liveness_of[process] = how
     end
     if how == 'deaf' then
-      passed[#passed + 1] = head
-    elseif how ~= 'dead' and not room(state, now, kind) then
-      passed[#passed + 1] = head
+      passed_over[#passed_over + 1] = head
+    elseif how ~= 'dead' and not admits(state, now, kind) then
+      passed_over[#passed_over + 1] = head
       full = true
     elseif how == 'self' then
-      heir = heir or token
-      mine = hold(state, now, token, tonumber(ttl), kind)
+      next_holder = next_holder or token
+      own_fence = grant(state, now, token, tonumber(ttl), kind)
     elseif how ~= 'dead' then
-      heir = heir or token
-      local first = math.max(math.min(tonumber(ttl), FIRST[how]), tonumber(least) or 0)
-      local fence = hold(state, now, token, first, kind)
-      local left = kind == '' and (passed[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
-      local ticket = left and left[1] and text(tonumber(left[2])) or '0' -- of the first who waits on
-      local news = token .. ' ' .. fence .. ' ' .. text(now) .. ' ' .. first .. ' ' .. ticket .. ' ' .. KEYS[1]
-      if told and process == asking then
-        told[#told + 1] = news
+      next_holder = next_holder or token
+      local first_ttl = math.max(math.min(tonumber(ttl), FIRST_TTL_MS[how]), tonumber(least) or 0)
+      local fence = grant(state, now, token, first_ttl, kind)
+      local behind = kind == '' and (passed_over[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
+      local ticket = behind and behind[1] and digits(tonumber(behind[2])) or '0' -- of the first who waits on
+      local message = token .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. first_ttl .. ' ' .. ticket .. ' ' .. KEYS[1]
+      if own_news and process == asking then
+        own_news[#own_news + 1] = message
       elseif how ~= 'p' then
-        redis.call('PUBLISH', channel .. process, news)
+        redis.call('PUBLISH', channel .. process, message)
       end
     end
   end
-  if passed[1] then
-    for _, head in ipairs(passed) do
+  if passed_over[1] then
+    for _, head in ipairs(passed_over) do
       redis.call('ZADD', KEYS[2], head[2], head[1])
     end
-    redis.call('PEXPIRE', KEYS[2], KEEP) -- the last ZPOPMIN took the TTL along with the key
+    redis.call('PEXPIRE', KEYS[2], QUEUE_MS) -- the last ZPOPMIN took the TTL along with the key
   end
-  return heir, mine, full
+  return next_holder, own_fence, full
 end

@@ -1,7 +1,7 @@
 -- release gives back what a token has: the lock, and on request its place in
 -- the queue. A lock that comes free goes to the first live waiters.
 --
--- KEYS     lock, queue, alive, fence, holders (see lock.lua)
+-- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  prefix of the processes' channels
 -- ARGV[3]  the fence, if the caller knows it, or ''
@@ -17,8 +17,8 @@ local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
-local last = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
-if last and not queue_or_fence and not ARGV[4] and last < now then
+local last_fence = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
+if last_fence and not queue_or_fence and not ARGV[4] and last_fence < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
 end
@@ -29,30 +29,30 @@ if leave then
   redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[4])
 end
 if (leave or stay) and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('DEL', KEYS[3]) -- nobody waits any more; the next waiter signs anew
+  redis.call('DEL', KEYS[3]) -- nobody waits any more; the next waiter's heartbeat makes it anew
 end
 
 -- include queue
 local state, held = nil, own
 if own then
-  last = last or 0 -- the caller was told no fence, so none has to be exceeded
-  state = {last = last}
+  last_fence = last_fence or 0 -- the caller was told no fence, so none has to be exceeded
+  state = {last_fence = last_fence}
   if stay then
     extend(now, state, stay)
     return 1
   end
 else
-  state = standing(now, value)
+  state = read_state(now, value)
   if state.holder then
     return 0
   end
-  held = state.count and drop(state, now, token, stay)
+  held = state.count and remove_holder(state, now, token, stay)
 end
 
 local answer = {held and 1 or 0}
-local heir = queue_or_fence and succeed(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
+local next_holder = queue_or_fence and grant_next(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
 if not state.holder and not state.count then
-  clear(now, queue_or_fence and redis.call('EXISTS', KEYS[2]) == 1, last or 0)
+  free_lock(now, queue_or_fence and redis.call('EXISTS', KEYS[2]) == 1, last_fence or 0)
 end
-if held and heir then answer[1] = 2 end
+if held and next_holder then answer[1] = 2 end
 return answer[2] and answer or answer[1]
