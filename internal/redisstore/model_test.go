@@ -22,6 +22,8 @@ type model struct {
 	limits  []limit // of permits; nil: they share
 	expires int64   // of the lock's key
 	fence   int64   // of the last grant
+	room    int64   // as high are the fences that a holder may use of which Redis does not know, where that is remembered
+	tells   bool    // whoever releases tells its last fence
 
 	queue      []*claim
 	queueUntil int64
@@ -170,14 +172,52 @@ func (m *model) admits(kind store.Kind) bool {
 
 // grant gives c the lock for ttl.
 func (m *model) grant(c *claim, ttl time.Duration) {
+	if !m.tells {
+		m.fence = max(m.fence, m.room)
+	}
 	m.fence = max(m.fence+1, m.now)
+	if m.fence > m.now || c.Kind != (store.Kind{}) {
+		m.room = 0 // the fence is remembered instead
+	}
 	c.fence = m.fence
-	m.set = ""
-	m.extend(c, ttl)
+	m.set, m.tells = "", false
+	m.hold(c, ttl)
 }
 
-// extend has c hold the lock for ttl from now on.
-func (m *model) extend(c *claim, ttl time.Duration) {
+// freed notes that nobody takes the lock over.
+func (m *model) freed() {
+	if !m.tells {
+		m.fence = max(m.fence, m.room)
+	}
+	m.room = 0
+}
+
+// turns are the fences that a holder's process may use beside the one that Redis knows.
+const turns = 1_000_000
+
+// extend has c hold the lock for ttl from now on. Its last fence is told to be fence, or 0
+// if that is not known.
+func (m *model) extend(c *claim, ttl time.Duration, fence int64) {
+	if c.Kind == (store.Kind{}) {
+		m.remember(fence, min(turns, ttl.Microseconds()/2), ttl)
+	}
+	m.hold(c, ttl)
+}
+
+// remember notes what is remembered beside a lock that an exclusive holder has for ttl,
+// while the clock is behind its fence: the fence, and room above it if the lock may lapse
+// before the clock has passed that.
+func (m *model) remember(fence, room int64, ttl time.Duration) {
+	switch {
+	case fence+room >= m.in(ttl):
+		m.room = fence + room
+	case fence >= m.now:
+		m.room = 0
+	}
+}
+
+// hold has c hold the lock for ttl from now on.
+func (m *model) hold(c *claim, ttl time.Duration) {
 	ends := m.in(ttl)
 	if c.Kind == (store.Kind{}) {
 		m.holder, m.expires = c.Token, ends

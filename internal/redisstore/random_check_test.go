@@ -101,6 +101,9 @@ func (h *history) check() {
 	if got, _ := h.mini.HKeys("kit:{k}:alive"); len(got) != len(h.model.alive) {
 		h.Errorf("%d processes are known: %q, want %d", len(got), got, len(h.model.alive))
 	}
+	if !h.mini.Exists("kit:{k}:fence") {
+		m.room = 0
+	}
 	for _, key := range h.mini.Keys() {
 		if h.mini.TTL(key) <= 0 {
 			h.Errorf("%s has no TTL", key)

@@ -19,16 +19,16 @@ func (m *model) releaseTo(c, next *claim, place store.Place) (t turn) {
 	if m.holder != c.Token {
 		m.forget()
 		if m.holder == next.Token && m.set == "" { // else its fence is not known, and it asks for itself
-			m.extend(next, next.TTL)
+			m.extend(next, next.TTL, m.fence)
 			t.granted = true
 		}
 		return t
 	}
 	m.free()
 	m.enqueue(next, place.Waited)
-	m.releasing = c.member
+	m.releasing, m.tells = c.member, c.Fence > 0
 	heirs, _ := m.grantNext(next, c.member)
-	m.releasing = nil
+	m.releasing, m.tells = nil, false
 	t.released, t.granted = store.HandedOver, m.holds(next)
 	if !t.granted {
 		m.heartbeat(c.member, place.Behind, false)

@@ -28,11 +28,15 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 	}
 	switch {
 	case m.holds(c):
-		if m.set != "" && c.Fence == 0 {
+		switch {
+		case m.set != "" && c.Fence == 0:
 			m.grant(c, c.TTL) // nobody was told of the grant yet
+		case m.set != "":
+			m.set = ""
+			m.extend(c, c.TTL, c.Fence)
+		default:
+			m.extend(c, c.TTL, m.fence)
 		}
-		m.set = ""
-		m.extend(c, c.TTL)
 		if join == store.Wait && len(m.queue) > 0 {
 			m.heartbeat(c.member, place.Behind, false)
 		}
@@ -112,12 +116,17 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		clear(m.alive)
 	}
 	m.forget()
-	held := m.holds(c)
+	held, alone := m.holds(c), m.holder == c.Token
 	switch {
 	case m.holder != "" && !held:
 		return turn{released: store.NotHeld}
 	case held && stay > 0 && m.holder != "":
 		m.expires = m.in(stay)
+		room := min(turns, stay.Microseconds()/2)
+		if c.Fence > 0 {
+			room = 0
+		}
+		m.remember(m.known(c), room, stay)
 		return turn{released: store.Freed}
 	case held && stay > 0:
 		m.share(c).ends = m.in(stay)
@@ -128,18 +137,21 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 			m.free()
 		}
 	}
-	m.releasing = c.member
+	m.releasing, m.tells = c.member, alone && c.Fence > 0
 	heirs, _ := m.grantNext(nil, nil)
-	m.releasing = nil
 	for _, heir := range heirs {
 		if heir.member == c.member {
 			t.answered = append(t.answered, heir)
 		}
 	}
 	t.told = m.told(slices.DeleteFunc(slices.Clone(heirs), func(heir *claim) bool { return heir.member == c.member }), nil)
-	if !m.taken() && len(m.queue) == 0 {
-		clear(m.alive)
+	if !m.taken() {
+		m.freed()
+		if len(m.queue) == 0 {
+			clear(m.alive)
+		}
 	}
+	m.releasing, m.tells = nil, false
 	switch {
 	case !held:
 		t.released = store.NotHeld
@@ -157,7 +169,6 @@ func (m *model) force() (t turn) {
 		return turn{}
 	}
 	m.forget()
-	const turns = 1_000_000 // the fences that its process may have used beside the one that Redis knows
 	switch {
 	case m.set != "": // its fence may be as high as this
 		m.fence = max(m.fence, m.since+offMost.Microseconds()+turns)
@@ -175,8 +186,11 @@ func (m *model) force() (t turn) {
 	}
 	m.free()
 	heirs, _ := m.grantNext(nil, nil)
-	if !m.taken() && len(m.queue) == 0 {
-		clear(m.alive)
+	if !m.taken() {
+		m.freed()
+		if len(m.queue) == 0 {
+			clear(m.alive)
+		}
 	}
 	t.told = m.told(heirs, nil)
 	return t
@@ -187,8 +201,17 @@ func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
 	if !m.holds(c) {
 		return false
 	}
-	m.extend(c, ttl)
+	m.extend(c, ttl, m.known(c))
 	return true
+}
+
+// known is the fence of c, which holds the lock alone, as far as it tells it or the lock
+// does.
+func (m *model) known(c *claim) int64 {
+	if c.Fence == 0 && m.set == "" {
+		return m.fence
+	}
+	return c.Fence
 }
 
 // grantNext gives the lock to those at the head of the queue, as many as there

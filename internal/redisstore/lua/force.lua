@@ -28,6 +28,6 @@ redis.call('DEL', KEYS[1], KEYS[5])
 state = {last_fence = last_fence}
 grant_next(state, now, nil, nil, ARGV[1])
 if not state.holder and not state.count then
-  free_lock(now, redis.call('EXISTS', KEYS[2]) == 1, last_fence)
+  free_lock(now, redis.call('EXISTS', KEYS[2]) == 1, state)
 end
 return 1

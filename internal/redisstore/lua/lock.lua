@@ -64,26 +64,29 @@ local function remember_fence(now, fence, ms)
   redis.call('SET', KEYS[4], digits(fence), 'PX', math.max(ms, math.ceil((fence - now) / 1000)) + GRACE_MS)
 end
 
--- highest_fence is the fence beside the lock, or last_fence if that is higher.
-local function highest_fence(last_fence)
-  return math.max(last_fence, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
+-- highest_fence is the fence beside the lock, or that of state if it is higher. Where an
+-- exclusive holder has told its last fence (told), nobody has had a higher one: the fence
+-- beside the lock is from before its grant, or has room for fences that it has not used.
+local function highest_fence(state)
+  if state.told then return state.last_fence end
+  return math.max(state.last_fence, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
 end
 
--- next_fence makes the fence of a new grant; last_fence is the one before, as far as
--- the lock tells. Fences grow even when the clock stepped back (by the last one) or
+-- next_fence makes the fence of a new grant; state has the one before, as far as the lock
+-- or its holder tells. Fences grow even when the clock stepped back (by the last one) or
 -- all data were lost (by the clock). A lock that lapses has its TTL behind it,
--- so the clock has passed its fence; one that was set back is remembered.
-local function next_fence(now, last_fence)
-  last_fence = highest_fence(last_fence)
+-- so the clock has passed its fences; one that was set back is remembered.
+local function next_fence(now, state)
+  local last_fence = highest_fence(state)
   if last_fence < now then return digits(now) end
   remember_fence(now, last_fence + 1, 0)
   return digits(last_fence + 1)
 end
 
--- free_lock frees a lock that nobody takes over; last_fence is the one it tells. Those
+-- free_lock frees a lock that nobody takes over; state has the fence that it tells. Those
 -- who wait (queued) and could not be told keep their places.
-local function free_lock(now, queued, last_fence)
-  last_fence = highest_fence(last_fence)
+local function free_lock(now, queued, state)
+  local last_fence = highest_fence(state)
   if last_fence >= now then
     remember_fence(now, last_fence, 0)
   else

@@ -102,16 +102,32 @@ local function add_limit(state, now, n, ends)
   return value
 end
 
+-- remember_used is for an exclusive holder that has the lock for ms from now on. A lock
+-- that lapses has its TTL behind it, so the clock has passed its fence then, and those that
+-- its process has used without asking. But after the clock was set back it may lapse before.
+-- Then the fence is remembered, and if need be room for those that may be used from now
+-- on: a process passes a lock on for less than half of its TTL. Who tells its fence (told)
+-- uses no more.
+local function remember_used(now, state, ms)
+  local fence = state.last_fence
+  local room = state.told and 0 or math.min(LOCAL_FENCES, ms * 500)
+  if fence + room >= now + ms * 1000 then fence = fence + room end
+  if fence >= now then remember_fence(now, fence, 0) end
+end
+
 -- grant gives the lock to token for ms and returns its fence: the given one, or
 -- a new one. What cannot be written because a key holds other data fails
 -- before the lock is set.
 local function grant(state, now, token, ms, kind, fence)
   local new = not fence
-  fence = fence or next_fence(now, state.last_fence)
+  if new then
+    fence = next_fence(now, state)
+    state.told = nil -- the next grant must exceed this one
+  end
   if kind == '' then
     redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
     state.holder, state.last_fence = token, tonumber(fence)
-    if state.last_fence >= now and not new then remember_fence(now, state.last_fence, 0) end
+    if not new then remember_used(now, state, ms) end
     return fence
   end
   local ends, value = now + ms * 1000, '*shared'
@@ -136,11 +152,10 @@ local function grant(state, now, token, ms, kind, fence)
   return fence
 end
 
--- extend sets the TTL of an exclusive holder's lock. A clock that was set back
--- would let it end before its fence has passed.
+-- extend sets the TTL of an exclusive holder's lock.
 local function extend(now, state, ms)
   redis.call('PEXPIRE', KEYS[1], ms)
-  if state.last_fence >= now then remember_fence(now, state.last_fence, 0) end
+  remember_used(now, state, ms)
 end
 
 -- renew_shared gives one of several holders its full TTL anew and returns its fence;
@@ -170,7 +185,7 @@ local function remove_holder(state, now, token, stay)
   local left = last_ends_in(now)
   redis.call('PEXPIRE', KEYS[1], left)
   redis.call('PEXPIRE', KEYS[5], left + GRACE_MS)
-  if stay then remember_fence(now, highest_fence(0), left) end
+  if stay then remember_fence(now, highest_fence(state), left) end
   return true
 end
 

@@ -35,8 +35,8 @@ end
 -- include queue
 local state, held = nil, own
 if own then
-  last_fence = last_fence or 0 -- the caller was told no fence, so none has to be exceeded
-  state = {last_fence = last_fence}
+  -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
+  state = {last_fence = last_fence or 0, told = tonumber(ARGV[3])}
   if stay then
     extend(now, state, stay)
     return 1
@@ -52,7 +52,7 @@ end
 local answer = {held and 1 or 0}
 local next_holder = queue_or_fence and grant_next(state, now, nil, string.match(token, '^[^.]+'), ARGV[2], answer)
 if not state.holder and not state.count then
-  free_lock(now, queue_or_fence and redis.call('EXISTS', KEYS[2]) == 1, last_fence or 0)
+  free_lock(now, queue_or_fence and redis.call('EXISTS', KEYS[2]) == 1, state)
 end
 if held and next_holder then answer[1] = 2 end
 return answer[2] and answer or answer[1]

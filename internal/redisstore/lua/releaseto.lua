@@ -44,7 +44,7 @@ if not own then
   return {0, '', now_text, '0'}
 end
 -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
-local state, answer = {last_fence = last_fence or 0}, {1, '', now_text, '0'}
+local state, answer = {last_fence = last_fence or 0, told = tonumber(ARGV[7])}, {1, '', now_text, '0'}
 -- Once maxmemory is reached Redis lets a script write only if its first write needs no
 -- memory; this ZREM is that write. So what is held can be given back then, too.
 redis.call('ZREM', KEYS[2], '')
