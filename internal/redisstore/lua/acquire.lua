@@ -1,6 +1,8 @@
--- acquire asks for the lock once. Asked again with the same token it gives
--- the same answer, and a holder's full TTL starts anew.
+-- acquire asks for the lock once. Asked again by the holder's token it grants the lock
+-- again, and the full TTL starts anew. The fence is the same, but for one that took the lock
+-- by SET and was told no fence: that is given a new one. A waiter keeps its place.
 --
+-- Parts    lock, enter, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  terms (see lock.lua)

@@ -2,6 +2,7 @@
 -- token, and nobody may wait for any of them. Asked again with the same tokens
 -- it gives the same answer.
 --
+-- Parts    lock, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua) of each lock
 -- ARGV[1]  terms (see lock.lua)
 -- ARGV[2…] the tokens, one for each lock

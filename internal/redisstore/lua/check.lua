@@ -1,6 +1,7 @@
 -- check tells what keeps locks from working on this server, before the first one.
 -- It changes nothing, and needs no right of its own.
 --
+-- Parts    none
 -- KEYS     a lock
 -- ARGV[1]  prefix of the processes' channels
 -- ARGV[2…] where the client takes the server for a single one: other locks, whose

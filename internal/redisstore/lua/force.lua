@@ -1,6 +1,7 @@
 -- force takes the lock from whoever has it. The next fence is higher than
 -- theirs, and the lock goes to the first live waiters.
 --
+-- Parts    lock, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  prefix of the processes' channels
 -- Result   1 somebody had it, 0 nobody did
@@ -16,6 +17,7 @@ local now = clock()
 local state = read_state(now, value)
 -- The holder takes TIME as its fence only if that is at most OFF_US above µs, so µs + OFF_US
 -- is at least its fence. Its process may have used others since, up to LOCAL_FENCES above that.
+-- That counts also where last_fence is below the clock: a process that is not told goes on.
 local last_fence = state.since and state.since + OFF_US or state.last_fence
 if last_fence > 0 then last_fence = last_fence + LOCAL_FENCES end
 for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', KEYS[5], 0, -1)) do

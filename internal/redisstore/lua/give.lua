@@ -1,6 +1,7 @@
 -- give gives back a lock that was taken by SET, if nobody came to wait for it and its
 -- fence has passed. It is short because most locks are given back so.
 --
+-- Parts    none
 -- KEYS     lock (see lock.lua)
 -- ARGV[1]  what SET wrote: "<token>:~<µs>"
 -- ARGV[2]  the fence

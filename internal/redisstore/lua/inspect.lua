@@ -1,5 +1,6 @@
 -- inspect tells who has the lock. It changes nothing.
 --
+-- Parts    lock (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
 --          {token, end µs, '=' .. token, -fence, …}, {process, heartbeat, …}}

@@ -21,6 +21,8 @@
 --                     several that have a permit:    as above
 --                     each n that was asked for
 --                     binds all until then
+--   <token>           a token without a fence, set    nowhere: its next fence is new
+--                     by hand: taken for its own
 --   anything else     a foreign program              nowhere
 --
 -- A token reads "<process>.<random>". All keys carry a TTL whenever they

@@ -5,6 +5,7 @@
 -- find it there. All that gives, keeps or takes a lock touches this key, so it still
 -- has one holder. The queue is out of reach: whoever comes first gets a free lock.
 --
+-- Parts    none
 -- KEYS     lock (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  'take', 'keep' or 'give'

@@ -1,6 +1,7 @@
 -- release gives back what a token has: the lock, and on request its place in
 -- the queue. A lock that comes free goes to the first live waiters.
 --
+-- Parts    lock, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  prefix of the processes' channels

@@ -3,6 +3,7 @@
 -- lock. Asked again it gives the same answer about that waiter, if it has the
 -- lock; its full TTL starts anew.
 --
+-- Parts    lock, enter, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  the waiter's token

@@ -1,5 +1,6 @@
 -- renew gives a held lock its full TTL again. It never creates a lock.
 --
+-- Parts    lock, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, processes, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  terms (see lock.lua)
