@@ -31,18 +31,18 @@ type tenure struct {
 
 // most is the highest fence that the process may use at a real time, or 0 if it may not
 // pass the lock on.
-func (t *tenure) most(real time.Duration) int64 {
+func (t *tenure) most(at time.Duration) int64 {
 	const margin = 100 // 1 %: clocks differ in rate
-	passed := real - t.began
-	if t.over || passed > min(time.Second, t.TTL/3) || real-t.since > t.TTL/2 {
+	passed := at - t.began
+	if t.over || passed > min(time.Second, t.TTL/3) || at-t.since > t.TTL/2 {
 		return 0
 	}
 	return min(t.first, t.clock) + (passed - passed/margin).Microseconds()
 }
 
 // passOn has the process use all fences that it may.
-func (t *tenure) passOn(real time.Duration) {
-	t.Fence = max(t.Fence, t.most(real))
+func (t *tenure) passOn(at time.Duration) {
+	t.Fence = max(t.Fence, t.most(at))
 }
 
 // The clock is set back in the middle of a tenure, and the process, whose lock Redis
