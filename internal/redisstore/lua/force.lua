@@ -18,8 +18,12 @@ local state = read_state(now, value)
 -- The holder takes TIME as its fence only if that is at most OFF_US above µs, so µs + OFF_US
 -- is at least its fence. Its process may have used others since, up to LOCAL_FENCES above that.
 -- That counts also where last_fence is below the clock: a process that is not told goes on.
+-- It uses none above the clock, so none above a fence that was ahead of the clock by
+-- LOCAL_FENCES when it was minted, and is kept beside the lock for that. So one release by
+-- force after the other does not drive fences further and further ahead of the clock.
 local last_fence = state.since and state.since + OFF_US or state.last_fence
-if last_fence > 0 then last_fence = last_fence + LOCAL_FENCES end
+local far_ahead = last_fence - now >= LOCAL_FENCES and last_fence == tonumber(redis.call('GET', KEYS[4]))
+if last_fence > 0 and not far_ahead then last_fence = last_fence + LOCAL_FENCES end
 for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', KEYS[5], 0, -1)) do
   local process = string.match(token, '^([^.=]+)%.')
   if process then
