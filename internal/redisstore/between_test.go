@@ -125,3 +125,35 @@ func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
 		}
 	}
 }
+
+// However often locks are taken by force, fences do not run ahead of the clock by more than
+// after one of them. After a loss of all data it is the clock by which they grow.
+func TestForceDoesNotDriveFencesFarAheadOfTheClock(t *testing.T) {
+	for name, take := range map[string]func(s *still, p *probe) store.Ref{
+		"by SET":      func(s *still, p *probe) store.Ref { return p.took(s.client) },
+		"by a script": func(_ *still, p *probe) store.Ref { return p.take() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStill(t)
+			p, other := s.open(), s.open()
+			p.release(p.take(), false, store.Freed) // now it knows the server and its clock
+			s.advance(2 * time.Second)
+			p.sawClock(s.micros())
+			r := take(s, p)
+			const most = 2_500_000 // OFF, TURNS, and more than the lock's µs may be off
+			for range 20 {
+				if ahead := r.Fence - s.micros(); ahead > most {
+					t.Fatalf("a fence is ahead of the clock by %v", time.Duration(ahead)*time.Microsecond)
+				}
+				if err := other.ForceRelease(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				next := p.ref(time.Minute)
+				if next.Told(p.get(next, store.Try)); next.Fence <= r.Fence {
+					t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
+				}
+				r = next
+			}
+		})
+	}
+}

@@ -94,6 +94,34 @@ func TestTheNextFenceIsAboveThoseOfATenure(t *testing.T) {
 	}
 }
 
+// A release that tells a fence below the one that Redis knows does not lower the next.
+func TestAReleaseWithAnOldFence(t *testing.T) {
+	for name, release := range map[string]func(p *probe, r store.Ref) (next int64){
+		"release": func(p *probe, r store.Ref) int64 {
+			p.release(r, false, store.Freed)
+			return p.get(p.ref(time.Minute), store.Try).Fence
+		},
+		"release to a waiter": func(p *probe, r store.Ref) int64 {
+			return p.passOn(r, p.ref(time.Minute), store.HandedOver, true).Fence
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStill(t)
+			p := s.open()
+			p.scripted = true
+			r := p.ref(time.Minute)
+			r.Told(p.get(r, store.Try))
+			s.advance(-time.Second)
+			p.renew(r, true)
+			old := r
+			old.Fence -= 1000
+			if next := release(p, old); next <= r.Fence {
+				t.Errorf("fence %d after %d, want a higher one", next, r.Fence)
+			}
+		})
+	}
+}
+
 // Processes take, renew, pass on, release and lose a lock at random, while the clock runs
 // and is set back and forth, and nobody is told that a lock was taken by force. All fences
 // of each tenure, also those of which Redis does not know, are between those of the tenures

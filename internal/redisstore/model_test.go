@@ -23,6 +23,7 @@ type model struct {
 	expires int64   // of the lock's key
 	fence   int64   // of the last grant
 	room    int64   // as high are the fences that a holder may use of which Redis does not know, where that is remembered
+	kept    int64   // the fence that was remembered last, or that with room
 	tells   bool    // whoever releases tells its last fence
 
 	queue      []*claim
@@ -177,7 +178,7 @@ func (m *model) grant(c *claim, ttl time.Duration) {
 	}
 	m.fence = max(m.fence+1, m.now)
 	if m.fence > m.now || c.Kind != (store.Kind{}) {
-		m.room = 0 // the fence is remembered instead
+		m.room, m.kept = 0, m.fence // the fence is remembered instead
 	}
 	c.fence = m.fence
 	m.set, m.tells = "", false
@@ -210,9 +211,9 @@ func (m *model) extend(c *claim, ttl time.Duration, fence int64) {
 func (m *model) remember(fence, room int64, ttl time.Duration) {
 	switch {
 	case fence+room >= m.in(ttl):
-		m.room = fence + room
+		m.room, m.kept = fence+room, fence+room
 	case fence >= m.now:
-		m.room = 0
+		m.room, m.kept = 0, fence
 	}
 }
 

@@ -152,19 +152,9 @@ var native = []mutant{
 				"	join, place := store.Try, store.Place{}\n	if used, ok := usedTokens.LoadAndDelete(c.ref.Key); ok {\n		c.ref.Token = used.(string)\n	}\n",
 			},
 			{
-				"lockmw/acquire.go",
-				"			if traces || unsure || err == nil && (a.Granted || join != store.Try) {\n",
-				"			if traces || unsure || err == nil && (a.Granted || join != store.Try) {\n				usedTokens.Store(ref.Key, ref.Token)\n",
-			},
-			{
-				"lockmw/end.go",
-				"	if c.traces {\n		c.locker.janitor.Add",
-				"	if c.traces {\n		usedTokens.Store(c.ref.Key, c.ref.Token)\n		c.locker.janitor.Add",
-			},
-			{
-				"lockmw/end.go",
-				"import (\n	\"fmt\"\n",
-				"import (\n	\"fmt\"\n	\"sync\"\n",
+				"lockmw/residue.go",
+				"	if r != noResidue {\n",
+				"	if r != noResidue {\n		usedTokens.Store(ref.Key, ref.Token)\n",
 			},
 			{
 				"lockmw/end.go",

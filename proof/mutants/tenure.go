@@ -74,7 +74,7 @@ var tenures = []mutant{
 		what: "after a release by force the next fence follows the one that Redis knows, not those that its holder's process has used",
 		edits: []edit{{
 			"internal/redisstore/lua/force.lua",
-			"if last_fence > 0 then last_fence = last_fence + LOCAL_FENCES end\n",
+			"if last_fence > 0 and not far_ahead then last_fence = last_fence + LOCAL_FENCES end\n",
 			"",
 		}},
 		in: inChecks, tests: "TestFencesGrowWhereTheClockIsSetBack", says: "fence ",

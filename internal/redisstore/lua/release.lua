@@ -18,7 +18,9 @@ local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
-local last_fence = own and (tonumber(ARGV[3]) or tonumber(string.sub(value, #token + 2)))
+local last_fence = own and tonumber(string.sub(value, #token + 2))
+local told = own and tonumber(ARGV[3])
+if told and told >= (last_fence or 0) then last_fence = told else told = nil end
 if last_fence and not queue_or_fence and not ARGV[4] and last_fence < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
@@ -37,7 +39,7 @@ end
 local state, held = nil, own
 if own then
   -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
-  state = {last_fence = last_fence or 0, told = tonumber(ARGV[3])}
+  state = {last_fence = last_fence or 0, told = told}
   if stay then
     extend(now, state, stay)
     return 1
