@@ -15,6 +15,7 @@ type queue struct {
 	key     string
 	waiters list.List     // of *Waiter
 	alone   *list.Element // the first of those that want the key for themselves alone, or nil
+	first   *list.Element // the first of those that do not rest, or nil
 	resting int           // how many rest
 	holder  any           // who passes the key on to a waiter when it gives it back, or nil
 
@@ -86,6 +87,7 @@ type Waiter struct {
 	shard   *shard
 	queue   *queue
 	place   *list.Element
+	number  int64     // those of a queue have numbers that grow
 	ref     store.Ref // without a token until the store is to know of the waiter
 	came    time.Time
 	state   State
@@ -142,43 +144,67 @@ func (q *queue) add(w *Waiter, canRest bool) {
 		w.state = Resting
 		q.resting++
 	}
+	if last := q.waiters.Back(); last != nil {
+		w.number = at(last).number + 1
+	}
 	w.place = q.waiters.PushBack(w)
+	if w.state != Resting {
+		q.awake(w)
+	}
 	if q.alone == nil && w.wantsAlone() {
 		q.alone = w.place
+	}
+}
+
+// addFirst puts w, which asks, in front of all others.
+func (q *queue) addFirst(w *Waiter) {
+	w.queue, w.number = q, 0
+	if front := q.waiters.Front(); front != nil {
+		w.number = at(front).number - 1
+	}
+	w.place = q.waiters.PushFront(w)
+	q.alone, q.first = w.place, w.place
+}
+
+// awake notes that w does not rest.
+func (q *queue) awake(w *Waiter) {
+	if q.first == nil || w.number < at(q.first).number {
+		q.first = w.place
 	}
 }
 
 // remove takes w out because of an event, and wakes the one who asks the store for the
 // others, if it is another one by that.
 func (q *queue) remove(w *Waiter, e event) {
-	was := q.asker()
 	w.on(e)
 	if q.alone == w.place {
 		for q.alone = w.place.Next(); q.alone != nil && !at(q.alone).wantsAlone(); {
 			q.alone = q.alone.Next()
 		}
 	}
+	wasFirst, next := q.first == w.place, w.place.Next()
 	q.waiters.Remove(w.place)
-	if was == w {
-		if next := q.asker(); next != nil {
-			next.nudge(false)
-		}
+	if !wasFirst {
+		return
 	}
+	if q.first = nil; q.resting == q.waiters.Len() {
+		return
+	}
+	for at(next).state == Resting {
+		next = next.Next()
+	}
+	q.first = next
+	at(next).nudge(false)
 }
 
 // asker returns the waiter that asks the store again and again, for all: the first one
 // that does not rest. It keeps alive the places of the others in the store's queue, and
 // finds a holder that has died, and grants whose message was lost.
 func (q *queue) asker() *Waiter {
-	if q.resting == q.waiters.Len() {
+	if q.first == nil {
 		return nil
 	}
-	for e := q.waiters.Front(); e != nil; e = e.Next() {
-		if w := at(e); w.state != Resting {
-			return w
-		}
-	}
-	return nil
+	return at(q.first)
 }
 
 // settle restores what holds at all times, see the package comment. It reports whether

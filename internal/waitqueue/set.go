@@ -256,7 +256,7 @@ func (s *Set) Free(w *Waiter) {
 	default:
 	}
 	w.mustAsk.Store(false)
-	w.shard, w.queue, w.place, w.ref = nil, nil, nil, store.Ref{}
+	w.shard, w.queue, w.place, w.number, w.ref = nil, nil, nil, 0, store.Ref{}
 	s.spare.Put(w)
 }
 
@@ -306,8 +306,7 @@ func (s *Set) Return(w *Waiter) {
 	defer p.mu.Unlock()
 	s.length.Add(1)
 	q := p.open(w.ref.Key)
-	w.queue, w.place = q, q.waiters.PushFront(w)
-	q.alone = w.place
+	q.addFirst(w)
 	p.know(w)
 }
 

@@ -260,3 +260,40 @@ func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
 		t.Errorf("Leave = %+v: Redis may know of it", left)
 	}
 }
+
+// Each of those who rest looks from time to time how it stands, and leaves when it has its
+// turn. What that costs does not grow with how many others rest, wherever one stands that
+// does not.
+func TestManyRestInFrontOfOneThatAsks(t *testing.T) {
+	const n = 20_000
+	took := func(tail ...store.Ref) time.Duration {
+		s := newSet(2*n, 2*n)
+		first := s.Join(store.Ref{Key: "k"}, true)
+		s.Take(first.Waiter, "holder", 0, &Answer{Sent: time.Now(), Clock: 1})
+		var resting []*Waiter
+		for range n {
+			resting = append(resting, s.Join(store.Ref{Key: "k"}, true).Waiter)
+		}
+		for _, ref := range tail {
+			if j := s.Join(ref, true); j.Rests || !s.Look(j.Waiter).Asker {
+				t.Fatal("it has to ask for all")
+			}
+		}
+		began := time.Now()
+		for _, w := range resting {
+			if v := s.Look(w); v.State != Resting || v.Asker {
+				t.Fatalf("one who rests stands as %+v", v)
+			}
+		}
+		for range n {
+			if !s.Hand("k", "holder", Grant{}) {
+				t.Fatal("not handed to one who rests")
+			}
+		}
+		return time.Since(began)
+	}
+	alone, behind := took(), took(store.Ref{Key: "k", Kind: store.Kind{Shared: true}})
+	if behind > 20*alone+100*time.Millisecond {
+		t.Errorf("%d turns take %v with one who asks behind them, %v without", n, behind, alone)
+	}
+}

@@ -86,5 +86,8 @@ func (w *Waiter) on(e event) {
 	w.state = next[was][e]
 	if was == Resting && w.state != Resting { // none begins to rest later
 		w.queue.resting--
+		if w.state == Asking || w.state == Offered { // otherwise it leaves
+			w.queue.awake(w)
+		}
 	}
 }
