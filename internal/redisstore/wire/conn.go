@@ -118,7 +118,7 @@ func (k *conn) silent(now time.Time) time.Duration {
 
 // hangs reports whether it is silent for so long that something is wrong. The caller
 // holds the pool's mutex.
-func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= max(hangsAfter, 2*k.pool.took) }
+func (k *conn) hangs(now time.Time) bool { return k.silent(now) >= k.pool.hangsAfter() }
 
 // write writes until the buffer is empty. own is the writer's call, or nil. The caller
 // holds the pool's mutex, and has it again afterwards.

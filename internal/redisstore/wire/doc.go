@@ -44,7 +44,7 @@
 //	100 ms, or twice the  The connection hangs. If all places are taken, one more is
 //	time of a dial        dialled, and takes that of the one with the fewest calls in
 //	                      flight, which is still read for them (grow.go). When a call is
-//	                      out of time, the connections that have rested since before are
+//	                      out of time, the connections that have rested for as long are
 //	                      closed: they may have come to the same end (conn.go, doubt).
 //	Options.Silence       The connection is given up, with all calls on it.
 //

@@ -332,7 +332,7 @@ func TestNothingIsSentForACallerThatHasLeft(t *testing.T) {
 }
 
 // Connections that hang while the server is well are replaced, even where there may be no
-// more of them.
+// more of them, and although the last one was dialled just before.
 func TestAllConnectionsHang(t *testing.T) {
 	const size = 3
 	s := newServer(t)
@@ -353,11 +353,12 @@ func TestAllConnectionsHang(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, k := range p.conns {
-			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < hangsAfter {
+			if k == nil || k.inFlight.n == 0 || time.Since(k.heard) < hangsLeast {
 				return false
 			}
 		}
-		return time.Since(p.dialled) > dialAgain
+		p.dialled = time.Now()
+		return true
 	})
 	start := time.Now()
 	s.answered(p, "well")
@@ -412,7 +413,7 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hang := hangsAfter + 2*p.took
+	hang := hangsLeast + 2*p.took
 	for i, k := range p.conns {
 		k.heard = now.Add(-time.Duration(size-i) * hang)
 		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]
@@ -431,9 +432,9 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	}
 }
 
-// Where a reply takes longer than hangsAfter by distance alone, no connection is replaced.
+// Where a reply takes longer than hangsLeast by distance alone, no connection is replaced.
 func TestConnectionsOverALongDistance(t *testing.T) {
-	const size, callers, distance = 2, 4, hangsAfter + hangsAfter/2
+	const size, callers, distance = 2, 4, hangsLeast + hangsLeast/2
 	s := newServer(t)
 	p := s.pool(size, wrapped(func(c net.Conn) net.Conn { time.Sleep(2 * distance); return c }))
 	s.connected(p, size)
@@ -482,7 +483,8 @@ func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
 }
 
 // After a call that was out of time over a connection that hangs, those that have rested
-// since are not trusted either.
+// meanwhile are not trusted either, although their last replies came when the call was sent
+// already.
 func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	const size = 4
 	s := newServer(t)
@@ -490,9 +492,22 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	freeze := s.freezes()
 	s.connected(p, size)
 	freeze()
+	p.mu.Lock()
+	hang := p.hangsAfter()
+	p.mu.Unlock()
 	c := ask("hangs")
-	c.Deadline = time.Now().Add(2 * hangsAfter)
+	c.Deadline = time.Now().Add(2 * hang)
+	var others sync.WaitGroup
+	others.Go(func() {
+		eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, k := range p.conns {
+			k.proven = p.conns[0].heard.Add(time.Millisecond)
+		}
+	})
 	_, err := p.Do(t.Context(), c)
+	others.Wait()
 	if e := failed(t, err, true, false); !errors.Is(e, ErrTimeout) {
 		t.Errorf("Do = %v, want %v", e, ErrTimeout)
 	}

@@ -10,13 +10,17 @@ import (
 // is overdue, so all are, and one of them hangs. The caller holds mu.
 func (p *Pool) grow(best *conn, now time.Time) {
 	have := p.have()
+	full := have == len(p.conns)
 	switch {
-	case have == len(p.conns) && (!best.overdue(now) || now.Sub(p.dialled) < dialAgain || p.hanging(now, now) == nil):
+	case full && (!best.overdue(now) || now.Sub(p.swapped) < dialAgain || p.hanging(now, now) == nil):
 	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
 	case have > 0 && now.Sub(p.failed) < dialPause:
 	default:
 		p.dials++
 		p.dialled = now
+		if full {
+			p.swapped = now
+		}
 		era := p.era
 		p.running.Go(func() { p.dial(era) })
 	}

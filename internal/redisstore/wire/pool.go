@@ -14,7 +14,8 @@ const (
 	overdueAfter = 10 * time.Millisecond
 
 	// dialAgain is how long a dial may take until one more is begun: it may hang where
-	// the next one does not. dialsMost are under way at most.
+	// the next one does not. As long passes until another connection that hangs is
+	// replaced. dialsMost are under way at most.
 	dialAgain = 250 * time.Millisecond
 	dialsMost = 32
 
@@ -22,11 +23,11 @@ const (
 	// failed dial.
 	dialPause = time.Second
 
-	// hangsAfter is how long replies are missing at least before a connection counts as one
+	// hangsLeast is how long replies are missing at least before a connection counts as one
 	// that hangs: a new one takes its place, and those that rest are no longer trusted. A
 	// dial takes several round trips, so far from the server it is twice the time of the
 	// last one, if that is longer.
-	hangsAfter = 100 * time.Millisecond
+	hangsLeast = 100 * time.Millisecond
 
 	// closeTimeout is how long Close waits for connections that are being closed: those
 	// of a user's Dialer may take their time.
@@ -65,6 +66,7 @@ type Pool struct {
 	open    int           // calls that have no outcome, or whose Late has not returned
 	dials   int           // under way
 	dialled time.Time     // when the last dial began
+	swapped time.Time     // when the last dial began that was to take the place of a connection
 	era     int           // a connection that began to be dialled in an earlier one is retired
 	took    time.Duration // the last dial that succeeded
 	failed  time.Time     // when a dial failed last
@@ -354,6 +356,10 @@ func (p *Pool) lightest(k *conn, now time.Time) *conn {
 	}
 	return k
 }
+
+// hangsAfter is how long replies are missing until their connection counts as one that
+// hangs. The caller holds mu.
+func (p *Pool) hangsAfter() time.Duration { return max(hangsLeast, 2*p.took) }
 
 // Open returns how many calls have no outcome, including those whose callers have left
 // until Late has returned.

@@ -161,9 +161,9 @@ func TestNobodyNoticesThatConnectionsAreRetired(t *testing.T) {
 func TestARetiredConnectionThatHangs(t *testing.T) {
 	s := newServer(t)
 	s.does(func(io.Writer, string) error { return nil })
-	p := s.pool(1, func(o *Options) { o.Silence = 5 * hangsAfter })
+	p := s.pool(1, func(o *Options) { o.Silence = 5 * hangsLeast })
 	c := ask("hangs")
-	c.Deadline = time.Now().Add(hangsAfter / 2)
+	c.Deadline = time.Now().Add(hangsLeast / 2)
 	_, err := p.Do(t.Context(), c)
 	failed(t, err, true, false)
 	eventually(t, "nobody looks after it", func() bool {

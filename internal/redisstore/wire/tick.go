@@ -158,10 +158,12 @@ func (k *conn) bad(now time.Time, err error) {
 	k.fail(err)
 }
 
-// doubtOthers notes, if k hangs, since when. The caller holds the pool's mutex.
+// doubtOthers has, if k hangs, those connections not trusted that have had no reply for as
+// long as it takes to say so: whatever befell k may have befallen them, also where their
+// last replies came a moment after k's. The caller holds the pool's mutex.
 func (k *conn) doubtOthers(now time.Time) {
 	if k.hangs(now) {
-		k.pool.doubt(k.heard, net.ErrClosed)
+		k.pool.doubt(now.Add(-k.pool.hangsAfter()), net.ErrClosed)
 	}
 }
 
