@@ -16,6 +16,10 @@ type process struct {
 	close func()
 }
 
+// A settler is a Store that answers before all of its nodes have, as a quorum does, and
+// can tell when they have.
+type settler interface{ Settle() }
+
 // open starts one more process. It does not listen yet.
 func (w *world) open() *process {
 	w.Helper()
@@ -56,7 +60,8 @@ func (p *process) ask(r store.Ref, join store.Join) store.Answer {
 
 // insist asks until there is an answer, and reports whether the first was one.
 // On a machine that stands still for a second the answer may come too late,
-// and asking twice is what a store promises to bear.
+// and asking twice is what a store promises to bear. It returns when all nodes have
+// answered, so that whoever looks at them next finds the same at each.
 func (p *process) insist(what string, question func() error) (atOnce bool) {
 	p.Helper()
 	deadline := time.Now().Add(timeout)
@@ -66,6 +71,9 @@ func (p *process) insist(what string, question func() error) (atOnce bool) {
 			p.Fatalf("%s: %v", what, err)
 		}
 		atOnce = false
+	}
+	if s, ok := p.Store.(settler); ok {
+		s.Settle()
 	}
 	p.mustExpire(what)
 	return atOnce

@@ -157,8 +157,10 @@ func (w *world) mustHold(token string) {
 	}
 }
 
-// holds reports whether cond is true. A quorum answers before its last node
-// has, so it is given a moment.
+// holds reports whether cond is true, or comes true where there are several nodes: what
+// one of them answered too late is given back in the background, in more than one try
+// and within a second or two. No lock of these tests ends by its TTL as soon as that, but
+// those that are meant to.
 func (w *world) holds(cond func() bool) bool {
 	if cond() {
 		return true
@@ -168,7 +170,7 @@ func (w *world) holds(cond func() bool) bool {
 	}
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
-	deadline := time.After(time.Second)
+	deadline := time.After(timeout)
 	for {
 		select {
 		case <-poll.C:

@@ -1,0 +1,72 @@
+package quorum_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/kit/internal/quorum"
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// A lateNode is a node to which an attempt takes a while, as over a connection that is
+// being set up.
+type lateNode struct {
+	store.Store
+	late time.Duration
+}
+
+// Acquire implements store.Store.
+func (n lateNode) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	time.Sleep(n.late)
+	return n.Store.Acquire(ctx, r)
+}
+
+// A release may reach a node before the attempt that it ends, and finds nothing there.
+// What the attempt then takes is given back, whenever it comes within a second.
+func TestAReleaseThatOvertakesAnAttempt(t *testing.T) {
+	for _, late := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond} {
+		t.Run(late.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var nodes []quorum.Node
+				var minis []*redistest.Mini
+				for i := range 3 {
+					m := redistest.InMemory(t)
+					minis = append(minis, m)
+					s, err := redisstore.New(m.Client(t), "lock")
+					if err != nil {
+						t.Fatal(err)
+					}
+					n := quorum.Node{Name: s.Addr(), Store: s}
+					if i == 0 {
+						n.Store = lateNode{s, late}
+					}
+					nodes = append(nodes, n)
+				}
+				s := quorum.New(nodes, slog.New(slog.DiscardHandler))
+				defer s.Close()
+				ref := store.Ref{Key: "k", Token: s.NewToken(), TTL: time.Minute}
+				if a, err := s.Acquire(t.Context(), store.Request{Ref: ref}); err != nil || !a.Granted {
+					t.Fatalf("Acquire = %+v, %v, want a grant", a, err)
+				}
+				if did, err := s.Release(t.Context(), ref, false); err != nil || did != store.Freed {
+					t.Fatalf("Release = %v, %v, want Freed", did, err)
+				}
+				time.Sleep(late + time.Millisecond)
+				if late > time.Millisecond && len(minis[0].Keys()) == 0 {
+					t.Error("the attempt has not come to the first node after the release")
+				}
+				time.Sleep(2 * time.Second)
+				for i, m := range minis {
+					if left := m.Keys(); len(left) > 0 {
+						t.Errorf("node %d: there is left %q", i, left)
+					}
+				}
+			})
+		})
+	}
+}
