@@ -260,7 +260,7 @@ func TestManyCallersLeaveAndNobodyElseIsDisturbed(t *testing.T) {
 	cancel()
 	all.Wait()
 	t.Logf("%d callers were back within %v", leaves, time.Duration(slowest.Load()))
-	if took := time.Duration(slowest.Load()); took > 2*time.Second {
+	if took := time.Duration(slowest.Load()); took > patience/2 { // a caller that cannot leave is there until the server reads on
 		t.Errorf("the last was back after %v", took)
 	}
 	before := s.accepted.Load()
