@@ -126,18 +126,18 @@ func TestABlockedObserverHoldsUpOneCall(t *testing.T) {
 		},
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			t.Parallel()
-			b := &barrier{reached: make(chan struct{}), lifted: make(chan struct{})}
-			defer close(b.lifted)
-			m := redistest.Embedded(t)
-			c := m.Client(t)
-			l, other := newLocker(t, c, b.option(kind, "k")), newLocker(t, m.Client(t))
-			scenario(t, l, other, c, b)
-			works(t, l, "k")
-			works(t, l, "x")
-			works(t, other, "k")
-			closesSoon(t, l)
-			noKeys(t, c, "lock", 5*time.Second)
+			inBubble(t, func(t *testing.T, m *redistest.Mini) {
+				b := &barrier{reached: make(chan struct{}), lifted: make(chan struct{})}
+				defer close(b.lifted)
+				c := m.Client(t)
+				l, other := newLocker(t, c, b.option(kind, "k")), newLocker(t, m.Client(t))
+				scenario(t, l, other, c, b)
+				works(t, l, "k")
+				works(t, l, "x")
+				works(t, other, "k")
+				closesSoon(t, l)
+				noKeys(t, c, "lock", 5*time.Second)
+			})
 		})
 	}
 }
