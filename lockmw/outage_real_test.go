@@ -24,10 +24,10 @@ import (
 // On real servers and sockets the bounds leave room for a machine that is busy;
 // outage_test.go has the exact ones.
 const (
-	openWithin    = 2 * time.Second        // the first, 1 s
-	laterWithin   = 250 * time.Millisecond // the others, 50 ms
-	refusedWithin = time.Second            // 250 ms
-	backWithin    = 2500 * time.Millisecond
+	openWithin    = 5 * time.Second        // the first, 1 s; a policy's Wait is longer
+	laterWithin   = 500 * time.Millisecond // the others, 50 ms
+	refusedWithin = 2 * time.Second        // 250 ms
+	backWithin    = 5 * time.Second
 )
 
 // Redis answers nothing for a moment, and a crowd has less patience than that.
@@ -130,39 +130,38 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 // A Redis that answers is there, whatever it says: nobody runs without the lock.
 func TestARefusalDoesNotFailOpen(t *testing.T) {
 	testenv.Slow(t)
-	const late = "too late" // the grant
 	config := func(t *testing.T, c *redis.Client, name, value string) {
 		t.Helper()
 		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, refuse := range map[string]func(t *testing.T, s *redistest.Server, p *faultproxy.Proxy) (ended func()){
-		"READONLY": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+	for name, refuse := range map[string]func(t *testing.T, s *redistest.Server) (ended func()){
+		"READONLY": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
 			if err := s.Client(t).ReplicaOf(context.Background(), "127.0.0.1", "1").Err(); err != nil {
 				t.Fatal(err)
 			}
 			return func() {}
 		},
-		"NOREPLICAS": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+		"NOREPLICAS": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
 			config(t, s.Client(t), "min-replicas-to-write", "1")
 			return func() {}
 		},
-		"MISCONF": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+		"MISCONF": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
 			if err := s.FailToSave(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			return func() {}
 		},
-		"OOM": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+		"OOM": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
 			config(t, s.Client(t), "maxmemory", "1")
 			return func() {}
 		},
-		"BUSY": func(t *testing.T, s *redistest.Server, _ *faultproxy.Proxy) func() {
+		"BUSY": func(t *testing.T, s *redistest.Server) func() {
 			t.Helper()
 			c := s.Client(t)
 			config(t, c, "busy-reply-threshold", "1")
@@ -180,20 +179,15 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 				<-looping
 			}
 		},
-		late: func(_ *testing.T, _ *redistest.Server, p *faultproxy.Proxy) func() {
-			p.Delay(faultproxy.ToClient, 230*time.Millisecond) // more than a TTL of 200 ms
-			return func() {}
-		},
 	} {
 		for _, wait := range []time.Duration{0, 400 * time.Millisecond, 2 * time.Second} {
 			t.Run(fmt.Sprint(name, wait), func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Real(t)
-				client, proxy := proxied(t, s)
-				l := newLocker(t, client)
+				l := newLocker(t, s.Client(t))
 				policy := lockmw.Policy{TTL: 200 * time.Millisecond, Wait: wait, FailOpen: true}
 				mustRelease(t, mustAcquire(t, l, "k", policy))
-				ended := refuse(t, s, proxy)
+				ended := refuse(t, s)
 				said := false
 				for range 3 {
 					after, lease, err := took(l, "k", policy)
@@ -209,15 +203,40 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 				if !said {
 					t.Errorf("no error says %q", name)
 				}
-				if name != late && wait == 0 { // Redis has done nothing that would have to be undone
+				if wait == 0 { // Redis has done nothing that would have to be undone
 					if err := l.Close(over()); err != nil {
 						t.Errorf("Close = %v, want nothing to clean up", err)
 					}
 				}
 				ended()
-				proxy.Delay(faultproxy.ToClient, 0)
 			})
 		}
+	}
+}
+
+// A grant that comes when its TTL is over is an answer, too, where the Wait is long enough
+// for one over a new connection.
+func TestALateGrantDoesNotFailOpen(t *testing.T) {
+	for _, wait := range []time.Duration{0, 600 * time.Millisecond, 2 * time.Second} {
+		t.Run(wait.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *redistest.Mini) {
+				client, proxy := proxied(t, m)
+				l := newLocker(t, client)
+				policy := lockmw.Policy{TTL: 200 * time.Millisecond, Wait: wait, FailOpen: true}
+				mustRelease(t, mustAcquire(t, l, "k", policy))
+				proxy.Delay(faultproxy.ToClient, 230*time.Millisecond)
+				for range 3 {
+					after, lease, err := took(l, "k", policy)
+					if err == nil {
+						t.Errorf("ran after %v (fence %d)", after, lease.Fence())
+						_ = lease.Release(context.Background())
+					} else if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "too late") {
+						t.Errorf("after %v: %v", after, err)
+					}
+				}
+				proxy.Delay(faultproxy.ToClient, 0)
+			})
+		})
 	}
 }
 
@@ -314,7 +333,7 @@ func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
 	testenv.Slow(t)
 	for kind, o := range realOutages {
 		for name, p := range map[string]lockmw.Policy{
-			"Wait 2s": {FailOpen: true, Wait: 2 * time.Second},
+			"Wait":    {FailOpen: true, Wait: time.Minute},
 			"Forever": {FailOpen: true, Retries: lockmw.Forever},
 		} {
 			for _, callers := range []int{1, 1000} {
@@ -448,7 +467,7 @@ func TestABlackHoleIsAnOutage(t *testing.T) {
 	testenv.Slow(t)
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
-	open := lockmw.Policy{FailOpen: true, Wait: 2 * time.Second}
+	open := lockmw.Policy{FailOpen: true, Wait: time.Minute}
 	mustRelease(t, mustAcquire(t, l, "k", open))
 	proxy.BlackHole(faultproxy.Both)
 	wantOpen(t, l, open, 250*time.Millisecond, openWithin)
