@@ -172,7 +172,7 @@ func (m *model) force() (t turn) {
 	switch {
 	case m.set != "": // its fence may be as high as this
 		m.fence = max(m.fence, m.since+offMost.Microseconds()+turns)
-	case strings.Contains(m.holder, ".") && !(m.fence == m.kept && m.fence-m.now >= turns):
+	case strings.Contains(m.holder, ".") && (m.fence != m.kept || m.fence-m.now < turns):
 		m.fence += turns
 	}
 	if m.holder != "" {
