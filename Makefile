@@ -51,7 +51,8 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 	@set -e; for m in $(MODULES); do \
 		echo "$(REPORT) -quick \"$(CURDIR)/$$m\""; \
 		(cd $$m && go vet ./...); \
-		$(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
+		first=; if [ $$m = . ]; then first="$(FIRST)"; fi; \
+		$(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
 	done
 
 test: ## Run all tests with the race detector; installs redis-server when it is missing
