@@ -22,6 +22,7 @@ func TestProblemsAreExitCode1(t *testing.T) {
 		{"checked", true, []string{"../../examples/annotated"}, 0, "", ""},
 		{"by default all packages are checked", true, nil, 0, "", ""},
 		{"mistaken", false, []string{"../../locktest/testdata/mistaken"}, 1, "", "mistaken.go:6:16: Pay has no parameter \"idd\"; did you mean \"id\"?\n"},
+		{"nothing below", true, []string{"../../docs/..."}, 1, "", "lockgen: go list: no packages match ../../docs/...\n"},
 		{"no Go", false, []string{"../.."}, 1, "", "lockgen: go list: "},
 	} {
 		var out, problems bytes.Buffer

@@ -96,6 +96,9 @@ func load(ctx context.Context, dir string, flags, patterns []string) (*loader, [
 	l.gc = importer.ForCompiler(l.fset, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(l.all[path].Export)
 	})
+	if len(asked) == 0 { // the go command says no more than a warning
+		return nil, nil, fmt.Errorf("go list: no packages match %s", strings.Join(patterns, " "))
+	}
 	var packs []*pack
 	for _, p := range asked {
 		if p.Error != nil && len(p.GoFiles)+len(p.CgoFiles)+len(p.IgnoredGoFiles)+len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
