@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,6 +24,7 @@ type decorator struct {
 // A method of a decorator runs under a lock, or passes its call on.
 type method struct {
 	name string
+	pos  token.Pos // of its declaration
 	sig  *types.Signature
 	via  via
 	lock *lock // nil: it passes the call on
@@ -198,10 +200,36 @@ func (b *builder) interfaceMethods(d *decorator, i *types.Interface) {
 			b.complainf(d.obj.Pos(), "%s embeds the method %s, which package %s keeps to itself: no decorator can have it", d.name(), f.Name(), f.Pkg().Name())
 			continue
 		}
-		if f.Pkg() != b.types {
-			b.foreign(d, f)
-		}
 		d.methods = append(d.methods, b.method(f, f.Signature(), via{}))
+	}
+	b.embedded(d, i, make(map[string]bool))
+}
+
+// embedded complains of embedded methods with a lock that the decorator does not take.
+// written are the methods that an interface around i declares itself: those are what it
+// wants, with a directive or without.
+func (b *builder) embedded(d *decorator, i *types.Interface, written map[string]bool) {
+	written = maps.Clone(written)
+	for f := range i.ExplicitMethods() {
+		written[f.Name()] = true
+	}
+	for t := range i.EmbeddedTypes() {
+		inner, ok := t.Underlying().(*types.Interface)
+		if !ok {
+			continue
+		}
+		for f := range inner.ExplicitMethods() {
+			if written[f.Name()] {
+				continue
+			}
+			b.foreign(d, f)
+			has := func(m *method) bool { return m.name == f.Name() && m.pos != f.Pos() }
+			if b.targets[f.Pos()] != nil && slices.ContainsFunc(d.methods, has) {
+				b.complainf(d.obj.Pos(), "%s embeds %s twice, and the lock of one of them is not taken; write the method out here, with a directive of its own",
+					d.name(), f.Name())
+			}
+		}
+		b.embedded(d, inner, written)
 	}
 }
 
@@ -219,6 +247,7 @@ func (b *builder) typeMethods(d *decorator) {
 		if m.lock == nil && !f.Exported() || b.unwritable(m.sig) {
 			continue
 		}
+		b.foreign(d, f)
 		d.methods = append(d.methods, m)
 	}
 }
@@ -260,7 +289,7 @@ func (b *builder) unwritable(sig *types.Signature) bool {
 // method makes a method of a decorator. sig is its signature there, with the type
 // arguments of embedded types filled in.
 func (b *builder) method(f *types.Func, sig *types.Signature, through via) *method {
-	m := &method{name: f.Name(), sig: sig, via: through}
+	m := &method{name: f.Name(), pos: f.Pos(), sig: sig, via: through}
 	if t := b.targets[f.Pos()]; t != nil {
 		m.lock = b.lock(t, f, sig)
 		for _, v := range m.lock.values {

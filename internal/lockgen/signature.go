@@ -121,9 +121,13 @@ func (d *decorator) hasLists() bool {
 	})
 }
 
-// foreign complains of a method that an interface embeds from another package, where it
-// has a directive: here it would be without its lock, and nobody would notice.
+// foreign complains of a method that an interface or type embeds from another package,
+// where it has a directive: here it would be without its lock, and nobody would notice.
+// The Error of Go's own interface has no package.
 func (b *builder) foreign(d *decorator, f *types.Func) {
+	if f.Pkg() == nil || f.Pkg() == b.types {
+		return
+	}
 	from := b.all[f.Pkg().Path()]
 	if from == nil {
 		return
@@ -141,9 +145,16 @@ func (b *builder) foreign(d *decorator, f *types.Func) {
 	}
 	other := &pack{fset: fset, files: []*file{{path: path, syntax: syntax}}}
 	for _, t := range other.find().targets {
-		if t.of != nil && t.name.Name == f.Name() && fset.Position(t.name.Pos()).Line == at.Line {
-			b.complainf(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
-				d.name(), f.Pkg().Name(), t.of.Name.Name, f.Name(), f.Pkg().Name(), prefixed("Lock", t.of.Name.Name))
+		if t.name.Name != f.Name() || fset.Position(t.name.Pos()).Line != at.Line {
+			continue
 		}
+		var owner string
+		if t.of != nil {
+			owner = t.of.Name.Name
+		} else {
+			owner = receiverName(t.decl.Recv.List[0].Type)
+		}
+		b.complainf(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
+			d.name(), f.Pkg().Name(), owner, f.Name(), f.Pkg().Name(), prefixed("Lock", owner))
 	}
 }
