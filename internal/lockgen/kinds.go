@@ -29,7 +29,7 @@ func conversionOf(t types.Type, what string, from *types.Package) (conversion, s
 		elem, pointer = p.Elem(), true
 	}
 	switch {
-	case isNamed(elem, "time", "Time"):
+	case isNamed(elem, "time", "Time"), hasTextOfTime(t):
 		return conversion{}, fmt.Sprintf("%s is a time.Time, which has many texts for one instant; write a function of the package that says which part counts, as in {day(%s)}", what, what)
 	case isBytes(t):
 		return conversion{call: "Of"}, ""
@@ -155,8 +155,30 @@ func structReason(t types.Type, s *types.Struct, what, name string, from *types.
 	return fmt.Sprintf("%s; take a field of it: %s", reason, quoteList(fields))
 }
 
-// hasText reports whether a type has a method of that name.
-func hasText(t types.Type, method string) bool { return methodOf(t, method) != nil }
+// hasText reports whether a type has a method of that name, and, where that is the one of
+// fmt.Stringer or encoding.TextMarshaler, with that interface's signature.
+func hasText(t types.Type, method string) bool {
+	sig := methodOf(t, method)
+	if sig == nil {
+		return false
+	}
+	want := map[string]string{"String": "func() string", "MarshalText": "func() ([]byte, error)"}[method]
+	unnamed := func(all *types.Tuple) *types.Tuple {
+		var vars []*types.Var
+		for v := range all.Variables() {
+			vars = append(vars, types.NewParam(v.Pos(), v.Pkg(), "", types.Unalias(v.Type())))
+		}
+		return types.NewTuple(vars...)
+	}
+	plain := types.NewSignatureType(nil, nil, nil, unnamed(sig.Params()), unnamed(sig.Results()), sig.Variadic())
+	return want == "" || plain.String() == want
+}
+
+// hasTextOfTime reports whether a type embeds a time.Time, and so has its MarshalText.
+func hasTextOfTime(t types.Type) bool {
+	sig := methodOf(t, "MarshalText")
+	return sig != nil && isNamed(sig.Recv().Type(), "time", "Time")
+}
 
 // methodOf returns the signature of a type's exported method, or nil.
 func methodOf(t types.Type, name string) *types.Signature {

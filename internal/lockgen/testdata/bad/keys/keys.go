@@ -278,3 +278,20 @@ type Stock struct{ Region string }
 //
 //lockmw:lock {stock.Region}
 func (s *Stock) Move(ctx context.Context) error { return nil }
+
+// A Code has methods that only look like texts.
+type Code [4]byte
+
+func (Code) String() (string, error)         { return "", nil }
+func (Code) MarshalText(int) ([]byte, error) { return nil, nil }
+
+type Day struct{ time.Time }
+
+type Codes interface {
+	// want 17: day is a time.Time, which has many texts for one instant; write a function of the package that says which part counts, as in {day(day)}
+	//lockmw:lock {day}
+	Open(ctx context.Context, day Day) error
+	// want 17: code is a list (Code); write {code...} for a key of each element
+	//lockmw:lock {code}
+	Use(ctx context.Context, code Code) error
+}
