@@ -64,7 +64,7 @@ func (e *emitter) decorator(d *decorator) {
 		next = "*" + next
 	}
 	fields := d.fields()
-	local := newLocals(e.imports)
+	local := newLocals(e.imports, e.self.Scope().Names()...) // types, and the variable of policy=
 	nextParam, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
 
 	e.comment(d)
@@ -203,7 +203,7 @@ func quoteAll(texts []string) string {
 // signature.
 func (e *emitter) functionDecorator(d *decorator) {
 	m := d.methods[0]
-	outer := newLocals(e.imports, d.name())
+	outer := newLocals(e.imports, e.self.Scope().Names()...) // the types of the signature, and the variable of policy=
 	locks, tune, lockName := outer.keep("locks", ""), outer.keep("tune", ""), outer.keep("lock", "")
 	inner := newLocals(e.imports, append(m.lock.functions(), d.name(), lockName)...)
 	c := newCall(e, m, inner)
@@ -218,11 +218,11 @@ func (e *emitter) functionDecorator(d *decorator) {
 
 // method writes a method of a decorator.
 func (e *emitter) method(d *decorator, m *method, fields fieldNames, args string) {
-	var functions []string
+	outer := namesOf(d.typeParams())
 	if m.lock != nil {
-		functions = m.lock.functions()
+		outer = append(outer, m.lock.functions()...)
 	}
-	c := newCall(e, m, newLocals(e.imports, functions...))
+	c := newCall(e, m, newLocals(e.imports, outer...))
 	self := c.local.keep("d", "")
 	next := self + "." + fields.next
 	switch m.lock {

@@ -143,10 +143,12 @@ func (w *valueWriter) simple(v *resolved) string {
 		args = append(args, arg)
 	}
 	var hops strings.Builder
+	called := v.fn != nil
 	for _, h := range v.hops {
-		if h.guard || h.fails {
+		if h.guard || h.fails || h.ofVariable && called {
 			return ""
 		}
+		called = called || h.call
 		hops.WriteString("." + h.name)
 		if h.call {
 			hops.WriteString("()")

@@ -113,3 +113,12 @@ func (f fakeResults) Five(ctx context.Context, _ int) ([]string, map[string]*res
 func (f fakeResults) Named(ctx context.Context, _ int) (int, string, error) {
 	return 0, "", f.w.run(ctx)
 }
+
+type fakeCollisions struct {
+	error
+
+	w *work
+}
+
+func (f fakeCollisions) Pay(ctx context.Context, _ string) error { return f.w.run(ctx) }
+func (f fakeCollisions) Close(ctx context.Context) error         { return f.w.run(ctx) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/basic"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/collisions"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/concrete"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/embedding"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign"
@@ -75,6 +76,7 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 	plain := params.LockParams(fakeParams{w}, locks)
 	ways := paths.LockPaths(fakePaths{w}, locks)
 	hook := concrete.LockHook(func(ctx context.Context, _ string) error { return w.run(ctx) }, locks)
+	taken := collisions.LockOrders(fakeCollisions{w: w}, locks)
 	far := foreign.LockForeign(fakeForeign{w}, locks)
 	res := results.LockResults(fakeResults{w}, locks)
 	base := paths.Order{Base: &paths.Base{ID: "7"}}
@@ -90,6 +92,8 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 		}, "shelf:-3:x%3Ay"},
 		{"a nil", func(ctx context.Context) error { _, _, err := orders.Store(ctx, nil); return err }, ""},
 		{"an empty value", func(ctx context.Context) error { return orders.Merge(ctx, "1", "") }, ""},
+		{"a policy called like a parameter", func(ctx context.Context) error { return taken.Pay(ctx, "7") }, "p:7"},
+		{"a pointer's method of a result", func(ctx context.Context) error { return taken.Close(ctx) }, "x"},
 		{"no directive", func(ctx context.Context) error { return first(orders.Count(ctx)) }, none},
 		{"an embedded method", func(ctx context.Context) error { return first(docs.Read(ctx, "7")) }, "doc:7"},
 		{"a generic embedded method", func(ctx context.Context) error { return docs.Write(ctx, "8", "") }, "doc:8"},

@@ -146,9 +146,12 @@ func paramsUse(list *types.TypeParamList) string {
 	if list.Len() == 0 {
 		return ""
 	}
-	var all []string
+	return "[" + strings.Join(namesOf(list), ", ") + "]"
+}
+
+func namesOf(list *types.TypeParamList) (names []string) {
 	for p := range list.TypeParams() {
-		all = append(all, p.Obj().Name())
+		names = append(names, p.Obj().Name())
 	}
-	return "[" + strings.Join(all, ", ") + "]"
+	return names
 }

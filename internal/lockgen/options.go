@@ -74,6 +74,8 @@ func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption 
 	}}
 }
 
+// boolOption is an option for a field that is a bool. Where code is given, the field is a
+// number, code is the constant of package lockmw that true stands for, and false is 0.
 func boolOption(name, field string, code string, set func(*lockmw.Policy, bool)) knownOption {
 	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		b, err := strconv.ParseBool(value)
@@ -81,10 +83,13 @@ func boolOption(name, field string, code string, set func(*lockmw.Policy, bool))
 			return nil, fmt.Sprintf("%q is neither true nor false", value)
 		}
 		set(p, b)
-		if code != "" && b {
+		switch {
+		case code == "":
+			return func(*imports) string { return strconv.FormatBool(b) }, ""
+		case b:
 			return func(i *imports) string { return i.name(lockmwPath) + code }, ""
 		}
-		return func(*imports) string { return strconv.FormatBool(b) }, ""
+		return func(*imports) string { return "0" }, ""
 	}}
 }
 

@@ -27,6 +27,9 @@ type resolvedHop struct {
 	call  bool
 	fails bool // the method returns an error, too
 	guard bool // what it is taken of may be nil
+	// ofVariable says that it is a method of a pointer, and is called on what is none: Go
+	// takes the address of a variable for that, and has none of a function's result.
+	ofVariable bool
 }
 
 // A scope is what the names of a directive mean.
@@ -287,7 +290,8 @@ func (s *scope) hop(h *hop, r *resolved) *slip {
 		}
 		_, isParam := types.Unalias(r.typ).(*types.TypeParam)
 		guard := isPointer(r.typ) || types.IsInterface(r.typ) && !isParam
-		r.hops = append(r.hops, resolvedHop{name: h.name, call: true, fails: fails, guard: guard})
+		ofVariable := isPointer(sig.Recv().Type()) && !isPointer(r.typ)
+		r.hops = append(r.hops, resolvedHop{name: h.name, call: true, fails: fails, guard: guard, ofVariable: ofVariable})
 		r.typ = t
 	default:
 		return slipAt(h.at, "%s has no field or method %q%s", typeName, h.name, s.member(r.typ, h.name))
