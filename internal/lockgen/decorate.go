@@ -117,7 +117,10 @@ func (b *builder) owner(t *target) (types.Object, *file, string) {
 	}
 	name := receiverName(t.decl.Recv.List[0].Type)
 	obj, ok := scope.Lookup(name).(*types.TypeName)
-	if !ok || obj.IsAlias() {
+	if ok && obj.IsAlias() {
+		return nil, nil, fmt.Sprintf("the receiver's type %s is an alias; write the type that it stands for", name)
+	}
+	if !ok {
 		return nil, nil, fmt.Sprintf("the type %s of the receiver is not declared in this build of the package", name)
 	}
 	file := b.fileOf(obj.Pos())
@@ -200,6 +203,10 @@ func (b *builder) interfaceMethods(d *decorator, i *types.Interface) {
 			b.complainf(d.obj.Pos(), "%s embeds the method %s, which package %s keeps to itself: no decorator can have it", d.name(), f.Name(), f.Pkg().Name())
 			continue
 		}
+		if reason := b.unnameableSignature(f.Signature()); reason != "" {
+			b.complainf(d.obj.Pos(), "%s embeds the method %s, whose signature has %s: no decorator can have it", d.name(), f.Name(), reason)
+			continue
+		}
 		d.methods = append(d.methods, b.method(f, f.Signature(), via{}))
 	}
 	b.embedded(d, i, make(map[string]bool))
@@ -244,8 +251,12 @@ func (b *builder) typeMethods(d *decorator) {
 		f := sel.Obj().(*types.Func)
 		// The selection's own type would have the decorated type as its receiver.
 		m := b.method(f, f.Signature(), fieldsTo(d.named, sel.Index()))
-		if m.lock == nil && !f.Exported() || b.unwritable(m.sig) {
+		reason := b.unnameableSignature(m.sig)
+		if m.lock == nil && (!f.Exported() || reason != "") {
 			continue
+		}
+		if reason != "" {
+			b.complainf(f.Pos(), "the signature of %s has %s: no decorator can have it", f.Name(), reason)
 		}
 		b.foreign(d, f)
 		d.methods = append(d.methods, m)
@@ -267,23 +278,6 @@ func fieldsTo(t types.Type, index []int) (through via) {
 		through.pointer = isPointer(t)
 	}
 	return through
-}
-
-// unwritable reports whether a signature has types that another package keeps to itself.
-func (b *builder) unwritable(sig *types.Signature) bool {
-	hidden := false
-	for _, tuple := range []*types.Tuple{sig.Params(), sig.Results()} {
-		for v := range tuple.Variables() {
-			t := v.Type()
-			if p, ok := t.(*types.Pointer); ok {
-				t = p.Elem()
-			}
-			if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil && n.Obj().Pkg() != b.types && !n.Obj().Exported() {
-				hidden = true
-			}
-		}
-	}
-	return hidden
 }
 
 // method makes a method of a decorator. sig is its signature there, with the type

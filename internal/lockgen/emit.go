@@ -6,6 +6,7 @@ import (
 	"go/format"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,7 +65,7 @@ func (e *emitter) decorator(d *decorator) {
 		next = "*" + next
 	}
 	fields := d.fields()
-	local := newLocals(e.imports, e.self.Scope().Names()...) // types, and the variable of policy=
+	local := newLocals(e.imports, e.outside(d)...)
 	nextParam, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
 
 	e.comment(d)
@@ -155,6 +156,12 @@ func (d *decorator) fields() fieldNames {
 	return f
 }
 
+// outside are the names that the code which makes a decorator may need from outside of
+// it: types, the variable of policy= and type parameters.
+func (e *emitter) outside(d *decorator) []string {
+	return append(e.self.Scope().Names(), namesOf(d.typeParams())...)
+}
+
 // spec writes the call that makes a lock.
 func (e *emitter) spec(l *lock, locks, tune string) string {
 	fun, mw := e.name(funclockPath), e.name(lockmwPath)
@@ -203,9 +210,9 @@ func quoteAll(texts []string) string {
 // signature.
 func (e *emitter) functionDecorator(d *decorator) {
 	m := d.methods[0]
-	outer := newLocals(e.imports, e.self.Scope().Names()...) // the types of the signature, and the variable of policy=
+	outer := newLocals(e.imports, e.outside(d)...)
 	locks, tune, lockName := outer.keep("locks", ""), outer.keep("tune", ""), outer.keep("lock", "")
-	inner := newLocals(e.imports, append(m.lock.functions(), d.name(), lockName)...)
+	inner := newLocals(e.imports, slices.Concat(namesOf(d.typeParams()), m.lock.functions(), []string{d.name(), lockName})...)
 	c := newCall(e, m, inner)
 	e.comment(d)
 	e.linef("func %s%s(%s *%s.Locker, %s ...%s.Tune) %s {", d.function(), e.paramsDecl(d.typeParams()),

@@ -11,6 +11,7 @@ import (
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/concrete"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/embedding"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign/partner"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/functions"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/generic"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/hidden"
@@ -205,6 +206,15 @@ func TestMethodsOfTypesRunUnderTheirLocks(t *testing.T) {
 		{"42", func() error { return unexported.Run(t.Context(), locks) }},
 		{"1", func() error { return tags.LockAlways(fakeTags{}, locks).Do(t.Context(), "1") }},
 		{"2", func() error { return tags.LockTagged(fakeTags{}, locks).Do(t.Context(), "2") }},
+		{"t:3", func() error {
+			three := 3
+			_, _, err := generic.LockSwap[string, int, int, int](locks)(t.Context(), "t", 1, 2, &three)
+			return err
+		}},
+		{"s", func() error {
+			_, err := foreign.LockShop(new(foreign.Shop), locks).Open(t.Context(), partner.Shown{ID: "s"})
+			return err
+		}},
 	} {
 		release := locktest.Hold(t, locks, tc.key)
 		if err := tc.call(); !errors.Is(err, lockmw.ErrNotAcquired) {

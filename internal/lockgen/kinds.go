@@ -17,9 +17,6 @@ type conversion struct {
 // not. what is the value in the words of the directive. Kinds come before methods, as in
 // keyfunc.Value.
 func conversionOf(t types.Type, what string, from *types.Package) (conversion, string) {
-	if param, ok := types.Unalias(t).(*types.TypeParam); ok {
-		return conversionOfParam(param, what)
-	}
 	if call := basicCall(t); call != "" {
 		return conversion{call: call}, ""
 	}
@@ -27,6 +24,9 @@ func conversionOf(t types.Type, what string, from *types.Package) (conversion, s
 	elem, pointer := t, false
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		elem, pointer = p.Elem(), true
+	}
+	if param, ok := types.Unalias(elem).(*types.TypeParam); ok {
+		return conversionOfParam(param, what, pointer)
 	}
 	switch {
 	case isNamed(elem, "time", "Time"), hasTextOfTime(t):
@@ -97,7 +97,7 @@ func basicCall(t types.Type) string {
 
 // conversionOfParam returns the function for a type parameter: that of all types in its
 // constraint, or one that looks at run time where they differ.
-func conversionOfParam(p *types.TypeParam, what string) (conversion, string) {
+func conversionOfParam(p *types.TypeParam, what string, deref bool) (conversion, string) {
 	refused := fmt.Sprintf("%s has the type parameter %s, which may be a type without a text; constrain it to some that have one, as in ~string | ~int64", what, p.Obj().Name())
 	terms := termsOf(p.Constraint(), nil)
 	if len(terms) == 0 {
@@ -114,7 +114,7 @@ func conversionOfParam(p *types.TypeParam, what string) (conversion, string) {
 			found = "Of"
 		}
 	}
-	return conversion{call: found}, ""
+	return conversion{call: found, deref: deref}, ""
 }
 
 // termsOf returns the types that a constraint is made of; none where it allows any.

@@ -12,7 +12,8 @@
 //   - find.go finds the directives, and those that lock nothing where they stand
 //   - directive.go and options.go read a directive; template.go and path.go its keys
 //   - decorate.go makes decorators of what directives stand above; signature.go says what
-//     cannot run under a lock; lock.go finds out what a directive means
+//     cannot run under a lock, nameable.go what no decorator can have; lock.go finds out what a
+//     directive means
 //   - resolve.go and kinds.go find out what a key's paths mean, and whether their values
 //     can be a key
 //   - emit.go, emitkey.go and names.go write the code

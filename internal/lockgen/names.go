@@ -129,7 +129,8 @@ func (d *decorator) typeParams() *types.TypeParamList {
 	return d.methods[0].sig.TypeParams()
 }
 
-// paramsDecl writes type parameters as a declaration has them: [K ~string, V any].
+// paramsDecl writes type parameters as a declaration has them: [K ~string, V any]. It ends
+// with a comma, without which [P *int] would be an array's length.
 func (i *imports) paramsDecl(list *types.TypeParamList) string {
 	if list.Len() == 0 {
 		return ""
@@ -138,7 +139,7 @@ func (i *imports) paramsDecl(list *types.TypeParamList) string {
 	for p := range list.TypeParams() {
 		all = append(all, p.Obj().Name()+" "+i.typeName(p.Constraint()))
 	}
-	return "[" + strings.Join(all, ", ") + "]"
+	return "[" + strings.Join(all, ", ") + ",]"
 }
 
 // paramsUse writes them as arguments: [K, V].

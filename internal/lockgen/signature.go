@@ -110,6 +110,11 @@ func (b *builder) names() {
 			if obj := b.types.Scope().Lookup(word); obj != nil {
 				b.complainf(obj.Pos(), "the package declares %q, which generated code takes for Go's own; call it something else", word)
 			}
+			for p := range d.typeParams().TypeParams() {
+				if p.Obj().Name() == word {
+					b.complainf(p.Obj().Pos(), "%s has a type parameter %q, which generated code takes for Go's own; call it something else", d.name(), word)
+				}
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/concrete"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/embedding"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign/partner"
 )
 
 // want 6: Docs embeds embedding.Reader, whose method Read has a lock that only embedding.LockReader takes; write the method out here, with a directive of its own
@@ -47,6 +48,17 @@ type Chosen interface {
 	Plain
 	Careful
 	Pay(ctx context.Context, id string) error
+	//lockmw:lock {id}
+	Do(ctx context.Context, id string) error
+}
+
+// want 6: Partner embeds the method Slice, whose signature has partner.hidden, which package partner keeps to itself: no decorator can have it
+// want 6: Partner embeds the method Secret, whose signature has secret.Token of github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign/partner/internal/secret, which cannot be imported here: no decorator can have it
+// want 6: Partner embeds the method Struct, whose signature has the field count, which package partner keeps to itself: no decorator can have it
+type Partner interface {
+	partner.Slices
+	partner.Secrets
+	partner.Structs
 	//lockmw:lock {id}
 	Do(ctx context.Context, id string) error
 }

@@ -21,3 +21,10 @@ type Stock interface { // want 6: the decorators of stock and of Stock are both 
 }
 
 type nil int // want 6: the package declares "nil", which generated code takes for Go's own; call it something else
+
+type Typed[len, error any] interface { // want 17: Typed has a type parameter "error", which generated code takes for Go's own; call it something else
+	//lockmw:lock {id}
+	Do(ctx context.Context, id string, l len, e error) (error, failure)
+}
+
+type failure = error

@@ -57,6 +57,15 @@ type Alias = interface {
 	Do(ctx context.Context, id string) error
 }
 
+type Other = Plain
+
+type Plain struct{}
+
+// want 1: the receiver's type Other is an alias; write the type that it stands for
+//
+//lockmw:lock {id}
+func (Other) Do(ctx context.Context, id string) error { return nil }
+
 // want 1: the type Missing of the receiver is not declared in this build of the package
 //
 //lockmw:lock {id}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/basic"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign/partner"
 )
 
 type Order = basic.Order
@@ -23,5 +24,12 @@ type Foreign interface {
 	Templates(ctx context.Context, u *url.URL, a template.HTML, b *texts.Template, r rand.Source) (redis.Z, error)
 	basic.Orders2
 }
+
+// Shop has methods of partner.Base that only package partner can write; its decorator is
+// without them.
+type Shop struct{ partner.Base }
+
+//lockmw:lock {by.ID}
+func (*Shop) Open(ctx context.Context, by partner.Shown) (partner.Shown, error) { return by, ctx.Err() }
 
 var _ = crand.Text

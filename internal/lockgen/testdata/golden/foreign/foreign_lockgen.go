@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/funclock"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/basic"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign/partner"
 	"github.com/lockmw/kit/lockmw"
 	redis "github.com/redis/go-redis/v9"
 )
@@ -73,6 +74,46 @@ func (d *lockingForeign) Templates(ctx context.Context, u *url.URL, a template.H
 	}
 	err = d.lockTemplates.Key(v).Run(ctx, func(ctx context.Context) (err error) {
 		r0, err = d.next.Templates(ctx, u, a, b, r)
+		return err
+	})
+	return r0, err
+}
+
+// LockShop returns next with its methods under the locks of their directives. Those
+// without a directive only call next.
+//
+//   - foreign.Shop.Open: {by.ID}
+//
+// It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
+func LockShop(next *Shop, locks *lockmw.Locker, tune ...funclock.Tune) *LockedShop {
+	if next == nil {
+		panic("LockShop: the decorated Shop is nil")
+	}
+	return &LockedShop{
+		next: next,
+		lockOpen: funclock.New(locks, funclock.Spec{
+			Name:   "foreign.Shop.Open",
+			Keys:   []string{"{value.by.ID}"},
+			Values: []string{"by.ID"},
+		}, tune...),
+	}
+}
+
+// LockedShop has the methods of Shop, of which some run under a lock, see LockShop.
+type LockedShop struct {
+	next     *Shop
+	lockOpen *funclock.Lock
+}
+
+// Fine calls the decorated Shop.
+func (d *LockedShop) Fine() (partner.List[partner.Shown], int) {
+	return d.next.Fine()
+}
+
+// Open runs under the lock foreign.Shop.Open.
+func (d *LockedShop) Open(ctx context.Context, by partner.Shown) (r0 partner.Shown, err error) {
+	err = d.lockOpen.Key(funclock.String(by.ID)).Run(ctx, func(ctx context.Context) (err error) {
+		r0, err = d.next.Open(ctx, by)
 		return err
 	})
 	return r0, err

@@ -31,3 +31,22 @@ type Pair[K ID, V any] struct {
 func Put[K ID, V any](ctx context.Context, pair *Pair[K, V]) (old *V, err error) {
 	return pair.Value, ctx.Err()
 }
+
+// Names has type parameters that are called like what generated code would declare.
+type Names[locks ~string, next any, tune comparable] interface {
+	//lockmw:lock {id}
+	Do(ctx context.Context, id locks, n next) (tune, error)
+}
+
+// The same for a function.
+//
+//lockmw:lock {t}:{p}
+func Swap[locks ~string, tune any, lock any, v ~int](ctx context.Context, t locks, u tune, l lock, p *v) (lock, tune, error) {
+	return l, u, ctx.Err()
+}
+
+// Pointer has a constraint that is an expression, too.
+type Pointer[P *int,] interface {
+	//lockmw:lock {id}
+	Do(ctx context.Context, id string, p P) error
+}

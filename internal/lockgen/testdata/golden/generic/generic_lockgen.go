@@ -121,3 +121,95 @@ func LockPut[K ID, V any](locks *lockmw.Locker, tune ...funclock.Tune) func(ctx 
 		return r0, err
 	}
 }
+
+// LockNames returns a Names whose methods run under the locks of their directives, and call
+// next then. Those without a directive only call next.
+//
+//   - generic.Names.Do: {id}
+//
+// It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
+func LockNames[locks ~string, next any, tune comparable](next2 Names[locks, next, tune], locks2 *lockmw.Locker, tune2 ...funclock.Tune) Names[locks, next, tune] {
+	if next2 == nil {
+		panic("LockNames: the decorated Names is nil")
+	}
+	return &lockingNames[locks, next, tune]{
+		next: next2,
+		lockDo: funclock.New(locks2, funclock.Spec{
+			Name:   "generic.Names.Do",
+			Keys:   []string{"{value.id}"},
+			Values: []string{"id"},
+		}, tune2...),
+	}
+}
+
+// lockingNames is what LockNames returns.
+type lockingNames[locks ~string, next any, tune comparable] struct {
+	next   Names[locks, next, tune]
+	lockDo *funclock.Lock
+}
+
+// Do runs under the lock generic.Names.Do.
+func (d *lockingNames[locks, next, tune]) Do(ctx context.Context, id locks, n next) (r0 tune, err error) {
+	err = d.lockDo.Key(funclock.String(id)).Run(ctx, func(ctx context.Context) (err error) {
+		r0, err = d.next.Do(ctx, id, n)
+		return err
+	})
+	return r0, err
+}
+
+// LockSwap returns Swap under the lock of its directive.
+//
+//   - generic.Swap: {t}:{p}
+//
+// It panics if locks is nil, or if a policy is invalid once tune has changed it.
+func LockSwap[locks ~string, tune any, lock any, v ~int](locks2 *lockmw.Locker, tune2 ...funclock.Tune) func(ctx context.Context, t locks, u tune, l lock, p *v) (lock, tune, error) {
+	lock2 := funclock.New(locks2, funclock.Spec{
+		Name:   "generic.Swap",
+		Keys:   []string{"{value.t}:{value.p}"},
+		Values: []string{"t", "p"},
+	}, tune2...)
+	return func(ctx context.Context, t locks, u tune, l lock, p *v) (r0 lock, r1 tune, err error) {
+		var v2 funclock.Value // p
+		if p != nil {
+			v2 = funclock.Int(*p)
+		}
+		err = lock2.Key(funclock.String(t), v2).Run(ctx, func(ctx context.Context) (err error) {
+			r0, r1, err = Swap[locks, tune, lock, v](ctx, t, u, l, p)
+			return err
+		})
+		return r0, r1, err
+	}
+}
+
+// LockPointer returns a Pointer whose methods run under the locks of their directives, and call
+// next then. Those without a directive only call next.
+//
+//   - generic.Pointer.Do: {id}
+//
+// It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
+func LockPointer[P *int](next Pointer[P], locks *lockmw.Locker, tune ...funclock.Tune) Pointer[P] {
+	if next == nil {
+		panic("LockPointer: the decorated Pointer is nil")
+	}
+	return &lockingPointer[P]{
+		next: next,
+		lockDo: funclock.New(locks, funclock.Spec{
+			Name:   "generic.Pointer.Do",
+			Keys:   []string{"{value.id}"},
+			Values: []string{"id"},
+		}, tune...),
+	}
+}
+
+// lockingPointer is what LockPointer returns.
+type lockingPointer[P *int,] struct {
+	next   Pointer[P]
+	lockDo *funclock.Lock
+}
+
+// Do runs under the lock generic.Pointer.Do.
+func (d *lockingPointer[P]) Do(ctx context.Context, id string, p P) error {
+	return d.lockDo.Key(funclock.String(id)).Run(ctx, func(ctx context.Context) error {
+		return d.next.Do(ctx, id, p)
+	})
+}
