@@ -39,9 +39,10 @@ const (
 	whereItGoes = "it goes into the comment directly above a method of an interface, a method of a type, or a function"
 )
 
-// lookalike is a line that somebody may have meant as a directive, and that Go takes for
-// a comment.
-var lookalike = regexp.MustCompile(`(?i)^//(?:\s*lockmw\s*:\s*lock\b|\s*lockgen\s*:|lock\s*:|\s*@(?:distributedlock|lock4j|schedulerlock|lock)\b)`)
+// lookalike is a line, or one in a comment of many lines, that somebody may have meant as
+// a directive, and that Go takes for a comment.
+var lookalike = regexp.MustCompile(`(?i)^//(?:\s*lockmw\s*:\s*lock\b|\s*lockgen\s*:|lock\s*:|\s*@(?:distributedlock|lock4j|schedulerlock|lock)\b)` +
+	`|(?m:^(?:/\*|\s*\*)?\s*(?://)?lockmw:lock\b)`)
 
 // readDirective reads a line of a comment. It returns nil and no issue for a line that
 // is no directive of this tool and does not look like one.
@@ -65,6 +66,8 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		w := word{arg.Arg, arg.Pos}
 		if q := c.Text[arg.Pos-c.Slash]; q == '"' || q == '`' {
 			w.pos++ // exact, unless an escape stands before the mistake
+		} else if strings.HasPrefix(w.text, "//") {
+			return nil, &issue{w.pos, "no comment stands behind a directive: write it into a line above"}
 		}
 		if w.text == "" {
 			return nil, &issue{arg.Pos, "an empty key would lock all calls against each other"}

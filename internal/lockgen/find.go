@@ -58,7 +58,7 @@ func (f *finder) inType(file *file, spec ast.Spec) {
 	if !ok {
 		return
 	}
-	i, ok := t.Type.(*ast.InterfaceType)
+	i, ok := ast.Unparen(t.Type).(*ast.InterfaceType)
 	if !ok {
 		return
 	}

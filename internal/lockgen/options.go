@@ -66,6 +66,8 @@ func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption 
 			return nil, "write retry_forever=true"
 		case err != nil:
 			return nil, fmt.Sprintf("%q is no number", value)
+		case n < 0 && name == "retries":
+			return nil, fmt.Sprintf("%d is negative; without a limit it is retry_forever=true", n)
 		case n == 0 && name == "retries":
 			return nil, "0 is one attempt, which is also what leaving it out means; retry_forever=true sets no limit"
 		}

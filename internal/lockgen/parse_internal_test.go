@@ -67,7 +67,7 @@ func TestMistakesInKeysAreLocated(t *testing.T) {
 		{"{f(a...)}", "    ^", "'...' inside of a call"},
 		{"{f(a}", "  ^", "'(' is never closed"},
 		{"{f(a b)}", "     ^", "'b' is not expected"},
-		{"{skus...x}", "        ^", "'x' is not expected"},
+		{"{skus...x}", "        ^", "'...' ends a placeholder; write a function of the package that takes what is meant of each element, as in {texts(skus)...}"},
 		{"{a b}", "  ^", "' ' is not expected"},
 		{"é{id|lowr}", "      ^", "unknown filter"},
 	} {

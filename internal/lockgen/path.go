@@ -51,6 +51,16 @@ func (p *path) text() string {
 	return b.String()
 }
 
+// texts returns the placeholder of a function that takes texts of a list. A call is no
+// argument in a key, so a path with one is left open.
+func (p *path) texts() string {
+	list := strings.TrimSuffix(p.text(), "...")
+	if strings.Contains(list, "(") {
+		list = "…"
+	}
+	return "texts(" + list + ")..."
+}
+
 // A slip is a mistake in a text, and where it is: bytes from the start of the text.
 type slip struct {
 	at     int
@@ -100,9 +110,13 @@ func (p *pathParser) path(outer bool) (parsed path, err *slip) {
 			if !outer {
 				return parsed, slipAt(p.pos, "'...' inside of a call")
 			}
+			list := parsed
 			parsed.each = true
 			p.pos += len("...")
-			return parsed, nil
+			if p.pos < len(p.text) {
+				err = slipAt(p.pos, "'...' ends a placeholder; write a function of the package that takes what is meant of each element, as in {%s}", list.texts())
+			}
+			return parsed, err
 		}
 		p.pos++
 		h := hop{at: p.pos}
@@ -193,7 +207,7 @@ func (p *pathParser) unexpected() *slip {
 	switch {
 	case p.pos == len(p.text):
 		return slipAt(p.pos, "the placeholder ends too soon; %s", paths)
-	case r == '[':
+	case r == '[', r == '*' && strings.HasSuffix(p.text[:p.pos], "."):
 		return slipAt(p.pos, "no index in a key: write a function of the package, or {list...} for a key of each element")
 	case r == '#' && p.pos == 0:
 		return slipAt(p.pos, "'#' is not how a placeholder begins: write {%s}", strings.TrimLeft(p.text, "#"))

@@ -69,8 +69,8 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 		if isContext(t) {
 			reason = "a context is no key; take what it carries by a function of the package, as in {tenant(" + p.text() + ")}"
 		}
-		if _, isStruct := t.Underlying().(*types.Struct); isStruct && p.each {
-			reason = fmt.Sprintf("%s is a %s; write a function of the package that returns a list of texts, as in {texts(%s)...}", what, s.typeName(t), p.text()[:len(p.text())-len("...")])
+		if p.each && isStruct(t) {
+			reason = fmt.Sprintf("%s is a %s; write a function of the package that returns a list of texts, as in {%s}", what, s.typeName(t), p.texts())
 		}
 		return nil, slipAt(p.at, "%s", reason)
 	}
@@ -98,7 +98,8 @@ func (s *scope) walk(p *path) (*resolved, *slip) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.hop(&p.hops[i], r)
+		before := path{root: p.root, call: p.call, args: p.args, hops: p.hops[:i]}
+		err = s.hop(&p.hops[i], r, &before)
 	}
 	return r, err
 }
@@ -256,8 +257,9 @@ func resultOf(sig *types.Signature, name string, at int) (t types.Type, fails bo
 	return nil, false, slipAt(at, "%s must return a value, or a value and an error", name)
 }
 
-// hop takes a field, or a method's result, of what r is so far.
-func (s *scope) hop(h *hop, r *resolved) *slip {
+// hop takes a field, or a method's result, of what r is so far, which is the path before
+// it.
+func (s *scope) hop(h *hop, r *resolved, before *path) *slip {
 	if broken(r.typ) {
 		return slipAt(h.at, "the type of what .%s is taken of is not known; %s", h.name, s.unknown())
 	}
@@ -294,6 +296,9 @@ func (s *scope) hop(h *hop, r *resolved) *slip {
 		r.hops = append(r.hops, resolvedHop{name: h.name, call: true, fails: fails, guard: guard, ofVariable: ofVariable})
 		r.typ = t
 	default:
+		if isList(r.typ) {
+			return slipAt(h.at, "%s is a list (%s); write a function of the package that returns a list of texts, as in {%s}", before.text(), typeName, before.texts())
+		}
 		return slipAt(h.at, "%s has no field or method %q%s", typeName, h.name, s.member(r.typ, h.name))
 	}
 	return nil
@@ -324,6 +329,23 @@ func (s *scope) embedded(h *hop, r *resolved, index []int) *slip {
 func isPointer(t types.Type) bool {
 	_, ok := t.Underlying().(*types.Pointer)
 	return ok
+}
+
+// isStruct reports whether a type is a struct, or a pointer to one.
+func isStruct(t types.Type) bool {
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	_, ok := t.Underlying().(*types.Struct)
+	return ok
+}
+
+func isList(t types.Type) bool {
+	switch t.Underlying().(type) {
+	case *types.Slice, *types.Array:
+		return true
+	}
+	return false
 }
 
 // member says which field or method was meant, or which fields there are.

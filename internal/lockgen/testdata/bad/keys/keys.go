@@ -295,3 +295,31 @@ type Codes interface {
 	//lockmw:lock {code}
 	Use(ctx context.Context, code Code) error
 }
+
+type Basket struct{ Lines []*Line }
+
+func (b *Basket) All() []*Line { return b.Lines }
+
+type Elements interface {
+	// want 17: an element of lines is a *Line; write a function of the package that returns a list of texts, as in {texts(lines)...}
+	//lockmw:lock {lines...}
+	E1(ctx context.Context, lines []*Line) error
+	// want 17: an element of b.All() is a *Line; write a function of the package that returns a list of texts, as in {texts(…)...}
+	//lockmw:lock {b.All()...}
+	E2(ctx context.Context, b *Basket) error
+	// want 27: '...' ends a placeholder; write a function of the package that takes what is meant of each element, as in {texts(b.Lines)...}
+	//lockmw:lock {b.Lines....SKU}
+	E3(ctx context.Context, b *Basket) error
+	// want 25: '...' ends a placeholder; write a function of the package that takes what is meant of each element, as in {texts(lines)...}
+	//lockmw:lock {lines...SKU}
+	E4(ctx context.Context, lines []*Line) error
+	// want 25: b.Lines is a list ([]*Line); write a function of the package that returns a list of texts, as in {texts(b.Lines)...}
+	//lockmw:lock {b.Lines.SKU...}
+	E5(ctx context.Context, b *Basket) error
+	// want 23: no index in a key: write a function of the package, or {list...} for a key of each element
+	//lockmw:lock {lines.*.SKU}
+	E6(ctx context.Context, lines []*Line) error
+	// want 17: an element of lines is a *Line; write a function of the package that returns a list of texts, as in {texts(lines)...}
+	//lockmw:lock {lines...}.SKU
+	E7(ctx context.Context, lines []*Line) error
+}

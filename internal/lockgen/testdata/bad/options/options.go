@@ -119,4 +119,8 @@ type Options interface {
 	//
 	//lockmw:lock {id} wait=-1s
 	C8(ctx context.Context, id string) error
+	// want 29: -1 is negative; without a limit it is retry_forever=true
+	//
+	//lockmw:lock {id} retries=-1
+	C9(ctx context.Context, id string) error
 }

@@ -46,7 +46,28 @@ type Orders interface {
 	//
 	//lock: key="{id}"
 	A8(ctx context.Context, id string) error
+	// want 2: Go takes this line for a comment; a directive is written //lockmw:lock KEY… [option=value…], without a space behind //
+	/*lockmw:lock {id}*/
+	A9(ctx context.Context, id string) error
+	// want 2: Go takes this line for a comment; a directive is written //lockmw:lock KEY… [option=value…], without a space behind //
+	/*
+		A10 pays.
+
+		//lockmw:lock {id}
+	*/
+	A10(ctx context.Context, id string) error
+	// want 21: no comment stands behind a directive: write it into a line above
+	//
+	//lockmw:lock {id} // the order
+	A11(ctx context.Context, id string) error
 }
+
+type Round (interface {
+	// want 19: A12 has no parameter "it"; did you mean "id"?
+	//
+	//lockmw:lock a:{it}
+	A12(ctx context.Context, id string) error
+})
 
 type Fields struct {
 	// want 2: this directive locks nothing: it stands inside of Fields, and not above a method of its own; it goes into the comment directly above a method of an interface, a method of a type, or a function
