@@ -1,18 +1,25 @@
 package lockgen
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"slices"
+)
 
 // BuildFlags returns the flags of the running program's own build by which packages
 // become other ones, for Run.Flags. A test that names them has the packages that it was
 // itself compiled from, and waits for no compiler.
-func BuildFlags() (flags []string) {
+func BuildFlags() []string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil
 	}
-	for _, s := range build.Settings {
-		if (s.Key == "-race" || s.Key == "-trimpath") && s.Value == "true" {
-			flags = append(flags, s.Key)
+	return flagsOf(build.Settings)
+}
+
+func flagsOf(settings []debug.BuildSetting) (flags []string) {
+	for _, s := range settings {
+		if slices.Contains([]string{"-race", "-trimpath", "-tags"}, s.Key) {
+			flags = append(flags, s.Key+"="+s.Value)
 		}
 	}
 	return flags

@@ -2,6 +2,8 @@ package lockgen
 
 import (
 	"go/ast"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +103,13 @@ func TestGeneratedFilesStayInTheBuildOfTheirSource(t *testing.T) {
 		if got := writtenPath(source); got != want {
 			t.Errorf("writtenPath(%q) = %q, want %q", source, got, want)
 		}
+	}
+}
+
+func TestTestsHaveThePackagesOfTheirBuild(t *testing.T) {
+	got := flagsOf([]debug.BuildSetting{{Key: "-compiler", Value: "gc"}, {Key: "-race", Value: "true"}, {Key: "-tags", Value: "a,b"}, {Key: "GOOS", Value: "linux"}})
+	if want := []string{"-race=true", "-tags=a,b"}; !slices.Equal(got, want) {
+		t.Errorf("flags = %q, want %q", got, want)
 	}
 }
 
