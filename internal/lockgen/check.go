@@ -71,11 +71,23 @@ func (r *result) called(of *pack, function string) bool {
 	return false
 }
 
-// namesHere reports whether a file of the same package uses a name.
+// namesHere reports whether a file of the same package uses a name, other than for a
+// field, a parameter or a method.
 func namesHere(f *ast.File, name string) (found bool) {
+	others := make(map[*ast.Ident]bool)
 	ast.Inspect(f, func(n ast.Node) bool {
-		id, ok := n.(*ast.Ident)
-		found = found || ok && id.Name == name
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			others[n.Sel] = true
+		case *ast.FuncDecl:
+			others[n.Name] = true
+		case *ast.Field:
+			for _, id := range n.Names {
+				others[id] = true
+			}
+		case *ast.Ident:
+			found = found || n.Name == name && !others[n]
+		}
 		return !found
 	})
 	return found

@@ -265,6 +265,12 @@ import "context"
 
 //lockmw:lock {id}
 func Pay(ctx context.Context, id string) error { return ctx.Err() }
+
+type other struct{}
+
+func (other) LockPay() {}
+
+func (o other) use(LockPay int) { o.LockPay() }
 -- internal/a/a_test.go --
 package a
 
