@@ -71,6 +71,7 @@ func count(ctx context.Context, add func(context.Context) error) error {
 }
 
 func TestTwoProcessesCountExactlyWithTheDecorator(t *testing.T) {
+	t.Parallel()
 	s := redistest.Real(t)
 	var running []*exec.Cmd
 	for range processes {
