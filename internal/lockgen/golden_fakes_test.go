@@ -120,5 +120,6 @@ type fakeCollisions struct {
 	w *work
 }
 
-func (f fakeCollisions) Pay(ctx context.Context, _ string) error { return f.w.run(ctx) }
-func (f fakeCollisions) Close(ctx context.Context) error         { return f.w.run(ctx) }
+func (f fakeCollisions) Pay(ctx context.Context, _ string) error  { return f.w.run(ctx) }
+func (f fakeCollisions) Line(ctx context.Context, _ string) error { return f.w.run(ctx) }
+func (f fakeCollisions) Close(ctx context.Context) error          { return f.w.run(ctx) }

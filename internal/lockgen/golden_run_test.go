@@ -95,6 +95,7 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 		{"an empty value", func(ctx context.Context) error { return orders.Merge(ctx, "1", "") }, ""},
 		{"a policy called like a parameter", func(ctx context.Context) error { return taken.Pay(ctx, "7") }, "p:7"},
 		{"a pointer's method of a result", func(ctx context.Context) error { return taken.Close(ctx) }, "x"},
+		{"a line's end", func(ctx context.Context) error { return taken.Line(ctx, "7") }, "a%0A%7D7"},
 		{"no directive", func(ctx context.Context) error { return first(orders.Count(ctx)) }, none},
 		{"an embedded method", func(ctx context.Context) error { return first(docs.Read(ctx, "7")) }, "doc:7"},
 		{"a generic embedded method", func(ctx context.Context) error { return docs.Write(ctx, "8", "") }, "doc:8"},
@@ -150,7 +151,8 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 func TestResultsPassThrough(t *testing.T) {
 	locks := locktest.New(t)
 	w := new(work)
-	orders := basic.LockOrders(fakeOrders{w: w}, locks)
+	once := func(_ string, p *lockmw.Policy) { p.Wait, p.Retries = 0, 0 }
+	orders := basic.LockOrders(fakeOrders{w: w}, locks, once)
 	if receipt, err := orders.Pay(t.Context(), basic.Order{ID: "A"}); receipt.Number != 42 || !errors.Is(err, errWork) {
 		t.Errorf("Pay = %v, %v", receipt, err)
 	}

@@ -5,7 +5,10 @@ import (
 	"go/token"
 	"go/types"
 	pathpkg "path"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // A lock is what the directive above a method means.
@@ -22,7 +25,7 @@ type lock struct {
 func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	l := &lock{id: b.prefix() + f.Name()}
 	for _, w := range t.keys {
-		l.text += " " + w.text
+		l.text += " " + inOneLine(w.text)
 	}
 	for _, o := range t.options {
 		l.text += " " + o.name + "=" + o.value
@@ -52,16 +55,31 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	return l
 }
 
+// inOneLine returns a word of a directive for a comment: a quoted one can have a line's end.
+func inOneLine(word string) string {
+	if quoted := strconv.Quote(word); strings.Contains(quoted, `\`) {
+		return quoted
+	}
+	return word
+}
+
 // prefix is what the names of the package's locks begin with. Every program has a
 // package main, so those are called after their folder: their locks shall not meet in
-// one Redis.
+// one Redis. The folder of a major version is called like that of others, so the one
+// above it counts.
 func (b *builder) prefix() string {
 	name := b.types.Name()
-	if folder := pathpkg.Base(b.ImportPath); name == "main" && folder != "command-line-arguments" {
+	if name == "main" {
+		above, folder := pathpkg.Split(b.ImportPath)
+		if above != "" && majorVersion.MatchString(folder) {
+			folder = pathpkg.Base(above)
+		}
 		name = folder
 	}
 	return name + "."
 }
+
+var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
 // key adds a key to a lock.
 func (b *builder) key(l *lock, s *scope, w word) {

@@ -32,6 +32,10 @@ type Orders interface {
 	Pay(ctx context.Context, id string) error
 	//lockmw:lock {tenant(ctx).Name()}
 	Close(ctx context.Context) error
+	// A line's end in the key is none of the comment that shows it.
+	//
+	//lockmw:lock "a\n}}{id}"
+	Line(ctx context.Context, id string) error
 }
 
 type Repo[K, d any] interface {

@@ -33,6 +33,7 @@ func LockReport(locks2 *lockmw.Locker, tune2 ...funclock.Tune) func(ctx context.
 // next then. Those without a directive only call next.
 //
 //   - collisions.Orders.Close: {tenant(ctx).Name()}
+//   - collisions.Orders.Line: "a\n}}{id}"
 //   - collisions.Orders.Pay: {id} policy=locks retry_forever=false
 //
 // It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
@@ -46,6 +47,11 @@ func LockOrders(next Orders, locks2 *lockmw.Locker, tune2 ...funclock.Tune) Orde
 			Name:   "collisions.Orders.Close",
 			Keys:   []string{"{value.tenant(ctx).Name()}"},
 			Values: []string{"tenant(ctx).Name()"},
+		}, tune2...),
+		lockLine: funclock.New(locks2, funclock.Spec{
+			Name:   "collisions.Orders.Line",
+			Keys:   []string{"a\n}}{value.id}"},
+			Values: []string{"id"},
 		}, tune2...),
 		lockPay: funclock.New(locks2, funclock.Spec{
 			Name:   "collisions.Orders.Pay",
@@ -63,6 +69,7 @@ func LockOrders(next Orders, locks2 *lockmw.Locker, tune2 ...funclock.Tune) Orde
 type lockingOrders struct {
 	next      Orders
 	lockClose *funclock.Lock
+	lockLine  *funclock.Lock
 	lockPay   *funclock.Lock
 }
 
@@ -84,6 +91,13 @@ func (d *lockingOrders) Close(ctx context.Context) error {
 // Error calls the decorated Orders.
 func (d *lockingOrders) Error() string {
 	return d.next.Error()
+}
+
+// Line runs under the lock collisions.Orders.Line.
+func (d *lockingOrders) Line(ctx context.Context, id string) error {
+	return d.lockLine.Key(funclock.String(id)).Run(ctx, func(ctx context.Context) error {
+		return d.next.Line(ctx, id)
+	})
 }
 
 // Pay runs under the lock collisions.Orders.Pay.
