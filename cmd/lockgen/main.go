@@ -35,6 +35,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 
 	"github.com/lockmw/kit/internal/lockgen"
 )
@@ -56,6 +57,12 @@ func main() {
 func run(ctx context.Context, check bool, patterns []string, out, problems io.Writer) int {
 	var done lockgen.Generated
 	var err error
+	for _, p := range patterns {
+		if strings.HasPrefix(p, "-") {
+			fmt.Fprintf(problems, "lockgen: %s stands behind a package: flags go first\n", p)
+			return 2
+		}
+	}
 	if check && len(patterns) == 0 {
 		patterns = []string{"./..."}
 	}

@@ -101,6 +101,9 @@ func load(ctx context.Context, dir string, flags, patterns []string) (*loader, [
 	}
 	var packs []*pack
 	for _, p := range asked {
+		if p.ImportPath == "command-line-arguments" {
+			return nil, nil, fmt.Errorf("%s: name the package, such as . or ./shop: a file alone lacks what the others declare", strings.Join(patterns, " "))
+		}
 		if p.Error != nil && len(p.GoFiles)+len(p.CgoFiles)+len(p.IgnoredGoFiles)+len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 			return nil, nil, fmt.Errorf("go list: %s", p.Error.Err)
 		}
