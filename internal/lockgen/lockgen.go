@@ -24,6 +24,7 @@
 package lockgen
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -80,7 +81,7 @@ func Generate(ctx context.Context, run Run) (done Generated, err error) {
 		return done, err
 	}
 	for _, path := range r.stale {
-		if err := os.WriteFile(path, r.code[path], 0o644); err != nil { //nolint:gosec // source code is for all to read
+		if err := replace(path, r.code[path]); err != nil {
 			return done, err
 		}
 		done.Changed = append(done.Changed, r.relative(path))
@@ -92,6 +93,27 @@ func Generate(ctx context.Context, run Run) (done Generated, err error) {
 		done.Changed = append(done.Changed, r.relative(path))
 	}
 	return done, nil
+}
+
+// replace writes a file at once: nobody reads half of it, also where lockgen is
+// interrupted or runs twice.
+func replace(path string, code []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".lockgen-*") // which is no Go file
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(code)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // generate makes the code of the packages, and compares it with what is there.
@@ -175,11 +197,11 @@ func (r *result) compare() error {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
-		case !strings.Contains(string(old), header):
+		case !isWritten(old):
 			r.problems = append(r.problems, r.problem(path, "lockgen would write this file, and somebody else has written it; rename it"))
 			continue
 		}
-		if string(old) != string(code) {
+		if !bytes.Equal(bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n")), code) { // Git may have changed the ends of lines
 			r.stale = append(r.stale, path)
 		}
 	}

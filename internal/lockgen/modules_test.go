@@ -2,6 +2,8 @@ package lockgen_test
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -242,6 +244,69 @@ func TestCheckFindsWhatIsNotCurrent(t *testing.T) {
 	u.check("", all, "main.go:11:6: unwired: nothing but tests calls LockCancel, so the locks of Cancel are never taken")
 	u.write("broken.go", "package main\n\nfunc broken( {\n")
 	u.check("", all, "broken.go:3:14: expected ')', found '{'")
+}
+
+func TestWhatBecomesOfGeneratedFilesIsNoMistake(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, strings.Split(shop, "-- main.go --")[0])
+	const file = "shop/shop_lockgen.go"
+	u.lockgen("", all, file)
+	u.change(file, "\n", "\r\n") // as Git does for Windows
+	u.check("", all)
+	u.lockgen("", all)
+
+	u.change(file, "\treturn ", "<<<<<<< HEAD\r\n\treturn ") // a merge
+	reader, err := os.Open(filepath.Join(u.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	before, err := os.ReadFile(filepath.Join(u.dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.lockgen("", all, file)
+	u.goes("", "build", "./...")
+	if seen, err := io.ReadAll(reader); err != nil || !bytes.Equal(seen, before) {
+		t.Errorf("who reads while lockgen writes sees %d of %d bytes of the former file, %v", len(seen), len(before), err)
+	}
+	if left, err := filepath.Glob(filepath.Join(u.dir, "shop/.*")); err != nil || len(left) > 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}
+
+// The compiler says what is wrong with a cycle; lockgen can do without what is in it.
+func TestPackagesThatImportEachOtherEndNoRun(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, `
+-- a/a.go --
+package a
+
+import (
+	"context"
+
+	"example.com/user/b"
+)
+
+//lockmw:lock {id}
+func A(ctx context.Context, id b.ID) error { return ctx.Err() }
+
+//lockmw:lock {id}
+func B(ctx context.Context, id b.Circle) error { return ctx.Err() }
+-- b/b.go --
+package b
+
+import "example.com/user/a"
+
+type ID string
+
+type Circle a.Unknown
+`)
+	done, err := lockgen.Generate(t.Context(), u.run("", []string{"./a"}))
+	got := fmt.Sprint(done.Problems)
+	if err != nil || !strings.Contains(got, "a/a.go:12:16: ") {
+		t.Errorf("problems = %v, %v; want one at a/a.go:12:16", got, err)
+	}
 }
 
 // Decorators of a library are called elsewhere.
