@@ -1,6 +1,7 @@
 package lockgen
 
 import (
+	"fmt"
 	"go/ast"
 	"go/token"
 	"regexp"
@@ -73,6 +74,16 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 			return nil, &issue{arg.Pos, "an empty key would lock all calls against each other"}
 		}
 		found.add(w)
+	}
+	for i, w := range found.keys {
+		if i < len(found.keys)-1 && strings.HasSuffix(w.text, ",") {
+			return nil, &issue{w.pos + token.Pos(len(w.text)-1), "a space stands between two keys, and no comma: it would be a part of the key"}
+		}
+	}
+	for _, o := range found.options {
+		if _, wrong := optionCalled(o.name); wrong != "" && len(found.keys) == 0 && strings.Contains(o.value, "{") {
+			return nil, &issue{o.namePos, fmt.Sprintf("unknown option %q; the key has no name in front: %s", o.name, usage)}
+		}
 	}
 	if len(found.keys) == 0 {
 		return nil, &issue{d.End(), "the key is missing: " + usage + "; write {method} if all calls are to take one lock"}

@@ -162,16 +162,24 @@ func hasText(t types.Type, method string) bool {
 	if sig == nil {
 		return false
 	}
-	want := map[string]string{"String": "func() string", "MarshalText": "func() ([]byte, error)"}[method]
-	unnamed := func(all *types.Tuple) *types.Tuple {
-		var vars []*types.Var
-		for v := range all.Variables() {
-			vars = append(vars, types.NewParam(v.Pos(), v.Pkg(), "", types.Unalias(v.Type())))
-		}
-		return types.NewTuple(vars...)
+	var want []types.Type
+	switch method {
+	case "String":
+		want = []types.Type{types.Typ[types.String]}
+	case "MarshalText":
+		want = []types.Type{types.NewSlice(types.Typ[types.Uint8]), types.Universe.Lookup("error").Type()}
+	default:
+		return true
 	}
-	plain := types.NewSignatureType(nil, nil, nil, unnamed(sig.Params()), unnamed(sig.Results()), sig.Variadic())
-	return want == "" || plain.String() == want
+	if sig.Params().Len() > 0 || sig.Results().Len() != len(want) {
+		return false
+	}
+	for i, t := range want {
+		if !types.Identical(sig.Results().At(i).Type(), t) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasTextOfTime reports whether a type embeds a time.Time, and so has its MarshalText.

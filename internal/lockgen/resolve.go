@@ -3,6 +3,7 @@ package lockgen
 import (
 	"fmt"
 	"go/types"
+	"slices"
 )
 
 // A resolved path is one whose every part is known to the type checker.
@@ -199,6 +200,8 @@ func (s *scope) function(p *path, r *resolved) *slip {
 	switch {
 	case found == nil && types.Universe.Lookup(p.root) != nil:
 		return slipAt(p.at, "%s is built into Go; only functions of the package are called in keys", p.root)
+	case found == nil && slices.Contains(s.names(), p.root):
+		return slipAt(p.at, "%s is no function of the package; write one that takes %s and calls it", p.root, p.root)
 	case found == nil:
 		var names []string
 		for _, name := range s.pkg.Scope().Names() {
@@ -285,6 +288,9 @@ func (s *scope) hop(h *hop, r *resolved, before *path) *slip {
 		}
 		if err := s.embedded(h, r, index); err != nil {
 			return err
+		}
+		if isNamed(sig.Recv().Type(), "time", "Time") && (h.name == "String" || h.name == "GoString") {
+			return slipAt(h.at, "%s of a time.Time has many texts for one instant; write a function of the package that says which part counts, as in {day(%s)}", h.name, before.text())
 		}
 		t, fails, err := resultOf(sig, h.name, h.at)
 		if err != nil {

@@ -323,3 +323,27 @@ type Elements interface {
 	//lockmw:lock {lines...}.SKU
 	E7(ctx context.Context, lines []*Line) error
 }
+
+type Visit struct {
+	At    time.Time
+	Guest func() string
+}
+
+// A Hash is a text: []uint8 is []byte.
+type Hash [4]byte
+
+func (Hash) MarshalText() ([]uint8, error) { return nil, nil }
+
+type Visits interface {
+	// want 22: String of a time.Time has many texts for one instant; write a function of the package that says which part counts, as in {day(v.At)}
+	//lockmw:lock {v.At.String()}
+	V1(ctx context.Context, v *Visit) error
+	// want 17: guest is no function of the package; write one that takes guest and calls it
+	//lockmw:lock {guest(ctx)}
+	V2(ctx context.Context, guest func(context.Context) string) error
+	// want 20: a space stands between two keys, and no comma: it would be a part of the key
+	//lockmw:lock {id}, {to}
+	V3(ctx context.Context, id, to string) error
+	//lockmw:lock {hash}:{v.At.Unix()}
+	V4(ctx context.Context, hash Hash, v Visit) error
+}

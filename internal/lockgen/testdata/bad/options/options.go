@@ -93,7 +93,7 @@ type Options interface {
 	//
 	//lockmw:lock {id} prefix={x}
 	C2(ctx context.Context, id string) error
-	// want 24: the key is missing: //lockmw:lock KEY… [option=value…]; write {method} if all calls are to take one lock
+	// want 16: unknown option "key"; the key has no name in front: //lockmw:lock KEY… [option=value…]
 	//
 	//lockmw:lock key={id}
 	C3(ctx context.Context, id string) error
