@@ -124,7 +124,7 @@ func (b *builder) owner(t *target) (types.Object, *file, string) {
 		return nil, nil, fmt.Sprintf("the type %s of the receiver is not declared in this build of the package", name)
 	}
 	file := b.fileOf(obj.Pos())
-	if file.build != t.file.build {
+	if file.build != t.file.build || !slices.Equal(platformOf(file.path), platformOf(t.file.path)) {
 		return nil, nil, fmt.Sprintf("%s is in other builds than its type %s: a decorator could not be in both; move the method, or the type", t.name.Name, name)
 	}
 	return obj, file, ""

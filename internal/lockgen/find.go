@@ -162,14 +162,19 @@ func (f *finder) outside(left *file) {
 // orders_lockgen.go beside it. What a name says about the build stays at the end:
 // orders_linux.go has orders_lockgen_linux.go.
 func writtenPath(source string) string {
-	dir, name := filepath.Split(source)
-	parts := strings.Split(strings.TrimSuffix(name, ".go"), "_")
-	end := len(parts)
-	for end > 1 && end > len(parts)-2 && isPlatform(parts[end-1]) {
+	platform := strings.Join(append([]string{""}, platformOf(source)...), "_") // _linux
+	return strings.TrimSuffix(source, platform+".go") + "_lockgen" + platform + ".go"
+}
+
+// platformOf returns the words at the end of a file's name that say for which operating
+// system and architecture it is.
+func platformOf(path string) []string {
+	words := strings.Split(strings.TrimSuffix(filepath.Base(path), ".go"), "_")
+	end := len(words)
+	for end > 1 && end > len(words)-2 && isPlatform(words[end-1]) {
 		end--
 	}
-	all := append([]string{strings.Join(parts[:end], "_"), "lockgen"}, parts[end:]...)
-	return dir + strings.Join(all, "_") + ".go"
+	return words[end:]
 }
 
 // isPlatform reports whether a word at the end of a file's name says for which operating

@@ -62,7 +62,7 @@ type pack struct {
 type file struct {
 	path    string
 	syntax  *ast.File
-	build   string // its //go:build line, if it has one
+	build   string // a //go:build line for the builds that it is in; empty for all
 	ignored bool   // this build leaves it out
 }
 
@@ -177,19 +177,28 @@ func isWritten(text []byte) bool {
 	return false
 }
 
-// buildLine returns the line of a file that says in which builds it is.
+// buildLine returns the line of a file that says in which builds it is. A file that
+// imports C is in those with cgo only, without a line of its own.
 func buildLine(f *ast.File) string {
+	line := ""
 	for _, group := range f.Comments {
 		if group.Pos() > f.Package {
 			break
 		}
 		for _, c := range group.List {
 			if constraint.IsGoBuild(c.Text) {
-				return c.Text
+				line = c.Text
 			}
 		}
 	}
-	return ""
+	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"C"` }) {
+		return line
+	}
+	var cgo constraint.Expr = &constraint.TagExpr{Tag: "cgo"}
+	if own, err := constraint.Parse(line); err == nil {
+		cgo = &constraint.AndExpr{X: cgo, Y: own}
+	}
+	return "//go:build " + cgo.String()
 }
 
 // check type-checks a package as far as its declarations go. Function bodies do not

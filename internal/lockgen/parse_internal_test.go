@@ -2,6 +2,8 @@ package lockgen
 
 import (
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -102,6 +104,23 @@ func TestGeneratedFilesStayInTheBuildOfTheirSource(t *testing.T) {
 	} {
 		if got := writtenPath(source); got != want {
 			t.Errorf("writtenPath(%q) = %q, want %q", source, got, want)
+		}
+	}
+}
+
+func TestAFileIsInTheBuildsOfItsLineAndOfCgo(t *testing.T) {
+	for source, want := range map[string]string{
+		"package p":                                              "",
+		"//go:build linux || !race\n\npackage p":                 "//go:build linux || !race",
+		"package p\n\nimport \"C\"":                              "//go:build cgo",
+		"//go:build linux || !race\n\npackage p\n\nimport \"C\"": "//go:build cgo && (linux || !race)",
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := buildLine(f); got != want {
+			t.Errorf("%q is built with %q, want %q", source, got, want)
 		}
 	}
 }
