@@ -16,6 +16,7 @@ import (
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/foreign"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/lists"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/paths"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/policies"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/results"
 )
 
@@ -28,6 +29,11 @@ type (
 	}
 	fakeDocs struct {
 		embedding.Docs // nil
+
+		w *work
+	}
+	fakeJobs struct {
+		policies.Jobs // nil
 
 		w *work
 	}
@@ -55,6 +61,8 @@ func (f fakeOrders) Reset(context.Context, ...int)          {}
 func (f fakeDocs) Read(ctx context.Context, _ string) (string, error)           { return "", f.w.run(ctx) }
 func (f fakeDocs) Write(ctx context.Context, _ embedding.DocID, _ string) error { return f.w.run(ctx) }
 func (f fakeDocs) Copy(ctx context.Context, _, _ embedding.DocID) error         { return f.w.run(ctx) }
+func (f fakeJobs) Base(ctx context.Context, _ string) error                     { return f.w.run(ctx) }
+func (f fakeJobs) Back(ctx context.Context, _ string) error                     { return f.w.run(ctx) }
 func (f fakeRepo) Save(ctx context.Context, _ string, _ int) error              { return f.w.run(ctx) }
 func (f fakeRepo) Load(ctx context.Context, _ ...string) (map[string]int, error) {
 	return nil, f.w.run(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/lists"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/params"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/paths"
+	"github.com/lockmw/kit/internal/lockgen/testdata/golden/policies"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/results"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/tags"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/unexported"
@@ -80,6 +81,7 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 	taken := collisions.LockOrders(fakeCollisions{w: w}, locks)
 	far := foreign.LockForeign(fakeForeign{w}, locks)
 	res := results.LockResults(fakeResults{w}, locks)
+	jobs := policies.LockJobs(fakeJobs{w: w}, locks)
 	base := paths.Order{Base: &paths.Base{ID: "7"}}
 	who := func(name string) *paths.Order { return &paths.Order{Customer: &paths.Customer{Name: &name}} }
 	first := func(_ any, err error) error { return err }
@@ -144,6 +146,8 @@ func shapes(w *work, locks *lockmw.Locker) []shape {
 		{"a function that skips", func(ctx context.Context) error { return ways.Skips(ctx, "guest") }, none},
 		{"a function that does not", func(ctx context.Context) error { return ways.Skips(ctx, "me") }, "me:me"},
 		{"a type of another package", func(ctx context.Context) error { return first(far.Alias(ctx, foreign.Order{ID: "x"})) }, "x"},
+		{"policy=", func(ctx context.Context) error { return jobs.Base(ctx, "1") }, "pay-1"},
+		{"policy= without its prefix", func(ctx context.Context) error { return jobs.Back(ctx, "1") }, "1"},
 		{"one result", func(ctx context.Context) error { return res.One(ctx, 1) }, "1"},
 	}
 }

@@ -28,10 +28,19 @@ type knownOption struct {
 	name  string
 	field string // of lockmw.Policy
 	read  func(p *lockmw.Policy, value string) (code func(*imports) string, wrong string)
+	// without is a value that says something only behind policy=, whose field it sets
+	// back, and what to do about it elsewhere.
+	without struct{ value, reason string }
+}
+
+// only returns the option with a value that is refused without policy=.
+func (o knownOption) only(value, reason string) knownOption {
+	o.without.value, o.without.reason = value, reason
+	return o
 }
 
 func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) knownOption {
-	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		d, err := time.ParseDuration(value)
 		if err != nil {
 			wrong := fmt.Sprintf("%q is no duration: write 200ms, 3s or 1m30s", value)
@@ -46,20 +55,17 @@ func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) 
 }
 
 func textOption(name, field string, at func(*lockmw.Policy) *string) knownOption {
-	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
-		if value == "" {
-			return nil, "it is empty: leave it out"
-		}
-		if value[0] == '"' || value[0] == '`' {
+	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+		if value != "" && (value[0] == '"' || value[0] == '`') {
 			return nil, fmt.Sprintf("quotes go around the whole word: \"%s=…\"", name)
 		}
 		*at(p) = value
 		return func(*imports) string { return strconv.Quote(value) }, ""
-	}}
+	}}.only("", "it is empty: leave it out")
 }
 
 func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption {
-	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		n, err := strconv.Atoi(value)
 		switch {
 		case err != nil && name == "retries" && strings.EqualFold(value, "forever"):
@@ -68,31 +74,36 @@ func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption 
 			return nil, fmt.Sprintf("%q is no number", value)
 		case n < 0 && name == "retries":
 			return nil, fmt.Sprintf("%d is negative; without a limit it is retry_forever=true", n)
-		case n == 0 && name == "retries":
-			return nil, "0 is one attempt, which is also what leaving it out means; retry_forever=true sets no limit"
 		}
 		*at(p) = n
 		return func(*imports) string { return strconv.Itoa(n) }, ""
 	}}
 }
 
-// boolOption is an option for a field that is a bool. Where code is given, the field is a
-// number, code is the constant of package lockmw that true stands for, and false is 0.
-func boolOption(name, field string, code string, set func(*lockmw.Policy, bool)) knownOption {
-	return knownOption{name, field, func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+func boolOption(name, field string, at func(*lockmw.Policy) *bool) knownOption {
+	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		b, err := strconv.ParseBool(value)
 		if err != nil {
-			return nil, fmt.Sprintf("%q is neither true nor false", value)
+			return nil, notBool(value)
 		}
-		set(p, b)
-		switch {
-		case code == "":
-			return func(*imports) string { return strconv.FormatBool(b) }, ""
-		case b:
-			return func(i *imports) string { return i.name(lockmwPath) + code }, ""
-		}
-		return func(*imports) string { return "0" }, ""
+		*at(p) = b
+		return func(*imports) string { return strconv.FormatBool(b) }, ""
 	}}
+}
+
+func notBool(value string) string { return fmt.Sprintf("%q is neither true nor false", value) }
+
+// foreverOption reads retry_forever, whose field is the number of retries.
+func foreverOption(p *lockmw.Policy, value string) (code func(*imports) string, wrong string) {
+	forever, err := strconv.ParseBool(value)
+	if err != nil {
+		return nil, notBool(value)
+	}
+	if !forever {
+		return func(*imports) string { return "0" }, ""
+	}
+	p.Retries = lockmw.Forever
+	return func(i *imports) string { return i.name(lockmwPath) + ".Forever" }, ""
 }
 
 // knownOptions are those of the option in .proto files, see grpclock/lockmwv1.
@@ -100,16 +111,14 @@ var knownOptions = []knownOption{
 	textOption("prefix", "Prefix", func(p *lockmw.Policy) *string { return &p.Prefix }),
 	durationOption("ttl", "TTL", func(p *lockmw.Policy) *time.Duration { return &p.TTL }),
 	durationOption("wait", "Wait", func(p *lockmw.Policy) *time.Duration { return &p.Wait }),
-	numberOption("retries", "Retries", func(p *lockmw.Policy) *int { return &p.Retries }),
-	boolOption("retry_forever", "Retries", ".Forever", func(p *lockmw.Policy, b bool) {
-		if b {
-			p.Retries = lockmw.Forever
-		}
-	}),
+	numberOption("retries", "Retries", func(p *lockmw.Policy) *int { return &p.Retries }).
+		only("0", "0 is one attempt, which is also what leaving it out means; retry_forever=true sets no limit"),
+	knownOption{name: "retry_forever", field: "Retries", read: foreverOption}.
+		only("false", "leave it out: without retries and wait there is one attempt"),
 	durationOption("retry_interval", "RetryInterval", func(p *lockmw.Policy) *time.Duration { return &p.RetryInterval }),
 	durationOption("max_hold", "MaxHold", func(p *lockmw.Policy) *time.Duration { return &p.MaxHold }),
 	durationOption("min_hold", "MinHold", func(p *lockmw.Policy) *time.Duration { return &p.MinHold }),
-	{"mode", "Mode", func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	{name: "mode", field: "Mode", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		if err := p.Mode.UnmarshalText([]byte(value)); err != nil {
 			return nil, fmt.Sprintf("%q is neither shared nor exclusive", value)
 		}
@@ -117,8 +126,8 @@ var knownOptions = []knownOption{
 		return func(i *imports) string { return i.name(lockmwPath) + mode }, ""
 	}},
 	numberOption("permits", "Permits", func(p *lockmw.Policy) *int { return &p.Permits }),
-	boolOption("reentrant", "Reentrant", "", func(p *lockmw.Policy, b bool) { p.Reentrant = b }),
-	boolOption("fail_open", "FailOpen", "", func(p *lockmw.Policy, b bool) { p.FailOpen = b }),
+	boolOption("reentrant", "Reentrant", func(p *lockmw.Policy) *bool { return &p.Reentrant }),
+	boolOption("fail_open", "FailOpen", func(p *lockmw.Policy) *bool { return &p.FailOpen }),
 	textOption("name", "Name", func(p *lockmw.Policy) *string { return &p.Name }),
 	durationOption("retry_after", "RetryAfter", func(p *lockmw.Policy) *time.Duration { return &p.RetryAfter }),
 }
@@ -151,12 +160,17 @@ func (d *directive) readOptions() (policy, []issue) {
 	var values lockmw.Policy
 	fields := make(map[string]string) // the option that has set each
 	for i := range d.options {
+		switch o := &d.options[i]; {
+		case o.name != "policy":
+		case read.base != nil:
+			issues = append(issues, issue{o.namePos, "policy= stands here twice"})
+		default:
+			read.base = o
+		}
+	}
+	for i := range d.options {
 		o := &d.options[i]
 		if o.name == "policy" {
-			if read.base != nil {
-				issues = append(issues, issue{o.namePos, "policy= stands here twice"})
-			}
-			read.base = o
 			continue
 		}
 		known, wrong := optionCalled(o.name)
@@ -174,6 +188,9 @@ func (d *directive) readOptions() (policy, []issue) {
 		}
 		fields[known.field] = o.name
 		code, wrong := known.read(&values, o.value)
+		if without := known.without; read.base == nil && o.value == without.value && without.reason != "" {
+			wrong = without.reason
+		}
 		if wrong != "" {
 			issues = append(issues, issue{o.valuePos, wrong})
 			continue

@@ -123,4 +123,8 @@ type Options interface {
 	//
 	//lockmw:lock {id} retries=-1
 	C9(ctx context.Context, id string) error
+	// want 35: leave it out: without retries and wait there is one attempt
+	//
+	//lockmw:lock {id} retry_forever=false
+	D1(ctx context.Context, id string) error
 }

@@ -15,6 +15,7 @@ import (
 // next then. Those without a directive only call next.
 //
 //   - policies.Jobs.All: {id} prefix=a b- name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s mode=exclusive permits=2 reentrant=true fail_open=true retry_after=5s
+//   - policies.Jobs.Back: {id} prefix= retries=0 policy=payments
 //   - policies.Jobs.Base: {id} policy=payments
 //   - policies.Jobs.Forever: {id} retry_forever=true mode=shared reentrant=false
 //   - policies.Jobs.Over: {id} policy=payments wait=1m30s name=slow
@@ -31,6 +32,16 @@ func LockJobs(next Jobs, locks *lockmw.Locker, tune ...funclock.Tune) Jobs {
 			Keys:   []string{"{value.id}"},
 			Values: []string{"id"},
 			Policy: lockmw.Policy{Prefix: "a b-", Name: "n", TTL: time.Hour, Wait: 2 * time.Millisecond, Retries: 3, RetryInterval: 250 * time.Millisecond, MaxHold: 90 * time.Minute, MinHold: time.Second, Mode: lockmw.Exclusive, Permits: 2, Reentrant: true, FailOpen: true, RetryAfter: 5 * time.Second},
+		}, tune...),
+		lockBack: funclock.New(locks, funclock.Spec{
+			Name:   "policies.Jobs.Back",
+			Keys:   []string{"{value.id}"},
+			Values: []string{"id"},
+			Policy: func(p lockmw.Policy) lockmw.Policy {
+				p.Prefix = ""
+				p.Retries = 0
+				return p
+			}(payments),
 		}, tune...),
 		lockBase: funclock.New(locks, funclock.Spec{
 			Name:   "policies.Jobs.Base",
@@ -61,6 +72,7 @@ func LockJobs(next Jobs, locks *lockmw.Locker, tune ...funclock.Tune) Jobs {
 type lockingJobs struct {
 	next        Jobs
 	lockAll     *funclock.Lock
+	lockBack    *funclock.Lock
 	lockBase    *funclock.Lock
 	lockForever *funclock.Lock
 	lockOver    *funclock.Lock
@@ -72,6 +84,13 @@ var _ Jobs = (*lockingJobs)(nil)
 func (d *lockingJobs) All(ctx context.Context, id string) error {
 	return d.lockAll.Key(funclock.String(id)).Run(ctx, func(ctx context.Context) error {
 		return d.next.All(ctx, id)
+	})
+}
+
+// Back runs under the lock policies.Jobs.Back.
+func (d *lockingJobs) Back(ctx context.Context, id string) error {
+	return d.lockBack.Key(funclock.String(id)).Run(ctx, func(ctx context.Context) error {
+		return d.next.Back(ctx, id)
 	})
 }
 
