@@ -13,7 +13,8 @@ import (
 //	func TestLocksAreGenerated(t *testing.T) { locktest.Generated(t) }
 //
 // It checks the package of the test. With packages, such as "./...", it checks those,
-// seen from the folder of the test. Without any directive in them the test fails, too.
+// seen from the folder of the test, and as the test itself was built: go test -tags=x
+// checks the files that are for x. Without any directive in them the test fails, too.
 //
 // It needs the go command and the source code. It does not look for who calls the
 // decorators; lockgen -check does.

@@ -1,9 +1,13 @@
 package locktest_test
 
 import (
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lockmw/kit/internal/lockgen"
+	"github.com/lockmw/kit/internal/testenv"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -27,4 +31,13 @@ func TestGeneratedFindsWhatIsNotCurrent(t *testing.T) {
 
 func TestGeneratedChecksPackagesThatAreNamed(t *testing.T) {
 	locktest.Generated(t, "./testdata/current")
+}
+
+func TestGeneratedChecksTheBuildOfTheTest(t *testing.T) {
+	testenv.Slow(t)
+	args := slices.Concat([]string{"test", "-short"}, lockgen.BuildFlags(), []string{"-tags=locktest_tagged", "./testdata/tagged"})
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if want := `locktest: Generated: tagged.go:8:16: Pay has no parameter "idd"; did you mean "id"?`; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("go test -tags=locktest_tagged: %v\n%s\nwant %s", err, out, want)
+	}
 }
