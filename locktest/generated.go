@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lockmw/kit/internal/lockgen"
@@ -25,7 +26,11 @@ func Generated(t testing.TB, packages ...string) {
 	case err != nil:
 		t.Fatalf("locktest: Generated: %v", err)
 	case len(problems) == 0 && decorators == 0:
-		t.Errorf("locktest: Generated: there is no directive //lockmw:lock in the package of this test")
+		where := "the package of this test"
+		if len(packages) > 0 {
+			where = strings.Join(packages, " ")
+		}
+		t.Errorf("locktest: Generated: there is no directive //lockmw:lock in %s", where)
 	}
 	for _, p := range problems {
 		t.Errorf("locktest: Generated: %v", p)

@@ -31,6 +31,10 @@ func TestGeneratedFindsWhatIsNotCurrent(t *testing.T) {
 
 func TestGeneratedChecksPackagesThatAreNamed(t *testing.T) {
 	locktest.Generated(t, "./testdata/current")
+	const want = "locktest: Generated: there is no directive //lockmw:lock in . ../keyfunc"
+	if got := try(t, func(t testing.TB) { locktest.Generated(t, ".", "../keyfunc") }); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
 }
 
 func TestGeneratedChecksTheBuildOfTheTest(t *testing.T) {
