@@ -17,8 +17,9 @@ type directive struct {
 
 // A word is a part of a directive, and where its text begins.
 type word struct {
-	text string
-	pos  token.Pos
+	text   string
+	pos    token.Pos
+	quoted bool
 }
 
 // An option is a word NAME=VALUE.
@@ -63,22 +64,22 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		return nil, &issue{d.ArgsPos, "a word that begins with a quote ends with one, and a space follows"}
 	}
 	found := &directive{pos: c.Slash}
+	var words []word
 	for _, arg := range joined(c, args) {
-		w := word{arg.Arg, arg.Pos}
+		w := word{text: arg.Arg, pos: arg.Pos}
 		if q := c.Text[arg.Pos-c.Slash]; q == '"' || q == '`' {
+			w.quoted = true
 			w.pos++ // exact, unless an escape stands before the mistake
 		} else if strings.HasPrefix(w.text, "//") {
 			return nil, &issue{w.pos, "no comment stands behind a directive: write it into a line above"}
 		}
-		if w.text == "" {
-			return nil, &issue{arg.Pos, "an empty key would lock all calls against each other"}
+		words = append(words, w)
+	}
+	for i, w := range words {
+		if wrong := w.wrong(words[i+1:]); wrong != nil {
+			return nil, wrong
 		}
 		found.add(w)
-	}
-	for i, w := range found.keys {
-		if i < len(found.keys)-1 && strings.HasSuffix(w.text, ",") {
-			return nil, &issue{w.pos + token.Pos(len(w.text)-1), "a space stands between two keys, and no comma: it would be a part of the key"}
-		}
 	}
 	for _, o := range found.options {
 		if _, wrong := optionCalled(o.name); wrong != "" && len(found.keys) == 0 && strings.Contains(o.value, "{") {
@@ -89,6 +90,20 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		return nil, &issue{d.End(), "the key is missing: " + usage + "; write {method} if all calls are to take one lock"}
 	}
 	return found, nil
+}
+
+// wrong says what is wrong with how a word is written, before the words that follow.
+func (w word) wrong(following []word) *issue {
+	end := w.pos + token.Pos(len(w.text))
+	switch {
+	case w.quoted && w.text == "":
+		return &issue{w.pos - 1, "an empty key would lock all calls against each other"}
+	case w.quoted:
+		return nil
+	case strings.HasSuffix(w.text, ",") && len(following) > 0:
+		return &issue{end - 1, "words are separated by spaces: leave out the ','; a word that ends in one is written in quotes"}
+	}
+	return nil
 }
 
 // joined puts words together that are one placeholder with spaces: {tenant(ctx, id)}.

@@ -90,6 +90,14 @@ type Keys interface {
 	//
 	//lockmw:lock {id} {id}
 	B6(ctx context.Context, id string) error
+	// want 19: words are separated by spaces: leave out the ','; a word that ends in one is written in quotes
+	//
+	//lockmw:lock {b}, {id}
+	B7(ctx context.Context, b, id string) error
+	// want 28: words are separated by spaces: leave out the ','; a word that ends in one is written in quotes
+	//
+	//lockmw:lock {id} wait=3s, ttl=3s
+	B8(ctx context.Context, id string) error
 	// want 17: C1 has no parameter "idd"; did you mean "id"?
 	//
 	//lockmw:lock {idd}
@@ -341,9 +349,6 @@ type Visits interface {
 	// want 17: guest is no function of the package; write one that takes guest and calls it
 	//lockmw:lock {guest(ctx)}
 	V2(ctx context.Context, guest func(context.Context) string) error
-	// want 20: a space stands between two keys, and no comma: it would be a part of the key
-	//lockmw:lock {id}, {to}
-	V3(ctx context.Context, id, to string) error
 	//lockmw:lock {hash}:{v.At.Unix()}
 	V4(ctx context.Context, hash Hash, v Visit) error
 }
