@@ -3,6 +3,7 @@ package lockgen
 import (
 	"context"
 	"go/ast"
+	"go/token"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,22 +72,32 @@ func (r *result) called(of *pack, function string) bool {
 	return false
 }
 
-// namesHere reports whether a file of the same package uses a name, other than for a
-// field, a parameter or a method.
+// namesHere reports whether a file of the same package uses a name. A field, a method or
+// a variable that is called the same is another thing.
 func namesHere(f *ast.File, name string) (found bool) {
-	others := make(map[*ast.Ident]bool)
+	others := make(map[ast.Node]bool)
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.Ident:
+			found = found || n.Name == name && !others[n]
 		case *ast.SelectorExpr:
 			others[n.Sel] = true
+		case *ast.KeyValueExpr:
+			others[n.Key] = true // no function is the key of a map
 		case *ast.FuncDecl:
 			others[n.Name] = true
 		case *ast.Field:
 			for _, id := range n.Names {
 				others[id] = true
 			}
-		case *ast.Ident:
-			found = found || n.Name == name && !others[n]
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				others[id] = true
+			}
+		case *ast.AssignStmt:
+			for _, left := range n.Lhs {
+				others[left] = n.Tok == token.DEFINE
+			}
 		}
 		return !found
 	})

@@ -240,8 +240,12 @@ func TestCheckFindsWhatIsNotCurrent(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(u.dir, "shop/shop_lockgen.go")); !os.IsNotExist(err) {
 		t.Errorf("what is left over is still there: %v", err)
 	}
-	u.change("main.go", "_ = LockCancel(locks)", "")
-	u.check("", all, "main.go:11:6: unwired: nothing but tests calls LockCancel, so the locks of Cancel are never taken")
+	unwired := "main.go:11:6: unwired: nothing but tests calls LockCancel, so the locks of Cancel are never taken"
+	for _, other := range []string{"", "LockCancel := 1", "var LockCancel any", "_ = func(LockCancel int) {}", "_ = struct{ LockCancel int }{LockCancel: 1}.LockCancel"} {
+		u.change("main.go", "_ = LockCancel(locks)", other+" // here")
+		u.check("", all, unwired)
+		u.change("main.go", other+" // here", "_ = LockCancel(locks)")
+	}
 	u.write("broken.go", "package main\n\nfunc broken( {\n")
 	u.check("", all, "broken.go:3:14: expected ')', found '{'")
 }
