@@ -11,8 +11,8 @@ import (
 
 // Check returns what is wrong with the packages: the mistakes that Generate would
 // report, code that Generate would write otherwise or remove, and, with unwired, the
-// decorators that nobody calls: their locks are never taken. decorators is how many
-// there are to be. The error is of the go command, or of the file system.
+// decorators that nobody calls and the unexported methods that nothing but their own type
+// calls: such locks are never taken. decorators is how many there are to be. The error is of the go command, or of the file system.
 //
 // Who calls a decorator is looked for in the packages that the run names, without tests.
 // An exported decorator of a package that others can import is not reported where no
@@ -38,21 +38,57 @@ func Check(ctx context.Context, run Run, unwired bool) (problems []Problem, deco
 	return r.problems, decorators, nil
 }
 
-// findUnwired adds a problem for each decorator that nobody calls.
+// findUnwired adds a problem for each lock that is never taken, because nobody calls its
+// decorator, or its method on what that returns.
 func (r *result) findUnwired() {
 	program := slices.ContainsFunc(r.packs, func(p *pack) bool { return p.Name == "main" })
 	for _, p := range r.packs {
 		for _, owned := range r.owners {
 			for _, d := range owned {
-				if d.obj.Pkg() != p.types || !program && importable(p) && ast.IsExported(d.function()) || r.called(p, d.function()) {
-					continue
+				if d.obj.Pkg() == p.types {
+					r.problems = append(r.problems, r.problemsAt(p, r.unwired(p, d, program))...)
 				}
-				reason := "unwired: nothing but tests calls " + d.function() + ", so the locks of " + d.name() + " are never taken"
-				r.problems = append(r.problems, r.problemsAt(p, []issue{{d.obj.Pos(), reason}})...)
 			}
 		}
 	}
 	slices.SortFunc(r.problems, func(a, b Problem) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// unwired are the locks of a decorator that are never taken. program says whether there
+// is one among the packages.
+func (r *result) unwired(p *pack, d *decorator, program bool) (issues []issue) {
+	elsewhere := !program && importable(p) && ast.IsExported(d.function())
+	if !elsewhere && !r.called(p, d.function()) {
+		return []issue{{d.obj.Pos(), "unwired: nothing but tests calls " + d.function() + ", so the locks of " + d.name() + " are never taken"}}
+	}
+	for _, m := range d.methods {
+		own := d.named != nil && !d.isInterface() && len(m.via.fields) == 0
+		if own && m.lock != nil && !ast.IsExported(m.name) && !p.callsFromOutside(d.name(), m.name) {
+			issues = append(issues, issue{m.pos, "unwired: nothing but " + d.name() + " itself calls " + m.name + ", and that takes no lock; call it on what " + d.function() + " returns"})
+		}
+	}
+	return issues
+}
+
+// callsFromOutside reports whether a package calls a method of a type on something else
+// than the receiver of a method of that type.
+func (p *pack) callsFromOutside(typeName, method string) (found bool) {
+	for _, f := range p.files {
+		for _, decl := range f.syntax.Decls {
+			receiver := ""
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv != nil && receiverName(fn.Recv.List[0].Type) == typeName && len(fn.Recv.List[0].Names) == 1 {
+				receiver = fn.Recv.List[0].Names[0].Name
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == method {
+					x, isName := sel.X.(*ast.Ident)
+					found = found || !isName || x.Name != receiver
+				}
+				return !found
+			})
+		}
+	}
+	return found
 }
 
 // importable reports whether packages of other modules can import a package.

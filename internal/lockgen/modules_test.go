@@ -355,6 +355,36 @@ func TestPay(t *testing.T) { LockPay(nil) }
 	u.check("", []string{".", "./cmd/..."}, "orders.go:9:6: unwired: nothing but tests calls lockCancel, so the locks of cancel are never taken")
 }
 
+// Only its own package can call an unexported method, and what its own type calls does
+// not go through the decorator.
+func TestALockOnAnUnexportedMethodNeedsACallerElsewhere(t *testing.T) {
+	testenv.Slow(t)
+	u := newUser(t, `
+-- stock.go --
+package user
+
+import (
+	"context"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+type Stock struct{}
+
+//lockmw:lock {id}
+func (s *Stock) Pay(ctx context.Context, id string) error { return s.pay(ctx, id) }
+
+//lockmw:lock {id}
+func (s *Stock) pay(ctx context.Context, id string) error { return ctx.Err() }
+
+func New(locks *lockmw.Locker) *LockedStock { return LockStock(new(Stock), locks) }
+`)
+	u.lockgen("", nil, "stock_lockgen.go")
+	u.check("", nil, "stock.go:15:17: unwired: nothing but Stock itself calls pay, and that takes no lock; call it on what LockStock returns")
+	u.write("other.go", "package user\n\nimport \"context\"\n\nfunc other(ctx context.Context, s *LockedStock) error { return s.pay(ctx, \"42\") }\n")
+	u.check("", nil)
+}
+
 func TestAWorkspaceIsGenerated(t *testing.T) {
 	testenv.Slow(t)
 	u := newUser(t, strings.Replace(shop, "-- main.go --", "-- app/main.go --", 1))
