@@ -19,8 +19,12 @@
 //   - emit.go, emitkey.go and names.go write the code
 //   - check.go compares it with what is there, and looks for who calls it
 //
-// All mistakes of a package are found at once, and nothing is written while there is
-// one.
+// The mistakes of all packages are reported together. Where a package has some in its
+// syntax, it is not looked at any further. While any package of a run has a mistake,
+// nothing is written, and stale code is not reported.
+//
+// What is said about the value of an option is the complaint of lockmw.Policy.Validate,
+// and what is said about a filter is that of keyfunc.Parse.
 package lockgen
 
 import (
