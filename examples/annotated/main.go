@@ -3,10 +3,11 @@
 //
 //	go run ./examples/annotated
 //
-// Ten goroutines pay one order, and ten others move pieces from shelf to shelf: they
-// read a number, and write it back a moment later. With the decorators every payment
-// counts and no piece is lost, as it would be in ten processes. Without them most
-// payments are overwritten. Then three instances want to write the same report.
+// Ten goroutines pay one order and move pieces from shelf to shelf: each reads a number,
+// and writes it back a moment later. With the decorators every payment counts and no
+// piece is lost, as it would be in ten processes. Without them most payments are
+// overwritten. Then the report is called three times, as by three instances of a service
+// one after the other: the lock of the first call outlives it.
 //
 // Orders (an interface) is in orders.go, Stock (a type) in stock.go, Report (a function)
 // in report.go. After a change of a line above a method: go generate ./...
@@ -97,14 +98,14 @@ func crowd(f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// reports has three instances write the report.
+// reports calls the report three times, as three instances would whose clocks differ.
 func reports(ctx context.Context, out io.Writer, report func(context.Context, io.Writer) error) error {
 	for i := range 3 {
-		fmt.Fprintf(out, "instance %d: ", i+1)
+		fmt.Fprintf(out, "call %d: ", i+1)
 		err := report(ctx, out)
 		switch {
 		case errors.Is(err, lockmw.ErrNotAcquired):
-			fmt.Fprintln(out, "another instance has done that")
+			fmt.Fprintln(out, "another call has done that")
 		case err != nil:
 			return err
 		}

@@ -25,9 +25,9 @@ func TestEveryPaymentCountsWithTheDecorators(t *testing.T) {
 	}
 	want := `^with the decorators  200 of 200 payments count, 300 of 300 pieces are there
 without them         [ \d]{2}\d of 200 payments count, +-?\d+ of 300 pieces are there
-instance 1: the report is written
-instance 2: another instance has done that
-instance 3: another instance has done that
+call 1: the report is written
+call 2: another call has done that
+call 3: another call has done that
 $`
 	if !regexp.MustCompile(want).Match(out.Bytes()) || regexp.MustCompile(`without them +200`).Match(out.Bytes()) {
 		t.Errorf("output:\n%swant:\n%s", &out, want)
