@@ -71,7 +71,7 @@ func (e *emitter) decorator(d *decorator) {
 	e.comment(d)
 	e.linef("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), params,
 		nextParam, next, locks, e.name(lockmwPath), tune, e.name(funclockPath), result)
-	if d.pointer || d.isInterface() {
+	if d.checksNext() {
 		e.linef("if %s == nil {\npanic(%q)\n}", nextParam, d.function()+": the decorated "+d.name()+" is nil")
 	}
 	e.linef("return &%s%s{", d.typeName(), args)
@@ -121,12 +121,16 @@ func (e *emitter) comment(d *decorator) {
 		}
 	}
 	e.linef("//")
-	who := "next or locks is nil"
-	if d.named == nil {
-		who = "locks is nil"
+	who := "locks is nil"
+	if d.checksNext() {
+		who = "next or locks is nil"
 	}
 	e.linef("// It panics if %s, or if a policy is invalid once tune has changed it.", who)
 }
+
+// checksNext reports whether the decorator refuses a nil: where its methods could not be
+// called on one. A value of another type, such as a func, is what it is.
+func (d *decorator) checksNext() bool { return d.pointer || d.isInterface() }
 
 func article(name string) string {
 	if strings.ContainsRune("AEIOUaeiou", rune(name[0])) {

@@ -81,7 +81,7 @@ func (d *LockedStock) Unlock() {
 //   - concrete.Stock2.Move: {s.Region} prefix=region:
 //   - concrete.Stock2.Name: {region(s)} prefix=region:
 //
-// It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
+// It panics if locks is nil, or if a policy is invalid once tune has changed it.
 func LockStock2(next Stock2, locks *lockmw.Locker, tune ...funclock.Tune) *LockedStock2 {
 	return &LockedStock2{
 		next: next,
@@ -415,7 +415,7 @@ func (d *LockedCache[K, V]) Put(ctx context.Context, key K, value V) (r0 V, err 
 //
 //   - concrete.Hook.Call: {id} prefix=hook:
 //
-// It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
+// It panics if locks is nil, or if a policy is invalid once tune has changed it.
 func LockHook(next Hook, locks *lockmw.Locker, tune ...funclock.Tune) *LockedHook {
 	return &LockedHook{
 		next: next,
