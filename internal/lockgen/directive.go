@@ -11,6 +11,7 @@ import (
 // A directive is a line //lockmw:lock KEY… [option=value…].
 type directive struct {
 	pos     token.Pos // of the line
+	text    string    // behind //lockmw:lock
 	keys    []word
 	options []option
 }
@@ -63,7 +64,7 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 	if err != nil {
 		return nil, &issue{d.ArgsPos, "a word that begins with a quote ends with one, and a space follows"}
 	}
-	found := &directive{pos: c.Slash}
+	found := &directive{pos: c.Slash, text: d.Args}
 	var words []word
 	for _, arg := range joined(c, args) {
 		w := word{text: arg.Arg, pos: arg.Pos}

@@ -117,7 +117,7 @@ func (e *emitter) comment(d *decorator) {
 	e.linef("//")
 	for _, m := range d.methods {
 		if m.lock != nil {
-			e.linef("//   - %s:%s", m.lock.id, m.lock.text)
+			e.linef("//   - %s: %s", m.lock.id, m.lock.text)
 		}
 	}
 	e.linef("//")

@@ -7,14 +7,12 @@ import (
 	pathpkg "path"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // A lock is what the directive above a method means.
 type lock struct {
 	id     string   // "shop.Orders.Pay"
-	text   string   // the directive, as people write it
+	text   string   // the directive without its //lockmw:lock, as it stands in the source
 	keys   []string // templates of keyfunc
 	values []*resolved
 	policy policy
@@ -23,13 +21,7 @@ type lock struct {
 
 // lock finds out what a directive means.
 func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
-	l := &lock{id: b.prefix() + f.Name()}
-	for _, w := range t.keys {
-		l.text += " " + inOneLine(w.text)
-	}
-	for _, o := range t.options {
-		l.text += " " + o.name + "=" + o.value
-	}
+	l := &lock{id: b.prefix() + f.Name(), text: t.text}
 	s := &scope{pkg: b.types, name: f.Name(), sig: sig, cgo: len(b.CgoFiles) > 0}
 	switch {
 	case t.of != nil:
@@ -53,14 +45,6 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 		b.key(l, s, w)
 	}
 	return l
-}
-
-// inOneLine returns a word of a directive for a comment: a quoted one can have a line's end.
-func inOneLine(word string) string {
-	if quoted := strconv.Quote(word); strings.Contains(quoted, `\`) {
-		return quoted
-	}
-	return word
 }
 
 // prefix is what the names of the package's locks begin with. Every program has a

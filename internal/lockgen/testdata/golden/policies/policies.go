@@ -13,7 +13,7 @@ var payments = lockmw.Policy{Prefix: "pay-", TTL: time.Minute, Wait: time.Second
 type Jobs interface {
 	//lockmw:lock {id} policy=payments
 	Base(ctx context.Context, id string) error
-	//lockmw:lock {id} policy=payments wait=1m30s name=slow
+	//lockmw:lock policy=payments  {id} wait=1m30s name=slow
 	Over(ctx context.Context, id string) error
 	//lockmw:lock {id} prefix= retries=0 policy=payments
 	Back(ctx context.Context, id string) error

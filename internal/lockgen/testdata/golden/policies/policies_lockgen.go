@@ -14,11 +14,11 @@ import (
 // LockJobs returns a Jobs whose methods run under the locks of their directives, and call
 // next then. Those without a directive only call next.
 //
-//   - policies.Jobs.All: {id} prefix=a b- name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s mode=exclusive permits=2 reentrant=true fail_open=true retry_after=5s
+//   - policies.Jobs.All: {id} "prefix=a b-" name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s mode=exclusive permits=2 reentrant=true fail_open=true retry_after=5s
 //   - policies.Jobs.Back: {id} prefix= retries=0 policy=payments
 //   - policies.Jobs.Base: {id} policy=payments
 //   - policies.Jobs.Forever: {id} retry_forever=true mode=shared reentrant=false
-//   - policies.Jobs.Over: {id} policy=payments wait=1m30s name=slow
+//   - policies.Jobs.Over: policy=payments  {id} wait=1m30s name=slow
 //
 // It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
 func LockJobs(next Jobs, locks *lockmw.Locker, tune ...funclock.Tune) Jobs {
