@@ -141,7 +141,7 @@ func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
 	for _, name := range names {
 		v, err := s.resolve(&path{root: name})
 		if err != nil {
-			return nil, slipAt(h.at, "{params} are all parameters, of which one is no key: %s", err.reason)
+			return nil, slipAt(h.at, "{params} are all parameters, of which one is no key; name the parameters one by one: %s", err.reason)
 		}
 		all = append(all, v)
 	}

@@ -235,7 +235,7 @@ type Keys interface {
 	//
 	//lockmw:lock {id}
 	H2(context.Context, string) error
-	// want 17: {params} are all parameters, of which one is no key: order is a struct (Order); take a field of it: ID, Total, Customer, Lines, At, secret
+	// want 17: {params} are all parameters, of which one is no key; name the parameters one by one: order is a struct (Order); take a field of it: ID, Total, Customer, Lines, At, secret
 	//
 	//lockmw:lock {params}
 	H3(ctx context.Context, id string, order Order) error
@@ -247,6 +247,10 @@ type Keys interface {
 	//
 	//lockmw:lock {params}
 	H5(context.Context, string) error
+	// want 17: {params} are all parameters, of which one is no key; name the parameters one by one: ids is a list ([]string); write {ids...} for a key of each element
+	//
+	//lockmw:lock {params}
+	H8(ctx context.Context, ids []string) error
 	// want 17: {method} is not the parameter method; call that something else
 	//
 	//lockmw:lock {method}
