@@ -71,8 +71,6 @@ func readDirective(c *ast.Comment) (*directive, *issue) {
 		if q := c.Text[arg.Pos-c.Slash]; q == '"' || q == '`' {
 			w.quoted = true
 			w.pos++ // exact, unless an escape stands before the mistake
-		} else if strings.HasPrefix(w.text, "//") {
-			return nil, &issue{w.pos, "no comment stands behind a directive: write it into a line above"}
 		}
 		words = append(words, w)
 	}
@@ -101,10 +99,49 @@ func (w word) wrong(following []word) *issue {
 		return &issue{w.pos - 1, "an empty key would lock all calls against each other"}
 	case w.quoted:
 		return nil
+	case strings.HasPrefix(w.text, "//"):
+		return &issue{w.pos, "no comment stands behind a directive: write it into a line above"}
 	case strings.HasSuffix(w.text, ",") && len(following) > 0:
 		return &issue{end - 1, "words are separated by spaces: leave out the ','; a word that ends in one is written in quotes"}
 	}
+	if name, value, ok := strings.Cut(w.text, "="); ok && isOption(name) && value != "" && strings.Contains("\"`", value[:1]) {
+		whole := w.text
+		for i := 0; i < len(following) && strings.Count(whole, value[:1]) < 2; i++ {
+			whole += " " + following[i].text
+		}
+		return &issue{end - token.Pos(len(value)), "quotes go around the whole word: \"" + strings.ReplaceAll(whole, value[:1], "") + "\""}
+	}
+	if name, value := spaced(w, following); name != "" {
+		return &issue{w.pos, "an option has no space in it: write " + name + "=" + value}
+	}
 	return nil
+}
+
+// halfOption is the beginning of an option that somebody wrote as wait= 3s, as wait = 3s
+// or as wait: 3s.
+var halfOption = regexp.MustCompile(`^([A-Za-z_-]+)([=:]?)$`)
+
+// spaced returns the option that w and the words that follow are meant to be together.
+func spaced(w word, following []word) (name, value string) {
+	m := halfOption.FindStringSubmatch(w.text)
+	if m == nil || !isOption(m[1]) || len(following) == 0 {
+		return "", ""
+	}
+	value = following[0].text
+	if m[2] == "" {
+		second := strings.TrimLeft(value, "=:")
+		switch {
+		case second == value:
+			return "", ""
+		case second == "" && len(following) > 1:
+			second = following[1].text
+		}
+		value = second
+	}
+	if value == "" || strings.ContainsAny(value, "{}=") {
+		return "", ""
+	}
+	return m[1], value
 }
 
 // joined puts words together that are one placeholder with spaces: {tenant(ctx, id)}.

@@ -56,9 +56,6 @@ func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) 
 
 func textOption(name, field string, at func(*lockmw.Policy) *string) knownOption {
 	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
-		if value != "" && (value[0] == '"' || value[0] == '`') {
-			return nil, fmt.Sprintf("quotes go around the whole word: \"%s=…\"", name)
-		}
 		*at(p) = value
 		return func(*imports) string { return strconv.Quote(value) }, ""
 	}}.only("", "it is empty: leave it out")
@@ -244,10 +241,16 @@ func optionCalled(name string) (*knownOption, string) {
 	return nil, fmt.Sprintf("unknown option %q; %s", name, oneOf(name, append(names, "policy")))
 }
 
+// isOption reports whether there is an option of that name.
+func isOption(name string) bool {
+	known, _ := optionCalled(name)
+	return known != nil || name == "policy"
+}
+
 // looksLikeOption returns the option that a key may have been meant as, such as
 // reentrant without "=true" or "ttl:3s".
 func looksLikeOption(key string) (reason string) {
-	m := regexp.MustCompile(`^([A-Za-z_-]+)(?:$|:\s*([^{}]+)$)`).FindStringSubmatch(key)
+	m := regexp.MustCompile(`^([A-Za-z_-]+)(?:$|:([^{}]*)$)`).FindStringSubmatch(key)
 	if m == nil {
 		return ""
 	}

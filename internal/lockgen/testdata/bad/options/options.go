@@ -72,6 +72,30 @@ type Options interface {
 	//
 	//lockmw:lock {id} ttl:3s
 	B6(ctx context.Context, id string) error
+	// want 27: an option has no space in it: write ttl=3s
+	//
+	//lockmw:lock order:{id} ttl: 3s
+	D3(ctx context.Context, id string) error
+	// want 21: an option has no space in it: write wait=3s
+	//
+	//lockmw:lock {id} wait= 3s
+	D4(ctx context.Context, id string) error
+	// want 21: an option has no space in it: write wait=3s
+	//
+	//lockmw:lock {id} wait = 3s
+	D5(ctx context.Context, id string) error
+	// want 21: an option has no space in it: write policy=policies
+	//
+	//lockmw:lock {id} policy =policies
+	D6(ctx context.Context, id string) error
+	// want 16: no comment stands behind a directive: write it into a line above
+	//
+	//lockmw:lock //{id}
+	D8(ctx context.Context, id string) error
+	// want 21: "prefix:" is read as a key; as an option it is written prefix=…
+	//
+	//lockmw:lock {id} prefix:
+	D9(ctx context.Context, id string) error
 	// want 21: unknown option "waite"; did you mean "wait"?
 	//
 	//lockmw:lock {id} waite=3s
@@ -84,11 +108,22 @@ type Options interface {
 	//
 	//lockmw:lock {id} prefix=
 	B9(ctx context.Context, id string) error
-	// want 28: quotes go around the whole word: "prefix=…"
-	// want 31: the key names no value, so all calls of C1 would take one lock; write a placeholder such as {id}, or {method} if that is meant
+	// want 28: quotes go around the whole word: "prefix=a b"
 	//
 	//lockmw:lock {id} prefix="a b"
 	C1(ctx context.Context, id string) error
+	// want 25: quotes go around the whole word: "ttl=3s"
+	//
+	//lockmw:lock {id} ttl="3s"
+	E1(ctx context.Context, id string) error
+	// want 31: quotes go around the whole word: "reentrant=true"
+	//
+	//lockmw:lock {id} reentrant=`true`
+	E2(ctx context.Context, id string) error
+	// want 28: quotes go around the whole word: "policy=policies"
+	//
+	//lockmw:lock {id} policy="policies"
+	E3(ctx context.Context, id string) error
 	// want 28: prefix: has the character '{'; braces and control characters are not allowed
 	//
 	//lockmw:lock {id} prefix={x}
