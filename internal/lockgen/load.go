@@ -16,8 +16,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	pathpkg "path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -224,6 +226,33 @@ func (l *loader) typesOf(p *listed, files []*ast.File, complain func(error)) *ty
 	}
 	checked, _ := config.Check(p.ImportPath, l.fset, files, nil) // its error is the first of those told
 	return checked
+}
+
+// importedBy returns what a file of the package calls the packages that it imports.
+func (p *pack) importedBy(f *file) (names []string) {
+	for _, spec := range f.syntax.Imports {
+		importPath, err := strconv.Unquote(spec.Path.Value)
+		switch {
+		case err != nil:
+		case spec.Name != nil:
+			names = append(names, spec.Name.Name)
+		default:
+			names = append(names, p.nameOf(importPath))
+		}
+	}
+	return names
+}
+
+// nameOf returns the name of the package that an import path means in the package.
+func (p *pack) nameOf(importPath string) string {
+	found := importPath
+	if mapped := p.ImportMap[importPath]; mapped != "" {
+		found = mapped
+	}
+	if known := p.all[found]; known != nil && known.Name != "" {
+		return known.Name
+	}
+	return pathpkg.Base(importPath)
 }
 
 // importerOf imports what a package imports.

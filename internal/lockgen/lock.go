@@ -22,7 +22,7 @@ type lock struct {
 // lock finds out what a directive means.
 func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 	l := &lock{id: b.prefix() + f.Name(), text: t.text}
-	s := &scope{pkg: b.types, name: f.Name(), sig: sig, cgo: len(b.CgoFiles) > 0}
+	s := &scope{pkg: b.types, name: f.Name(), sig: sig, packages: b.importedBy(t.file), cgo: len(b.CgoFiles) > 0}
 	switch {
 	case t.of != nil:
 		l.id = b.prefix() + t.of.Name.Name + "." + f.Name()
@@ -68,7 +68,7 @@ var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 // key adds a key to a lock.
 func (b *builder) key(l *lock, s *scope, w word) {
 	wrong := func(err *slip) { b.complainf(w.pos+token.Pos(err.at), "%s", err.reason) }
-	k, err := parseKey(w.text)
+	k, err := parseKey(w.text, s.isPackage)
 	if err != nil {
 		wrong(err)
 		return

@@ -12,6 +12,8 @@ import (
 	"github.com/lockmw/kit/keyfunc"
 )
 
+func noPackage(string) bool { return false }
+
 func TestPathsAreRead(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"id", "id"},
@@ -25,7 +27,7 @@ func TestPathsAreRead(t *testing.T) {
 		{"straße", "straße"},
 		{"_x1", "_x1"},
 	} {
-		p, err := parsePath(tc.text)
+		p, err := parsePath(tc.text, noPackage)
 		if err != nil || p.text() != tc.want {
 			t.Errorf("%s: got %q, %v; want %q", tc.text, p.text(), err, tc.want)
 		}
@@ -75,7 +77,7 @@ func TestMistakesInKeysAreLocated(t *testing.T) {
 		{"{a b}", "  ^", "' ' is not expected"},
 		{"é{id|lowr}", "      ^", "unknown filter"},
 	} {
-		_, err := parseKey(tc.text)
+		_, err := parseKey(tc.text, noPackage)
 		switch {
 		case err == nil:
 			t.Errorf("%s: no error, want %q", tc.text, tc.want)
@@ -137,14 +139,14 @@ func FuzzPath(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePath(text)
+		p, err := parsePath(text, noPackage)
 		if err != nil {
 			if err.at < 0 || err.at > len(text) || err.reason == "" {
 				t.Errorf("%q: the error is at %d: %q", text, err.at, err.reason)
 			}
 			return
 		}
-		again, err := parsePath(p.text())
+		again, err := parsePath(p.text(), noPackage)
 		if err != nil || again.text() != p.text() {
 			t.Errorf("%q is read as %q, which is read as %q, %v", text, p.text(), again.text(), err)
 		}
@@ -177,7 +179,7 @@ func FuzzDirective(f *testing.F) {
 			}
 		}
 		for _, w := range d.keys {
-			k, err := parseKey(w.text)
+			k, err := parseKey(w.text, noPackage)
 			if err != nil {
 				if err.at < 0 || err.at > len(w.text) || err.reason == "" {
 					t.Errorf("%q: the mistake is at %d: %q", w.text, err.at, err.reason)

@@ -73,16 +73,18 @@ func slipAt(at int, format string, args ...any) *slip {
 
 // pathParser reads one path from text.
 type pathParser struct {
-	text string
-	pos  int
+	text      string
+	pos       int
+	isPackage func(name string) bool // as a file imports it
 }
 
-// parsePath reads the path that text is.
-func parsePath(text string) (path, *slip) {
+// parsePath reads the path that text is. isPackage reports whether a name is that of an
+// imported package.
+func parsePath(text string, isPackage func(name string) bool) (path, *slip) {
 	if trimmed := strings.TrimSpace(text); trimmed != text || text == "" {
 		return path{}, slipAt(0, "a placeholder begins with the name of a parameter, and has no space around it: {id}")
 	}
-	p := &pathParser{text: text}
+	p := &pathParser{text: text, isPackage: isPackage}
 	parsed, err := p.path(true)
 	if err == nil && p.pos < len(text) {
 		err = p.unexpected()
@@ -95,6 +97,9 @@ func (p *pathParser) path(outer bool) (parsed path, err *slip) {
 	parsed.at = p.pos
 	if parsed.root, err = p.name("the name of a parameter"); err != nil {
 		return parsed, err
+	}
+	if p.rest(".") && !p.rest("...") && p.isPackage(parsed.root) {
+		return parsed, slipAt(parsed.at, "%s is a package: only functions of this package are called in keys", parsed.root)
 	}
 	if p.rest("(") {
 		if !outer {

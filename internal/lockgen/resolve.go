@@ -41,6 +41,8 @@ type scope struct {
 	sig  *types.Signature
 	recv *types.Var // nil for an interface or function
 	cgo  bool       // the package has files with C
+	// packages are the names of those that the file of the directive imports.
+	packages []string
 }
 
 // resolve finds out what a placeholder means. The slip is counted from the path's start.
@@ -76,6 +78,11 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 		return nil, slipAt(p.at, "%s", reason)
 	}
 	return r, nil
+}
+
+// isPackage reports whether a name is that of an imported package, and of no parameter.
+func (s *scope) isPackage(name string) bool {
+	return slices.Contains(s.packages, name) && !slices.Contains(s.names(), name)
 }
 
 // unknown says what to do about a type that could not be found out.

@@ -33,8 +33,9 @@ const (
 )
 
 // parseKey reads a key. It finds the placeholders and reads what they name; keyfunc,
-// which will fill them in, checks the rest of the syntax.
-func parseKey(source string) (*key, *slip) {
+// which will fill them in, checks the rest of the syntax. isPackage reports whether a name
+// is that of an imported package.
+func parseKey(source string, isPackage func(name string) bool) (*key, *slip) {
 	k := &key{source: source}
 	for pos := 0; pos < len(source); {
 		rest := source[pos:]
@@ -44,7 +45,7 @@ func parseKey(source string) (*key, *slip) {
 		case rest[0] == '}':
 			return nil, slipAt(pos, "'}' without '{'; write }} for a brace in the text")
 		case rest[0] == '{':
-			h, err := parseHole(source, pos)
+			h, err := parseHole(source, pos, isPackage)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +62,7 @@ func parseKey(source string) (*key, *slip) {
 }
 
 // parseHole reads the placeholder that opens at start.
-func parseHole(source string, start int) (hole, *slip) {
+func parseHole(source string, start int, isPackage func(name string) bool) (hole, *slip) {
 	h := hole{start: start, at: start + len("{")}
 	inside, _, closed := strings.Cut(source[h.at:], "}")
 	switch i := strings.IndexByte(inside, '{'); {
@@ -90,7 +91,7 @@ func parseHole(source string, start int) (hole, *slip) {
 		return h, nil
 	}
 	var err *slip
-	if h.path, err = parsePath(subject); err != nil {
+	if h.path, err = parsePath(subject, isPackage); err != nil {
 		err.at += h.at
 		return h, err
 	}

@@ -227,6 +227,22 @@ type Keys interface {
 	//
 	//lockmw:lock {unknown(id)}
 	G3(ctx context.Context, id string) error
+	// want 17: url is a package: only functions of this package are called in keys
+	//
+	//lockmw:lock {url.PathEscape(id)}
+	G4(ctx context.Context, id string) error
+	// want 17: url is a package: only functions of this package are called in keys
+	//
+	//lockmw:lock {url.PathEscape()}
+	G5(ctx context.Context, id string) error
+	// want 27: url is a package: only functions of this package are called in keys
+	//
+	//lockmw:lock {id}:{text(url.PathEscape)}
+	G6(ctx context.Context, id string) error
+	// want 21: *Order has no field or method "Id"; did you mean "ID"?
+	//
+	//lockmw:lock {url.Id}
+	G7(ctx context.Context, url *Order) error
 	// want 17: {param.id} is for requests; the key of a method names its parameters: id
 	//
 	//lockmw:lock {param.id}
