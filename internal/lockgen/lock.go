@@ -31,7 +31,6 @@ func (b *builder) lock(t *target, f *types.Func, sig *types.Signature) *lock {
 		s.recv = sig.Recv()
 		l.recv = s.recv
 	}
-	s.id = l.id
 	b.checkSignature(t, s)
 	var issues []issue
 	l.policy, issues = t.readOptions()
@@ -88,7 +87,6 @@ func (b *builder) key(l *lock, s *scope, w word) {
 		h := &k.holes[i]
 		values, err := b.values(s, h)
 		if err != nil {
-			err.at += h.at * boolInt(h.plain == "")
 			wrong(err)
 			continue
 		}
@@ -116,11 +114,14 @@ func boolInt(b bool) int {
 }
 
 // values resolves a placeholder, which is one value, or all parameters. The slip is
-// counted from the path's start, or for {params} from the key's.
+// counted from the key's start.
 func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
 	if h.plain == "" {
 		v, err := s.resolve(&h.path)
-		return []*resolved{v}, err
+		if err != nil {
+			return nil, &slip{h.at + err.at, err.reason}
+		}
+		return []*resolved{v}, nil
 	}
 	for v := range s.sig.Params().Variables() {
 		if v.Name() == h.plain {

@@ -1,7 +1,6 @@
 package lockgen
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -25,9 +24,10 @@ type policy struct {
 
 // A knownOption is one that a directive can have.
 type knownOption struct {
-	name  string
-	field string // of lockmw.Policy
-	read  func(p *lockmw.Policy, value string) (code func(*imports) string, wrong string)
+	name    string
+	field   string // of lockmw.Policy
+	example string // a value, for an error to name
+	read    func(p *lockmw.Policy, value string) (code func(*imports) string, wrong string)
 	// without is a value that says something only behind policy=, whose field it sets
 	// back, and what to do about it elsewhere.
 	without struct{ value, reason string }
@@ -40,7 +40,7 @@ func (o knownOption) only(value, reason string) knownOption {
 }
 
 func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) knownOption {
-	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, example: "3s", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		d, err := time.ParseDuration(value)
 		if err != nil {
 			wrong := fmt.Sprintf("%q is no duration: write 200ms, 3s or 1m30s", value)
@@ -55,14 +55,14 @@ func durationOption(name, field string, at func(*lockmw.Policy) *time.Duration) 
 }
 
 func textOption(name, field string, at func(*lockmw.Policy) *string) knownOption {
-	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, example: "order:", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		*at(p) = value
 		return func(*imports) string { return strconv.Quote(value) }, ""
 	}}.only("", "it is empty: leave it out")
 }
 
 func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption {
-	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, example: "3", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		n, err := strconv.Atoi(value)
 		switch {
 		case err != nil && name == "retries" && strings.EqualFold(value, "forever"):
@@ -78,7 +78,7 @@ func numberOption(name, field string, at func(*lockmw.Policy) *int) knownOption 
 }
 
 func boolOption(name, field string, at func(*lockmw.Policy) *bool) knownOption {
-	return knownOption{name: name, field: field, read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	return knownOption{name: name, field: field, example: "true", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		b, err := strconv.ParseBool(value)
 		if err != nil {
 			return nil, notBool(value)
@@ -103,19 +103,22 @@ func foreverOption(p *lockmw.Policy, value string) (code func(*imports) string, 
 	return func(i *imports) string { return i.name(lockmwPath) + ".Forever" }, ""
 }
 
-// knownOptions are those of the option in .proto files, see grpclock/lockmwv1.
+// knownOptions are those of the option in .proto files, see grpclock/lockmwv1. A new one
+// needs a line here and, for tests, one in testdata/golden/policies and its mistakes in
+// testdata/bad/options; docs/annotations.md lists it. What others call it goes into
+// foreignOptions.
 var knownOptions = []knownOption{
 	textOption("prefix", "Prefix", func(p *lockmw.Policy) *string { return &p.Prefix }),
 	durationOption("ttl", "TTL", func(p *lockmw.Policy) *time.Duration { return &p.TTL }),
 	durationOption("wait", "Wait", func(p *lockmw.Policy) *time.Duration { return &p.Wait }),
 	numberOption("retries", "Retries", func(p *lockmw.Policy) *int { return &p.Retries }).
 		only("0", "0 is one attempt, which is also what leaving it out means; retry_forever=true sets no limit"),
-	knownOption{name: "retry_forever", field: "Retries", read: foreverOption}.
+	knownOption{name: "retry_forever", field: "Retries", example: "true", read: foreverOption}.
 		only("false", "leave it out: without retries and wait there is one attempt"),
 	durationOption("retry_interval", "RetryInterval", func(p *lockmw.Policy) *time.Duration { return &p.RetryInterval }),
 	durationOption("max_hold", "MaxHold", func(p *lockmw.Policy) *time.Duration { return &p.MaxHold }),
 	durationOption("min_hold", "MinHold", func(p *lockmw.Policy) *time.Duration { return &p.MinHold }),
-	{name: "mode", field: "Mode", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
+	{name: "mode", field: "Mode", example: "shared", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		if err := p.Mode.UnmarshalText([]byte(value)); err != nil {
 			return nil, fmt.Sprintf("%q is neither shared nor exclusive", value)
 		}
@@ -208,9 +211,6 @@ func (d *directive) validate(values lockmw.Policy, fields map[string]string) []i
 		return nil
 	}
 	reason := strings.TrimPrefix(err.Error(), lockmw.ErrInvalidPolicy.Error()+": ")
-	if !errors.Is(err, lockmw.ErrInvalidPolicy) {
-		reason = err.Error()
-	}
 	pos := d.pos
 	if field, rest, ok := strings.Cut(reason, ": "); ok {
 		for i := range d.options {
@@ -257,10 +257,7 @@ func looksLikeOption(key string) (reason string) {
 	if o, _ := optionCalled(m[1]); o != nil {
 		value := m[2]
 		if value == "" {
-			value = "…"
-			if o.name == "reentrant" || o.name == "fail_open" || o.name == "retry_forever" {
-				value = "true"
-			}
+			value = o.example
 		}
 		return fmt.Sprintf("%q is read as a key; as an option it is written %s=%s", key, o.name, value)
 	}
@@ -269,12 +266,15 @@ func looksLikeOption(key string) (reason string) {
 
 // durationCode writes a duration as a person would: 200 * time.Millisecond.
 func durationCode(i *imports, d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
 	pkg := i.name("time")
 	for _, unit := range []struct {
 		size time.Duration
 		name string
 	}{{time.Hour, "Hour"}, {time.Minute, "Minute"}, {time.Second, "Second"}, {time.Millisecond, "Millisecond"}, {time.Microsecond, "Microsecond"}} {
-		if d%unit.size == 0 && d != 0 {
+		if d%unit.size == 0 {
 			if d == unit.size {
 				return pkg + "." + unit.name
 			}

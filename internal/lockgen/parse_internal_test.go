@@ -4,12 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
 )
 
 func noPackage(string) bool { return false }
@@ -131,6 +133,20 @@ func TestTestsHaveThePackagesOfTheirBuild(t *testing.T) {
 	got := flagsOf([]debug.BuildSetting{{Key: "-compiler", Value: "gc"}, {Key: "-race", Value: "true"}, {Key: "-tags", Value: "a,b"}, {Key: "GOOS", Value: "linux"}})
 	if want := []string{"-race=true", "-tags=a,b"}; !slices.Equal(got, want) {
 		t.Errorf("flags = %q, want %q", got, want)
+	}
+}
+
+func TestEveryFieldOfAPolicyIsAnOption(t *testing.T) {
+	for field := range reflect.TypeFor[lockmw.Policy]().Fields() {
+		if !slices.ContainsFunc(knownOptions, func(o knownOption) bool { return o.field == field.Name }) {
+			t.Errorf("no option is for %s; see knownOptions", field.Name)
+		}
+	}
+	for _, o := range knownOptions {
+		var p lockmw.Policy
+		if code, wrong := o.read(&p, o.example); wrong != "" || code == nil || reflect.ValueOf(p).FieldByName(o.field).IsZero() {
+			t.Errorf("%s=%s does not set %s: %+v, %s", o.name, o.example, o.field, p, wrong)
+		}
 	}
 }
 

@@ -36,7 +36,6 @@ type resolvedHop struct {
 // A scope is what the names of a directive mean.
 type scope struct {
 	pkg  *types.Package
-	id   string // of the lock
 	name string // of the method or function
 	sig  *types.Signature
 	recv *types.Var // nil for an interface or function

@@ -92,7 +92,7 @@ type Options interface {
 	//
 	//lockmw:lock //{id}
 	D8(ctx context.Context, id string) error
-	// want 21: "prefix:" is read as a key; as an option it is written prefix=…
+	// want 21: "prefix:" is read as a key; as an option it is written prefix=order:
 	//
 	//lockmw:lock {id} prefix:
 	D9(ctx context.Context, id string) error

@@ -17,7 +17,7 @@ import (
 //   - policies.Jobs.All: {id} "prefix=a b-" name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s mode=exclusive permits=2 reentrant=true fail_open=true retry_after=5s
 //   - policies.Jobs.Back: {id} prefix= retries=0 policy=payments
 //   - policies.Jobs.Base: {id} policy=payments
-//   - policies.Jobs.Forever: {id} retry_forever=true mode=shared reentrant=false
+//   - policies.Jobs.Forever: {id} retry_forever=true mode=shared reentrant=false wait=0s
 //   - policies.Jobs.Over: policy=payments  {id} wait=1m30s name=slow
 //
 // It panics if next or locks is nil, or if a policy is invalid once tune has changed it.
@@ -53,7 +53,7 @@ func LockJobs(next Jobs, locks *lockmw.Locker, tune ...funclock.Tune) Jobs {
 			Name:   "policies.Jobs.Forever",
 			Keys:   []string{"{value.id}"},
 			Values: []string{"id"},
-			Policy: lockmw.Policy{Retries: lockmw.Forever, Mode: lockmw.Shared, Reentrant: false},
+			Policy: lockmw.Policy{Retries: lockmw.Forever, Mode: lockmw.Shared, Reentrant: false, Wait: 0},
 		}, tune...),
 		lockOver: funclock.New(locks, funclock.Spec{
 			Name:   "policies.Jobs.Over",
