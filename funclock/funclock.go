@@ -11,7 +11,7 @@
 // Of this, lockgen makes a decorator, a function LockOrders that returns an Orders whose
 // Pay runs under the lock:
 //
-//	orders = LockOrders(orders, locks)
+//	var orders = LockOrders(ledger, locks) // of the type Orders
 //
 // What programs themselves use of this package is [Tune]. The rest is for generated
 // code, and may be called by hand, too.
@@ -36,6 +36,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/lockmw/kit/internal/entry"
@@ -45,14 +47,16 @@ import (
 
 // A Tune changes the policy of a lock when a decorator is made: the place for what comes
 // from a configuration. It is called once for each lock of the decorator, with the
-// lock's name, such as "shop.Orders.Pay" (the package, the type that has the directive,
-// and the method), and with the policy that the directive describes.
+// lock's name (not the policy's Name), such as "shop.Orders.Pay": the package, the type
+// that has the directive, and the method. The other argument is the policy that the
+// directive describes.
 type Tune func(name string, p *lockmw.Policy)
 
 // A Spec is what a directive says.
 type Spec struct {
-	// Name is the lock's name, such as "shop.Orders.Pay". It is what {method} in a key
-	// is, and the policy's Name where that and the Prefix are empty.
+	// Name is the lock's name, such as "shop.Orders.Pay": what Tune is told, and what
+	// {method} in a key is. The policy's Name, which metrics and logs show, is another
+	// thing; it is this one where it and the policy's Prefix are empty.
 	Name string
 	// Keys are what is locked: templates of package keyfunc with the sources
 	// {value.NAME} and {method}, or texts without placeholders. The locks of several
@@ -75,8 +79,8 @@ type Lock struct {
 }
 
 // New returns the lock that spec describes, once each of tune has changed its policy. It
-// panics if locks or one of tune is nil, if a key cannot be parsed or the policy is
-// invalid.
+// panics if locks or one of tune is nil, if the policy is invalid, if a key cannot be
+// parsed, or if it is made of anything but {method} and the Values.
 func New(locks *lockmw.Locker, spec Spec, tune ...Tune) *Lock {
 	if locks == nil {
 		panic("funclock: " + spec.Name + ": the Locker is nil")
@@ -104,6 +108,7 @@ func keyOf(spec Spec) keyfunc.Func {
 		var key keyfunc.Func
 		if strings.ContainsAny(text, "{}") {
 			key = keyfunc.MustParse(text)
+			checkSources(spec, text)
 		} else {
 			key = keyfunc.Const(text)
 		}
@@ -118,6 +123,24 @@ func keyOf(spec Spec) keyfunc.Func {
 		return all[0]
 	}
 	return keyfunc.All(all...)
+}
+
+// placeholder is one of a template that keyfunc has parsed, without its "?" and filters.
+var placeholder = regexp.MustCompile(`\{([^{}|?]+)[^{}]*\}`)
+
+// checkSources panics if a key is made of something that a call does not have.
+func checkSources(spec Spec, key string) {
+	text := strings.NewReplacer("{{", "", "}}", "").Replace(key)
+	for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+		name, isValue := strings.CutPrefix(m[1], "value.")
+		switch {
+		case isValue && slices.Contains(spec.Values, name), m[1] == "method":
+		case isValue:
+			panic(fmt.Sprintf("funclock: %s: the key %s names a value that is not in Values (%s)", spec.Name, key, strings.Join(spec.Values, ", ")))
+		default:
+			panic(fmt.Sprintf("funclock: %s: the key %s has %s: a key is made of {value.NAME} and {method}", spec.Name, key, m[0]))
+		}
+	}
 }
 
 // Key derives the keys of one call from its values, which are given in the order of

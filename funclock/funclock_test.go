@@ -176,6 +176,11 @@ func TestMistakesOfTheProgramPanicAtTheStart(t *testing.T) {
 			funclock.New(locks, spec, func(_ string, p *lockmw.Policy) { p.Wait = -1 })
 		}},
 		{"keyfunc: template, column 2: unknown source", func() { funclock.New(locks, with(func(s *funclock.Spec) { s.Keys = []string{"{v}"} })) }},
+		{"funclock: p.F: the key {value.a} names a value that is not in Values (v)", func() { funclock.New(locks, with(func(s *funclock.Spec) { s.Keys = []string{"{value.a}"} })) }},
+		{"funclock: p.F: the key {value.v}{body.a} has {body.a}: a key is made of {value.NAME} and {method}", func() { funclock.New(locks, with(func(s *funclock.Spec) { s.Keys = []string{"{value.v}{body.a}"} })) }},
+		{"funclock: p.F: the key {value.v?|lower}{route} has {route}: a key is made of {value.NAME} and {method}", func() {
+			funclock.New(locks, with(func(s *funclock.Spec) { s.Keys = []string{"{value.v?|lower}{route}"} }))
+		}},
 		{"funclock: p.F: Key of 0 values, want 1 (v)", func() { funclock.New(locks, spec).Key() }},
 	} {
 		func() {

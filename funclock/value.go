@@ -12,7 +12,7 @@ import (
 
 // A Value is what a placeholder of a key stands for in one call. The zero Value is
 // missing: generated code has it where there is a nil on the way to the value. Its text
-// is the one that keyfunc.Value has for the same Go value.
+// is what keyfunc makes of the same Go value.
 type Value struct {
 	text text
 	// more is nil where text is all there is. Otherwise it is a failure, elements, or
