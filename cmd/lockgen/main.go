@@ -13,16 +13,17 @@
 // After go generate the file beside it has a function LockOrders. Call it where the
 // program is put together, and hand on what it returns:
 //
-//	orders = LockOrders(orders, locks)
+//	var orders = LockOrders(ledger, locks) // of the type Orders
 //
 // Usage:
 //
-//	lockgen [packages]          write the decorators; no packages is the folder
-//	lockgen -check [packages]   report what is wrong, and write nothing; no packages is ./...
+//	lockgen [packages]          write the decorators; without packages: that of the working folder
+//	lockgen -check [packages]   report what is wrong, and write nothing; without packages: ./...
 //
 // With -check it reports mistakes in directives, code that is not what lockgen would
 // write now, files that no directive asks for any more, and decorators that nothing but
-// tests calls. It exits with 1 if it reports anything.
+// tests calls, or unexported methods that nothing but their own type calls. It exits with
+// 1 if it reports anything.
 //
 // docs/annotations.md has the directive: keys, options and what to look out for.
 package main

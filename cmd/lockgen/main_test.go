@@ -23,7 +23,7 @@ func TestProblemsAreExitCode1(t *testing.T) {
 		{"by default all packages are checked", true, nil, 0, "", ""},
 		{"mistaken", false, []string{"../../locktest/testdata/mistaken"}, 1, "", "mistaken.go:6:16: Pay has no parameter \"idd\"; did you mean \"id\"?\n"},
 		{"nothing below", true, []string{"../../docs/..."}, 1, "", "lockgen: go list: no packages match ../../docs/...\n"},
-		{"no Go", false, []string{"../.."}, 1, "", "lockgen: go list: "},
+		{"no Go", false, []string{"../.."}, 1, "", "; did you mean ../../...?\n"},
 		{"a file", false, []string{"main.go"}, 1, "", "lockgen: main.go: name the package, such as . or ./shop: a file alone lacks what the others declare\n"},
 		{"a flag that comes last", false, []string{"./...", "-check"}, 2, "", "lockgen: -check stands behind a package: flags go first\n"},
 	} {

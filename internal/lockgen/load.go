@@ -107,7 +107,11 @@ func load(ctx context.Context, dir string, flags, patterns []string) (*loader, [
 			return nil, nil, fmt.Errorf("%s: name the package, such as . or ./shop: a file alone lacks what the others declare", strings.Join(patterns, " "))
 		}
 		if p.Error != nil && len(p.GoFiles)+len(p.CgoFiles)+len(p.IgnoredGoFiles)+len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
-			return nil, nil, fmt.Errorf("go list: %s", p.Error.Err)
+			hint := ""
+			if len(patterns) == 1 && strings.Contains(p.Error.Err, "no Go files in") {
+				hint = "; did you mean " + strings.TrimSuffix(patterns[0], "/") + "/...?"
+			}
+			return nil, nil, fmt.Errorf("go list: %s%s", p.Error.Err, hint)
 		}
 		packs = append(packs, l.parse(p))
 	}

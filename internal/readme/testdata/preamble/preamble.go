@@ -34,7 +34,7 @@ type (
 	Receipt struct{ Number int }
 )
 
-var orders any
+var ledger any
 
 func LockOrders[T any](next T, locks *lockmw.Locker, tune ...funclock.Tune) T { return next }
 
