@@ -19,7 +19,7 @@ type resolved struct {
 	hops []resolvedHop
 	each bool
 	conv conversion // of the value, or of each element
-	typ  types.Type // of the value; for a list of the list
+	typ  types.Type // of the value; with each, of the whole list
 }
 
 // A resolvedHop is a field or a method, also one of those that embedding hides.
