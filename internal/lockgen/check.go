@@ -25,7 +25,7 @@ func Check(ctx context.Context, run Run, unwired bool) (problems []Problem, deco
 	for _, owned := range r.owners {
 		decorators += len(owned)
 	}
-	r.problems = r.notes
+	r.problems = r.notes // of the mistakes there are none
 	for _, path := range r.stale {
 		r.problems = append(r.problems, r.problem(path, "stale: the directives, or what they name, have changed; run lockgen"))
 	}

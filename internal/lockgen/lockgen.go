@@ -34,6 +34,7 @@ import (
 	"errors"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,20 +166,19 @@ func (r *result) generate(l *loader, p *pack) error {
 		r.problems = append(r.problems, r.problemsAt(p, issues)...)
 		return nil
 	}
+	owners := make(map[string][]*decorator)
 	for _, d := range decorators {
 		path := writtenPath(d.file.path)
-		r.owners[path] = append(r.owners[path], d)
+		owners[path] = append(owners[path], d)
 	}
-	for path, owned := range r.owners {
-		if r.code[path] != nil {
-			continue
-		}
+	for path, owned := range owners {
 		code, err := emit(p.types, owned[0].file, owned)
 		if err != nil {
 			return err
 		}
 		r.code[path] = code
 	}
+	maps.Copy(r.owners, owners)
 	return nil
 }
 
