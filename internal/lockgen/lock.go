@@ -103,7 +103,8 @@ func (b *builder) key(l *lock, s *scope, w word) {
 			wrong(slipAt(h.at, "two lists in one key: it would be a key for each pair; write two keys"))
 		}
 	}
-	l.keys = append(l.keys, k.keyfunc(names))
+	text, _ := k.template(names)
+	l.keys = append(l.keys, text)
 }
 
 func boolInt(b bool) int {

@@ -55,7 +55,7 @@ func parseKey(source string, isPackage func(name string) bool) (*key, *slip) {
 			pos++
 		}
 	}
-	if err := k.foreign(); err != nil {
+	if err := k.foreignSyntax(); err != nil {
 		return nil, err
 	}
 	return k, k.checkSyntax()
@@ -106,11 +106,11 @@ func parseHole(source string, start int, isPackage func(name string) bool) (hole
 var lonelyHash = regexp.MustCompile(`(?:^|[^\pL\pN_}])#$`)
 
 // foreignText is how other systems write a placeholder, where that is literal text here.
-var foreignText = regexp.MustCompile(`#([A-Za-z_][\w.]*)|%(?:\[\d+\])?([sdvq])(?:$|[^0-9A-Za-z])|\$([A-Za-z_][\w.]*)|<([A-Za-z_][\w.]*)>|(?:^|[^0-9A-Za-z}]):([A-Za-z_][\w.]*)|\{\{ *\.?([A-Za-z_][\w.]*) *\}\}`)
+var foreignText = regexp.MustCompile(`#([A-Za-z_][\w.]*)|%(?:\[\d+\])?(?P<verb>[sdvq])(?:$|[^0-9A-Za-z])|\$([A-Za-z_][\w.]*)|<([A-Za-z_][\w.]*)>|(?:^|[^0-9A-Za-z}]):(?P<colon>[A-Za-z_][\w.]*)|\{\{ *\.?([A-Za-z_][\w.]*) *\}\}`)
 
-// foreign returns a slip if a key without placeholders holds what would be one
+// foreignSyntax returns a slip if a key without placeholders holds what would be one
 // elsewhere: it would be a part of every key, and nobody would notice.
-func (k *key) foreign() *slip {
+func (k *key) foreignSyntax() *slip {
 	if len(k.holes) > 0 {
 		return nil
 	}
@@ -122,34 +122,35 @@ func (k *key) foreign() *slip {
 		return nil
 	}
 	start := m[0]
-	if colon := 10; m[colon] >= 0 { // what stands before it was matched, too
+	if colon := 2 * foreignText.SubexpIndex("colon"); m[colon] >= 0 { // what stands before it was matched, too
 		start = m[colon] - len(":")
 	}
 	name, found := "id", strings.TrimSpace(k.source[start:m[1]])
-	for i := 2; i < len(m); i += 2 {
-		if m[i] >= 0 && i != 4 { // not the letter of a verb
-			name = k.source[m[i]:m[i+1]]
+	for i := 1; i <= foreignText.NumSubexp(); i++ {
+		if m[2*i] >= 0 && i != foreignText.SubexpIndex("verb") {
+			name = k.source[m[2*i]:m[2*i+1]]
 		}
 	}
 	return slipAt(start, "%q is no placeholder here, but text that all keys would share: write {%s}", found, name)
 }
 
-// keyfunc returns the template that keyfunc fills in. names are the parameters that
-// {params} stands for.
-func (k *key) keyfunc(names []string) string {
+// template returns the template that keyfunc fills in, and where in it each placeholder
+// starts. names are the parameters that {params} stands for.
+func (k *key) template(names []string) (text string, starts []int) {
 	var b strings.Builder
 	from := 0
 	for i := range k.holes {
 		h := &k.holes[i]
 		b.WriteString(k.source[from:h.start])
-		b.WriteString(h.keyfunc(names))
+		starts = append(starts, b.Len())
+		b.WriteString(h.template(names))
 		from = h.end
 	}
 	b.WriteString(k.source[from:])
-	return b.String()
+	return b.String(), starts
 }
 
-func (h *hole) keyfunc(names []string) string {
+func (h *hole) template(names []string) string {
 	tail := ""
 	if h.optional {
 		tail = "?"
@@ -176,27 +177,27 @@ func (k *key) checkSyntax() *slip {
 		return nil // a constant; whether that may be, depends on the function
 	}
 	var wrong *keyfunc.SyntaxError
-	text := k.keyfunc([]string{plainParams})
+	params := []string{plainParams}
+	text, starts := k.template(params)
 	if _, err := keyfunc.Parse(text); !errors.As(err, &wrong) {
 		return nil
 	}
-	// The column is that of the text which keyfunc was given. What is before the
-	// placeholder is as in the source, and filters are as far from its end.
+	// The column is that of the text which keyfunc was given. Literal text is as in the
+	// source, only further on, and filters are as far from their placeholder's end.
 	at := byteAt(text, wrong.Column)
-	from := 0
+	further := 0
 	for i := range k.holes {
 		h := &k.holes[i]
-		start := len((&key{source: k.source[:h.start], holes: k.holes[:i]}).keyfunc([]string{plainParams}))
-		size := len(h.keyfunc([]string{plainParams}))
-		if at < start {
+		if at < starts[i] {
 			break
 		}
-		if at < start+size {
-			return slipAt(max(h.end-(start+size-at), h.start), "%s", wrong.Reason)
+		end := starts[i] + len(h.template(params))
+		if at < end {
+			return slipAt(max(h.end-(end-at), h.start), "%s", wrong.Reason)
 		}
-		from = start + size - h.end
+		further = end - h.end
 	}
-	return slipAt(min(max(at-from, 0), len(k.source)), "%s", wrong.Reason)
+	return slipAt(min(max(at-further, 0), len(k.source)), "%s", wrong.Reason)
 }
 
 // byteAt returns the position of a column, counted in runes from 1.
