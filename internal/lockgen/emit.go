@@ -24,8 +24,8 @@ func (e *emitter) linef(format string, args ...any) { fmt.Fprintf(e, format+"\n"
 func emit(pkg *types.Package, source *file, decorators []*decorator) ([]byte, error) {
 	i := newImports(pkg, decorators)
 	var body *emitter
-	// Twice: what the parameters of the first method may be called depends on the
-	// imports of the last one.
+	// The first pass only fills i: what the parameters of the first method may be called
+	// depends on the imports of the last one.
 	for range 2 {
 		body = &emitter{imports: i}
 		for _, d := range decorators {
@@ -49,47 +49,55 @@ func emit(pkg *types.Package, source *file, decorators []*decorator) ([]byte, er
 	return code, nil
 }
 
-// decorator writes the function that makes a decorator, and the decorator's type.
+// decorator writes all that is generated for one type or function.
 func (e *emitter) decorator(d *decorator) {
 	if d.named == nil {
 		e.functionDecorator(d)
 		return
 	}
-	params, args := e.paramsDecl(d.typeParams()), paramsUse(d.typeParams())
-	next := d.name() + args
-	result := next
-	if !d.isInterface() {
-		result = "*" + d.typeName() + args
-	}
-	if d.pointer {
-		next = "*" + next
-	}
 	fields := d.fields()
-	local := newLocals(e.imports, e.outside(d)...)
-	nextParam, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
+	e.constructor(d, fields)
+	e.typeDecl(d, fields)
+	for _, m := range d.methods {
+		e.method(d, m, fields, paramsUse(d.typeParams()))
+	}
+}
 
+// constructor writes the function that users call: LockOrders.
+func (e *emitter) constructor(d *decorator, fields fieldNames) {
+	args := paramsUse(d.typeParams())
+	result := "*" + d.typeName() + args
+	if d.isInterface() {
+		result = d.decorated()
+	}
+	local := newLocals(e.imports, e.outside(d)...)
+	next, locks, tune := local.keep("next", ""), local.keep("locks", ""), local.keep("tune", "")
 	e.comment(d)
-	e.linef("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), params,
-		nextParam, next, locks, e.name(lockmwPath), tune, e.name(funclockPath), result)
+	e.linef("func %s%s(%s %s, %s *%s.Locker, %s ...%s.Tune) %s {", d.function(), e.paramsDecl(d.typeParams()),
+		next, d.decorated(), locks, e.name(lockmwPath), tune, e.name(funclockPath), result)
 	if d.checksNext() {
-		e.linef("if %s == nil {\npanic(%q)\n}", nextParam, d.function()+": the decorated "+d.name()+" is nil")
+		e.linef("if %s == nil {\npanic(%q)\n}", next, d.function()+": the decorated "+d.name()+" is nil")
 	}
 	e.linef("return &%s%s{", d.typeName(), args)
-	e.linef("%s: %s,", fields.next, nextParam)
+	e.linef("%s: %s,", fields.next, next)
 	for _, m := range d.methods {
 		if m.lock != nil {
 			e.linef("%s: %s,", fields.locks[m.name], e.spec(m.lock, locks, tune))
 		}
 	}
 	e.linef("}\n}\n")
+}
 
+// typeDecl writes the type of what the constructor returns.
+func (e *emitter) typeDecl(d *decorator, fields fieldNames) {
+	params := e.paramsDecl(d.typeParams())
 	if d.isInterface() {
 		e.linef("// %s is what %s returns.", d.typeName(), d.function())
 	} else {
 		e.linef("// %s has the methods of %s, of which some run under a lock, see %s.", d.typeName(), d.name(), d.function())
 	}
 	e.linef("type %s%s struct {", d.typeName(), params)
-	e.linef("%s %s", fields.next, next)
+	e.linef("%s %s", fields.next, d.decorated())
 	for _, m := range d.methods {
 		if m.lock != nil {
 			e.linef("%s *%s.Lock", fields.locks[m.name], e.name(funclockPath))
@@ -99,9 +107,15 @@ func (e *emitter) decorator(d *decorator) {
 	if d.isInterface() && params == "" {
 		e.linef("var _ %s = (*%s)(nil)\n", d.name(), d.typeName())
 	}
-	for _, m := range d.methods {
-		e.method(d, m, fields, args)
+}
+
+// decorated writes the type that a decorator is made of, such as Orders or *Cache[K, V].
+func (d *decorator) decorated() string {
+	written := d.name() + paramsUse(d.typeParams())
+	if d.pointer {
+		return "*" + written
 	}
+	return written
 }
 
 // comment describes what is generated for users to call.
