@@ -1,9 +1,13 @@
 package lockgen
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"go/ast"
 	"go/token"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +40,43 @@ func Check(ctx context.Context, run Run, unwired bool) (problems []Problem, deco
 		r.findUnwired()
 	}
 	return r.problems, decorators, nil
+}
+
+// compare finds out which files are stale, and which are left over.
+func (r *result) compare() error {
+	for path, code := range r.code {
+		old, err := os.ReadFile(path) //nolint:gosec // beside the source
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !isWritten(old):
+			r.problems = append(r.problems, r.problem(path, "lockgen would write this file, and somebody else has written it; rename it"))
+			continue
+		}
+		if !bytes.Equal(bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n")), code) { // Git may have changed the ends of lines
+			r.stale = append(r.stale, path)
+		}
+	}
+	for _, p := range r.packs {
+		for _, w := range p.written {
+			if r.code[w.path] == nil && !p.inOtherBuild(w) {
+				r.left = append(r.left, w.path)
+			}
+		}
+	}
+	slices.Sort(r.stale)
+	slices.Sort(r.left)
+	return nil
+}
+
+// inOtherBuild reports whether the source of a generated file is left out of this build,
+// so that lockgen cannot tell in this build what belongs there.
+func (p *pack) inOtherBuild(w *file) bool {
+	if !w.ignored {
+		return false
+	}
+	return slices.ContainsFunc(p.outside, func(f *file) bool { return f.ignored && writtenPath(f.path) == w.path })
 }
 
 // findUnwired adds a problem for each lock that is never taken, because nobody calls its

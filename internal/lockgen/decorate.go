@@ -3,9 +3,12 @@ package lockgen
 import (
 	"fmt"
 	"go/ast"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -291,4 +294,42 @@ func (b *builder) method(f *types.Func, sig *types.Signature, through via) *meth
 		}
 	}
 	return m
+}
+
+// foreign complains of a method that an interface or type embeds from another package,
+// where it has a directive: here it would be without its lock, and nobody would notice.
+// The Error of Go's own interface has no package.
+func (b *builder) foreign(d *decorator, f *types.Func) {
+	if f.Pkg() == nil || f.Pkg() == b.types {
+		return
+	}
+	from := b.all[f.Pkg().Path()]
+	if from == nil {
+		return
+	}
+	at := b.fset.Position(f.Pos())
+	path := filepath.Join(from.Dir, filepath.Base(at.Filename)) // with -trimpath, the position has no folder
+	text, err := os.ReadFile(path)                              //nolint:gosec // the source of what is embedded
+	if err != nil || !strings.Contains(string(text), tool+":"+verb) {
+		return
+	}
+	fset := token.NewFileSet()
+	syntax, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return
+	}
+	other := &pack{fset: fset, files: []*file{{path: path, syntax: syntax}}}
+	for _, t := range other.find().targets {
+		if t.name.Name != f.Name() || fset.Position(t.name.Pos()).Line != at.Line {
+			continue
+		}
+		var owner string
+		if t.of != nil {
+			owner = t.of.Name.Name
+		} else {
+			owner = receiverName(t.decl.Recv.List[0].Type)
+		}
+		b.complainf(d.obj.Pos(), "%s embeds %s.%s, whose method %s has a lock that only %s.%s takes; write the method out here, with a directive of its own",
+			d.name(), f.Pkg().Name(), owner, f.Name(), f.Pkg().Name(), prefixed("Lock", owner))
+	}
 }

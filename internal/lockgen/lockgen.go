@@ -10,7 +10,8 @@
 //
 //   - load.go reads packages: their source, and what the compiler knows of their imports
 //   - find.go finds the directives, and those that lock nothing where they stand
-//   - directive.go and options.go read a directive; template.go and path.go its keys
+//   - directive.go and options.go read a directive; template.go and path.go its keys;
+//     similar.go finds the name that was meant by a wrong one
 //   - decorate.go makes decorators of what directives stand above; signature.go says what
 //     cannot run under a lock, nameable.go what no decorator can have; lock.go finds out what a
 //     directive means
@@ -18,6 +19,7 @@
 //     can be a key
 //   - emit.go, emitkey.go and names.go write the code
 //   - check.go compares it with what is there, and looks for who calls it
+//   - buildflags.go has tests look at the build that they are of
 //
 // The mistakes of all packages are reported together. Where a package has some in its
 // syntax, it is not looked at any further. While any package of a run has a mistake,
@@ -28,12 +30,10 @@
 package lockgen
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -191,43 +191,6 @@ func (r *result) problemsAt(p *pack, issues []issue) (problems []Problem) {
 		problems = append(problems, Problem{at, i.reason})
 	}
 	return problems
-}
-
-// compare finds out which files are stale, and which are left over.
-func (r *result) compare() error {
-	for path, code := range r.code {
-		old, err := os.ReadFile(path) //nolint:gosec // beside the source
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		case !isWritten(old):
-			r.problems = append(r.problems, r.problem(path, "lockgen would write this file, and somebody else has written it; rename it"))
-			continue
-		}
-		if !bytes.Equal(bytes.ReplaceAll(old, []byte("\r\n"), []byte("\n")), code) { // Git may have changed the ends of lines
-			r.stale = append(r.stale, path)
-		}
-	}
-	for _, p := range r.packs {
-		for _, w := range p.written {
-			if r.code[w.path] == nil && !p.inOtherBuild(w) {
-				r.left = append(r.left, w.path)
-			}
-		}
-	}
-	slices.Sort(r.stale)
-	slices.Sort(r.left)
-	return nil
-}
-
-// inOtherBuild reports whether the source of a generated file is left out of this build,
-// so that lockgen cannot tell in this build what belongs there.
-func (p *pack) inOtherBuild(w *file) bool {
-	if !w.ignored {
-		return false
-	}
-	return slices.ContainsFunc(p.outside, func(f *file) bool { return f.ignored && writtenPath(f.path) == w.path })
 }
 
 // relative writes a path as seen from the working folder.

@@ -156,3 +156,44 @@ func namesOf(list *types.TypeParamList) (names []string) {
 	}
 	return names
 }
+
+// names complains of generated names that something else has.
+func (b *builder) names() {
+	taken := make(map[string]string)
+	for _, d := range b.made {
+		names := []string{d.function()}
+		if d.named != nil {
+			names = append(names, d.typeName())
+		}
+		for _, name := range names {
+			if obj := b.types.Scope().Lookup(name); obj != nil {
+				at := b.fset.Position(obj.Pos())
+				b.complainf(d.obj.Pos(), "the decorator of %s is to be called %s, and that name is taken (line %d of %s)", d.name(), name, at.Line, b.relative(at.Filename))
+			} else if other := taken[name]; other != "" {
+				b.complainf(d.obj.Pos(), "the decorators of %s and of %s are both to be called %s; rename one", other, d.name(), name)
+			}
+			taken[name] = d.name()
+		}
+		words := []string{"error", "nil", "panic"}
+		if d.hasLists() {
+			words = append(words, "len", "int")
+		}
+		for _, word := range words {
+			if obj := b.types.Scope().Lookup(word); obj != nil {
+				b.complainf(obj.Pos(), "the package declares %q, which generated code takes for Go's own; call it something else", word)
+			}
+			for p := range d.typeParams().TypeParams() {
+				if p.Obj().Name() == word {
+					b.complainf(p.Obj().Pos(), "%s has a type parameter %q, which generated code takes for Go's own; call it something else", d.name(), word)
+				}
+			}
+		}
+	}
+}
+
+// hasLists reports whether a key of the decorator is one for each element of a list.
+func (d *decorator) hasLists() bool {
+	return slices.ContainsFunc(d.methods, func(m *method) bool {
+		return m.lock != nil && slices.ContainsFunc(m.lock.values, func(v *resolved) bool { return v.each })
+	})
+}

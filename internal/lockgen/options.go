@@ -2,6 +2,7 @@ package lockgen
 
 import (
 	"fmt"
+	"go/types"
 	"regexp"
 	"strconv"
 	"strings"
@@ -262,6 +263,32 @@ func looksLikeOption(key string) (reason string) {
 		return fmt.Sprintf("%q is read as a key; as an option it is written %s=%s", key, o.name, value)
 	}
 	return ""
+}
+
+// checkPolicy complains of an option policy= that names no lockmw.Policy.
+func (b *builder) checkPolicy(o *option) {
+	if o == nil {
+		return
+	}
+	var names []string
+	for _, name := range b.types.Scope().Names() {
+		if v, ok := b.types.Scope().Lookup(name).(*types.Var); ok && isNamed(v.Type(), lockmwPath, "Policy") {
+			names = append(names, name)
+		}
+	}
+	found := b.types.Scope().Lookup(o.value)
+	v, isVar := found.(*types.Var)
+	switch {
+	case isVar && isNamed(v.Type(), lockmwPath, "Policy"):
+	case found == nil && len(names) > 0:
+		b.complainf(o.valuePos, "the package has no variable %q; %s", o.value, oneOf(o.value, names))
+	case found == nil:
+		b.complainf(o.valuePos, "the package has no variable %q; declare one of the type lockmw.Policy", o.value)
+	case isVar && broken(v.Type()):
+		b.complainf(o.valuePos, "the type of %s is not known: %s", o.value, b.firstError(v.Pos()))
+	default:
+		b.complainf(o.valuePos, "%s is no variable of the type lockmw.Policy", o.value)
+	}
 }
 
 // durationCode writes a duration as a person would: 200 * time.Millisecond.
