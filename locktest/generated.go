@@ -21,7 +21,7 @@ import (
 // decorators; lockgen -check does.
 func Generated(t testing.TB, packages ...string) {
 	t.Helper()
-	problems, decorators, err := lockgen.Check(t.Context(), lockgen.Run{Patterns: packages, Flags: lockgen.BuildFlags()}, false)
+	problems, decorators, err := lockgen.Check(t.Context(), lockgen.Request{Patterns: packages, Flags: lockgen.BuildFlags()}, false)
 	switch {
 	case err != nil:
 		t.Fatalf("locktest: Generated: %v", err)

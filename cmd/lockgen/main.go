@@ -56,7 +56,7 @@ func main() {
 
 // run returns the exit code.
 func run(ctx context.Context, check bool, patterns []string, out, problems io.Writer) int {
-	var done lockgen.Generated
+	var done lockgen.Outcome
 	var err error
 	for _, p := range patterns {
 		if strings.HasPrefix(p, "-") {
@@ -68,9 +68,9 @@ func run(ctx context.Context, check bool, patterns []string, out, problems io.Wr
 		patterns = []string{"./..."}
 	}
 	if check {
-		done.Problems, _, err = lockgen.Check(ctx, lockgen.Run{Patterns: patterns}, true)
+		done.Problems, _, err = lockgen.Check(ctx, lockgen.Request{Patterns: patterns}, true)
 	} else {
-		done, err = lockgen.Generate(ctx, lockgen.Run{Patterns: patterns})
+		done, err = lockgen.Generate(ctx, lockgen.Request{Patterns: patterns})
 	}
 	for _, path := range done.Changed {
 		fmt.Fprintln(out, path)

@@ -22,7 +22,7 @@ const bad = "./testdata/bad/..."
 
 func TestMistakesAreReportedWhereTheyAre(t *testing.T) {
 	before := filesBelow(t, "testdata/bad")
-	done, err := lockgen.Generate(t.Context(), lockgen.Run{Patterns: []string{bad}, Flags: lockgen.BuildFlags()})
+	done, err := lockgen.Generate(t.Context(), lockgen.Request{Patterns: []string{bad}, Flags: lockgen.BuildFlags()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // BuildFlags returns the flags of the running program's own build by which packages
-// become other ones, for Run.Flags. A test that names them has the packages that it was
+// become other ones, for Request.Flags. A test that names them has the packages that it was
 // itself compiled from, and waits for no compiler.
 func BuildFlags() []string {
 	build, ok := debug.ReadBuildInfo()

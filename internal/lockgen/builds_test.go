@@ -81,7 +81,7 @@ package user
 	t.Run("without cgo", func(t *testing.T) {
 		t.Setenv("CGO_ENABLED", "0")
 		(&user{t, u.dir}).goes("", "list", "-export", ".")
-		done, err := lockgen.Generate(t.Context(), lockgen.Run{Dir: u.dir}) // -race needs cgo
+		done, err := lockgen.Generate(t.Context(), lockgen.Request{Dir: u.dir}) // -race needs cgo
 		if err != nil || len(done.Changed)+len(done.Problems)+len(done.Notes) > 0 {
 			t.Errorf("what is for cgo does not stay: %+v, %v", done, err)
 		}

@@ -21,19 +21,19 @@ import (
 // Who calls a decorator is looked for in the packages that the run names, without tests.
 // An exported decorator of a package that others can import is not reported where no
 // program (package main) is among them: its users are elsewhere.
-func Check(ctx context.Context, run Run, unwired bool) (problems []Problem, decorators int, err error) {
-	r, err := run.generate(ctx)
+func Check(ctx context.Context, request Request, unwired bool) (problems []Problem, decorators int, err error) {
+	r, err := request.generate(ctx)
 	if err != nil || len(r.problems) > 0 {
 		return r.problems, 0, err
 	}
-	for _, owned := range r.owners {
+	for _, owned := range r.decorators {
 		decorators += len(owned)
 	}
 	r.problems = r.notes // of the mistakes there are none
 	for _, path := range r.stale {
 		r.problems = append(r.problems, r.problem(path, "stale: the directives, or what they name, have changed; run lockgen"))
 	}
-	for _, path := range r.left {
+	for _, path := range r.leftOverFiles {
 		r.problems = append(r.problems, r.problem(path, "left over: no directive asks for this file any more; run lockgen"))
 	}
 	if unwired {
@@ -61,12 +61,12 @@ func (r *result) compare() error {
 	for _, p := range r.packs {
 		for _, w := range p.written {
 			if r.code[w.path] == nil && !p.inOtherBuild(w) {
-				r.left = append(r.left, w.path)
+				r.leftOverFiles = append(r.leftOverFiles, w.path)
 			}
 		}
 	}
 	slices.Sort(r.stale)
-	slices.Sort(r.left)
+	slices.Sort(r.leftOverFiles)
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (p *pack) inOtherBuild(w *file) bool {
 func (r *result) findUnwired() {
 	program := slices.ContainsFunc(r.packs, func(p *pack) bool { return p.Name == "main" })
 	for _, p := range r.packs {
-		for _, owned := range r.owners {
+		for _, owned := range r.decorators {
 			for _, d := range owned {
 				if d.obj.Pkg() == p.types {
 					r.problems = append(r.problems, r.problemsAt(p, r.unwired(p, d, program))...)

@@ -93,7 +93,7 @@ func (p *pack) build(targets []*target, relative func(string) string) ([]*decora
 			b.decorate(obj, file)
 		}
 	}
-	b.names()
+	b.checkNames()
 	return b.made, b.issues
 }
 
@@ -232,7 +232,7 @@ func (b *builder) embedded(d *decorator, i *types.Interface, written map[string]
 			if written[f.Name()] {
 				continue
 			}
-			b.foreign(d, f)
+			b.lostLocks(d, f)
 			has := func(m *method) bool { return m.name == f.Name() && m.pos != f.Pos() }
 			if b.targets[f.Pos()] != nil && slices.ContainsFunc(d.methods, has) {
 				b.complainf(d.obj.Pos(), "%s embeds %s twice, and the lock of one of them is not taken; write the method out here, with a directive of its own",
@@ -261,7 +261,7 @@ func (b *builder) typeMethods(d *decorator) {
 		if reason != "" {
 			b.complainf(f.Pos(), "the signature of %s has %s: no decorator can have it", f.Name(), reason)
 		}
-		b.foreign(d, f)
+		b.lostLocks(d, f)
 		d.methods = append(d.methods, m)
 	}
 }
@@ -296,10 +296,10 @@ func (b *builder) method(f *types.Func, sig *types.Signature, through via) *meth
 	return m
 }
 
-// foreign complains of a method that an interface or type embeds from another package,
+// lostLocks complains of a method that an interface or type embeds from another package,
 // where it has a directive: here it would be without its lock, and nobody would notice.
 // The Error of Go's own interface has no package.
-func (b *builder) foreign(d *decorator, f *types.Func) {
+func (b *builder) lostLocks(d *decorator, f *types.Func) {
 	if f.Pkg() == nil || f.Pkg() == b.types {
 		return
 	}

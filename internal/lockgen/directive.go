@@ -104,7 +104,7 @@ func (w word) wrong(following []word) *issue {
 	case strings.HasSuffix(w.text, ",") && len(following) > 0:
 		return &issue{end - 1, "words are separated by spaces: leave out the ','; a word that ends in one is written in quotes"}
 	}
-	if name, value, ok := strings.Cut(w.text, "="); ok && isOption(name) && value != "" && strings.Contains("\"`", value[:1]) {
+	if name, value, ok := strings.Cut(w.text, "="); ok && isOption(name) && value != "" && (value[0] == '"' || value[0] == '`') {
 		whole := w.text
 		for i := 0; i < len(following) && strings.Count(whole, value[:1]) < 2; i++ {
 			whole += " " + following[i].text

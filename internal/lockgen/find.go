@@ -44,7 +44,7 @@ func (p *pack) find() *finder {
 				}
 			}
 		}
-		f.leftOver(file, func(c *ast.Comment) string { return f.placed(file, c) })
+		f.unplaced(file, func(c *ast.Comment) string { return f.placed(file, c) })
 	}
 	for _, file := range p.outside {
 		f.outside(file)
@@ -91,9 +91,9 @@ func (f *finder) above(doc *ast.CommentGroup, t *target) {
 	}
 }
 
-// leftOver complains of the directives of a file that stand above nothing that can be
+// unplaced complains of the directives of a file that stand above nothing that can be
 // locked.
-func (f *finder) leftOver(file *file, reason func(c *ast.Comment) string) {
+func (f *finder) unplaced(file *file, reason func(c *ast.Comment) string) {
 	for _, group := range file.syntax.Comments {
 		for _, c := range group.List {
 			if !f.used[c] && isDirective(c) {
@@ -138,20 +138,20 @@ func (f *finder) placed(file *file, c *ast.Comment) string {
 // outside complains of directives in files that are no part of the program, or not in
 // this build. The latter are left to lockgen in their own build, which can only be seen
 // by what it has written.
-func (f *finder) outside(left *file) {
-	if !left.ignored {
-		f.leftOver(left, func(*ast.Comment) string { return "it is in a test, which is no part of the program" })
+func (f *finder) outside(of *file) {
+	if !of.ignored {
+		f.unplaced(of, func(*ast.Comment) string { return "it is in a test, which is no part of the program" })
 		return
 	}
-	if slices.ContainsFunc(f.pack.written, func(w *file) bool { return w.path == writtenPath(left.path) }) {
+	if slices.ContainsFunc(f.pack.written, func(w *file) bool { return w.path == writtenPath(of.path) }) {
 		return
 	}
 	reason := "this build leaves the file out"
-	if left.build != "" {
-		reason += " (" + left.build + ")"
+	if of.build != "" {
+		reason += " (" + of.build + ")"
 	}
 	before := len(f.issues)
-	f.leftOver(left, func(*ast.Comment) string {
+	f.unplaced(of, func(*ast.Comment) string {
 		return reason + "; run lockgen in a build that has it, with GOOS=… or GOFLAGS=-tags=…"
 	})
 	f.otherBuilds = append(f.otherBuilds, f.issues[before:]...)

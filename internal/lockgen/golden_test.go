@@ -17,7 +17,7 @@ const golden = "./testdata/golden/..."
 var update = flag.Bool("update", false, "write what is generated of the golden packages")
 
 func TestGoldenPackagesAreWhatIsGenerated(t *testing.T) {
-	run := lockgen.Run{Patterns: []string{golden}, Flags: lockgen.BuildFlags()}
+	run := lockgen.Request{Patterns: []string{golden}, Flags: lockgen.BuildFlags()}
 	if *update {
 		done, err := lockgen.Generate(t.Context(), run)
 		t.Logf("written: %q, %v, %v, %v", done.Changed, done.Problems, done.Notes, err)

@@ -50,14 +50,14 @@ type loader struct {
 type pack struct {
 	*listed
 
-	fset    *token.FileSet
-	all     map[string]*listed // and what it imports
-	files   []*file            // without those that lockgen has written, and without tests
-	outside []*file            // tests, and files that this build leaves out; not type-checked
-	written []*file            // by lockgen
-	types   *types.Package
-	wrong   []types.Error // what the type checker has complained of
-	issues  []Problem     // of the syntax
+	fset           *token.FileSet
+	all            map[string]*listed // and what it imports
+	files          []*file            // without those that lockgen has written, and without tests
+	outside        []*file            // tests, and files that this build leaves out; not type-checked
+	written        []*file            // by lockgen
+	types          *types.Package
+	typeErrors     []types.Error // what the type checker has complained of
+	syntaxProblems []Problem     // what is no Go
 }
 
 // A file is a source file of a package.
@@ -148,10 +148,10 @@ func (p *pack) add(name string, ignored bool) {
 	if err != nil && !ignored {
 		if list := (scanner.ErrorList{}); errors.As(err, &list) {
 			for _, e := range list {
-				p.issues = append(p.issues, Problem{Position: e.Pos, Text: e.Msg})
+				p.syntaxProblems = append(p.syntaxProblems, Problem{Position: e.Pos, Text: e.Msg})
 			}
 		} else {
-			p.issues = append(p.issues, Problem{Position: token.Position{Filename: f.path}, Text: err.Error()})
+			p.syntaxProblems = append(p.syntaxProblems, Problem{Position: token.Position{Filename: f.path}, Text: err.Error()})
 		}
 	}
 	if f.syntax == nil || f.syntax.Name == nil {
@@ -216,7 +216,7 @@ func (l *loader) check(p *pack) {
 	}
 	p.types = l.typesOf(p.listed, files, func(err error) {
 		if e, ok := errors.AsType[types.Error](err); ok {
-			p.wrong = append(p.wrong, e)
+			p.typeErrors = append(p.typeErrors, e)
 		}
 	})
 }

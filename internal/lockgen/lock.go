@@ -75,13 +75,13 @@ func (b *builder) key(l *lock, s *scope, w word) {
 	if len(k.holes) == 0 {
 		if reason := looksLikeOption(w.text); reason != "" {
 			b.complainf(w.pos, "%s", reason)
-		} else if len(s.params()) > 0 {
+		} else if len(s.paramNames()) > 0 {
 			b.complainf(w.pos, "the key names no value, so all calls of %s would take one lock; write a placeholder such as {%s}, or {method} if that is meant", s.name, s.example())
 		}
 		l.keys = append(l.keys, w.text)
 		return
 	}
-	names := s.params()
+	names := s.paramNames()
 	lists := 0
 	for i := range k.holes {
 		h := &k.holes[i]
@@ -135,7 +135,7 @@ func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
 	if unnamed := s.unnamed(); unnamed != "" {
 		return nil, slipAt(h.at, "{params} are all parameters: %s", unnamed)
 	}
-	names := s.params()
+	names := s.paramNames()
 	if len(names) == 0 {
 		return nil, slipAt(h.at, "%s has no parameters but the context; write {method} if all calls are to take one lock", s.name)
 	}
@@ -151,7 +151,7 @@ func (b *builder) values(s *scope, h *hole) ([]*resolved, *slip) {
 }
 
 // params are the names of the parameters without the context.
-func (s *scope) params() (names []string) {
+func (s *scope) paramNames() (names []string) {
 	for v := range s.sig.Params().Variables() {
 		if !isContext(v.Type()) {
 			names = append(names, v.Name())
@@ -162,7 +162,7 @@ func (s *scope) params() (names []string) {
 
 // example is a parameter for an error to name.
 func (s *scope) example() string {
-	if names := s.names(); len(names) > 0 {
+	if names := s.rootNames(); len(names) > 0 {
 		return names[0]
 	}
 	return "id"

@@ -25,6 +25,10 @@
 // syntax, it is not looked at any further. While any package of a run has a mistake,
 // nothing is written, and stale code is not reported.
 //
+// A mistake in a text, such as a key, is a slip: so many bytes from the start of the
+// text. In a file it is an issue, which has a token.Pos, and what is reported is a
+// Problem, which has the file, line and column.
+//
 // What is said about the value of an option is the complaint of lockmw.Policy.Validate,
 // and what is said about a filter is that of keyfunc.Parse.
 package lockgen
@@ -50,8 +54,8 @@ type Problem struct {
 // String returns the problem as compilers write theirs: file:line:column: text.
 func (p Problem) String() string { return p.Position.String() + ": " + p.Text }
 
-// A Run is what packages are generated, and how they are built.
-type Run struct {
+// A Request says which packages are generated, and how they are built.
+type Request struct {
 	Dir      string   // the working folder; empty is that of the process
 	Patterns []string // of packages, as the go command takes them; none is the folder
 	Flags    []string // of the build, such as -race
@@ -59,18 +63,18 @@ type Run struct {
 
 // A result is what is generated for packages, and what is there.
 type result struct {
-	run      Run
-	packs    []*pack
-	code     map[string][]byte // by path
-	owners   map[string][]*decorator
-	stale    []string // paths whose code is not what is there
-	left     []string // files that lockgen wrote and does not write any more
-	problems []Problem
-	notes    []Problem // directives that this build leaves out
+	request       Request
+	packs         []*pack
+	code          map[string][]byte       // by path
+	decorators    map[string][]*decorator // by the path of their code
+	stale         []string                // paths whose code is not what is there
+	leftOverFiles []string                // files that lockgen wrote and does not write any more
+	problems      []Problem
+	notes         []Problem // directives that this build leaves out
 }
 
-// Generated is what Generate has done.
-type Generated struct {
+// An Outcome is what Generate has done.
+type Outcome struct {
 	Changed  []string  // files that were written or removed
 	Problems []Problem // with any, nothing was changed
 	Notes    []Problem // directives in files that this build leaves out
@@ -79,8 +83,8 @@ type Generated struct {
 // Generate writes the decorators of the packages, and removes files that it wrote
 // before and that no directive asks for any more. With problems nothing is changed. The
 // error is of the go command, or of the file system.
-func Generate(ctx context.Context, run Run) (done Generated, err error) {
-	r, err := run.generate(ctx)
+func Generate(ctx context.Context, request Request) (done Outcome, err error) {
+	r, err := request.generate(ctx)
 	done.Problems, done.Notes = r.problems, r.notes
 	if err != nil || len(r.problems) > 0 {
 		return done, err
@@ -91,7 +95,7 @@ func Generate(ctx context.Context, run Run) (done Generated, err error) {
 		}
 		done.Changed = append(done.Changed, r.relative(path))
 	}
-	for _, path := range r.left {
+	for _, path := range r.leftOverFiles {
 		if err := os.Remove(path); err != nil {
 			return done, err
 		}
@@ -122,41 +126,41 @@ func replace(path string, code []byte) error {
 }
 
 // generate makes the code of the packages, and compares it with what is there.
-func (run Run) generate(ctx context.Context) (*result, error) {
-	if len(run.Patterns) == 0 {
-		run.Patterns = []string{"."}
+func (request Request) generate(ctx context.Context) (*result, error) {
+	if len(request.Patterns) == 0 {
+		request.Patterns = []string{"."}
 	}
-	dir, err := filepath.Abs(run.Dir)
+	dir, err := filepath.Abs(request.Dir)
 	if err != nil {
 		return &result{}, err
 	}
-	run.Dir = dir
-	r := &result{run: run, code: make(map[string][]byte), owners: make(map[string][]*decorator)}
-	l, packs, err := load(ctx, run.Dir, run.Flags, run.Patterns)
+	request.Dir = dir
+	r := &result{request: request, code: make(map[string][]byte), decorators: make(map[string][]*decorator)}
+	l, packs, err := load(ctx, request.Dir, request.Flags, request.Patterns)
 	if err != nil {
 		return r, err
 	}
 	r.packs = packs
 	for _, p := range packs {
-		if err := r.generate(l, p); err != nil {
+		if err := r.addPackage(l, p); err != nil {
 			return r, err
 		}
 	}
 	return r, r.compare()
 }
 
-// generate makes the code of one package.
-func (r *result) generate(l *loader, p *pack) error {
+// addPackage makes the code of one package.
+func (r *result) addPackage(l *loader, p *pack) error {
 	found := p.find()
 	r.notes = append(r.notes, r.problemsAt(p, found.otherBuilds)...)
 	if len(found.targets) == 0 && len(found.issues) == 0 {
 		return nil // its mistakes are not lockgen's affair
 	}
-	for _, problem := range p.issues {
+	for _, problem := range p.syntaxProblems {
 		problem.Position.Filename = r.relative(problem.Position.Filename)
 		r.problems = append(r.problems, problem)
 	}
-	if len(p.issues) > 0 {
+	if len(p.syntaxProblems) > 0 {
 		return nil
 	}
 	l.check(p)
@@ -166,19 +170,19 @@ func (r *result) generate(l *loader, p *pack) error {
 		r.problems = append(r.problems, r.problemsAt(p, issues)...)
 		return nil
 	}
-	owners := make(map[string][]*decorator)
+	byPath := make(map[string][]*decorator)
 	for _, d := range decorators {
 		path := writtenPath(d.file.path)
-		owners[path] = append(owners[path], d)
+		byPath[path] = append(byPath[path], d)
 	}
-	for path, owned := range owners {
+	for path, owned := range byPath {
 		code, err := emit(p.types, owned[0].file, owned)
 		if err != nil {
 			return err
 		}
 		r.code[path] = code
 	}
-	maps.Copy(r.owners, owners)
+	maps.Copy(r.decorators, byPath)
 	return nil
 }
 
@@ -195,7 +199,7 @@ func (r *result) problemsAt(p *pack, issues []issue) (problems []Problem) {
 
 // relative writes a path as seen from the working folder.
 func (r *result) relative(path string) string {
-	if rel, err := filepath.Rel(r.run.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
+	if rel, err := filepath.Rel(r.request.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
 		return rel
 	}
 	return path

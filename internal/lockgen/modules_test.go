@@ -124,8 +124,8 @@ func (u *user) change(name, from, to string) {
 	u.write(name, strings.ReplaceAll(string(text), from, to))
 }
 
-func (u *user) run(folder string, patterns []string) lockgen.Run {
-	return lockgen.Run{Dir: filepath.Join(u.dir, folder), Patterns: patterns, Flags: lockgen.BuildFlags()}
+func (u *user) run(folder string, patterns []string) lockgen.Request {
+	return lockgen.Request{Dir: filepath.Join(u.dir, folder), Patterns: patterns, Flags: lockgen.BuildFlags()}
 }
 
 // lockgen wants these files to be changed, and no problem.

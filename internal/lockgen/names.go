@@ -157,8 +157,8 @@ func namesOf(list *types.TypeParamList) (names []string) {
 	return names
 }
 
-// names complains of generated names that something else has.
-func (b *builder) names() {
+// checkNames complains of generated names that something else has.
+func (b *builder) checkNames() {
 	taken := make(map[string]string)
 	for _, d := range b.made {
 		names := []string{d.function()}

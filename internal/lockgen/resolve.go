@@ -81,7 +81,7 @@ func (s *scope) resolve(p *path) (*resolved, *slip) {
 
 // isPackage reports whether a name is that of an imported package, and of no parameter.
 func (s *scope) isPackage(name string) bool {
-	return slices.Contains(s.packages, name) && !slices.Contains(s.names(), name)
+	return slices.Contains(s.packages, name) && !slices.Contains(s.rootNames(), name)
 }
 
 // unknown says what to do about a type that could not be found out.
@@ -143,7 +143,7 @@ func (s *scope) variable(p *path, r *resolved) *slip {
 
 // parameters lists the names that a key can begin with.
 func (s *scope) parameters() string {
-	names := s.names()
+	names := s.rootNames()
 	if len(names) == 0 {
 		if unnamed := s.unnamed(); unnamed != "" {
 			return ": " + unnamed
@@ -155,16 +155,16 @@ func (s *scope) parameters() string {
 
 // meant says which name was meant, or all there are.
 func (s *scope) meant(wrong string) string {
-	if name := similar(wrong, s.names()); name != "" {
+	if name := similar(wrong, s.rootNames()); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)
 	}
 	if unnamed := s.unnamed(); unnamed != "" {
 		return ": " + unnamed
 	}
-	if len(s.names()) == 0 {
+	if len(s.rootNames()) == 0 {
 		return "; it has none but the context"
 	}
-	return "; it has " + quoteList(s.names())
+	return "; it has " + quoteList(s.rootNames())
 }
 
 // unnamed says what to do about parameters without a name, if there are some.
@@ -177,8 +177,8 @@ func (s *scope) unnamed() string {
 	return ""
 }
 
-// names are the parameters without the context, and the receiver.
-func (s *scope) names() (names []string) {
+// rootNames are the parameters without the context, and the receiver.
+func (s *scope) rootNames() (names []string) {
 	for v := range s.sig.Params().Variables() {
 		if v.Name() != "" && v.Name() != "_" && !isContext(v.Type()) {
 			names = append(names, v.Name())
@@ -206,7 +206,7 @@ func (s *scope) function(p *path, r *resolved) *slip {
 	switch {
 	case found == nil && types.Universe.Lookup(p.root) != nil:
 		return slipAt(p.at, "%s is built into Go; only functions of the package are called in keys", p.root)
-	case found == nil && slices.Contains(s.names(), p.root):
+	case found == nil && slices.Contains(s.rootNames(), p.root):
 		return slipAt(p.at, "%s is no function of the package; write one that takes %s and calls it", p.root, p.root)
 	case found == nil:
 		var names []string

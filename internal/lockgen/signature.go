@@ -43,13 +43,13 @@ func contextOf(sig *types.Signature) int {
 // firstError is what the type checker says about the line of a position, or at all.
 func (b *builder) firstError(pos token.Pos) string {
 	at := b.fset.Position(pos)
-	for _, e := range b.wrong {
+	for _, e := range b.typeErrors {
 		if p := b.fset.Position(e.Pos); p.Filename == at.Filename && p.Line == at.Line {
 			return e.Msg
 		}
 	}
-	if len(b.wrong) > 0 {
-		return b.wrong[0].Msg
+	if len(b.typeErrors) > 0 {
+		return b.typeErrors[0].Msg
 	}
 	return "go vet says why"
 }

@@ -63,7 +63,7 @@ func BenchmarkKey(b *testing.B) {
 // One package, with all that the go command does for it.
 func BenchmarkGenerate(b *testing.B) {
 	for b.Loop() {
-		done, err := lockgen.Generate(b.Context(), lockgen.Run{Dir: "testdata/golden/basic"})
+		done, err := lockgen.Generate(b.Context(), lockgen.Request{Dir: "testdata/golden/basic"})
 		if err != nil || len(done.Problems) > 0 {
 			b.Fatal(done.Problems, err)
 		}
