@@ -110,7 +110,7 @@ type claim struct {
 	start  time.Time
 
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
-	waitedAt time.Time         // when it began to wait, its first command behind it, or spared; zero: it has not
+	queuedAt time.Time         // when it began to wait for its turn; zero: it never did
 	retries  *retry.Intervals  // shared with other claims; nil: its own
 	most     time.Duration     // that a command of it may take
 	attempts int
@@ -120,7 +120,8 @@ type claim struct {
 	fault    *store.Error  // what kept the last command from an answer
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a command to send, and Redis cannot be reached
-	answers  int           // to its commands, and to those about the key before it
+	answers  int           // to its commands
+	serves   bool          // Redis has answered a claim for another key, with which it shares its budget
 	had      time.Duration // the time that its last command had
 	residue  residue       // what its commands may have left in the store
 
@@ -161,7 +162,7 @@ func (c *claim) run() (*Lease, error) {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			defer func() {
-				if c.waiter != nil {
+				if c.waiter != nil { // nothing below has ended: the store has panicked
 					c.giveBack()
 				}
 			}()
@@ -251,7 +252,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		}
 		c.known(token)
 		place = its
-		if c.waitedAt.IsZero() { // it comes with this command
+		if c.queuedAt.IsZero() { // it comes with this command
 			place.Waited = 0
 		}
 	}
@@ -397,7 +398,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 			c.locker.forgetTenure(t)
 		}
 	}
-	return c.begun(lease, left, g.published || g.passed), nil
+	return c.begun(lease, left, g.published || g.named), nil
 }
 
 // succeed makes a lease of a lock that another lease of this process has passed on.

@@ -52,9 +52,9 @@ func (c *claim) prospect() outage.Prospect { return c.locker.outage.Prospect(c.r
 // glance is prospect, at no cost while all servers can be reached.
 func (c *claim) glance() outage.Prospect { return c.locker.outage.Glance(c.ref.Key) }
 
-// unanswered is the error of a claim whose wait ended before Redis had answered,
+// errNoAnswer is the error of a claim whose wait ended before Redis had answered,
 // though Redis can be reached as far as is known.
-func unanswered(p outage.Prospect) error {
+func errNoAnswer(p outage.Prospect) error {
 	if p.Silence >= outage.SilentAfter {
 		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.Silence.Round(time.Millisecond))
 	}

@@ -39,8 +39,8 @@
 // live waiter and tells its process, so a hand-over takes one round trip. Where
 // several goroutines of one process wait for a mutex, the release of one hands the
 // lock to the next in the same command, if it is their turn, and without any command
-// while nobody of another process waits. Then Redis is asked once a second, and leases
-// follow one another under one token, each with a higher fence. Retries at random
+// while nobody of another process waits: then leases follow one another under one token,
+// each with a higher fence, and Redis is asked at least once a second. Retries at random
 // intervals run beside that, and find what no message can tell: a holder that died,
 // another program's release, a lost message.
 //

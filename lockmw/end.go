@@ -19,8 +19,8 @@ func (c *claim) unavailable() (*Lease, error) {
 	}
 	fault := c.fault
 	c.giveBack()
-	if short := c.policy.Wait < opTimeout || c.answers > 0; fault.Reach == store.Silent && c.had < opTimeout && c.policy.Wait > 0 && short {
-		return nil, unanswered(p) // the policy had less patience than a well server may need
+	if short := c.policy.Wait < opTimeout || c.answers > 0 || c.serves; fault.Reach == store.Silent && c.had < opTimeout && c.policy.Wait > 0 && short {
+		return nil, errNoAnswer(p) // the policy had less patience than a well server may need
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
 }

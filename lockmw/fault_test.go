@@ -349,3 +349,24 @@ func TestValidityNeverOutlastsTheKey(t *testing.T) {
 		mustRelease(t, lease)
 	})
 }
+
+// Who runs without the lock has none: others are not told that this process holds it.
+func TestWhoRunsWithoutTheLockIsNotNamedAsItsHolder(t *testing.T) {
+	for _, mode := range []lockmw.Mode{lockmw.Exclusive, lockmw.Shared} {
+		inBubble(t, func(t *testing.T, s *redistest.Mini) {
+			l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+			s.SetError(loading)
+			open := mustAcquire(t, l, "k", lockmw.Policy{FailOpen: true, Mode: mode})
+			s.SetError("")
+			time.Sleep(2 * time.Second) // it is known to be back
+			held := mustAcquire(t, other, "k", lockmw.Policy{})
+			_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{})
+			var refusal *lockmw.AcquireError
+			if !errors.As(err, &refusal) || refusal.Holder == nil || refusal.Holder.Instance != other.Instance() {
+				t.Errorf("%v: Acquire = %v, want a refusal that names the other process", mode, err)
+			}
+			mustRelease(t, held)
+			mustRelease(t, open)
+		})
+	}
+}

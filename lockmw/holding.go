@@ -23,8 +23,8 @@ type holding interface {
 	// no lock that could be lost.
 	remains(l *Lease) (left time.Duration, ok bool)
 
-	// leases are those whose locks l relies on, where it has none of its own.
-	leases() []*Lease
+	// reliesOn returns those whose locks l relies on, where it has none of its own.
+	reliesOn() []*Lease
 
 	// release ends l, gives back what is held, and returns what Lease.Release does.
 	release(ctx context.Context, l *Lease) error
@@ -69,7 +69,7 @@ func (t *tenure) remains(l *Lease) (left time.Duration, ok bool) {
 	return validity(g.ttl) - now().since(g.since), true
 }
 
-func (*tenure) leases() []*Lease { return nil }
+func (*tenure) reliesOn() []*Lease { return nil }
 
 // release gives the lock to the next waiter of this process, or back to the store.
 func (t *tenure) release(ctx context.Context, l *Lease) error {
@@ -105,7 +105,7 @@ func (nothing) trusted() bool { return true }
 
 func (nothing) remains(*Lease) (left time.Duration, ok bool) { return 0, false }
 
-func (nothing) leases() []*Lease { return nil }
+func (nothing) reliesOn() []*Lease { return nil }
 
 func (nothing) release(_ context.Context, l *Lease) error {
 	l.finish()
@@ -123,7 +123,7 @@ func (j joined) trusted() bool { return j.base.Valid() }
 
 func (j joined) remains(*Lease) (left time.Duration, ok bool) { return j.base.has.remains(j.base) }
 
-func (j joined) leases() []*Lease { return []*Lease{j.base} }
+func (j joined) reliesOn() []*Lease { return []*Lease{j.base} }
 
 // release leaves the lock with the lease that l has joined.
 func (j joined) release(_ context.Context, l *Lease) error {
@@ -159,7 +159,7 @@ func (b *bundle) remains(*Lease) (left time.Duration, ok bool) {
 	return left, ok
 }
 
-func (b *bundle) leases() []*Lease { return b.parts }
+func (b *bundle) reliesOn() []*Lease { return b.parts }
 
 // tellReleased tells the observers of the parts that were released.
 func (b *bundle) tellReleased() {

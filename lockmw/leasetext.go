@@ -72,7 +72,7 @@ func (l *Lease) facts() (state string, age, left time.Duration) {
 	if state != stateNames[held] {
 		return state, age, left
 	}
-	for _, other := range l.has.leases() {
+	for _, other := range l.has.reliesOn() {
 		if s, _, _ := other.facts(); s != state && s != failedOpen {
 			return s, age, 0
 		}

@@ -13,7 +13,7 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // calls of Acquire and their commands under way
+	claims sync.WaitGroup // calls of Acquire, Inspect and ForceRelease under way, and what they have left to do
 
 	mu      sync.Mutex
 	ended   bool                 // no more claims
@@ -25,8 +25,8 @@ type ledger struct {
 	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
 }
 
-// ledger returns the one that has key, with its mutex locked.
-func (l *Locker) ledger(key string) *ledger {
+// lockLedger returns the ledger that has key, with its mutex locked.
+func (l *Locker) lockLedger(key string) *ledger {
 	b := l.ledgers.Part(key)
 	b.mu.Lock()
 	return b
@@ -35,7 +35,7 @@ func (l *Locker) ledger(key string) *ledger {
 // enter counts a call for key in, unless the Locker is closed: then it returns nil.
 // The caller calls Done of the ledger's claims at the end.
 func (l *Locker) enter(key string) *ledger {
-	b := l.ledger(key)
+	b := l.lockLedger(key)
 	defer b.mu.Unlock()
 	if b.ended {
 		return nil
@@ -54,17 +54,19 @@ func (l *Locker) endClaims() {
 }
 
 func (l *Locker) keep(lease *Lease) {
-	b := l.ledger(lease.ref.Key)
+	b := l.lockLedger(lease.ref.Key)
 	defer b.mu.Unlock()
 	if b.leases == nil {
 		b.leases = make(map[*Lease]struct{})
 	}
 	b.leases[lease] = struct{}{}
-	b.joint.add(lease)
+	if lease.tenure() != nil { // others cannot hold the key beside one that runs without it
+		b.joint.add(lease)
+	}
 }
 
 func (l *Locker) forget(lease *Lease) {
-	b := l.ledger(lease.ref.Key)
+	b := l.lockLedger(lease.ref.Key)
 	defer b.mu.Unlock()
 	delete(b.leases, lease)
 	b.joint.remove(lease)
@@ -76,7 +78,7 @@ func (l *Locker) forget(lease *Lease) {
 
 // keepTenure has messages about the tenure's token reach it.
 func (l *Locker) keepTenure(t *tenure) {
-	b := l.ledger(t.ref.Key)
+	b := l.lockLedger(t.ref.Key)
 	defer b.mu.Unlock()
 	if b.tenures == nil {
 		b.tenures = make(map[string]*tenure)
@@ -85,7 +87,7 @@ func (l *Locker) keepTenure(t *tenure) {
 }
 
 func (l *Locker) forgetTenure(t *tenure) {
-	b := l.ledger(t.ref.Key)
+	b := l.lockLedger(t.ref.Key)
 	defer b.mu.Unlock()
 	if b.tenures[t.ref.Token] == t {
 		delete(b.tenures, t.ref.Token)
@@ -94,14 +96,14 @@ func (l *Locker) forgetTenure(t *tenure) {
 
 // tenureBy returns the tenure of key with that token, or nil.
 func (l *Locker) tenureBy(key, token string) *tenure {
-	b := l.ledger(key)
+	b := l.lockLedger(key)
 	defer b.mu.Unlock()
 	return b.tenures[token]
 }
 
 // tenuresOf returns the tenures of key.
 func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
-	b := l.ledger(key)
+	b := l.lockLedger(key)
 	defer b.mu.Unlock()
 	for _, t := range b.tenures {
 		if t.ref.Key == key {
@@ -113,7 +115,7 @@ func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
 
 // holds reports whether the Locker has a tenure of ref's key with ref's token.
 func (l *Locker) holds(ref store.Ref) bool {
-	b := l.ledger(ref.Key)
+	b := l.lockLedger(ref.Key)
 	defer b.mu.Unlock()
 	_, ok := b.tenures[ref.Token]
 	return ok || time.Now().Before(b.stays[ref.Token])
@@ -122,7 +124,7 @@ func (l *Locker) holds(ref store.Ref) bool {
 // noteStaying has holds know ref after its release, while its MinHold lasts: a message
 // about its grant may come late.
 func (l *Locker) noteStaying(ref store.Ref, till time.Time) {
-	b := l.ledger(ref.Key)
+	b := l.lockLedger(ref.Key)
 	defer b.mu.Unlock()
 	if len(b.stays) >= b.purge { // not each time: there may be many
 		at := time.Now()
@@ -145,7 +147,7 @@ func (l *Locker) leaseOf(key, siblings string) *Lease {
 			return lease
 		}
 	}
-	b := l.ledger(key)
+	b := l.lockLedger(key)
 	defer b.mu.Unlock()
 	for _, lease := range b.joint[key] {
 		return lease

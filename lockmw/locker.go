@@ -28,7 +28,7 @@ import (
 type Locker struct {
 	store      store.Store
 	quorum     bool
-	confirms   bool // grants are confirmed by replicas: a published one is asked for
+	confirms   bool // replicas confirm grants, so a published one is asked for again
 	observers  []func(context.Context, Event)
 	reports    *report.Queue  // to the observers and the log
 	log        *slog.Logger   // of reports

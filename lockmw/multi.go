@@ -142,7 +142,7 @@ func (b *bundle) follow(c *claim) {
 	if b.cutOff() {
 		c.most = leastTimeout
 	} else {
-		c.answers++
+		c.serves = true
 	}
 }
 
@@ -185,7 +185,7 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err er
 	case fault != nil && (b.cutOff() || !first.policy.waits()):
 		end = func(_ int, c *claim) (*Lease, error) {
 			c.giveBack()
-			return c.unanswered(fault)
+			return c.endUnanswered(fault)
 		}
 	default:
 		return false, nil, nil
@@ -216,9 +216,9 @@ func (c *claim) grantedTogether(g grant) (*Lease, error) {
 	return c.unavailable()
 }
 
-// unanswered ends a claim that was asked for with others, without an answer, as if
+// endUnanswered ends a claim that was asked for with others, without an answer, as if
 // it had been alone.
-func (c *claim) unanswered(fault *store.Error) (*Lease, error) {
+func (c *claim) endUnanswered(fault *store.Error) (*Lease, error) {
 	if err := c.endedBy(fault); err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		if err == nil {
 			under.Done()
 			for _, each := range claims {
-				each.answers++
+				each.serves = true // which of the keys is taken it does not say
 			}
 			if fences == nil {
 				return nil, nil
@@ -376,7 +376,7 @@ func (l *Lease) FenceOf(key string) int64 {
 	if l.owner() != nil && l.ref.Key == key {
 		return l.fence
 	}
-	for _, part := range l.has.leases() {
+	for _, part := range l.has.reliesOn() {
 		if part.ref.Key == key {
 			return part.fence
 		}

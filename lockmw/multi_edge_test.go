@@ -100,3 +100,29 @@ func TestManyKeysKeepAJoinedPartForMinHold(t *testing.T) {
 		}
 	}
 }
+
+// A key that is asked for after another one, which had to be waited for, is probably free:
+// it is taken without a script, as if it were asked for alone.
+func TestKeysAfterOneThatWasWaitedForNeedNoScript(t *testing.T) {
+	client, proxy := proxied(t, redistest.Shared(t))
+	l, other, prefix := newLocker(t, client), newLocker(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
+	mustRelease(t, mustAcquire(t, l, prefix+"first", lockmw.Policy{})) // it knows the server and its clock
+	held := mustAcquire(t, other, prefix+"a", lockmw.Policy{})
+	got := make(chan *lockmw.Lease, 1)
+	go func() {
+		_, lease, err := l.AcquireAll(context.Background(), []string{prefix + "a", prefix + "b"}, lockmw.Policy{Wait: time.Minute})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	c := redistest.Shared(t).Client(t)
+	eventually(t, 20*time.Second, "it waits", func() bool { return queued(t, c, prefix+"a") == 1 })
+	proxy.ResetCommands()
+	mustRelease(t, held)
+	lease := <-got
+	if n := proxy.Commands()["SET"]; n != 1 {
+		t.Errorf("%d SETs, want 1: %v", n, proxy.Commands())
+	}
+	mustRelease(t, lease)
+}

@@ -97,7 +97,7 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, part := range lease.has.leases() {
+		for i, part := range lease.has.reliesOn() {
 			if open := i == 0; part.runsWithout() != open {
 				t.Errorf("part %d failed open: %v, want %v", i, part.runsWithout(), open)
 			}

@@ -36,7 +36,7 @@ func (c *claim) gaveUp() error {
 // refuse describes why there is no lease.
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
-		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: !c.waitedAt.IsZero(),
+		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {

@@ -121,7 +121,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 			return did, true, err
 		}
 	}
-	next, place, ok, waits := waiters.Pass(t.ref.Key, t)
+	next, place, ok, waits := waiters.Name(t.ref.Key, t)
 	if ok {
 		did, err = t.releaseTo(ctx, next, place)
 		return did, true, err
@@ -135,7 +135,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
 	sent, epoch := time.Now(), t.locker.subscriber.epoch()
 	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)
-	gone := t.locker.waiters.Passed(waitqueue.Passing{
+	gone := t.locker.waiters.Named(waitqueue.Naming{
 		To: next, Sent: sent, Failed: err != nil, Clock: answer.Server,
 		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
 	})

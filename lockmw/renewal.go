@@ -12,7 +12,7 @@ import (
 const (
 	stuckAfter = 10 // TTLs
 
-	confirmAfter    = 100 * time.Millisecond // short turns end without a renewal
+	confirmAfter    = 100 * time.Millisecond // a shorter turn needs no renewal
 	minRenewTimeout = 20 * time.Millisecond
 	maxRenewTimeout = time.Second // what a Release may have to wait for
 	minRetryPause   = 25 * time.Millisecond

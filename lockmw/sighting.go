@@ -79,7 +79,7 @@ func remains(t *tenure) time.Duration {
 		return 0
 	}
 	ttl := t.ref.TTL
-	return max(ttl-time.Since(t.began), ttl-ttl/3)
+	return max(ttl-time.Since(t.began), ttl-ttl/3) // it is renewed after a third
 }
 
 // who returns who has the lock as far as the claim knows, or nil, and whether it is a

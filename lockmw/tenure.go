@@ -58,7 +58,7 @@ type grant struct {
 	since     instant // not later than when the store set the TTL
 	ttl       time.Duration
 	published bool   // by a release; not confirmed by a command of ours yet
-	passed    bool   // by a release of this Locker
+	named     bool   // as the next one, by a release of this Locker
 	epoch     uint64 // the subscription's, when the store was asked
 
 	contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
@@ -110,26 +110,28 @@ func (t *tenure) isLost() bool {
 }
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
-// knowing, counted from when the store was last asked. So nobody is overtaken for longer
+// knowing, counted from the tenure's first grant: renewals do not count anew. So nobody is overtaken for longer
 // whose coming this process was not told of, and a store that has forgotten the lock is
 // asked after no more time than renewals leave.
 func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3) }
 
 // passOn gives the lock to the next waiter of this process without the store's knowing,
 // and reports whether it could. The tenure has no lease by then, and if it could not, the
-// caller must end it. It may
+// caller must end it. Only the tenure of a claim that had a waiter can: others are not the
+// holder that the queue knows. It may
 //
 //   - where the next waiter came before any other process's, wants the same, and does not
 //     stand in the store's queue;
 //   - while this process hears of others who wait, and has heard since the tenure's first
 //     command was sent;
-//   - for localPass, while half of the TTL is left, and the store's clock has passed the
+//   - for localPass, while the last grant has half of the policy's TTL left (a published one
+//     has less, until it is renewed), and the store's clock has passed the
 //     lease's fence, also where the fence that the store gave was ahead of its clock. So
 //     the store has no need to know that fence: the next that it mints is higher, even if
 //     this process ends now.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
-	return ok && t.locker.waiters.Hand(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
+	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
 }
 
 // nextFence returns the fence of the next lease, if the lock may pass on to it at at.
@@ -203,7 +205,9 @@ func (t *tenure) cleanUp() {
 	t.locker.janitor.AddAt(till, ref, certain)
 }
 
-// end ends the tenure's trust, once. The caller holds mu.
+// end moves the tenure to s, on its way from held to unrenewed, lost or over. Once it is
+// over, its ref and stayTill do not change any more, and are read without mu. The caller
+// holds mu.
 func (t *tenure) end(s tenureState) {
 	t.state = s
 	t.expiry.Stop()

@@ -34,7 +34,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	}
 	held := lease.tenure()
 	held.nextFence(time.Now()) // the lease has left
-	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
+	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
 	}
 	held.revoked(errForced)
@@ -79,7 +79,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 	c.waiter = l.waiters.Join(c.ref, true).Waiter
 	held := lease.tenure()
 	held.nextFence(time.Now())
-	if !l.waiters.Hand("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
+	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
 	}
 	<-c.waiter.Grants

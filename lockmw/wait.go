@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// pollAtLeast is how often the first of a queue asks, whatever the
-	// policy's interval: it keeps the queue alive in the store, and bounds
-	// what a lost wake-up costs.
-	pollAtLeast = 800 * time.Millisecond
+	// pollAtMost is the longest pause between two questions of the first of a
+	// queue, whatever the policy's interval: it keeps the queue alive in the
+	// store, and bounds what a lost wake-up costs. freshFor (sighting.go) and
+	// ALIVE_US (lock.lua) are longer.
+	pollAtMost = 800 * time.Millisecond
 
 	// faultPause is the least pause after a command without an answer: many
 	// waiters at short intervals must not storm a Redis that is down.
@@ -34,7 +35,7 @@ const (
 
 	// restsFor is after how long a claim that rests looks whether it is the first of
 	// its queue by now. Then it asks, so that others see that somebody waits.
-	restsFor = pollAtLeast / 2
+	restsFor = pollAtMost / 2
 
 	// lookAgain is how long a claim sleeps whose server cannot be reached: in a
 	// Cluster its key may be served by another one by then.
@@ -45,14 +46,14 @@ const (
 // it, or spared. view is how it stands.
 func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
-	c.waitedAt = time.Now()
+	c.queuedAt = time.Now()
 	if c.fault == nil && !c.heldBack {
 		c.contends(Event{
 			Kind: EventContended, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
 			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
 		})
 	}
-	asked := c.waitedAt
+	asked := c.queuedAt
 	retries := c.retries
 	if retries == nil {
 		retries = new(retry.Intervals)
@@ -83,7 +84,7 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 			if lease, err := c.handedOver(g); lease != nil || err != nil {
 				return lease, err
 			}
-			ask = true // to have the full TTL count from now
+			ask = true // the grant came too late, is of unknown age, or needs replicas: asking again gives a new one
 		case <-p.Changed:
 		case <-w.Wake:
 			ask = w.MustAsk()
@@ -137,7 +138,7 @@ func (c *claim) next(retries *retry.Intervals, asked time.Time, p outage.Prospec
 func (c *claim) nextCommand(retries *retry.Intervals, asked, t time.Time, view waitqueue.View) (at time.Time, final bool) {
 	at, final = retries.After(t)
 	if c.fault != nil {
-		if soon := asked.Add(pollAtLeast); soon.Before(at) {
+		if soon := asked.Add(pollAtMost); soon.Before(at) {
 			at, final = soon, false
 		}
 		if later := asked.Add(retry.Jitter(faultPause)); at.Before(later) && !final {
@@ -145,7 +146,7 @@ func (c *claim) nextCommand(retries *retry.Intervals, asked, t time.Time, view w
 		}
 		return at, final
 	}
-	if soon := view.Asked.Add(pollAtLeast); soon.Before(at) { // any command of the queue keeps it alive
+	if soon := view.Asked.Add(pollAtMost); soon.Before(at) { // any command of the queue keeps it alive
 		at, final = soon, false
 	}
 	if c.left > 0 {
@@ -194,7 +195,7 @@ func (c *claim) last() (*Lease, error) {
 		return c.unavailable()
 	case c.attempts == 0 && view.Unheard:
 		c.giveBack()
-		return nil, unanswered(p)
+		return nil, errNoAnswer(p)
 	}
 	lease, err := c.ask(store.Last)
 	switch {
@@ -248,7 +249,7 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 		return nil, nil
 	}
 	return c.granted(grant{
-		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, published: g.Published, passed: !g.Published,
+		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, published: g.Published, named: !g.Published,
 		epoch: g.Epoch, contended: g.Contended,
 	}, time.Now(), nil)
 }

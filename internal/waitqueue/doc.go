@@ -10,7 +10,8 @@
 // one gives the key back, it names the next to the store in the same command, and since
 // when it waits. So each process's first is in the store's queue, at its true place,
 // whenever the key changes hands, and whoever came first of all is among those. The other
-// waiters rest, and cost no command. (The idea of a local queue below a global lock is
+// waiters rest, and cost no command. But one that has rested in front of all others for a
+// while asks all the same, so that other processes see that somebody waits. (The idea of a local queue below a global lock is
 // that of cohort locks: Dice, Marathe, Shavit: Lock Cohorting, PPoPP 2012. Those let a
 // process keep the lock for a while although others came before.)
 //
@@ -35,7 +36,10 @@
 //	                                           v
 //	                     it takes the key, or gives up, from any state: Gone
 //
-// All transitions are in the table of state.go, and nothing else changes a state.
+// All transitions are in the table of state.go, and nothing else changes a state but
+// queue.add, which gives a waiter its first one. Not drawn: one that rests, or asks, may be
+// served at once, by one that passes the key on, or by a message; one in doubt may be named
+// again.
 //
 // What holds at all times: while a waiter rests, either the process has the key, and its
 // holder passes it on, or the first waiter of those that could rest does not.

@@ -261,9 +261,9 @@ func (h *history) leave() {
 func (h *history) hand() {
 	m := h.model
 	h.fence++
-	ok := h.set.Hand("k", m.holder, Grant{Fence: h.fence, TTL: time.Second, Tenure: m.holder})
+	ok := h.set.PassOn("k", m.holder, Grant{Fence: h.fence, TTL: time.Second, Tenure: m.holder})
 	if want := m.holder != "" && len(m.waiters) > 0 && m.waiters[0].state == Resting; ok != want {
-		h.Fatalf("Hand = %t, want %t", ok, want)
+		h.Fatalf("PassOn = %t, want %t", ok, want)
 	}
 	if !ok {
 		return
@@ -303,7 +303,7 @@ func (h *history) pass() {
 	if h.rand.IntN(8) == 0 || holder == "" {
 		holder = "another"
 	}
-	to, place, ok, waits := h.set.Pass("k", holder)
+	to, place, ok, waits := h.set.Name("k", holder)
 	h.notef("%s passes on to %q: %t", holder, to.Token, ok)
 	if waits != (len(m.waiters) > 0) {
 		h.Errorf("somebody waits: %t", waits)
@@ -340,7 +340,7 @@ func (h *history) passed() {
 		return
 	}
 	i := h.rand.IntN(len(m.offers))
-	a := Passing{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
+	a := Naming{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
 	m.offers = slices.Delete(m.offers, i, i+1)
 	outcome := h.rand.IntN(4)
 	a.Failed, a.Granted, a.NotHeld = outcome == 0, outcome == 1, outcome == 2
@@ -352,7 +352,7 @@ func (h *history) passed() {
 			w = each
 		}
 	}
-	gone := h.set.Passed(a)
+	gone := h.set.Named(a)
 	h.notef("%s was offered the key: outcome %d, gone %t", a.To.Token, outcome, gone)
 	if gone != (w == nil) {
 		h.Fatalf("gone = %t", gone)

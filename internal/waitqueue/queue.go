@@ -15,11 +15,11 @@ type queue struct {
 	key     string
 	waiters list.List     // of *Waiter
 	alone   *list.Element // the first of those that want the key for themselves alone, or nil
-	first   *list.Element // the first of those that do not rest, or nil
+	asking  *list.Element // the first of those that do not rest, or nil
 	resting int           // how many rest
 	holder  any           // who passes the key on to a waiter when it gives it back, or nil
 
-	// contended tells of the first of another process that waits for the key, behind the
+	// contended tells of the first who stands in the store's queue for the key, behind the
 	// one of this process that has it.
 	contended contention
 
@@ -30,7 +30,7 @@ type queue struct {
 	seen     any // what the last answer told of the holder; the caller's
 }
 
-// A contention says when the first of other processes came for a key that token has, on
+// A contention says when the first in the store's queue came for a key that token has, on
 // the store's clock; 0: nobody is known.
 type contention struct {
 	token string
@@ -102,8 +102,8 @@ type Grant struct {
 	AgeUnknown bool      // Since is not known
 	TTL        time.Duration
 	Published  bool   // it came as a message: no command of this process was answered by it
-	Epoch      uint64 // the Passing's
-	Contended  int64  // when the first of those came who wait on, on the store's clock; 0: nobody
+	Epoch      uint64 // the Naming's
+	Contended  int64  // the store's clock when the first of those came who wait on after the grant, µs; 0: nobody
 	Tenure     any    // the key was handed on within the process, by this one; nil: the store gave it
 }
 
@@ -163,13 +163,13 @@ func (q *queue) addFirst(w *Waiter) {
 		w.number = at(front).number - 1
 	}
 	w.place = q.waiters.PushFront(w)
-	q.alone, q.first = w.place, w.place
+	q.alone, q.asking = w.place, w.place
 }
 
 // awake notes that w does not rest.
 func (q *queue) awake(w *Waiter) {
-	if q.first == nil || w.number < at(q.first).number {
-		q.first = w.place
+	if q.asking == nil || w.number < at(q.asking).number {
+		q.asking = w.place
 	}
 }
 
@@ -182,18 +182,20 @@ func (q *queue) remove(w *Waiter, e event) {
 			q.alone = q.alone.Next()
 		}
 	}
-	wasFirst, next := q.first == w.place, w.place.Next()
+	wasFirst, next := q.asking == w.place, w.place.Next()
 	q.waiters.Remove(w.place)
 	if !wasFirst {
 		return
 	}
-	if q.first = nil; q.resting == q.waiters.Len() {
+	q.asking = nil
+	if q.resting == q.waiters.Len() {
 		return
 	}
+	// All in front of w rest, so the next that does not is behind it.
 	for at(next).state == Resting {
 		next = next.Next()
 	}
-	q.first = next
+	q.asking = next
 	at(next).nudge(false)
 }
 
@@ -201,10 +203,10 @@ func (q *queue) remove(w *Waiter, e event) {
 // that does not rest. It keeps alive the places of the others in the store's queue, and
 // finds a holder that has died, and grants whose message was lost.
 func (q *queue) asker() *Waiter {
-	if q.first == nil {
+	if q.asking == nil {
 		return nil
 	}
-	return at(q.first)
+	return at(q.asking)
 }
 
 // settle restores what holds at all times, see the package comment. It reports whether

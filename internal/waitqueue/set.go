@@ -221,7 +221,7 @@ func (s *Set) Leave(w *Waiter) Left {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := w.queue
-	if q == nil { // Hand has taken it out
+	if q == nil { // PassOn has taken it out
 		g := <-w.Grants
 		s.Free(w)
 		return Left{State: Served, Handed: &g}
@@ -260,13 +260,13 @@ func (s *Set) Free(w *Waiter) {
 	s.spare.Put(w)
 }
 
-// Hand hands key from holder, who gives it back, to the first waiter of the process,
+// PassOn hands key from holder, who gives it back, to the first waiter of the process,
 // without the store's knowing. It does so only if that waiter rests, so that nobody else
 // of the process is in front of it, if it wants the key for the grant's TTL, and if it came
 // before all others of whom Contended has told. The grant has the token by which the store
 // knows the holder. The holder stays the one that passes the key on. The waiter is out of
 // its queue then.
-func (s *Set) Hand(key string, holder any, g Grant) bool {
+func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -335,11 +335,11 @@ func (s *Set) Look(w *Waiter) View {
 	}
 }
 
-// Pass names the waiter to which holder passes key on, and must be called when holder is
+// Name names the waiter to which holder passes key on, and must be called when holder is
 // about to give the key back by a command. It is not ok if there is none, or if the store
 // is sure to know of it. A waiter that asks at this moment may be named to the store
-// twice, at one place. If it is ok, Passed must follow. waits says that somebody waits.
-func (s *Set) Pass(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
+// twice, at one place. If it is ok, Named must follow. waits says that somebody waits.
+func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -362,8 +362,8 @@ func (s *Set) Pass(key string, holder any) (to store.Ref, place store.Place, ok,
 	return w.ref, w.position(), true, true
 }
 
-// A Passing is what came of a command that gave a key back and named a waiter.
-type Passing struct {
+// A Naming is what came of a command that gave a key back and named a waiter.
+type Naming struct {
 	To      store.Ref // the waiter that was named
 	Sent    time.Time // when the command was
 	Failed  bool      // there was no answer
@@ -376,9 +376,9 @@ type Passing struct {
 	Contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
 }
 
-// Passed notes what came of a command for which Pass has named a waiter. It reports
+// Named notes what came of a command for which Name has named a waiter. It reports
 // whether that waits no more.
-func (s *Set) Passed(a Passing) (gone bool) {
+func (s *Set) Named(a Naming) (gone bool) {
 	p := s.of(a.To.Key)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -62,7 +62,7 @@ func TestALateMessageAboutAnOlderHolder(t *testing.T) {
 	}
 	s.Contended("k", "now", 999_999_000) // came before the one that rests
 	s.Contended("k", "earlier", 999_000_000)
-	if s.Hand("k", "the lease", Grant{Token: "now", TTL: time.Second}) {
+	if s.PassOn("k", "the lease", Grant{Token: "now", TTL: time.Second}) {
 		t.Error("the key passes on to one that came after another process's")
 	}
 }
@@ -190,8 +190,8 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 				lock.Lock()
 				lock.inside--
 				lock.Unlock()
-				if to, _, ok, _ := s.Pass(key, holder); ok {
-					s.Passed(Passing{To: to, Sent: time.Now(), Granted: true})
+				if to, _, ok, _ := s.Name(key, holder); ok {
+					s.Named(Naming{To: to, Sent: time.Now(), Granted: true})
 				} else {
 					lock.free <- struct{}{}
 				}
@@ -230,14 +230,14 @@ func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
 	s, w := behind(t, 2)
 	token, _, _ := s.Ask(w[0])
-	if to, place, ok, _ := s.Pass("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
-		t.Errorf("Pass = %v, %+v, %t", to, place, ok)
+	if to, place, ok, _ := s.Name("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
+		t.Errorf("Name = %v, %+v, %t", to, place, ok)
 	}
 
 	s, w = behind(t, 2)
 	s.Ask(w[0])
 	s.Heard(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
-	if to, _, ok, _ := s.Pass("k", "holder"); ok {
+	if to, _, ok, _ := s.Name("k", "holder"); ok {
 		t.Errorf("%v is named, and has a place already", to)
 	}
 }
@@ -246,11 +246,11 @@ func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
 // nothing more comes of it, so nobody whose time is up waits for that.
 func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
 	s, w := behind(t, 1)
-	to, _, ok, _ := s.Pass("k", "holder")
+	to, _, ok, _ := s.Name("k", "holder")
 	if state := s.Look(w[0]).State; !ok || state != Offered {
 		t.Fatalf("named: %t, the waiter is %v", ok, state)
 	}
-	if s.Passed(Passing{To: to, Sent: time.Now(), Failed: true}) {
+	if s.Named(Naming{To: to, Sent: time.Now(), Failed: true}) {
 		t.Fatal("it waits no more")
 	}
 	if state := s.Look(w[0]).State; state != Doubtful || !w[0].MustAsk() {
@@ -286,7 +286,7 @@ func TestManyRestInFrontOfOneThatAsks(t *testing.T) {
 			}
 		}
 		for range n {
-			if !s.Hand("k", "holder", Grant{}) {
+			if !s.PassOn("k", "holder", Grant{}) {
 				t.Fatal("not handed to one who rests")
 			}
 		}

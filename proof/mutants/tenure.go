@@ -84,8 +84,8 @@ var tenures = []mutant{
 		what: "nothing passes on within a process",
 		edits: []edit{{
 			"lockmw/tenure.go",
-			"	return ok && t.locker.waiters.Hand(",
-			"	return false && ok && t.locker.waiters.Hand(",
+			"	return ok && t.locker.waiters.PassOn(",
+			"	return false && ok && t.locker.waiters.PassOn(",
 		}},
 		in: inChecks, tests: "TestTurnsWithinAProcess", says: "of 1 / hold",
 	},
