@@ -23,6 +23,10 @@ const (
 	farBest         = 1.0
 	connections     = 8 + 1 // the subscription
 	oneKeyBest      = 1.0
+	localBest       = 20
+	localP99        = 0.01
+	localCommands   = 0.01
+	ofHold          = 0.9
 	processesBest   = 1.1
 	p99Share        = 0.2
 	unfair          = 1.1
@@ -58,6 +62,7 @@ func All(rows []scenario.Row) []Goal {
 	for _, hold := range []time.Duration{0, time.Millisecond} {
 		goals = append(goals, t.oneKey(hold)...)
 	}
+	goals = append(goals, t.local()...)
 	const many = scenario.ManyProcesses
 	return append(goals,
 		atLeast(processesBest, many+": ≥ 1.1 × the best rival", t.speed(many, "")),
@@ -238,6 +243,27 @@ func (t table) oneKey(hold time.Duration) []Goal {
 		atLeast(oneKeyBest, what+": ≥ 1.0 × the best rival", speeds...),
 		atMost(p99Share, what+": p99 wait ≤ 1/5 of the best rival's", waits...),
 		atMost(unfair, what+": most / fewest turns ≤ 1.1", turns...),
+	}
+}
+
+// local judges turns that stay within a process.
+func (t table) local() []Goal {
+	const what = "one key, one process, 16 and 64 goroutines, empty"
+	var speeds, waits, sent, holds []part
+	for _, n := range []int{16, 64} {
+		name, label := scenario.OneKey(n, 0), fmt.Sprintf("%d: ", n)
+		speeds, waits = append(speeds, t.speed(name, label)), append(waits, t.p99(name, label))
+		sent = append(sent, t.ours(name, label, "%.4f", func(f scenario.Figures) float64 { return f.Commands }))
+	}
+	for _, delay := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond} {
+		holds = append(holds, t.ours(scenario.OneKeyAt(16, time.Millisecond, delay), fmt.Sprintf("%d ms: ", delay.Milliseconds()), "%.2f",
+			func(f scenario.Figures) float64 { return f.PerSecond.Median * f.Held.Seconds() }))
+	}
+	return []Goal{
+		atLeast(localBest, what+": ≥ 20 × the best rival", speeds...),
+		atMost(localP99, what+": p99 wait ≤ 1/100 of the best rival's", waits...),
+		atMost(localCommands, what+": ≤ 0.01 client commands a turn", sent...),
+		atLeast(ofHold, "one key, 16 goroutines, 1 ms inside, 0, 1 and 5 ms of delay: ≥ 0.9 × 1 / mean hold", holds...),
 	}
 }
 

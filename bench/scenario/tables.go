@@ -43,6 +43,10 @@ func OneKey(n int, hold time.Duration) string {
 	return fmt.Sprintf("one key, %d, %d ms inside", n, hold.Milliseconds())
 }
 
+// OneKeyAt names the scenario of n goroutines with one key, held for hold, at a distance of
+// delay.
+func OneKeyAt(n int, hold, delay time.Duration) string { return at(OneKey(n, hold), delay) }
+
 // Point names the scenario that is the point x of a curve.
 func Point(curve string, x int) string { return fmt.Sprintf("%s: %d", curve, x) }
 
@@ -106,6 +110,7 @@ func delayed(s Sizes) (list []Scenario) {
 	for _, delay := range s.Delays {
 		add(OwnKeys(16), delay, load.Spec{Goroutines: 16, Keys: load.Own})
 		add("one key, 16", delay, load.Spec{Goroutines: 16, Keys: load.One})
+		add(OneKey(16, time.Millisecond), delay, load.Spec{Goroutines: 16, Keys: load.One, Hold: time.Millisecond})
 		if delay > 0 { // without, the proxy alone is measured
 			add(OwnKeys(64), delay, load.Spec{Goroutines: 64, Keys: load.Own})
 		}
