@@ -169,8 +169,10 @@ func (x *lossy) losePass() error {
 		return err
 	}
 	next := make(chan *lockmw.Lease, 1)
+	other := p
+	other.TTL += ttl / 10 // with the same TTL it would have the lock without a command
 	go func() {
-		_, lease, err := x.locker.Acquire(context.Background(), x.key, p)
+		_, lease, err := x.locker.Acquire(context.Background(), x.key, other)
 		if err != nil {
 			lease = nil
 		}
