@@ -38,6 +38,25 @@ func FenceFaults(holds []Hold) []string {
 	return faults
 }
 
+// PerTenure returns the holds as FenceFaults is to see them where Redis forgets locks.
+// There a process that passes a lock on by itself goes on for up to a second, with fences
+// below those of whoever has the lock by then; a resource that checks fences refuses its
+// writes. So a hold that follows another one of its worker with the next fence counts as
+// asked for when that one was.
+func PerTenure(holds []Hold) []Hold {
+	holds = slices.Clone(holds)
+	slices.SortFunc(holds, func(a, b Hold) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Worker, b.Worker), cmp.Compare(a.Fence, b.Fence))
+	})
+	for i := 1; i < len(holds); i++ {
+		last, h := holds[i-1], &holds[i]
+		if h.Kind == Mutex && h.Key == last.Key && h.Worker == last.Worker && last.Fence != 0 && h.Fence == last.Fence+1 {
+			h.Asked = min(h.Asked, last.Asked)
+		}
+	}
+	return holds
+}
+
 // StaleWrites returns the writes that a fenced store accepted although it had
 // accepted one of a later holder before.
 func StaleWrites(holds []Hold, writes []Write) []string {

@@ -76,6 +76,32 @@ func TestFences(t *testing.T) {
 	}
 }
 
+// Where Redis has forgotten a lock, a process may pass it on beside the next holder. That
+// is no fault of fences; one that goes back within a process is.
+func TestFencesOfTenures(t *testing.T) {
+	by := func(worker string, fence int64) func(*Hold) {
+		return func(h *Hold) { h.Worker, h.Fence = worker, fence }
+	}
+	holds := []Hold{
+		held(1, Mutex, 10*ms, 20*ms, by("a", 100)),
+		held(2, Mutex, 30*ms, 40*ms, by("b", 500)),
+		held(3, Mutex, 50*ms, 60*ms, by("a", 101)),
+		held(4, Mutex, 70*ms, 80*ms, by("a", 102)),
+	}
+	if got := FenceFaults(holds); len(got) != 2 {
+		t.Errorf("%d faults, want 2: %v", len(got), got)
+	}
+	if got := FenceFaults(PerTenure(holds)); len(got) != 0 {
+		t.Errorf("faults %v, want none", got)
+	}
+	for _, fence := range []int64{100, 103, 400} {
+		again := append(holds[:3:3], held(5, Mutex, 70*ms, 80*ms, by("a", fence)))
+		if got := FenceFaults(PerTenure(again)); len(got) == 0 {
+			t.Errorf("no fault with fence %d", fence)
+		}
+	}
+}
+
 func TestStaleWrites(t *testing.T) {
 	holds := []Hold{held(1, Mutex, 10*ms, 20*ms), held(2, Mutex, 30*ms, 40*ms)}
 	write := func(id int, place int64, accepted bool) Write {

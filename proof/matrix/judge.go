@@ -170,11 +170,25 @@ func (o *Outcome) Faults() []string {
 		}
 	}
 	add("stale write accepted", history.StaleWrites(o.Holds, o.Writes)...)
-	add("fence", history.FenceFaults(o.Holds)...)
+	kept, others := o.part(func(lane string) bool { return !forgot[lane] })
+	add("fence", history.FenceFaults(kept)...)
+	add("fence", history.FenceFaults(history.PerTenure(others))...)
 	add("key left", o.Left...)
 	add("key without TTL", o.Eternal...)
 	add("harness", o.Failures...)
 	return faults
+}
+
+// part returns the holds of the lanes that are in, and the others.
+func (o *Outcome) part(in func(lane string) bool) (those, others []history.Hold) {
+	for _, h := range o.Holds {
+		if lane, _, _ := strings.Cut(h.Key, "/"); in(lane) {
+			those = append(those, h)
+		} else {
+			others = append(others, h)
+		}
+	}
+	return those, others
 }
 
 // Kept returns the outcome of the lanes whose Redis kept its word.
@@ -184,11 +198,7 @@ func (o *Outcome) Kept() (holds []history.Hold, writes []history.Write) {
 		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
 	}
 	keeps := func(key string) bool { lane, _, _ := strings.Cut(key, "/"); return !forgot[lane] }
-	for _, h := range o.Holds {
-		if keeps(h.Key) {
-			holds = append(holds, h)
-		}
-	}
+	holds, _ = o.part(func(lane string) bool { return !forgot[lane] })
 	for _, w := range o.Writes {
 		if keeps(w.Key) {
 			writes = append(writes, w)
