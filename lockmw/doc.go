@@ -69,8 +69,9 @@
 // A lock on one Redis is as good as that Redis's memory. When Redis forgets
 // (a restart without persistence, a fail-over to a replica that is behind, an
 // eviction, FLUSHALL) or its clock jumps, two holders can overlap until the
-// first one's next renewal tells it, within 11 s if the TTL is 30 s. Where that
-// matters, hand Lease.Fence to the resource and have it refuse a number lower than
+// first one's next renewal tells it, within 11 s if the TTL is 30 s. Its process may
+// pass the lock on for a second at most meanwhile, with fences below the other
+// holder's. Where that matters, hand Lease.Fence to the resource and have it refuse a number lower than
 // it has seen. And a
 // context can only ask the work to stop: code that ignores its context goes on
 // without the lock.
