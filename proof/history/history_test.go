@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,7 +96,7 @@ func TestFencesOfTenures(t *testing.T) {
 		t.Errorf("faults %v, want none", got)
 	}
 	for _, fence := range []int64{100, 103, 400} {
-		again := append(holds[:3:3], held(5, Mutex, 70*ms, 80*ms, by("a", fence)))
+		again := slices.Concat(holds[:3], []Hold{held(5, Mutex, 70*ms, 80*ms, by("a", fence))})
 		if got := FenceFaults(PerTenure(again)); len(got) == 0 {
 			t.Errorf("no fault with fence %d", fence)
 		}
