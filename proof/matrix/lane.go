@@ -221,6 +221,7 @@ func (l *Lane) Inject(kind Kind) {
 	l.last(time.Duration(l.rnd.Int64N(int64(l.TTL / 4)))) // meet the holders at any point of their renewal
 	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, At: clock.Now()}
 	in.Gone = kind.Do(l)
+	l.last(kind.Ahead)
 	in.At = max(in.At, l.moment)
 	in.Healed = clock.Now()
 	in.Alive, in.Dead = l.alive(in.Healed)

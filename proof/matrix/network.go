@@ -17,6 +17,10 @@ type Kind struct {
 	// Do injects the fault, lets it last, and heals. It returns which keys Redis
 	// has forgotten (without epochs; "*" for all).
 	Do func(l *Lane) (gone []string)
+
+	// Ahead is for how long fences may be ahead of the clock after it. What makes Redis
+	// forget them comes later: by the clock the next fences would be lower.
+	Ahead time.Duration
 }
 
 // network lists what can happen between one worker and Redis.

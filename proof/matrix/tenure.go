@@ -145,12 +145,14 @@ func forgottenInTenures() []Kind {
 			return []string{tenureKey(place)}
 		}}
 	}
+	forced := in("an operator forces the release", func(l *Lane, key string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		l.check(l.rival.locks.ForceRelease(ctx, key))
+	})
+	forced.Ahead = aheadByForce
 	return []Kind{
-		in("an operator forces the release", func(l *Lane, key string) {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			l.check(l.rival.locks.ForceRelease(ctx, key))
-		}),
+		forced,
 		in("the key is deleted", func(l *Lane, key string) { l.do("DEL", redisKey(key)) }),
 		in("the key is overwritten", func(l *Lane, key string) { l.do("SET", redisKey(key), "foreign", "PX", 50) }),
 	}

@@ -86,6 +86,10 @@ func connections() []Kind {
 	}
 }
 
+// aheadByForce is how far a release by force may put fences ahead of the clock (force.lua),
+// and a little more.
+const aheadByForce = 2500 * time.Millisecond
+
 // forgottenBetween lists what another client can do to a lock between the commands that
 // take it, after which Redis has forgotten it.
 func forgottenBetween() []Kind {
@@ -103,7 +107,7 @@ func forgottenBetween() []Kind {
 		{Name: "the key is overwritten between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
 			l.do("SET", redisKey(key), "foreign", "PX", 20)
 		})},
-		{Name: "an operator forces the release between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+		{Name: "an operator forces the release between SET, EXISTS and TIME", Ahead: aheadByForce, Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			l.check(l.rival.locks.ForceRelease(ctx, key))
