@@ -20,29 +20,29 @@ const (
 // A subscriber keeps one subscription to hand-overs alive. It begins with the
 // first call that may wait. While it does not hear, waiters poll.
 type subscriber struct {
-	locker *Locker
-	once   sync.Once
-	cancel context.CancelFunc
-	ctx    context.Context
-	ended  chan struct{}
-	heard  bool // in this session of Listen; Listen's goroutine and run, in turn
+	locker   *Locker
+	once     sync.Once
+	cancel   context.CancelFunc
+	ctx      context.Context
+	ended    chan struct{}
+	listened bool // the present call of Listen had a subscription; Listen's goroutine and run, in turn
 
-	// hears is 0 while no subscription is known to be alive. Otherwise it is another
-	// number for each one, and after each time that the server could not be reached.
-	hears  atomic.Uint64
-	epochs atomic.Uint64
+	// session is the number of the present subscription: another one for each, and after
+	// each time that the server could not be reached. 0: none is known to be alive.
+	session atomic.Uint64
+	last    atomic.Uint64 // the number that was given last
 }
 
 // epoch is to be taken before a command is sent, for hasHeardSince.
-func (s *subscriber) epoch() uint64 { return s.hears.Load() }
+func (s *subscriber) epoch() uint64 { return s.session.Load() }
 
 // hasHeardSince reports whether all messages have come since epoch, as far as is known.
-func (s *subscriber) hasHeardSince(epoch uint64) bool { return epoch != 0 && s.hears.Load() == epoch }
+func (s *subscriber) hasHeardSince(epoch uint64) bool { return epoch != 0 && s.session.Load() == epoch }
 
 // doubt notes that messages may have been missed.
 func (s *subscriber) doubt() {
-	if was := s.hears.Load(); was != 0 {
-		s.hears.CompareAndSwap(was, s.epochs.Add(1))
+	if was := s.session.Load(); was != 0 {
+		s.session.CompareAndSwap(was, s.last.Add(1))
 	}
 }
 
@@ -65,10 +65,10 @@ func (s *subscriber) run() {
 	defer close(s.ended)
 	backoff, reported := firstBackoff, false
 	for {
-		s.heard = false
+		s.listened = false
 		began := time.Now()
 		err := s.locker.store.Listen(s.ctx, s)
-		s.hears.Store(0)
+		s.session.Store(0)
 		if err == nil || s.ctx.Err() != nil {
 			return
 		}
@@ -76,11 +76,11 @@ func (s *subscriber) run() {
 		switch {
 		case store.AsError(err).Permanent:
 			pause = refusedPause
-		case s.heard && time.Since(began) > settledPeriod:
+		case s.listened && time.Since(began) > settledPeriod:
 			backoff, pause, reported = firstBackoff, firstBackoff, false
 		default:
 			backoff = min(2*backoff, maxBackoff)
-			if s.heard { // it works, and is cut again and again
+			if s.listened { // it works, and is cut again and again
 				backoff = min(backoff, 4*firstBackoff)
 			}
 		}
@@ -99,8 +99,8 @@ func (s *subscriber) run() {
 // Listening implements store.Listener. Grants may have been missed while
 // nobody listened, and the store should know that somebody does now.
 func (s *subscriber) Listening() {
-	s.heard = true
-	s.hears.Store(s.epochs.Add(1))
+	s.listened = true
+	s.session.Store(s.last.Add(1))
 	s.locker.waiters.AskFirsts()
 }
 
