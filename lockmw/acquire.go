@@ -121,7 +121,7 @@ type claim struct {
 	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
 	heldBack bool          // it has a command to send, and Redis cannot be reached
 	answers  int           // to its commands
-	serves   bool          // Redis has answered a claim for another key, with which it shares its budget
+	reached  bool          // Redis has answered a command about several keys, or about another one of them
 	had      time.Duration // the time that its last command had
 	residue  residue       // what its commands may have left in the store
 

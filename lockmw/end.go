@@ -19,7 +19,7 @@ func (c *claim) unavailable() (*Lease, error) {
 	}
 	fault := c.fault
 	c.giveBack()
-	if short := c.policy.Wait < opTimeout || c.answers > 0 || c.serves; fault.Reach == store.Silent && c.had < opTimeout && c.policy.Wait > 0 && short {
+	if short := c.policy.Wait < opTimeout || c.answers > 0 || c.reached; fault.Reach == store.Silent && c.had < opTimeout && c.policy.Wait > 0 && short {
 		return nil, errNoAnswer(p) // the policy had less patience than a well server may need
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)

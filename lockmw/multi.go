@@ -142,7 +142,7 @@ func (b *bundle) follow(c *claim) {
 	if b.cutOff() {
 		c.most = leastTimeout
 	} else {
-		c.serves = true
+		c.reached = true
 	}
 }
 
@@ -255,7 +255,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 		if err == nil {
 			under.Done()
 			for _, each := range claims {
-				each.serves = true // which of the keys is taken it does not say
+				each.reached = true // it does not say which of the keys is taken
 			}
 			if fences == nil {
 				return nil, nil
