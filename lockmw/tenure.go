@@ -19,8 +19,9 @@ import (
 // what observers are told. One mutex guards the tenure and all its leases.
 //
 // Mutexes are taken in this order: the watchdog's (internal/renew, which calls Terms with it
-// held), a tenure's, and then one of a ledger, of internal/waitqueue or of an outage, none of
-// which takes another. So who holds one of these calls no method of the watchdog.
+// held), a tenure's, and then one of a ledger or of internal/waitqueue, which take no other.
+// So whoever holds one of these calls no method of the watchdog. docs/architecture.md has
+// all of them.
 type tenure struct {
 	locker *Locker
 	ref    store.Ref // but for its Fence, which mu guards
@@ -110,9 +111,10 @@ func (t *tenure) isLost() bool {
 }
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
-// knowing, counted from the tenure's first grant: renewals do not count anew. So nobody is overtaken for longer
-// whose coming this process was not told of, and a store that has forgotten the lock is
-// asked after no more time than renewals leave.
+// knowing, counted from the tenure's first grant: renewals do not count anew. So nobody
+// is overtaken for longer whose coming this process was not told of, and a store that has
+// forgotten the lock is asked after no more time than renewals leave. LOCAL_FENCES in
+// lock.lua is the same second.
 func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3) }
 
 // passOn gives the lock to the next waiter of this process without the store's knowing,
@@ -125,10 +127,10 @@ func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3)
 //   - while this process hears of others who wait, and has heard since the tenure's first
 //     command was sent;
 //   - for localPass, while the last grant has half of the policy's TTL left (a published one
-//     has less, until it is renewed), and the store's clock has passed the
-//     lease's fence, also where the fence that the store gave was ahead of its clock. So
-//     the store has no need to know that fence: the next that it mints is higher, even if
-//     this process ends now.
+//     has less, until it is renewed), and the store's clock has passed the lease's fence,
+//     also where the fence that the store gave was ahead of its clock. So the store has no
+//     need to know that fence: the next that it mints is higher, even if this process ends
+//     now.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
 	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
