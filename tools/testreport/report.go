@@ -31,6 +31,7 @@ type report struct {
 	said    map[name][]string // by what has not ended yet
 	passed  int
 	failed  int
+	why     strings.Builder // of what failed, in short
 	slow    int      // tests that were left out of a quick run
 	skipped []string // for any other reason
 }
@@ -61,12 +62,13 @@ func (r *report) read(events io.Reader) error {
 	}
 }
 
-// close prints the totals and returns an error if a test was skipped.
+// close prints in short what failed, and the totals, and returns an error if a test was skipped.
 func (r *report) close() error {
 	slow := ""
 	if r.quick {
 		slow = fmt.Sprintf(", %d slow ones left out", r.slow)
 	}
+	r.show([]string{r.why.String()})
 	r.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped%s\n", r.passed, r.failed, len(r.skipped), slow))
 	if len(r.skipped) == 0 {
 		return nil
@@ -106,6 +108,7 @@ func (r *report) endTest(n name, action string) {
 	case "fail":
 		r.failed++
 		r.show(r.said[n])
+		fmt.Fprintf(&r.why, "failed: %s %s\n%s", n.pkg, n.test, strings.Join(inShort(r.said[n]), ""))
 	case "skip":
 		if r.quick && isSlow(r.said[n]) {
 			r.slow++
@@ -153,6 +156,29 @@ func (r *report) show(texts []string) {
 
 // print has nobody to tell that its writer failed.
 func (r *report) print(text string) { _, _ = io.WriteString(r.out, text) }
+
+// saidLine matches the first line of what a test has said, as an error or in its log.
+var saidLine = regexp.MustCompile(`^ {4}\S+\.go:\d+: `)
+
+// inShort returns the beginning of what a failed test has said, without the further lines
+// of a text of many, such as a server's log.
+func inShort(said []string) []string {
+	const most, longest = 12, 400
+	var short []string
+	for _, text := range said {
+		if !saidLine.MatchString(text) {
+			continue
+		}
+		if len(short) == most {
+			return append(short, "    …\n")
+		}
+		if len(text) > longest {
+			text = text[:longest] + "…\n"
+		}
+		short = append(short, text)
+	}
+	return short
+}
 
 // slowMark matches what a test has said, in all, that testenv.Slow of the root
 // module has skipped: where it was called, and the text of that package.
