@@ -15,53 +15,50 @@ func forgets() []Kind {
 	everything := []string{"*"}
 	return []Kind{
 		{Name: "FLUSHALL", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
-			l.do("FLUSHALL")
-			l.settle()
+			l.forget(func() { l.do("FLUSHALL") })
 			return everything
 		}},
 		{Name: "an operator deletes the key", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
-			for _, name := range l.held() {
-				l.do("DEL", name)
-			}
-			l.settle()
+			l.forget(func() {
+				for _, name := range l.held() {
+					l.do("DEL", name)
+				}
+			})
 			return []string{"l1", "l2"}
 		}},
 		{Name: "an operator overwrites the key", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
-			for _, name := range l.held() {
-				l.do("SET", name, "mine", "PX", 50)
-			}
-			l.settle()
+			l.forget(func() {
+				for _, name := range l.held() {
+					l.do("SET", name, "mine", "PX", 50)
+				}
+			})
 			return []string{"l1", "l2"}
 		}},
 		{Name: "restart without persistence", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
-			l.redis.Kill()
-			l.check(l.redis.Restart())
-			l.settle()
+			l.forget(func() {
+				l.redis.Kill()
+				l.check(l.redis.Restart())
+			})
 			return everything
 		}},
 		{Name: "restart with an older state, as after a fail-over to a replica that is behind", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
 			l.do("SAVE")
 			l.last(l.TTL) // what is granted now is lost
-			l.redis.Kill()
-			l.check(l.redis.Restart())
-			l.settle()
+			l.forget(func() {
+				l.redis.Kill()
+				l.check(l.redis.Restart())
+			})
 			return nil // what was held at the save is remembered
 		}},
 		{Name: "eviction", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
-			l.do("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
-			l.do("CONFIG", "SET", "maxmemory", 1)
-			for range 5 {
-				_ = l.admin.Set(context.Background(), "filler", "x", time.Second).Err() // whatever it says: it has Redis evict
-			}
-			l.do("CONFIG", "SET", "maxmemory", 0)
-			l.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-			l.settle()
+			l.forget(l.evict)
 			return everything
 		}},
 		{Name: "the clock jumps forward by two TTLs", Forgets: true, Needs: movedClock, Do: func(l *Lane) []string {
-			l.skew += 2 * l.TTL
-			l.check(l.clock.Set(l.skew))
-			l.settle()
+			l.forget(func() {
+				l.skew += 2 * l.TTL
+				l.check(l.clock.Set(l.skew))
+			})
 			return everything
 		}},
 	}
@@ -78,9 +75,30 @@ func (l *Lane) held() []string {
 	return held
 }
 
-// settle notes the moment at which Redis had forgotten, and leaves the holders
-// the time to notice.
-func (l *Lane) settle() {
+// evict has Redis evict all its keys, for which it may take several turns. It writes none
+// meanwhile, because nothing fits.
+func (l *Lane) evict() {
+	l.do("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+	l.do("CONFIG", "SET", "maxmemory", 1)
+	for until := time.Now().Add(5 * time.Second); ; {
+		_ = l.admin.Set(context.Background(), "filler", "x", time.Second).Err() // it is refused, after an eviction
+		left, err := l.admin.DBSize(context.Background()).Result()
+		if err == nil && left == 0 {
+			break
+		}
+		if time.Now().After(until) {
+			l.tb.Errorf("%s: Redis has %d keys left, and evicts them no more: %v", l.Name, left, err)
+			break
+		}
+	}
+	l.do("CONFIG", "SET", "maxmemory", 0)
+	l.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+}
+
+// forget does what has Redis forget, notes when, and leaves the holders the time to notice.
+func (l *Lane) forget(do func()) {
+	l.before = clock.Now()
+	do()
 	l.moment = clock.Now()
 	l.last(l.TTL/3 + 600*time.Millisecond)
 }

@@ -16,6 +16,7 @@ type Injection struct {
 	Kind    string        `json:"kind"`
 	Forgets bool          `json:"forgets"`
 	Lane    string        `json:"lane"`
+	Before  time.Duration `json:"before"` // Redis had not forgotten yet, if Gone names something
 	At      time.Duration `json:"at"`     // it began, or Redis had forgotten
 	Healed  time.Duration `json:"healed"` //
 	Alive   time.Duration `json:"alive"`  // a new holder of each short key had begun after that
@@ -138,8 +139,8 @@ func (o *Outcome) notice(lines map[string]*record.Line) {
 			lane, rest, _ := strings.Cut(h.Key, "/")
 			name, _, _ := strings.Cut(rest, "@")
 			gone := slices.Contains(in.Gone, "*") || slices.Contains(in.Gone, name)
-			// One that was asked for only just then may have come after it.
-			if !gone || lane != in.Lane || h.Began > in.At-10*time.Millisecond || h.Ended < in.At || h.How != history.Lost {
+			// One that began only just then may have come after it.
+			if !gone || lane != in.Lane || h.Began > in.Before || h.Ended < in.At || h.How != history.Lost {
 				continue
 			}
 			line.Forgotten++

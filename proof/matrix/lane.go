@@ -74,7 +74,8 @@ type Lane struct {
 	clock *skew.Clock   // nil unless the server's clock can be moved
 	skew  time.Duration // how far it was
 
-	moment     time.Duration // when Redis had forgotten; see settle
+	before     time.Duration // Redis had not forgotten yet; see forget
+	moment     time.Duration // it had
 	injections []Injection
 }
 
@@ -222,7 +223,7 @@ func (l *Lane) Inject(kind Kind) {
 	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, At: clock.Now()}
 	in.Gone = kind.Do(l)
 	l.last(kind.Ahead)
-	in.At = max(in.At, l.moment)
+	in.At, in.Before = max(in.At, l.moment), l.before
 	in.Healed = clock.Now()
 	in.Alive, in.Dead = l.alive(in.Healed)
 	l.injections = append(l.injections, in)

@@ -140,8 +140,7 @@ func forgottenInTenures() []Kind {
 	in := func(name string, do func(l *Lane, key string)) Kind {
 		return Kind{Name: "tenure: " + name, Forgets: true, Needs: tenuredForgetful, Do: func(l *Lane) []string {
 			place, key := l.tenure()
-			do(l, key)
-			l.settle()
+			l.forget(func() { do(l, key) })
 			return []string{tenureKey(place)}
 		}}
 	}

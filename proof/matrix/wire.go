@@ -95,8 +95,9 @@ const aheadByForce = 2500 * time.Millisecond
 func forgottenBetween() []Kind {
 	between := func(do func(l *Lane, key string)) func(*Lane) []string {
 		return func(l *Lane) []string {
-			l.between(l.proxies[l.place()], 0.3, func(key string) { do(l, key) })
-			l.settle()
+			l.forget(func() {
+				l.between(l.proxies[l.place()], 0.3, func(key string) { do(l, key) })
+			})
 			return nil
 		}
 	}
