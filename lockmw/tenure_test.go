@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/testenv"
@@ -36,6 +38,7 @@ type takers struct {
 type inside struct {
 	n     atomic.Int64
 	fence atomic.Int64
+	next  atomic.Int64 // leases with the fence after the last one's: the lock was passed on within a process
 }
 
 // enter notes that a lease begins its work.
@@ -43,8 +46,11 @@ func (i *inside) enter(t *testing.T, lease *lockmw.Lease) {
 	if n := i.n.Add(1); n != 1 {
 		t.Errorf("%d are inside", n)
 	}
-	if last := i.fence.Swap(lease.Fence()); lease.Fence() <= last {
+	switch last := i.fence.Swap(lease.Fence()); {
+	case lease.Fence() <= last:
 		t.Errorf("fence %d after %d, want a higher one", lease.Fence(), last)
+	case lease.Fence() == last+1:
+		i.next.Add(1)
 	}
 }
 
@@ -188,6 +194,65 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Locks pass on within a process whatever its client is, whatever the way to Redis, and
+// whoever watches, and another process has its turns between.
+func TestTurnsPassOnWithinAProcessWithAnyClient(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	for name, connect := range map[string]func(t *testing.T) (of func() redis.UniversalClient){
+		"Cluster": func(t *testing.T) func() redis.UniversalClient {
+			t.Helper()
+			c := redistest.Cluster(t)
+			return func() redis.UniversalClient { return c.Client(t) }
+		},
+		"Sentinel": func(t *testing.T) func() redis.UniversalClient {
+			t.Helper()
+			w := redistest.Sentinel(t)
+			return func() redis.UniversalClient { return w.Client(t) }
+		},
+		"TLS": func(t *testing.T) func() redis.UniversalClient {
+			t.Helper()
+			addr, config := redistest.TLS(t, redistest.Shared(t).Addr())
+			return func() redis.UniversalClient {
+				return redistest.NewClient(t, addr, func(o *redis.Options) { o.TLSConfig = config })
+			}
+		},
+		"RESP2, far away": func(t *testing.T) func() redis.UniversalClient {
+			t.Helper()
+			return func() redis.UniversalClient {
+				way := faultproxy.Start(t, redistest.Shared(t).Addr())
+				way.Delay(faultproxy.ToClient, 5*time.Millisecond)
+				return redistest.NewClient(t, way.Addr(), func(o *redis.Options) { o.Protocol = 2 })
+			}
+		},
+	} {
+		for _, observers := range []string{"no observer", "a slow observer"} {
+			t.Run(name+", "+observers, func(t *testing.T) {
+				client, key := connect(t), redistest.Prefix(t)
+				locker := func() *lockmw.Locker {
+					if observers == "no observer" {
+						return newLocker(t, client())
+					}
+					return newLocker(t, client(), lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(2 * time.Millisecond) }))
+				}
+				in := new(inside)
+				c := gather(t, locker(), key, 8, time.Millisecond, in)
+				defer c.disperse()
+				other, turns, next := locker(), c.turns.Load(), in.next.Load()
+				for range 5 {
+					lease := mustAcquire(t, other, key, patient)
+					in.enter(t, lease)
+					in.leave()
+					mustRelease(t, lease)
+					before := in.next.Load()
+					eventually(t, 20*time.Second, "the lock passes on within the process again", func() bool { return in.next.Load() > before+8 })
+				}
+				t.Logf("%d of %d turns passed on within the process", in.next.Load()-next, c.turns.Load()-turns)
+			})
+		}
 	}
 }
 
