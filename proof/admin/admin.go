@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // Clients returns a client of each server. Their patience is short: a fault may
@@ -39,6 +40,18 @@ func Do(client *redis.Client, args ...any) error {
 		time.Sleep(pause)
 	}
 	return err
+}
+
+// Force releases a lock by force, and tries again for some seconds: one command has a
+// second, which is little while a machine is busy with other tests.
+func Force(locks *lockmw.Locker, key string) error {
+	const patience = 20 * time.Second
+	for until := time.Now().Add(patience); ; {
+		err := locks.ForceRelease(context.Background(), key)
+		if !errors.Is(err, lockmw.ErrUnavailable) || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // Locks returns the keys of a server that match a pattern, without the fences,

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/record"
 	"github.com/lockmw/kit/proof/skew"
 )
@@ -270,7 +271,7 @@ func TestFencesGrowWhereTheClockIsSetBack(t *testing.T) {
 		if err := clock.Set(-time.Duration(i+1) * time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.ForceRelease(context.Background(), key); err != nil {
+		if err := admin.Force(other, key); err != nil {
 			t.Fatal(err)
 		}
 		c.stop()

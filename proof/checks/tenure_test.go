@@ -12,6 +12,7 @@ import (
 	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/record"
 )
 
@@ -190,7 +191,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 			other := newLocker(t, s.Client(t))
 			key := fmt.Sprint(prefix, i, "-", j)
 			forces := func() {
-				if err := other.ForceRelease(context.Background(), key); err != nil {
+				if err := admin.Force(other, key); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
 			}

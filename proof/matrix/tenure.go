@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -144,11 +143,7 @@ func forgottenInTenures() []Kind {
 			return []string{tenureKey(place)}
 		}}
 	}
-	forced := in("an operator forces the release", func(l *Lane, key string) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		l.check(l.rival.locks.ForceRelease(ctx, key))
-	})
+	forced := in("an operator forces the release", (*Lane).force)
 	forced.Ahead = aheadByForce
 	return []Kind{
 		forced,

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 )
@@ -108,13 +109,11 @@ func forgottenBetween() []Kind {
 		{Name: "the key is overwritten between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
 			l.do("SET", redisKey(key), "foreign", "PX", 20)
 		})},
-		{Name: "an operator forces the release between SET, EXISTS and TIME", Ahead: aheadByForce, Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			l.check(l.rival.locks.ForceRelease(ctx, key))
-		})},
+		{Name: "an operator forces the release between SET, EXISTS and TIME", Ahead: aheadByForce, Forgets: true, Needs: forgetful, Do: between((*Lane).force)},
 	}
 }
+
+func (l *Lane) force(key string) { l.check(admin.Force(l.rival.locks, key)) }
 
 // between has do run between a SET and its EXISTS, and between that and its TIME, for
 // a share of the TTL, and at least until it has run.
