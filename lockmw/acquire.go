@@ -100,31 +100,38 @@ func (c *claim) enter() bool {
 
 // A claim is one call of Acquire.
 type claim struct {
-	locker *Locker
-	ctx    context.Context
-	key    string // without the prefix
-	given  Policy // as the caller wrote it
-	policy Policy // with defaults
-	ref    store.Ref
-	ledger *ledger // in which it is counted
-	start  time.Time
+	// What is asked for, and by whom.
+	locker  *Locker
+	ctx     context.Context
+	key     string // without the prefix
+	given   Policy // as the caller wrote it
+	policy  Policy // with defaults
+	ref     store.Ref
+	ledger  *ledger // in which it is counted
+	start   time.Time
+	retries *retry.Intervals // shared with other claims; nil: its own
+	most    time.Duration    // that a command of it may take
 
+	// The wait.
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
 	queuedAt time.Time         // when it began to wait for its turn; zero: it never did
-	retries  *retry.Intervals  // shared with other claims; nil: its own
-	most     time.Duration     // that a command of it may take
-	attempts int
-	left     time.Duration // of the holder's TTL, at the last answer
-	seen     sighting      // who holds the lock, by the last answer
-	others   int           // who wait for the lock, as far as is known
-	fault    *store.Error  // what kept the last command from an answer
-	ballot   *store.Ballot // how a quorum's nodes answered it, unless they granted
-	heldBack bool          // it has a command to send, and Redis cannot be reached
-	answers  int           // to its commands
-	reached  bool          // Redis has answered a command about several keys, or about another one of them
-	had      time.Duration // the time that its last command had
-	residue  residue       // what its commands may have left in the store
+	heldBack bool              // it has a command to send, and Redis cannot be reached
 
+	// Its commands.
+	attempts int
+	had      time.Duration // the time that the last one had
+	residue  residue       // what they may have left in the store
+	fault    *store.Error  // what kept the last one from an answer
+
+	// The answers.
+	answers int           // to its own commands
+	reached bool          // Redis has answered a command about several keys, or about another one of them
+	ballot  *store.Ballot // how a quorum's nodes answered, unless they granted
+	seen    sighting      // who holds the lock
+	left    time.Duration // of the holder's TTL
+	others  int           // who wait for the lock, as far as is known
+
+	// What becomes of it.
 	refusal   *AcquireError
 	events    []Event // what the observers are to be told, see tell
 	contended bool    // they are told that it waits
