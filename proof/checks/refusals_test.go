@@ -2,7 +2,9 @@ package checks
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -142,17 +144,29 @@ func wrongNode(t *testing.T) (redis.UniversalClient, func()) {
 	return nil, nil
 }
 
+// crowded has others take all of a server's connections. Once they leave there is room for
+// the commands of a Locker, its subscription and its pings: the first to come takes a room.
 func crowded(t *testing.T) (redis.UniversalClient, func()) {
-	s := redistest.Real(t, redistest.Args("--maxclients", "2"))
+	const others = 4
+	s := redistest.Real(t, redistest.Args("--maxclients", strconv.Itoa(1+others)))
 	raw := s.Client(t, func(o *redis.Options) { o.MaxRetries = -1 })
 	do(t, raw, "PING")
-	second, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
+	var conns []net.Conn
+	leave := func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
 	}
-	t.Cleanup(func() { _ = second.Close() })
-	eventually(t, "the second client is counted", func() bool {
-		return strings.Contains(raw.Info(context.Background(), "clients").Val(), "connected_clients:2")
+	t.Cleanup(leave)
+	for range others {
+		c, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	eventually(t, "the other clients are counted", func() bool {
+		return strings.Contains(raw.Info(context.Background(), "clients").Val(), fmt.Sprintf("connected_clients:%d", 1+others))
 	})
-	return s.Client(t), func() { _ = second.Close() }
+	return s.Client(t), leave
 }
