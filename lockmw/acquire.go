@@ -413,7 +413,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 	waiters, at := c.locker.waiters, time.Now()
 	if c.ctx.Err() == nil {
-		lease := t.newLease(c, fence, at)
+		lease := c.successor(t, fence, at)
 		if t.take(lease) {
 			waiters.Free(c.waiter)
 			c.waiter = nil
@@ -430,6 +430,19 @@ func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 	}
 	waiters.Return(c.waiter)
 	return nil, nil
+}
+
+// successor returns the lease of a claim to which a lock was passed on. If the claim's context
+// panics, the lock passes on to the next: the queue has let go of the claim, and does not do it.
+func (c *claim) successor(t *tenure, fence int64, at time.Time) (lease *Lease) {
+	defer func() {
+		if lease == nil {
+			t.decline()
+			c.locker.waiters.Free(c.waiter)
+			c.waiter = nil
+		}
+	}()
+	return t.newLease(c, fence, at)
 }
 
 // begun has the observers be told of a lease that begins. left is how long it can be
