@@ -98,8 +98,11 @@ func (t *tenure) begin(lease *Lease) {
 	t.holder = lease
 	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
 	t.mu.Unlock()
-	t.locker.keepTenure(t)
-	t.locker.watchdog.Add(&t.renewal, t.began, t.firstRenewal())
+	pause := t.firstRenewal()
+	if t.locker.keepTenure(t) {
+		pause = 0 // Redis is asked at once whether it has the lock still
+	}
+	t.locker.watchdog.Add(&t.renewal, t.began, pause)
 	lease.limitHold()
 }
 

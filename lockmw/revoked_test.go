@@ -1,0 +1,72 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A lock is taken by force when Redis has granted it, and before the holder's process has the
+// answer. The message about that comes first. Whoever has the lease then is told all the same,
+// and not at the renewal after a third of the TTL.
+func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
+	s, key := redistest.Shared(t), redistest.Prefix(t)
+	client, proxy := proxied(t, s)
+	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	for range 100 { // one connection is busier than the one of the subscription
+		mustRelease(t, mustAcquire(t, l, key, patient))
+	}
+	c := s.Client(t)
+	channel := "lock:grants:" + l.Instance()
+	eventually(t, 20*time.Second, "it listens", func() bool {
+		return c.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
+	})
+	heard := c.Subscribe(context.Background(), channel)
+	defer heard.Close()
+	if _, err := heard.Receive(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+
+	busy := proxy.Busiest()
+	busy.Stall(faultproxy.ToClient)
+	got := make(chan *lockmw.Lease, 1)
+	go func() {
+		_, lease, err := l.Acquire(context.Background(), key, patient)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- lease
+	}()
+	eventually(t, 20*time.Second, "Redis has granted it", func() bool {
+		return c.Exists(context.Background(), "lock:{"+key+"}").Val() == 1
+	})
+	if err := other.ForceRelease(context.Background(), key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := heard.ReceiveMessage(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	second := mustAcquire(t, other, key, patient)
+	busy.Heal()
+	first := <-got
+	if first == nil {
+		return
+	}
+	select {
+	case <-first.Context().Done():
+		if cause := context.Cause(first.Context()); !errors.Is(cause, lockmw.ErrLost) {
+			t.Errorf("cause = %v, want ErrLost", cause)
+		}
+	case <-time.After(5 * time.Second):
+		t.Errorf("not told; valid for %v", time.Until(first.ValidUntil()))
+	}
+	if err := first.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("release = %v, want ErrLost", err)
+	}
+	mustRelease(t, second)
+}
