@@ -135,3 +135,20 @@ func TestMissingReplicaDoesNotFailOpen(t *testing.T) {
 	}
 	noKeys(t, s.Client(t), "k", 5*time.Second)
 }
+
+// A replica may take as long as the option says, also where the client has less patience with
+// a server's answers.
+func TestAReplicaHasItsTimeWhateverTheReadTimeout(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	master, replica := replicated(t)
+	impatient := master.Client(t, func(o *redis.Options) { o.ReadTimeout = 50 * time.Millisecond })
+	l := newLocker(t, impatient, lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+	mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Wait: 10 * time.Second}))
+	if err := replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	on := time.AfterFunc(150*time.Millisecond, func() { _ = replica.Cont() })
+	defer on.Stop()
+	mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
+}

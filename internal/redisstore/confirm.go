@@ -18,6 +18,10 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")
 	}
 	s.replicas, s.within = replicas, within
+	s.waits = s.client
+	if c, ok := s.client.(*redis.Client); ok { // WAIT is answered after within, also where any other answer is late by then
+		s.waits = c.WithTimeout(c.Options().ReadTimeout + within)
+	}
 	return nil
 }
 
@@ -44,7 +48,7 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 }
 
 func (s *Store) andWait(ctx context.Context, c *command, byHash bool) (reply any, acks int64, err error) {
-	pipe := s.client.Pipeline()
+	pipe := s.waits.Pipeline()
 	cmd := c.goRedis(ctx, byHash)
 	_ = pipe.Process(ctx, cmd) // only queues it
 	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(s.within))}

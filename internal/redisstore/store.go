@@ -51,8 +51,9 @@ type Store struct {
 	subscribed atomic.Bool                    // Listen hears messages at present.
 	listener   atomic.Pointer[store.Listener] // It is told of grants while Listen runs.
 
-	replicas int           // So many replicas have to confirm a grant; 0: none is asked (confirm.go).
-	within   time.Duration // They have so long to confirm it.
+	replicas int                   // So many replicas have to confirm a grant; 0: none is asked (confirm.go).
+	within   time.Duration         // They have so long to confirm it.
+	waits    redis.UniversalClient // It is client, with the patience for that.
 
 	pings pingClients // They are for Ping, which takes no connection from others.
 
