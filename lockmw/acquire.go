@@ -309,6 +309,9 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	}
 	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
 	if answer.Granted {
+		if answer.Unqueued {
+			epoch = 0 // nobody will tell who waits, so the lock is not passed on here
+		}
 		g := grant{
 			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
 			epoch: epoch, contended: answer.Contended,

@@ -110,6 +110,38 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 	}
 }
 
+// While a slot is in migration nobody can see a lock's queue. So no process passes the lock
+// on within itself, or others would have no turn for as long as that lasts.
+func TestClusterSlotInMigrationIsNotForOneProcessAlone(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	const key = "contended"
+	c := redistest.Cluster(t)
+	crowd := gather(t, newLocker(t, c.Client(t)), key, 8, time.Millisecond, new(inside))
+	defer crowd.disperse()
+	other := newLocker(t, c.Client(t))
+	from, err := c.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Move(t.Context(), key, c.Other(from), func() {
+		for range 3 {
+			began := time.Now()
+			_, lease, err := other.Acquire(context.Background(), key, lockmw.Policy{TTL: 3 * time.Second, Wait: 10 * time.Second})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			crowd.inside.enter(t, lease)
+			crowd.inside.leave()
+			mustRelease(t, lease)
+			t.Logf("had its turn after %v", time.Since(began))
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A move of a slot may take long, or stop half-way. Leases of mutexes in it live on,
 // can be given back, and new ones are had; all of that was refused once.
 func TestClusterSlotThatStaysInMigration(t *testing.T) {

@@ -104,6 +104,7 @@ func answer(reply any) (store.Answer, error) {
 				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
 			}
 		}
+		a.Unqueued = len(f) > 5 // by onekey.lua
 		return a, nil
 	}
 	if !ok0 || !ok2 || len(f) < 5 {

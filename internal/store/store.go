@@ -127,6 +127,10 @@ type Answer struct {
 	// that was granted exclusively; 0 if nobody waits.
 	Contended int64
 
+	// Unqueued says that the question was granted without a look at the queue: others may
+	// wait, and the store tells nobody of them.
+	Unqueued bool
+
 	// Siblings are other tokens of this store value, with blanks between
 	// them, that hold the key and may not know it. A waiter whose grant
 	// message was lost is found that way.

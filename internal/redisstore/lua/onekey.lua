@@ -13,7 +13,7 @@
 --          0 for no longer
 -- ARGV[4]  with take, the highest fence that is known beside the lock, otherwise the
 --          token's, or ''
--- Result   take: the fence, which is now µs too, or as acquire.lua
+-- Result   take: as acquire.lua, with a sixth element 1 if granted: the queue is not known
 --          keep and give: 1 if the token has the lock, 0 if not
 --          an error where a fence would have to be remembered beside the lock,
 --          because the clock is behind it
@@ -34,11 +34,11 @@ end
 if ARGV[2] == 'take' then
   if not value or value == token or own and last == 0 then
     redis.call('SET', KEYS[1], token .. ':' .. now_text, 'PX', ms)
-    return now_text
+    return {1, now_text, now_text, '', '0', 1}
   end
   if own then
     redis.call('PEXPIRE', KEYS[1], ms)
-    return {1, string.format('%.0f', last), now_text}
+    return {1, string.format('%.0f', last), now_text, '', '0', 1}
   end
   local mine, sibling = string.match(token, '^[^.]+') .. '.', ''
   if string.sub(value, 1, #mine) == mine then sibling = string.match(value, '^[^:]*') end
