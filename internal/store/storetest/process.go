@@ -67,7 +67,7 @@ func (p *process) insist(what string, question func() error) (atOnce bool) {
 	deadline := time.Now().Add(timeout)
 	atOnce = true
 	for err := question(); err != nil; err = question() {
-		if e := store.AsError(err); !e.Ambiguous || e.Stale || time.Now().After(deadline) {
+		if e := store.AsError(err); !e.Ambiguous && e.Reach != store.Silent || e.Stale || time.Now().After(deadline) {
 			p.Fatalf("%s: %v", what, err)
 		}
 		atOnce = false
