@@ -32,8 +32,8 @@ type report struct {
 	passed  int
 	failed  int
 	why     strings.Builder // of what failed, in short
-	slow    int      // tests that were left out of a quick run
-	skipped []string // for any other reason
+	slow    int             // tests that were left out of a quick run
+	skipped []string        // for any other reason
 }
 
 func newReport(out io.Writer, verbose, quick bool) *report {
