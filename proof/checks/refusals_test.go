@@ -51,7 +51,7 @@ func refusals() []refusal {
 		{word: "CROSSSLOT", how: "played by an embedded server: all keys of a lock are in one slot", provoke: played("CROSSSLOT Keys in request don't hash to the same slot")},
 		{word: "MOVED", or: []string{"use redis.NewClusterClient"}, how: "a single-server client on the wrong node of a Cluster", provoke: wrongNode},
 		// The server closes the connection as well, which may be noticed first.
-		{word: "max number of clients", or: []string{"broken pipe", "connection reset by peer"}, how: "maxclients 2", provoke: crowded},
+		{word: "max number of clients", or: []string{"broken pipe", "connection reset by peer"}, how: "maxclients", provoke: crowded},
 	}
 }
 
