@@ -67,7 +67,8 @@ func TestEveryLibraryCompletesAScenario(t *testing.T) {
 		if f.Turns == 0 {
 			t.Errorf("%s, %s: no turns; %s", r.Scenario.Name, r.Library, r.Err)
 		}
-		if locks := !strings.HasPrefix(r.Library, "bare") && r.Scenario.Curve == ""; locks && f.Turns > 10 && f.Commands <= 0 {
+		local := r.Library == library.Ours && strings.HasPrefix(r.Scenario.Name, "one key") // for up to a second without a command
+		if locks := !strings.HasPrefix(r.Library, "bare") && r.Scenario.Curve == "" && !local; locks && f.Turns > 10 && f.Commands <= 0 {
 			t.Errorf("%s, %s: %v commands per turn", r.Scenario.Name, r.Library, f.Commands)
 		}
 	}

@@ -95,7 +95,7 @@ func TestReportOfARun(t *testing.T) {
 			name:  "what failed stands at the end, in short",
 			tests: `func TestB(t *testing.T) { t.Error("wrong\nfurther"); for range 20 { t.Log("log") } }`,
 			fails: true,
-			shows: []string{"failed: example.test/m TestB\n    m_test.go:5: wrong\n    m_test.go:5: log\n", "log\n    …\ntests: 0 passed, 1 failed, 0 skipped"},
+			shows: []string{"failed: example.test/m TestB\n    m_test.go:5: wrong\n    m_test.go:5: log\n", "log\n    …\n    m_test.go:5: log\n", "m_test.go:5: log\ntests: 0 passed, 1 failed, 0 skipped"},
 		},
 		{
 			name:  "panic",

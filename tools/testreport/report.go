@@ -160,22 +160,22 @@ func (r *report) print(text string) { _, _ = io.WriteString(r.out, text) }
 // saidLine matches the first line of what a test has said, as an error or in its log.
 var saidLine = regexp.MustCompile(`^ {4}\S+\.go:\d+: `)
 
-// inShort returns the beginning of what a failed test has said, without the further lines
-// of a text of many, such as a server's log.
+// inShort returns the beginning and the end of what a failed test has said, without the
+// further lines of a text of many, such as a server's log.
 func inShort(said []string) []string {
-	const most, longest = 12, 400
+	const atEach, longest = 8, 400
 	var short []string
 	for _, text := range said {
 		if !saidLine.MatchString(text) {
 			continue
 		}
-		if len(short) == most {
-			return append(short, "    …\n")
-		}
 		if len(text) > longest {
 			text = text[:longest] + "…\n"
 		}
 		short = append(short, text)
+	}
+	if n := len(short); n > 2*atEach {
+		return slices.Concat(short[:atEach], []string{"    …\n"}, short[n-atEach:])
 	}
 	return short
 }
