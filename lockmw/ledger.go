@@ -22,7 +22,7 @@ type ledger struct {
 	joint   jointLeases          // those of leases that others may hold the key beside
 	stays   map[string]time.Time // tokens that were released, and keep their key taken until then
 	purge   int                  // stays this large are looked through for those that are over
-	taken   map[string]time.Time // tokens of no tenure that is known, whose lock was taken by force then
+	revoked map[string]time.Time // tokens of no tenure that is known, whose lock was taken by force then
 	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
 }
 
@@ -79,16 +79,16 @@ func (l *Locker) forget(lease *Lease) {
 
 // keepTenure has messages about the tenure's token reach it. It reports whether one came
 // before, that its lock was taken by force: that may have been an earlier grant to the token.
-func (l *Locker) keepTenure(t *tenure) (taken bool) {
+func (l *Locker) keepTenure(t *tenure) (revoked bool) {
 	b := l.lockLedger(t.ref.Key)
 	defer b.mu.Unlock()
 	if b.tenures == nil {
 		b.tenures = make(map[string]*tenure)
 	}
 	b.tenures[t.ref.Token] = t
-	_, taken = b.taken[t.ref.Token]
-	delete(b.taken, t.ref.Token)
-	return taken
+	_, revoked = b.revoked[t.ref.Token]
+	delete(b.revoked, t.ref.Token)
+	return revoked
 }
 
 func (l *Locker) forgetTenure(t *tenure) {
@@ -118,25 +118,25 @@ func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
 	return tenures
 }
 
-// takenByForce returns the tenure of key with that token. If there is none, the answer that
+// tenureRevoked returns the tenure of key with that token. If there is none, the answer that
 // begins it may be on its way: keepTenure tells it then.
-func (l *Locker) takenByForce(key, token string) *tenure {
+func (l *Locker) tenureRevoked(key, token string) *tenure {
 	b := l.lockLedger(key)
 	defer b.mu.Unlock()
 	t := b.tenures[token]
 	if t == nil {
 		at := time.Now()
-		maps.DeleteFunc(b.taken, func(_ string, then time.Time) bool { return at.Sub(then) > takenFor })
-		if b.taken == nil {
-			b.taken = make(map[string]time.Time)
+		maps.DeleteFunc(b.revoked, func(_ string, then time.Time) bool { return at.Sub(then) > revokedFor })
+		if b.revoked == nil {
+			b.revoked = make(map[string]time.Time)
 		}
-		b.taken[token] = at
+		b.revoked[token] = at
 	}
 	return t
 }
 
-// takenFor is longer than the answer to a command can take.
-const takenFor = 2 * opTimeout
+// revokedFor is longer than the answer to a command can take.
+const revokedFor = 2 * opTimeout
 
 // holds reports whether the Locker has a tenure of ref's key with ref's token.
 func (l *Locker) holds(ref store.Ref) bool {
