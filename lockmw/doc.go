@@ -69,18 +69,17 @@
 // A lock on one Redis is as good as that Redis's memory. When Redis forgets
 // (a restart without persistence, a fail-over to a replica that is behind, an
 // eviction, FLUSHALL) or its clock jumps, two holders can overlap until the
-// first one's next renewal tells it, within 11 s if the TTL is 30 s. Its process may
-// pass the lock on for a second at most meanwhile, with fences below the other
-// holder's. Where that matters, hand Lease.Fence to the resource and have it refuse a number lower than
-// it has seen. And a
-// context can only ask the work to stop: code that ignores its context goes on
-// without the lock.
+// first one's next renewal tells it, within 11 s if the TTL is 30 s. The first one's
+// process may pass the lock on for a second at most meanwhile, with fences below the
+// other holder's. Where that matters, hand Lease.Fence to the resource and have it
+// refuse a number lower than it has seen. A context can only ask the work to stop:
+// code that ignores its context goes on without the lock.
 //
 // # Reading on
 //
 // The code begins at locker.go, then acquire.go (one attempt), wait.go (the wait for a
-// turn), internal/waitqueue (the waiters of this process), tenure.go (what is held in
-// Redis) and lease.go (who holds it), both noted in ledger.go; internal/renew says when
+// turn), internal/waitqueue (the waiters of this process), granted.go (the lock is there),
+// tenure.go (what is held in Redis) and lease.go (who holds it), both noted in ledger.go; internal/renew says when
 // tenures are renewed, and renewal.go what comes of it; release.go gives back,
 // internal/outage knows whether Redis can be reached (away.go decides what a call of
 // Acquire does then), internal/janitor removes from Redis what calls that gave up have
