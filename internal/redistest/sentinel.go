@@ -68,6 +68,14 @@ func (w *Watched) Sentinels() (master string, addrs []string) {
 // SentinelServers returns the Sentinels, in the order of their addresses.
 func (w *Watched) SentinelServers() []*Server { return w.sentinels }
 
+// Other returns the server that is not this one, whatever the Sentinels have heard.
+func (w *Watched) Other(server *Server) *Server {
+	if w.servers[0] == server {
+		return w.servers[1]
+	}
+	return w.servers[0]
+}
+
 // Servers returns the master and the replica, in the order in which they were
 // started.
 func (w *Watched) Servers() []*Server { return w.servers }

@@ -77,7 +77,7 @@ func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker 
 	if err := old.Cont(); err != nil {
 		return err
 	}
-	now := other(w, old) // a Sentinel may not have heard of it yet
+	now := w.Other(old) // not what a Sentinel says: it may not have heard of it yet
 	raw := redis.NewClient(redistest.Options(now.Addr()))
 	defer raw.Close()
 	if err := raw.Del(ctx, "lock:{held}").Err(); err != nil { // the replica may have known it
@@ -111,16 +111,6 @@ func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker 
 		said := then.Info(ctx, "replication").Val()
 		return strings.Contains(said, "role:slave") && strings.Contains(said, "master_link_status:up")
 	})
-}
-
-// other returns the server that is not old.
-func other(w *redistest.Watched, old *redistest.Server) *redistest.Server {
-	for _, s := range w.Servers() {
-		if s != old {
-			return s
-		}
-	}
-	return nil
 }
 
 // until asks cond, a second at most at a time, until it is true.
