@@ -165,7 +165,7 @@ func (c *claim) run() (*Lease, error) {
 	}
 	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if joined := c.locker.waiters.Join(c.ref, how != holdsBack); joined.Waiter != nil {
+		if joined := c.locker.waiters.Join(c.ref, c.policy.Name, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			defer func() {

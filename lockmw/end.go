@@ -44,10 +44,9 @@ func (c *claim) failOpen(cause error) *Lease {
 	c.locker.keep(lease)
 	lease.limitHold()
 	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
-	c.note(Event{
-		Kind: EventFailedOpen, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: c.waited(), Attempts: c.attempts, Err: cause,
-	})
+	e := c.event(EventFailedOpen)
+	e.Err = cause
+	c.note(e)
 	return lease
 }
 

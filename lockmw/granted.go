@@ -87,10 +87,11 @@ func (c *claim) successor(t *tenure, fence int64, at time.Time) (lease *Lease) {
 // trusted, and handedOver says that it is a waiter's.
 func (c *claim) begun(lease *Lease, left time.Duration, handedOver bool) *Lease {
 	c.learn(true)
-	e := Event{
-		Kind: EventAcquired, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: lease.start.Sub(c.start), Attempts: c.attempts, Left: left,
+	if len(c.locker.observers) == 0 {
+		return lease
 	}
+	e := c.event(EventAcquired)
+	e.Waited, e.Left = lease.start.Sub(c.start), left
 	if handedOver {
 		e.Kind = EventHandedOver
 		c.note(e)

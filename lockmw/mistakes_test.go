@@ -207,7 +207,7 @@ func TestMistakesAreToldInFull(t *testing.T) {
 				}
 				synctest.Wait()
 				refused := s.seen.of(lockmw.EventRefused)
-				if len(refused) != 1 || !errors.Is(refused[0].Err, err) {
+				if told, _ := lockmw.RefusalOf(err); len(refused) != 1 || !errors.Is(refused[0].Err, err) || refused[0].Reason != told.Code {
 					t.Errorf("observers are told of %d refusals: %v", len(refused), refused)
 				}
 				if text := strings.Join(s.log.lines(), "\n"); strings.Count(text, "lock was refused") != 1 {

@@ -71,11 +71,30 @@ type Event struct {
 	Name     string        // what the lock is called: the policy's Name, or its Prefix
 	Prefix   string        // the policy's, a part of Key
 	Key      string        // prefix + key
+	Mode     Mode          // the policy's
+	Permits  int           // the policy's; 0: it is no semaphore
+	Queued   bool          // of an event before the lease began, and of the one that says it begins: the call waited for its turn
 	Waited   time.Duration // from the call of Acquire until it had an outcome
 	Held     time.Duration // since the lease began; 0 before
 	Attempts int           // commands that Acquire has sent to Redis; 0 if none was needed so far
 	Left     time.Duration // until the lease's context ends, if no renewal comes before; of EventContended, what is left of the holder's TTL, or 0 if that is not known
 	Err      error         // as the kind says
+
+	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
+	// It is empty for other kinds, and where the caller has left.
+	Reason string
+}
+
+// event returns an event about a lock of the policy.
+func (p *Policy) event(kind EventKind, key string) Event {
+	return Event{Kind: kind, Name: p.Name, Prefix: p.Prefix, Key: key, Mode: p.Mode, Permits: p.Permits}
+}
+
+// event describes what happens to the claim.
+func (c *claim) event(kind EventKind) Event {
+	e := c.policy.event(kind, c.ref.Key)
+	e.Queued, e.Waited, e.Attempts = !c.queuedAt.IsZero(), c.waited(), c.attempts
+	return e
 }
 
 const (
@@ -170,10 +189,9 @@ func (l *Lease) event(kind EventKind, err error) Event {
 		left = l.grant().left(now())
 	}
 	l.mu.Unlock()
-	return Event{
-		Kind: kind, Name: l.policy.Name, Prefix: l.policy.Prefix, Key: l.ref.Key,
-		Held: time.Since(l.start), Left: max(left, 0), Err: err,
-	}
+	e := l.policy.event(kind, l.ref.Key)
+	e.Held, e.Left, e.Err = time.Since(l.start), max(left, 0), err
+	return e
 }
 
 // reportLost logs that the lease was lost, and tells the observers.

@@ -47,10 +47,12 @@ func (c *claim) refuse(err error) error {
 		c.learn(false)
 	}
 	c.refusal = refusal
-	c.note(Event{
-		Kind: EventRefused, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-		Waited: refusal.Waited, Attempts: c.attempts, Err: refusal,
-	})
+	e := c.event(EventRefused)
+	e.Waited, e.Err = refusal.Waited, refusal
+	if told, ok := RefusalOf(refusal); ok {
+		e.Reason = told.Code
+	}
+	c.note(e)
 	return refusal
 }
 

@@ -28,7 +28,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := l.newClaim(context.Background(), "k", Policy{Wait: time.Minute}, time.Now(), nil)
-	joined := l.waiters.Join(c.ref, true)
+	joined := l.waiters.Join(c.ref, "", true)
 	if c.waiter = joined.Waiter; !joined.Rests {
 		t.Fatal("it need not ask")
 	}
@@ -76,7 +76,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait, Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	c.waiter = l.waiters.Join(c.ref, true).Waiter
+	c.waiter = l.waiters.Join(c.ref, "", true).Waiter
 	held := lease.tenure()
 	held.nextFence(time.Now())
 	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {

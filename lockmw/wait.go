@@ -48,10 +48,9 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.queuedAt = time.Now()
 	if c.fault == nil && !c.heldBack {
-		c.contends(Event{
-			Kind: EventContended, Name: c.policy.Name, Prefix: c.policy.Prefix, Key: c.ref.Key,
-			Waited: c.waited(), Attempts: c.attempts, Left: c.left,
-		})
+		e := c.event(EventContended)
+		e.Left = c.left
+		c.contends(e)
 	}
 	asked := c.queuedAt
 	retries := c.retries

@@ -114,7 +114,8 @@ func TestContendedIsToldOnce(t *testing.T) {
 			t.Errorf("%d contended events, want 1", n)
 		}
 		refused := seen.of(lockmw.EventRefused)
-		if len(refused) != 1 || !errors.Is(refused[0].Err, lockmw.ErrNotAcquired) || refused[0].Waited != 5*time.Second {
+		if len(refused) != 1 || !errors.Is(refused[0].Err, lockmw.ErrNotAcquired) || refused[0].Waited != 5*time.Second ||
+			!refused[0].Queued || refused[0].Reason != lockmw.CodeWaitTimeout {
 			t.Errorf("refused events: %+v", refused)
 		}
 	}, seen.option())

@@ -118,7 +118,7 @@ func (h *history) join() {
 	m := h.model
 	rests := alone && (m.holder != "" || m.firstAlone() != nil)
 	behind := m.resting()
-	j := h.set.Join(ref, sends)
+	j := h.set.Join(ref, "", sends)
 	h.notef("joins: alone %t, sends %t, rests %t", alone, sends, j.Rests)
 	if len(m.waiters) >= perKey {
 		if j.Waiter != nil {

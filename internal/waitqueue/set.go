@@ -101,7 +101,8 @@ type Joined struct {
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
 // has to ask; sends says that it does so at once, so that a command is under way from now
 // on. If ref has no token, the waiter is given one as soon as the store is to know of it.
-func (s *Set) Join(ref store.Ref, sends bool) Joined {
+// Name is for Names alone.
+func (s *Set) Join(ref store.Ref, name string, sends bool) Joined {
 	came := time.Now()
 	p := s.of(ref.Key)
 	p.mu.Lock()
@@ -121,7 +122,7 @@ func (s *Set) Join(ref store.Ref, sends bool) Joined {
 	if !ok {
 		w = &Waiter{Grants: make(chan Grant, 1), Wake: make(chan struct{}, 1)}
 	}
-	w.shard, w.ref, w.came = p, ref, came
+	w.shard, w.ref, w.name, w.came = p, ref, name, came
 	q.add(w, s.canRest)
 	if w.state == Resting {
 		return Joined{Waiter: w, Rests: true, Holder: q.holder}
@@ -131,6 +132,21 @@ func (s *Set) Join(ref store.Ref, sends bool) Joined {
 		q.open++
 	}
 	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
+}
+
+// Names returns how many wait, by the names that they joined with.
+func (s *Set) Names() map[string]int {
+	names := make(map[string]int)
+	for p := range s.parts.All() {
+		p.mu.Lock()
+		for _, q := range p.queues {
+			for e := q.waiters.Front(); e != nil; e = e.Next() {
+				names[at(e).name]++
+			}
+		}
+		p.mu.Unlock()
+	}
+	return names
 }
 
 // Ask notes that w sends a command about its key, and returns the token and the place to

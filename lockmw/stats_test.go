@@ -1,0 +1,104 @@
+package lockmw_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestStatsCountWhatIsHeldAndWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l := newLocker(t, s.Client(t))
+		want := func(when string, connected, subscribed bool, names map[string]lockmw.NameStats) {
+			t.Helper()
+			synctest.Wait()
+			got := l.Stats()
+			if got.Connected != connected || got.Subscribed != subscribed || !maps.Equal(got.Names, names) {
+				t.Errorf("%s: %+v, want connected %v, subscribed %v, %v", when, got, connected, subscribed, names)
+			}
+		}
+		want("at first", true, false, nil)
+
+		pay := lockmw.Policy{Name: "pay", Prefix: "order:"}
+		held := []*lockmw.Lease{
+			mustAcquire(t, l, "1", pay), mustAcquire(t, l, "2", pay),
+			mustAcquire(t, l, "3", lockmw.Policy{Prefix: "order:", Mode: lockmw.Shared}),
+			mustAcquire(t, l, "4", lockmw.Policy{Prefix: "order:", Permits: 2}),
+		}
+		pay.Wait = time.Minute
+		turns := make(chan *lockmw.Lease)
+		for range 3 {
+			go func() {
+				if _, lease, err := l.Acquire(context.Background(), "1", pay); err == nil {
+					turns <- lease
+				}
+			}()
+		}
+		time.Sleep(time.Second)
+		want("held and waited for", true, true, map[string]lockmw.NameStats{"pay": {Held: 2, Waiting: 3}, "order:": {Held: 2}})
+
+		mustRelease(t, held[0])
+		next := <-turns
+		want("after a hand-over", true, true, map[string]lockmw.NameStats{"pay": {Held: 2, Waiting: 2}, "order:": {Held: 2}})
+		mustRelease(t, next)
+		mustRelease(t, <-turns)
+		mustRelease(t, <-turns)
+		for _, lease := range held[1:] {
+			mustRelease(t, lease)
+		}
+		want("all are released", true, true, nil)
+	})
+}
+
+func TestStatsSayThatRedisIsAway(t *testing.T) {
+	testenv.Slow(t)
+	client, proxy := proxied(t, redistest.Shared(t))
+	l, key := newLocker(t, client), redistest.Prefix(t)
+	if !l.Stats().Connected {
+		t.Error("not connected before the first command")
+	}
+	proxy.BlackHole(faultproxy.Both)
+	lease := mustAcquire(t, l, key, lockmw.Policy{FailOpen: true})
+	if s := l.Stats(); s.Connected || s.Subscribed || len(s.Names) > 0 {
+		t.Errorf("one runs without its lock: %+v", s)
+	}
+	mustRelease(t, lease)
+	proxy.Heal()
+	eventually(t, 20*time.Second, "it is connected again", func() bool { return l.Stats().Connected })
+}
+
+func TestEventsSayWhatTheLockIs(t *testing.T) {
+	var seen events
+	bubble(t, func(t *testing.T, _ *redistest.Mini, l *lockmw.Locker) {
+		reader := mustAcquire(t, l, "k", lockmw.Policy{Name: "read", Mode: lockmw.Shared})
+		go func() {
+			time.Sleep(time.Second)
+			mustRelease(t, reader)
+		}()
+		mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Name: "permit", Permits: 3, Wait: time.Minute}))
+		synctest.Wait()
+		told := make(map[lockmw.EventKind]int)
+		for _, kind := range []lockmw.EventKind{lockmw.EventAcquired, lockmw.EventContended, lockmw.EventHandedOver, lockmw.EventReleased} {
+			for _, e := range seen.of(kind) {
+				told[kind]++
+				mode, permits, queued := lockmw.Shared, 0, false
+				if e.Name == "permit" {
+					mode, permits, queued = lockmw.Exclusive, 3, kind != lockmw.EventReleased
+				}
+				if e.Mode != mode || e.Permits != permits || e.Queued != queued || e.Reason != "" {
+					t.Errorf("%v: %+v", kind, e)
+				}
+			}
+		}
+		if told[lockmw.EventAcquired] != 2 || told[lockmw.EventContended] != 1 || told[lockmw.EventHandedOver] != 1 || told[lockmw.EventReleased] != 2 {
+			t.Errorf("told %v", told)
+		}
+	}, seen.option())
+}
