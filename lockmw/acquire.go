@@ -79,6 +79,7 @@ func (c *claim) acquire() (*Lease, error) {
 	if outer != nil {
 		return outer.join(c), nil
 	}
+	c.writeNote()
 	if !c.enter() {
 		return nil, c.refuse(ErrClosed)
 	}
@@ -98,6 +99,15 @@ func (c *claim) enter() bool {
 	return c.ledger != nil
 }
 
+// writeNote asks the program for the claim's note.
+func (c *claim) writeNote() {
+	if c.locker.note != nil {
+		c.said = c.locker.note(c.ctx)
+	}
+}
+
+func (c *claim) newToken() string { return c.locker.store.NewToken(c.said) }
+
 // A claim is one call of Acquire.
 type claim struct {
 	// What is asked for, and by whom.
@@ -108,6 +118,7 @@ type claim struct {
 	policy  Policy // with defaults
 	ref     store.Ref
 	ledger  *ledger // in which it is counted
+	said    string  // its note, see WithNote
 	start   time.Time
 	retries *retry.Intervals // shared with other claims; nil: its own
 	most    time.Duration    // that a command of it may take
@@ -165,7 +176,7 @@ func (c *claim) run() (*Lease, error) {
 	}
 	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if joined := c.locker.waiters.Join(c.ref, c.policy.Name, how != holdsBack); joined.Waiter != nil {
+		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.said}, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			defer func() {
@@ -186,7 +197,7 @@ func (c *claim) run() (*Lease, error) {
 		}
 	}
 	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
-		c.ref.Token = c.locker.store.NewToken()
+		c.ref.Token = c.newToken()
 	}
 	lease, err := c.send(join, place)
 	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
@@ -337,7 +348,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 // it left is being taken back, by token, and that may arrive late.
 func (c *claim) freshToken() {
 	if c.ballot != nil {
-		c.ref.Token, c.residue = c.locker.store.NewToken(), noResidue
+		c.ref.Token, c.residue = c.newToken(), noResidue
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // that a Locker over it does all that it does over one.
 type prompt struct{ store.Store }
 
-func (prompt) NewToken() string { return strconv.FormatUint(rand.Uint64(), 36) }
+func (prompt) NewToken(string) string { return strconv.FormatUint(rand.Uint64(), 36) }
 
 func (prompt) Acquire(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{Granted: true, Fence: 1, Server: 1}, nil

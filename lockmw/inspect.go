@@ -29,6 +29,7 @@ type Holder struct {
 	// Instance names the holder's Locker, see Locker.Instance. It is empty if the
 	// holder is a program that does not use lockmw.
 	Instance string
+	Note     string        // its caller's, see WithNote
 	Age      time.Duration // since it was acquired; 0 if that is not known
 	Left     time.Duration // of the TTL, without a further renewal; negative: there is no TTL
 }
@@ -36,13 +37,14 @@ type Holder struct {
 // A holderText is a Holder in JSON.
 type holderText struct {
 	Instance string `json:"instance,omitempty"`
+	Note     string `json:"note,omitempty"`
 	Age      string `json:"age,omitempty"`
 	Left     string `json:"left,omitempty"` // empty: there is no TTL
 }
 
 // MarshalJSON implements json.Marshaler.
 func (h Holder) MarshalJSON() ([]byte, error) {
-	text := holderText{Instance: h.Instance}
+	text := holderText{Instance: h.Instance, Note: h.Note}
 	if h.Age > 0 {
 		text.Age = h.Age.String()
 	}
@@ -59,7 +61,7 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("lockmw: holder: %w", err)
 	}
-	read := Holder{Instance: text.Instance, Left: -1}
+	read := Holder{Instance: text.Instance, Note: text.Note, Left: -1}
 	for _, d := range []struct {
 		name, from string
 		to         *time.Duration
@@ -76,9 +78,9 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Instance returns the name by which Info and AcquireError.Holder call this Locker. It
-// is random and made by New: log it at the start, to find the process that holds a
-// lock. It is no secret: nothing can be released with it.
+// Instance returns the name by which Info and AcquireError.Holder call this Locker: what
+// WithInstance said, and digits that New has drawn. It is no secret: nothing can be
+// released with it.
 func (l *Locker) Instance() string { return l.store.Instance() }
 
 // Inspect tells who has the lock called key, the prefix included, and how many wait for

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -21,11 +21,14 @@ func mustInspect(tb testing.TB, l *lockmw.Locker, key string) lockmw.Info {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if text := fmt.Sprintf("%+v", info); strings.Contains(text, "-") && strings.Count(text, "-") >= 4 {
+	if text := fmt.Sprintf("%+v", info); uuids.MatchString(text) {
 		tb.Errorf("a token is shown: %s", text)
 	}
 	return info
 }
+
+// uuids matches what of a token is secret.
+var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-`)
 
 func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {

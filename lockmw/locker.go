@@ -30,10 +30,11 @@ type Locker struct {
 	quorum     bool
 	confirms   bool // replicas confirm grants, so a published one is asked for again
 	observers  []func(context.Context, Event)
-	reports    *report.Queue  // to the observers and the log
-	log        *slog.Logger   // of reports
-	relay      store.Relay    // the store, if that can pass locks on
-	outage     *outage.Outage // nil: the store cannot tell whether it can be reached
+	note       func(context.Context) string // nil: there are no notes
+	reports    *report.Queue                // to the observers and the log
+	log        *slog.Logger                 // of reports
+	relay      store.Relay                  // the store, if that can pass locks on
+	outage     *outage.Outage               // nil: the store cannot tell whether it can be reached
 	waiters    *waitqueue.Set
 	watchdog   *renew.Watchdog
 	janitor    *janitor.Janitor
@@ -73,7 +74,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := redisstore.New(client, o.namespace)
+	s, err := redisstore.New(client, o.namespace, o.instance)
 	if err != nil {
 		return nil, fmt.Errorf("lockmw: %w", err)
 	}
@@ -86,6 +87,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 func newLocker(s store.Store, o options) *Locker {
 	l := &Locker{
 		observers: o.observers,
+		note:      o.note,
 		reports:   o.reports,
 		log:       o.logger,
 		confirms:  o.acks > 0,

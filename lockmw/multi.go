@@ -234,7 +234,8 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
 		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
-			each.ref.Token = l.store.NewToken()
+			each.writeNote()
+			each.ref.Token = each.newToken()
 		}
 		refs[i] = each.ref
 	}

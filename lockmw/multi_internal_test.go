@@ -49,7 +49,7 @@ type returning struct {
 
 var errAway = &store.Error{Err: errors.New("away"), Reach: store.Away}
 
-func (s *returning) NewToken() string { s.tokens++; return strconv.Itoa(s.tokens) }
+func (s *returning) NewToken(string) string { s.tokens++; return strconv.Itoa(s.tokens) }
 
 func (s *returning) Acquire(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{}, errAway

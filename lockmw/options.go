@@ -4,7 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockmw/kit/internal/report"
 )
@@ -14,6 +18,7 @@ const (
 	defaultPerKey    = 1000
 	defaultTotal     = 10000
 	maxNamespaceLen  = 128 // bytes
+	maxInstanceLen   = 64  // bytes
 )
 
 // An Option changes how a Locker behaves. Where an option is given something wrong,
@@ -22,6 +27,8 @@ type Option func(*options) error
 
 type options struct {
 	namespace           string
+	instance            string
+	note                func(context.Context) string
 	logger              *slog.Logger
 	observers           []func(context.Context, Event)
 	reports             *report.Queue // has the lines of logger
@@ -33,6 +40,7 @@ type options struct {
 func gather(opts []Option) (options, error) {
 	o := options{
 		namespace: defaultNamespace,
+		instance:  defaultInstance(),
 		logger:    slog.New(slog.DiscardHandler),
 		maxPerKey: defaultPerKey,
 		maxTotal:  defaultTotal,
@@ -66,6 +74,52 @@ func WithNamespace(ns string) Option {
 			return fmt.Errorf("WithNamespace: has the character %q; braces and control characters are not allowed", r)
 		}
 		o.namespace = ns
+		return nil
+	}
+}
+
+// WithInstance says what this process is called, for Info and AcquireError.Holder: its pod,
+// or whatever it is found by. It is 1 to 64 bytes of printable UTF-8. New adds ten random
+// digits, because no two Lockers may be called the same. The default is the host's name
+// and the number of the process.
+func WithInstance(name string) Option {
+	return func(o *options) error {
+		switch {
+		case name == "":
+			return fmt.Errorf("WithInstance: empty")
+		case len(name) > maxInstanceLen:
+			return fmt.Errorf("WithInstance: %d bytes are more than %d", len(name), maxInstanceLen)
+		case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+			return fmt.Errorf("WithInstance: %q has characters that cannot be printed", name)
+		}
+		o.instance = name
+		return nil
+	}
+}
+
+// defaultInstance is the host's name, which is a pod's in a cluster of containers, and the
+// number of the process.
+func defaultInstance() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" || !utf8.ValidString(host) {
+		host = "unknown"
+	}
+	pid := fmt.Sprintf("-%d", os.Getpid())
+	return host[:min(len(host), maxInstanceLen-len(pid))] + pid
+}
+
+// WithNote has each lock carry a short text about the call that has it, such as the id of
+// a request or a trace, for operators: Inspect and List show it as Holder.Note. No client is
+// told, and no log. Note is called by each Acquire, with its context, before Redis is
+// asked, and must be safe for concurrent use; an empty text is no note. It is part of what
+// Redis keeps: of a long one the first 128 bytes. Where leases of this process follow one
+// another without Redis's knowing, it is for up to a second that of the first.
+func WithNote(note func(ctx context.Context) string) Option {
+	return func(o *options) error {
+		if note == nil {
+			return fmt.Errorf("WithNote: the function is nil")
+		}
+		o.note = note
 		return nil
 	}
 }

@@ -39,7 +39,7 @@ func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error)
 	}
 	nodes := make([]quorum.Node, len(clients))
 	for i, client := range clients {
-		s, err := redisstore.New(client, o.namespace)
+		s, err := redisstore.New(client, o.namespace, o.instance)
 		if err != nil {
 			return nil, fmt.Errorf("lockmw: NewQuorum: node %d: %w", i+1, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -140,13 +142,13 @@ func TestRetryAfterACrashIsWhatIsLeftOfTheTTL(t *testing.T) {
 			}
 			// What a process leaves behind that ended under the lock.
 			at := time.Now().UnixMicro()
-			s.client.Set(context.Background(), "lock:{order:42}", fmt.Sprintf("0011223344556677.3f2b:%d", at), 30*time.Second)
+			s.client.Set(context.Background(), "lock:{order:42}", fmt.Sprintf("gone-0123456789.%s:%d", uuid.NewString(), at), 30*time.Second)
 			time.Sleep(18 * time.Second)
 			refusal := s.refusal(s.locks, order)
 			if refusal.RetryAfter != 12*time.Second {
 				t.Errorf("after %d jobs: RetryAfter = %v, want the 12 s that are left", jobs, refusal.RetryAfter)
 			}
-			if h := refusal.Holder; h == nil || *h != (lockmw.Holder{Instance: "0011223344556677", Age: 18 * time.Second, Left: 12 * time.Second}) {
+			if h := refusal.Holder; h == nil || *h != (lockmw.Holder{Instance: "gone-0123456789", Age: 18 * time.Second, Left: 12 * time.Second}) {
 				t.Errorf("Holder = %+v", h)
 			}
 			time.Sleep(12 * time.Second)

@@ -28,7 +28,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := l.newClaim(context.Background(), "k", Policy{Wait: time.Minute}, time.Now(), nil)
-	joined := l.waiters.Join(c.ref, "", true)
+	joined := l.waiters.Join(c.ref, waitqueue.Caller{}, true)
 	if c.waiter = joined.Waiter; !joined.Rests {
 		t.Fatal("it need not ask")
 	}
@@ -72,11 +72,11 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := l.newClaim(ctx, "k", Policy{Wait: time.Minute}, time.Now(), nil)
-	c.ref.Token, c.residue = l.store.NewToken(), certain
+	c.ref.Token, c.residue = l.store.NewToken(""), certain
 	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait, Timeout: time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	c.waiter = l.waiters.Join(c.ref, "", true).Waiter
+	c.waiter = l.waiters.Join(c.ref, waitqueue.Caller{}, true).Waiter
 	held := lease.tenure()
 	held.nextFence(time.Now())
 	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {

@@ -20,7 +20,7 @@ type byScripts struct {
 }
 
 func openByScripts(client *redis.Client) (Locker, error) {
-	s, err := redisstore.New(client, "lock")
+	s, err := redisstore.New(client, "lock", "bench")
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -28,7 +28,7 @@ func openByScripts(client *redis.Client) (Locker, error) {
 }
 
 func (b *byScripts) Lock(ctx context.Context, key string) (func() error, error) {
-	ref := store.Ref{Key: key, Token: b.store.NewToken(), TTL: ttl}
+	ref := store.Ref{Key: key, Token: b.store.NewToken(""), TTL: ttl}
 	// Again has the script asked at once: the key is probably taken, it says.
 	answer, err := b.store.Acquire(ctx, store.Request{Ref: ref, Again: true})
 	if err == nil && !answer.Granted {

@@ -33,7 +33,7 @@ type yes struct {
 
 var _ store.Store = (*yes)(nil)
 
-func (s *yes) NewToken() string { return strconv.FormatInt(s.tokens.Add(1), 36) }
+func (s *yes) NewToken(string) string { return strconv.FormatInt(s.tokens.Add(1), 36) }
 
 func (s *yes) Acquire(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{Granted: true}, nil

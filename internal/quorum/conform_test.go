@@ -50,7 +50,7 @@ func open(tb testing.TB, clients []redis.UniversalClient, up int, ns string) *qu
 	tb.Helper()
 	nodes := make([]quorum.Node, len(clients))
 	for i, c := range clients {
-		s, err := redisstore.New(c, ns)
+		s, err := redisstore.New(c, ns, "node")
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestAReleaseThatOvertakesAnAttempt(t *testing.T) {
 				for i := range 3 {
 					m := redistest.InMemory(t)
 					minis = append(minis, m)
-					s, err := redisstore.New(m.Client(t), "lock")
+					s, err := redisstore.New(m.Client(t), "lock", "node")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -49,7 +49,7 @@ func TestAReleaseThatOvertakesAnAttempt(t *testing.T) {
 				}
 				s := quorum.New(nodes, slog.New(slog.DiscardHandler))
 				defer s.Close()
-				ref := store.Ref{Key: "k", Token: s.NewToken(), TTL: time.Minute}
+				ref := store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}
 				if a, err := s.Acquire(t.Context(), store.Request{Ref: ref}); err != nil || !a.Granted {
 					t.Fatalf("Acquire = %+v, %v, want a grant", a, err)
 				}

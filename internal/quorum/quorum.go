@@ -54,7 +54,7 @@ func New(nodes []Node, log *slog.Logger) *Store {
 }
 
 // NewToken implements store.Store.
-func (s *Store) NewToken() string { return s.nodes[0].Store.NewToken() }
+func (s *Store) NewToken(note string) string { return s.nodes[0].Store.NewToken(note) }
 
 // Listen implements store.Store: there are no hand-overs to tell.
 func (s *Store) Listen(context.Context, store.Listener) error { return nil }

@@ -160,7 +160,7 @@ func TestAServerThatForgotTheScriptsWithinAPipelineIsTaught(t *testing.T) {
 		const n = 10
 		batch := make([]store.Renewal, n)
 		for i := range batch {
-			batch[i].Ref = store.Ref{Key: string(rune('a' + i)), Token: p.NewToken(), TTL: time.Second}
+			batch[i].Ref = store.Ref{Key: string(rune('a' + i)), Token: p.NewToken(""), TTL: time.Second}
 			if i%2 == 0 {
 				p.get(batch[i].Ref, store.Try)
 			}

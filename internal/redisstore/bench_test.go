@@ -18,7 +18,7 @@ import (
 
 func benchStore(b *testing.B) *Store {
 	b.Helper()
-	s, err := New(redistest.Shared(b).Client(b, func(o *redis.Options) { o.PoolSize = 64 }), redistest.Prefix(b))
+	s, err := New(redistest.Shared(b).Client(b, func(o *redis.Options) { o.PoolSize = 64 }), redistest.Prefix(b), "test")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func benchStore(b *testing.B) *Store {
 
 func lockAndUnlock(ctx context.Context, b *testing.B, s *Store, key string) {
 	b.Helper()
-	r := store.Ref{Key: key, Token: s.NewToken(), TTL: 30 * time.Second}
+	r := store.Ref{Key: key, Token: s.NewToken(""), TTL: 30 * time.Second}
 	a, err := s.Acquire(ctx, store.Request{Ref: r, Join: store.Wait})
 	if err != nil || !a.Granted {
 		b.Errorf("Acquire = %+v, %v", a, err)
@@ -80,7 +80,7 @@ func BenchmarkHandOver(b *testing.B) {
 
 	refs := [2]store.Ref{}
 	for i := range refs {
-		refs[i] = store.Ref{Key: "k", Token: s.NewToken(), TTL: 30 * time.Second}
+		refs[i] = store.Ref{Key: "k", Token: s.NewToken(""), TTL: 30 * time.Second}
 	}
 	if _, err := s.Acquire(ctx, store.Request{Ref: refs[0]}); err != nil {
 		b.Fatal(err)
@@ -103,7 +103,7 @@ func BenchmarkRenew100(b *testing.B) {
 	s := benchStore(b)
 	batch := make([]store.Renewal, 100)
 	for i := range batch {
-		batch[i].Ref = store.Ref{Key: strconv.Itoa(i), Token: s.NewToken(), TTL: 30 * time.Second}
+		batch[i].Ref = store.Ref{Key: strconv.Itoa(i), Token: s.NewToken(""), TTL: 30 * time.Second}
 		if _, err := s.Acquire(b.Context(), store.Request{Ref: batch[i].Ref}); err != nil {
 			b.Fatal(err)
 		}

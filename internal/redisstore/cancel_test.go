@@ -226,7 +226,7 @@ func TestACancelledReleaseReturnsAtOnceAndGoesOn(t *testing.T) {
 
 func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 	proxy := faultproxy.Start(t, redistest.Embedded(t).Addr())
-	p, err := New(redistest.NewClient(t, proxy.Addr()), "kit")
+	p, err := New(redistest.NewClient(t, proxy.Addr()), "kit", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 	returned, lates, closed := make(chan error, 1), make(chan late, 1), make(chan error, 1)
 	go func() {
 		_, err := p.Acquire(ctx, store.Request{
-			Ref:  store.Ref{Key: "k", Token: p.NewToken(), TTL: time.Minute},
+			Ref:  store.Ref{Key: "k", Token: p.NewToken(""), TTL: time.Minute},
 			Late: func(a store.Answer, err error) { lates <- late{a, err} },
 		})
 		returned <- err
@@ -264,7 +264,7 @@ func TestEachCallHasItsOwnAnswer(t *testing.T) {
 		leaves := i%8 == 7
 		all.Go(func() {
 			for turn := range 20 {
-				r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}
+				r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(""), TTL: time.Minute}
 				ctx, cancel := context.WithCancel(t.Context())
 				if leaves { // its question may be carried out at any time
 					r.Key, r.TTL = fmt.Sprint("k", i, ":", turn), time.Second

@@ -34,7 +34,7 @@ func (p *probe) wantNoLock(says ...string) {
 	}
 	var asks []func()
 	for i := range 3 { // first, since a Store that has found a Cluster asks no more
-		r := store.Ref{Key: fmt.Sprint("crowd", i), Token: p.NewToken(), TTL: time.Minute}
+		r := store.Ref{Key: fmt.Sprint("crowd", i), Token: p.NewToken(""), TTL: time.Minute}
 		asks = append(asks, func() {
 			_, err := p.Acquire(p.Context(), store.Request{Ref: r})
 			refuse("Acquire in a crowd", err)
@@ -44,7 +44,7 @@ func (p *probe) wantNoLock(says ...string) {
 		ask()
 	}
 	for i := range 6 {
-		r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(), TTL: time.Minute}
+		r := store.Ref{Key: fmt.Sprint("k", i), Token: p.NewToken(""), TTL: time.Minute}
 		switch i % 3 {
 		case 1:
 			r.Kind.Shared = true
@@ -79,7 +79,7 @@ func TestTheFirstRedirectionEndsAllFurtherLocks(t *testing.T) {
 	p := open(t, s.Client(t), "kit")
 	held := p.take()
 	s.SetError("MOVED 3999 127.0.0.1:6381")
-	_, err := p.Acquire(t.Context(), store.Request{Ref: store.Ref{Key: "other", Token: p.NewToken(), TTL: time.Minute}})
+	_, err := p.Acquire(t.Context(), store.Request{Ref: store.Ref{Key: "other", Token: p.NewToken(""), TTL: time.Minute}})
 	wantVerdict(t, "Acquire", err, lasting, "redis.NewClusterClient")
 	s.SetError("")
 	_, err = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
@@ -201,7 +201,7 @@ func TestAClientThatReadsFromReplicasIsRefused(t *testing.T) {
 		o := &redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{"127.0.0.1:1"}}
 		set(o)
 		client := redis.NewFailoverClusterClient(o)
-		s, err := New(client, "kit")
+		s, err := New(client, "kit", "test")
 		if refused := err != nil && strings.Contains(err.Error(), "replicas"); refused != (name != "neither") {
 			t.Errorf("%s: New = %v", name, err)
 		}

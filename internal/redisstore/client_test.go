@@ -35,7 +35,7 @@ func TestClientsThatCannotCarryLocksAreRefused(t *testing.T) {
 		"a pointer to a wrapper":  {&wrapped{ring}, "*redisstore.wrapped"},
 		"a nil pointer to a type": {(*wrapped)(nil), "*redisstore.wrapped"},
 	} {
-		s, err := New(c.client, "kit")
+		s, err := New(c.client, "kit", "test")
 		if err == nil {
 			t.Errorf("New with %s = %v, want an error", name, s)
 			continue
@@ -90,7 +90,7 @@ func TestAClosedClientOfTheUserDoesNotMatter(t *testing.T) {
 
 func TestAClosedStoreLeavesTheUsersClientOpen(t *testing.T) {
 	client := redistest.Embedded(t).Client(t)
-	s, err := New(client, "kit")
+	s, err := New(client, "kit", "test")
 	if err != nil {
 		t.Fatal(err)
 	}

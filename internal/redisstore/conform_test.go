@@ -70,7 +70,7 @@ func placeAt(tb testing.TB, client redis.UniversalClient) storetest.Place {
 	return storetest.Place{
 		Open: func(tb testing.TB) store.Store {
 			tb.Helper()
-			s, err := New(client, ns)
+			s, err := New(client, ns, "test")
 			if err != nil {
 				tb.Fatal(err)
 			}

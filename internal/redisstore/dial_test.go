@@ -49,7 +49,7 @@ func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := New(redistest.NewClient(t, silent(t), func(o *redis.Options) { set(t, o) }), "kit")
+			s, err := New(redistest.NewClient(t, silent(t), func(o *redis.Options) { set(t, o) }), "kit", "test")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
 			for range 40 {
 				asking.Go(func() {
 					_, _ = s.Acquire(t.Context(), store.Request{
-						Ref: store.Ref{Key: "k", Token: s.NewToken(), TTL: time.Minute}, Timeout: 100 * time.Millisecond,
+						Ref: store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}, Timeout: 100 * time.Millisecond,
 					})
 				})
 			}

@@ -123,7 +123,7 @@ func TestADeadServerWasNotAsked(t *testing.T) {
 
 func TestAClosedStoreIsOver(t *testing.T) {
 	s := redistest.Embedded(t)
-	closed, err := New(s.Client(t), "kit")
+	closed, err := New(s.Client(t), "kit", "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,7 +185,7 @@ func (n network) getsThrough(t *testing.T, ttl time.Duration, how hanging, all b
 	var running sync.WaitGroup
 	var turns atomic.Int64
 	ask := func(name string) {
-		other := store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}
+		other := store.Ref{Key: name, Token: p.NewToken(""), TTL: time.Minute}
 		if a, err := p.Acquire(context.Background(), store.Request{Ref: other, Join: store.Try}); err == nil {
 			other.Told(a)
 			_, _ = p.Release(context.Background(), other, false) // it may hang

@@ -11,7 +11,7 @@ import (
 )
 
 // Instance implements store.Store: the part of the tokens that is no secret.
-func (s *Store) Instance() string { return s.process }
+func (s *Store) Instance() string { return instanceOf(s.process) }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
@@ -63,7 +63,7 @@ func (s *Store) info(reply any) (store.Info, bool) {
 	default:
 		h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
 		if token, fence, ok := strings.Cut(value, ":"); ok {
-			h.Instance = instance(token)
+			h.Instance, h.Note = said(token)
 			if minted, ok := integer(strings.TrimLeft(fence, "~!")); ok && h.Instance != "" {
 				h.Age = age(now, minted)
 			}
@@ -112,8 +112,9 @@ func holders(flat []any, now int64) []store.Holder {
 	}
 	var all []store.Holder
 	for token, end := range ends {
+		instance, note := said(token)
 		all = append(all, store.Holder{
-			Instance: instance(token), Age: age(now, fences[token]),
+			Instance: instance, Note: note, Age: age(now, fences[token]),
 			Left: time.Duration(end-now) * time.Microsecond,
 		})
 	}
@@ -140,14 +141,4 @@ func age(now, fence int64) time.Duration {
 		return 0
 	}
 	return time.Duration(now-fence) * time.Microsecond
-}
-
-// instance is the part of a token that names its Store, empty for one that is
-// not ours.
-func instance(token string) string {
-	process, id, ok := strings.Cut(token, ".")
-	if !ok || len(process) != 2*processBytes || len(id) != uuidLen {
-		return ""
-	}
-	return process
 }

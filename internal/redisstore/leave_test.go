@@ -132,7 +132,7 @@ func TestContextsOfSetUpsMayBeKept(t *testing.T) {
 			return "", "", nil
 		}
 	})
-	s, err := New(client, "kit")
+	s, err := New(client, "kit", "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestContextsOfSetUpsMayBeKept(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			_, err := s.Acquire(ctx, store.Request{Ref: store.Ref{Key: fmt.Sprint(i), Token: s.NewToken(), TTL: time.Minute}})
+			_, err := s.Acquire(ctx, store.Request{Ref: store.Ref{Key: fmt.Sprint(i), Token: s.NewToken(""), TTL: time.Minute}})
 			if err != nil {
 				t.Error(err)
 			}

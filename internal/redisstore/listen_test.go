@@ -218,9 +218,9 @@ func TestManyGrantsArriveInOrder(t *testing.T) {
 		e := p.hear()
 		for i := range n {
 			name := fmt.Sprint("lock ", i)
-			held := store.Ref{Key: name, Token: holder.NewToken(), TTL: time.Minute}
+			held := store.Ref{Key: name, Token: holder.NewToken(""), TTL: time.Minute}
 			holder.get(held, store.Try)
-			p.refused(store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}, store.Wait)
+			p.refused(store.Ref{Key: name, Token: p.NewToken(""), TTL: time.Minute}, store.Wait)
 			holder.release(held, false, store.HandedOver)
 		}
 		for i := range n {

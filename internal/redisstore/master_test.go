@@ -339,7 +339,7 @@ func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
 		return batch[0].Err == nil && !batch[0].Held
 	})
 	for locks := 0; ; locks++ {
-		next := store.Ref{Key: fmt.Sprint("next", locks), Token: p.NewToken(), TTL: time.Minute}
+		next := store.Ref{Key: fmt.Sprint("next", locks), Token: p.NewToken(""), TTL: time.Minute}
 		a, err := p.Acquire(t.Context(), store.Request{Ref: next})
 		if err == nil && a.Granted && raw.Exists(t.Context(), p.keys(next.Key)[0]).Val() == 1 || time.Since(followed) > patience {
 			break

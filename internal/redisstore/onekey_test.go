@@ -131,7 +131,7 @@ func TestRenewalsOfASlotInMigrationGoWithOthers(t *testing.T) {
 	p := open(t, shards.Client(t), "kit")
 	batch := []store.Renewal{{Ref: p.take()}}
 	for i := range 20 {
-		r := store.Ref{Key: fmt.Sprint("other", i), Token: p.NewToken(), TTL: time.Minute}
+		r := store.Ref{Key: fmt.Sprint("other", i), Token: p.NewToken(""), TTL: time.Minute}
 		p.get(r, store.Try)
 		batch = append(batch, store.Renewal{Ref: r})
 	}

@@ -148,7 +148,7 @@ func readHolder(a *store.Answer, f []any) bool {
 	if !ok || process == "" {
 		return false
 	}
-	a.Holder, a.HolderFence = store.Holder{Instance: process, Age: age(a.Server, fence), Left: a.Left}, fence
+	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(process), Age: age(a.Server, fence), Left: a.Left}, fence
 	return true
 }
 

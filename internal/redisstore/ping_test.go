@@ -30,7 +30,7 @@ func pinged(t *testing.T, s *Store) (store.Reach, bool) {
 
 func newStore(t *testing.T, client redis.UniversalClient) *Store {
 	t.Helper()
-	s, err := New(client, redistest.Prefix(t))
+	s, err := New(client, redistest.Prefix(t), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type probe struct {
 // open returns a Store of one more process. It is closed when the test ends.
 func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 	t.Helper()
-	s, err := New(client, ns)
+	s, err := New(client, ns, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (p *probe) idle() {
 }
 
 func (p *probe) ref(ttl time.Duration) store.Ref {
-	return store.Ref{Key: "k", Token: p.NewToken(), TTL: ttl}
+	return store.Ref{Key: "k", Token: p.NewToken(""), TTL: ttl}
 }
 
 func (p *probe) ask(r store.Ref, join store.Join) store.Answer {

@@ -37,7 +37,7 @@ func TestOutOfMemoryRefusesAcquireOnly(t *testing.T) {
 	held := p.take()
 	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
 	for _, name := range []string{"k", "another"} {
-		r := store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute}
+		r := store.Ref{Key: name, Token: p.NewToken(""), TTL: time.Minute}
 		wantVerdict(t, "Acquire of "+name, p.questions(r)["Acquire"](), lasting, "OOM")
 	}
 	p.renew(held, true)
@@ -52,7 +52,7 @@ func TestOutOfMemoryRefusesNewReadersOnly(t *testing.T) {
 	s := redistest.Real(t)
 	raw, p := s.Client(t), open(t, s.Client(t), "kit")
 	reader := func(name string) store.Ref {
-		return store.Ref{Key: name, Token: p.NewToken(), TTL: time.Minute, Kind: store.Kind{Shared: true}}
+		return store.Ref{Key: name, Token: p.NewToken(""), TTL: time.Minute, Kind: store.Kind{Shared: true}}
 	}
 	held, beside := reader("k"), reader("k")
 	p.get(held, store.Try)

@@ -211,7 +211,7 @@ func TestABurstOfNewCredentialsIsNoStormOfDials(t *testing.T) {
 // error of the provider's, and credentials that are known, change nothing.
 func TestTheProviderIsSubscribedToOnce(t *testing.T) {
 	s := newStaff(t, "first", "second")
-	p, err := New(s.client, "kit")
+	p, err := New(s.client, "kit", "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 			if set == nil {
 				set = func(*redis.Options) {}
 			}
-			s, err := New(redistest.NewClient(t, c.addr, set), redistest.Prefix(t))
+			s, err := New(redistest.NewClient(t, c.addr, set), redistest.Prefix(t), "test")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,8 +18,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -28,7 +26,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
@@ -72,20 +69,19 @@ var (
 )
 
 // New returns a Store that reaches the Redis of client over connections of
-// its own. Keys and channels begin with namespace. It does no I/O.
-func New(client redis.UniversalClient, namespace string) (*Store, error) {
+// its own. Keys and channels begin with namespace, and the process is called name, to
+// which digits are added that no other has. It does no I/O.
+func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 	own, d, err := ownClient(client)
 	if err != nil {
 		return nil, err
 	}
-	var id [processBytes]byte
-	rand.Read(id[:])
 	s := &Store{
 		client:  own,
 		dialer:  d,
 		ns:      namespace,
 		servers: servers{dialer: d},
-		process: hex.EncodeToString(id[:]),
+		process: newProcess(name),
 	}
 	d.retire = s.servers.retire
 	s.channels = s.ns + ":grants:"
@@ -96,11 +92,6 @@ func New(client redis.UniversalClient, namespace string) (*Store, error) {
 	}
 	return s, nil
 }
-
-const (
-	processBytes = 8  // random bytes in a process's name
-	uuidLen      = 36 // as text
-)
 
 // Addr returns where the Redis is: its address, or a Cluster's with commas
 // between them. It is empty for a master that Sentinels name.
@@ -119,20 +110,8 @@ func (s *Store) Addr() string {
 // failoverAddr is what go-redis has for an address behind Sentinels.
 const failoverAddr = "FailoverClient"
 
-// NewToken returns "<process>.<random UUID>": the process part tells a script
-// which channel hears of a grant, the random part has 122 bits.
-func (s *Store) NewToken() string {
-	id := uuid.New()
-	token := make([]byte, 0, 2*processBytes+1+uuidLen)
-	token = append(append(token, s.process...), '.')
-	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
-		if i > 0 {
-			token = append(token, '-')
-		}
-		token = hex.AppendEncode(token, group)
-	}
-	return string(token)
-}
+// NewToken implements store.Store.
+func (s *Store) NewToken(note string) string { return newToken(s.process, note) }
 
 // Close waits for the questions under way, each of which is bounded by its
 // timeout, and closes the Store's connections. One that is being set up is given

@@ -224,8 +224,9 @@ type Inspector interface {
 
 // A Store keeps locks.
 type Store interface {
-	// NewToken returns a token nobody else has, with at least 122 random bits.
-	NewToken() string
+	// NewToken returns a token nobody else has, with at least 122 random bits. A note is a
+	// text of its caller, of which Inspect tells the beginning.
+	NewToken(note string) string
 
 	// Acquire asks for the key once. An error is an *Error; the key may then
 	// be held by the token, or the token may stand in the queue, if it is
@@ -309,6 +310,7 @@ type Info struct {
 // A Holder is one who has a key.
 type Holder struct {
 	Instance string        // of its Store; empty if a foreign program has the key
+	Note     string        // its caller's
 	Age      time.Duration // since the grant; 0 if that is not known
 	Left     time.Duration // of the TTL; negative: there is none
 }

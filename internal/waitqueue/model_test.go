@@ -118,7 +118,7 @@ func (h *history) join() {
 	m := h.model
 	rests := alone && (m.holder != "" || m.firstAlone() != nil)
 	behind := m.resting()
-	j := h.set.Join(ref, "", sends)
+	j := h.set.Join(ref, Caller{}, sends)
 	h.notef("joins: alone %t, sends %t, rests %t", alone, sends, j.Rests)
 	if len(m.waiters) >= perKey {
 		if j.Waiter != nil {
@@ -477,7 +477,7 @@ const perKey = 12
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(400) {
 		h := &history{T: t, rand: rand.New(rand.NewPCG(seed, 0)), model: &model{}, clock: 1_000_000}
-		h.set = NewSet(perKey, 1000, true, h.token)
+		h.set = NewSet(perKey, 1000, true, func(string) string { return h.token() })
 		steps := []func(){h.join, h.join, h.join, h.ask, h.answer, h.answer, h.wake, h.wake, h.leave, h.pass, h.pass, h.hand, h.passed, h.passed, h.push, h.drop, h.askSome}
 		for range 300 {
 			steps[h.rand.IntN(len(steps))]()

@@ -89,7 +89,7 @@ type Waiter struct {
 	place   *list.Element
 	number  int64     // those of a queue have numbers that grow
 	ref     store.Ref // without a token until the store is to know of the waiter
-	name    string    // its caller's word for what it waits for
+	caller  Caller
 	came    time.Time
 	state   State
 }

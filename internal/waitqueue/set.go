@@ -24,7 +24,7 @@ type Set struct {
 // A shard has the queues of some keys. Its mutex is never held while anything else is
 // waited for, and no other mutex is taken under it.
 type shard struct {
-	newToken func() string
+	newToken func(note string) string
 
 	mu     sync.Mutex
 	queues map[string]*queue  // by key
@@ -35,7 +35,7 @@ type shard struct {
 // NewSet returns a Set with room for so many waiters in all, and for each key. canRest
 // says that the store can pass a key on within a process; otherwise all waiters ask.
 // newToken makes a token, when the store is to know of a waiter that has none.
-func NewSet(perKey, total int, canRest bool, newToken func() string) *Set {
+func NewSet(perKey, total int, canRest bool, newToken func(note string) string) *Set {
 	s := &Set{perKey: perKey, total: total, canRest: canRest}
 	for part := range s.parts.All() {
 		part.newToken = newToken
@@ -56,7 +56,7 @@ func (p *shard) know(w *Waiter) {
 // name has messages for w's token reach it.
 func (p *shard) name(w *Waiter) {
 	if w.ref.Token == "" {
-		w.ref.Token = p.newToken()
+		w.ref.Token = p.newToken(w.caller.Note)
 	}
 	p.tokens[w.ref.Token] = w
 }
@@ -98,11 +98,16 @@ type Joined struct {
 	Holder any    // who has the key and passes it on, as far as that is known
 }
 
+// A Caller is what is told of a waiter's caller.
+type Caller struct {
+	Name string // for Names
+	Note string // for the waiter's token
+}
+
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
 // has to ask; sends says that it does so at once, so that a command is under way from now
 // on. If ref has no token, the waiter is given one as soon as the store is to know of it.
-// Name is for Names alone.
-func (s *Set) Join(ref store.Ref, name string, sends bool) Joined {
+func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	came := time.Now()
 	p := s.of(ref.Key)
 	p.mu.Lock()
@@ -122,7 +127,7 @@ func (s *Set) Join(ref store.Ref, name string, sends bool) Joined {
 	if !ok {
 		w = &Waiter{Grants: make(chan Grant, 1), Wake: make(chan struct{}, 1)}
 	}
-	w.shard, w.ref, w.name, w.came = p, ref, name, came
+	w.shard, w.ref, w.caller, w.came = p, ref, caller, came
 	q.add(w, s.canRest)
 	if w.state == Resting {
 		return Joined{Waiter: w, Rests: true, Holder: q.holder}
@@ -141,7 +146,7 @@ func (s *Set) Names() map[string]int {
 		p.mu.Lock()
 		for _, q := range p.queues {
 			for e := q.waiters.Front(); e != nil; e = e.Next() {
-				names[at(e).name]++
+				names[at(e).caller.Name]++
 			}
 		}
 		p.mu.Unlock()

@@ -40,7 +40,7 @@ func TestAGrantsAgeIsNeverUnderestimated(t *testing.T) {
 // What a queue has heard is forgotten when its waiters may talk to another server.
 func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 	s := newSet(10, 10)
-	w := s.Join(store.Ref{Key: "k", Token: "w"}, "", true).Waiter
+	w := s.Join(store.Ref{Key: "k", Token: "w"}, Caller{}, true).Waiter
 	s.Heard(w, Answer{Sent: time.Now(), Clock: 1_000_000_000, Queued: true})
 	s.AskFirsts()
 	if !s.Granted(store.Grant{Ref: store.Ref{Key: "k", Token: "w"}, Server: 1_000_000_000}) {
@@ -55,9 +55,9 @@ func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 // one that has it now, however late it comes.
 func TestALateMessageAboutAnOlderHolder(t *testing.T) {
 	s := newSet(10, 10)
-	w := s.Join(store.Ref{Key: "k", Token: "now", TTL: time.Second}, "", true).Waiter
+	w := s.Join(store.Ref{Key: "k", Token: "now", TTL: time.Second}, Caller{}, true).Waiter
 	s.Take(w, "the lease", 0, &Answer{Sent: time.Now(), Clock: 1_000_000_000})
-	if !s.Join(store.Ref{Key: "k", TTL: time.Second}, "", true).Rests {
+	if !s.Join(store.Ref{Key: "k", TTL: time.Second}, Caller{}, true).Rests {
 		t.Fatal("it does not rest behind one of its process")
 	}
 	s.Contended("k", "now", 999_999_000) // came before the one that rests
@@ -70,7 +70,7 @@ func TestALateMessageAboutAnOlderHolder(t *testing.T) {
 func newSet(perKey, total int) *Set {
 	var mu sync.Mutex
 	n := 0
-	return NewSet(perKey, total, true, func() string {
+	return NewSet(perKey, total, true, func(string) string {
 		mu.Lock()
 		defer mu.Unlock()
 		n++
@@ -81,16 +81,16 @@ func newSet(perKey, total int) *Set {
 func TestASetHasRoomForSoMany(t *testing.T) {
 	s := newSet(2, 3)
 	ref := func(key string) store.Ref { return store.Ref{Key: key} }
-	a, b := s.Join(ref("k"), "", true), s.Join(ref("k"), "", true)
-	if a.Waiter == nil || b.Waiter == nil || s.Join(ref("k"), "", true).Waiter != nil {
+	a, b := s.Join(ref("k"), Caller{}, true), s.Join(ref("k"), Caller{}, true)
+	if a.Waiter == nil || b.Waiter == nil || s.Join(ref("k"), Caller{}, true).Waiter != nil {
 		t.Error("there is room for two of a key")
 	}
-	c := s.Join(ref("l"), "", true)
-	if c.Waiter == nil || s.Join(ref("m"), "", true).Waiter != nil {
+	c := s.Join(ref("l"), Caller{}, true)
+	if c.Waiter == nil || s.Join(ref("m"), Caller{}, true).Waiter != nil {
 		t.Error("there is room for three in all")
 	}
 	s.Leave(a.Waiter)
-	if s.Join(ref("m"), "", true).Waiter == nil {
+	if s.Join(ref("m"), Caller{}, true).Waiter == nil {
 		t.Error("whoever leaves makes room")
 	}
 }
@@ -99,7 +99,7 @@ func TestASetHasRoomForSoMany(t *testing.T) {
 func TestAQueueOfWhichNothingIsKnown(t *testing.T) {
 	s := newSet(10, 10)
 	ref := store.Ref{Key: "k"}
-	first, second := s.Join(ref, "", true).Waiter, s.Join(ref, "", true).Waiter
+	first, second := s.Join(ref, Caller{}, true).Waiter, s.Join(ref, Caller{}, true).Waiter
 	if !s.Look(second).Unheard {
 		t.Error("the command of the first is under way, and nothing was heard since the other came")
 	}
@@ -120,7 +120,7 @@ func TestTheFirstThatWantsTheKeyAloneIsKnown(t *testing.T) {
 	s := newSet(100, 100)
 	var all []*Waiter
 	for i := range 40 {
-		all = append(all, s.Join(store.Ref{Key: "k", Kind: store.Kind{Shared: i%3 != 0}}, "", false).Waiter)
+		all = append(all, s.Join(store.Ref{Key: "k", Kind: store.Kind{Shared: i%3 != 0}}, Caller{}, false).Waiter)
 	}
 	for _, i := range []int{3, 0, 1, 6, 2, 9, 39, 12, 4, 5, 7, 15, 18, 21, 24, 27, 30, 33, 36} {
 		s.Leave(all[i])
@@ -161,7 +161,7 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 			lock, key := &locks[g%keys], fmt.Sprint("k", g%keys)
 			for range turns {
 				holder := new(int)
-				j := s.Join(store.Ref{Key: key}, "", true)
+				j := s.Join(store.Ref{Key: key}, Caller{}, true)
 				w := j.Waiter
 				if j.Rests {
 					for served := false; !served; {
@@ -213,10 +213,10 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 	t.Helper()
 	s = newSet(10, 10)
-	first := s.Join(store.Ref{Key: "k"}, "", true)
+	first := s.Join(store.Ref{Key: "k"}, Caller{}, true)
 	s.Take(first.Waiter, "holder", 0, &Answer{Sent: time.Now(), Clock: 1})
 	for range n {
-		j := s.Join(store.Ref{Key: "k"}, "", true)
+		j := s.Join(store.Ref{Key: "k"}, Caller{}, true)
 		if !j.Rests || j.Holder != "holder" {
 			t.Fatal("behind a holder of the process nobody need ask")
 		}
@@ -268,14 +268,14 @@ func TestManyRestInFrontOfOneThatAsks(t *testing.T) {
 	const n = 20_000
 	took := func(tail ...store.Ref) time.Duration {
 		s := newSet(2*n, 2*n)
-		first := s.Join(store.Ref{Key: "k"}, "", true)
+		first := s.Join(store.Ref{Key: "k"}, Caller{}, true)
 		s.Take(first.Waiter, "holder", 0, &Answer{Sent: time.Now(), Clock: 1})
 		var resting []*Waiter
 		for range n {
-			resting = append(resting, s.Join(store.Ref{Key: "k"}, "", true).Waiter)
+			resting = append(resting, s.Join(store.Ref{Key: "k"}, Caller{}, true).Waiter)
 		}
 		for _, ref := range tail {
-			if j := s.Join(ref, "", true); j.Rests || !s.Look(j.Waiter).Asker {
+			if j := s.Join(ref, Caller{}, true); j.Rests || !s.Look(j.Waiter).Asker {
 				t.Fatal("it has to ask for all")
 			}
 		}

@@ -48,7 +48,7 @@ func oddNamesAreNames(w *world) {
 	p, other := w.open(), w.open()
 	refs := make([]store.Ref, len(oddNames))
 	for i, name := range oddNames {
-		refs[i] = store.Ref{Key: name, Token: p.NewToken(), TTL: long}
+		refs[i] = store.Ref{Key: name, Token: p.NewToken(""), TTL: long}
 		p.mustGet(refs[i], store.Try)
 	}
 	for i, name := range oddNames {
@@ -69,7 +69,7 @@ func tokensAreNeverTheSame(w *world) {
 	seen := make(map[string]bool)
 	for _, p := range []*process{w.open(), w.open()} {
 		for range 10_000 {
-			token := p.NewToken()
+			token := p.NewToken("")
 			if seen[token] {
 				w.Fatalf("the token %q was there before", token)
 			}

@@ -29,8 +29,8 @@ func aGrantSaysWhatWasGranted(w *world) {
 	holder, e := w.open(), w.open().listen()
 	for _, name := range oddNames {
 		for _, ttl := range []time.Duration{long, firstTTL - time.Millisecond} {
-			holds := store.Ref{Key: name, Token: holder.NewToken(), TTL: long}
-			waits := store.Ref{Key: name, Token: e.NewToken(), TTL: ttl}
+			holds := store.Ref{Key: name, Token: holder.NewToken(""), TTL: long}
+			waits := store.Ref{Key: name, Token: e.NewToken(""), TTL: ttl}
 			holder.mustGet(holds, store.Try)
 			before := e.mustNotGet(waits, store.Wait)
 			holder.release(holds, false, store.HandedOver)

@@ -204,12 +204,12 @@ func renewAnswersForEachOfABatch(w *world) {
 	p := w.open()
 	batch := make([]store.Renewal, n)
 	for i := range batch {
-		batch[i].Ref = store.Ref{Key: fmt.Sprint("lock ", i), Token: p.NewToken(), TTL: long}
+		batch[i].Ref = store.Ref{Key: fmt.Sprint("lock ", i), Token: p.NewToken(""), TTL: long}
 		if i%3 != 0 {
 			p.mustGet(batch[i].Ref, store.Try)
 		}
 		if i%3 == 2 {
-			batch[i].Token = p.NewToken() // another's
+			batch[i].Token = p.NewToken("") // another's
 		}
 	}
 	for range 2 {

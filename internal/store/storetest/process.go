@@ -36,7 +36,7 @@ func (w *world) open() *process {
 
 // ref returns a new token's Ref to lock.
 func (p *process) ref(ttl time.Duration) store.Ref {
-	return store.Ref{Key: lock, Token: p.NewToken(), TTL: ttl}
+	return store.Ref{Key: lock, Token: p.NewToken(""), TTL: ttl}
 }
 
 // as returns a new token's Ref to lock, of a kind.

@@ -43,12 +43,12 @@ func removeTakesHoldersAndStrangers(w *world) {
 	const held = 300 // more than a store may put into one command
 	refs := make([]store.Ref, 0, held+2)
 	for i := range held {
-		r := store.Ref{Key: fmt.Sprint(lock, i), Token: p.NewToken(), TTL: long}
+		r := store.Ref{Key: fmt.Sprint(lock, i), Token: p.NewToken(""), TTL: long}
 		p.mustGet(r, store.Try)
 		refs = append(refs, r)
 	}
 	kept := other.take(long)
-	refs = append(refs, p.ref(long), store.Ref{Key: "nobody's", Token: p.NewToken(), TTL: long})
+	refs = append(refs, p.ref(long), store.Ref{Key: "nobody's", Token: p.NewToken(""), TTL: long})
 	p.remove(refs...)
 	w.mustHold(kept.Token)
 	p.remove(refs...)

@@ -1,0 +1,118 @@
+package redisstore
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+)
+
+// A token says which process made it, and what its caller noted:
+//
+//	<process>.<random UUID>
+//	<process>.<random UUID>.<note>
+//
+// The process part tells a script which channel hears of a grant; it is the name that the
+// process was given, and digits by which no other process has it. The UUID has 122 random
+// bits. A note costs no command of its own, and is there wherever the token is. Names and
+// notes are escaped as in a URL, but for more characters: scripts cut tokens, values and
+// messages at dots, colons, blanks and equals signs.
+
+const (
+	digitsOfProcess = 10 // each has five random bits
+	uuidLen         = 36 // as text
+	mostOfNote      = 128
+)
+
+// newProcess returns what a process called name is called in tokens.
+func newProcess(name string) string {
+	return escape(name) + "-" + strings.ToLower(rand.Text()[:digitsOfProcess])
+}
+
+// newToken returns a token of a process. Of a long note it has the beginning.
+func newToken(process, note string) string {
+	id := uuid.New()
+	token := make([]byte, 0, len(process)+1+uuidLen+len(note)+1)
+	token = append(append(token, process...), '.')
+	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
+		if i > 0 {
+			token = append(token, '-')
+		}
+		token = hex.AppendEncode(token, group)
+	}
+	if note != "" {
+		token = append(append(token, '.'), escape(cut(note, mostOfNote))...)
+	}
+	return string(token)
+}
+
+// said returns what a token says of its process and of its caller. Both are empty for one
+// that is not ours.
+func said(token string) (instance, note string) {
+	process, rest, _ := strings.Cut(token, ".")
+	id, text, _ := strings.Cut(rest, ".")
+	if len(id) != uuidLen {
+		return "", ""
+	}
+	instance = instanceOf(process)
+	if instance == "" {
+		return "", ""
+	}
+	return instance, unescape(text)
+}
+
+// instanceOf returns what people call the process of a token; empty for none of ours.
+func instanceOf(process string) string {
+	if at := len(process) - digitsOfProcess; at < 1 || process[at-1] != '-' {
+		return ""
+	}
+	return unescape(process)
+}
+
+// cut returns the beginning of text, which has most bytes at the most and ends with a whole
+// character.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
+}
+
+// escape writes text without the characters that mean something in tokens and in what is
+// made of them.
+func escape(text string) string {
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '/', c == '@', c == '+':
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(digits[c>>4])
+			b.WriteByte(digits[c&15])
+		}
+	}
+	return b.String()
+}
+
+// unescape reads what escape writes, for people to see. Another program may have written
+// it: what is no text becomes U+FFFD, and so does what would move a terminal's cursor.
+func unescape(text string) string {
+	if read, err := url.PathUnescape(text); err == nil {
+		text = read
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
+}
