@@ -90,17 +90,23 @@ func (l *Locker) Instance() string { return l.store.Instance() }
 // ErrUnavailable.
 func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 	i := Info{Key: key}
-	err := l.operate(ctx, "inspect", key, func(ctx context.Context) error {
-		got, err := l.store.Inspect(ctx, key)
-		i.Held, i.Permits, i.Waiting = len(got.Holders) > 0, got.Kind.Permits, got.Waiting+l.waiters.Resting(key)
-		if got.Kind.Shared {
-			i.Mode = Shared
-		}
-		for _, h := range got.Holders {
-			i.Holders = append(i.Holders, Holder(h))
-		}
+	err := l.operate(ctx, "inspect", key, func(ctx context.Context) (err error) {
+		i, err = l.inspect(ctx, key)
 		return err
 	})
+	return i, err
+}
+
+// inspect asks who has a lock. The call is counted in. An error is the store's.
+func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
+	got, err := l.store.Inspect(ctx, key)
+	i := Info{Key: key, Held: len(got.Holders) > 0, Permits: got.Kind.Permits, Waiting: got.Waiting + l.waiters.Resting(key)}
+	if got.Kind.Shared {
+		i.Mode = Shared
+	}
+	for _, h := range got.Holders {
+		i.Holders = append(i.Holders, Holder(h))
+	}
 	return i, err
 }
 

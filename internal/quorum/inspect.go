@@ -52,6 +52,29 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	return agreed, nil
 }
 
+// Names implements store.Store: one node after the other tells its own. Whatever a majority
+// has, one node of each majority has.
+func (s *Store) Names(ctx context.Context, prefix string, yield func(names []string) bool) error {
+	var errs []error
+	for _, n := range s.nodes {
+		more := true
+		err := n.Store.Names(ctx, prefix, func(names []string) bool {
+			more = yield(names)
+			return more
+		})
+		if !more {
+			return nil
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", n.Name, err))
+		}
+	}
+	if len(s.nodes)-len(errs) < s.majority {
+		return s.noMajority(errs)
+	}
+	return nil
+}
+
 // instances names the processes that hold the lock at a node, each once.
 func instances(info store.Info) []string {
 	var names []string

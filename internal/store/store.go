@@ -218,6 +218,11 @@ type Inspector interface {
 	// and makes its next fence higher than theirs. ctx bounds it.
 	ForceRelease(ctx context.Context, key string) error
 
+	// Names yields the names of the keys that begin with prefix and that somebody has, in
+	// parts and in no order, until yield wants no more. Keys that come or go meanwhile may
+	// be missing, and a name may come more than once. ctx ends it.
+	Names(ctx context.Context, prefix string, yield func(names []string) bool) error
+
 	// Instance names this store value in Info.
 	Instance() string
 }
