@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/lockmw/kit/internal/store"
 )
@@ -50,6 +51,32 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 		}
 	}
 	return agreed, nil
+}
+
+// Health implements store.Store: a majority must be well. What is wrong with the others is
+// advice.
+func (s *Store) Health(ctx context.Context) (advice []error, err error) {
+	told := make([][]error, len(s.nodes))
+	errs := make([]error, len(s.nodes))
+	var asking sync.WaitGroup
+	for i, n := range s.nodes {
+		asking.Go(func() { told[i], errs[i] = n.Store.Health(ctx) })
+	}
+	asking.Wait()
+	ill := 0
+	for i, n := range s.nodes {
+		if errs[i] != nil {
+			told[i] = []error{store.AsError(errs[i]).Err}
+			ill++
+		}
+		for _, one := range told[i] {
+			advice = append(advice, fmt.Errorf("%s: %w", n.Name, one))
+		}
+	}
+	if len(s.nodes)-ill < s.majority {
+		return nil, s.noMajority(advice)
+	}
+	return advice, nil
 }
 
 // Names implements store.Store: one node after the other tells its own. Whatever a majority

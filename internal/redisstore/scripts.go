@@ -46,6 +46,9 @@ var oneKeyLua string
 //go:embed lua/check.lua
 var checkLua string
 
+//go:embed lua/rights.lua
+var rightsLua string
+
 // A script is sent by its hash, and by its text where the server does not
 // know the hash (after a restart, a fail-over or SCRIPT FLUSH). redis.Script
 // would do the same, but leaves no room for the markers of once.
@@ -75,6 +78,7 @@ var (
 	giveScript      = newScript(giveLua)
 	oneKeyScript    = newScript(oneKeyLua)
 	checkScript     = newScript(checkLua)
+	rightsScript    = newScript(rightsLua)
 )
 
 func newScript(body string) *script {
@@ -87,7 +91,7 @@ func newScript(body string) *script {
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
 	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
-	"onekey": oneKeyScript, "check": checkScript,
+	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript,
 }
 
 // Scripts returns the texts of the scripts by the names of their files, for

@@ -218,6 +218,10 @@ type Inspector interface {
 	// and makes its next fence higher than theirs. ctx bounds it.
 	ForceRelease(ctx context.Context, key string) error
 
+	// Health asks whether keys can be kept and had, whatever is known of that. An error
+	// keeps it from working; advice is what should be mended all the same. ctx bounds it.
+	Health(ctx context.Context) (advice []error, err error)
+
 	// Names yields the names of the keys that begin with prefix and that somebody has, in
 	// parts and in no order, until yield wants no more. Keys that come or go meanwhile may
 	// be missing, and a name may come more than once. ctx ends it.

@@ -1,0 +1,50 @@
+package lockmw
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Ping asks whether locks can work, and says what to do if not: whether Redis is there
+// (each master of a Cluster, a majority of a quorum), whether it is one server and new
+// enough, what the user may not run, and whether the server may evict locks. nil: all is
+// well. It takes no lock, and asks anew each time, for a second at most or until ctx ends.
+//
+// The error Is ErrUnavailable where no lock can be had, which is what a readiness probe
+// wants to know; otherwise locks work, and something should be mended. It wraps one error
+// for each thing that is wrong, each with its remedy: their texts name commands and
+// settings, never keys or passwords. After Close it Is ErrClosed.
+func (l *Locker) Ping(ctx context.Context) error {
+	b := l.enter("")
+	if b == nil {
+		return fmt.Errorf("lockmw: ping: %w", ErrClosed)
+	}
+	defer b.claims.Done()
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	advice, err := l.store.Health(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lockmw: ping: %w: %w", ErrUnavailable, store.AsError(err).Err)
+	case len(advice) > 0:
+		return fmt.Errorf("lockmw: ping: %w", problems(advice))
+	}
+	return nil
+}
+
+// problems are several errors, in one line.
+type problems []error
+
+func (p problems) Error() string {
+	texts := make([]string, len(p))
+	for i, err := range p {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap returns them.
+func (p problems) Unwrap() []error { return p }

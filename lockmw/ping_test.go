@@ -1,0 +1,135 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// turnsBetween listens at an address behind which the connections go to one server after
+// the other, as a load balancer's do.
+func turnsBetween(t *testing.T, servers ...string) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	var turn atomic.Int64
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", servers[int(turn.Add(1))%len(servers)])
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
+			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func TestPingSaysWhatIsWrong(t *testing.T) {
+	s := redistest.Real(t)
+	admin := s.Client(t)
+	set := func(args ...any) {
+		t.Helper()
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// All that the README's user may do, without some of it.
+	user := func(name, without string) func(o *redis.Options) {
+		rights := "+evalsha +eval +time +get +set +del +exists +pttl +pexpire +zadd +zrange +zrem +zpopmin +zscore +zcard +zcount " +
+			"+hset +hget +hdel +hgetall +publish +pubsub|numsub +subscribe +ping +client|setname +info +scan"
+		args := []any{"ACL", "SETUSER", name, "on", ">secret", "resetkeys", "~lock:*", "resetchannels", "&lock:grants:*", "-@all"}
+		for right := range strings.FieldsSeq(rights) {
+			if right != without {
+				args = append(args, right)
+			}
+		}
+		set(args...)
+		return func(o *redis.Options) { o.Username, o.Password = name, "secret" }
+	}
+	wrong := func(o *redis.Options) { o.Username, o.Password = "all", "wrong" }
+	for _, tc := range []struct {
+		name   string
+		client *redis.Client
+		fatal  bool
+		says   []string // nil: all is well
+	}{
+		{"all is well", s.Client(t), false, nil},
+		{"the README's user", s.Client(t, user("all", "")), false, nil},
+		{"a wrong password", s.Client(t, wrong), true, []string{"WRONGPASS"}},
+		{"no right to ZADD", s.Client(t, user("zadd", "+zadd")), true, []string{"may not run ZADD, see the ACL line"}},
+		{"no right to SUBSCRIBE", s.Client(t, user("subscribe", "+subscribe")), false, []string{"may not run SUBSCRIBE, see the ACL line in lockmw's README: waiters find their turn by polling"}},
+		{"no right to PUBSUB", s.Client(t, user("pubsub", "+pubsub|numsub")), false, []string{"may not run PUBSUB NUMSUB,"}},
+		{"no right to INFO", s.Client(t, user("info", "+info")), false, []string{"may not run INFO,"}},
+		{"no right to SCAN", s.Client(t, user("scan", "+scan")), false, []string{"may not run SCAN,"}},
+		{"nobody is there", redistest.NewClient(t, "127.0.0.1:1"), true, []string{"connection refused"}},
+		{"several servers", redistest.NewClient(t, turnsBetween(t, s.Addr(), redistest.Shared(t).Addr())), true, []string{"several servers answer at this address"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLocker(t, tc.client)
+			for range 2 { // it asks anew each time
+				err := l.Ping(context.Background())
+				if (err == nil) != (tc.says == nil) || errors.Is(err, lockmw.ErrUnavailable) != tc.fatal {
+					t.Fatalf("Ping = %v, fatal %v", err, tc.fatal)
+				}
+				for _, what := range tc.says {
+					if text := err.Error(); !strings.HasPrefix(text, "lockmw: ping: ") || !strings.Contains(text, what) || strings.ContainsAny(text, "\n") || strings.Contains(text, "secret") {
+						t.Errorf("Ping = %s, want %s", text, what)
+					}
+				}
+			}
+		})
+	}
+
+	l := newLocker(t, s.Client(t))
+	set("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	if err := l.Ping(context.Background()); err == nil || errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "set noeviction") {
+		t.Errorf("Ping = %v, want advice about maxmemory-policy", err)
+	}
+	set("CONFIG", "SET", "maxmemory-policy", "noeviction")
+	if err := l.Ping(context.Background()); err != nil {
+		t.Errorf("after the mend: %v", err)
+	}
+	closesSoon(t, l)
+	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestPingOfAQuorum(t *testing.T) {
+	a, b, c := redistest.Embedded(t), redistest.Embedded(t), redistest.Real(t)
+	l, err := lockmw.NewQuorum([]redis.UniversalClient{a.Client(t), b.Client(t), c.Client(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close(over()) })
+	if err := l.Ping(context.Background()); err != nil {
+		t.Error(err)
+	}
+	c.Kill()
+	if err := l.Ping(context.Background()); err == nil || errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), c.Addr()) {
+		t.Errorf("one node is away: %v", err)
+	}
+	b.SetError("LOADING")
+	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) {
+		t.Errorf("two nodes are away: %v", err)
+	}
+}
