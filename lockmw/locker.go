@@ -41,6 +41,7 @@ type Locker struct {
 	subscriber *subscriber
 	refusals   report.Limiter // of their lines in the log
 	history    holds.History
+	stops      []func() // of those who read Stats
 
 	closing chan struct{}  // closed when Close begins
 	checks  sync.WaitGroup // the check of the server's settings
@@ -104,6 +105,11 @@ func newLocker(s store.Store, o options) *Locker {
 	l.watchdog = renew.New(s)
 	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)
+	for _, begin := range o.readers {
+		if stop := begin(l.Stats); stop != nil {
+			l.stops = append(l.stops, stop)
+		}
+	}
 	return l
 }
 
@@ -159,6 +165,9 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	l.checks.Wait()
 	err = errors.Join(err, l.store.Close())
 	l.reports.End(lastReports)
+	for _, stop := range l.stops {
+		stop()
+	}
 	return err
 }
 

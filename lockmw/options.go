@@ -31,6 +31,7 @@ type options struct {
 	note                func(context.Context) string
 	logger              *slog.Logger
 	observers           []func(context.Context, Event)
+	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger
 	maxPerKey, maxTotal int
 	acks                int // replicas that confirm an acquire
@@ -163,6 +164,47 @@ func WithObserver(observer func(context.Context, Event)) Option {
 		}
 		o.observers = append(o.observers, observer)
 		return nil
+	}
+}
+
+// WithStats has New call begin with a function that returns the Locker's Stats, for gauges
+// that are read again and again. Close calls the stop that begin returned, unless it is
+// nil, before it returns; Stats may be read until then and after it. The option may be
+// given more than once.
+func WithStats(begin func(read func() Stats) (stop func())) Option {
+	return func(o *options) error {
+		if begin == nil {
+			return fmt.Errorf("WithStats: the function is nil")
+		}
+		o.readers = append(o.readers, begin)
+		return nil
+	}
+}
+
+// Options makes one Option of several, which are applied in their order: for packages that
+// observe Lockers and offer it as one Option.
+func Options(opts ...Option) Option {
+	return func(o *options) error {
+		for i, opt := range opts {
+			if opt == nil {
+				return fmt.Errorf("Options: option %d is nil", i+1)
+			}
+			if err := opt(o); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Failed makes an Option with which New and NewQuorum return err: for packages whose own
+// options were given something wrong.
+func Failed(err error) Option {
+	return func(*options) error {
+		if err == nil {
+			return fmt.Errorf("Failed: the error is nil")
+		}
+		return err
 	}
 }
 

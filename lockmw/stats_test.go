@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"testing"
 	"testing/synctest"
@@ -101,4 +102,36 @@ func TestEventsSayWhatTheLockIs(t *testing.T) {
 			t.Errorf("told %v", told)
 		}
 	}, seen.option())
+}
+
+func TestStatsAreReadUntilClose(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	var read func() lockmw.Stats
+	stopped := 0
+	begin := func(r func() lockmw.Stats) func() { read = r; return func() { stopped++ } }
+	silent := lockmw.WithStats(func(func() lockmw.Stats) func() { return nil })
+	l := newLocker(t, c, lockmw.Options(lockmw.WithStats(begin), silent))
+	lease := mustAcquire(t, l, "k", lockmw.Policy{Prefix: "p"})
+	if s := read(); s.Names["p"].Held != 1 {
+		t.Errorf("held: %+v", s)
+	}
+	mustRelease(t, lease)
+	if stopped != 0 {
+		t.Error("stopped before Close")
+	}
+	closesSoon(t, l)
+	closesSoon(t, l)
+	if s := read(); stopped != 1 || len(s.Names) != 0 {
+		t.Errorf("after Close: stopped %d times, %+v", stopped, s)
+	}
+	for want, opt := range map[string]lockmw.Option{
+		"lockmw: WithStats: the function is nil": lockmw.Options(lockmw.WithStats(nil)),
+		"lockmw: Options: option 2 is nil":       lockmw.Options(silent, nil),
+		"lockmw: ouch":                           lockmw.Options(lockmw.Failed(errors.New("ouch"))),
+		"lockmw: Failed: the error is nil":       lockmw.Failed(nil),
+	} {
+		if _, err := lockmw.New(c, opt); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
