@@ -1,0 +1,130 @@
+// Package measure has what the packages lockprom and lockotel share: which metrics there
+// are, and how an event is labelled. They are modules of their own, and an older one may be
+// built with a newer package measure: what is exported here stays, and keeps its meaning.
+package measure
+
+import (
+	"iter"
+	"log/slog"
+	"sync"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Metric is one of those that there are. Names, meanings and labels are the same in
+// Prometheus and OpenTelemetry. No label has a key in it: keys are without number, and
+// often private.
+type Metric struct {
+	Name, Help string
+	Labels     []string
+}
+
+// The labels. A name is the policies' Name, or Prefix; a mode is exclusive, shared or permits.
+const (
+	LabelName    = "name"
+	LabelMode    = "mode"
+	LabelOutcome = "outcome"
+	LabelReason  = "reason"
+)
+
+// The metrics.
+var (
+	AcquireDuration = Metric{"lockmw_acquire_duration_seconds", "Time from asking for a lock to having it, or being refused.", []string{LabelName, LabelMode, LabelOutcome}}
+	HoldDuration    = Metric{"lockmw_hold_duration_seconds", "Time from having a lock to giving it back, or losing it.", []string{LabelName, LabelMode}}
+	Held            = Metric{"lockmw_held", "Locks that are held now.", []string{LabelName}}
+	Waiting         = Metric{"lockmw_waiting", "Calls that wait for a lock now.", []string{LabelName}}
+	HandOvers       = Metric{"lockmw_handovers_total", "Locks that a waiter was handed by its holder.", []string{LabelName, LabelMode}}
+	Refused         = Metric{"lockmw_refused_total", "Calls that got no lock, by the code that the client is told.", []string{LabelName, LabelMode, LabelReason}}
+	Lost            = Metric{"lockmw_lost_total", "Locks that were lost while they were held.", []string{LabelName, LabelMode}}
+	FailedOpen      = Metric{"lockmw_failed_open_total", "Calls whose work runs without its lock, because Redis cannot be reached.", []string{LabelName, LabelMode}}
+	Stuck           = Metric{"lockmw_stuck_total", "Holders that have had a lock for ten TTLs, or longer than their policy allows; counted again every ten TTLs.", []string{LabelName, LabelMode}}
+	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
+	RedisUp         = Metric{"lockmw_redis_up", "1 if Redis can be reached, as far as is known.", nil}
+)
+
+// Buckets are the upper bounds of the durations' histograms, in seconds: from a fast round
+// trip to a long job.
+var Buckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
+
+// The outcomes.
+const (
+	OutcomeAcquired   = "acquired"
+	OutcomeRefused    = "refused"
+	OutcomeFailedOpen = "failed_open"
+	OutcomeRenewed    = "renewed"
+	OutcomeFailed     = "failed"
+)
+
+// Mode is the label of an event's mode.
+func Mode(e lockmw.Event) string {
+	switch {
+	case e.Permits > 0:
+		return "permits"
+	case e.Mode == lockmw.Shared:
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// Reason is the label of a refusal.
+func Reason(e lockmw.Event) string {
+	if e.Reason == "" {
+		return "CANCELED" // the caller has left
+	}
+	return e.Reason
+}
+
+// mostNames is how many names there are labels for. Other names get Other.
+const mostNames = 200
+
+// Other is the label of the names for which there was no room.
+const Other = "other"
+
+// Names bounds how many names are used as labels, so that a name which is made of data
+// cannot make metrics without number. Each keeps its label. The zero Names is empty, and
+// safe for concurrent use.
+type Names struct {
+	known sync.Map // name -> struct{}
+	mu    sync.Mutex
+	n     int
+	full  bool
+}
+
+// Label returns name, or Other if there are too many already. That is logged once.
+func (n *Names) Label(name string) string {
+	if _, ok := n.known.Load(name); ok {
+		return name
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, ok := n.known.Load(name); ok {
+		return name
+	}
+	if n.n < mostNames {
+		n.n++
+		n.known.Store(name, struct{}{})
+		return name
+	}
+	if !n.full {
+		n.full = true
+		slog.Warn("lockmw: too many names of policies for metrics; further ones count as \""+Other+"\"", "most", mostNames)
+	}
+	return Other
+}
+
+// All yields the labels that names have so far.
+func (n *Names) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		more := true
+		n.known.Range(func(name, _ any) bool {
+			more = yield(name.(string)) //nolint:forcetypeassert // only Label stores
+			return more
+		})
+		n.mu.Lock()
+		full := n.full
+		n.mu.Unlock()
+		if more && full {
+			yield(Other)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package lockprom_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/lockprom"
+	"github.com/lockmw/kit/locktest"
+)
+
+// gathered returns the values of all metrics: of a histogram, how often it was observed.
+func gathered(t *testing.T, r prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			value := m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			if f.GetType() == dto.MetricType_HISTOGRAM {
+				value = float64(m.GetHistogram().GetSampleCount())
+			}
+			all[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = value
+		}
+	}
+	return all
+}
+
+// eventually waits until the metrics are as wanted.
+func eventually(t *testing.T, r prometheus.Gatherer, want map[string]float64) {
+	t.Helper()
+	var got map[string]float64
+	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		if got = gathered(t, r); maps.Equal(got, want) {
+			return
+		}
+	}
+	for name := range got {
+		if got[name] != want[name] {
+			t.Errorf("%s is %v, want %v", name, got[name], want[name])
+		}
+	}
+	for name := range want {
+		if _, ok := got[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	t.FailNow()
+}
+
+func must(t *testing.T, l *lockmw.Locker, key string, p lockmw.Policy) *lockmw.Lease {
+	t.Helper()
+	_, lease, err := l.Acquire(context.Background(), key, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func release(t *testing.T, lease *lockmw.Lease) {
+	t.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks := locktest.New(t, lockprom.New(registry))
+	want := map[string]float64{"lockmw_redis_up{}": 1}
+	eventually(t, registry, want)
+
+	pay := lockmw.Policy{Name: "pay", Prefix: "order:"}
+	lease := must(t, locks, "42", pay)
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
+	want["lockmw_held{name=pay}"] = 1
+	want["lockmw_waiting{name=pay}"] = 0
+	eventually(t, registry, want)
+
+	_, _, err := locks.Acquire(context.Background(), "42", pay)
+	if err == nil {
+		t.Fatal("no refusal")
+	}
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}"] = 1
+	want["lockmw_refused_total{mode=exclusive,name=pay,reason=LOCK_BUSY}"] = 1
+	eventually(t, registry, want)
+
+	waits, gone := context.WithCancel(context.Background())
+	var left sync.WaitGroup
+	left.Go(func() {
+		_, _, _ = locks.Acquire(waits, "42", lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Minute}) // it leaves
+	})
+	want["lockmw_waiting{name=pay}"] = 1
+	eventually(t, registry, want)
+	gone()
+	left.Wait()
+	want["lockmw_waiting{name=pay}"] = 0
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}"] = 2
+	want["lockmw_refused_total{mode=exclusive,name=pay,reason=CANCELED}"] = 1
+	eventually(t, registry, want)
+
+	next := make(chan *lockmw.Lease)
+	go func() {
+		_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", Prefix: "order:", Permits: 2, Wait: time.Minute})
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lease
+	}()
+	locktest.AwaitWaiters(t, locks, "order:42", 1)
+	release(t, lease)
+	release(t, <-next)
+	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
+	want["lockmw_hold_duration_seconds{mode=permits,name=pay}"] = 1
+	want["lockmw_acquire_duration_seconds{mode=permits,name=pay,outcome=acquired}"] = 1
+	want["lockmw_handovers_total{mode=permits,name=pay}"] = 1
+	want["lockmw_held{name=pay}"] = 0
+	eventually(t, registry, want)
+
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestTwoLockersShareARegisterer(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	a, b := locktest.New(t, lockprom.New(registry)), locktest.New(t, lockprom.New(registry))
+	one, two := must(t, a, "k", lockmw.Policy{Prefix: "p"}), must(t, b, "k", lockmw.Policy{Prefix: "p"})
+	want := map[string]float64{
+		"lockmw_redis_up{}": 1, "lockmw_held{name=p}": 2, "lockmw_waiting{name=p}": 0,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=p,outcome=acquired}": 2,
+	}
+	eventually(t, registry, want)
+	release(t, one)
+	release(t, two)
+	if err := b.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	want["lockmw_held{name=p}"] = 0
+	want["lockmw_hold_duration_seconds{mode=exclusive,name=p}"] = 2
+	eventually(t, registry, want)
+}
+
+func TestNamesAreBounded(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks := locktest.New(t, lockprom.New(registry))
+	for i := range 10_000 {
+		release(t, must(t, locks, "k", lockmw.Policy{Name: fmt.Sprint("name", i)}))
+	}
+	got := gathered(t, registry)
+	if n := len(got); n > 201*4+1 {
+		t.Errorf("%d metrics", n)
+	}
+	if n := got["lockmw_acquire_duration_seconds{mode=exclusive,name=other,outcome=acquired}"]; n != 9800 {
+		t.Errorf("%v of 9800 count as other", n)
+	}
+}
+
+func TestWrongRegisterers(t *testing.T) {
+	taken := prometheus.NewRegistry()
+	taken.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "lockmw_redis_up", Help: "1 if Redis can be reached, as far as is known."}))
+	for want, registerer := range map[string]prometheus.Registerer{"lockmw: lockprom: the registerer is nil": nil, "lockmw: lockprom: ": taken} {
+		if _, err := lockmw.New(nil, lockprom.New(registerer)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func BenchmarkObserver(b *testing.B) {
+	for name, opts := range map[string][]lockmw.Option{"without": nil, "with": {lockprom.New(prometheus.NewRegistry())}} {
+		b.Run(name, func(b *testing.B) {
+			locks := locktest.New(b, opts...)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, lease, err := locks.Acquire(ctx, "k", lockmw.Policy{Name: "pay"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Release(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
