@@ -1,0 +1,125 @@
+// Package lockotel has metrics and traces of lockmw for OpenTelemetry. One option of New
+// wires them:
+//
+//	locks, err := lockmw.New(client, lockotel.New())
+//
+// The metrics have the names, meanings and labels of package lockprom's. A span
+// lockmw.acquire covers each Acquire, from the call until it has its lock or is refused. It
+// is a child of the caller's span, and none is made where the caller has none. It has the
+// attributes lockmw.name, lockmw.mode, lockmw.outcome and, where the call waited for its
+// turn, lockmw.queued. That a lock was handed over by its holder, or was lost, are events
+// of the caller's span.
+package lockotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/lockmw/kit/internal/measure"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// scope is what meters and tracers are called by.
+const scope = "github.com/lockmw/kit/lockotel"
+
+// An Option changes what New makes.
+type Option func(*options)
+
+type options struct {
+	meters  metric.MeterProvider
+	tracers trace.TracerProvider
+	withKey bool
+}
+
+// WithMeterProvider has metrics go to p. The default is the global one.
+func WithMeterProvider(p metric.MeterProvider) Option { return func(o *options) { o.meters = p } }
+
+// WithTracerProvider has spans go to p. The default is the global one.
+func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options) { o.tracers = p } }
+
+// WithKeyAttribute adds the lock's key to spans, as lockmw.key. Keys are often private:
+// order numbers, customers. Metrics never have it.
+func WithKeyAttribute() Option { return func(o *options) { o.withKey = true } }
+
+// New returns an Option that has a Locker measured and traced. What OpenTelemetry does not
+// take is an error of lockmw.New.
+func New(opts ...Option) lockmw.Option {
+	o := options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	for i, opt := range opts {
+		if opt == nil {
+			return lockmw.Failed(fmt.Errorf("lockotel: option %d is nil", i+1))
+		}
+		opt(&o)
+	}
+	if o.meters == nil || o.tracers == nil {
+		return lockmw.Failed(errors.New("lockotel: a provider is nil"))
+	}
+	m, err := newMetrics(o.meters.Meter(scope))
+	if err != nil {
+		return lockmw.Failed(fmt.Errorf("lockotel: %w", err))
+	}
+	s := spans{o.tracers.Tracer(scope), o.withKey}
+	return lockmw.Options(lockmw.WithObserver(m.observe), lockmw.WithObserver(s.observe), lockmw.WithStats(m.read))
+}
+
+// spans makes spans of events.
+type spans struct {
+	tracer  trace.Tracer
+	withKey bool
+}
+
+// observe makes a span when an Acquire has an outcome. Until then nobody can tell the
+// observer's spans from those of other calls, and a span may begin in the past.
+func (s spans) observe(ctx context.Context, e lockmw.Event) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.SpanContext().IsValid() {
+		return
+	}
+	outcome := ""
+	switch e.Kind {
+	case lockmw.EventAcquired:
+		outcome = measure.OutcomeAcquired
+	case lockmw.EventRefused:
+		outcome = measure.OutcomeRefused
+	case lockmw.EventFailedOpen:
+		outcome = measure.OutcomeFailedOpen
+	case lockmw.EventHandedOver:
+		parent.AddEvent("lockmw.handed_over", trace.WithAttributes(s.attributes(e)...))
+		return
+	case lockmw.EventLost:
+		parent.AddEvent("lockmw.lost", trace.WithAttributes(s.attributes(e)...))
+		return
+	default:
+		return
+	}
+	if !parent.IsRecording() {
+		return
+	}
+	end := time.Now()
+	attributes := append(s.attributes(e), attribute.String("lockmw.outcome", outcome))
+	if e.Queued {
+		attributes = append(attributes, attribute.Bool("lockmw.queued", true))
+	}
+	_, span := s.tracer.Start(ctx, "lockmw.acquire", trace.WithTimestamp(end.Add(-e.Waited)), trace.WithAttributes(attributes...))
+	if e.Kind == lockmw.EventRefused {
+		span.SetAttributes(attribute.String("lockmw.reason", measure.Reason(e)))
+		span.SetStatus(codes.Error, measure.Reason(e)) // the error's text may have the key
+	}
+	span.End(trace.WithTimestamp(end))
+}
+
+func (s spans) attributes(e lockmw.Event) []attribute.KeyValue {
+	all := append(make([]attribute.KeyValue, 0, 6), attribute.String("lockmw.name", e.Name), attribute.String("lockmw.mode", measure.Mode(e)))
+	if s.withKey {
+		all = append(all, attribute.String("lockmw.key", e.Key))
+	}
+	return all
+}

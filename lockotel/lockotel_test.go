@@ -1,0 +1,205 @@
+package lockotel_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/lockotel"
+	"github.com/lockmw/kit/locktest"
+)
+
+// A watch is what a Locker's metrics and spans go to.
+type watch struct {
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.InMemoryExporter
+	tracer *sdktrace.TracerProvider
+}
+
+func newWatch() (*watch, func(more ...lockotel.Option) lockmw.Option) {
+	w := &watch{reader: sdkmetric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
+	w.tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(w.spans))
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(w.reader))
+	return w, func(more ...lockotel.Option) lockmw.Option {
+		return lockotel.New(append(more, lockotel.WithMeterProvider(meters), lockotel.WithTracerProvider(w.tracer))...)
+	}
+}
+
+// values returns the metrics: of a histogram, how often it was recorded.
+func (w *watch) values(t *testing.T) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := w.reader.Collect(context.Background(), &all); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			put := func(a attribute.Set, v float64) { values[m.Name+"{"+a.Encoded(attribute.DefaultEncoder())+"}"] = v }
+			switch data := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					put(p.Attributes, float64(p.Count))
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					put(p.Attributes, float64(p.Value))
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					put(p.Attributes, float64(p.Value))
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, m.Data)
+			}
+		}
+	}
+	return values
+}
+
+func TestMetricsAndSpans(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option())
+	pay := lockmw.Policy{Name: "pay", Prefix: "order:"}
+	ctx, request := w.tracer.Tracer("test").Start(context.Background(), "request")
+	_, lease, err := locks.Acquire(ctx, "secret-42", pay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := locks.Acquire(ctx, "secret-42", pay); err == nil {
+		t.Fatal("no refusal")
+	}
+	next := make(chan *lockmw.Lease)
+	go func() {
+		waits := pay
+		waits.Wait = time.Minute
+		_, lease, err := locks.Acquire(ctx, "secret-42", waits)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lease
+	}()
+	locktest.AwaitWaiters(t, locks, "order:secret-42", 1)
+	time.Sleep(20 * time.Millisecond) // the wait that is measured
+	for _, l := range []func() *lockmw.Lease{func() *lockmw.Lease { return lease }, func() *lockmw.Lease { return <-next }} {
+		if err := l().Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, lease, err = locks.Acquire(context.Background(), "k", pay); err != nil { // nobody traces it
+		t.Fatal(err)
+	}
+	request.End()
+
+	got := w.values(t)
+	for name, want := range map[string]float64{
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}": 3,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}":  1,
+		"lockmw_hold_duration_seconds{mode=exclusive,name=pay}":                     2,
+		"lockmw_refused_total{mode=exclusive,name=pay,reason=LOCK_BUSY}":            1,
+		"lockmw_handovers_total{mode=exclusive,name=pay}":                           1,
+		"lockmw_held{name=pay}": 1, "lockmw_waiting{name=pay}": 0, "lockmw_redis_up{}": 1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("more: %v", got)
+	}
+
+	spans := w.spans.GetSpans()
+	parent := spans[slices.IndexFunc(spans, func(s tracetest.SpanStub) bool { return s.Name == "request" })]
+	if n := len(parent.Events); n != 1 || parent.Events[0].Name != "lockmw.handed_over" {
+		t.Errorf("events of the request: %+v", parent.Events)
+	}
+	var outcomes []string
+	waited := time.Duration(0)
+	for _, s := range spans {
+		for _, a := range s.Attributes {
+			if strings.Contains(a.Value.Emit(), "secret") {
+				t.Errorf("%s has the key", a.Key)
+			}
+		}
+		if s.Name == "request" {
+			continue
+		}
+		if s.Name != "lockmw.acquire" || s.Parent.SpanID() != parent.SpanContext.SpanID() {
+			t.Errorf("span %s under %v", s.Name, s.Parent.SpanID())
+		}
+		set := attribute.NewSet(s.Attributes...)
+		outcomes = append(outcomes, set.Encoded(attribute.DefaultEncoder()))
+		waited = max(waited, s.EndTime.Sub(s.StartTime))
+		if (s.Status.Code == codes.Error) != (s.Status.Description == "LOCK_BUSY") {
+			t.Errorf("status %+v", s.Status)
+		}
+	}
+	slices.Sort(outcomes)
+	want := []string{
+		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=acquired",
+		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=acquired,lockmw.queued=true",
+		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=refused,lockmw.reason=LOCK_BUSY",
+	}
+	if !slices.Equal(outcomes, want) || waited < 20*time.Millisecond {
+		t.Errorf("spans %q, the longest %v", outcomes, waited)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheKeyIsInSpansWhereItIsAskedFor(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option(lockotel.WithKeyAttribute()))
+	ctx, span := w.tracer.Tracer("test").Start(context.Background(), "request")
+	if err := locks.WithLock(ctx, "42", lockmw.Policy{Prefix: "order:"}, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	span.End()
+	set := attribute.NewSet(w.spans.GetSpans()[0].Attributes...)
+	if v, ok := set.Value("lockmw.key"); !ok || v.AsString() != "order:42" {
+		t.Errorf("attributes: %v", set.Encoded(attribute.DefaultEncoder()))
+	}
+}
+
+func TestWrongOptions(t *testing.T) {
+	for want, opt := range map[string]lockmw.Option{
+		"lockmw: lockotel: option 1 is nil":   lockotel.New(nil),
+		"lockmw: lockotel: a provider is nil": lockotel.New(lockotel.WithMeterProvider(nil)),
+	} {
+		if _, err := lockmw.New(nil, opt); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func BenchmarkObserver(b *testing.B) {
+	_, option := newWatch()
+	for name, opts := range map[string][]lockmw.Option{"without": nil, "with": {option()}} {
+		b.Run(name, func(b *testing.B) {
+			locks := locktest.New(b, opts...)
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, lease, err := locks.Acquire(ctx, "k", lockmw.Policy{Name: "pay"})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Release(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package lockotel
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/lockmw/kit/internal/measure"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// metrics are the instruments of one Locker.
+type metrics struct {
+	meter metric.Meter
+	names measure.Names
+
+	acquire, hold                                         metric.Float64Histogram
+	handOvers, refused, lost, failedOpen, stuck, renewals metric.Int64Counter
+	held, waiting, up                                     metric.Int64ObservableGauge
+
+	renewed, notRenewed []metric.AddOption
+
+	mu   sync.RWMutex
+	sets map[series]set
+}
+
+func newMetrics(meter metric.Meter) (*metrics, error) {
+	var errs []error
+	histogram := func(m measure.Metric) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(m.Name, metric.WithDescription(m.Help), metric.WithUnit("s"), metric.WithExplicitBucketBoundaries(measure.Buckets...))
+		errs = append(errs, err)
+		return h
+	}
+	counter := func(m measure.Metric) metric.Int64Counter {
+		c, err := meter.Int64Counter(m.Name, metric.WithDescription(m.Help))
+		errs = append(errs, err)
+		return c
+	}
+	gauge := func(m measure.Metric) metric.Int64ObservableGauge {
+		g, err := meter.Int64ObservableGauge(m.Name, metric.WithDescription(m.Help))
+		errs = append(errs, err)
+		return g
+	}
+	return &metrics{
+		meter:   meter,
+		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
+		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
+		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck), renewals: counter(measure.Renewals),
+		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		renewed: toldOf(measure.OutcomeRenewed), notRenewed: toldOf(measure.OutcomeFailed),
+		sets: make(map[series]set),
+	}, errors.Join(errs...)
+}
+
+// read has the gauges tell of a Locker until it is closed.
+func (m *metrics) read(stats func() lockmw.Stats) (stop func()) {
+	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := stats()
+		sum := make(map[string]lockmw.NameStats)
+		for name, n := range s.Names {
+			name = m.names.Label(name)
+			all := sum[name]
+			sum[name] = lockmw.NameStats{Held: all.Held + n.Held, Waiting: all.Waiting + n.Waiting}
+		}
+		for name := range m.names.All() { // 0, not absent, where nothing is held just now
+			at := metric.WithAttributes(attribute.String(measure.LabelName, name))
+			o.ObserveInt64(m.held, int64(sum[name].Held), at)
+			o.ObserveInt64(m.waiting, int64(sum[name].Waiting), at)
+		}
+		up := int64(0)
+		if s.Connected {
+			up = 1
+		}
+		o.ObserveInt64(m.up, up)
+		return nil
+	}, m.held, m.waiting, m.up)
+	if err != nil { // the instruments are this meter's, so there is no reason for one
+		return nil
+	}
+	return func() { _ = registration.Unregister() } // it does not fail
+}
+
+// A series is one set of labels: a name and a mode, and an outcome or a reason where a
+// metric has one.
+type series struct{ name, mode, label, value string }
+
+// A set is a series as the instruments want it. It is made once, because it costs more than
+// to count.
+type set struct {
+	record []metric.RecordOption
+	add    []metric.AddOption
+}
+
+// of returns the set of a series.
+func (m *metrics) of(s series) set {
+	m.mu.RLock()
+	made, ok := m.sets[s]
+	m.mu.RUnlock()
+	if ok {
+		return made
+	}
+	attributes := []attribute.KeyValue{attribute.String(measure.LabelName, s.name), attribute.String(measure.LabelMode, s.mode)}
+	if s.label != "" {
+		attributes = append(attributes, attribute.String(s.label, s.value))
+	}
+	at := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	made = set{[]metric.RecordOption{at}, []metric.AddOption{at}}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sets[s] = made
+	return made
+}
+
+// observe counts an event. The names are bounded, so the sets are, too.
+func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
+	switch e.Kind {
+	case lockmw.EventRenewed:
+		m.renewals.Add(ctx, 1, m.renewed...)
+		return
+	case lockmw.EventRenewalFailed:
+		m.renewals.Add(ctx, 1, m.notRenewed...)
+		return
+	case lockmw.EventServerWarning:
+		return
+	}
+	s := series{name: m.names.Label(e.Name), mode: measure.Mode(e)}
+	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
+	switch e.Kind {
+	case lockmw.EventAcquired:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAcquired).record...)
+	case lockmw.EventHandedOver:
+		m.handOvers.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventRefused:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeRefused).record...)
+		m.refused.Add(ctx, 1, m.of(series{s.name, s.mode, measure.LabelReason, measure.Reason(e)}).add...)
+	case lockmw.EventFailedOpen:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
+		m.failedOpen.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventReleased:
+		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+	case lockmw.EventLost:
+		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		m.lost.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventStuck:
+		m.stuck.Add(ctx, 1, m.of(s).add...)
+	}
+}
+
+// toldOf are the options of a counter with an outcome alone.
+func toldOf(outcome string) []metric.AddOption {
+	return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String(measure.LabelOutcome, outcome)))}
+}
