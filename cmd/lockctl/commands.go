@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// ended returns a context that has ended: Close waits for nobody.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// failed is the status after an error of the library.
+func failed(err error) error { return status{statusError, err.Error()} }
+
+func lsCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls [PREFIX]",
+		Short: "List the locks whose keys begin with PREFIX",
+		Long:  "List the locks whose keys (Policy.Prefix included) begin with PREFIX, a line each as they are found.",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			n, err := list(c.Context(), locks, strings.Join(args, ""), r.output, c.OutOrStdout())
+			if err != nil {
+				return failed(err)
+			}
+			if n == 0 {
+				return status{number: statusNothing}
+			}
+			return nil
+		},
+	}
+}
+
+// list writes the locks as they are found, and returns how many there were.
+func list(ctx context.Context, locks *lockmw.Locker, prefix, output string, w io.Writer) (n int, err error) {
+	out := newTable(w, output)
+	for info, err := range locks.List(ctx, prefix) {
+		if err != nil {
+			return n, err
+		}
+		n++
+		if err := out.write(info); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func showCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show KEY",
+		Short: "Show who holds a lock, and how many wait",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			info, err := locks.Inspect(c.Context(), args[0])
+			if err != nil {
+				return failed(err)
+			}
+			if err := newPage(c.OutOrStdout(), r.output).write(info); err != nil {
+				return failed(err)
+			}
+			if !info.Held && info.Waiting == 0 {
+				return status{number: statusNothing}
+			}
+			return nil
+		},
+	}
+}
+
+func watchCommand(r *remote) *cobra.Command {
+	every := time.Second
+	c := &cobra.Command{
+		Use:   "watch [PREFIX]",
+		Short: "List the locks again and again, until it is interrupted",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if every < 100*time.Millisecond {
+				return status{statusUsage, fmt.Sprintf("--every is %v; at least 100ms is needed", every)}
+			}
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			return watch(c.Context(), locks, strings.Join(args, ""), r.output, every, c.OutOrStdout())
+		},
+	}
+	c.Flags().DurationVar(&every, "every", every, "how often")
+	return c
+}
+
+// watch lists the locks until ctx ends. On a terminal each list takes the place of the one
+// before.
+func watch(ctx context.Context, locks *lockmw.Locker, prefix, output string, every time.Duration, w io.Writer) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		var page strings.Builder
+		n, err := list(ctx, locks, prefix, output, &page)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && output == "text":
+			fmt.Fprintf(&page, "lockctl: %s\n", printable(err.Error())) // and again: it may be a restart
+		case err != nil:
+			return failed(err)
+		case n == 0 && output == "text":
+			page.WriteString("no locks\n")
+		}
+		if output == "text" {
+			head := time.Now().Format(time.TimeOnly) + "\n"
+			if isTerminal(w) {
+				head = "\x1b[H\x1b[2J" + head
+			}
+			if _, err := io.WriteString(w, head); err != nil {
+				return failed(err)
+			}
+		}
+		if _, err := io.WriteString(w, page.String()); err != nil {
+			return failed(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func releaseCommand(r *remote) *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "release KEY",
+		Short: "Take a lock from those who hold it",
+		Long: "Take a lock from those who hold it, and give it to the next waiters. The holders work on\n" +
+			"until they learn that the lock is lost, at once or with their next renewal: meanwhile two\n" +
+			"may be at work. Only resources that check fences refuse what the former holder writes.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			info, err := locks.Inspect(c.Context(), args[0])
+			if err != nil {
+				return failed(err)
+			}
+			if !info.Held {
+				return status{statusNothing, fmt.Sprintf("nobody holds %s", printable(args[0]))}
+			}
+			if !yes {
+				if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
+					return failed(err)
+				}
+				fmt.Fprint(c.ErrOrStderr(), "Its holders work on until they learn of it. Release it? [y/N] ")
+				answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+				if err != nil && !errors.Is(err, io.EOF) {
+					return failed(err)
+				}
+				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+					return status{statusUnconfirmed, "not released"}
+				}
+			}
+			if err := locks.ForceRelease(c.Context(), args[0]); err != nil {
+				return failed(err)
+			}
+			if r.output == "json" {
+				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"released": args[0]})
+			}
+			fmt.Fprintf(c.OutOrStdout(), "released %s\n", printable(args[0]))
+			return nil
+		},
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+func doctorCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell whether locks can work in this Redis, and what to do",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			return diagnose(c.Context(), locks, r.output, c.OutOrStdout())
+		},
+	}
+}
+
+// A finding is one line of doctor's.
+type finding struct {
+	Severity string `json:"severity"` // ok, advice or error
+	Text     string `json:"text"`
+}
+
+// diagnose writes what Ping finds.
+func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
+	err := locks.Ping(ctx)
+	var found []finding
+	var several interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		found = []finding{{"ok", "locks work in this Redis"}}
+	case errors.Is(err, lockmw.ErrUnavailable):
+		found = []finding{{"error", strings.TrimPrefix(err.Error(), "lockmw: ping: "+lockmw.ErrUnavailable.Error()+": ")}}
+	case errors.As(err, &several):
+		for _, one := range several.Unwrap() {
+			found = append(found, finding{"advice", one.Error()})
+		}
+	default:
+		found = []finding{{"error", err.Error()}}
+	}
+	for _, f := range found {
+		if output == "json" {
+			if err := json.NewEncoder(w).Encode(f); err != nil {
+				return failed(err)
+			}
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%-6s  %s\n", f.Severity, printable(f.Text)); err != nil {
+			return failed(err)
+		}
+	}
+	switch found[0].Severity {
+	case "error":
+		return status{number: statusError}
+	case "advice":
+		return status{number: statusNothing}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A writer writes locks as they come.
+type writer interface{ write(lockmw.Info) error }
+
+// inJSON writes a lock as a line of JSON.
+type inJSON struct{ *json.Encoder }
+
+func (j inJSON) write(i lockmw.Info) error { return j.Encode(i) }
+
+// A table writes a line for each holder. Its columns are as wide as what they mostly have,
+// since lines are written before the next ones are known.
+type table struct {
+	w    io.Writer
+	head bool
+}
+
+func newTable(w io.Writer, output string) writer {
+	if output == "json" {
+		return inJSON{json.NewEncoder(w)}
+	}
+	return &table{w: w}
+}
+
+const columns = "%-32s %-9s %-8s %-8s %-7s %-24s %s\n"
+
+func (t *table) write(i lockmw.Info) error {
+	if !t.head {
+		t.head = true
+		if _, err := fmt.Fprintf(t.w, columns, "KEY", "MODE", "AGE", "TTL", "WAITING", "HOLDER", "NOTE"); err != nil {
+			return err
+		}
+	}
+	if len(i.Holders) == 0 {
+		return t.line(printable(i.Key), mode(i), "-", "-", i.Waiting, "nobody", "")
+	}
+	for n, h := range i.Holders {
+		key := printable(i.Key)
+		if n > 0 {
+			key = "  and"
+		}
+		if err := t.line(key, mode(i), age(h), left(h), i.Waiting, instance(h), printable(h.Note)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) line(key, mode, age, left string, waiting int, instance, note string) error {
+	text := fmt.Sprintf(columns, key, mode, age, left, fmt.Sprint(waiting), instance, note)
+	_, err := io.WriteString(t.w, strings.TrimRight(text, " \n")+"\n")
+	return err
+}
+
+// A page writes one lock in full.
+type page struct{ w io.Writer }
+
+func newPage(w io.Writer, output string) writer {
+	if output == "json" {
+		return inJSON{json.NewEncoder(w)}
+	}
+	return page{w}
+}
+
+func (p page) write(i lockmw.Info) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "key      %s\n", printable(i.Key))
+	if len(i.Holders) == 0 {
+		b.WriteString("holder   nobody\n")
+	} else {
+		fmt.Fprintf(&b, "mode     %s\n", mode(i))
+	}
+	for _, h := range i.Holders {
+		fmt.Fprintf(&b, "holder   %s\n", instance(h))
+		fmt.Fprintf(&b, "  since  %s\n", age(h))
+		fmt.Fprintf(&b, "  TTL    %s\n", left(h))
+		if h.Note != "" {
+			fmt.Fprintf(&b, "  note   %s\n", printable(h.Note))
+		}
+	}
+	fmt.Fprintf(&b, "waiting  %d\n", i.Waiting)
+	_, err := io.WriteString(p.w, b.String())
+	return err
+}
+
+func mode(i lockmw.Info) string {
+	switch {
+	case i.Permits > 0:
+		return fmt.Sprintf("%d/%d", len(i.Holders), i.Permits)
+	case len(i.Holders) == 0:
+		return "-"
+	}
+	return i.Mode.String()
+}
+
+func instance(h lockmw.Holder) string {
+	if h.Instance == "" {
+		return "(no lockmw)"
+	}
+	return printable(h.Instance)
+}
+
+func age(h lockmw.Holder) string {
+	if h.Age <= 0 {
+		return "-"
+	}
+	return short(h.Age)
+}
+
+func left(h lockmw.Holder) string {
+	if h.Left < 0 {
+		return "none"
+	}
+	return short(h.Left)
+}
+
+// short is a duration of three digits or so.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// printable is text without what would move a terminal's cursor or hide something: others
+// have written it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
