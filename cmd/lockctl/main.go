@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	errors.As(err, &ended)
 	if ended.text != "" {
 		for line := range strings.Lines(ended.text) { // cobra's have several
-			if line = printable(strings.TrimRight(line, "\n")); line != "" {
+			if line = printable(strings.TrimSpace(line)); line != "" {
 				fmt.Fprintf(errs, "lockctl: %s\n", line)
 			}
 		}
