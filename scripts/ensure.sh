@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Makes sure that programs which the tests need are there:
 #
-#   ensure.sh [redis-server] [cc] [make]
+#   ensure.sh [redis-server] [cc] [make] [chromium] [prometheus]
 #
 # One that is there is left alone. Otherwise it is installed with apt-get
 # (Debian, Ubuntu) or brew (macOS). Where neither is possible the script says
 # what to do and fails. REDIS_SERVER may name a redis-server outside of PATH.
 #
 # The tests start their own servers on free ports; no service is wanted, so
-# Debian's package is kept from starting the one it brings on port 6379.
+# Debian's packages are kept from starting the ones they bring.
 set -euo pipefail
 
 say() { printf 'ensure: %s\n' "$*"; }
@@ -25,19 +25,21 @@ purpose() {
 	redis-server) echo "the tests run against real servers; Redis 7.0 or newer, or set REDIS_SERVER to the path of its redis-server" ;;
 	cc) echo "the race detector needs a C compiler" ;;
 	make) echo "the Makefile is the way to all checks" ;;
+	chromium) echo "the console is tested in a real browser" ;;
+	prometheus) echo "the board and the alerts are tested with a real server, and with promtool that comes with it" ;;
 	esac
 }
 debian_packages() {
 	case $1 in
 	redis-server) echo redis-server ;;
 	cc) echo gcc libc6-dev ;;
-	make) echo make ;;
+	make | chromium | prometheus) echo "$1" ;;
 	esac
 }
 brew_formula() {
 	case $1 in
 	redis-server) echo redis ;;
-	make) echo make ;;
+	make | chromium | prometheus) echo "$1" ;;
 	esac
 }
 
@@ -83,9 +85,11 @@ with_apt() {
 	forbid_services
 	refresh_lists
 	apt install -y --no-install-recommends "${packages[@]}" || give_up "apt-get could not install ${packages[*]}: $(purpose "$1")."
-	if [ "$1" = redis-server ] && [ -d /run/systemd/system ]; then
-		root systemctl disable --quiet redis-server.service || true # nor at the next boot
-	fi
+	case $1 in
+	redis-server | prometheus)
+		[ ! -d /run/systemd/system ] || root systemctl disable --quiet "$1.service" || true # nor at the next boot
+		;;
+	esac
 }
 
 with_brew() {
