@@ -129,7 +129,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 	key := redistest.Prefix(t)
 	var leases []*lockmw.Lease
 	for i := range 300 {
-		leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: time.Second}))
+		leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: 5 * time.Second}))
 	}
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)

@@ -25,9 +25,9 @@ func TestAnswersAreRead(t *testing.T) {
 		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
 		"a sibling":   {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Siblings: "p.t"}},
 		"fresh":       {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Left: time.Millisecond, Server: 7, Fresh: true}},
-		"a holder": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p:7", int64(3)}, store.Answer{
+		"a holder": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p-0123456789:7", int64(3)}, store.Answer{
 			Left: 1500 * time.Millisecond, Server: 1000007, Waiting: 3, HolderFence: 7,
-			Holder: store.Holder{Instance: "p", Age: time.Second, Left: 1500 * time.Millisecond},
+			Holder: store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond},
 		}},
 		"several holders": {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7, Waiting: 3}},
 		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
