@@ -132,7 +132,7 @@ func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
 		eventually(t, 5*time.Second, "it waits", func() bool {
 			return lockmw.Waiting(l, key) == before+1 && queued(t, c, key) >= places
 		})
-		time.Sleep(time.Until(came.Add(5 * time.Millisecond))) // they come 5 ms apart
+		time.Sleep(time.Until(came.Add(20 * time.Millisecond))) // they come 20 ms apart
 	}
 	mustRelease(t, holder)
 	all.Wait()
