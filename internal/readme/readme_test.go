@@ -13,7 +13,13 @@ import (
 )
 
 func TestSnippetsCompileAsPrinted(t *testing.T) {
-	documents, comments := inDocuments(t), inComments(t)
+	elsewhere, documents := apart(inDocuments(t))
+	comments := inComments(t)
+	for _, s := range elsewhere {
+		if err := isExample(s); err != nil {
+			t.Error(err)
+		}
+	}
 	c := newChecker(t, slices.Concat(documents, comments)...)
 	for _, s := range documents {
 		formatted, err := format.Source([]byte(s.code))
@@ -25,6 +31,17 @@ func TestSnippetsCompileAsPrinted(t *testing.T) {
 		if err := c.check(s); err != nil {
 			t.Errorf("%v\nin\n%s", err, s.code)
 		}
+	}
+}
+
+// A snippet of a module of its own is compiled there.
+func TestASnippetThatIsNoExampleIsFound(t *testing.T) {
+	elsewhere, _ := apart([]snippet{{name: "doc.md", line: 7, code: "lockprom.Old()\n"}, {code: "locks.Close(ctx)\n"}})
+	if len(elsewhere) != 1 {
+		t.Fatalf("%d snippets are of modules of their own, want 1", len(elsewhere))
+	}
+	if err := isExample(elsewhere[0]); err == nil || !strings.Contains(err.Error(), "doc.md:7") {
+		t.Errorf("err = %v, want one about doc.md:7", err)
 	}
 }
 

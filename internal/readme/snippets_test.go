@@ -1,6 +1,7 @@
 package readme
 
 import (
+	"fmt"
 	"go/ast"
 	"go/doc/comment"
 	"go/parser"
@@ -55,6 +56,52 @@ func inDocuments(t *testing.T) (found []snippet) {
 		t.Fatalf("README.md has no program; found are %d snippets", len(found))
 	}
 	return found
+}
+
+// ownModules are packages in modules of their own, whose requirements this module does not
+// have. What documents say of them stands in their example_test.go.
+var ownModules = []string{"lockotel", "lockprom"}
+
+// apart returns the snippets that need a module of their own, and the others.
+func apart(all []snippet) (elsewhere, here []snippet) {
+	for _, s := range all {
+		if ownModule(s) != "" {
+			elsewhere = append(elsewhere, s)
+		} else {
+			here = append(here, s)
+		}
+	}
+	return elsewhere, here
+}
+
+func ownModule(s snippet) string {
+	for _, name := range ownModules {
+		if strings.Contains(s.code, name+".") {
+			return name
+		}
+	}
+	return ""
+}
+
+// isExample returns nil if the snippet stands, line by line, in the examples of its module.
+func isExample(s snippet) error {
+	file := filepath.Join(root, ownModule(s), "example_test.go")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(leftAligned(string(text)), leftAligned(s.code)) {
+		return fmt.Errorf("%s:%d: this does not stand in %s, where it would be compiled:\n%s", s.name, s.line, file, s.code)
+	}
+	return nil
+}
+
+func leftAligned(code string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(code) {
+		lines.WriteString(strings.TrimLeft(line, "\t"))
+	}
+	return lines.String()
 }
 
 // fenced returns the ```go blocks of a document.

@@ -22,6 +22,8 @@ var (
 	client redis.UniversalClient
 	locks  *lockmw.Locker
 
+	requestID func(context.Context) string
+
 	server *http.Server
 	mux    *http.ServeMux
 	r      *gin.Engine

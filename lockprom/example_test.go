@@ -1,0 +1,26 @@
+package lockprom_test
+
+import (
+	"log"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/lockprom"
+)
+
+func Example() {
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	mux := http.NewServeMux()
+
+	locks, err := lockmw.New(client, lockprom.New(prometheus.DefaultRegisterer))
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Handle("GET /metrics", promhttp.Handler())
+
+	_ = locks
+}
