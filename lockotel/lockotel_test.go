@@ -2,6 +2,7 @@ package lockotel_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +68,22 @@ func (w *watch) values(t *testing.T) map[string]float64 {
 	return values
 }
 
+// begun are the counters that are there, and 0, from the first call of a name and mode on.
+func begun(name, mode string) map[string]float64 {
+	want := map[string]float64{"lockmw_renewals_total{outcome=renewed}": 0, "lockmw_renewals_total{outcome=failed}": 0}
+	labels := "mode=" + mode + ",name=" + name
+	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck"} {
+		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
+	}
+	for _, reason := range []string{
+		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
+		"LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_CLOSED", "CANCELED",
+	} {
+		want["lockmw_refused_total{"+labels+",reason="+reason+"}"] = 0
+	}
+	return want
+}
+
 func TestMetricsAndSpans(t *testing.T) {
 	w, option := newWatch()
 	locks := locktest.New(t, option())
@@ -102,16 +119,18 @@ func TestMetricsAndSpans(t *testing.T) {
 	request.End()
 
 	got := w.values(t)
-	for name, want := range map[string]float64{
+	values := begun("pay", "exclusive")
+	maps.Copy(values, map[string]float64{
 		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}": 3,
 		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}":  1,
 		"lockmw_hold_duration_seconds{mode=exclusive,name=pay}":                     2,
 		"lockmw_refused_total{mode=exclusive,name=pay,reason=LOCK_BUSY}":            1,
 		"lockmw_handovers_total{mode=exclusive,name=pay}":                           1,
 		"lockmw_held{name=pay}": 1, "lockmw_waiting{name=pay}": 0, "lockmw_redis_up{}": 1,
-	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
+	})
+	for name, want := range values {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (there: %t), want %v", name, v, ok, want)
 		}
 		delete(got, name)
 	}

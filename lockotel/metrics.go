@@ -44,7 +44,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		errs = append(errs, err)
 		return g
 	}
-	return &metrics{
+	m := &metrics{
 		meter:   meter,
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
@@ -52,7 +52,13 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
 		renewed: toldOf(measure.OutcomeRenewed), notRenewed: toldOf(measure.OutcomeFailed),
 		sets: make(map[series]set),
-	}, errors.Join(errs...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m.renewals.Add(context.Background(), 0, m.renewed...)
+	m.renewals.Add(context.Background(), 0, m.notRenewed...)
+	return m, nil
 }
 
 // read has the gauges tell of a Locker until it is closed.
@@ -114,6 +120,24 @@ func (m *metrics) of(s series) set {
 	return made
 }
 
+// begin has the counters of a name and mode be there, and 0, unless they are already. Where
+// a counter first shows as 1, a query for how it grew does not see its first event.
+func (m *metrics) begin(ctx context.Context, s series) {
+	m.mu.RLock()
+	_, ok := m.sets[s]
+	m.mu.RUnlock()
+	if ok {
+		return
+	}
+	at := m.of(s).add
+	for _, counter := range []metric.Int64Counter{m.handOvers, m.lost, m.failedOpen, m.stuck} {
+		counter.Add(ctx, 0, at...)
+	}
+	for _, reason := range measure.Reasons {
+		m.refused.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelReason, reason}).add...)
+	}
+}
+
 // observe counts an event. The names are bounded, so the sets are, too.
 func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 	switch e.Kind {
@@ -127,6 +151,7 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		return
 	}
 	s := series{name: m.names.Label(e.Name), mode: measure.Mode(e)}
+	m.begin(ctx, s)
 	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
 	switch e.Kind {
 	case lockmw.EventAcquired:

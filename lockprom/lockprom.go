@@ -7,6 +7,10 @@
 // lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_renewals_total
 // and lockmw_redis_up. Their label name is the policies' Name (or Prefix); no label has a
 // key in it. A name beyond the first 200 counts as "other".
+//
+// The counters of a name and mode are there, and 0, from its first call on, and those of
+// renewals from the start: what increase() and rate() of Prometheus tell of a counter is how
+// it grew since it was first seen, so one that first shows as 1 would hide its first event.
 package lockprom
 
 import (
@@ -54,9 +58,15 @@ type collector struct {
 	handOvers, refused, lost, failedOpen, stuck, renewals *prometheus.CounterVec
 	held, waiting, up                                     *prometheus.Desc
 
+	begunMu sync.RWMutex
+	begun   map[series]struct{} // those whose counters are there
+
 	mu      sync.Mutex
 	readers map[*func() lockmw.Stats]struct{}
 }
+
+// A series is a name and a mode.
+type series struct{ name, mode string }
 
 func newCollector() *collector {
 	histogram := func(m measure.Metric) *prometheus.HistogramVec {
@@ -66,13 +76,38 @@ func newCollector() *collector {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
 	}
 	gauge := func(m measure.Metric) *prometheus.Desc { return prometheus.NewDesc(m.Name, m.Help, m.Labels, nil) }
-	return &collector{
+	c := &collector{
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck), renewals: counter(measure.Renewals),
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		begun:   make(map[series]struct{}),
 		readers: make(map[*func() lockmw.Stats]struct{}),
 	}
+	for _, outcome := range []string{measure.OutcomeRenewed, measure.OutcomeFailed} {
+		c.renewals.WithLabelValues(outcome)
+	}
+	return c
+}
+
+// begin has the counters of a name and mode be there, and 0, unless they are already. The
+// names are bounded, so what is kept of them is, too.
+func (c *collector) begin(s series) {
+	c.begunMu.RLock()
+	_, ok := c.begun[s]
+	c.begunMu.RUnlock()
+	if ok {
+		return
+	}
+	for _, v := range []*prometheus.CounterVec{c.handOvers, c.lost, c.failedOpen, c.stuck} {
+		v.WithLabelValues(s.name, s.mode)
+	}
+	for _, reason := range measure.Reasons {
+		c.refused.WithLabelValues(s.name, s.mode, reason)
+	}
+	c.begunMu.Lock()
+	defer c.begunMu.Unlock()
+	c.begun[s] = struct{}{}
 }
 
 // vectors are the metrics that observe counts.
@@ -139,6 +174,7 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
+	c.begin(series{name, mode})
 	switch e.Kind {
 	case lockmw.EventAcquired:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeAcquired).Observe(e.Waited.Seconds())

@@ -64,6 +64,27 @@ func eventually(t *testing.T, r prometheus.Gatherer, want map[string]float64) {
 	t.FailNow()
 }
 
+// begun adds what is there, and 0, from the first call of a name and mode on.
+func begun(want map[string]float64, name, mode string) {
+	labels := "mode=" + mode + ",name=" + name
+	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck"} {
+		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
+	}
+	for _, reason := range []string{
+		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
+		"LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_CLOSED", "CANCELED",
+	} {
+		want["lockmw_refused_total{"+labels+",reason="+reason+"}"] = 0
+	}
+}
+
+// fresh are the metrics of a Locker that was not used.
+func fresh() map[string]float64 {
+	return map[string]float64{
+		"lockmw_redis_up{}": 1, "lockmw_renewals_total{outcome=renewed}": 0, "lockmw_renewals_total{outcome=failed}": 0,
+	}
+}
+
 func must(t *testing.T, l *lockmw.Locker, key string, p lockmw.Policy) *lockmw.Lease {
 	t.Helper()
 	_, lease, err := l.Acquire(context.Background(), key, p)
@@ -83,11 +104,12 @@ func release(t *testing.T, lease *lockmw.Lease) {
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	locks := locktest.New(t, lockprom.New(registry))
-	want := map[string]float64{"lockmw_redis_up{}": 1}
+	want := fresh()
 	eventually(t, registry, want)
 
 	pay := lockmw.Policy{Name: "pay", Prefix: "order:"}
 	lease := must(t, locks, "42", pay)
+	begun(want, "pay", "exclusive")
 	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
 	want["lockmw_held{name=pay}"] = 1
 	want["lockmw_waiting{name=pay}"] = 0
@@ -126,6 +148,7 @@ func TestMetrics(t *testing.T) {
 	locktest.AwaitWaiters(t, locks, "order:42", 1)
 	release(t, lease)
 	release(t, <-next)
+	begun(want, "pay", "permits")
 	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
 	want["lockmw_hold_duration_seconds{mode=permits,name=pay}"] = 1
 	want["lockmw_acquire_duration_seconds{mode=permits,name=pay,outcome=acquired}"] = 1
@@ -143,10 +166,10 @@ func TestTwoLockersShareARegisterer(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	a, b := locktest.New(t, lockprom.New(registry)), locktest.New(t, lockprom.New(registry))
 	one, two := must(t, a, "k", lockmw.Policy{Prefix: "p"}), must(t, b, "k", lockmw.Policy{Prefix: "p"})
-	want := map[string]float64{
-		"lockmw_redis_up{}": 1, "lockmw_held{name=p}": 2, "lockmw_waiting{name=p}": 0,
-		"lockmw_acquire_duration_seconds{mode=exclusive,name=p,outcome=acquired}": 2,
-	}
+	want := fresh()
+	begun(want, "p", "exclusive")
+	want["lockmw_held{name=p}"], want["lockmw_waiting{name=p}"] = 2, 0
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=p,outcome=acquired}"] = 2
 	eventually(t, registry, want)
 	release(t, one)
 	release(t, two)
@@ -165,7 +188,8 @@ func TestNamesAreBounded(t *testing.T) {
 		release(t, must(t, locks, "k", lockmw.Policy{Name: fmt.Sprint("name", i)}))
 	}
 	got := gathered(t, registry)
-	if n := len(got); n > 201*4+1 {
+	const each = 4 + 4 + 9 // durations and gauges, counters, and the reasons of refusals
+	if n := len(got); n > 201*each+3 {
 		t.Errorf("%d metrics", n)
 	}
 	if n := got["lockmw_acquire_duration_seconds{mode=exclusive,name=other,outcome=acquired}"]; n != 9800 {

@@ -69,9 +69,18 @@ func Mode(e lockmw.Event) string {
 // Reason is the label of a refusal.
 func Reason(e lockmw.Event) string {
 	if e.Reason == "" {
-		return "CANCELED" // the caller has left
+		return Canceled
 	}
 	return e.Reason
+}
+
+// Canceled is the reason of a refusal whose caller has left.
+const Canceled = "CANCELED"
+
+// Reasons are the labels that a refusal can have.
+var Reasons = []string{
+	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
+	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, Canceled,
 }
 
 // mostNames is how many names there are labels for. Other names get Other.
