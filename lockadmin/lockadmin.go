@@ -1,0 +1,88 @@
+// Package lockadmin has a page for operators: which locks are held and waited for, by
+// whom, since when and for how much longer, and which were refused or lost of late. It is
+// live, and made of the standard library alone: the page loads nothing from elsewhere.
+//
+//	mux.Handle("/admin/locks", signedIn(lockadmin.Handler(locks)))
+//
+// The handler has no authentication of its own, and keys and notes are often private: put
+// what your service signs people in with in front of it, or serve it on an address that
+// only operators reach. It may be mounted at any path, with or without http.StripPrefix.
+//
+// The page changes nothing, unless WithForceRelease says who may take a lock from its
+// holder.
+package lockadmin
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// An Option changes what Handler's page shows or does.
+type Option func(*options)
+
+type options struct {
+	authorise func(*http.Request) bool
+	logger    *slog.Logger
+	limit     int
+}
+
+// defaultLimit is how many locks the page shows, if WithLimit says nothing else.
+const defaultLimit = 10_000
+
+// WithForceRelease lets those take a lock from its holders for whose requests authorise
+// returns true. It is asked when the page is opened, and again for each release. Without
+// this option the page is for reading alone.
+//
+// The former holder works on, beside the next one, until it learns that the lock is lost,
+// see lockmw.Locker.ForceRelease. The page asks for confirmation first.
+func WithForceRelease(authorise func(*http.Request) bool) Option {
+	return func(o *options) {
+		if authorise == nil {
+			panic("lockadmin: WithForceRelease: the function is nil")
+		}
+		o.authorise = authorise
+	}
+}
+
+// WithLogger sets where the handler reports what the page does not tell: why Redis cannot
+// be reached, and releases by force with the address they were asked for from. By default
+// nothing is logged.
+func WithLogger(logger *slog.Logger) Option {
+	return func(o *options) {
+		if logger == nil {
+			panic("lockadmin: WithLogger: the logger is nil")
+		}
+		o.logger = logger
+	}
+}
+
+// WithLimit sets how many locks the page shows at most. Where there are more, it says so,
+// and finds the others by how their keys begin. The default is 10,000.
+func WithLimit(n int) Option {
+	return func(o *options) {
+		if n < 1 {
+			panic("lockadmin: WithLimit: at least 1 is needed")
+		}
+		o.limit = n
+	}
+}
+
+// Handler returns the page about the locks in the Redis of locks. It panics if locks or
+// an option's argument is nil.
+func Handler(locks *lockmw.Locker, opts ...Option) http.Handler {
+	if locks == nil {
+		panic("lockadmin: Handler: the Locker is nil")
+	}
+	o := options{logger: slog.New(slog.DiscardHandler), limit: defaultLimit}
+	for _, opt := range opts {
+		if opt == nil {
+			panic("lockadmin: Handler: an option is nil")
+		}
+		opt(&o)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the console is not there yet", http.StatusNotImplemented)
+	})
+}
