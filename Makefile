@@ -38,8 +38,8 @@ NOTE = cd proof && go run ./report -note
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: ## Run 10000 payments with the lock and again without (ARGS="-serve" to try it by hand)
-	go run ./examples/orders $(ARGS)
+demo: ## Run 10000 payments with the lock and again without (ARGS="-serve": shops, customers, a console and metrics, to look at)
+	go run -C examples/orders . $(ARGS)
 
 # What is built does not depend on the folder, so a second clone builds little. What
 # a change does not touch is not tested again: the order is fixed, so results are kept.

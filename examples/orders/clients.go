@@ -157,17 +157,30 @@ type answer struct {
 // Error gives the status and, of a refusal by the lock, its code.
 func (a answer) Error() string {
 	text := fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
-	var problem struct{ Code string }
-	if json.Unmarshal([]byte(a.body), &problem) == nil && problem.Code != "" {
-		return text + ", " + problem.Code
+	if code := a.code(); code != "" {
+		return text + ", " + code
 	}
 	return strings.TrimSpace(text + " " + a.body)
 }
 
+// code is that of a refusal by the lock, and empty otherwise.
+func (a answer) code() string {
+	var problem struct{ Code string }
+	_ = json.Unmarshal([]byte(a.body), &problem) // other answers are no JSON
+	return problem.Code
+}
+
 func (c *crowd) post(ctx context.Context, url string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	return c.send(ctx, http.MethodPost, url, nil)
+}
+
+func (c *crowd) send(ctx context.Context, method, url string, header http.Header) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return answer{}, err
+	}
+	if header != nil {
+		req.Header = header
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

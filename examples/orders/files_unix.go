@@ -2,7 +2,10 @@
 
 package main
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // openFiles is how many files this process may have open. Go has raised the
 // limit as far as the system lets it when the program started.
@@ -14,3 +17,7 @@ func openFiles() int {
 	}
 	return int(min(limit.Cur, plenty))
 }
+
+// apart has cmd run in a process group of its own, so that the terminal's Ctrl-C is not
+// for it.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -9,16 +9,21 @@
 //	make demo
 //
 // Nothing else is needed: without REDIS_ADDR an embedded Redis runs inside the
-// program. Further things to try:
+// program. Further things to try, in this folder, which is a module of its own:
 //
-//	go run ./examples/orders -h
-//	go run ./examples/orders -clients 200 -rounds 3 -shops 2
-//	go run ./examples/orders -serve
-//	REDIS_ADDR=127.0.0.1:6379 go run ./examples/orders
+//	go run . -h
+//	go run . -clients 200 -rounds 3 -shops 2
+//	go run . -serve
+//	REDIS_ADDR=127.0.0.1:6379 go run .
+//
+// With -serve the shops stay open, each with a console for operators and with metrics
+// for Prometheus. Customers, an operator and a report that hangs give them something to
+// show.
 //
 // Start reading at shop.go, where the lock is. Then ledger.go, what it guards,
-// and clients.go, who comes. The rest is the stage: processes.go, server.go,
-// redis.go, serve.go, progress.go and report.go.
+// and clients.go, who comes. Of -serve it is more.go (locks of other kinds), cast.go (who
+// comes) and serve.go. The rest is the stage: runshop.go, processes.go, server.go,
+// redis.go, ownredis.go, progress.go and report.go.
 package main
 
 import (
@@ -27,8 +32,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 )
 
@@ -36,9 +44,15 @@ import (
 const order = "42"
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == shopCommand {
-		fail("shop", runShop())
-		return
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case shopCommand:
+			fail("shop", runShop())
+			return
+		case redisCommand:
+			fail("Redis", runRedis())
+			return
+		}
 	}
 	o, err := parse(os.Args[1:])
 	switch {
@@ -63,20 +77,23 @@ func fail(who string, err error) {
 type options struct {
 	clients, rounds, shops int
 	without, serve         bool
+	addr                   string
 }
 
 func (o options) payments() int { return o.clients * o.rounds }
 
-const usage = `Usage: go run ./examples/orders [flags]
+const usage = `Usage: go run . [flags]
 
 Many clients pay one order at several shop processes, with the lock and
 without it. Exits with 1 unless the locked run counts every payment.
+With -serve the shops stay open, and there is something to see of everything.
 
 `
 
 const usageEnd = `
 REDIS_ADDR names a Redis, as host:port or redis://user:password@host:port/db.
-Without it an embedded one runs inside the program.
+Without it an embedded one runs inside the program; with -serve it is a
+redis-server of its own, where there is one in PATH.
 `
 
 // parse reads the flags. It reports mistakes on stderr by itself.
@@ -87,7 +104,8 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rounds, "rounds", 10, "`number` of payments that each client makes")
 	f.IntVar(&o.shops, "shops", 4, "`number` of shop processes")
 	f.BoolVar(&o.without, "without", true, "run without the lock, too")
-	f.BoolVar(&o.serve, "serve", false, "keep the shops open for curl instead")
+	f.BoolVar(&o.serve, "serve", false, "instead keep the shops open, with customers, a console and metrics,\nuntil Ctrl-C")
+	f.StringVar(&o.addr, "addr", defaultAddr, "`address` of the first shop with -serve; the others have\nthe ports after it, or any that are free if it is port 0")
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), usage)
 		f.PrintDefaults()
@@ -113,26 +131,66 @@ func (o options) check(rest []string) error {
 	return nil
 }
 
+// defaultAddr is what dashboards/prometheus.yml scrapes, with the ports after it.
+const defaultAddr = "127.0.0.1:8080"
+
+// addrs are where the shops listen: with -serve at ports that one knows beforehand.
+func (o options) addrs() ([]string, error) {
+	addrs := make([]string, o.shops)
+	host, port, err := net.SplitHostPort(o.addr)
+	if err != nil {
+		return nil, fmt.Errorf("-addr: %w", err)
+	}
+	first, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("-addr: the port %q is no number", port)
+	}
+	if first+uint64(o.shops)-1 > math.MaxUint16 {
+		return nil, fmt.Errorf("-addr: there are no %d ports from %d on", o.shops, first)
+	}
+	for i := range addrs {
+		switch {
+		case !o.serve:
+			addrs[i] = anyPort
+		case first == 0:
+			addrs[i] = o.addr
+		default:
+			addrs[i] = net.JoinHostPort(host, strconv.FormatUint(first+uint64(i), 10))
+		}
+	}
+	return addrs, nil
+}
+
 // run opens the stage, plays, and clears everything away again, whatever
 // happens. It ends early, with the reason, when ctx ends or a shop does.
 func run(ctx context.Context, o options) (err error) {
 	stage, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 
-	db, err := openRedis(stage)
+	addrs, err := o.addrs()
+	if err != nil {
+		return err
+	}
+	var told story
+	open := openRedis
+	if o.serve {
+		told.w = os.Stdout
+		open = told.openRedis
+	}
+	db, err := open(stage)
 	if err != nil {
 		return err
 	}
 	defer db.close()
 
 	books := newLedger()
-	web, err := listen(books.routes())
+	web, err := listen(anyPort, books.routes())
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	defer web.stop()
 
-	shops, err := startShops(stage, o.shops, db.addr, web.url, cancel)
+	shops, err := startShops(stage, addrs, db.addr, web.url, cancel)
 	defer func() {
 		unexplained := err != nil && stage.Err() == nil
 		err = errors.Join(err, shops.stop(unexplained))
@@ -144,8 +202,10 @@ func run(ctx context.Context, o options) (err error) {
 		introduce(os.Stdout, o, db)
 		return play(stage, cancel, o, db, shops.urls(), books)
 	}
-	announce(os.Stdout, shops.urls(), web.url, db)
-	<-stage.Done()
+	announce(os.Stdout, o, shops.urls(), web.url, db)
+	if err := told.perform(stage, db, shops.urls()); err != nil {
+		return err
+	}
 	if ctx.Err() != nil { // Ctrl-C is the good end
 		return nil
 	}

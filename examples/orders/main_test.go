@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"net/http"
-	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -102,89 +98,6 @@ func awaitLock(t *testing.T, m *miniredis.Miniredis) {
 		}
 	}
 	t.Fatal("nobody takes the lock")
-}
-
-func TestShopsOfAKilledProgramEnd(t *testing.T) {
-	r := callRoll(t)
-	cmd, urls := open(t, r)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait()
-	r.close(t, 1+4)
-	if resp, err := http.Get(urls[0]); err == nil {
-		resp.Body.Close()
-		t.Error("a shop still answers")
-	}
-}
-
-func TestServedShopRefusesWhatIsHeld(t *testing.T) {
-	r := callRoll(t)
-	cmd, urls := open(t, r)
-	paid := make(chan int, 1)
-	go func() { paid <- post(t, urls[0]+"?hold=1500ms") }()
-
-	refund := urls[1]
-	for end := time.Now().Add(limit); post(t, refund) != http.StatusConflict; {
-		if time.Now().After(end) {
-			t.Fatal("no refund was refused")
-		}
-	}
-	if got, want := <-paid, http.StatusOK; got != want {
-		t.Errorf("status of the payment = %d, want %d", got, want)
-	}
-	if got, want := post(t, refund), http.StatusOK; got != want {
-		t.Errorf("status of a refund after it = %d, want %d", got, want)
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if code := exitCode(t, cmd.Wait()); code != 0 {
-		t.Errorf("exit status after an interrupt = %d, want 0", code)
-	}
-	r.close(t, 1+4)
-}
-
-// open starts the program with -serve and returns the addresses that it
-// prints, in order and without their queries.
-func open(t *testing.T, r *roll) (cmd *exec.Cmd, urls []string) {
-	t.Helper()
-	cmd, _ = program(t, r, "", "-serve")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said []byte
-	for !bytes.Contains(said, []byte("Ctrl-C")) {
-		part := make([]byte, 4096)
-		n, err := out.Read(part)
-		said = append(said, part[:n]...)
-		if err != nil {
-			t.Fatalf("%v; it had said:\n%s", err, said)
-		}
-	}
-	for _, url := range regexp.MustCompile(`http://[^\s'?]+`).FindAll(said, -1) {
-		urls = append(urls, string(url))
-	}
-	if len(urls) < 2 {
-		t.Fatalf("no addresses:\n%s", said)
-	}
-	return cmd, urls
-}
-
-// post returns the answer's status, 0 if there is none.
-func post(t *testing.T, url string) int {
-	t.Helper()
-	resp, err := http.Post(url, "", nil)
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode
 }
 
 func TestExactMeansEveryPaymentAndNoneTwice(t *testing.T) {

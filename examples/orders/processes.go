@@ -19,19 +19,19 @@ const (
 	shopCloses = 8 * time.Second  // a second for requests, and locksClose
 )
 
-// A process is a running shop.
+// A process is a running shop, or what runs Redis.
 type process struct {
 	name  string
 	cmd   *exec.Cmd
-	stdin io.Closer // the shop ends when this is closed, by us or by our end
-	said  clip      // its stderr, to be read after done
-	url   string
-	ready chan struct{} // closed when url is known
+	stdin io.Closer     // the process ends when this is closed, by us or by our end
+	said  clip          // its stderr, to be read after done
+	line  string        // the first one that it printed: a shop's URL
+	ready chan struct{} // closed when line is known
 	done  chan struct{} // closed when the process has ended
 	err   error         // how, after done
 }
 
-// processes are all shops.
+// processes are all shops, or what runs Redis.
 type processes struct {
 	list     []*process
 	stopping atomic.Bool
@@ -40,39 +40,49 @@ type processes struct {
 // startShops starts n shops and returns when all of them are open. One that
 // ends before its time cancels with the reason. The caller stops the shops,
 // even after an error.
-func startShops(ctx context.Context, n int, redisAddr, ledgerURL string, cancel context.CancelCauseFunc) (*processes, error) {
+func startShops(ctx context.Context, addrs []string, redisAddr, ledgerURL string, cancel context.CancelCauseFunc) (*processes, error) {
 	ps := &processes{}
-	program, err := os.Executable()
-	if err != nil {
-		return ps, err
-	}
-	for i := range n {
-		p := &process{
-			name:  fmt.Sprintf("shop %d", i+1),
-			cmd:   exec.Command(program, shopCommand),
-			ready: make(chan struct{}),
-			done:  make(chan struct{}),
-		}
-		p.cmd.Env = append(os.Environ(), redisEnv+"="+redisAddr, ledgerEnv+"="+ledgerURL)
-		p.cmd.Stderr = &p.said
-		if err := ps.start(p, cancel); err != nil {
-			return ps, fmt.Errorf("%s: %w", p.name, err)
+	for i, addr := range addrs {
+		err := ps.start(fmt.Sprintf("shop %d", i+1), shopCommand, cancel, redisEnv+"="+redisAddr, ledgerEnv+"="+ledgerURL,
+			addrEnv+"="+addr, fmt.Sprintf("%s=shop-%d", nameEnv, i+1))
+		if err != nil {
+			return ps, err
 		}
 	}
-	opened, stop := context.WithTimeoutCause(ctx, shopOpens, fmt.Errorf("the shops did not open within %v", shopOpens))
+	return ps, ps.await(ctx)
+}
+
+// await returns when all processes have said that they are ready.
+func (ps *processes) await(ctx context.Context) error {
+	opened, stop := context.WithTimeoutCause(ctx, shopOpens, fmt.Errorf("%s did not start within %v", ps.list[0].name, shopOpens))
 	defer stop()
 	for _, p := range ps.list {
 		select {
 		case <-p.ready:
 		case <-opened.Done():
-			return ps, context.Cause(opened)
+			return context.Cause(opened)
 		}
 	}
-	return ps, nil
+	return nil
 }
 
-// start starts p and a goroutine that follows it to its end.
-func (ps *processes) start(p *process, cancel context.CancelCauseFunc) error {
+// start starts this program with a command and settings, and a goroutine that follows it
+// to its end. If that comes before stop is called, ended is told.
+func (ps *processes) start(name, command string, ended context.CancelCauseFunc, env ...string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	p := &process{name: name, cmd: exec.Command(program, command), ready: make(chan struct{}), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = &p.said
+	if err := ps.run(p, ended); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (ps *processes) run(p *process, ended context.CancelCauseFunc) error {
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -89,12 +99,12 @@ func (ps *processes) start(p *process, cancel context.CancelCauseFunc) error {
 	go func() {
 		defer close(p.done)
 		if line, err := bufio.NewReader(stdout).ReadString('\n'); err == nil {
-			p.url = strings.TrimSpace(line)
+			p.line = strings.TrimSpace(line)
 			close(p.ready)
 		}
 		p.err = p.cmd.Wait()
 		if !ps.stopping.Load() {
-			cancel(fmt.Errorf("%s ended before its time", p.name)) // stop says how
+			ended(fmt.Errorf("%s ended before its time", p.name)) // stop says how
 		}
 	}()
 	return nil
@@ -103,12 +113,12 @@ func (ps *processes) start(p *process, cancel context.CancelCauseFunc) error {
 func (ps *processes) urls() []string {
 	urls := make([]string, len(ps.list))
 	for i, p := range ps.list {
-		urls[i] = p.url
+		urls[i] = p.line
 	}
 	return urls
 }
 
-// stop ends the shops and waits for them. Its error has what those said that
+// stop ends the processes and waits for them. Its error has what those said that
 // failed or, with all, the first lines of what any said.
 func (ps *processes) stop(all bool) error {
 	ps.stopping.Store(true)

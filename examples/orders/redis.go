@@ -19,6 +19,7 @@ import (
 type database struct {
 	addr  string // as in REDIS_ADDR
 	shown string // host:port, without a password
+	pid   string // of a redis-server that the program has started
 	close func()
 	ping  func(context.Context) error
 }
@@ -30,6 +31,10 @@ func openRedis(ctx context.Context) (*database, error) {
 	if addr == "" {
 		return embeddedRedis()
 	}
+	return namedRedis(ctx, addr)
+}
+
+func namedRedis(ctx context.Context, addr string) (*database, error) {
 	opts, err := redisOptions(addr)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", redisEnv, err)

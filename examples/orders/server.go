@@ -8,7 +8,10 @@ import (
 	"time"
 )
 
-// A server is an HTTP server on a loopback port that the system chose.
+// anyPort is a loopback address with a port that the system chooses.
+const anyPort = "127.0.0.1:0"
+
+// A server is an HTTP server.
 type server struct {
 	url   string
 	ended chan error // gets the reason if the server ends by itself
@@ -17,8 +20,8 @@ type server struct {
 }
 
 // listen starts a server. The caller stops it.
-func listen(h http.Handler) (*server, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func listen(addr string, h http.Handler) (*server, error) {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}

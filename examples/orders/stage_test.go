@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		fail("roll", err)
 	}
 	defer conn.Close()
+	redisAway = 500 * time.Millisecond
 	main()
 }
 

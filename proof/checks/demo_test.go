@@ -21,8 +21,8 @@ var counted = regexp.MustCompile(`(?m)^(with the lock|without it) +(\d+) of (\d+
 func TestDemoCountsEveryPayment(t *testing.T) {
 	runs, clients, rounds := record.Pick(1, 10), record.Pick(100, 1000), 10
 	program := filepath.Join(t.TempDir(), "orders")
-	build := exec.Command("go", "build", "-o", program, "./examples/orders")
-	build.Dir = root
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = filepath.Join(root, "examples/orders") // a module of its own
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
