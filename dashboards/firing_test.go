@@ -1,0 +1,307 @@
+package dashboards_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	prom "github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/lockprom"
+)
+
+// A service is a process with locks, as Prometheus sees it: a job of its own.
+type service struct {
+	t     *testing.T
+	redis *redistest.Server
+	locks *lockmw.Locker
+	page  *httptest.Server
+}
+
+func newService(t *testing.T, redis *redistest.Server, job string) *service {
+	t.Helper()
+	registry := prom.NewRegistry()
+	locks, err := lockmw.New(redis.Client(t), lockmw.WithNamespace(job), lockprom.New(registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	t.Cleanup(func() {
+		page.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = locks.Close(ctx) // where Redis was taken away, something stays there
+	})
+	return &service{t, redis, locks, page}
+}
+
+// often does something again and again until ctx ends.
+func often(ctx context.Context, pause time.Duration, do func()) {
+	for ctx.Err() == nil {
+		do()
+		sleep(ctx, pause)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// hold has a lock for a while, if it gets it.
+func (s *service) hold(ctx context.Context, key string, p lockmw.Policy, d time.Duration) {
+	_, lease, err := s.locks.Acquire(ctx, key, p)
+	if err != nil {
+		return
+	}
+	sleep(ctx, d)
+	_ = lease.Release(ctx) // it may be lost, which is what some services are for
+}
+
+// work is an ordinary load: short locks, and one that is held for long enough to be renewed.
+func (s *service) work(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() {
+		often(ctx, 30*time.Millisecond, func() { s.hold(ctx, "short", lockmw.Policy{Name: "short"}, 5*time.Millisecond) })
+	})
+	all.Go(func() {
+		often(ctx, 10*time.Millisecond, func() { s.hold(ctx, "long", lockmw.Policy{Name: "long", TTL: 5 * time.Second}, 12*time.Second) })
+	})
+	all.Wait()
+}
+
+// A scene is a service to which something happens, and the alerts for that: the name of the
+// lock that each is about, by its own, and "" for one that is about no name.
+type scene struct {
+	want  map[string]string
+	cause func(ctx context.Context, s *service)
+}
+
+var scenes = map[string]scene{
+	"calm": {nil, func(context.Context, *service) {}},
+
+	"redis stops": {
+		map[string]string{"LockmwRedisDown": "", "LockmwFailedOpen": "open", "LockmwLocksLost": "long"},
+		func(ctx context.Context, s *service) {
+			s.redis.Kill()
+			often(ctx, 50*time.Millisecond, func() {
+				s.hold(ctx, "open", lockmw.Policy{Name: "open", FailOpen: true}, 10*time.Millisecond)
+				s.hold(ctx, "shut", lockmw.Policy{Name: "shut"}, 0)
+			})
+		},
+	},
+
+	// A Redis that takes the right to run scripts away answers all the same.
+	"redis refuses": {
+		map[string]string{"LockmwRedisRefuses": "short", "LockmwRenewalsFail": "", "LockmwLocksLost": "long"},
+		func(ctx context.Context, s *service) {
+			if err := s.redis.Client(s.t).Do(ctx, "ACL", "SETUSER", "default", "-@scripting").Err(); err != nil {
+				s.t.Error(err)
+			}
+		},
+	},
+
+	"a lock is lost": {
+		map[string]string{"LockmwLocksLost": "once"},
+		func(ctx context.Context, s *service) { s.lose(ctx, "once") },
+	},
+
+	"locks are lost again and again": {
+		map[string]string{"LockmwLocksLost": "again", "LockmwLossesPersist": "again"},
+		func(ctx context.Context, s *service) {
+			often(ctx, 100*time.Millisecond, func() { s.lose(ctx, "again") })
+		},
+	},
+
+	"a holder hangs": {
+		map[string]string{"LockmwHoldersStuck": "hung"},
+		func(ctx context.Context, s *service) {
+			s.hold(ctx, "hung", lockmw.Policy{Name: "hung", MaxHold: 500 * time.Millisecond}, time.Hour)
+		},
+	},
+
+	"many find the lock held": {
+		map[string]string{"LockmwRefusalsHigh": "busy"},
+		func(ctx context.Context, s *service) {
+			often(ctx, 0, func() {
+				s.hold(ctx, "busy", lockmw.Policy{Name: "busy"}, 0)
+				_, lease, err := s.locks.Acquire(ctx, "busy", lockmw.Policy{Name: "busy"})
+				if err != nil {
+					return
+				}
+				for range 3 {
+					s.hold(ctx, "busy", lockmw.Policy{Name: "busy"}, 0)
+					sleep(ctx, 20*time.Millisecond)
+				}
+				_ = lease.Release(ctx)
+			})
+		},
+	},
+
+	"many wait in vain": {
+		map[string]string{"LockmwWaitsTimeOut": "vain"},
+		func(ctx context.Context, s *service) {
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() {
+					often(ctx, 0, func() {
+						s.hold(ctx, "vain", lockmw.Policy{Name: "vain", Wait: 100 * time.Millisecond}, 150*time.Millisecond)
+					})
+				})
+			}
+			all.Wait()
+		},
+	},
+
+	"waits are long": {
+		map[string]string{"LockmwWaitsLong": "slow"},
+		func(ctx context.Context, s *service) {
+			var all sync.WaitGroup
+			for range 12 { // of whom eleven wait while one holds
+				all.Go(func() {
+					often(ctx, 0, func() { s.hold(ctx, "slow", lockmw.Policy{Name: "slow", Wait: time.Minute}, 700*time.Millisecond) })
+				})
+			}
+			all.Wait()
+		},
+	},
+
+	"the program asks for a lock under itself": {
+		map[string]string{"LockmwMisuse": "twice"},
+		func(ctx context.Context, s *service) {
+			_ = s.locks.WithLock(ctx, "twice", lockmw.Policy{Name: "twice"}, func(ctx context.Context) error {
+				s.hold(ctx, "twice", lockmw.Policy{Name: "twice"}, 0)
+				return nil
+			})
+		},
+	},
+}
+
+// lose takes a lock and has it taken away by force.
+func (s *service) lose(ctx context.Context, name string) {
+	held, lease, err := s.locks.Acquire(ctx, name, lockmw.Policy{Name: name, Wait: time.Second})
+	if err != nil {
+		return
+	}
+	if err := s.locks.ForceRelease(ctx, name); err != nil && ctx.Err() == nil {
+		s.t.Error(err)
+	}
+	select {
+	case <-held.Done():
+	case <-time.After(limit):
+		s.t.Error("a lock that was released by force is not lost")
+	}
+	_ = lease.Release(ctx) // lost
+}
+
+// Each scene is quiet until its cause comes. Then its alerts fire, and no others.
+func TestAlertsFireForTheirCauseAlone(t *testing.T) {
+	t.Parallel()
+	faster, quiet := time.Duration(100), 5*time.Second
+	if !testing.Short() {
+		faster, quiet = 30, 20*time.Second
+	}
+	const every = 300 * time.Millisecond
+
+	shared := redistest.Real(t)
+	services, pages := make(map[string]*service), make(map[string][]string)
+	for job := range scenes {
+		redis := shared
+		if strings.HasPrefix(job, "redis ") {
+			redis = redistest.Real(t)
+		}
+		services[job] = newService(t, redis, job)
+		pages[job] = []string{strings.TrimPrefix(services[job].page.URL, "http://")}
+	}
+	p := startPrometheus(t, every, readRules(t).faster(t, faster), pages)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for _, s := range services {
+		all.Go(func() { s.work(ctx) })
+	}
+	eventually(t, "all are scraped", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(scenes) })
+	sleep(t.Context(), quiet)
+	if early := p.fired(t); len(early) > 0 {
+		t.Errorf("fired while all was well: %v", early)
+	}
+
+	want := make(map[fired]bool)
+	for job, s := range scenes {
+		all.Go(func() { s.cause(ctx, services[job]) })
+		for alert, name := range s.want {
+			want[fired{job, alert, name}] = true
+		}
+	}
+	began, texts := time.Now(), make(map[string]active)
+	var got map[fired]bool
+	for end := time.Now().Add(2 * limit); time.Now().Before(end); sleep(ctx, every) {
+		for _, a := range p.active(t) {
+			texts[a.Labels["alertname"]] = a
+		}
+		if got = p.fired(t); containsAll(got, want) {
+			break
+		}
+	}
+	for _, f := range sorted(want) {
+		if !got[f] {
+			t.Errorf("did not fire: %+v", f)
+		}
+	}
+	for _, f := range sorted(got) {
+		if !want[f] && !expectedToo(f) {
+			t.Errorf("fired without a cause: %+v", f)
+		}
+	}
+	t.Logf("%d alerts fired in %d services %v after their causes; times of the rules divided by %d", len(got), len(scenes), time.Since(began).Round(time.Second), faster)
+
+	rules := readRules(t).all()
+	for _, r := range rules {
+		a, ok := texts[r.Alert]
+		text := fmt.Sprint(a.Annotations)
+		if !ok || len(a.Annotations) != 3 || strings.Contains(text, "no value") || strings.Contains(text, "{{") || strings.Contains(text, "error") || strings.Contains(text, "%!") {
+			t.Errorf("%s was seen: %t, and says %s", r.Alert, ok, text)
+		}
+	}
+}
+
+// expectedToo: a Redis that refuses does so for all names.
+func expectedToo(f fired) bool {
+	return f.job == "redis refuses" && f.alert == "LockmwRedisRefuses"
+}
+
+func containsAll(all, some map[fired]bool) bool {
+	for f := range some {
+		if !all[f] {
+			return false
+		}
+	}
+	return true
+}
+
+func sorted(all map[fired]bool) []fired {
+	return slices.SortedFunc(maps.Keys(all), func(a, b fired) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}
+
+// The pages of the services have the metrics that boards are made of, and no others.
+func TestMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
+	s := newService(t, redistest.Real(t), "shop")
+	s.hold(t.Context(), "k", lockmw.Policy{Name: "pay"}, 0)
+	recorder := httptest.NewRecorder()
+	s.page.Config.Handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
+	checkMetrics(t, recorder.Body.String())
+}
