@@ -15,8 +15,9 @@ REPORT = go run -C tools ./testreport
 TESTS = -parallel 4
 
 # Of the other modules make check leaves out the packages that repeat the proof
-# or the benchmarks, which take a minute in their shortest form.
-LONG = /bench$$|/proof/(checks|combos|matrix|rivals)$$
+# or the benchmarks, which take a minute in their shortest form, and the one that
+# wants a Prometheus.
+LONG = /bench$$|/dashboards$$|/proof/(checks|combos|matrix|rivals)$$
 
 # The packages that take longest start first, or the others would be done long before.
 # One package more than there are cores runs at a time, for they wait a lot.
@@ -33,7 +34,7 @@ D ?= 30m
 # proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check test lint fuzz bench proof combos soak proof-rivals mutants generate
+.PHONY: help demo check test board lint fuzz bench proof combos soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -52,17 +53,22 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 		echo "$(REPORT) -quick \"$(CURDIR)/$$m\""; \
 		(cd $$m && go vet ./...); \
 		first=; if [ $$m = . ]; then first="$(FIRST)"; fi; \
-		$(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$(cd $$m && go list ./... | grep -vE '$(LONG)'); \
+		packages=$$(cd $$m && go list ./... | grep -vE '$(LONG)' || true); \
+		if [ -n "$$packages" ]; then $(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages; fi; \
 	done
 
-test: ## Run all tests with the race detector; installs redis-server when it is missing
-	bash scripts/ensure.sh cc redis-server
+test: ## Run all tests with the race detector; installs redis-server and Prometheus when they are missing
+	bash scripts/ensure.sh cc redis-server prometheus
 	$(REPORT) "$(CURDIR)" -race -shuffle=on -p 3 $(TESTS) -timeout 10m $(TESTFLAGS) $(FIRST) ./...
 	@set -e; for m in $(filter-out .,$(MODULES)); do \
 		echo "$(REPORT) \"$(CURDIR)/$$m\" -short"; \
 		first=; if [ $$m = proof ]; then first="$(FIRST_IN_PROOF)"; fi; \
 		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -p 3 -timeout 10m -short $(TESTFLAGS) $$first ./...; \
 	done
+
+board: ## See the board and the alerts of dashboards/ at work with a real Prometheus that scrapes the demo, for a minute or two
+	bash scripts/ensure.sh redis-server prometheus
+	$(REPORT) "$(CURDIR)/dashboards" -count=1 -v -timeout 10m ./...
 
 lint: ## Check format, generated code, vet and golangci-lint
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi

@@ -47,14 +47,14 @@ func hot(format string) func() string {
 // parts are the visitors. The numbers are such that something waits for every lock here
 // and there, while all of it takes a few percent of one core.
 var parts = []part{
-	{"payer", 9, http.MethodPost, hot("/orders/%d/pay?hold=250ms"), 300 * time.Millisecond},
-	{"passer-by", 2, http.MethodPost, func() string { return fmt.Sprintf("/orders/%d/pay", 100+rand.N(900)) }, 400 * time.Millisecond},
-	{"returner", 1, http.MethodPost, hot("/orders/%d/refund"), 600 * time.Millisecond},
-	{"courier", 2, http.MethodPost, hot("/orders/%d/ship?hold=50ms"), time.Second},
-	{"reader", 3, http.MethodGet, fixed("/shelves/a?hold=200ms"), 300 * time.Millisecond},
-	{"counter", 1, http.MethodPost, fixed("/shelves/a?hold=300ms"), 3 * time.Second},
-	{"printer", 5, http.MethodPost, fixed("/printers/1?hold=200ms"), 300 * time.Millisecond},
-	{"pricer", 1, http.MethodPost, fixed("/prices/today?hold=20ms"), 500 * time.Millisecond},
+	{"payer", 9, http.MethodPost, hot("/orders/%d/pay?hold=500ms"), 500 * time.Millisecond},
+	{"passer-by", 2, http.MethodPost, func() string { return fmt.Sprintf("/orders/%d/pay", 100+rand.N(900)) }, time.Second},
+	{"returner", 1, http.MethodPost, hot("/orders/%d/refund"), time.Second},
+	{"courier", 2, http.MethodPost, hot("/orders/%d/ship?hold=100ms"), 1500 * time.Millisecond},
+	{"reader", 3, http.MethodGet, fixed("/shelves/a?hold=400ms"), 600 * time.Millisecond},
+	{"counter", 1, http.MethodPost, fixed("/shelves/a?hold=500ms"), 3 * time.Second},
+	{"printer", 5, http.MethodPost, fixed("/printers/1?hold=500ms"), 500 * time.Millisecond},
+	{"pricer", 1, http.MethodPost, fixed("/prices/today?hold=20ms"), time.Second},
 	{"prankster", 1, http.MethodPost, fixed("/orders/" + strings.Repeat("9", 600) + "/pay"), 4 * time.Second}, // no key is that long
 }
 
