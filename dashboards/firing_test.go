@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +78,7 @@ func (s *service) work(ctx context.Context) {
 		often(ctx, 30*time.Millisecond, func() { s.hold(ctx, "short", lockmw.Policy{Name: "short"}, 5*time.Millisecond) })
 	})
 	all.Go(func() {
-		often(ctx, 10*time.Millisecond, func() { s.hold(ctx, "long", lockmw.Policy{Name: "long", TTL: 5 * time.Second}, 12*time.Second) })
+		often(ctx, 10*time.Millisecond, func() { s.hold(ctx, "long", lockmw.Policy{Name: "long", TTL: 5 * time.Second}, 40*time.Second) })
 	})
 	all.Wait()
 }
@@ -275,6 +276,11 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 		text := fmt.Sprint(a.Annotations)
 		if !ok || len(a.Annotations) != 3 || strings.Contains(text, "no value") || strings.Contains(text, "{{") || strings.Contains(text, "error") || strings.Contains(text, "%!") {
 			t.Errorf("%s was seen: %t, and says %s", r.Alert, ok, text)
+		}
+		for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(fmt.Sprint(r.Annotations), -1) {
+			if a.Labels[label[1]] == "" { // there would be a gap in the text
+				t.Errorf("%s speaks of the label %s, and has none", r.Alert, label[1])
+			}
 		}
 	}
 }
