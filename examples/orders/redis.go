@@ -39,7 +39,7 @@ func namedRedis(ctx context.Context, addr string) (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", redisEnv, err)
 	}
-	opts.MaxRetries, opts.DialerRetries = -1, 1
+	opts.MaxRetries, opts.DialerRetries, opts.ContextTimeoutEnabled = -1, 1, true
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = pingTimeout, pingTimeout, pingTimeout
 	logging.Disable() // what it has to say is in the errors, too
 	client := redis.NewClient(opts)

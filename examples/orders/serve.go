@@ -92,13 +92,14 @@ func (s *story) perform(ctx context.Context, db *database, shops []string) error
 	return nil
 }
 
-// watch says when Redis goes away and when it is back, until ctx ends. A slow answer is
-// none, as for the locks.
+// watch says when Redis goes away and when it is back, until ctx ends.
 func (s *story) watch(ctx context.Context, db *database) {
 	var since time.Time // zero: it answers
 	for missed := 0; pause(ctx, 500*time.Millisecond) == nil; {
 		asked := time.Now()
-		err := db.ping(ctx)
+		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		err := db.ping(short)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return
