@@ -1,6 +1,7 @@
 package dashboards_test
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +18,11 @@ import (
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("promtool", args...).CombinedOutput()
-	if err != nil {
-		t.Errorf("promtool %s: %v; scripts/ensure.sh prometheus installs it\n%s", strings.Join(args, " "), err, out)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		t.Fatalf("%v; scripts/ensure.sh prometheus installs it", err)
+	case err != nil:
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
