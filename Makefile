@@ -7,7 +7,8 @@ SHELL := /bin/bash
 MODULES := . $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 -name go.mod -not -path '*/testdata/*'))
 
 # Tools have a module of their own, so that users do not inherit what they need.
-GOLANGCI = go tool -modfile="$(CURDIR)/tools/go.mod" golangci-lint
+# Asked for its path once, since go tool -modfile refuses a module with a go.work beside it.
+GOLANGCI = $$(GOWORK=off go tool -modfile="$(CURDIR)/tools/go.mod" -n golangci-lint)
 REPORT = go run -C tools ./testreport
 
 # What one core does not keep busy: most of the tests wait for a Redis, or for
@@ -34,7 +35,7 @@ D ?= 30m
 # proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check test board lint fuzz bench proof combos soak proof-rivals mutants generate
+.PHONY: help demo check test board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,10 +75,13 @@ lint: ## Check format, generated code, vet and golangci-lint
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
 	go run ./cmd/lockgen -check ./...
-	@set -e; for m in $(MODULES); do \
+	@set -e; golangci=$(GOLANGCI); for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && go vet ./... && $(GOLANGCI) run --allow-parallel-runners ./...); \
+		(cd $$m && go vet ./... && "$$golangci" run --allow-parallel-runners ./...); \
 	done
+
+tidy: ## Bring go.mod and go.sum of all modules up to date
+	bash scripts/tidy.sh
 
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)

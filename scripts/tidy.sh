@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Brings go.mod and go.sum of every module up to date: tidy.sh
+#
+# lockprom, lockotel and cmd/lockctl are modules that others install. Their go.mod has no
+# replace directive, because go install refuses one; a go.work beside it has the other
+# modules come from this checkout. go mod tidy takes no notice of a go.work, so it is given
+# those directives for as long as it runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# What a go.work replaces, as "path=>directory" lines.
+replaced() {
+	go work edit -json "$1" | sed -nE '
+		/"Old"/,/}/ s/.*"Path": "([^"]+)".*/\1/p
+		/"New"/,/}/ s/.*"Path": "([^"]+)".*/=>\1/p' | paste -d '\0' - -
+}
+
+# In a subshell, so that its trap ends with it.
+tidy() (
+	cd "$1"
+	drops=()
+	if [ -f go.work ]; then
+		# Whatever happens, no replace directive stays.
+		# shellcheck disable=SC2317
+		restore() { [ ${#drops[@]} -eq 0 ] || GOWORK=off go mod edit "${drops[@]}"; }
+		trap restore EXIT
+		while IFS= read -r line; do
+			[ -n "$line" ] || continue
+			drops+=("-dropreplace=${line%%=>*}")
+			GOWORK=off go mod edit "-replace=${line/=>/=}"
+		done < <(replaced go.work)
+	fi
+	GOWORK=off go mod tidy
+)
+
+find . -name go.mod -not -path '*/testdata/*' | LC_ALL=C sort | while IFS= read -r file; do
+	module=$(dirname "$file")
+	echo "tidy $module"
+	tidy "$module" </dev/null
+done
