@@ -130,6 +130,10 @@ func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	return err
 }
 
+// operatorTimeout bounds an operator's command. The store's own bound, opTimeout, comes
+// first, because its error says what there was no answer to.
+const operatorTimeout = opTimeout + opTimeout/10
+
 // operate sends an operator's command about key.
 func (l *Locker) operate(ctx context.Context, what, key string, ask func(context.Context) error) error {
 	if err := validateName(key); err != nil {
@@ -140,7 +144,7 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, ErrClosed)
 	}
 	defer b.claims.Done()
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	if err := ask(ctx); err != nil {
 		return fmt.Errorf("lockmw: %s %q: %w: %w", what, key, ErrUnavailable, store.AsError(err).Err)

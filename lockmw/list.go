@@ -65,7 +65,7 @@ func (l *Locker) listSome(ctx context.Context, names []string, yield func(Info, 
 	var asking sync.WaitGroup
 	for i, name := range names {
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, opTimeout)
+			ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 			defer cancel()
 			infos[i], errs[i] = l.inspect(ctx, name)
 		})

@@ -23,7 +23,7 @@ func (l *Locker) Ping(ctx context.Context) error {
 		return fmt.Errorf("lockmw: ping: %w", ErrClosed)
 	}
 	defer b.claims.Done()
-	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	advice, err := l.store.Health(ctx)
 	switch {

@@ -108,6 +108,14 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	if err := l.Ping(context.Background()); err != nil {
 		t.Errorf("after the mend: %v", err)
 	}
+	set("CONFIG", "SET", "min-replicas-to-write", "1") // as on a replica, what reads is answered
+	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		t.Errorf("Ping = %v, want that nobody can write", err)
+	}
+	set("CONFIG", "SET", "min-replicas-to-write", "0")
+	if keys := admin.Keys(t.Context(), "*}").Val(); len(keys) > 0 {
+		t.Errorf("Ping left %q", keys)
+	}
 	closesSoon(t, l)
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrClosed) {
 		t.Errorf("after Close: %v", err)

@@ -66,11 +66,17 @@ func explained(err error, code, text string) error {
 	switch code {
 	case "NOAUTH":
 		means = "the server wants a password"
+	case "WRONGPASS":
+		means = "the server refuses the user's name or password: mend them where the client has them from, or on the server with ACL SETUSER"
 	case "NOPERM":
 		means = "the Redis user lacks a right that locks need, " + seeACL
 		if command := commandOf(text); command != "" {
 			means = "the Redis user may not run " + command + ", " + seeACL
 		}
+	case "NOREPLICAS":
+		means = "the server has fewer replicas than it wants before anybody may write (min-replicas-to-write): bring them back"
+	case "OOM":
+		means = "the server's memory is full: raise its maxmemory, or remove other data"
 	case "READONLY", "MASTERDOWN":
 		means = isReplica
 	case "ERR":
@@ -81,7 +87,7 @@ func explained(err error, code, text string) error {
 		case !strings.HasPrefix(strings.ToLower(text), "err unknown "):
 			return err
 		case command == "EVAL", command == "CLUSTER":
-			means = "the server does not know " + command + ", which locks need (is it renamed? " +
+			means = "the server does not know " + command + ", which locks need (is it renamed, or is there a proxy in between? " +
 				"A Sentinel does not know it either: use redis.NewFailoverClient)"
 		case command == "":
 			means = "the server does not know a command, which locks need (is it renamed?)"
@@ -124,6 +130,7 @@ var (
 	// Redis says where in a script a command failed, and not always which one it was.
 	scriptLine = regexp.MustCompile(`script: ([0-9a-f]{40}), on @user_script:(\d+)`)
 	unknown    = regexp.MustCompile(`unknown command '(\w+)'`)
+	forbidden  = regexp.MustCompile(`no permissions to run the '([\w|]+)' command`)
 	keyInLine  = regexp.MustCompile(`KEYS\[(\d)\]`)
 	callInLine = regexp.MustCompile(`redis\.p?call\('(\w+)'(?:, '(\w+)')?`)
 )
@@ -141,8 +148,10 @@ var textsByHash = sync.OnceValue(func() map[string]string {
 // the line of a script, those are all commands in the line. It is empty if the
 // refusal names neither.
 func commandOf(text string) string {
-	if name := unknown.FindStringSubmatch(text); name != nil {
-		return strings.ToUpper(name[1])
+	for _, says := range []*regexp.Regexp{unknown, forbidden} {
+		if name := says.FindStringSubmatch(text); name != nil {
+			return strings.ToUpper(strings.ReplaceAll(name[1], "|", " "))
+		}
 	}
 	var commands []string
 	for _, call := range callInLine.FindAllStringSubmatch(lineOf(text), -1) {

@@ -17,10 +17,7 @@ const ofHealth = "lockmw.health"
 // Health implements store.Store: what keeps locks from working is an error, whatever was
 // known before. It asks each master of a Cluster whether it is there, and one about the rest.
 func (s *Store) Health(ctx context.Context) (advice []error, err error) {
-	c := s.command()
-	s.about(c, ofHealth, inspectScript)
-	c.call.Deadline = deadline(ctx)
-	if err := s.check(ctx, ofHealth, c); err != nil {
+	if err := s.look(ctx); err != nil {
 		return nil, err
 	}
 	masters, err := s.masters(ctx)
@@ -35,26 +32,48 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 	if err := s.oneServer(ctx); err != nil {
 		return nil, err
 	}
-	advice, err = s.rights(ctx)
+	fence := s.keys(ofHealth)[3]
+	if _, err := s.checked(ctx, ofHealth, []any{"eval", writeScript.text, 1, fence}, deadline(ctx)); err != nil {
+		return nil, s.failed(err)
+	}
+	advice, denied, err := s.rights(ctx)
 	if err != nil {
 		return nil, err
 	}
+	advice = append(advice, s.between(ctx, denied)...)
 	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
 		advice = append(advice, fmt.Errorf("Redis may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy))
 	}
 	return advice, nil
 }
 
+// look checks the server as before a first command.
+func (s *Store) look(ctx context.Context) error {
+	c := s.command()
+	defer s.free(c)
+	s.about(c, ofHealth, inspectScript)
+	c.call.Deadline = deadline(ctx)
+	return s.check(ctx, ofHealth, c)
+}
+
 // A right is what some of the library does without, and what that costs.
 type right struct{ command, without string }
 
-// rights tells of what the user may not do, and locks can do without.
-func (s *Store) rights(ctx context.Context) (advice []error, err error) {
+// What it costs to do without a command.
+const (
+	withoutSubscribe = "waiters find their turn by polling"
+	withoutInfo      = "nobody can tell whether the server evicts locks, or whether it is one server"
+	withoutScan      = "nobody can list the locks"
+)
+
+// rights tells of what the user may not do, and locks can do without, and which of the
+// commands that are.
+func (s *Store) rights(ctx context.Context) (advice []error, denied map[string]bool, err error) {
 	needs := []right{
-		{"SUBSCRIBE " + s.channels + s.process, "waiters find their turn by polling"},
+		{"SUBSCRIBE " + s.channels + s.process, withoutSubscribe},
 		{"PUBSUB NUMSUB " + s.channels + s.process, "a waiter whose process has died is noticed a second later"},
-		{"INFO", "nobody can tell whether the server evicts locks, or whether it is one server"},
-		{"SCAN 0", "nobody can list the locks"},
+		{"INFO", withoutInfo},
+		{"SCAN 0", withoutScan},
 	}
 	if s.replicas > 0 {
 		needs = append(needs, right{"WAIT 1 1", "no replica can confirm a lock, so none is given"})
@@ -65,23 +84,60 @@ func (s *Store) rights(ctx context.Context) (advice []error, err error) {
 	}
 	reply, err := s.checked(ctx, ofHealth, args, deadline(ctx))
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, nil, s.failed(err)
 	}
 	lists, ok := reply.([]any)
 	if !ok || len(lists) != 2 {
-		return nil, &store.Error{Err: errReply}
+		return nil, nil, &store.Error{Err: errReply}
 	}
+	denied = make(map[string]bool)
 	for i, why := range []string{"the Redis user may not run %s, %s: %s", "the server does not know %s (is it renamed? %s): %s"} {
 		places, _ := lists[i].([]any)
 		for _, at := range places {
 			if n, ok := at.(int64); ok && 0 < n && n <= int64(len(needs)) {
 				need := needs[n-1]
 				command, _, _ := strings.Cut(need.command, " "+s.channels)
-				advice = append(advice, fmt.Errorf(why, strings.TrimRight(command, " 01"), seeACL, need.without))
+				command = strings.TrimRight(command, " 01")
+				denied[command] = true
+				advice = append(advice, fmt.Errorf(why, command, seeACL, need.without))
 			}
 		}
 	}
-	return advice, nil
+	return advice, denied, nil
+}
+
+// between tells of commands that do not come through to the server although the user may
+// run them, as where a proxy lies in between. Those that are denied are not tried. Only
+// scripts can ask the server about rights, and what they ask passes no proxy.
+func (s *Store) between(ctx context.Context, denied map[string]bool) (advice []error) {
+	for _, one := range []struct {
+		right
+
+		try func() error
+	}{
+		{right{"INFO", withoutInfo}, func() error { return s.client.Info(ctx).Err() }},
+		{right{"SCAN", withoutScan}, func() error {
+			masters, err := s.masters(ctx)
+			if err == nil && len(masters) > 0 {
+				err = masters[0].Scan(ctx, 0, "", 1).Err()
+			}
+			return err
+		}},
+		{right{"SUBSCRIBE", withoutSubscribe}, func() error { // the last, since it may end with ctx
+			sub := s.client.Subscribe(ctx, s.channels+s.process)
+			_, err := sub.Receive(ctx)
+			return errors.Join(err, sub.Close())
+		}},
+	} {
+		if denied[one.command] || ctx.Err() != nil {
+			continue
+		}
+		if err := one.try(); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			advice = append(advice, fmt.Errorf("%s does not come through to the server (%s): %s; if there is a proxy in between, give locks the server's own address",
+				one.command, oneLine(store.AsError(s.failed(err)).Err), one.without))
+		}
+	}
+	return advice
 }
 
 // oneServer asks over several new connections which server it is that answers. It returns

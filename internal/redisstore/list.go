@@ -16,6 +16,11 @@ const scanCount = 1000
 
 // Names implements store.Store. It asks the masters of a Cluster one after the other.
 func (s *Store) Names(ctx context.Context, prefix string, yield func(names []string) bool) error {
+	if !s.suits.Load() { // a node of a Cluster, taken for a single server, has a part of the locks only, or none
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+	}
 	masters, err := s.masters(ctx)
 	if err != nil {
 		return s.failed(err)

@@ -49,6 +49,9 @@ var checkLua string
 //go:embed lua/rights.lua
 var rightsLua string
 
+//go:embed lua/write.lua
+var writeLua string
+
 // A script is sent by its hash, and by its text where the server does not
 // know the hash (after a restart, a fail-over or SCRIPT FLUSH). redis.Script
 // would do the same, but leaves no room for the markers of once.
@@ -79,6 +82,7 @@ var (
 	oneKeyScript    = newScript(oneKeyLua)
 	checkScript     = newScript(checkLua)
 	rightsScript    = newScript(rightsLua)
+	writeScript     = newScript(writeLua)
 )
 
 func newScript(body string) *script {
@@ -91,7 +95,7 @@ func newScript(body string) *script {
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
 	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
-	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript,
+	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }
 
 // Scripts returns the texts of the scripts by the names of their files, for

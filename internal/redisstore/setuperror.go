@@ -126,7 +126,8 @@ func (s *setUp) name() string {
 	return s.addr
 }
 
-// hint adds a likely reason that err itself does not tell: TLS on one side only.
+// hint adds a likely reason that err itself does not tell: TLS on one side only, or a proxy
+// that closes connections at HELLO.
 func (s *setUp) hint(at stage, err error) string {
 	config := s.dialer.options.TLSConfig
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
@@ -136,7 +137,7 @@ func (s *setUp) hint(at stage, err error) string {
 	case config != nil && timedOut(err) && (at == encrypting || at == dialling && s.dialer.custom != nil):
 		return " (a server that does not speak TLS on that port does not answer)"
 	case config == nil && at == greeting && s.refusal() == "" && (broken(err) || s.alerted()):
-		return " (does the server want TLS on that port?)"
+		return " (does the server want TLS on that port, or is there a proxy in between?)"
 	}
 	return ""
 }
