@@ -3,10 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -22,15 +22,18 @@ func ended() context.Context {
 	return ctx
 }
 
-// failed is the status after an error of the library.
-func failed(err error) error { return status{statusError, err.Error()} }
+// oneKey wants a KEY.
+var oneKey = arguments(1, 1, "one KEY")
 
 func lsCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the locks whose keys begin with PREFIX",
 		Long:  "List the locks whose keys (Policy.Prefix included) begin with PREFIX, a line each as they are found.",
-		Args:  cobra.MaximumNArgs(1),
+		Example: "  lockctl ls order:\n" +
+			"  lockctl ls -o json | jq 'select(.waiting > 10)'",
+		Args:              arguments(0, 1, "one PREFIX or none"),
+		ValidArgsFunction: r.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := r.open()
 			if err != nil {
@@ -41,8 +44,11 @@ func lsCommand(r *remote) *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
+			if n == 0 && len(args) == 0 {
+				return status{statusNothing, "there are no locks"}
+			}
 			if n == 0 {
-				return status{number: statusNothing}
+				return status{statusNothing, "there are no locks whose keys begin with " + args[0]}
 			}
 			return nil
 		},
@@ -68,7 +74,7 @@ func showCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show who holds a lock, and how many wait",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneKey, ValidArgsFunction: r.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := r.open()
 			if err != nil {
@@ -95,10 +101,10 @@ func watchCommand(r *remote) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch [PREFIX]",
 		Short: "List the locks again and again, until it is interrupted",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  arguments(0, 1, "one PREFIX or none"), ValidArgsFunction: r.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			if every < 100*time.Millisecond {
-				return status{statusUsage, fmt.Sprintf("--every is %v; at least 100ms is needed", every)}
+				return misused("--every is %v; at least 100ms is needed", every)
 			}
 			locks, end, err := r.open()
 			if err != nil {
@@ -124,7 +130,7 @@ func watch(ctx context.Context, locks *lockmw.Locker, prefix, output string, eve
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && output == "text":
-			fmt.Fprintf(&page, "lockctl: %s\n", printable(err.Error())) // and again: it may be a restart
+			fmt.Fprintf(&page, "lockctl: %s\n", printable(said(err))) // and again: it may be a restart
 		case err != nil:
 			return failed(err)
 		case n == 0 && output == "text":
@@ -158,7 +164,7 @@ func releaseCommand(r *remote) *cobra.Command {
 		Long: "Take a lock from those who hold it, and give it to the next waiters. The holders work on\n" +
 			"until they learn that the lock is lost, at once or with their next renewal: meanwhile two\n" +
 			"may be at work. Only resources that check fences refuse what the former holder writes.",
-		Args: cobra.ExactArgs(1),
+		Args: oneKey, ValidArgsFunction: r.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := r.open()
 			if err != nil {
@@ -173,23 +179,15 @@ func releaseCommand(r *remote) *cobra.Command {
 				return status{statusNothing, fmt.Sprintf("nobody holds %s", printable(args[0]))}
 			}
 			if !yes {
-				if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
-					return failed(err)
-				}
-				fmt.Fprint(c.ErrOrStderr(), "Its holders work on until they learn of it. Release it? [y/N] ")
-				answer, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-				if err != nil && !errors.Is(err, io.EOF) {
-					return failed(err)
-				}
-				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-					return status{statusUnconfirmed, "not released"}
+				if err := confirm(c, info); err != nil {
+					return err
 				}
 			}
 			if err := locks.ForceRelease(c.Context(), args[0]); err != nil {
 				return failed(err)
 			}
 			if r.output == "json" {
-				return json.NewEncoder(c.OutOrStdout()).Encode(map[string]string{"released": args[0]})
+				return newEncoder(c.OutOrStdout()).Encode(map[string]string{"released": args[0]})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "released %s\n", printable(args[0]))
 			return nil
@@ -199,61 +197,41 @@ func releaseCommand(r *remote) *cobra.Command {
 	return c
 }
 
-func doctorCommand(r *remote) *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Tell whether locks can work in this Redis, and what to do",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			locks, end, err := r.open()
-			if err != nil {
-				return err
-			}
-			defer end()
-			return diagnose(c.Context(), locks, r.output, c.OutOrStdout())
-		},
+// confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.
+func confirm(c *cobra.Command, info lockmw.Info) error {
+	if file, ok := c.InOrStdin().(*os.File); ok && !isDevice(file) {
+		return status{statusUnconfirmed, "not released: there is no terminal to ask at; --yes releases without asking"}
 	}
-}
-
-// A finding is one line of doctor's.
-type finding struct {
-	Severity string `json:"severity"` // ok, advice or error
-	Text     string `json:"text"`
-}
-
-// diagnose writes what Ping finds.
-func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
-	err := locks.Ping(ctx)
-	var found []finding
-	var several interface{ Unwrap() []error }
-	switch {
-	case err == nil:
-		found = []finding{{"ok", "locks work in this Redis"}}
-	case errors.Is(err, lockmw.ErrUnavailable):
-		found = []finding{{"error", strings.TrimPrefix(err.Error(), "lockmw: ping: "+lockmw.ErrUnavailable.Error()+": ")}}
-	case errors.As(err, &several):
-		for _, one := range several.Unwrap() {
-			found = append(found, finding{"advice", one.Error()})
+	if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
+		return failed(err)
+	}
+	fmt.Fprint(c.ErrOrStderr(), "Its holders work on until they learn of it. Release it? [y/N] ")
+	type answer struct {
+		text string
+		err  error
+	}
+	answers := make(chan answer, 1) // whoever interrupts leaves the answer to nobody
+	go func() {
+		text, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		answers <- answer{text, err}
+	}()
+	select {
+	case <-c.Context().Done():
+		fmt.Fprintln(c.ErrOrStderr())
+		return failed(c.Context().Err())
+	case a := <-answers:
+		said := strings.ToLower(strings.TrimSpace(a.text))
+		if a.err != nil {
+			fmt.Fprintln(c.ErrOrStderr())
 		}
-	default:
-		found = []finding{{"error", err.Error()}}
-	}
-	for _, f := range found {
-		if output == "json" {
-			if err := json.NewEncoder(w).Encode(f); err != nil {
-				return failed(err)
-			}
-			continue
+		switch {
+		case said == "y", said == "yes":
+			return nil
+		case errors.Is(a.err, io.EOF) && said == "":
+			return status{statusUnconfirmed, "not released: nobody has answered; --yes releases without asking"}
+		case a.err != nil && !errors.Is(a.err, io.EOF):
+			return failed(a.err)
 		}
-		if _, err := fmt.Fprintf(w, "%-6s  %s\n", f.Severity, printable(f.Text)); err != nil {
-			return failed(err)
-		}
+		return status{statusUnconfirmed, "not released"}
 	}
-	switch found[0].Severity {
-	case "error":
-		return status{number: statusError}
-	case "advice":
-		return status{number: statusNothing}
-	}
-	return nil
 }

@@ -10,11 +10,21 @@
 // The Redis is that of --redis or REDIS_URL, as in redis://user:password@host:6379/0
 // (rediss:// with TLS); with --cluster it is one node of a Cluster, with --sentinel NAME one
 // of the Sentinels that watch the master of that name. A password is better in REDIS_URL
-// than in arguments, which other users of the machine may see.
+// than in arguments, which other users of the machine may see. User and password are the
+// master's; those of the Sentinels, and more of their addresses, are parameters of the URL:
+// redis://host:26379?sentinel_username=u&sentinel_password=p&addr=other:26379. For a server
+// whose certificate the system does not know, SSL_CERT_FILE names a file with that of its
+// authority.
+//
+// With -o json each lock is one line, a JSON document of its own, so that a list of any
+// length can be read while it is written.
 //
 // The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be
 // reached, or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing
-// to show or to release, or doctor has advice; 4 where a release was not confirmed.
+// to show or to release, or doctor has advice; 4 where a release was not confirmed; 130
+// after an interrupt, by which watch ends with 0.
+//
+// There is colour on a terminal only, and none with NO_COLOR or TERM=dumb.
 package main
 
 import (
@@ -24,43 +34,37 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
-// The exit statuses.
-const (
-	statusError       = 1
-	statusUsage       = 2
-	statusNothing     = 3
-	statusUnconfirmed = 4
-)
-
-// A status ends the program with a number. Its text, if there is one, goes to stderr.
-type status struct {
-	number int
-	text   string
-}
-
-func (s status) Error() string { return s.text }
-
 func main() {
+	redis.SetLogger(silent{}) // it says on stderr what lockctl says as well, or what is of no use here
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	number := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(number)
 }
 
+// silent is a logger for go-redis.
+type silent struct{}
+
+// Printf implements the logger of go-redis.
+func (silent) Printf(context.Context, string, ...any) {}
+
 // run carries out a command line, and returns the exit status.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would be the arguments of the process
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
@@ -74,7 +78,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		}
 	}
 	if ended.number == statusUsage {
-		fmt.Fprintln(errs, "lockctl help says more")
+		fmt.Fprintf(errs, "See '%s --help'.\n", command.CommandPath())
 	}
 	return ended.number
 }
@@ -85,14 +89,24 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lockctl",
 		Short:         "Show and release the locks of package lockmw in a Redis",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Long: "Show and release the locks of package lockmw in a Redis.\n\n" +
 			"The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be\n" +
 			"reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to\n" +
-			"show or to release, or doctor has advice; 4 where a release was not confirmed.",
+			"show or to release, or doctor has advice; 4 where a release was not confirmed; 130 after an\n" +
+			"interrupt, by which watch ends with 0.",
 	}
-	r.flags(root.PersistentFlags())
+	r.flags(root)
 	root.AddCommand(lsCommand(&r), showCommand(&r), watchCommand(&r), releaseCommand(&r), doctorCommand(&r))
 	return root
+}
+
+// version is that of the module that was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

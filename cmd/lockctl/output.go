@@ -15,6 +15,13 @@ import (
 // A writer writes locks as they come.
 type writer interface{ write(lockmw.Info) error }
 
+// newEncoder returns an encoder of JSON for people and other programs, not for web pages.
+func newEncoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e
+}
+
 // inJSON writes a lock as a line of JSON.
 type inJSON struct{ *json.Encoder }
 
@@ -29,7 +36,7 @@ type table struct {
 
 func newTable(w io.Writer, output string) writer {
 	if output == "json" {
-		return inJSON{json.NewEncoder(w)}
+		return inJSON{newEncoder(w)}
 	}
 	return &table{w: w}
 }
@@ -69,7 +76,7 @@ type page struct{ w io.Writer }
 
 func newPage(w io.Writer, output string) writer {
 	if output == "json" {
-		return inJSON{json.NewEncoder(w)}
+		return inJSON{newEncoder(w)}
 	}
 	return page{w}
 }
@@ -148,11 +155,23 @@ func printable(text string) string {
 	}, text)
 }
 
+// isDevice reports whether a file is a terminal, or /dev/null, which is as good as one that
+// nobody sits at.
+func isDevice(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// isTerminal reports whether w is a terminal that can do more than write lines.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok {
-		return false
+	return ok && isDevice(f) && os.Getenv("TERM") != "dumb"
+}
+
+// coloured is text in a colour, by its number, where w shows colours and the user wants them.
+func coloured(w io.Writer, colour, text string) string {
+	if os.Getenv("NO_COLOR") != "" || !isTerminal(w) {
+		return text
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }

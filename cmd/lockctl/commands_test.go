@@ -1,0 +1,162 @@
+package main
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Every command says the same on each kind of server.
+func TestEachCommand(t *testing.T) {
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1") // flags come first
+	for kind, open := range map[string]func(t *testing.T) (client redis.UniversalClient, flags []string){
+		"single": func(t *testing.T) (redis.UniversalClient, []string) {
+			server := redistest.Real(t)
+			return server.Client(t), []string{"--redis", "redis://" + server.Addr()}
+		},
+		"Cluster": func(t *testing.T) (redis.UniversalClient, []string) {
+			cluster := redistest.Cluster(t)
+			return cluster.Client(t), []string{"--cluster", "--redis", "redis://" + cluster.Nodes[1].Addr()}
+		},
+		"Sentinel": func(t *testing.T) (redis.UniversalClient, []string) {
+			watched := redistest.Sentinel(t)
+			name, sentinels := watched.Sentinels()
+			return watched.Client(t), []string{"--sentinel", name, "--redis", "redis://127.0.0.1:1?addr=" + sentinels[0] + "&addr=" + sentinels[1]}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			client, flags := open(t)
+			s := &script{t: t, flags: flags}
+			s.run("", "ls")
+			holds(t, client)
+			for _, prefix := range []string{"order:", "stock:", "mail", "cron"} {
+				s.run("", "ls", prefix)
+				s.run("", "ls", prefix, "-o", "json")
+			}
+			s.run("", "ls", "none")
+			s.run("", "ls", "none", "-o", "json")
+			s.run("", "__complete", "show", "or")
+			s.run("", "__complete", "show", "order:42", "")
+			s.run("", "__complete", "show", "stock:") // what it has is not for a command line
+			s.run("", "__complete", "ls", "-o", "")
+			s.run("", "show", "order:42")
+			s.run("", "show", "mail")
+			s.run("", "show", "order:42", "-o", "json")
+			s.run("", "show", "order:43")
+			s.run("", "show", "order:43", "-o", "json")
+			s.run("", "release", "order:43")
+			s.run("", "release", "order:42")
+			s.run("n\n", "release", "order:42")
+			s.run("", "show", "order:42")
+			s.run("yes\n", "release", "order:42")
+			s.run("", "show", "order:42")
+			s.run("", "release", "-y", "mail")
+			s.run("", "release", "-y", "cron", "-o", "json")
+			s.run("", "doctor")
+			s.run("", "doctor", "-o", "json")
+			s.run("", "--namespace", "other", "ls")
+			l, err := lockmw.New(client, lockmw.WithInstance("web-7"), lockmw.WithNamespace("other"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close(ended())
+			take(t, l, "night", "", lockmw.Policy{})
+			s.run("", "--namespace", "other", "ls")
+			s.run("", "--namespace", "other", "release", "--yes", "night")
+			golden(t, "commands", s.String())
+		})
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	t.Setenv("REDIS_URL", "")
+	s := &script{t: t}
+	for _, args := range [][]string{
+		{"lss"}, {"show"}, {"show", "a", "b"}, {"release"}, {"ls", "a", "b"}, {"doctor", "x"}, {"ls", "--what"},
+		{"ls", "-o", "xml"}, {"ls", "-o"}, {"ls", "--redis", "localhost:6379"}, {"ls", "--redis", "redis://user:pass word@x"},
+		{"ls", "--cluster", "--redis", "redis://user:pass word@x"}, {"ls", "--sentinel", "main", "--redis", "redis://user:pass word@x"},
+		{"ls", "--cluster", "--sentinel", "main"}, {"ls", "--namespace", "a{b"}, {"watch", "--every", "1ms"}, {"watch", "--every", "soon"},
+		{"ls", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--redis", "redis://127.0.0.1:1"},
+		{"doctor", "--cluster", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--sentinel", "main", "--redis", "redis://127.0.0.1:1"},
+		{"show", "a\nb", "--redis", "redis://127.0.0.1:1"}, {"release", "-y", "a{b", "--redis", "redis://127.0.0.1:1"},
+	} {
+		s.run("", args...)
+	}
+	t.Setenv("REDIS_URL", "redis://127.0.0.1:1/x") // what is wrong with it is not shown: it may have a password
+	s.run("", "ls")
+	golden(t, "mistakes", s.String())
+}
+
+func TestHelp(t *testing.T) {
+	s := &script{t: t}
+	s.run("")
+	for _, command := range []string{"ls", "show", "watch", "release", "doctor"} {
+		s.run("", command, "--help")
+	}
+	golden(t, "help", s.String())
+	if got := lockctl(t, "", "--version"); got.status != 0 || !strings.HasPrefix(got.out, "lockctl version ") {
+		t.Errorf("--version: %+v", got)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	addr, trusting := redistest.TLS(t, redistest.Shared(t).Addr())
+	t.Setenv("REDIS_URL", "rediss://"+addr)
+	if got := lockctl(t, "", "doctor"); got.status != statusError || !strings.Contains(got.out, "certificate") {
+		t.Errorf("a certificate that nobody knows: %+v", got)
+	}
+	if got := lockctl(t, "", "doctor", "--redis", "rediss://"+addr+"?skip_verify=true"); got.status != 0 {
+		t.Errorf("any certificate: %+v", got)
+	}
+	if got := lockctl(t, "", "doctor", "--redis", "redis://"+addr); got.status != statusError || !strings.Contains(got.out, "does the server want TLS on that port") {
+		t.Errorf("without TLS: %+v", got)
+	}
+	conn, err := tls.Dial("tcp", addr, trusting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	known := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})
+	if err := os.WriteFile(file, known, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, []string{"SSL_CERT_FILE=" + file}, "doctor")
+	if got := p.ended(t); got.status != 0 {
+		t.Errorf("the certificate of SSL_CERT_FILE: %+v", got)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		got := lockctl(t, "", "completion", shell)
+		if got.status != 0 || !strings.Contains(got.out, "lockctl") {
+			t.Errorf("%s: %+v", shell, got)
+		}
+		if path, err := exec.LookPath(shell); err == nil && shell != "powershell" { // it reads no script without running it
+			check := exec.Command(path, "-n")
+			check.Stdin = strings.NewReader(got.out)
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s -n: %v\n%s", shell, err, out)
+			}
+		}
+	}
+	commands := slices.Collect(strings.Lines(lockctl(t, "", "__complete", "").out))
+	if len(commands) < 6 {
+		t.Errorf("completes %q", commands)
+	}
+	if got := lockctl(t, "", "__complete", "show", "", "--redis", "redis://127.0.0.1:1"); got.out != fmt.Sprintf(":%d\n", 4) {
+		t.Errorf("without Redis it completes %q", got.out)
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+func doctorCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Tell whether locks can work in this Redis, and what to do",
+		Long: "Tell whether locks can work in this Redis, and what to do: whether the server is there, new\n" +
+			"enough, one server and no replica, what the user may not run, what a proxy keeps from it,\n" +
+			"and whether the server may evict locks. A line is ok, advice (locks work, and something\n" +
+			"should be mended; status 3) or error (no lock can be had; status 1).",
+		Args:              arguments(0, 0, "no arguments"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			locks, end, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			return diagnose(c.Context(), locks, r.output, c.OutOrStdout())
+		},
+	}
+}
+
+// A finding is one line of doctor's.
+type finding struct {
+	Severity string `json:"severity"` // ok, advice or error
+	Text     string `json:"text"`
+}
+
+// The severities, and how they are coloured.
+const (
+	severityOK     = "ok"
+	severityAdvice = "advice"
+	severityError  = "error"
+)
+
+var colours = map[string]string{severityOK: "32", severityAdvice: "33", severityError: "31"}
+
+// findings are what Ping says.
+func findings(err error) []finding {
+	var several interface{ Unwrap() []error }
+	switch {
+	case err == nil:
+		return []finding{{severityOK, "locks work in this Redis"}}
+	case errors.Is(err, lockmw.ErrUnavailable), !errors.As(err, &several):
+		return []finding{{severityError, said(err)}}
+	}
+	var found []finding
+	for _, one := range several.Unwrap() {
+		found = append(found, finding{severityAdvice, said(one)})
+	}
+	return found
+}
+
+// diagnose writes what Ping finds.
+func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
+	err := locks.Ping(ctx)
+	if ctx.Err() != nil {
+		return failed(ctx.Err())
+	}
+	found := findings(err)
+	for _, f := range found {
+		if output == "json" {
+			if err := newEncoder(w).Encode(f); err != nil {
+				return failed(err)
+			}
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s  %s\n", coloured(w, colours[f.Severity], fmt.Sprintf("%-6s", f.Severity)), printable(f.Text)); err != nil {
+			return failed(err)
+		}
+	}
+	switch found[0].Severity {
+	case severityError:
+		return status{number: statusError}
+	case severityAdvice:
+		return status{number: statusNothing}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+)
+
+// lines tells when the first line came, and how many there were.
+type lines struct {
+	first time.Time
+	n     int
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	if l.n == 0 {
+		l.first = time.Now()
+	}
+	l.n += bytes.Count(b, []byte("\n"))
+	return len(b), nil
+}
+
+// A list of many locks begins at once, and holds up no other command. A machine that does
+// other things may stop lockctl or Redis in the middle of something: one list of several has
+// to keep the bounds.
+func TestManyLocks(t *testing.T) {
+	const (
+		locks     = 100_000
+		firstLine = 100 * time.Millisecond
+		longest   = 5 * time.Millisecond
+		memory    = 96 << 10 // KiB
+	)
+	for kind, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*redistest.Server, []string){
+		"single": func(t *testing.T) (redis.UniversalClient, []*redistest.Server, []string) {
+			server := redistest.Real(t)
+			return server.Client(t), []*redistest.Server{server}, []string{"--redis", "redis://" + server.Addr()}
+		},
+		"Cluster": func(t *testing.T) (redis.UniversalClient, []*redistest.Server, []string) {
+			cluster := redistest.Cluster(t)
+			return cluster.Client(t), cluster.Nodes, []string{"--cluster", "--redis", "redis://" + cluster.Nodes[0].Addr()}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			client, servers, flags := open(t)
+			fill(t, client, locks)
+			for _, s := range servers {
+				if err := s.Client(t).ConfigSet(t.Context(), "slowlog-log-slower-than", "1000").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept := false
+			for attempt := 0; attempt < 5 && !kept; attempt++ {
+				for _, s := range servers {
+					if err := s.Client(t).Do(t.Context(), "SLOWLOG", "RESET").Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var out lines
+				began := time.Now()
+				if number := run(t.Context(), append([]string{"ls"}, flags...), strings.NewReader(""), &out, io.Discard); number != 0 || out.n != locks+1 {
+					t.Fatalf("status %d, %d lines", number, out.n)
+				}
+				first, all := out.first.Sub(began), time.Since(began)
+				slowest, over := time.Duration(0), 0
+				for _, s := range servers {
+					slow, err := s.Client(t).SlowLogGet(t.Context(), 128).Result()
+					if err != nil {
+						t.Fatal(err)
+					}
+					over += len(slow)
+					for _, one := range slow {
+						slowest = max(slowest, one.Duration)
+					}
+				}
+				t.Logf("the first line after %v, all after %v; %d commands over 1 ms, the longest %v", first, all, over, slowest)
+				kept = first <= firstLine && slowest <= longest
+			}
+			if !kept {
+				t.Errorf("no list has its first line within %v and no command over %v", firstLine, longest)
+			}
+			p := newProgram(t, nil, append([]string{"ls", "-o", "json"}, flags...)...)
+			p.Stdout = io.Discard
+			p.begin(t)
+			if got := p.ended(t); got.status != 0 {
+				t.Fatalf("%+v", got)
+			}
+			had := p.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+			if runtime.GOOS == "darwin" {
+				had /= 1 << 10 // which counts bytes
+			}
+			t.Logf("the process had %d KiB at most", had)
+			if had > memory {
+				t.Errorf("the process had %d KiB, more than %d", had, memory)
+			}
+		})
+	}
+}
