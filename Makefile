@@ -16,9 +16,9 @@ REPORT = go run -C tools ./testreport
 TESTS = -parallel 4
 
 # Of the other modules make check leaves out the packages that repeat the proof
-# or the benchmarks, which take a minute in their shortest form, and the one that
-# wants a Prometheus.
-LONG = /bench$$|/dashboards$$|/proof/(checks|combos|matrix|rivals)$$
+# or the benchmarks or install a release, which take a minute in their shortest form, and
+# the one that wants a Prometheus.
+LONG = /bench$$|/dashboards$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
 
 # The packages that take longest start first, or the others would be done long before.
 # One package more than there are cores runs at a time, for they wait a lot.

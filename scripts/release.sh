@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Makes the commit and the tags of a release, and pushes nothing: release.sh v1.2.3
+#
+# Before it, CHANGELOG.md has a section of that version, all is committed, and make lint
+# and make test have passed.
+#
+# The root, lockprom, lockotel and cmd/lockctl are modules of one version. Those that
+# require another of them are given that version in their go.mod, in one commit, and each
+# module has a tag at it: v1.2.3, lockprom/v1.2.3 and so on. The root's content does not
+# depend on their go.mod, so no order of tags is needed; but all must come to the server at
+# once, or somebody's go install finds a module whose requirements are not there yet, and
+# the module proxies remember that. So the last step, which this script only prints, is one
+# atomic push.
+#
+# Until the next release the modules keep requiring this one. Their go.work files have them
+# built with the checkout all the same.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+give_up() {
+	echo "release: $*" >&2
+	exit 1
+}
+
+version=${1:-}
+[[ $version =~ ^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$ ]] || give_up "a version is like v1.2.3, not \"$version\""
+[ -z "$(git status --porcelain)" ] || give_up "there are changes that are not committed"
+grep -qF "## [${version#v}]" CHANGELOG.md || give_up "CHANGELOG.md has no section [${version#v}]"
+
+# What others install besides the root has a go.work beside it.
+folders=$(find . -mindepth 2 -name go.work -not -path '*/testdata/*' -exec dirname {} \; | sed 's|^\./||' | LC_ALL=C sort)
+tags=("$version")
+for folder in $folders; do tags+=("$folder/$version"); done
+for tag in "${tags[@]}"; do
+	! git rev-parse -q --verify "refs/tags/$tag" >/dev/null || give_up "there is a tag $tag already"
+done
+
+path() { (cd "$1" && GOWORK=off go mod edit -json | sed -nE '/"Module"/,/}/ s/.*"Path": "([^"]+)".*/\1/p'); }
+paths=$(for folder in . $folders; do path "$folder"; done)
+for folder in $folders; do
+	for path in $paths; do
+		if grep -qE "^(require )?[[:space:]]*$path v" "$folder/go.mod"; then
+			(cd "$folder" && GOWORK=off go mod edit "-require=$path@$version")
+		fi
+	done
+	git add "$folder/go.mod"
+done
+git commit -q --allow-empty -m "release: $version"
+for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
+
+echo "release: committed and tagged. Look at it, and then:"
+echo "  git push --atomic origin HEAD ${tags[*]}"
