@@ -8,10 +8,14 @@ import (
 )
 
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
-	seam.NewLocker = func(s store.Store) any {
-		o, err := gather(nil)
+	seam.NewLocker = func(s store.Store, opts ...any) any {
+		of := make([]Option, len(opts))
+		for i, opt := range opts {
+			of[i] = opt.(Option)
+		}
+		o, err := gather(of)
 		if err != nil {
-			panic(err) // there is no option that could be wrong
+			panic(err) // the options are those of tests
 		}
 		return newLocker(s, o)
 	}

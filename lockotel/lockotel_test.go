@@ -14,7 +14,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockotel"
 	"github.com/lockmw/kit/locktest"
@@ -203,22 +205,39 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-func BenchmarkObserver(b *testing.B) {
+func TestNamesAreBounded(t *testing.T) {
+	w, option := newWatch()
+	series := 0
+	doortest.NamesTakeNoMemory(t, func(names int) {
+		got := w.values(t)
+		if n := len(got); n > 201*6+1 || series != 0 && n != series {
+			t.Errorf("%d series after %d names, %d before", n, names, series)
+		}
+		series = len(got)
+		if n := got["lockmw_acquire_duration_seconds{mode=exclusive,name=other,outcome=acquired}"]; n != float64(names-200) {
+			t.Errorf("%v of %d count as other", n, names-200)
+		}
+	}, option())
+	t.Logf("%d series", series)
+}
+
+func TestTheObserverCostsFewAllocations(t *testing.T) {
 	_, option := newWatch()
-	for name, opts := range map[string][]lockmw.Option{"without": nil, "with": {option()}} {
-		b.Run(name, func(b *testing.B) {
-			locks := locktest.New(b, opts...)
-			ctx := context.Background()
-			b.ReportAllocs()
-			for b.Loop() {
-				_, lease, err := locks.Acquire(ctx, "k", lockmw.Policy{Name: "pay"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := lease.Release(ctx); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+	doortest.AddsFewAllocations(t, option())
+}
+
+func BenchmarkObserver(b *testing.B) {
+	w, option := newWatch()
+	b.Run("metrics", func(b *testing.B) { doortest.BenchmarkAdded(b, context.Background(), option()) })
+	b.Run("a span that is not sampled", func(b *testing.B) {
+		parent := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, Remote: true})
+		doortest.BenchmarkAdded(b, trace.ContextWithSpanContext(context.Background(), parent), option())
+	})
+	b.Run("a span that is exported nowhere", func(b *testing.B) {
+		quiet := sdktrace.NewTracerProvider()
+		ctx, span := quiet.Tracer("test").Start(context.Background(), "request")
+		defer span.End()
+		doortest.BenchmarkAdded(b, ctx, option(lockotel.WithTracerProvider(quiet)))
+	})
+	_ = w
 }

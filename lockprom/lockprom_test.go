@@ -2,7 +2,6 @@ package lockprom_test
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
 	"github.com/lockmw/kit/locktest"
@@ -183,18 +183,23 @@ func TestTwoLockersShareARegisterer(t *testing.T) {
 
 func TestNamesAreBounded(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	locks := locktest.New(t, lockprom.New(registry))
-	for i := range 10_000 {
-		release(t, must(t, locks, "k", lockmw.Policy{Name: fmt.Sprint("name", i)}))
-	}
-	got := gathered(t, registry)
-	const each = 4 + 4 + 9 // durations and gauges, counters, and the reasons of refusals
-	if n := len(got); n > 201*each+3 {
-		t.Errorf("%d metrics", n)
-	}
-	if n := got["lockmw_acquire_duration_seconds{mode=exclusive,name=other,outcome=acquired}"]; n != 9800 {
-		t.Errorf("%v of 9800 count as other", n)
-	}
+	series := 0
+	doortest.NamesTakeNoMemory(t, func(names int) {
+		got := gathered(t, registry)
+		const each = 4 + 4 + 9 // durations and gauges, counters, and the reasons of refusals
+		if n := len(got); n > 201*each+3 || series != 0 && n != series {
+			t.Errorf("%d series after %d names, %d before", n, names, series)
+		}
+		series = len(got)
+		if n := got["lockmw_acquire_duration_seconds{mode=exclusive,name=other,outcome=acquired}"]; n != float64(names-200) {
+			t.Errorf("%v of %d count as other", n, names-200)
+		}
+	}, lockprom.New(registry))
+	t.Logf("%d series", series)
+}
+
+func TestTheObserverCostsFewAllocations(t *testing.T) {
+	doortest.AddsFewAllocations(t, lockprom.New(prometheus.NewRegistry()))
 }
 
 func TestWrongRegisterers(t *testing.T) {
@@ -208,20 +213,5 @@ func TestWrongRegisterers(t *testing.T) {
 }
 
 func BenchmarkObserver(b *testing.B) {
-	for name, opts := range map[string][]lockmw.Option{"without": nil, "with": {lockprom.New(prometheus.NewRegistry())}} {
-		b.Run(name, func(b *testing.B) {
-			locks := locktest.New(b, opts...)
-			ctx := context.Background()
-			b.ReportAllocs()
-			for b.Loop() {
-				_, lease, err := locks.Acquire(ctx, "k", lockmw.Policy{Name: "pay"})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := lease.Release(ctx); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+	doortest.BenchmarkAdded(b, context.Background(), lockprom.New(prometheus.NewRegistry()))
 }

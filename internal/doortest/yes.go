@@ -15,7 +15,17 @@ import (
 // that is held. It is closed when the test ends.
 func Instant(tb testing.TB) *lockmw.Locker {
 	tb.Helper()
-	locks := seam.NewLocker(new(yes)).(*lockmw.Locker)
+	return InstantWith(tb)
+}
+
+// InstantWith is Instant with options.
+func InstantWith(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
+	tb.Helper()
+	all := make([]any, len(opts))
+	for i, opt := range opts {
+		all[i] = opt
+	}
+	locks := seam.NewLocker(new(yes), all...).(*lockmw.Locker)
 	tb.Cleanup(func() {
 		if err := locks.Close(context.Background()); err != nil {
 			tb.Error(err)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/lockmw/kit/lockmw"
 )
@@ -94,15 +95,18 @@ const Other = "other"
 // safe for concurrent use.
 type Names struct {
 	known sync.Map // name -> struct{}
+	full  atomic.Bool
 	mu    sync.Mutex
 	n     int
-	full  bool
 }
 
 // Label returns name, or Other if there are too many already. That is logged once.
 func (n *Names) Label(name string) string {
 	if _, ok := n.known.Load(name); ok {
 		return name
+	}
+	if n.full.Load() {
+		return Other
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,8 +118,7 @@ func (n *Names) Label(name string) string {
 		n.known.Store(name, struct{}{})
 		return name
 	}
-	if !n.full {
-		n.full = true
+	if n.full.CompareAndSwap(false, true) {
 		slog.Warn("lockmw: too many names of policies for metrics; further ones count as \""+Other+"\"", "most", mostNames)
 	}
 	return Other
@@ -129,10 +132,7 @@ func (n *Names) All() iter.Seq[string] {
 			more = yield(name.(string)) //nolint:forcetypeassert // only Label stores
 			return more
 		})
-		n.mu.Lock()
-		full := n.full
-		n.mu.Unlock()
-		if more && full {
+		if more && n.full.Load() {
 			yield(Other)
 		}
 	}

@@ -6,8 +6,9 @@ package seam
 
 import "github.com/lockmw/kit/internal/store"
 
-// NewLocker returns a *lockmw.Locker over s, with default options.
-var NewLocker func(s store.Store) any
+// NewLocker returns a *lockmw.Locker over s with options, each a lockmw.Option. It panics if
+// one is wrong.
+var NewLocker func(s store.Store, opts ...any) any
 
 // RenewNow has the *lockmw.Locker locker renew its leases of key (with prefix)
 // at once, so that one that was lost is told without waiting for its turn.
