@@ -246,5 +246,5 @@ func (m *middleware) refuse(c echo.Context, err error) error {
 		}
 	}
 	httpdoor.SetProblemHeader(c.Response().Header(), c.Request(), o)
-	return &echo.HTTPError{Code: o.Status, Message: httpdoor.ProblemOf(o), Internal: err}
+	return &echo.HTTPError{Code: o.Status, Message: httpdoor.ProblemOf(o), Internal: entry.Recorded(err)}
 }

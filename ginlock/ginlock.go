@@ -200,10 +200,10 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	return err
 }
 
-// record has Gin record an error. Its text, in which the key is, is for logs: what
-// gin.ErrorLogger and others make of it for clients is the Meta.
+// record has Gin record an error. Its text is for logs and traces: what gin.ErrorLogger and
+// others make of it for clients is the Meta.
 func record(c *gin.Context, err error) {
-	_ = c.Error(err).SetMeta(httpdoor.ProblemOf(entry.Refusal(err)))
+	_ = c.Error(entry.Recorded(err)).SetMeta(httpdoor.ProblemOf(entry.Refusal(err)))
 }
 
 // refuse answers a request that did not get the lock, or lost it.
