@@ -7,7 +7,8 @@
 // lockmw.acquire covers each Acquire, from the call until it has its lock or is refused. It
 // is a child of the caller's span, and none is made where the caller has none. It has the
 // attributes lockmw.name, lockmw.mode, lockmw.outcome and, where the call waited for its
-// turn, lockmw.queued. That a lock was handed over by its holder, or was lost, are events
+// turn, lockmw.queued. That of a refused call has the status Error, and the code of the
+// refusal as error.type; work that runs without its lock is no error. That a lock was handed over by its holder, or was lost, are events
 // of the caller's span.
 package lockotel
 
@@ -77,41 +78,42 @@ type spans struct {
 }
 
 // observe makes a span when an Acquire has an outcome. Until then nobody can tell the
-// observer's spans from those of other calls, and a span may begin in the past.
+// observer's spans from those of other calls, and a span may begin in the past. A parent
+// that another process has, and samples, is as good as one of this process.
 func (s spans) observe(ctx context.Context, e lockmw.Event) {
 	parent := trace.SpanFromContext(ctx)
-	if !parent.SpanContext().IsValid() {
+	if !parent.IsRecording() && !parent.SpanContext().IsSampled() {
 		return
 	}
-	outcome := ""
 	switch e.Kind {
 	case lockmw.EventAcquired:
-		outcome = measure.OutcomeAcquired
+		s.span(ctx, e, measure.OutcomeAcquired)
 	case lockmw.EventRefused:
-		outcome = measure.OutcomeRefused
+		s.span(ctx, e, measure.OutcomeRefused)
 	case lockmw.EventFailedOpen:
-		outcome = measure.OutcomeFailedOpen
+		s.span(ctx, e, measure.OutcomeFailedOpen)
 	case lockmw.EventHandedOver:
 		parent.AddEvent("lockmw.handed_over", trace.WithAttributes(s.attributes(e)...))
-		return
 	case lockmw.EventLost:
 		parent.AddEvent("lockmw.lost", trace.WithAttributes(s.attributes(e)...))
-		return
 	default:
-		return
 	}
-	if !parent.IsRecording() {
-		return
-	}
+}
+
+// span makes the span of an Acquire that has just ended. A refusal's status is an error,
+// and says nothing: error.type has the code, and the error's text may have the key.
+func (s spans) span(ctx context.Context, e lockmw.Event, outcome string) {
 	end := time.Now()
 	attributes := append(s.attributes(e), attribute.String("lockmw.outcome", outcome))
 	if e.Queued {
 		attributes = append(attributes, attribute.Bool("lockmw.queued", true))
 	}
+	if e.Kind == lockmw.EventRefused {
+		attributes = append(attributes, attribute.String("error.type", measure.Reason(e)))
+	}
 	_, span := s.tracer.Start(ctx, "lockmw.acquire", trace.WithTimestamp(end.Add(-e.Waited)), trace.WithAttributes(attributes...))
 	if e.Kind == lockmw.EventRefused {
-		span.SetAttributes(attribute.String("lockmw.reason", measure.Reason(e)))
-		span.SetStatus(codes.Error, measure.Reason(e)) // the error's text may have the key
+		span.SetStatus(codes.Error, "")
 	}
 	span.End(trace.WithTimestamp(end))
 }

@@ -138,19 +138,21 @@ func (m *metrics) begin(ctx context.Context, s series) {
 	}
 }
 
-// observe counts an event. The names are bounded, so the sets are, too.
+// observe counts an event.
 func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 	switch e.Kind {
 	case lockmw.EventRenewed:
 		m.renewals.Add(ctx, 1, m.renewed...)
-		return
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
-		return
-	case lockmw.EventServerWarning:
-		return
+	case lockmw.EventContended, lockmw.EventServerWarning: // a gauge tells of the one, and the other is about no lock
+	default:
+		m.count(ctx, e, series{name: m.names.Label(e.Name), mode: measure.Mode(e)})
 	}
-	s := series{name: m.names.Label(e.Name), mode: measure.Mode(e)}
+}
+
+// count counts an event that has a name. The names are bounded, so the sets are, too.
+func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	m.begin(ctx, s)
 	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
 	switch e.Kind {
@@ -171,6 +173,7 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.lost.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventStuck:
 		m.stuck.Add(ctx, 1, m.of(s).add...)
+	default: // a newer lockmw has kinds of which this does not know
 	}
 }
 
