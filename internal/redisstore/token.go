@@ -65,8 +65,15 @@ func said(token string) (instance, note string) {
 	return instance, unescape(text)
 }
 
+// digitsAlone is how long a process's name was before it had one of its own: it was random
+// digits, in hexadecimal. Such processes may run beside this one during an upgrade.
+const digitsAlone = 16
+
 // instanceOf returns what people call the process of a token; empty for none of ours.
 func instanceOf(process string) string {
+	if len(process) == digitsAlone && strings.Trim(process, "0123456789abcdef") == "" {
+		return process
+	}
 	if at := len(process) - digitsOfProcess; at < 1 || process[at-1] != '-' {
 		return ""
 	}

@@ -56,7 +56,8 @@ func TestForeignTokensSayNothingHarmful(t *testing.T) {
 		"mine":                   {},
 		"a.b":                    {},
 		"web." + id:              {},
-		"0123456789abcdef." + id: {},
+		"0123456789abcdeg." + id: {},
+		"0123456789abcdef." + id: {"0123456789abcdef", ""}, // one before processes had names
 		"web-0123456789.short":   {},
 		"web-0123456789." + id:   {"web-0123456789", ""},
 		"web%1B[2J-0123456789." + id + ".%0Aq%07":     {"web\uFFFD[2J-0123456789", "\uFFFDq\uFFFD"},
