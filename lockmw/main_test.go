@@ -9,6 +9,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(instanceEnv) != "" {
+		if err := tellInstance(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if addr := os.Getenv(childEnv); addr != "" {
 		if err := child(addr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
