@@ -1,6 +1,8 @@
 package lockotel_test
 
 import (
+	"context"
+	"fmt"
 	"log"
 
 	"github.com/redis/go-redis/v9"
@@ -17,5 +19,6 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	_ = locks
+	fmt.Println(locks.Close(context.Background()), client.Close()) // when the service ends
+	// Output: <nil> <nil>
 }

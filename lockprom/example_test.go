@@ -1,6 +1,8 @@
 package lockprom_test
 
 import (
+	"context"
+	"fmt"
 	"log"
 	"net/http"
 
@@ -22,5 +24,6 @@ func Example() {
 	}
 	mux.Handle("GET /metrics", promhttp.Handler())
 
-	_ = locks
+	fmt.Println(locks.Close(context.Background()), client.Close()) // when the service ends
+	// Output: <nil> <nil>
 }
