@@ -33,7 +33,7 @@ func tellInstance() error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(l.Instance())
+	_, _ = fmt.Fprintln(os.Stdout, l.Instance())
 	return l.Close(context.Background())
 }
 
