@@ -47,6 +47,7 @@ func (c *claim) failOpen(cause error) *Lease {
 	e := c.event(EventFailedOpen)
 	e.Err = cause
 	c.note(e)
+	c.locker.recent.Happened(c.incident(e))
 	return lease
 }
 

@@ -167,6 +167,7 @@ func (l *Lease) endMaxHold() {
 	l.mu.Unlock()
 	if was == held {
 		l.locker.log.Warn("lockmw: lock was held for longer than MaxHold; its work was told to stop", "name", l.policy.Name, "key", l.ref.Key)
+		l.happened(EventStuck, ErrMaxHold)
 		l.tellLater(EventStuck, ErrMaxHold)
 	}
 }

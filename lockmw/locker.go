@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/janitor"
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/renew"
 	"github.com/lockmw/kit/internal/report"
@@ -41,7 +42,8 @@ type Locker struct {
 	subscriber *subscriber
 	refusals   report.Limiter // of their lines in the log
 	history    holds.History
-	stops      []func() // of those who read Stats
+	recent     recent.Log // for operators
+	stops      []func()   // of those who read Stats
 
 	closing chan struct{}  // closed when Close begins
 	checks  sync.WaitGroup // the check of the server's settings

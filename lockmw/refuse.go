@@ -53,6 +53,7 @@ func (c *claim) refuse(err error) error {
 		e.Reason = told.Code
 	}
 	c.note(e)
+	c.locker.recent.Refused(c.incident(e))
 	return refusal
 }
 

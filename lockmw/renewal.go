@@ -98,6 +98,7 @@ func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) 
 	}
 	if stuck {
 		t.locker.log.Warn("lockmw: lock is held for long; is its work stuck?", "name", lease.policy.Name, "key", t.ref.Key, "held", time.Since(lease.start))
+		lease.happened(EventStuck, nil)
 		lease.tellLater(EventStuck, nil)
 	}
 	return renewAfter(t.ttl)

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
@@ -21,6 +22,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	}
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
+	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
 	seam.Reaches = func(locker any) bool { return !locker.(*Locker).outage.Troubled() }
 }
 

@@ -1,10 +1,13 @@
 // Package seam opens lockmw to other packages of this module, where users must
-// not reach in: to benchmarks that want a Locker without Redis, and to locktest.
+// not reach in: to benchmarks that want a Locker without Redis, to locktest, and to lockadmin.
 // Package lockmw fills in the functions when it is initialised. A Locker is
 // passed as any, because lockmw imports this package.
 package seam
 
-import "github.com/lockmw/kit/internal/store"
+import (
+	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/internal/store"
+)
 
 // NewLocker returns a *lockmw.Locker over s with options, each a lockmw.Option. It panics if
 // one is wrong.
@@ -22,3 +25,6 @@ var Waiting func(locker any, key string) int
 // Reaches reports whether the *lockmw.Locker locker can reach its servers, as far as it
 // knows. One that is closed asks them no more, and does.
 var Reaches func(locker any) bool
+
+// Recent returns the last refusals and losses of the *lockmw.Locker locker.
+var Recent func(locker any) *recent.Log

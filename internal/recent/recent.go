@@ -1,0 +1,84 @@
+// Package recent remembers the last calls that got no lock, and the last locks that were
+// lost, failed open or stuck, so that a page for operators can tell of what was before it
+// was opened.
+package recent
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Most is how many incidents of each sort are kept.
+const Most = 50
+
+// An Incident is one of those that are kept.
+type Incident struct {
+	At     time.Time
+	Kind   string // what lockmw.EventKind calls it
+	Name   string // what the lock is called: the policy's Name, or its Prefix
+	Key    string // prefix and key
+	Reason string // a refusal's code, or a few words; never a text of Redis's or of the network's
+	Holder string // the instance that had the lock, if it is known
+	Waited time.Duration
+	Held   time.Duration
+}
+
+// A Log has the last Most refusals, and the last Most other incidents: a flood of refusals
+// leaves the others where they are. The zero Log is empty, and safe for concurrent use.
+type Log struct {
+	mu               sync.Mutex
+	refusals, others ring
+}
+
+type ring struct {
+	all [Most]Incident
+	n   uint64 // how many there were
+}
+
+// mostKey is more than a key has that is no mistake.
+const mostKey = 1 << 10
+
+func (r *ring) add(i Incident) {
+	if len(i.Key) > mostKey {
+		i.Key = strings.Clone(i.Key[:mostKey]) + "\u2026" // a clone, or all of it would stay
+	}
+	r.all[r.n%Most] = i
+	r.n++
+}
+
+// Refused keeps a refusal. It allocates nothing.
+func (l *Log) Refused(i Incident) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals.add(i)
+}
+
+// Happened keeps any other incident.
+func (l *Log) Happened(i Incident) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.others.add(i)
+}
+
+// Newest returns what is kept, the newest first, and a number that differs where something
+// has been added.
+func (l *Log) Newest() (incidents []Incident, version uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range []*ring{&l.refusals, &l.others} {
+		for back := range min(r.n, Most) {
+			incidents = append(incidents, r.all[(r.n-1-back)%Most])
+		}
+	}
+	slices.SortStableFunc(incidents, func(a, b Incident) int { return b.At.Compare(a.At) })
+	return incidents, l.refusals.n + l.others.n
+}
+
+// Version returns the number that Newest does, and costs less.
+func (l *Log) Version() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusals.n + l.others.n
+}
