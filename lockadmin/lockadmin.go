@@ -13,6 +13,7 @@
 package lockadmin
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -63,7 +64,7 @@ func WithLogger(logger *slog.Logger) Option {
 func WithLimit(n int) Option {
 	return func(o *options) {
 		if n < 1 {
-			panic("lockadmin: WithLimit: at least 1 is needed")
+			panic(fmt.Sprintf("lockadmin: WithLimit: %d locks; at least 1 is needed", n))
 		}
 		o.limit = n
 	}
@@ -82,7 +83,5 @@ func Handler(locks *lockmw.Locker, opts ...Option) http.Handler {
 		}
 		opt(&o)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the console is not there yet", http.StatusNotImplemented)
-	})
+	return newConsole(locks, o)
 }

@@ -1,0 +1,227 @@
+package lockadmin
+
+import (
+	"container/list"
+	"sync"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A board has the locks as they were last read from Redis. Each change gets a number, so
+// that every page is told what has changed since it was last told, however long ago that
+// was: a slow browser misses steps in between, and nothing waits for it.
+type board struct {
+	own string // this process's instance
+
+	mu      sync.Mutex
+	rows    map[string]*row
+	order   *list.List // of *row, in the order of their last changes, those of locks that are gone included
+	gone    int        // how many of those there are
+	version uint64     // of the last change
+	dropped uint64     // a page that was told less than this must begin anew
+	ids     uint64
+	scan    uint64 // number of the present one
+	status  status
+	changed chan struct{} // closed at the next change
+}
+
+// A row is a lock on the board.
+type row struct {
+	lock    lock
+	gone    bool
+	scan    uint64 // that last saw it
+	version uint64 // of its last change
+	changed uint64 // of its last change that was no mere renewal
+	place   *list.Element
+}
+
+// mostGone is how many locks that are gone are kept for pages that are behind.
+const mostGone = 20_000
+
+// A status tells how current the board is.
+type status struct {
+	State string `json:"state"`          // reading, live, unreachable or closed
+	AsOf  int64  `json:"asOf,omitzero"`  // when the last complete reading began
+	Every int64  `json:"every,omitzero"` // milliseconds from one reading to the next
+	Limit int    `json:"limit"`
+	Cut   bool   `json:"cut,omitzero"` // there are more locks than the limit
+}
+
+func newBoard(own string, limit int) *board {
+	return &board{
+		own: own, rows: make(map[string]*row), order: list.New(),
+		status: status{State: "reading", Limit: limit}, changed: make(chan struct{}),
+	}
+}
+
+// begin starts a reading of all locks.
+func (b *board) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.scan++
+}
+
+// put notes how a lock is now.
+func (b *board) put(info lockmw.Info) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := lockOf(info, b.own, time.Now())
+	r := b.rows[info.Key]
+	if !info.Held && info.Waiting == 0 {
+		if r != nil {
+			b.remove(r)
+		}
+		return
+	}
+	if r == nil {
+		b.ids++
+		now.ID = b.ids
+		r = &row{lock: now}
+		r.place = b.order.PushBack(r)
+		b.rows[info.Key] = r
+		b.touch(r, changed)
+	} else if differs := r.lock.update(now); differs != same {
+		b.touch(r, differs)
+	}
+	r.scan = b.scan
+}
+
+// touch gives the row a new version.
+func (b *board) touch(r *row, what change) {
+	b.version++
+	r.version = b.version
+	if what == changed {
+		r.changed = b.version
+	}
+	b.order.MoveToBack(r.place)
+}
+
+// remove takes a lock that is gone off the board.
+func (b *board) remove(r *row) {
+	delete(b.rows, r.lock.Key)
+	r.gone = true
+	b.gone++
+	b.touch(r, changed)
+	if b.gone <= mostGone {
+		return
+	}
+	for e := b.order.Front(); b.gone > mostGone/2; {
+		next := e.Next()
+		if old := rowAt(e); old.gone {
+			b.order.Remove(e)
+			b.gone--
+			b.dropped = old.version
+		}
+		e = next
+	}
+}
+
+// publish tells the pages what has been put.
+func (b *board) publish() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tell()
+}
+
+func (b *board) tell() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// finish ends a reading: what it has not seen is gone.
+func (b *board) finish(began time.Time, every time.Duration, cut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range b.rows {
+		if r.scan != b.scan {
+			b.remove(r)
+		}
+	}
+	b.status.State, b.status.AsOf, b.status.Every, b.status.Cut = "live", began.UnixMilli(), every.Milliseconds(), cut
+	b.tell()
+}
+
+// fail ends a reading that has failed. What was read stays, and grows old.
+func (b *board) fail(state string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.status.State = state
+	b.tell()
+}
+
+// news is closed when there is something that a page may not have been told yet.
+func (b *board) news() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+// A message is what a page is told at once.
+type message struct {
+	Now    int64       `json:"now"`
+	Reset  bool        `json:"reset,omitzero"` // forget all locks; Rows are the first of those that there are
+	Rows   []lock      `json:"rows,omitempty"`
+	Until  [][]int64   `json:"until,omitempty"` // of locks that were renewed: their ID, the ends of their holders' TTLs
+	Gone   []uint64    `json:"gone,omitempty"`
+	More   bool        `json:"more,omitzero"` // the next message follows at once
+	Status *status     `json:"status,omitempty"`
+	Past   *[]incident `json:"past,omitempty"`
+}
+
+// atOnce is how many changes one message has at most.
+const atOnce = 500
+
+// A cursor is how much of the board a page has been told. The zero cursor is nothing.
+type cursor struct {
+	whole uint64 // all changes up to this version
+	at    uint64 // and of the later ones, those up to this
+}
+
+// since returns what has changed since the cursor, and the cursor after that.
+func (b *board) since(c cursor) (message, cursor) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	status := b.status
+	m := message{Now: time.Now().UnixMilli(), Status: &status}
+	if c.at < b.dropped {
+		c = cursor{}
+	}
+	m.Reset = c.at == 0
+	e := b.after(c.at)
+	for n := 0; e != nil && n < atOnce; e = e.Next() {
+		r := rowAt(e)
+		c.at = r.version
+		switch {
+		case r.gone && m.Reset:
+			continue
+		case r.gone:
+			m.Gone = append(m.Gone, r.lock.ID)
+		case r.changed > c.whole:
+			m.Rows = append(m.Rows, r.lock)
+		default:
+			m.Until = append(m.Until, r.lock.until())
+		}
+		n++
+	}
+	m.More = e != nil
+	if !m.More {
+		c.whole = c.at
+	}
+	return m, c
+}
+
+// after returns the first of the changes after a version.
+func (b *board) after(version uint64) *list.Element {
+	e := b.order.Back()
+	if e == nil || rowAt(e).version <= version {
+		return nil
+	}
+	for prev := e.Prev(); prev != nil && rowAt(prev).version > version; prev = prev.Prev() {
+		e = prev
+	}
+	return e
+}
+
+// rowAt returns what an element of order has.
+func rowAt(e *list.Element) *row { return e.Value.(*row) }

@@ -1,0 +1,131 @@
+package lockadmin
+
+import (
+	"time"
+
+	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A lock is what the page is told of one. Times are in milliseconds since 1970, by this
+// process's clock, which every message tells, too: so nothing changes while time passes.
+type lock struct {
+	ID      uint64   `json:"id"`
+	Key     string   `json:"key"`
+	Mode    string   `json:"mode"` // exclusive, shared or permits
+	Permits int      `json:"permits,omitzero"`
+	Waiting int      `json:"waiting,omitzero"`
+	Holders []holder `json:"holders,omitempty"`
+}
+
+type holder struct {
+	Instance string `json:"instance,omitempty"` // empty: a program without lockmw
+	Own      bool   `json:"own,omitzero"`       // this process's
+	Note     string `json:"note,omitempty"`
+	Since    int64  `json:"since,omitzero"` // 0: not known
+	Until    int64  `json:"until,omitzero"` // end of the TTL; 0: there is none
+}
+
+// lockOf puts info, which was read at now, in the page's words.
+func lockOf(info lockmw.Info, own string, now time.Time) lock {
+	l := lock{Key: info.Key, Mode: "exclusive", Waiting: info.Waiting}
+	switch {
+	case info.Permits > 0:
+		l.Mode, l.Permits = "permits", info.Permits
+	case info.Mode == lockmw.Shared:
+		l.Mode = "shared"
+	}
+	for _, h := range info.Holders {
+		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note}
+		if h.Age > 0 {
+			of.Since = now.Add(-h.Age).UnixMilli()
+		}
+		if h.Left >= 0 {
+			of.Until = now.Add(h.Left).UnixMilli()
+		}
+		l.Holders = append(l.Holders, of)
+	}
+	return l
+}
+
+// jitter is by how many milliseconds a moment may seem to have moved that is read again
+// from Redis: it is counted back from when the answer came.
+const jitter = 400
+
+// A change is how a lock differs from what it was.
+type change int
+
+const (
+	same    change = iota
+	renewed        // only the ends of TTLs have moved
+	changed
+)
+
+// update makes l what it is now, and says how it differs. Moments that are the same stay
+// as they are, to the millisecond.
+func (l *lock) update(now lock) change {
+	if l.Mode != now.Mode || l.Permits != now.Permits || l.Waiting != now.Waiting || len(l.Holders) != len(now.Holders) {
+		now.ID = l.ID
+		*l = now
+		return changed
+	}
+	differs := same
+	for i := range now.Holders {
+		was, is := &l.Holders[i], &now.Holders[i]
+		switch {
+		case !was.same(*is), (was.Until == 0) != (is.Until == 0):
+			differs = changed
+			continue
+		case abs(was.Until-is.Until) > jitter:
+			differs = max(differs, renewed)
+		default:
+			is.Until = was.Until
+		}
+		is.Since = was.Since
+	}
+	if differs != same {
+		now.ID = l.ID
+		*l = now
+	}
+	return differs
+}
+
+// same reports whether two readings tell of one holder.
+func (h holder) same(as holder) bool {
+	return h.Instance == as.Instance && h.Note == as.Note && abs(h.Since-as.Since) <= jitter
+}
+
+// until are the ends of the holders' TTLs, after the lock's ID.
+func (l *lock) until() []int64 {
+	ends := make([]int64, 0, 1+len(l.Holders))
+	ends = append(ends, int64(l.ID))
+	for _, h := range l.Holders {
+		ends = append(ends, h.Until)
+	}
+	return ends
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// An incident is a refusal, a loss or the like.
+type incident struct {
+	At     int64  `json:"at"`
+	Kind   string `json:"kind"`
+	Name   string `json:"name,omitempty"`
+	Key    string `json:"key,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	Holder string `json:"holder,omitempty"`
+	Waited int64  `json:"waited,omitzero"`
+	Held   int64  `json:"held,omitzero"`
+}
+
+func incidentsOf(past []recent.Incident) []incident {
+	all := make([]incident, 0, len(past))
+	for _, i := range past {
+		all = append(all, incident{
+			At: i.At.UnixMilli(), Kind: i.Kind, Name: i.Name, Key: i.Key, Reason: i.Reason, Holder: i.Holder,
+			Waited: i.Waited.Milliseconds(), Held: i.Held.Milliseconds(),
+		})
+	}
+	return all
+}
