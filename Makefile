@@ -17,8 +17,8 @@ TESTS = -parallel 4
 
 # Of the other modules make check leaves out the packages that repeat the proof
 # or the benchmarks or install a release, which take a minute in their shortest form, and
-# the one that wants a Prometheus.
-LONG = /bench$$|/dashboards$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
+# those that want a Prometheus or a browser.
+LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
 
 # The packages that take longest start first, or the others would be done long before.
 # One package more than there are cores runs at a time, for they wait a lot.
@@ -58,8 +58,8 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 		if [ -n "$$packages" ]; then $(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages; fi; \
 	done
 
-test: ## Run all tests with the race detector; installs redis-server and Prometheus when they are missing
-	bash scripts/ensure.sh cc redis-server prometheus
+test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
+	bash scripts/ensure.sh cc redis-server prometheus chromium
 	$(REPORT) "$(CURDIR)" -race -shuffle=on -p 3 $(TESTS) -timeout 10m $(TESTFLAGS) $(FIRST) ./...
 	@set -e; for m in $(filter-out .,$(MODULES)); do \
 		echo "$(REPORT) \"$(CURDIR)/$$m\" -short"; \

@@ -6,7 +6,6 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"mime"
@@ -156,7 +155,7 @@ func sameHolders(now, shown []holder) bool {
 func instances(holders []holder) string {
 	var all []string
 	for _, h := range holders {
-		all = append(all, fmt.Sprintf("%q", h.Instance))
+		all = append(all, h.Instance)
 	}
 	return strings.Join(all, ", ")
 }

@@ -228,7 +228,7 @@ function incident(p, times) {
 }
 
 // On a wide page the list beside the locks is open.
-const wide = matchMedia("(min-width: 72rem)");
+const wide = matchMedia("(min-width: 78rem)");
 const openPast = () => { $("past").open = wide.matches; };
 wide.addEventListener("change", openPast);
 openPast();

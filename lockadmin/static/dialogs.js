@@ -4,8 +4,8 @@
 
 const detail = $("detail");
 const confirming = $("confirm");
-let detailKey = null; // of the lock that the dialog is about
-let asked = null; // the lock as it was when the operator was asked
+let detailKey = ""; // of the lock that the dialog is about
+let asked = null; // the lock as it was when the operator was asked last
 
 // lockBy returns the lock of a key as it is now, or undefined.
 function lockBy(key) {
@@ -42,18 +42,17 @@ function facts(place, lock, now) {
 function showDetail(lock) {
   detailKey = lock.key;
   setText($("detail-key"), visible(lock.key));
+  if (!detail.open) detail.showModal();
   drawDetail();
-  detail.showModal();
 }
 
 function drawDetail() {
-  if (detailKey === null) return;
+  if (!detail.open) return;
   const lock = lockBy(detailKey);
   facts($("detail-facts"), lock, serverNow());
   $("detail-release").hidden = !mayRelease || !lock || lock.holders.length === 0;
 }
 
-detail.addEventListener("close", () => { detailKey = null; });
 $("detail-release").addEventListener("click", () => {
   const lock = lockBy(detailKey);
   detail.close();
@@ -80,7 +79,7 @@ function askToRelease(lock) {
   facts($("confirm-facts"), lock, serverNow());
   setText($("confirm-said"), "");
   $("confirm-release").disabled = false;
-  confirming.showModal();
+  if (!confirming.open) confirming.showModal();
 }
 
 // A click beside a dialog closes it.
@@ -90,13 +89,12 @@ for (const dialog of [detail, confirming]) {
   });
 }
 
-confirming.addEventListener("close", () => { asked = null; });
 $("confirm-release").addEventListener("click", async () => {
   const wish = asked;
   $("confirm-release").disabled = true;
   setText($("confirm-said"), "");
   const said = await release(wish);
-  if (asked !== wish) { // the dialog was closed meanwhile
+  if (asked !== wish || !confirming.open) { // the dialog was closed meanwhile
     toast(visible(wish.key) + ": " + said.text);
     return;
   }

@@ -27,7 +27,7 @@ const brief = (text) => visible(text.length > 300 ? text.slice(0, 300) + "…" :
 function duration(ms) {
   const s = Math.max(ms, 0) / 1000;
   if (s < 0.1) return Math.round(s * 1000) + " ms";
-  if (s < 10) return s.toFixed(1) + " s";
+  if (s < 9.95) return s.toFixed(1) + " s";
   if (s < 60) return Math.floor(s) + " s";
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
   if (s < 3600) return Math.floor(s / 60) + ":" + two(s % 60);

@@ -1,0 +1,131 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// watchTasks notes how long the page was busy at a stretch.
+const watchTasks = `
+	window.longest = 0;
+	new PerformanceObserver((list) => {
+		for (const e of list.getEntries()) longest = Math.max(longest, e.duration);
+	}).observe({ type: "longtask" });
+`
+
+// typeAndDraw types into the search, and tells how many milliseconds pass from each key
+// until the page is drawn with what it brings.
+const typeAndDraw = `(async () => {
+	const field = document.querySelector("#search"), times = [];
+	for (const text of ["o", "or", "ord", "order:1", "order:12", "order:123", "order:12", "o", ""]) {
+		const began = performance.now();
+		field.value = text;
+		field.dispatchEvent(new Event("input"));
+		await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)));
+		times.push(performance.now() - began);
+	}
+	return times;
+})()`
+
+// scrollDown scrolls through the whole list, and tells the longest time between two frames.
+const scrollDown = `(async () => {
+	const list = document.querySelector("#scroll");
+	let longest = 0, last = await new Promise(requestAnimationFrame);
+	for (let i = 1; i <= 30; i++) {
+		list.scrollTop = i / 30 * list.scrollHeight;
+		const now = await new Promise(requestAnimationFrame);
+		longest = Math.max(longest, now - last);
+		last = now;
+	}
+	return longest;
+})()`
+
+// Ten thousand locks, which are renewed meanwhile, are as easy to look through as ten.
+func TestTenThousandLocks(t *testing.T) {
+	const n = 10_000
+	s := serve(t)
+	var taking sync.WaitGroup
+	for part := range 50 {
+		taking.Go(func() {
+			for i := part; i < n; i += 50 {
+				if _, _, err := s.locks.Acquire(context.Background(), fmt.Sprintf("order:%d", i), lockmw.Policy{TTL: 15 * time.Second}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	taking.Wait()
+	client := s.redis.Client(t)
+	for name, value := range map[string]string{"slowlog-log-slower-than": "500", "slowlog-max-len": "1000"} {
+		if err := client.ConfigSet(context.Background(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.SlowLogReset(context.Background())
+
+	began := time.Now()
+	p := open(t, s.url)
+	p.until("the first rows", `document.querySelectorAll("#rows tr[role=row]").length > 10`)
+	first := time.Since(began)
+	p.until("all locks", `document.querySelector("#count-all").textContent === "10,000"`)
+	t.Logf("first rows after %v, all %d locks after %v, the page's start included", first.Round(time.Millisecond), n, time.Since(began).Round(time.Millisecond))
+	if rows := eval[int](p, `document.querySelectorAll("#rows tr").length`); rows > 100 {
+		t.Errorf("the page has %d rows", rows)
+	}
+
+	p.run(chromedp.Evaluate[chromedp.Void](`void (() => {` + watchTasks + `})()`))
+	var slowest float64
+	for _, ms := range await[[]float64](p, typeAndDraw) {
+		slowest = max(slowest, ms)
+	}
+	frame := await[float64](p, scrollDown)
+	t.Logf("a key that is typed is drawn after %.0f ms at most; %.0f ms between two frames while scrolling", slowest, frame)
+	if slowest > 1000 || frame > 1000 {
+		t.Errorf("a key takes %.0f ms, a frame %.0f ms", slowest, frame)
+	}
+	if last := p.keys(); last[len(last)-1] != "order:9999" {
+		t.Errorf("the list ends with %q", last[len(last)-1])
+	}
+	p.until("two more readings", `(window.from ??= asOf, asOf > from + 2000)`)
+	long := eval[float64](p, `window.longest`)
+	t.Logf("the page was busy for %.0f ms at a stretch, at most, in two readings", long)
+	if long > 1500 {
+		t.Errorf("busy for %.0f ms", long)
+	}
+
+	t.Logf("all are read again every %d ms", eval[int](p, `status.every`))
+	p.slash()
+	p.press("order:4242")
+	p.until("one is found", `document.querySelectorAll("#rows tr[role=row]").length === 1`)
+	p.press(kb.Escape)
+
+	// How long Redis was at work for a command, which on a busy machine includes that it
+	// had to wait for a processor.
+	stats := client.Info(context.Background(), "latencystats").Val()
+	for _, command := range []string{"scan", "evalsha"} {
+		var p50, p99, p999 float64
+		_, text, _ := strings.Cut(stats, "latency_percentiles_usec_"+command+":")
+		if _, err := fmt.Sscanf(text, "p50=%f,p99=%f,p99.9=%f", &p50, &p99, &p999); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, stats)
+		}
+		t.Logf("Redis: half of all %s take %.0f µs at most, 99%% %.0f µs, 99.9%% %.0f µs", command, p50, p99, p999)
+		if p50 > 5000 {
+			t.Errorf("half of all %s take %.0f µs or more", command, p50)
+		}
+	}
+	var worst time.Duration
+	for _, slow := range client.SlowLogGet(context.Background(), 1000).Val() {
+		worst = max(worst, slow.Duration)
+	}
+	t.Logf("Redis's longest command: %v (0: none of more than 500 µs)", worst)
+}
