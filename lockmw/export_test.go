@@ -52,3 +52,6 @@ func (s listeningStore) Listen(ctx context.Context, h store.Listener) error {
 	}
 	return s.Store.Listen(ctx, h)
 }
+
+// Closing returns a channel that is closed when Close begins.
+func Closing(l *Locker) <-chan struct{} { return l.closing }

@@ -19,8 +19,8 @@ const listAtOnce = 32
 // command waits for long.
 //
 // After an error, which is the last that comes, there is no more. It Is ErrClosed or
-// ErrUnavailable, or what ended ctx. Several Lists may run at the same time. One that is
-// under way keeps Close waiting until the caller's loop ends, or ctx.
+// ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends one
+// that is under way, and waits until the caller's loop has ended.
 func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		counted := l.enter(prefix)
@@ -29,6 +29,8 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			return
 		}
 		defer counted.claims.Done()
+		ctx, end := l.untilClosed(ctx)
+		defer end()
 		seen, wanted := make(map[string]struct{}), true
 		err := l.store.Names(ctx, prefix, func(names []string) bool {
 			var unseen []string
@@ -48,6 +50,23 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 		if err != nil && wanted {
 			yield(Info{}, notListed(ctx, err))
 		}
+	}
+}
+
+// untilClosed returns a context that ends with ctx, and with ErrClosed when Close begins.
+func (l *Locker) untilClosed(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-l.closing:
+			cancel(ErrClosed)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watching.Wait()
 	}
 }
 

@@ -120,6 +120,34 @@ func TestListEnds(t *testing.T) {
 	fails("closed", context.Background(), closed, lockmw.ErrClosed)
 }
 
+// A List over many locks does not keep Close waiting until it has seen them all.
+func TestListEndsWhenTheLockerIsClosed(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := newLocker(t, c, lockmw.WithNamespace(key))
+		const locks = 300
+		for i := range locks {
+			mustAcquire(t, l, fmt.Sprint(i), lockmw.Policy{})
+		}
+		closed := make(chan error, 1)
+		n, last := 0, error(nil)
+		for _, err := range l.List(context.Background(), "") {
+			if n == 0 {
+				go func() { closed <- l.Close(over()) }()
+				<-lockmw.Closing(l)
+			}
+			if last = err; err == nil {
+				n++
+			}
+		}
+		if !errors.Is(last, lockmw.ErrClosed) || n == locks {
+			t.Errorf("%d of %d locks, then %v; want %v", n, locks, last, lockmw.ErrClosed)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestListOnAClusterAndAQuorum(t *testing.T) {
 	testenv.Slow(t)
 	t.Parallel()
