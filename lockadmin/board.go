@@ -12,7 +12,8 @@ import (
 // that every page is told what has changed since it was last told, however long ago that
 // was: a slow browser misses steps in between, and nothing waits for it.
 type board struct {
-	own string // this process's instance
+	own      string // this process's instance
+	mostGone int    // how many locks that are gone are kept for pages that are behind
 
 	mu      sync.Mutex
 	rows    map[string]*row
@@ -36,7 +37,7 @@ type row struct {
 	place   *list.Element
 }
 
-// mostGone is how many locks that are gone are kept for pages that are behind.
+// mostGone is the board's, for pages that are behind by minutes.
 const mostGone = 20_000
 
 // A status tells how current the board is.
@@ -50,7 +51,7 @@ type status struct {
 
 func newBoard(own string, limit int) *board {
 	return &board{
-		own: own, rows: make(map[string]*row), order: list.New(),
+		own: own, mostGone: mostGone, rows: make(map[string]*row), order: list.New(),
 		status: status{State: "reading", Limit: limit}, changed: make(chan struct{}),
 	}
 }
@@ -103,10 +104,10 @@ func (b *board) remove(r *row) {
 	r.gone = true
 	b.gone++
 	b.touch(r, changed)
-	if b.gone <= mostGone {
+	if b.gone <= b.mostGone {
 		return
 	}
-	for e := b.order.Front(); b.gone > mostGone/2; {
+	for e := b.order.Front(); b.gone > b.mostGone/2; {
 		next := e.Next()
 		if old := rowAt(e); old.gone {
 			b.order.Remove(e)
