@@ -18,7 +18,11 @@ func AwaitIdle(t *testing.T, h http.Handler, within time.Duration) {
 		open, ended := s.open, s.before
 		s.mu.Unlock()
 		if open == 0 {
-			<-ended
+			select {
+			case <-ended:
+			case <-late:
+				t.Fatalf("Redis is read for no page after %v", within)
+			}
 			return
 		}
 		select {

@@ -67,7 +67,9 @@ func serve(t *testing.T, h http.Handler) *httptest.Server {
 
 func get(t *testing.T, h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, target, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), within) // a stream would never end
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -470,6 +472,7 @@ func TestTheStreamLivesAsLongAsItsServer(t *testing.T) {
 	server := httptest.NewUnstartedServer(lockadmin.Handler(own))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = 700*time.Millisecond, 700*time.Millisecond
 	server.Start()
+	t.Cleanup(server.Close)
 	page := follow(t, server.URL)
 	began := time.Now()
 	for time.Since(began) < 3*time.Second {
@@ -480,9 +483,8 @@ func TestTheStreamLivesAsLongAsItsServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := server.Config.Shutdown(ctx); err != nil {
-		t.Errorf("the server waits for a page: %v", err)
+		t.Fatalf("the server waits for a page: %v", err)
 	}
 	for page.next() {
 	}
-	server.Close()
 }

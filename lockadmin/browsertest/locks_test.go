@@ -219,6 +219,30 @@ func TestThePageSaysHowOldItIs(t *testing.T) {
 	p.live()
 }
 
+// A page in the background has no connection, and Redis is not read for it.
+func TestAHiddenPageIsNotFed(t *testing.T) {
+	s := serve(t)
+	p := open(t, s.url)
+	p.live()
+	show := func(state string) {
+		t.Helper()
+		p.run(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (() => {
+			Object.defineProperty(document, "visibilityState", {value: %q, configurable: true});
+			document.dispatchEvent(new Event("visibilitychange"));
+		})()`, state)))
+	}
+	show("hidden")
+	for began := time.Now(); s.streams.Load() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > within {
+			t.Fatal("the hidden page is told of locks")
+		}
+	}
+	hold(t, s.locks, "order:7", "", lockmw.Policy{})
+	show("visible")
+	p.until("the lock is there", row("order:7"))
+	p.live()
+}
+
 // On a phone nothing has to be moved sideways, and everything is there.
 func TestOnAPhone(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))

@@ -58,6 +58,8 @@ type site struct {
 	server *httptest.Server
 	url    string
 	away   atomic.Bool // the page gets no answer
+
+	streams atomic.Int64 // that are open
 }
 
 // serve starts a site. The Lockers of other processes are opened with other.
@@ -72,6 +74,10 @@ func serve(t *testing.T, opts ...lockadmin.Option) *site {
 		if s.away.Load() {
 			http.Error(w, "away", http.StatusBadGateway)
 			return
+		}
+		if r.URL.Query().Get("get") == "events" {
+			s.streams.Add(1)
+			defer s.streams.Add(-1)
 		}
 		console.ServeHTTP(w, r)
 	})
