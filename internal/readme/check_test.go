@@ -48,6 +48,7 @@ var packages = []string{
 	module + "grpclock",
 	module + "httplock",
 	module + "keyfunc",
+	module + "lockadmin",
 	module + "lockmw",
 	module + "locktest",
 }

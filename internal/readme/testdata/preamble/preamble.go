@@ -23,6 +23,8 @@ var (
 	locks  *lockmw.Locker
 
 	requestID func(context.Context) string
+	signedIn  func(http.Handler) http.Handler
+	onCall    func(*http.Request) bool
 
 	server *http.Server
 	mux    *http.ServeMux
