@@ -130,21 +130,23 @@
 // takes what is missing in the body from the path and the query. With a key such
 // as {body.sku?} the field has no param and query tag, or one of the same name.
 //
-// Start reading at this file, then request.go (what key functions see) and
-// options.go.
+// Package echolock of the path echolock/v5 is the same for Echo v5.
+//
+// Start reading at this file, then options.go, and version.go (how this version of Echo
+// does what the other does in another way). What they have in common is in
+// internal/echodoor.
 package echolock
 
 import (
-	"errors"
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
-	"github.com/lockmw/kit/internal/entry"
-	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/echodoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
+
+// name is this package's in errors.
+const name = "echolock"
 
 // Middleware returns a middleware that runs the handler under the lock that key
 // names. It panics if l or key or an option is nil or p is invalid.
@@ -154,97 +156,15 @@ import (
 // 400, or 413 for a body over the limit, or 500 for a mistake of the program
 // (keyfunc.ErrMisuse), and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
-	o := newOptions(opts)
-	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
+	door := echodoor.New(name, version{}, l, key, p, opts)
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error { return m.handle(c, next) }
+		return func(c echo.Context) error { return door.Handle(c, next) }
 	}
 }
 
-type middleware struct {
-	options
-	door *httpdoor.Door
-}
-
-func (m *middleware) handle(c echo.Context, next echo.HandlerFunc) error {
-	if m.skip != nil && m.skip(c) {
-		return next(c)
-	}
-	v := &view{Visit: m.door.Visit(c.Request()), c: c}
-	locked, err := v.Enter(v, c.Response().Writer)
-	switch {
-	case err != nil:
-		return m.refuse(c, err)
-	case v.notFound:
-		return echo.ErrNotFound
-	case !locked:
-		return next(c)
-	}
-	err, lost := m.run(c, v, next)
-	switch {
-	case lost == nil:
-		return err
-	case c.Response().Committed:
-		return entry.WithLoss(err, lost)
-	}
-	v.TakeBack()
-	return m.refuse(c, entry.WithLoss(err, lost))
-}
-
-// run runs the handler and releases the lock, also when it panics. It returns
-// the handler's error, and one that says that the lock was lost.
-func (m *middleware) run(c echo.Context, v *view, next echo.HandlerFunc) (err, lost error) {
-	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
-	c.SetRequest(v.Inner())
-	defer c.SetRequest(v.Outer())
-	response := c.Response()
-	below := response.Writer
-	watched := httpdoor.Watch(below, &v.Visit)
-	if !v.HoldsResponse() {
-		response.Writer = watched.Alike()
-		defer func() {
-			response.Writer = below
-			if watched.Written() { // by Flush or Hijack, which Echo does not count
-				response.Committed = true
-			}
-		}()
-		err = next(c)
-		return err, v.Leave()
-	}
-	held := v.Hold(watched)
-	response.Writer = held
-	defer func() {
-		response.Writer = below
-		if held.Held() { // nothing of it counts
-			response.Committed, response.Status, response.Size = false, http.StatusOK, 0
-		}
-	}()
-	err = next(c)
-	if lost = v.Leave(); lost == nil || !held.Held() {
-		held.Send()
-	}
-	return err, lost
-}
-
-// refuse returns the error of a request that did not get the lock, or lost it.
-func (m *middleware) refuse(c echo.Context, err error) error {
-	o := entry.Refusal(err)
-	if entry.ClientGone(o) {
-		httpdoor.WriteProblem(c.Response(), c.Request(), o)
-		return err // for those who log it: an answer is committed
-	}
-	if m.onError != nil {
-		own := m.onError(c, err)
-		_, answers := own.(*echo.HTTPError) //nolint:errorlint // one that own wraps may be the handler's, which lost the lock
-		switch {
-		case c.Response().Committed:
-			return own
-		case errors.Is(own, err) && !answers:
-			err = own // with the refusal's status: Echo would make 500 of it
-		case own != nil:
-			return own
-		}
-	}
-	httpdoor.SetProblemHeader(c.Response().Header(), c.Request(), o)
-	return &echo.HTTPError{Code: o.Status, Message: httpdoor.ProblemOf(o), Internal: entry.Recorded(err)}
-}
+// Key makes a key function of one that reads an Echo context. It works in
+// echolock only. The function must not read the body. What it returns is
+// escaped where a key may not hold a character, as in keyfunc.Value; an empty
+// string is keyfunc.ErrMissing. The function must escape values that it joins
+// itself, or leave that to keyfunc.Join. Key panics if it is nil.
+func Key(key func(echo.Context) (string, error)) keyfunc.Func { return echodoor.Key(name, key) }

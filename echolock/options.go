@@ -5,23 +5,11 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/internal/echodoor"
 )
 
 // An Option changes how Middleware behaves.
-type Option func(*options)
-
-type options struct {
-	httpdoor.Config
-	skip    func(echo.Context) bool
-	onError func(echo.Context, error) error
-}
-
-func newOptions(opts []Option) options {
-	o := options{Config: httpdoor.NewConfig("echolock")}
-	httpdoor.Apply(o.Config, &o, opts)
-	return o
-}
+type Option = echodoor.Option[echo.Context]
 
 // WithErrorHandler sets who answers a request that does not get the lock, or
 // that loses it before anything was written. It writes an answer, or returns an
@@ -33,31 +21,23 @@ func newOptions(opts []Option) options {
 // returns err, itself or wrapped, and no *echo.HTTPError. It is not called when the
 // client is gone.
 func WithErrorHandler(handle func(c echo.Context, err error) error) Option {
-	return func(o *options) {
-		o.Func("WithErrorHandler", handle == nil)
-		o.onError = handle
-	}
+	return echodoor.WithErrorHandler(handle)
 }
 
 // WithSkipper has requests run without a lock for which skip returns true.
-func WithSkipper(skip func(c echo.Context) bool) Option {
-	return func(o *options) {
-		o.Func("WithSkipper", skip == nil)
-		o.skip = skip
-	}
-}
+func WithSkipper(skip func(c echo.Context) bool) Option { return echodoor.WithSkipper(skip) }
 
 // WithReadWrite has safe methods (GET, HEAD, OPTIONS, TRACE) take the lock in
 // mode lockmw.Shared, so that they run beside each other, and the others in
 // lockmw.Exclusive, whatever the policy's Mode is. Middleware panics if the policy has
 // Permits.
-func WithReadWrite() Option { return func(o *options) { o.ReadWrite() } }
+func WithReadWrite() Option { return echodoor.WithReadWrite[echo.Context]() }
 
 // WithBodyLimit sets how much of a request's body is read before the lock is
 // taken. A longer one is refused if the key is a field of it. A request that
 // waits for its lock keeps as much in memory. The default is 64 KiB. Middleware
 // panics unless bytes is positive.
-func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(bytes) } }
+func WithBodyLimit(bytes int64) Option { return echodoor.WithBodyLimit[echo.Context](bytes) }
 
 // WithBodyTimeout sets how long a handler waits for a body that was not read
 // before the lock was taken: a Read of the request's body fails when less than
@@ -71,7 +51,7 @@ func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(b
 //
 // The default is 5 s. Middleware panics if timeout is less than 1 ms.
 func WithBodyTimeout(timeout time.Duration) Option {
-	return func(o *options) { o.TimeBody(timeout) }
+	return echodoor.WithBodyTimeout[echo.Context](timeout)
 }
 
 // WithBufferedResponse holds the response back until the lock is released, so
@@ -80,4 +60,4 @@ func WithBodyTimeout(timeout time.Duration) Option {
 // bytes is sent from then on as it is written, and such an answer can not be
 // taken back. While a response is held back Flush does nothing; Hijack fails.
 // Middleware panics unless max is positive.
-func WithBufferedResponse(max int) Option { return func(o *options) { o.HoldResponse(max) } }
+func WithBufferedResponse(max int) Option { return echodoor.WithBufferedResponse[echo.Context](max) }

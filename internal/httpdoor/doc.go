@@ -1,6 +1,6 @@
-// Package httpdoor is what the HTTP doors (httplock, ginlock, echolock) have in
-// common, over net/http types only. A door translates between its framework
-// and this package, and does nothing else.
+// Package httpdoor is what the HTTP doors (httplock, ginlock, and both of echolock by way
+// of internal/echodoor) have in common, over net/http types only. A door translates
+// between its framework and this package, and does nothing else.
 //
 // A [Door] is made once per middleware and refuses start-up mistakes. Each
 // request makes a [Visit], which the door embeds in its keyfunc.Request:

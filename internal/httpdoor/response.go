@@ -19,6 +19,7 @@ type Response struct {
 	http.ResponseWriter
 	visit   *Visit // nil: there is no handler under a lock
 	written bool
+	sent    bool // by Flush or Hijack
 }
 
 // Watch returns a Response over w. v is nil where there is no handler under a
@@ -29,6 +30,10 @@ func Watch(w http.ResponseWriter, v *Visit) *Response {
 
 // Written reports whether anything was written.
 func (w *Response) Written() bool { return w.written }
+
+// Sent reports whether an answer has begun by Flush or Hijack, which are no calls of
+// WriteHeader or Write.
+func (w *Response) Sent() bool { return w.sent }
 
 // Alike returns the response with those of the methods Flush and Hijack that the
 // writer below has, because handlers look whether they are there. Push, FlushError
@@ -125,7 +130,9 @@ func (w *Response) FlushError() error {
 		return err
 	}
 	err := http.NewResponseController(w.ResponseWriter).Flush()
-	w.written = w.written || !errors.Is(err, http.ErrNotSupported)
+	if !errors.Is(err, http.ErrNotSupported) {
+		w.written, w.sent = true, true
+	}
 	return err
 }
 
@@ -149,7 +156,7 @@ func (w *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
-		w.written = true
+		w.written, w.sent = true, true
 		w.duplex()
 	}
 	return conn, buffered, err

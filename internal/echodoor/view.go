@@ -1,0 +1,116 @@
+package echodoor
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/httpdoor"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// A view is what a key function sees of a request: the same as its handler.
+type view[C Context] struct {
+	httpdoor.Visit
+	c       C
+	door    string
+	routing Routing[C]
+	answer  error // Echo's own, which is given without asking the handler
+}
+
+// Unrouted is for Echo.Use and Group.Use, by which middleware runs for unknown paths and
+// methods, too.
+func (v *view[C]) Unrouted(err error) error {
+	found := v.routing.Unrouted(v.c, err)
+	if v.answer = found.Answer; v.answer != nil || found.Passes {
+		return keyfunc.Skip
+	}
+	return err
+}
+
+// Route returns the route as it was registered, such as "/orders/:id".
+func (v *view[C]) Route() string { return v.c.Path() }
+
+// Param returns what c.Param does, decoded if Echo has not done that. A handler that
+// decodes every parameter does so, and one that decodes none sees the same in both; so a
+// value of which that would make another is refused.
+func (v *view[C]) Param(name string) (string, bool) {
+	value, found := v.sentParam(name)
+	if !found {
+		return "", false
+	}
+	if name != "*" && strings.Contains(value, "/") {
+		v.refuse("a route parameter took more than its segment of the path")
+	}
+	decoded, err := url.PathUnescape(value)
+	if v.routing.Escaped(v.c) {
+		return decoded, err == nil && decoded != ""
+	}
+	if err == nil && decoded != value {
+		v.refuse("a route parameter was escaped twice, and handlers differ in how often they decode it")
+	}
+	return value, value != ""
+}
+
+// sentParam returns a parameter as handlers get it.
+func (v *view[C]) sentParam(name string) (value string, found bool) {
+	for i := 0; ; i++ {
+		switch other, its, ok := v.routing.Param(v.c, i); {
+		case !ok:
+			return value, found
+		case other != name:
+		case !found:
+			value, found = its, true
+		case its != value: // c.Param returns the first of them, and c.Bind the last
+			v.refuse("the route has two parameters of one name, and they differ")
+		}
+	}
+}
+
+// Query returns what c.QueryParam does. Where c.Bind reads the query it reads the path
+// before it and the body after it, into the same fields.
+func (v *view[C]) Query(name string) (string, bool) {
+	v.CheckQuery(name)
+	if v.routing.BindsQuery(v.Method()) && v.HasBody() {
+		v.refuse("the key is made from the query, and c.Bind overwrites it by what is in the body")
+	}
+	if values := v.c.QueryParams()[name]; len(values) > 0 {
+		return values[0], true
+	}
+	for i := 0; ; i++ {
+		other, _, ok := v.routing.Param(v.c, i)
+		if !ok {
+			return "", false
+		}
+		if strings.EqualFold(other, name) {
+			v.refuse("the key is made from the query, where the name is missing, and c.Bind takes it from the path")
+		}
+	}
+}
+
+// refuse has Enter refuse the request.
+func (v *view[C]) refuse(why string) { v.Refuse(errors.New(v.door + ": " + why)) }
+
+// Value returns what c.Get does.
+func (v *view[C]) Value(name string) (any, bool) {
+	value := v.c.Get(name)
+	return value, value != nil
+}
+
+// Key makes a key function of one that reads a context of Echo, for the door of that
+// name. It panics if it is nil.
+func Key[C Context](door string, key func(C) (string, error)) keyfunc.Func {
+	if key == nil {
+		panic(door + ": Key: the function is nil")
+	}
+	name := door + ".Key"
+	return func(r keyfunc.Request) (string, error) {
+		v, ok := keyfunc.As[*view[C]](r)
+		if !ok {
+			return entry.NativeElsewhere(name, r)
+		}
+		s, err := key(v.c)
+		return entry.NativeKey(name, s, err)
+	}
+}
