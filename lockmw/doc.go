@@ -10,7 +10,7 @@
 //			return ctx.Err() // ctx ends if the lock is lost
 //		})
 //
-// The middlewares (packages httplock, ginlock, echolock) and the interceptors
+// The middlewares (packages httplock, ginlock, echolock, echolock/v5) and the interceptors
 // (package grpclock) do the same around a request, with a key from package keyfunc.
 //
 // # The lease

@@ -53,18 +53,26 @@ var packages = []string{
 	module + "locktest",
 }
 
+// later are packages that have the name of one of those: a later version of it. What
+// their own comments name are they.
+var later = []string{
+	"github.com/labstack/echo/v5",
+	module + "echolock/v5",
+}
+
 // A checker compiles snippets as far as go/types does: without making code.
 type checker struct {
 	fset     *token.FileSet
 	importer types.Importer
 	names    map[string]string // of packages; import paths
+	later    map[string]string // the same for snippets of later
 }
 
 // newChecker asks the go command once for the packages that snippets use, as they
 // were compiled for this test: with other flags it would compile them anew.
 func newChecker(t *testing.T, more ...snippet) *checker {
 	t.Helper()
-	needed := slices.Clone(packages)
+	needed := slices.Concat(packages, later)
 	for _, s := range more {
 		if s.program() {
 			needed = append(needed, imports(t, s.name, s.code)...)
@@ -79,19 +87,22 @@ func newChecker(t *testing.T, more ...snippet) *checker {
 	}
 
 	exports := make(map[string]string)
-	c := &checker{fset: token.NewFileSet(), names: make(map[string]string)}
+	c := &checker{fset: token.NewFileSet(), names: make(map[string]string), later: make(map[string]string)}
 	list := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}"}
 	list = append(append(list, lockgen.BuildFlags()...), needed...)
 	for line := range strings.Lines(goCommand(t, list...)) {
 		if f := strings.Fields(line); len(f) == 3 {
 			exports[f[0]] = f[2]
-			if slices.Contains(packages, f[0]) {
+			switch {
+			case slices.Contains(packages, f[0]):
 				c.names[f[1]] = f[0]
+			case slices.Contains(later, f[0]):
+				c.later[f[1]] = f[0]
 			}
 		}
 	}
-	if len(c.names) != len(packages) {
-		t.Fatalf("%d packages have %d names: %v", len(packages), len(c.names), c.names)
+	if len(c.names) != len(packages) || len(c.later) != len(later) {
+		t.Fatalf("%d and %d packages have the names %v and %v", len(packages), len(later), c.names, c.later)
 	}
 	c.importer = importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
@@ -169,7 +180,7 @@ func (c *checker) file(s snippet) (*ast.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.parse(file+c.imported(parsed)+head, s, used(parsed)+tail)
+	return c.parse(file+c.imported(parsed, s)+head, s, used(parsed)+tail)
 }
 
 // parse parses a snippet between a line in front of it and one behind it. Positions
@@ -182,11 +193,20 @@ func (c *checker) parse(head string, s snippet, tail string) (*ast.File, error) 
 	return parser.ParseFile(c.fset, s.name, code, 0)
 }
 
-// imported returns the imports of the packages that a file names.
-func (c *checker) imported(file *ast.File) string {
+// isLater reports whether a snippet is of a package of later.
+func (s snippet) isLater() bool {
+	return slices.ContainsFunc(later, func(pkg string) bool { return strings.HasPrefix(module+s.name, pkg) })
+}
+
+// imported returns the imports of the packages that a file names, which s stands in.
+func (c *checker) imported(file *ast.File, s snippet) string {
 	named := make(map[string]bool)
 	for _, name := range file.Unresolved {
-		if path := c.names[name.Name]; path != "" {
+		path := c.names[name.Name]
+		if other := c.later[name.Name]; other != "" && s.isLater() {
+			path = other
+		}
+		if path != "" {
 			named[fmt.Sprintf("import %q;", path)] = true
 		}
 	}
@@ -224,6 +244,8 @@ func (c *checker) preamble(s snippet) ([]*ast.File, error) {
 	switch {
 	case strings.Contains(s.code, "ginlock."):
 		pay = "pay_gin.go"
+	case s.isLater():
+		pay = "pay_echo5.go"
 	case strings.Contains(s.code, "echolock."):
 		pay = "pay_echo.go"
 	}

@@ -124,6 +124,7 @@ func fenced(name, text string) (found []snippet) {
 // are no Go, or only a part: whose comment it is, and its first word.
 var others = []string{
 	"echolock: ID", // a field of a struct
+	"echolock/v5: ID",
 	"grpclock: Aborted",
 	"grpclock.Annotated: import", // of a .proto file
 	"grpclock.With: rules,",      // what is left out is not the point
@@ -137,7 +138,7 @@ var others = []string{
 func inComments(t *testing.T) (found []snippet) {
 	t.Helper()
 	var seen []string
-	for _, pkg := range packages {
+	for _, pkg := range slices.Concat(packages, later) {
 		dir, ours := strings.CutPrefix(pkg, module)
 		if !ours {
 			continue

@@ -2,4 +2,6 @@ package preamble
 
 import "github.com/labstack/echo/v4"
 
+var e *echo.Echo
+
 func pay(echo.Context) error { return nil }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/funclock"
@@ -29,7 +28,6 @@ var (
 	server *http.Server
 	mux    *http.ServeMux
 	r      *gin.Engine
-	e      *echo.Echo
 )
 
 // What has a line for lockgen above it, and what that makes of it.

@@ -1,0 +1,118 @@
+// Package echolock runs Echo (v5) requests under a Redis lock: one line beside a route.
+//
+//	e.POST("/orders/:id/pay", pay,
+//		echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
+//
+// The handler runs while the lock is held. The context of c.Request() is the lease's: it
+// ends when the lock is lost, and lockmw.FromContext finds the lease in it.
+//
+// The package of this name for Echo v4 has the path echolock. Both take the same
+// arguments and options, refuse the same requests with the same codes, and take the same
+// locks, so a service may move from one to the other route by route.
+//
+// # Refusals
+//
+// For a request that does not get the lock the handler does not run, and the middleware
+// returns an error. Echo's DefaultHTTPErrorHandler makes a problem of it (RFC 9457,
+// application/problem+json), with the refusal's code in its field "code", and the header
+// Retry-After, and the same in milliseconds in retry_after_ms, where asking again makes
+// sense:
+//
+//   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
+//     its body is longer than WithBodyLimit
+//   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 503 LOCK_QUEUE_FULL, LOCK_BACKEND_UNAVAILABLE, LOCK_CLOSED: too many wait already;
+//     Redis cannot be reached, or refuses; the Locker is closed
+//   - 500 LOCK_LOST: the lock was lost while the handler was at work, and it had written
+//     nothing, or WithBufferedResponse has held that back
+//   - 500 LOCK_MISUSE: a mistake of the program
+//
+// Nothing in it shows a key, a token or what Redis said. Echo's
+// ProblemDetailsHTTPErrorHandler leaves code and retry_after_ms out. For a handler of your
+// own echo.StatusCode finds the status, errors.As an *echo.HTTPError whose message may be
+// shown, and lockmw.RefusalOf all of it; one that writes something else than JSON must set
+// the Content-Type, which is that of a problem already. Or see WithErrorHandler.
+//
+// # Where it goes
+//
+// The middleware goes on routes and groups or into Echo.Use, not into Echo.Pre, where no
+// route is known. A key that needs one there is a mistake of the program, as is a
+// parameter that the route does not have: every request is answered with 500 LOCK_MISUSE,
+// and the Locker's log, if lockmw.WithLogger gives it one, says once for each route which
+// parameters it has.
+//
+// Echo.Use and Group.Use run the middleware for unknown paths and methods, too. Those
+// still get 404 or 405 if no key can be made of the request. A handler of your own for
+// them, from RouteNotFound or from the RouterConfig, runs under the lock or not at all:
+// where no key can be made the answer is that of echo.ErrNotFound or
+// echo.ErrMethodNotAllowed.
+//
+// It goes behind recovery, logging, authentication and rate limits, and directly before
+// the handler: a lock before authorisation lets strangers block somebody's resource.
+// Echo's ContextTimeout goes in front of it; when the time is up while a request waits for
+// the lock, it answers 503 in the place of 409. An http.TimeoutHandler runs the handler in
+// another goroutine; the lock belongs inside of it.
+//
+// # Route parameters
+//
+// Echo gives a parameter as it was sent when the path was sent in an unusual spelling:
+// for /orders/%34%32 c.Param("id") is "%34%32". Keys are made from the decoded value, so
+// that a client cannot dodge the lock of 42. With the RouterConfig's
+// UseEscapedPathForMatching or UnescapePathParamValues Echo decodes it, and keys are made
+// from what c.Param returns. Refused (400) if the key is made from the parameter are
+// /orders/%2534%2532, where c.Param("id") is "%34%32" and some handlers decode that, and
+// any parameter in which there is a slash that was not sent as %2F to a router that leaves
+// it so: Echo takes "42/" for the last parameter of /orders/:id.
+//
+// # Request bodies, and names in several places
+//
+// What the package for Echo v4 says about these is true here as well: a body is read
+// before the lock is taken, so that a slow client holds none; a field is looked up as
+// encoding/json does it; and where a client has put a name into several places, so that
+// handlers may differ about which of them counts, the request is refused (400). Where
+// c.Bind reads the query, in a GET, HEAD, DELETE or QUERY, it reads the body after it, into
+// the same fields; so with a key of the query such a request must not have a body.
+//
+// A handler must read a value where the key does. c.Bind lets a body overwrite what it
+// took from the path, by any field of the struct that the body's format has a name for.
+// This middleware cannot see that. With a key such as {param.id} take the parameter from
+// c.Param, or close its field to bodies, and give it no form or query tag:
+//
+//	ID string `param:"id" json:"-" xml:"-"`
+//
+// Start reading at this file, then options.go, version.go (how this version of Echo does
+// what v4 does in another way) and refusal.go. What they have in common is in
+// internal/echodoor.
+package echolock
+
+import (
+	"github.com/labstack/echo/v5"
+
+	"github.com/lockmw/kit/internal/echodoor"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// name is this package's in errors.
+const name = "echolock/v5"
+
+// Middleware returns a middleware that runs the handler under the lock that key names. It
+// panics if l or key or an option is nil or p is invalid.
+//
+// For each request key is called first, unless WithSkipper's function says otherwise. If
+// key returns keyfunc.Skip the handler runs without a lock. If key fails, the answer is
+// 400, or 413 for a body over the limit, or 500 for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked.
+func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) echo.MiddlewareFunc {
+	door := echodoor.New(name, version{}, l, key, p, opts)
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return door.Handle(c, next) }
+	}
+}
+
+// Key makes a key function of one that reads an Echo context. It works in this package
+// only. The function must not read the body, nor keep the context. What it returns is
+// escaped where a key may not hold a character, as in keyfunc.Value; an empty string is
+// keyfunc.ErrMissing. The function must escape values that it joins itself, or leave that
+// to keyfunc.Join. Key panics if it is nil.
+func Key(key func(*echo.Context) (string, error)) keyfunc.Func { return echodoor.Key(name, key) }
