@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 )
 
 // An order is what handlers bind requests to. All of its tags have one name, so
@@ -41,6 +42,8 @@ type binder struct {
 	http func(*http.Request) (string, error)
 	gin  func(*gin.Context) (string, error)
 	echo func(echo.Context) (string, error)
+	// echo5 is for Echo v5.
+	echo5 func(*echo5.Context) (string, error)
 }
 
 // jsonOf decodes the first value of a body.
@@ -96,8 +99,9 @@ func ginBinding(b binding.Binding) func(*gin.Context) (string, error) {
 	}
 }
 
-func echoBinds[T any](id func(*T) string, bind func(echo.Context, any) error) func(echo.Context) (string, error) {
-	return func(c echo.Context) (string, error) {
+// echoBinds returns a handler that binds, in the version of Echo whose context is C.
+func echoBinds[T, C any](id func(*T) string, bind func(C, any) error) func(C) (string, error) {
+	return func(c C) (string, error) {
 		var o T
 		err := bind(c, &o)
 		return id(&o), err
@@ -133,6 +137,9 @@ var binders = []binder{
 	{name: "echo Bind to a map", source: "body", echo: echoBinds(idOfMap, echoBind)},
 	{name: "echo BindBody", source: "body", echo: echoBinds(idOf, echoBinder.BindBody)},
 	{name: "echo json.Decoder", source: "body", echo: func(c echo.Context) (string, error) { return jsonOf(c.Request()) }},
+	{name: "echo v5 Bind", source: "body", echo5: echoBinds(idOfPath, (*echo5.Context).Bind)},
+	{name: "echo v5 Bind to a map", source: "body", echo5: echoBinds(idOfMap, (*echo5.Context).Bind)},
+	{name: "echo v5 BindBody", source: "body", echo5: echoBinds(idOf, echo5.BindBody)},
 
 	{name: "URL.Query", source: "query", http: func(r *http.Request) (string, error) { return r.URL.Query().Get("id"), nil }},
 	{name: "FormValue", source: "query", http: func(r *http.Request) (string, error) { return r.FormValue("id"), nil }},
@@ -154,6 +161,12 @@ var binders = []binder{
 		return id, err
 	}},
 	{name: "echo Bind", source: "query", methods: readsTheQuery, echo: echoBinds(idOf, echoBind)},
+	{name: "echo v5 QueryParam", source: "query", echo5: func(c *echo5.Context) (string, error) { return c.QueryParam("id"), nil }},
+	{name: "echo v5 generic QueryParam", source: "query", echo5: func(c *echo5.Context) (string, error) { return echo5.QueryParamOr(c, "id", "") }},
+	{name: "echo v5 FormValue", source: "query", echo5: func(c *echo5.Context) (string, error) { return c.FormValue("id"), nil }},
+	{name: "echo v5 FormValues", source: "query", echo5: func(c *echo5.Context) (string, error) { all, err := c.FormValues(); return all.Get("id"), err }},
+	{name: "echo v5 BindQueryParams", source: "query", echo5: echoBinds(idOf, echo5.BindQueryParams)},
+	{name: "echo v5 Bind", source: "query", methods: readsTheQuery, echo5: echoBinds(idOf, (*echo5.Context).Bind)},
 
 	{name: "PostFormValue", source: "form", http: func(r *http.Request) (string, error) { return r.PostFormValue("id"), nil }},
 	{name: "FormValue", source: "form", http: func(r *http.Request) (string, error) { return r.FormValue("id"), nil }},
@@ -175,6 +188,10 @@ var binders = []binder{
 		err = echo.FormFieldBinder(c).String("id", &id).BindError()
 		return id, err
 	}},
+	{name: "echo v5 FormValue", source: "form", echo5: func(c *echo5.Context) (string, error) { return c.FormValue("id"), nil }},
+	{name: "echo v5 generic FormValue", source: "form", echo5: func(c *echo5.Context) (string, error) { return echo5.FormValueOr(c, "id", "") }},
+	{name: "echo v5 Bind", source: "form", echo5: echoBinds(idOfPath, (*echo5.Context).Bind)},
+	{name: "echo v5 BindBody", source: "form", echo5: echoBinds(idOf, echo5.BindBody)},
 
 	{name: "Cookie", source: "cookie", http: func(r *http.Request) (string, error) { return cookieOf(r.Cookie("id")) }},
 	{name: "Cookies", source: "cookie", http: func(r *http.Request) (string, error) {
@@ -194,12 +211,14 @@ var binders = []binder{
 		return value, err
 	}},
 	{name: "echo Cookie", source: "cookie", echo: func(c echo.Context) (string, error) { return cookieOf(c.Cookie("id")) }},
+	{name: "echo v5 Cookie", source: "cookie", echo5: func(c *echo5.Context) (string, error) { return cookieOf(c.Cookie("id")) }},
 
 	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("Id"), nil }},
 	{name: "gin GetHeader", source: "header", gin: func(c *gin.Context) (string, error) { return c.GetHeader("id"), nil }},
 	{name: "gin ShouldBindHeader", source: "header", gin: ginBinding(binding.Header)},
 	{name: "echo Header.Get", source: "header", echo: func(c echo.Context) (string, error) { return c.Request().Header.Get("Id"), nil }},
 	{name: "echo BindHeaders", source: "header", echo: echoBinds(idOf, echoBinder.BindHeaders)},
+	{name: "echo v5 BindHeaders", source: "header", echo5: echoBinds(idOf, echo5.BindHeaders)},
 
 	{name: "PathValue", source: "param", http: func(r *http.Request) (string, error) { return r.PathValue("id"), nil }},
 	{name: "gin Param", source: "param", gin: func(c *gin.Context) (string, error) { return c.Param("id"), nil }},
@@ -207,7 +226,12 @@ var binders = []binder{
 	{name: "echo Param", source: "param", echo: func(c echo.Context) (string, error) { return c.Param("id"), nil }},
 	{name: "echo BindPathParams", source: "param", echo: echoBinds(idOfPath, echoBinder.BindPathParams)},
 	{name: "echo Bind", source: "param", echo: echoBinds(idOfOnly, echoBind)},
+	{name: "echo v5 Param", source: "param", echo5: func(c *echo5.Context) (string, error) { return c.Param("id"), nil }},
+	{name: "echo v5 BindPathValues", source: "param", echo5: echoBinds(idOfPath, echo5.BindPathValues)},
+	{name: "echo v5 Bind", source: "param", echo5: echoBinds(idOfOnly, (*echo5.Context).Bind)},
 
 	{name: "gin MustGet", source: "value", gin: func(c *gin.Context) (string, error) { return text(c.MustGet("id")), nil }},
 	{name: "echo Get", source: "value", echo: func(c echo.Context) (string, error) { return text(c.Get("id")), nil }},
+	{name: "echo v5 Get", source: "value", echo5: func(c *echo5.Context) (string, error) { return text(c.Get("id")), nil }},
+	{name: "echo v5 ContextGet", source: "value", echo5: func(c *echo5.Context) (string, error) { return echo5.ContextGet[string](c, "id") }},
 }

@@ -3,17 +3,19 @@ package agree
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/echolock"
+	echolock5 "github.com/lockmw/kit/echolock/v5"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/echotest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -110,6 +112,9 @@ func sound(tb testing.TB) []*door {
 		newGin(locks, "ginlock with UseRawPath", func(e *gin.Engine) { e.UseRawPath = true }),
 		newGin(locks, "ginlock with RemoveExtraSlash", func(e *gin.Engine) { e.RemoveExtraSlash = true }),
 		newEcho(locks),
+		newEcho5(locks, "echolock/v5", echo5.RouterConfig{}),
+		newEcho5(locks, "echolock/v5 with UseEscapedPathForMatching", echo5.RouterConfig{UseEscapedPathForMatching: true}),
+		newEcho5(locks, "echolock/v5 with UnescapePathParamValues", echo5.RouterConfig{UnescapePathParamValues: true}),
 	}
 }
 
@@ -142,12 +147,9 @@ func newGin(locks *lockmw.Locker, name string, change func(*gin.Engine)) *door {
 func newEcho(locks *lockmw.Locker) *door {
 	d, e := &door{name: "echolock", makeKey: template}, echo.New()
 	for _, to := range routes {
-		path, params := doortest.ColonPath(strings.Replace(to.path, "{rest...}", "*", 1)), to.params
-		if strings.HasSuffix(path, "*") {
-			params = []string{"*"}
-		}
+		path, params := to.ofEcho()
 		e.GET(path, func(c echo.Context) error {
-			d.handle(c.Request(), to.path, params, decoded(c), c.QueryParam)
+			d.handle(c.Request(), to.path, params, echotest.Decoded(c), c.QueryParam)
 			return nil
 		}, echolock.Middleware(locks, d.keyOf(to.path, params), lockmw.Policy{}))
 	}
@@ -155,14 +157,29 @@ func newEcho(locks *lockmw.Locker) *door {
 	return d
 }
 
-// decoded returns c.Param as a handler decodes it that knows what Echo gives:
-// the path as it was sent if RawPath is set, and the decoded one otherwise.
-func decoded(c echo.Context) func(name string) string {
-	return func(name string) string {
-		value := c.Param(name)
-		if c.Request().URL.RawPath != "" {
-			value, _ = url.PathUnescape(value)
-		}
-		return value
+func newEcho5(locks *lockmw.Locker, name string, config echo5.RouterConfig) *door {
+	d, e := &door{name: name, makeKey: template}, echo5.NewWithConfig(echo5.Config{Router: echo5.NewRouter(config)})
+	decodes := config.UseEscapedPathForMatching || config.UnescapePathParamValues
+	for _, to := range routes {
+		path, params := to.ofEcho()
+		e.GET(path, func(c *echo5.Context) error {
+			param := echotest.Decoded(c)
+			if decodes {
+				param = c.Param
+			}
+			d.handle(c.Request(), to.path, params, param, c.QueryParam)
+			return nil
+		}, echolock5.Middleware(locks, d.keyOf(to.path, params), lockmw.Policy{}))
 	}
+	d.handler = e
+	return d
+}
+
+// ofEcho returns the route as Echo writes it, and the names of its parameters there.
+func (to route) ofEcho() (path string, params []string) {
+	path = doortest.ColonPath(strings.Replace(to.path, "{rest...}", "*", 1))
+	if strings.HasSuffix(path, "*") {
+		return path, []string{"*"}
+	}
+	return path, to.params
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/internal/doortest"
 )
@@ -32,6 +33,7 @@ func numbered[T any](template string, show func(T) string) []binder {
 			return id(&o), err
 		}},
 		{name: "echo Bind", template: template, echo: echoBinds(id, echoBind)},
+		{name: "echo v5 Bind", template: template, echo5: echoBinds(id, (*echo5.Context).Bind)},
 	}
 }
 

@@ -13,8 +13,10 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/echolock"
+	echolock5 "github.com/lockmw/kit/echolock/v5"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/doortest"
@@ -67,6 +69,19 @@ func (to binder) serves(locks *lockmw.Locker, path string, b *bound) http.Handle
 				return next(c)
 			}
 		}, echolock.Middleware(locks, key, lockmw.Policy{}))
+		return e
+	case to.echo5 != nil:
+		e := echo5.New()
+		e.Any(path, func(c *echo5.Context) error {
+			id, err := to.echo5(c)
+			note(c.Request(), id, err)
+			return nil
+		}, func(next echo5.HandlerFunc) echo5.HandlerFunc {
+			return func(c *echo5.Context) error {
+				c.Set("id", stored)
+				return next(c)
+			}
+		}, echolock5.Middleware(locks, key, lockmw.Policy{}))
 		return e
 	}
 	mux := http.NewServeMux()
@@ -250,7 +265,7 @@ func TestKeyIsWhatEveryBinderSees(t *testing.T) {
 	gin.SetMode(gin.TestMode)
 	for _, to := range binders {
 		t.Run(strings.ReplaceAll(to.source+" "+to.name, " ", "_"), func(t *testing.T) {
-			all := to.source == "body" || to.source == "form" || to.source == "query" || to.name == "echo Bind"
+			all := to.source == "body" || to.source == "form" || to.source == "query" || strings.HasSuffix(to.name, " Bind")
 			values, none := checkBinder(t, locks, to, all, "/o/:id", "/o/7")
 			if to.source == "body" || to.source == "form" { // some look into the path as well
 				more, others := checkBinder(t, locks, to, false, "/o", "/o")
@@ -280,6 +295,7 @@ func TestBinderThatReadsSomethingElseIsNoticed(t *testing.T) {
 		{name: "reads the body", source: "query", gin: ginBinds((*gin.Context).ShouldBind)},
 		{name: "reads the last", source: "header", http: func(r *http.Request) (string, error) { return r.Header["Id"][1], nil }},
 		{name: "reads the body", source: "param", echo: echoBinds(idOfPath, echoBind)},
+		{name: "reads the body in echo v5", source: "param", echo5: echoBinds(idOfPath, (*echo5.Context).Bind)},
 		{name: "reads the path", source: "value", echo: func(c echo.Context) (string, error) { return c.Param("id"), nil }},
 	} {
 		t.Run(strings.ReplaceAll(to.source+" "+to.name, " ", "_"), func(t *testing.T) {
