@@ -26,7 +26,7 @@ type rootCheck struct {
 }
 
 var (
-	httpDoors = []string{"./httplock", "./ginlock", "./echolock"}
+	httpDoors = []string{"./httplock", "./ginlock", "./echolock", "./echolock/v5"}
 	allDoors  = append([]string{"./grpclock"}, httpDoors...)
 )
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/julienschmidt/httprouter"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/httplock"
 )
@@ -149,18 +150,31 @@ var places = []place{
 	{"Gin, a group, and a path in it that no route has", order, lineOf("Gin"), "/orders/42/nowhere", notFound, notRun},
 	{"Gin, another spelling of the path", order, lineOf("Gin"), spelled, fine, "42"},
 
-	{"Echo, Use", order, echoUse, path, fine, "42"},
-	{"Echo, Use, and a path that no route has", order, echoUse, "/nowhere", notFound, notRun},
-	{"Echo, Use, and a route without the parameter", order, echoUse, "/report", misuse, notRun},
-	{"Echo, Pre", order, func(s *site) http.Handler {
+	{"Echo v4, Use", order, echoUse, path, fine, "42"},
+	{"Echo v4, Use, and a path that no route has", order, echoUse, "/nowhere", notFound, notRun},
+	{"Echo v4, Use, and a route without the parameter", order, echoUse, "/report", misuse, notRun},
+	{"Echo v4, Pre", order, func(s *site) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
 		e.Pre(lock)
 		e.POST("/orders/:id/pay", pay)
 		return e
 	}, path, misuse, notRun},
-	{"Echo, a group, and a path in it that no route has", order, lineOf("Echo"), "/orders/42/nowhere", notFound, notRun},
-	{"Echo, another spelling of the path", order, lineOf("Echo"), spelled, fine, "42"},
+	{"Echo v4, a group, and a path in it that no route has", order, lineOf("Echo v4"), "/orders/42/nowhere", notFound, notRun},
+	{"Echo v4, another spelling of the path", order, lineOf("Echo v4"), spelled, fine, "42"},
+
+	{"Echo v5, Use", order, echo5Use, path, fine, "42"},
+	{"Echo v5, Use, and a path that no route has", order, echo5Use, "/nowhere", notFound, notRun},
+	{"Echo v5, Use, and a route without the parameter", order, echo5Use, "/report", misuse, notRun},
+	{"Echo v5, Pre", order, func(s *site) http.Handler {
+		lock, pay := s.echo5()
+		e := echo5.New()
+		e.Pre(lock)
+		e.POST("/orders/:id/pay", pay)
+		return e
+	}, path, misuse, notRun},
+	{"Echo v5, a group, and a path in it that no route has", order, lineOf("Echo v5"), "/orders/42/nowhere", notFound, notRun},
+	{"Echo v5, another spelling of the path", order, lineOf("Echo v5"), spelled, fine, "42"},
 }
 
 func useInGroup(s *site) http.Handler {
@@ -195,6 +209,15 @@ func ginUse(s *site) http.Handler {
 func echoUse(s *site) http.Handler {
 	lock, pay := s.echo()
 	e := echo.New()
+	e.Use(lock)
+	e.POST("/orders/:id/pay", pay)
+	e.POST("/report", pay)
+	return e
+}
+
+func echo5Use(s *site) http.Handler {
+	lock, pay := s.echo5()
+	e := echo5.New()
 	e.Use(lock)
 	e.POST("/orders/:id/pay", pay)
 	e.POST("/report", pay)

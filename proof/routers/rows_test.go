@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/julienschmidt/httprouter"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/httplock"
 )
@@ -57,15 +58,27 @@ var lines = []line{
 		r.Group("/orders/:id", lock).POST("/pay", pay)
 		return r
 	}, "/orders/:id/pay"},
-	{"Echo", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
+	{"Echo v4", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
 		e.POST("/orders/:id/pay", pay, lock)
 		return e
 	}, "/orders/:id/pay"},
-	{"Echo", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+	{"Echo v4", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
+		e.Group("/orders/:id", lock).POST("/pay", pay)
+		return e
+	}, "/orders/:id/pay"},
+	{"Echo v5", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
+		lock, pay := s.echo5()
+		e := echo5.New()
+		e.POST("/orders/:id/pay", pay, lock)
+		return e
+	}, "/orders/:id/pay"},
+	{"Echo v5", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+		lock, pay := s.echo5()
+		e := echo5.New()
 		e.Group("/orders/:id", lock).POST("/pay", pay)
 		return e
 	}, "/orders/:id/pay"},
@@ -112,9 +125,15 @@ var routes = map[string]func(s *site, pattern string) http.Handler{
 		r.POST(pattern, lock, pay)
 		return r
 	},
-	"Echo": func(s *site, pattern string) http.Handler {
+	"Echo v4": func(s *site, pattern string) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
+		e.POST(pattern, pay, lock)
+		return e
+	},
+	"Echo v5": func(s *site, pattern string) http.Handler {
+		lock, pay := s.echo5()
+		e := echo5.New()
 		e.POST(pattern, pay, lock)
 		return e
 	},
@@ -128,5 +147,6 @@ var values = map[string]map[string][2]string{
 	"gorilla/mux": {"{x}": {"x", "a"}, "{x:.+}": {"x", "a/b"}},
 	"httprouter":  {":x": {"x", "a"}, "*x": {"x", "/a/b"}},
 	"Gin":         {":x": {"x", "a"}, "*x": {"x", "/a/b"}},
-	"Echo":        {":x": {"x", "a"}, "*": {"*", "a/b"}},
+	"Echo v4":     {":x": {"x", "a"}, "*": {"*", "a/b"}},
+	"Echo v5":     {":x": {"x", "a"}, "*": {"*", "a/b"}},
 }

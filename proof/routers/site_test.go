@@ -16,8 +16,10 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/echolock"
+	echolock5 "github.com/lockmw/kit/echolock/v5"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/redistest"
@@ -58,6 +60,13 @@ func (s *site) gin() (lock, pay gin.HandlerFunc) {
 
 func (s *site) echo() (lock echo.MiddlewareFunc, pay echo.HandlerFunc) {
 	return echolock.Middleware(s.locks, s.key, lockmw.Policy{}), func(c echo.Context) error {
+		s.pay(c.Response(), c.Request())
+		return nil
+	}
+}
+
+func (s *site) echo5() (lock echo5.MiddlewareFunc, pay echo5.HandlerFunc) {
+	return echolock5.Middleware(s.locks, s.key, lockmw.Policy{}), func(c *echo5.Context) error {
 		s.pay(c.Response(), c.Request())
 		return nil
 	}
