@@ -1,4 +1,4 @@
-// Echo locks routes of Echo, and a part of a handler.
+// Echo locks routes of Echo v5, and a part of a handler.
 //
 //	go run ./examples/echo
 //
@@ -22,10 +22,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/labstack/echo/v4"
-	"github.com/labstack/echo/v4/middleware"
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
 
-	"github.com/lockmw/kit/echolock"
+	"github.com/lockmw/kit/echolock/v5"
 	"github.com/lockmw/kit/examples/internal/demo"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -51,13 +51,13 @@ func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
 	pay := echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
 	transfer := echolock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
-	done := func(c echo.Context) error {
+	done := func(c *echo.Context) error {
 		if err := demo.Work(c.Request().Context(), work); err != nil {
 			return err // the lock is lost, or the client gone
 		}
 		return c.String(http.StatusOK, "done\n")
 	}
-	report := func(c echo.Context) error {
+	report := func(c *echo.Context) error {
 		err := locks.WithLock(c.Request().Context(), "report", lockmw.Policy{}, func(ctx context.Context) error { return demo.Work(ctx, work) })
 		switch {
 		case errors.Is(err, lockmw.ErrNotAcquired):
