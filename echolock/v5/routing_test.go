@@ -114,6 +114,23 @@ func TestUnknownMethodHasNoParameters(t *testing.T) {
 	}
 }
 
+// A colon behind a backslash ends the parameter, and is not a part of its name.
+func TestVerbBehindAParameterIsNoPartOfIt(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := newApp(echo.Config{})
+	key := ""
+	e.POST(`/orders/:id\:cancel/:reason`, func(c *echo.Context) error {
+		lease, _ := lockmw.FromContext(c.Request().Context())
+		key = lease.Key()
+		return nil
+	}, echolock.Middleware(locks, keyfunc.Params(), lockmw.Policy{}))
+	for request, want := range map[string]string{"POST /orders/42:cancel/late": "42:late", "POST /orders/%34%32:cancel/late": "42:late"} {
+		if answer := rig.Ask(e, request); answer != "200 " || key != want {
+			t.Errorf("%s: %q under %q, want 200 under %s", request, answer, key, want)
+		}
+	}
+}
+
 func TestVirtualHostHasItsOwnRoutes(t *testing.T) {
 	locks, _ := rig.Locker(t)
 	host := newApp(echo.Config{})

@@ -19,6 +19,11 @@ type view[C Context] struct {
 	answer  error // Echo's own, which is given without asking the handler
 }
 
+var (
+	_ httpdoor.Routed      = (*view[Context])(nil)
+	_ keyfunc.ParamRequest = (*view[Context])(nil)
+)
+
 // Unrouted is for Echo.Use and Group.Use, by which middleware runs for unknown paths and
 // methods, too.
 func (v *view[C]) Unrouted(err error) error {
@@ -31,6 +36,22 @@ func (v *view[C]) Unrouted(err error) error {
 
 // Route returns the route as it was registered, such as "/orders/:id".
 func (v *view[C]) Route() string { return v.c.Path() }
+
+// ParamNames returns the names of the parameters where keyfunc would find others in the
+// route: it takes a brace for another router's parameter, and what stands behind a
+// backslash in a parameter's name for a part of that.
+func (v *view[C]) ParamNames() (names []string, known bool) {
+	if !strings.ContainsAny(v.Route(), `{\`) {
+		return nil, false
+	}
+	for i := 0; ; i++ {
+		name, _, ok := v.routing.Param(v.c, i)
+		if !ok {
+			return names, true
+		}
+		names = append(names, name)
+	}
+}
 
 // Param returns what c.Param does, decoded if Echo has not done that. A handler that
 // decodes every parameter does so, and one that decodes none sees the same in both; so a

@@ -150,6 +150,21 @@ func (v Version[C]) parameterThatTheKeyDoesNotNeedIsNotRefused(t *testing.T) {
 	}
 }
 
+// In other routers' patterns a brace begins a parameter, and a colon none.
+func (v Version[C]) braceInARouteIsABrace(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := v.New(false)
+	key := ""
+	e.Route(http.MethodGet, "/{shop}/:id/items/*", func(c C) error {
+		lease, _ := lockmw.FromContext(c.Request().Context())
+		key = lease.Key()
+		return nil
+	}, v.Lock(locks, keyfunc.Params(), lockmw.Policy{}))
+	if answer := rig.Ask(e, "GET /%7Bshop%7D/42/items/7"); answer != "200 " || key != "42:7" {
+		t.Errorf("answer = %q under %q, want 200 under 42:7", answer, key)
+	}
+}
+
 // Where c.Bind reads the query, it reads the body after it.
 func (v Version[C]) bodyThatOverwritesTheQueryIsRefused(t *testing.T) {
 	locks, _ := rig.Locker(t)

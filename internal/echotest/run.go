@@ -48,6 +48,7 @@ func (v Version[C]) cases() []test {
 		{"ParameterInPlaceOfAMissingQueryIsRefused", v.parameterInPlaceOfAMissingQueryIsRefused},
 		{"ParametersOfOneNameAreRefusedIfTheyDiffer", v.parametersOfOneNameAreRefusedIfTheyDiffer},
 		{"ParameterThatTheKeyDoesNotNeedIsNotRefused", v.parameterThatTheKeyDoesNotNeedIsNotRefused},
+		{"BraceInARouteIsABrace", v.braceInARouteIsABrace},
 		{"BodyThatOverwritesTheQueryIsRefused", v.bodyThatOverwritesTheQueryIsRefused},
 
 		// misuse.go
