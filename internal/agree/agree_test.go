@@ -108,7 +108,7 @@ func seeds() []string {
 			strings.Replace(target, "/o/", "/f/", 1),
 			strings.Replace(path, "/o/", "/f/a/", 1)+"/b"+query)
 	}
-	return append(all, "http://shop.test/o/42", "http://shop.test?q=1", "//", "/", "*", "o/42", "/o/4 2", "/f/../o/42")
+	return append(all, "/o/%34%2532", "/o/%34%2532/items/7", "/f/%34%2532/7", "http://shop.test/o/42", "http://shop.test?q=1", "//", "/", "*", "o/42", "/o/4 2", "/f/../o/42")
 }
 
 func FuzzDoorsAgreeAboutURLs(f *testing.F) {

@@ -267,7 +267,7 @@ func TestKeyIsWhatEveryBinderSees(t *testing.T) {
 		t.Run(strings.ReplaceAll(to.source+" "+to.name, " ", "_"), func(t *testing.T) {
 			all := to.source == "body" || to.source == "form" || to.source == "query" || strings.HasSuffix(to.name, " Bind")
 			values, none := checkBinder(t, locks, to, all, "/o/:id", "/o/7")
-			if to.source == "body" || to.source == "form" { // some look into the path as well
+			if to.source == "body" || to.source == "form" || to.source == "query" { // some look into the path as well
 				more, others := checkBinder(t, locks, to, false, "/o", "/o")
 				values, none = values+more, none+others
 			}
