@@ -59,10 +59,12 @@
 // for /orders/%34%32 c.Param("id") is "%34%32". Keys are made from the decoded value, so
 // that a client cannot dodge the lock of 42. With the RouterConfig's
 // UseEscapedPathForMatching or UnescapePathParamValues Echo decodes it, and keys are made
-// from what c.Param returns. Refused (400) if the key is made from the parameter are
-// /orders/%2534%2532, where c.Param("id") is "%34%32" and some handlers decode that, and
-// any parameter in which there is a slash that was not sent as %2F to a router that leaves
-// it so: Echo takes "42/" for the last parameter of /orders/:id.
+// from what c.Param returns.
+//
+// Two kinds of requests are refused (400) if their key is made from the parameter. For
+// /orders/%2534%2532 c.Param("id") is "%34%32", too, and some handlers decode that. And
+// Echo takes "42/" for the last parameter of /orders/:id; so a slash in c.Param("id") is
+// refused, also where a router that decodes parameters has made it of %2F.
 //
 // # Request bodies, and names in several places
 //
