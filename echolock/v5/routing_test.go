@@ -27,11 +27,12 @@ func TestKeyIsMadeOfWhatTheRouterMakesOfAParameter(t *testing.T) {
 			locks, _ := rig.Locker(t)
 			e := newApp(echo.Config{Router: echo.NewRouter(config)})
 			key, sent := "", ""
-			// A parameter that is "4%32" when it was decoded once: by a handler, which then
-			// knows that it need not be decoded again, or by Echo, which does not say so.
+			// Parameters that are "4%32" and "a/b" when they were decoded once: by a handler,
+			// which then knows that it need not be decoded again, and that the slash was
+			// escaped, or by Echo, which does not say so.
 			decodes := config.UseEscapedPathForMatching || config.UnescapePathParamValues
 			statusOf := map[bool]int{false: http.StatusOK, true: http.StatusBadRequest}
-			keyOf := map[bool]string{false: "4%2532", true: ""}
+			keyOf := map[bool]map[string]string{false: {"%34%2532": "4%2532", "a%2Fb": "a/b"}}
 			e.GET("/shop/:shop/orders/:id", func(c *echo.Context) error {
 				lease, _ := lockmw.FromContext(c.Request().Context())
 				key, sent = lease.Key(), c.Param("id")
@@ -46,7 +47,8 @@ func TestKeyIsMadeOfWhatTheRouterMakesOfAParameter(t *testing.T) {
 				{"%34%32", http.StatusOK, "42"},
 				{"a%3Ab", http.StatusOK, "a:b"},
 				{"100%25", http.StatusOK, "100%25"},
-				{"%34%2532", statusOf[decodes], keyOf[decodes]},
+				{"%34%2532", statusOf[decodes], keyOf[decodes]["%34%2532"]},
+				{"a%2Fb", statusOf[decodes], keyOf[decodes]["a%2Fb"]},
 				{"42/", http.StatusBadRequest, ""},
 			} {
 				key, sent = "", ""
@@ -133,7 +135,7 @@ func TestVerbBehindAParameterIsNoPartOfIt(t *testing.T) {
 
 func TestVirtualHostHasItsOwnRoutes(t *testing.T) {
 	locks, _ := rig.Locker(t)
-	host := newApp(echo.Config{})
+	host := newApp(echo.Config{Router: echo.NewRouter(echo.RouterConfig{NotFoundHandler: fine})}) // which needs the lock
 	host.Use(echolock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}))
 	host.POST("/orders/:id", fine)
 	e := echo.NewVirtualHostHandler(map[string]*echo.Echo{"example.com": host.Echo}) // which is what httptest asks for
