@@ -131,10 +131,11 @@ func TestWhatWriterInFrontKeepsIsWritten(t *testing.T) {
 		name   string
 		opts   []echolock.Option
 		status int
+		kind   string
 		text   string
 	}{
-		{"as it is written", nil, http.StatusOK, "paid"},
-		{"held back", []echolock.Option{echolock.WithBufferedResponse(10)}, http.StatusInternalServerError, lockmw.CodeLost},
+		{"as it is written", nil, http.StatusOK, "text/plain", "paid"},
+		{"held back", []echolock.Option{echolock.WithBufferedResponse(10)}, http.StatusInternalServerError, "application/problem+json", lockmw.CodeLost},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			locks, client := rig.Locker(t)
@@ -146,8 +147,9 @@ func TestWhatWriterInFrontKeepsIsWritten(t *testing.T) {
 				return nil
 			}, lock(locks, tc.opts...))
 			w := send(e, http.MethodPost, "/", echo.HeaderAcceptEncoding, "gzip")
-			if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.text) || strings.Count(w.Body.String(), "{") > 1 {
-				t.Errorf("answer = %d %q, want %d %s alone", w.Code, w.Body, tc.status, tc.text)
+			if kind := w.Header().Get(echo.HeaderContentType); w.Code != tc.status || !strings.HasPrefix(kind, tc.kind) ||
+				!strings.Contains(w.Body.String(), tc.text) || strings.Count(w.Body.String(), "{") > 1 {
+				t.Errorf("answer = %d %s %q, want %d %s %s alone", w.Code, kind, w.Body, tc.status, tc.kind, tc.text)
 			}
 		})
 	}
@@ -159,8 +161,8 @@ func TestWhatAnErrorHandlerWritesIntoAWriterThatKeepsItIsTheAnswer(t *testing.T)
 	e := newApp(echo.Config{})
 	e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}))
 	e.POST("/", fine, lock(locks, echolock.WithErrorHandler(func(c *echo.Context, _ error) error { return c.String(http.StatusLocked, "later") })))
-	if w := send(e, http.MethodPost, "/", echo.HeaderAcceptEncoding, "gzip"); w.Code != http.StatusLocked || w.Body.String() != "later" {
-		t.Errorf("answer = %d %q, want 423 later", w.Code, w.Body)
+	if w := send(e, http.MethodPost, "/", echo.HeaderAcceptEncoding, "gzip"); w.Code != http.StatusLocked || w.Body.String() != "later" || w.Header().Get(echo.HeaderRetryAfter) != "" {
+		t.Errorf("answer = %d %v %q, want 423 later and nothing of the refusal's", w.Code, w.Header(), w.Body)
 	}
 }
 
