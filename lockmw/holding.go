@@ -161,6 +161,15 @@ func (b *bundle) remains(*Lease) (left time.Duration, ok bool) {
 
 func (b *bundle) reliesOn() []*Lease { return b.parts }
 
+// owners returns the leases that have the locks of the parts.
+func (b *bundle) owners() []*Lease {
+	owners := make([]*Lease, len(b.parts))
+	for i, part := range b.parts {
+		owners[i] = part.owner()
+	}
+	return owners
+}
+
 // tellReleased tells the observers of the parts that were released.
 func (b *bundle) tellReleased() {
 	for _, part := range b.parts {

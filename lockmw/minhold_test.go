@@ -2,7 +2,10 @@ package lockmw_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -177,5 +180,103 @@ func TestLateMessageDoesNotCutMinHoldShort(t *testing.T) {
 			}
 		}
 		c.Del(ctx, lock, lock+":fence")
+	})
+}
+
+// The key is free as soon as the work has failed, and not before MinHold where it was done.
+func TestFailedWorkDoesNotKeepTheKey(t *testing.T) {
+	oops := errors.New("oops")
+	fails := func(context.Context) error { return oops }
+	p := lockmw.Policy{MinHold: time.Minute}
+	always := p
+	always.MinHoldOnError = true
+	for name, tc := range map[string]struct {
+		work  func(l *lockmw.Locker, key string)
+		stays bool
+	}{
+		"an error": {func(l *lockmw.Locker, key string) { _ = l.WithLock(t.Context(), key, p, fails) }, false},
+		"no error": {func(l *lockmw.Locker, key string) {
+			_ = l.WithLock(t.Context(), key, p, func(context.Context) error { return nil })
+		}, true},
+		"MinHoldOnError": {func(l *lockmw.Locker, key string) { _ = l.WithLock(t.Context(), key, always, fails) }, true},
+		"a panic": {func(l *lockmw.Locker, key string) {
+			defer func() { _ = recover() }()
+			_ = l.WithLock(t.Context(), key, p, func(context.Context) error { panic("oops") })
+		}, false},
+		"Goexit": {func(l *lockmw.Locker, key string) {
+			var ended sync.WaitGroup
+			ended.Go(func() {
+				_ = l.WithLock(t.Context(), key, p, func(context.Context) error {
+					runtime.Goexit()
+					return nil
+				})
+			})
+			ended.Wait()
+		}, false},
+		"one of several keys": {func(l *lockmw.Locker, key string) { _ = l.WithLocks(t.Context(), []string{key, key + "2"}, p, fails) }, false},
+		"several keys, no error": {func(l *lockmw.Locker, key string) {
+			_ = l.WithLocks(t.Context(), []string{key, key + "2"}, p, func(context.Context) error { return nil })
+		}, true},
+		"a lease that says so": {func(l *lockmw.Locker, key string) {
+			lease := mustAcquire(t, l, key, p)
+			lease.MarkFailed()
+			mustRelease(t, lease)
+		}, false},
+		"a lease that says so too late": {func(l *lockmw.Locker, key string) {
+			lease := mustAcquire(t, l, key, p)
+			mustRelease(t, lease)
+			lease.MarkFailed()
+		}, true},
+		"inner work that has failed, without a MinHold outside": {func(l *lockmw.Locker, key string) {
+			_ = l.WithLock(t.Context(), key, lockmw.Policy{}, func(ctx context.Context) error {
+				inner := p
+				inner.Reentrant = true
+				_ = l.WithLock(ctx, key, inner, fails)
+				return nil
+			})
+		}, false},
+		"inner work that was done, outer that has failed": {func(l *lockmw.Locker, key string) {
+			_ = l.WithLock(t.Context(), key, p, func(ctx context.Context) error {
+				inner := p
+				inner.Reentrant = true
+				_ = l.WithLock(ctx, key, inner, func(context.Context) error { return nil })
+				return oops
+			})
+		}, true},
+		"inner work that has failed, outer that was done": {func(l *lockmw.Locker, key string) {
+			_ = l.WithLock(t.Context(), key, p, func(ctx context.Context) error {
+				inner := p
+				inner.Reentrant = true
+				_ = l.WithLock(ctx, key, inner, fails)
+				return nil
+			})
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, c *redis.Client, key string) {
+				tc.work(newLocker(t, c), key)
+				if stays := c.Exists(t.Context(), "lock:{"+key+"}").Val() == 1; stays != tc.stays {
+					t.Errorf("the key stays taken: %v, want %v", stays, tc.stays)
+				}
+			})
+		})
+	}
+}
+
+// Whoever waits behind work that has failed is next at once, in this process or another.
+func TestFailedWorkHandsTheLockOn(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		holds, waits := newLocker(t, c), newLocker(t, c)
+		p := lockmw.Policy{MinHold: time.Minute, Wait: 30 * time.Second}
+		for _, l := range []*lockmw.Locker{holds, waits} {
+			lease := mustAcquire(t, holds, key, p)
+			next := lineUp(t, l, key, p, 1)
+			lease.MarkFailed()
+			mustRelease(t, lease)
+			second := <-next
+			second.MarkFailed()
+			mustRelease(t, second)
+		}
+		noKeys(t, c, key, 5*time.Second)
 	})
 }

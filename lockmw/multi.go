@@ -77,8 +77,10 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	last.ctx, last.policy = all.parts[len(all.parts)-1].ctx, p.withDefaults()
 	whole := newLease(last, all, new(sync.Mutex), 0, time.Now())
 	whole.ref = store.Ref{Key: all.keys()}
+	for _, owner := range all.owners() {
+		owner.stay(whole, p.MinHold)
+	}
 	for _, part := range all.parts {
-		part.owner().stay(p.MinHold)
 		part.mu.Lock()
 		if part.state == held {
 			part.limit(p.MaxHold)

@@ -40,6 +40,9 @@ const (
 	// EventServerWarning: a setting of the server endangers held locks, as Err
 	// says. It comes once, beside the first acquire, and is about no key.
 	EventServerWarning
+	// EventSkipped: others hold the lock of a job that Once was to run, so it is not
+	// run here.
+	EventSkipped
 )
 
 var eventNames = [...]string{
@@ -54,6 +57,7 @@ var eventNames = [...]string{
 	EventReleased:      "released",
 	EventFailedOpen:    "failed open",
 	EventServerWarning: "server warning",
+	EventSkipped:       "skipped",
 }
 
 // String returns the kind in words, such as "handed over".

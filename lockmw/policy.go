@@ -122,6 +122,14 @@ type Policy struct {
 	// that a release frees the key at once.
 	MinHold time.Duration
 
+	// MinHoldOnError has MinHold count for work that has failed, too. Zero means that such
+	// work frees the key with its release, so that it can be tried again at once: the key
+	// keeps a second click away from what was done, and not from what was refused. WithLock,
+	// Wrap and Once take an error and a panic of the function for that, the HTTP middlewares
+	// a status of 400 or more, an error of the handler and a panic, the interceptors every
+	// status but OK. Code that uses Acquire says so by Lease.MarkFailed.
+	MinHoldOnError bool
+
 	// Mode is Exclusive or Shared. Zero means Exclusive.
 	Mode Mode
 

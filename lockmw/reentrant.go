@@ -30,17 +30,17 @@ func (l *Lease) join(c *claim) *Lease {
 	j.mu.Lock()
 	j.limit(c.policy.MaxHold)
 	j.mu.Unlock()
-	l.stay(c.policy.MinHold)
+	l.stay(j, c.policy.MinHold)
 	return j
 }
 
-// stay keeps the key taken for min from now, if the lease is released sooner.
-func (l *Lease) stay(min time.Duration) {
+// stay keeps the key taken for min from now on behalf of lease, if l is released sooner.
+func (l *Lease) stay(lease *Lease, min time.Duration) {
 	t := l.tenure()
 	if min == 0 || t == nil {
 		return
 	}
-	if t.stay(time.Now().Add(min)) && min > l.policy.TTL {
+	if t.stay(lease, time.Now().Add(min)) && min > l.policy.TTL {
 		l.locker.watchdog.RenewNow(&t.renewal) // a crash must not free it sooner
 	}
 }

@@ -48,6 +48,26 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
+// MarkFailed says that the work under the lease has failed, before Release: the key does not
+// stay taken for the policy's MinHold then, unless the policy says MinHoldOnError. WithLock,
+// Wrap, Once, the middlewares and the interceptors do so by themselves, see
+// Policy.MinHoldOnError. What other leases of the same lock want, which have joined it or
+// which it has joined, remains. After the release, and without MinHold, it has no effect.
+func (l *Lease) MarkFailed() {
+	if l.policy.MinHold == 0 || l.policy.MinHoldOnError {
+		return
+	}
+	owners := []*Lease{l.owner()}
+	if b, several := l.has.(*bundle); several {
+		owners = b.owners()
+	}
+	for _, owner := range owners {
+		if t := owner.tenure(); t != nil {
+			t.stayNot(l)
+		}
+	}
+}
+
 // releaseWithin is Release, within ctx. It leaves the observers to tellReleased.
 func (l *Lease) releaseWithin(ctx context.Context) error {
 	l.release.Do(func() { l.released = l.has.release(ctx, l) })
@@ -72,7 +92,7 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, at)
 	if t.also == inDoubt {
-		t.locker.janitor.AddAt(t.stayTill, t.ref, false)
+		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
 	return err
 }
@@ -103,7 +123,7 @@ func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 			continue // on another connection it may work at once
 		}
 		if fault.Permanent || time.Until(deadline) <= pause || !sleep(ctx, pause) {
-			t.locker.janitor.AddAt(t.stayTill, t.ref, false)
+			t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, fault.Err)
 		}
 	}
@@ -113,7 +133,7 @@ func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 // that somebody of this process may wait for the key without Redis's knowing.
 func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
 	waiters, s := t.locker.waiters, t.locker.store
-	if till := t.stayTill; !till.IsZero() {
+	if till := t.stayTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
 			waiters.Drop(t.ref.Key, t)

@@ -62,7 +62,7 @@ func (t *tenure) Ask() store.Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ref := t.ref
-	ref.TTL = max(t.ttl, time.Until(t.stayTill))
+	ref.TTL = max(t.ttl, time.Until(t.stayTill()))
 	return ref
 }
 

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -38,8 +39,14 @@ type tenure struct {
 	holder   *Lease      // nil while the lock passes from one to the next
 	grant    grant       // the last one, from the acquire or a renewal
 	expiry   *time.Timer // ends the tenure in time, whatever renewals do
-	stayTill time.Time   // the key stays taken until then; zero: released at once
+	stays    []stay      // for how long leases want the key to stay taken, if it is given back sooner
 	failures int         // renewals that failed in a row
+}
+
+// A stay is the MinHold of a lease, of the tenure's or of one that has joined it.
+type stay struct {
+	of   *Lease
+	till time.Time
 }
 
 type tenureState uint8
@@ -84,9 +91,6 @@ func newTenure(c *claim, g grant, began time.Time) *tenure {
 	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, also: c.residue, grant: g}
 	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
 	t.ref.Fence, t.ref.Taken = g.fence, g.taken
-	if min := c.policy.MinHold; min > 0 {
-		t.stayTill = began.Add(min)
-	}
 	return t
 }
 
@@ -96,6 +100,9 @@ func (t *tenure) begin(lease *Lease) {
 	t.locker.keep(lease) // first: what ends the tenure makes the Locker forget it
 	t.mu.Lock()
 	t.holder = lease
+	if min := lease.policy.MinHold; min > 0 {
+		t.stays = append(t.stays, stay{lease, t.began.Add(min)})
+	}
 	t.expiry = time.AfterFunc(t.grant.left(now()), t.expire)
 	t.mu.Unlock()
 	pause := t.firstRenewal()
@@ -146,7 +153,7 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	t.holder = nil
 	now := instantOf(at)
 	switch {
-	case t.state != tenureHeld, t.also == inDoubt, !t.stayTill.IsZero(), t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
+	case t.state != tenureHeld, t.also == inDoubt, t.ref.Least > 0, len(t.stays) > 0, t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
 		return 0, false
 	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):
 		return 0, false
@@ -205,13 +212,13 @@ func (t *tenure) over() {
 // of a quorum's nodes.
 func (t *tenure) cleanUp() {
 	t.mu.Lock()
-	till, ref, certain := t.stayTill, t.ref, !t.expired && t.also != inDoubt
+	till, ref, certain := t.stayTill(), t.ref, !t.expired && t.also != inDoubt
 	t.mu.Unlock()
 	t.locker.janitor.AddAt(till, ref, certain)
 }
 
 // end moves the tenure to s, on its way from held to unrenewed, lost or over. Once it is
-// over, its ref and stayTill do not change any more, and are read without mu. The caller
+// over, its ref and stays do not change any more, and are read without mu. The caller
 // holds mu.
 func (t *tenure) end(s tenureState) {
 	t.state = s
@@ -303,16 +310,37 @@ func (t *tenure) lease() *Lease {
 	return t.holder
 }
 
-// stay keeps the key taken until till, if it is given back sooner. It reports whether that
-// is longer than it was.
-func (t *tenure) stay(till time.Time) (longer bool) {
+// stay keeps the key taken until till for lease, if it is given back sooner. It reports
+// whether that is longer than it was.
+func (t *tenure) stay(lease *Lease, till time.Time) (longer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	longer = till.After(t.stayTill) && (t.state == tenureHeld || t.state == tenureUnrenewed)
-	if longer {
-		t.stayTill = till
+	if t.state != tenureHeld && t.state != tenureUnrenewed {
+		return false
 	}
+	longer = till.After(t.stayTill())
+	t.stays = append(t.stays, stay{lease, till})
 	return longer
+}
+
+// stayNot has the key not stay taken for lease.
+func (t *tenure) stayNot(lease *Lease) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == tenureHeld || t.state == tenureUnrenewed {
+		t.stays = slices.DeleteFunc(t.stays, func(s stay) bool { return s.of == lease })
+	}
+}
+
+// stayTill is until when the key stays taken, if it is given back sooner; zero: it does not.
+// The caller holds mu, or the tenure is over.
+func (t *tenure) stayTill() (till time.Time) {
+	for _, s := range t.stays {
+		if s.till.After(till) {
+			till = s.till
+		}
+	}
+	return till
 }
 
 // leftAt is how long the last grant can be trusted from at.

@@ -13,7 +13,8 @@ import (
 // error is fn's; if the lock was lost meanwhile, it Is ErrLost as well, and it is an
 // ErrLost if fn returned nil. A release that Redis does not answer is logged, and
 // told to observers, but not returned: the work was done under the lock. A panic or
-// runtime.Goexit in fn releases the lock and goes on unchanged.
+// runtime.Goexit in fn releases the lock and goes on unchanged. Work that ends in one of
+// these, or with an error, has failed: see Policy.MinHoldOnError.
 func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) error {
 	_, err := WithLock(ctx, l, key, p, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, fn(ctx)
@@ -45,7 +46,11 @@ func (l *Locker) WithLocks(ctx context.Context, keys []string, p Policy, fn func
 // runUnder runs fn under a lease, and releases it with ctx. It returns what WithLock
 // does.
 func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Context) (T, error)) (result T, err error) {
+	failed := true // so is work that panics
 	defer func() { // no recover: a panic keeps its value and its stack
+		if failed {
+			lease.MarkFailed()
+		}
 		lost := lease.Release(ctx)
 		switch {
 		case !errors.Is(lost, ErrLost) || errors.Is(err, ErrLost):
@@ -55,7 +60,9 @@ func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Cont
 			err = fmt.Errorf("%w; %w", err, lost)
 		}
 	}()
-	return fn(lease.Context())
+	result, err = fn(lease.Context())
+	failed = err != nil
+	return result, err
 }
 
 // Wrap returns a function that runs fn under the lock of p.Prefix+key(arg), as WithLock

@@ -1,0 +1,152 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/retry"
+)
+
+// ErrResign is what the function of Leader.Run returns, or wraps, to have Run end: the
+// leader goes, and this process campaigns no more. Run returns the function's error.
+var ErrResign = errors.New("lockmw: leadership was resigned")
+
+// longestCampaignPause is how long a Leader that has failed again and again waits at most, before
+// jitter, until it campaigns again.
+const longestCampaignPause = 5 * time.Second
+
+// A Leader has one process of many lead: of all Leaders of one key and namespace, one at
+// most leads at a time. Locker.Leader makes it; its methods are safe for concurrent use.
+type Leader struct {
+	locker  *Locker
+	key     string
+	policy  Policy
+	running atomic.Bool
+	lease   atomic.Pointer[Lease] // while Run's function runs
+}
+
+// Leader returns a Leader for the lock of p.Prefix+key. It sends nothing to Redis. A
+// leader that has crashed is followed by another one when p.TTL is over, which is what
+// to choose it by: 5 s is a good value. p.RetryInterval is the first pause before a new campaign.
+//
+// It panics if p is invalid, or has a field that an election cannot have: Wait and Retries,
+// because Run campaigns for as long as its context lives; FailOpen, Permits and Mode
+// Shared, because there would be several leaders.
+func (l *Locker) Leader(key string, p Policy) *Leader {
+	if err := errors.Join(validateKey(key), l.Validate(p), electable(p)); err != nil {
+		panic("lockmw: Leader: " + err.Error())
+	}
+	p = p.withDefaults()
+	p.Retries = Forever
+	return &Leader{locker: l, key: key, policy: p}
+}
+
+// electable returns an error if a policy cannot elect one leader.
+func electable(p Policy) error {
+	for _, field := range []struct {
+		name string
+		set  bool
+		why  string
+	}{
+		{"Wait", p.Wait != 0, "an election goes on for as long as the context of Run lives"},
+		{"Retries", p.Retries != 0 && p.Retries != Forever, "an election goes on for as long as the context of Run lives"},
+		{"FailOpen", p.FailOpen, "there would be several leaders while Redis cannot be reached"},
+		{"Permits", p.Permits != 0, "there would be several leaders"},
+		{"Mode", p.Mode != Exclusive, "there would be several leaders"},
+	} {
+		if field.set {
+			return badPolicy(field.name, "%s", field.why)
+		}
+	}
+	return nil
+}
+
+// Run campaigns until this process leads, and runs fn while it does, under the lease of the
+// lock: fn gets the lease's context, which ends before another process can lead, and must
+// return soon after that. FromContext finds the lease, whose Fence grows from leader to
+// leader.
+//
+// Run ends
+//
+//   - when fn returns nil, while it still leads, with nil;
+//   - when fn returns an error that Is ErrResign, with that error;
+//   - when ctx ends, with fn's error, or if fn does not run, with ctx's cause;
+//   - with ErrClosed, when the Locker is closed;
+//   - with ErrReentrant, when ctx holds the lock already.
+//
+// It has given the lock back by then. Otherwise it campaigns again, after a pause that
+// grows from RetryInterval to 5 s while terms are short, with jitter: when leadership was
+// lost, or MaxHold has passed, whatever fn returned, and when fn returned another error, which is
+// logged. A panic of fn ends leadership and goes on. A Leader runs once at a time: a call
+// while another one is under way is an error.
+func (e *Leader) Run(ctx context.Context, fn func(ctx context.Context) error) error {
+	if !e.running.CompareAndSwap(false, true) {
+		return fmt.Errorf("lockmw: leader %q: Run is under way already", e.policy.Prefix+e.key)
+	}
+	defer e.running.Store(false)
+	pause := e.policy.RetryInterval
+	for {
+		began := time.Now()
+		ended, err := e.term(ctx, fn)
+		if ended {
+			return err
+		}
+		if time.Since(began) > e.policy.TTL {
+			pause = e.policy.RetryInterval
+		}
+		if err := e.rest(ctx, retry.Jitter(pause)); err != nil {
+			return err
+		}
+		pause = min(2*pause, max(longestCampaignPause, e.policy.RetryInterval))
+	}
+}
+
+// term campaigns once, and leads once. ended says that Run ends with err.
+func (e *Leader) term(ctx context.Context, fn func(ctx context.Context) error) (ended bool, err error) {
+	lease, err := e.locker.acquire(ctx, e.key, e.policy)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	default:
+		return errors.Is(err, ErrClosed) || errors.Is(err, ErrReentrant), err
+	}
+	_, err = runUnder(ctx, lease, func(ctx context.Context) (struct{}, error) {
+		e.lease.Store(lease)
+		defer e.lease.Store(nil) // before the release
+		return struct{}{}, fn(ctx)
+	})
+	switch {
+	case errors.Is(err, ErrResign), ctx.Err() != nil:
+		return true, err
+	case errors.Is(err, ErrLost), errors.Is(context.Cause(lease.Context()), ErrMaxHold): // which was logged
+		return false, nil
+	case err != nil:
+		e.locker.log.Warn("lockmw: a leader's work has failed; it campaigns again", "name", e.policy.Name, "key", lease.Key(), "error", err)
+		return false, nil
+	}
+	return true, nil
+}
+
+// rest waits for d. It returns an error if Run ends meanwhile.
+func (e *Leader) rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-e.locker.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// IsLeader reports whether this process leads now: Run's function runs, and its lock is
+// held for some 50 ms more at least. It asks the machine's clocks and not Redis. It is
+// false before another process can lead.
+func (e *Leader) IsLeader() bool {
+	lease := e.lease.Load()
+	return lease != nil && lease.Valid()
+}
