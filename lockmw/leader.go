@@ -25,7 +25,7 @@ type Leader struct {
 	key     string
 	policy  Policy
 	running atomic.Bool
-	lease   atomic.Pointer[Lease] // while Run's function runs
+	lease   atomic.Pointer[Lease] // the last one under which Run's function ran
 }
 
 // Leader returns a Leader for the lock of p.Prefix+key. It sends nothing to Redis. A
@@ -116,7 +116,6 @@ func (e *Leader) term(ctx context.Context, fn func(ctx context.Context) error) (
 	}
 	_, err = runUnder(ctx, lease, func(ctx context.Context) (struct{}, error) {
 		e.lease.Store(lease)
-		defer e.lease.Store(nil) // before the release
 		return struct{}{}, fn(ctx)
 	})
 	switch {

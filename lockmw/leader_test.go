@@ -161,7 +161,8 @@ func TestATermEndsWithMaxHold(t *testing.T) {
 		if terms++; terms == 3 {
 			return nil
 		}
-		return untilTold(ctx)
+		<-ctx.Done()
+		return nil // as if the work were done
 	})
 	if err != nil || terms != 3 {
 		t.Errorf("Run = %v after %d terms, want 3", err, terms)
@@ -201,6 +202,30 @@ func TestRunEndsWithItsContextAndWithTheLocker(t *testing.T) {
 	}
 	if err := closed.Run(t.Context(), untilTold); !errors.Is(err, lockmw.ErrClosed) {
 		t.Errorf("on a closed Locker: Run = %v", err)
+	}
+}
+
+// Neither waits for the end of a pause between two campaigns.
+func TestRunEndsInTheMiddleOfAPause(t *testing.T) {
+	for name, end := range map[string]func(l *lockmw.Locker, cancel func()) error{
+		"its context": func(_ *lockmw.Locker, cancel func()) error { cancel(); return context.Canceled },
+		"the Locker":  func(l *lockmw.Locker, _ func()) error { _ = l.Close(over()); return lockmw.ErrClosed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				l := newLocker(t, s.Client(t))
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				leader := l.Leader("k", lockmw.Policy{RetryInterval: time.Hour})
+				ended := make(chan error, 1)
+				go func() { ended <- leader.Run(ctx, func(context.Context) error { return errors.New("oops") }) }()
+				time.Sleep(time.Minute)
+				want, began := end(l, cancel), time.Now()
+				if err := <-ended; !errors.Is(err, want) || time.Since(began) > time.Second {
+					t.Errorf("Run = %v after %v, want %v at once", err, time.Since(began), want)
+				}
+			})
+		})
 	}
 }
 
