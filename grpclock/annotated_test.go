@@ -28,7 +28,7 @@ func TestAnnotationsAreRules(t *testing.T) {
 	want := map[string]lockmw.Policy{
 		"/lockmwtest.v1.Annotated/Full": {
 			Prefix: "pay:", TTL: 9 * time.Second, Wait: 2 * time.Second, Retries: 3, RetryInterval: 200 * time.Millisecond,
-			MaxHold: time.Minute, FailOpen: true, Name: "pay", RetryAfter: 5 * time.Second,
+			MaxHold: time.Minute, MinHold: time.Millisecond, MinHoldOnError: true, FailOpen: true, Name: "pay", RetryAfter: 5 * time.Second,
 		},
 		"/lockmwtest.v1.Annotated/Forever": {Retries: lockmw.Forever},
 		"/lockmwtest.v1.Annotated/Stream":  {},

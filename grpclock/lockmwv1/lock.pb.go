@@ -137,9 +137,12 @@ type Lock struct {
 	Name string `protobuf:"bytes,14,opt,name=name,proto3" json:"name,omitempty"`
 	// When a client that is refused because others hold the lock is told to ask
 	// again. An estimate if left out.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RetryAfter *durationpb.Duration `protobuf:"bytes,15,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// min_hold counts for a call that has failed, too. The lock is released at the
+	// end of such a call if left out, so that it can be tried again at once.
+	MinHoldOnError bool `protobuf:"varint,16,opt,name=min_hold_on_error,json=minHoldOnError,proto3" json:"min_hold_on_error,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Lock) Reset() {
@@ -277,6 +280,13 @@ func (x *Lock) GetRetryAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *Lock) GetMinHoldOnError() bool {
+	if x != nil {
+		return x.MinHoldOnError
+	}
+	return false
+}
+
 var file_lockmw_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -304,7 +314,7 @@ var File_lockmw_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xeb\x04\n" +
+	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x96\x05\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12+\n" +
@@ -322,7 +332,8 @@ const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\tfail_open\x18\r \x01(\bR\bfailOpen\x12\x12\n" +
 	"\x04name\x18\x0e \x01(\tR\x04name\x12:\n" +
 	"\vretry_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"!\n" +
+	"retryAfter\x12)\n" +
+	"\x11min_hold_on_error\x18\x10 \x01(\bR\x0eminHoldOnError\"!\n" +
 	"\x04Mode\x12\r\n" +
 	"\tEXCLUSIVE\x10\x00\x12\n" +
 	"\n" +

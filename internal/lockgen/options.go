@@ -119,6 +119,7 @@ var knownOptions = []knownOption{
 	durationOption("retry_interval", "RetryInterval", func(p *lockmw.Policy) *time.Duration { return &p.RetryInterval }),
 	durationOption("max_hold", "MaxHold", func(p *lockmw.Policy) *time.Duration { return &p.MaxHold }),
 	durationOption("min_hold", "MinHold", func(p *lockmw.Policy) *time.Duration { return &p.MinHold }),
+	boolOption("min_hold_on_error", "MinHoldOnError", func(p *lockmw.Policy) *bool { return &p.MinHoldOnError }),
 	{name: "mode", field: "Mode", example: "shared", read: func(p *lockmw.Policy, value string) (func(*imports) string, string) {
 		if err := p.Mode.UnmarshalText([]byte(value)); err != nil {
 			return nil, fmt.Sprintf("%q is neither shared nor exclusive", value)

@@ -473,10 +473,10 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x03Pay\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\x127\n" +
 	"\x05Watch\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt0\x01\x129\n" +
 	"\aCollect\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x01\x128\n" +
-	"\x04Chat\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x010\x012\xe4\x02\n" +
-	"\tAnnotated\x12w\n" +
-	"\x04Full\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"Aڻ\x1b=\n" +
-	"\x15order:{body.order_id}\x12\x04pay:\x1a\x02\b\t\"\x02\b\x02(\x03:\x05\x10\x80\x84\xaf_B\x02\b<h\x01r\x03payz\x02\b\x05\x12S\n" +
+	"\x04Chat\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x010\x012\xee\x02\n" +
+	"\tAnnotated\x12\x80\x01\n" +
+	"\x04Full\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"Jڻ\x1bF\n" +
+	"\x15order:{body.order_id}\x12\x04pay:\x1a\x02\b\t\"\x02\b\x02(\x03:\x05\x10\x80\x84\xaf_B\x02\b<J\x04\x10\xc0\x84=h\x01r\x03payz\x02\b\x05\x80\x01\x01\x12S\n" +
 	"\aForever\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x1aڻ\x1b\x16\n" +
 	"\x12{body.customer.id}0\x01\x12S\n" +
 	"\x06Stream\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x17ڻ\x1b\x13\n" +
