@@ -84,7 +84,11 @@ func lead(ctx context.Context, locks *lockmw.Locker, r role, tell func(sight)) {
 	err := leader.Run(ctx, func(ctx context.Context) error {
 		lease, _ := lockmw.FromContext(ctx)
 		tell(sight{Began: time.Now().UnixNano(), Fence: lease.Fence()})
-		for ctx.Err() == nil {
+		// It is asked for longer than the leader may lead: what IsLeader says then counts.
+		for end := (time.Time{}); end.IsZero() || time.Now().Before(end); {
+			if ctx.Err() != nil && end.IsZero() {
+				end = time.Now().Add(r.TTL)
+			}
 			asked := time.Now()
 			leads := leader.IsLeader()
 			if leads && time.Since(asked) < surest && time.Since(asked.Round(0)) < surest {

@@ -52,6 +52,8 @@ var checks = []check{
 	{27, "callers of two processes who come at random", "nobody is overtaken by one who came more than 50 ms + a round trip later", makeProof},
 	{28, "turns of 16 and 64 goroutines of one process, 1 ms inside, Redis 0, 1 and 5 ms away", "within 10 % of 1 / hold; ≤ 0.01 commands a turn", makeProof},
 	{29, "faults while the lock passes on within a process", "fences grow and holders do not overlap: partition, release by force, a clock that is set back, no subscription", makeProof},
+	{30, "the leader of three processes is killed, stopped or cut off", "30 of 30 each: another one leads within TTL + 0.5 s; never two", makeProof},
+	{31, "a job every second for 60 s in three processes, one of which is killed and one stopped", "one run in each second, or none where nobody could know; never two", makeProof},
 }
 
 // listed returns the check of a number.
