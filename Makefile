@@ -88,7 +88,7 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s)
 
 proof: ## Run all checks and the whole fault matrix (half an hour) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
-	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix
+	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix ./jobs
 
 combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (20 minutes) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
