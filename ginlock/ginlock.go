@@ -186,13 +186,20 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	if v.Uploads() {
 		c.Writer = &uploadResponse{ResponseWriter: below, v: v}
 	}
-	if !v.HoldsResponse() {
+	errors := len(c.Errors)
+	next := func() {
 		c.Next()
+		if len(c.Errors) == errors { // otherwise a middleware around this one may answer with another status
+			v.Returned(c.Writer.Status())
+		}
+	}
+	if !v.HoldsResponse() {
+		next()
 		return v.Leave()
 	}
 	w := &heldResponse{ResponseWriter: c.Writer, held: v.Hold(c.Writer), status: c.Writer.Status()}
 	c.Writer = w
-	c.Next()
+	next()
 	err := v.Leave()
 	if err == nil || !w.held.Held() {
 		w.send()

@@ -179,6 +179,7 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 	if v.HoldsResponse() {
 		held := v.Hold(watched)
 		h.next.ServeHTTP(held, v.Inner())
+		v.Returned(held.Status())
 		if err := v.Leave(); err != nil && held.Held() {
 			return err
 		}
@@ -186,6 +187,7 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 		return nil
 	}
 	h.next.ServeHTTP(watched.Alike(), v.Inner())
+	v.Returned(watched.Status())
 	if err := v.Leave(); err != nil && !watched.Written() {
 		return err
 	}

@@ -27,6 +27,8 @@ var faults = []struct {
 	{"never releases", []string{"LockIsHeldWhileTheHandlerRuns", "EveryExitReleases", "ClientWhoLeavesEndsTheWork"}},
 	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns"}},
 	{"releases on return only", []string{"EveryExitReleases"}},
+	{"takes failed work for done", []string{"SecondClickIsRefused"}},
+	{"takes all work for failed", []string{"SecondClickIsRefused"}},
 	{"swallows panics", []string{"EveryExitReleases"}},
 	{"changes the request for good", []string{"RequestIsPutBack"}},
 	{"keeps the request's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork"}},

@@ -2,10 +2,12 @@ package doortest
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/lockmw/kit/internal/rig"
 )
@@ -72,4 +74,64 @@ func (e *env) runAway(handler http.Handler) (value any, returned bool) {
 		e.Fatalf("refused: %d %s", w.Code, w.Body)
 	}
 	return value, returned
+}
+
+// secondClickIsRefused is about MinHold: what was done is not done again for that long,
+// and what has failed can be tried again at once.
+func secondClickIsRefused(e *env) {
+	answers := func(status int) func(*Exchange) error {
+		return func(x *Exchange) error {
+			x.W.WriteHeader(status)
+			return nil
+		}
+	}
+	clicks := []struct {
+		name   string
+		handle func(*Exchange) error
+		again  bool // the second click comes through
+	}{
+		{"nothing written", fine, false},
+		{"written without a status", func(x *Exchange) error { _, err := x.W.Write([]byte("paid")); return err }, false},
+		{"201", answers(http.StatusCreated), false},
+		{"a redirect", answers(http.StatusSeeOther), false},
+		{"400", answers(http.StatusBadRequest), true},
+		{"503", answers(http.StatusServiceUnavailable), true},
+		{"an error", func(*Exchange) error { return errHandler }, true},
+		{"a panic", func(*Exchange) error { panic(http.ErrAbortHandler) }, true},
+	}
+	buffered := 100
+	for i, click := range clicks {
+		for _, held := range []bool{false, true} {
+			for _, keeps := range []bool{false, true} {
+				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
+				ran := 0
+				route := e.route(func(x *Exchange) error {
+					ran++
+					return click.handle(x)
+				})
+				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
+				route.Policy.MinHold, route.Policy.MinHoldOnError = time.Minute, keeps
+				if held {
+					route.Options.BufferedResponse = &buffered
+				}
+				handler := e.handler(route)
+				for range 2 {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						defer func() { _ = recover() }()
+						handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, payPath, nil))
+					}()
+					rig.Receive(e.Rig, "the end of the handler", done)
+				}
+				want := 1
+				if click.again && !keeps {
+					want = 2
+				}
+				if ran != want {
+					e.Errorf("%s: the handler ran %d times for two clicks, want %d", name, ran, want)
+				}
+			}
+		}
+	}
 }

@@ -236,6 +236,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	default:
 		h.next(watched, inner)
 	}
+	h.returned(v, watched.status)
 	err := leave()
 	switch {
 	case err != nil && h.fault == "takes the other holder's key away":
@@ -244,6 +245,17 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	case err == nil, h.fault == "does not notice a loss":
 	case !watched.written, h.fault == "always answers a loss":
 		h.lost(w, r, v, err)
+	}
+}
+
+// returned says how the handler has ended.
+func (h *brokenHandler) returned(v *brokenView, status int) {
+	switch h.fault {
+	case "takes failed work for done":
+		v.Returned(http.StatusOK)
+	case "takes all work for failed":
+	default:
+		v.Returned(status)
 	}
 }
 
@@ -259,6 +271,7 @@ func (h *brokenHandler) runHeld(w *watchedWriter, r *http.Request, v *brokenView
 	default:
 		h.next(held, inner)
 	}
+	h.returned(v, held.Status())
 	err := v.Leave()
 	switch {
 	case err == nil, h.fault == "does not notice a loss", !held.Held() && h.fault != "always answers a loss":

@@ -130,6 +130,7 @@ type watchedWriter struct {
 	http.ResponseWriter
 	visit   *httpdoor.Visit // nil: none
 	written bool
+	status  int
 }
 
 func (w *watchedWriter) Flush() {
@@ -152,6 +153,7 @@ func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *watchedWriter) WriteHeader(status int) {
 	w.written = true
+	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 

@@ -85,6 +85,7 @@ func Cases() []Case {
 
 		// exit.go
 		{Name: "EveryExitReleases", check: everyExitReleases},
+		{Name: "SecondClickIsRefused", check: secondClickIsRefused},
 
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},

@@ -64,14 +64,18 @@ func (d *Door[C, R]) run(c C, response R, v *view[C], next func(C) error) (writt
 	if !v.HoldsResponse() {
 		watched := d.watch(c, response, &v.Visit)
 		defer d.putBack(c, response, watched)
-		err = next(c)
+		if err = next(c); err == nil {
+			v.Returned(watched.Status())
+		}
 		lost = v.Leave()
 		return watched.Written(), err, lost
 	}
 	held := v.Hold(httpdoor.Watch(response, &v.Visit))
 	d.version.Hold(c, response, held)
 	defer d.version.PutBack(c, response, d.version.Below(response))
-	err = next(c)
+	if err = next(c); err == nil {
+		v.Returned(held.Status())
+	}
 	if lost = v.Leave(); lost == nil || !held.Held() {
 		held.Send()
 	}

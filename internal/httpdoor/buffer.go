@@ -140,6 +140,9 @@ func (b *Buffer) EnableFullDuplex() error {
 // Written reports whether the handler has written a header or body.
 func (b *Buffer) Written() bool { return b.frozen != nil }
 
+// Status returns the status of the response: 200 until the handler sets another one.
+func (b *Buffer) Status() int { return b.status }
+
 // Size returns how much of a body the handler has written.
 func (b *Buffer) Size() int { return b.size }
 

@@ -20,6 +20,7 @@ type Response struct {
 	visit   *Visit // nil: there is no handler under a lock
 	written bool
 	sent    bool // by Flush or Hijack
+	status  int // that WriteHeader was called with; 0: it was not
 }
 
 // Watch returns a Response over w. v is nil where there is no handler under a
@@ -34,6 +35,9 @@ func (w *Response) Written() bool { return w.written }
 // Sent reports whether an answer has begun by Flush or Hijack, which are no calls of
 // WriteHeader or Write.
 func (w *Response) Sent() bool { return w.sent }
+
+// Status returns the status of the answer, if the handler has set one, and 0 otherwise.
+func (w *Response) Status() int { return w.status }
 
 // Alike returns the response with those of the methods Flush and Hijack that the
 // writer below has, because handlers look whether they are there. Push, FlushError
@@ -73,6 +77,9 @@ func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.response
 // WriteHeader writes the header. 1xx responses are no answer yet.
 func (w *Response) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		if !w.written {
+			w.status = status
+		}
 		w.written = true
 	}
 	w.ResponseWriter.WriteHeader(status)

@@ -24,6 +24,7 @@ type Visit struct {
 	view    keyfunc.Request
 	refused error // why no key may be made of the request, or nil
 	lease   *lockmw.Lease
+	done    bool // the handler has done its work, see Returned
 	left    bool
 	lost    error // Leave's answer, once left
 	body    body
@@ -102,6 +103,12 @@ func (v *Visit) Inner() *http.Request { return v.inner }
 // Outer returns the request as it came.
 func (v *Visit) Outer() *http.Request { return v.outer }
 
+// Returned notes that the handler has returned, and with which status it has answered; 0
+// if it has left that to the server. One that answers with 400 or more has failed, and so has
+// one for which a door does not call Returned, because it panics or returns an error: see
+// lockmw.Policy.MinHoldOnError.
+func (v *Visit) Returned(status int) { v.done = status < http.StatusBadRequest }
+
 // Leave releases the lock. The error is nil, or Is lockmw.ErrLost: the handler
 // may have worked without the lock. A release that Redis does not answer is no
 // error: the work was done under the lock, and the Locker has logged it. Calling
@@ -111,6 +118,9 @@ func (v *Visit) Leave() error {
 		return v.lost
 	}
 	v.left = true
+	if !v.done {
+		v.lease.MarkFailed()
+	}
 	if v.outer.MultipartForm == nil {
 		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
 	}
