@@ -20,7 +20,7 @@ type Response struct {
 	visit   *Visit // nil: there is no handler under a lock
 	written bool
 	sent    bool // by Flush or Hijack
-	status  int // that WriteHeader was called with; 0: it was not
+	status  int  // that WriteHeader was called with; 0: it was not
 }
 
 // Watch returns a Response over w. v is nil where there is no handler under a
