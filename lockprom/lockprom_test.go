@@ -123,6 +123,12 @@ func TestMetrics(t *testing.T) {
 	want["lockmw_refused_total{mode=exclusive,name=pay,reason=LOCK_BUSY}"] = 1
 	eventually(t, registry, want)
 
+	if ran, err := locks.Once(context.Background(), "42", pay, func(context.Context) error { return nil }); ran || err != nil {
+		t.Fatalf("Once = %v, %v", ran, err)
+	}
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=skipped}"] = 1
+	eventually(t, registry, want)
+
 	waits, gone := context.WithCancel(context.Background())
 	var left sync.WaitGroup
 	left.Go(func() {
@@ -139,7 +145,7 @@ func TestMetrics(t *testing.T) {
 
 	next := make(chan *lockmw.Lease)
 	go func() {
-		_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", Prefix: "order:", Permits: 2, Wait: time.Minute})
+		_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", Prefix: "order:", Permits: 2, Wait: time.Minute, RetryInterval: time.Minute})
 		if err != nil {
 			t.Error(err)
 		}
@@ -186,7 +192,7 @@ func TestNamesAreBounded(t *testing.T) {
 	series := 0
 	doortest.NamesTakeNoMemory(t, func(names int) {
 		got := gathered(t, registry)
-		const each = 4 + 4 + 9 // durations and gauges, counters, and the reasons of refusals
+		const each = 5 + 4 + 9 // durations (two outcomes) and gauges, counters, and the reasons of refusals
 		if n := len(got); n > 201*each+3 || series != 0 && n != series {
 			t.Errorf("%d series after %d names, %d before", n, names, series)
 		}

@@ -52,6 +52,7 @@ const (
 	OutcomeAcquired   = "acquired"
 	OutcomeRefused    = "refused"
 	OutcomeFailedOpen = "failed_open"
+	OutcomeSkipped    = "skipped"
 	OutcomeRenewed    = "renewed"
 	OutcomeFailed     = "failed"
 )
