@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/grpclock/lockmwv1"
+	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -57,7 +58,7 @@ func Annotated(services ...string) (Rules, error) {
 			case err != nil:
 				errs = append(errs, fmt.Errorf("grpclock: annotation of %s: %w", m.FullName(), err))
 			case annotated:
-				rules[fullMethod(m)] = rule
+				rules[rpcdoor.FullMethod(m)] = rule
 			}
 		}
 		if len(services) > 0 && len(rules)+len(errs) == before {
@@ -112,7 +113,7 @@ func annotation(m protoreflect.MethodDescriptor) (rule Rule, annotated bool, err
 	}
 	lock, _ := proto.GetExtension(options, lockmwv1.E_Lock).(*lockmwv1.Lock)
 	if rule, err = ruleOf(lock); err == nil {
-		_, err = newLock(fullMethod(m), rule, m) // the fields, which the interceptors look for again
+		err = rpcdoor.Check(words(""), rpcdoor.Rule(rule), m) // the fields, which the interceptors look for again
 	}
 	return rule, true, err
 }

@@ -1,11 +1,11 @@
 package grpclock
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/lockmw/kit/internal/rpcdoor"
 )
 
 // The constructors of the two interceptors. A server asks one for unary methods and
@@ -20,31 +20,35 @@ const (
 // first call.
 var given sync.Map
 
+// missed has those that were reported because no interceptor has them: a program may
+// make many interceptors of the same rules.
+var missed sync.Map
+
 func (d *door) gives(constructor, method string) string {
-	return d.locker.Instance() + " " + constructor + " " + method
+	return d.Locker.Instance() + " " + constructor + " " + method
 }
 
 // give notes the rules that d has for methods known to this program.
 func (d *door) give() {
-	for method := range d.exact {
-		given.Store(d.gives(d.constructor, method), true)
+	for _, method := range d.Methods() {
+		given.Store(d.gives(d.Constructor, method), true)
 	}
 }
 
 // checkOther reports the rules that are for the other kind of methods, and that no
 // interceptor for those has: they run without the lock.
 func (d *door) checkOther() {
-	for _, method := range slices.Sorted(maps.Keys(d.exact)) {
+	for _, method := range d.Methods() {
 		needs := constructorFor(method)
-		if needs == "" || needs == d.constructor {
+		if needs == "" || needs == d.Constructor {
 			continue
 		}
 		key := d.gives(needs, method)
 		if _, has := given.Load(key); has {
 			continue
 		}
-		if _, again := warned.LoadOrStore(key, true); !again {
-			d.log.Warn("grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules",
+		if _, again := missed.LoadOrStore(key, true); !again {
+			d.Logger.Warn("grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules",
 				"rule", method, "needs", "grpclock."+needs)
 		}
 	}
@@ -53,8 +57,8 @@ func (d *door) checkOther() {
 // constructorFor names the interceptor that a server asks for a method, if the method
 // is known.
 func constructorFor(method string) string {
-	service, name := cut(method)
-	methods := methodsOf(service)
+	service, name := rpcdoor.Cut(method)
+	methods := rpcdoor.MethodsOf(service)
 	if methods == nil {
 		return ""
 	}

@@ -3,32 +3,14 @@ package grpclock
 import (
 	"context"
 	"log/slog"
+
+	"github.com/lockmw/kit/internal/rpcdoor"
 )
 
 // An Option changes how an interceptor behaves.
 type Option func(*options)
 
-type options struct {
-	constructor string // for panics
-	log         *slog.Logger
-	skip        func(ctx context.Context, method string) bool
-	onError     func(ctx context.Context, method string, err error) error
-	values      func(ctx context.Context, name string) (any, bool)
-}
-
-func newOptions(constructor string, opts []Option) options {
-	o := options{constructor: constructor}
-	for i, opt := range opts {
-		if opt == nil {
-			o.panicf("option %d is nil", i+1)
-		}
-		opt(&o)
-	}
-	if o.log == nil {
-		o.log = slog.Default()
-	}
-	return o
-}
+type options = rpcdoor.Options
 
 // WithErrorHandler sets who makes the error of a call that does not get the
 // lock, or loses it. It gets the call's context and full method. err is a
@@ -43,19 +25,13 @@ func newOptions(constructor string, opts []Option) options {
 // own: gRPC would send its text, with the key, to the client. handle is not called when
 // the client is gone.
 func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) Option {
-	return func(o *options) {
-		o.need("WithErrorHandler", "function", handle == nil)
-		o.onError = handle
-	}
+	return rpcdoor.WithErrorHandler(handle)
 }
 
 // WithSkipper has calls run without a lock for which skip returns true. It is
 // asked about methods that have a rule.
 func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
-	return func(o *options) {
-		o.need("WithSkipper", "function", skip == nil)
-		o.skip = skip
-	}
+	return rpcdoor.WithSkipper(skip)
 }
 
 // WithValues has keys made from what earlier interceptors know of a call, such as the
@@ -71,10 +47,7 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 // A context does not tell values by name. So without this option a key that reads one
 // is a mistake, and the interceptor's constructor panics.
 func WithValues(values func(ctx context.Context, name string) (any, bool)) Option {
-	return func(o *options) {
-		o.need("WithValues", "function", values == nil)
-		o.values = values
-	}
+	return rpcdoor.WithValues(values)
 }
 
 // WithLogger sets where rules are reported whose service this program does not know,
@@ -82,8 +55,5 @@ func WithValues(values func(ctx context.Context, name string) (any, bool)) Optio
 // other way round, at the first call. The default is slog.Default(). What happens to locks
 // later is logged by the Locker, see lockmw.WithLogger.
 func WithLogger(logger *slog.Logger) Option {
-	return func(o *options) {
-		o.need("WithLogger", "logger", logger == nil)
-		o.log = logger
-	}
+	return rpcdoor.WithLogger(logger)
 }

@@ -1,13 +1,9 @@
 package grpclock
 
 import (
-	"errors"
-	"fmt"
 	"maps"
-	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
+	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -40,46 +36,11 @@ type Rule struct {
 func (r Rules) With(code Rules) Rules {
 	both := make(Rules, len(r)+len(code))
 	for name, rule := range r {
-		service, _ := cut(name)
-		if _, replaced := code[service+wildcard]; !replaced {
+		service, _ := rpcdoor.Cut(name)
+		if _, replaced := code[service+rpcdoor.Wildcard]; !replaced {
 			both[name] = rule
 		}
 	}
 	maps.Copy(both, code)
 	return both
-}
-
-const wildcard = "*"
-
-// cut parts "/shop.v1.Orders/Pay" into "/shop.v1.Orders/" and "Pay".
-func cut(name string) (service, method string) {
-	i := strings.LastIndexByte(name, '/') + 1
-	return name[:i], name[i:]
-}
-
-var errName = errors.New(`it must be named "/package.Service/Method" or "/package.Service/*"`)
-
-// check finds the mistakes that need no descriptor.
-func (r Rule) check(l *lockmw.Locker, name string) error {
-	service, method := cut(name)
-	if len(service) < 2 || service[0] != '/' || !serviceName(service).IsValid() {
-		return errName
-	}
-	if method != wildcard && !protoreflect.Name(method).IsValid() {
-		return errName
-	}
-	if r.Key == nil {
-		return errors.New("its Key is nil")
-	}
-	return l.Validate(r.Policy)
-}
-
-// serviceName makes "shop.v1.Orders" of "/shop.v1.Orders/".
-func serviceName(service string) protoreflect.FullName {
-	return protoreflect.FullName(service[1 : len(service)-1])
-}
-
-// fullMethod makes "/shop.v1.Orders/Pay" of a method.
-func fullMethod(m protoreflect.MethodDescriptor) string {
-	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

@@ -3,25 +3,17 @@ package grpclock
 import (
 	"context"
 	"errors"
-	"strconv"
+	"slices"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// domain is what the reason codes in a status belong to.
-const domain = "lockmw"
-
-// pushback is the trailer by which a server tells gRPC clients when they may
-// retry: after so many milliseconds, or not at all if that is negative.
-const pushback = "grpc-retry-pushback-ms"
 
 // CodeOf returns the code with which a server refused a call, such as
 // lockmw.CodeBusy, or an empty string if err is nil, or no refusal of this package's
@@ -31,12 +23,7 @@ func CodeOf(err error) string {
 	if err == nil || !ok {
 		return ""
 	}
-	for _, detail := range s.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
-			return info.GetReason()
-		}
-	}
-	return ""
+	return rpcdoor.CodeIn(slices.Values(s.Details()))
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.
@@ -47,8 +34,8 @@ func (d *door) refuse(ctx context.Context, method string, err error, setTrailer 
 		return statusOf(o)
 	}
 	refusal := statusOf(o)
-	if d.onError != nil {
-		own := d.onError(ctx, method, err)
+	if d.ErrorHandler != nil {
+		own := d.ErrorHandler(ctx, method, err)
 		_, answers := own.(interface{ GRPCStatus() *status.Status })
 		switch {
 		case !answers && errors.Is(own, err):
@@ -57,11 +44,7 @@ func (d *door) refuse(ctx context.Context, method string, err error, setTrailer 
 			return own
 		}
 	}
-	delay := "-1"
-	if o.RetryAfter > 0 {
-		delay = strconv.FormatInt(o.RetryAfter.Milliseconds(), 10)
-	}
-	setTrailer(metadata.Pairs(pushback, delay))
+	setTrailer(metadata.Pairs(rpcdoor.Pushback, rpcdoor.PushbackOf(o)))
 	return refusal
 }
 
@@ -84,9 +67,9 @@ func statusOf(o lockmw.Refusal) error {
 	if entry.ClientGone(o) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: o.Code, Domain: domain}}
-	if o.RetryAfter > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.RetryAfter)})
+	var details []protoadapt.MessageV1
+	for _, detail := range rpcdoor.Details(o) {
+		details = append(details, protoadapt.MessageV1Of(detail))
 	}
 	s, err := status.New(codes.Code(o.GRPCCode), o.Detail).WithDetails(details...)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -31,36 +32,23 @@ func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.
 
 func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	d.first.Do(d.checkOther)
-	l := d.find(info.FullMethod)
-	if l == nil || d.skips(ctx, info.FullMethod) {
+	l := d.Find(ctx, info.FullMethod)
+	if l == nil {
 		return handler(ctx, req)
 	}
-	keys, _, err := d.keys(ctx, info.FullMethod, l, req)
-	lease, err := d.acquire(ctx, l, keys, err)
+	lease, err := d.Enter(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, l, req)
 	if err != nil {
 		return nil, d.refuseUnary(ctx, info.FullMethod, err)
 	}
 	if lease == nil {
 		return handler(ctx, req)
 	}
-	reply, err, lost := run(ctx, req, lease, handler)
+	inner, held := holdMetadata(lease.Context())
+	reply, err, lost := rpcdoor.Under(ctx, lease, held.end, func() (any, error) { return handler(inner, req) })
 	if lost != nil {
 		return nil, d.refuseUnary(ctx, info.FullMethod, entry.WithLoss(err, lost))
 	}
 	return reply, err
-}
-
-// run runs the handler and releases the lock, also when it panics or calls
-// runtime.Goexit. It returns what the handler does, and an error that says that
-// the lock was lost.
-func run(ctx context.Context, req any, lease *lockmw.Lease, handler grpc.UnaryHandler) (reply any, err, lost error) {
-	inner, held := holdMetadata(lease.Context())
-	defer func() {
-		lost = entry.Release(ctx, lease)
-		held.end(lost != nil)
-	}()
-	reply, err = handler(inner, req)
-	return reply, err, nil
 }
 
 func (d *door) refuseUnary(ctx context.Context, method string, err error) error {

@@ -1,4 +1,4 @@
-package grpclock
+package rpcdoor
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 // probed calls a key function once, with a made-up call, and returns what it reads.
 // The error says that it can never find what it needs. Whatever else it does, such as
 // panic, says nothing about calls.
-func probed(method string, key keyfunc.Func) (*entry.Sample, error) {
-	call := &entry.Sample{CallMethod: method, CallRoute: method, Native: nativeKey}
+func probed(w Words, method string, key keyfunc.Func) (*entry.Sample, error) {
+	call := &entry.Sample{CallMethod: method, CallRoute: method, Native: NativeKey}
 	if err := call.Ask(key); errors.Is(err, keyfunc.ErrMissing) && call.Absent != "" {
-		return nil, fmt.Errorf("its Key needs %s, and a gRPC call has none: take a body field or a header (metadata)", call.Absent)
+		return nil, fmt.Errorf("its Key needs %s, and %s has none: take a body field or a header (metadata)", call.Absent, w.Call)
 	}
 	return call, nil
 }

@@ -1,4 +1,4 @@
-package grpclock
+package rpcdoor
 
 import (
 	"fmt"

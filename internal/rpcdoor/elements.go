@@ -1,4 +1,4 @@
-package grpclock
+package rpcdoor
 
 import (
 	"fmt"
@@ -63,12 +63,11 @@ func (f *field) elements(m protoreflect.Message, max int) []keyfunc.Element {
 }
 
 // Elements returns the elements of the repeated field at path.
-func (v *view) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+func (v *View) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
 	if v.message == nil {
-		v.early = true
-		return nil, false, errEarly
+		return nil, false, v.tooEarly()
 	}
-	m, err := reflected(v.message)
+	m, err := v.reflected()
 	if err != nil {
 		return nil, false, err
 	}

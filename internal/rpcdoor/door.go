@@ -1,0 +1,229 @@
+package rpcdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Door is what an interceptor has made of its arguments. It does not change
+// any more.
+type Door struct {
+	Options
+	Locker *lockmw.Locker
+	exact  map[string]*Lock // by full method
+	wild   map[string]*Lock // by service, as in "/shop.v1.Orders/"
+}
+
+// A Lock is a rule, made ready for one method.
+type Lock struct {
+	Rule
+	fields []field  // of the method's message, as far as known at start-up
+	values []string // of earlier interceptors that the key is known to read
+	late   bool     // the key is known to be made from the message
+}
+
+// New makes rules ready. It panics about what cannot work.
+func New(o Options, l *lockmw.Locker, rules Rules) *Door {
+	d := &Door{Options: o, Locker: l, exact: make(map[string]*Lock), wild: make(map[string]*Lock)}
+	switch {
+	case l == nil:
+		d.Panicf("the Locker is nil")
+	case rules == nil:
+		d.Panicf("the Rules are nil; no method would run under a lock")
+	}
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		if err := d.add(name, rules); err != nil {
+			d.Panicf("rule %q: %v", name, err)
+		}
+	}
+	return d
+}
+
+// add makes a rule ready for its methods.
+func (d *Door) add(name string, rules Rules) error {
+	rule := rules[name]
+	if err := rule.check(d.Locker, name); err != nil {
+		return err
+	}
+	service, method := Cut(name)
+	methods := MethodsOf(service)
+	if method == Wildcard && methods != nil {
+		return d.addAll(service, methods, rules)
+	}
+	var known protoreflect.MethodDescriptor
+	if methods != nil {
+		if known = methods.ByName(protoreflect.Name(method)); known == nil {
+			return noMethod(service, method, methods)
+		}
+	}
+	l, err := d.newLock(name, rule, known)
+	if err != nil {
+		return err
+	}
+	if known == nil {
+		d.warn(name)
+	}
+	if method == Wildcard {
+		d.wild[service] = l
+	} else {
+		d.exact[name] = l
+	}
+	return nil
+}
+
+// addAll makes the rule of a service ready for all methods that have none of
+// their own.
+func (d *Door) addAll(service string, methods protoreflect.MethodDescriptors, rules Rules) error {
+	rule := rules[service+Wildcard]
+	d.wild[service] = &Lock{Rule: rule} // for what is served and not in the descriptor
+	for i := range methods.Len() {
+		m := methods.Get(i)
+		name := FullMethod(m)
+		if _, has := rules[name]; has {
+			continue
+		}
+		l, err := d.newLock(name, rule, m)
+		if err != nil {
+			return fmt.Errorf("method %s: %w", name, err)
+		}
+		d.exact[name] = l
+	}
+	return nil
+}
+
+// newLock makes a rule ready for a method. m is nil if that is not known.
+func (d *Door) newLock(name string, rule Rule, m protoreflect.MethodDescriptor) (*Lock, error) {
+	l, err := newLock(d.Words, name, rule, m)
+	if err == nil && len(l.values) > 0 && d.Values == nil {
+		return nil, errors.New(d.noValues(l.values[0]))
+	}
+	return l, err
+}
+
+// Check returns the mistakes that are found in the rule of a known method before there
+// is a Locker.
+func Check(w Words, rule Rule, m protoreflect.MethodDescriptor) error {
+	_, err := newLock(w, FullMethod(m), rule, m)
+	return err
+}
+
+// newLock asks the key function what it reads, and finds the fields of that in
+// the method's message. m is nil if the method is not known.
+func newLock(w Words, name string, rule Rule, m protoreflect.MethodDescriptor) (*Lock, error) {
+	read, err := probed(w, name, rule.Key)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lock{Rule: rule, values: read.Values, late: len(read.Fields)+len(read.Lists) > 0}
+	if m == nil {
+		return l, nil
+	}
+	for _, of := range read.Lists {
+		list, err := newList(m.Input(), of.List)
+		if err == nil {
+			err = list.checkElement(of.Path)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, path := range read.Fields {
+		f, err := newField(m.Input(), path)
+		if err != nil {
+			return nil, err
+		}
+		l.fields = append(l.fields, f)
+	}
+	return l, nil
+}
+
+// MethodsOf returns the methods of a service, or nil if this program does not know it:
+// the packages that are generated of .proto files register what they describe.
+func MethodsOf(service string) protoreflect.MethodDescriptors {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(serviceName(service))
+	if s, is := found.(protoreflect.ServiceDescriptor); err == nil && is {
+		return s.Methods()
+	}
+	return nil
+}
+
+// noMethod is the error of a rule for a method that its service does not have. Such a
+// rule is for no call at all, and the method that was meant would run without a lock.
+func noMethod(service, method string, methods protoreflect.MethodDescriptors) error {
+	var all []string
+	for i := range methods.Len() {
+		name := FullMethod(methods.Get(i))
+		if strings.EqualFold(name, service+method) {
+			return fmt.Errorf("the service has no such method: did you mean %s?", name)
+		}
+		all = append(all, name)
+	}
+	return fmt.Errorf("the service has no such method, but %s", strings.Join(all, ", "))
+}
+
+// warned has the names of rules that were reported: rules are often given to
+// several interceptors.
+var warned sync.Map
+
+// warn reports a rule whose service is not known to this program. It may be one
+// without a descriptor, and works all the same; but it may also be a slip of the
+// pen, which leaves the method that was meant without a lock.
+func (d *Door) warn(name string) {
+	if _, again := warned.LoadOrStore(name, true); !again {
+		d.Logger.Warn(d.Package+": a rule is for a service that this program does not know: is it spelled right?", "rule", name)
+	}
+}
+
+// Find returns the lock of a method, or nil if it has none or the call is to run
+// without it.
+func (d *Door) Find(ctx context.Context, method string) *Lock {
+	l := d.exact[method]
+	if l == nil {
+		service, _ := Cut(method)
+		l = d.wild[service]
+	}
+	if l != nil && d.Skipper != nil && d.Skipper(ctx, method) {
+		return nil
+	}
+	return l
+}
+
+// Methods returns the methods known to this program that have a rule, sorted.
+func (d *Door) Methods() []string { return slices.Sorted(maps.Keys(d.exact)) }
+
+// Enter takes the lock of a call whose message has come. Without an error and a lease,
+// the call asks for no lock.
+func (d *Door) Enter(c Call, l *Lock, message any) (*lockmw.Lease, error) {
+	keys, _, err := d.keys(c, l, message)
+	return d.acquire(c.Context, l, keys, err)
+}
+
+// acquire takes the lock of what the key function has returned. Without an
+// error and a lease, it asks for no lock.
+func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
+	return entry.Acquire(ctx, d.Locker, keys, err, l.Policy)
+}
+
+// Under runs the handler of a call with one message under its lock, and gives that
+// back, also when the handler panics or calls runtime.Goexit; then it calls end. It
+// returns what the handler does, and an error that says that the lock was lost.
+func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool), handler func() (T, error)) (reply T, err, lost error) {
+	defer func() {
+		lost = entry.Release(ctx, lease)
+		end(lost != nil)
+	}()
+	reply, err = handler()
+	return reply, err, nil
+}

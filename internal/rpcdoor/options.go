@@ -1,0 +1,84 @@
+package rpcdoor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// Words are what the texts of a door call it.
+type Words struct {
+	Package     string // "grpclock"
+	Constructor string // "UnaryServerInterceptor"
+	Call        string // "a gRPC call"
+}
+
+// Panicf panics about a mistake in what the constructor was given.
+func (w Words) Panicf(format string, args ...any) {
+	panic(w.Package + ": " + w.Constructor + ": " + fmt.Sprintf(format, args...))
+}
+
+// Options are what users may change about an interceptor. Zero means that the option is
+// not given, but for the Logger, which is always set.
+type Options struct {
+	Words
+	Logger       *slog.Logger
+	Skipper      func(ctx context.Context, method string) bool
+	ErrorHandler func(ctx context.Context, method string, err error) error
+	Values       func(ctx context.Context, name string) (any, bool)
+}
+
+// NewOptions applies options in order. It panics if one is nil.
+func NewOptions[O ~func(*Options)](w Words, opts []O) Options {
+	o := Options{Words: w}
+	for i, opt := range opts {
+		if opt == nil {
+			o.Panicf("option %d is nil", i+1)
+		}
+		opt(&o)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return o
+}
+
+// need panics if what an option was given is nil.
+func (o *Options) need(option, what string, isNil bool) {
+	if isNil {
+		o.Panicf("%s: the %s is nil", option, what)
+	}
+}
+
+// WithErrorHandler sets who makes the error of a call that does not get the lock, or
+// loses it.
+func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) func(*Options) {
+	return func(o *Options) {
+		o.need("WithErrorHandler", "function", handle == nil)
+		o.ErrorHandler = handle
+	}
+}
+
+// WithSkipper sets which calls run without a lock.
+func WithSkipper(skip func(ctx context.Context, method string) bool) func(*Options) {
+	return func(o *Options) {
+		o.need("WithSkipper", "function", skip == nil)
+		o.Skipper = skip
+	}
+}
+
+// WithValues sets what a key function finds by Value.
+func WithValues(values func(ctx context.Context, name string) (any, bool)) func(*Options) {
+	return func(o *Options) {
+		o.need("WithValues", "function", values == nil)
+		o.Values = values
+	}
+}
+
+// WithLogger sets where doubtful rules are reported.
+func WithLogger(logger *slog.Logger) func(*Options) {
+	return func(o *Options) {
+		o.need("WithLogger", "logger", logger == nil)
+		o.Logger = logger
+	}
+}

@@ -1,0 +1,62 @@
+package rpcdoor
+
+import (
+	"iter"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// domain is what the reason codes in a status belong to.
+const domain = "lockmw"
+
+// Pushback is the trailer by which a server tells gRPC clients when they may retry:
+// after so many milliseconds, or not at all if that is negative.
+const Pushback = "grpc-retry-pushback-ms"
+
+// PushbackOf returns the value of that trailer.
+func PushbackOf(o lockmw.Refusal) string {
+	if o.RetryAfter > 0 {
+		return strconv.FormatInt(o.RetryAfter.Milliseconds(), 10)
+	}
+	return "-1"
+}
+
+// Details returns what the status of a refusal has beside its code and message.
+func Details(o lockmw.Refusal) []proto.Message {
+	if o.Code == "" {
+		return nil
+	}
+	details := []proto.Message{&errdetails.ErrorInfo{Reason: o.Code, Domain: domain}}
+	if o.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.RetryAfter)})
+	}
+	return details
+}
+
+// CodeIn returns the code of a refusal that is found in the details of a status, or an
+// empty string.
+func CodeIn(details iter.Seq[any]) string {
+	for detail := range details {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// The numbers that gRPC and Connect give to codes.
+const (
+	canceled         = 1
+	deadlineExceeded = 4
+)
+
+// overMaxHold is what is said of a stream that has held its lock for as long as it may.
+var overMaxHold = lockmw.Refusal{GRPCCode: deadlineExceeded, Detail: "The stream had exclusive access for as long as it may."}
+
+// gone is what is said where nobody listens.
+var gone = lockmw.Refusal{Status: lockmw.StatusClientGone, GRPCCode: canceled}

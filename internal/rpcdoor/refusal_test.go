@@ -1,0 +1,42 @@
+package rpcdoor_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestRefusalHasItsReasonAndWhenToRetry(t *testing.T) {
+	for _, tc := range []struct {
+		refusal  lockmw.Refusal
+		details  int
+		pushback string
+	}{
+		{lockmw.Refusal{Code: lockmw.CodeBusy, RetryAfter: 1500 * time.Millisecond}, 2, "1500"},
+		{lockmw.Refusal{Code: lockmw.CodeLost}, 1, "-1"},
+		{lockmw.Refusal{}, 0, "-1"},
+	} {
+		var details []any
+		var after time.Duration
+		for _, detail := range rpcdoor.Details(tc.refusal) {
+			details = append(details, detail)
+			if retry, ok := detail.(*errdetails.RetryInfo); ok {
+				after = retry.GetRetryDelay().AsDuration()
+			}
+		}
+		if len(details) != tc.details || after != tc.refusal.RetryAfter {
+			t.Errorf("%+v: details %v", tc.refusal, details)
+		}
+		if got := rpcdoor.CodeIn(slices.Values(details)); got != tc.refusal.Code {
+			t.Errorf("%+v: code %q", tc.refusal, got)
+		}
+		if got := rpcdoor.PushbackOf(tc.refusal); got != tc.pushback {
+			t.Errorf("%+v: pushback %s, want %s", tc.refusal, got, tc.pushback)
+		}
+	}
+}

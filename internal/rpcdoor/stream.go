@@ -1,0 +1,220 @@
+package rpcdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A StreamCall is one call of a streaming method, as its framework knows it.
+type StreamCall struct {
+	Call
+
+	// Inner is the parent of the handler's context: the call's context, or a child.
+	Inner context.Context
+
+	// Status returns the error that tells a client of a refusal.
+	Status func(lockmw.Refusal) error
+
+	// Refuse returns the call's error for one of Acquire's or a lost lock. It is called
+	// once.
+	Refuse func(err error) error
+
+	// Unlocked runs the handler without a lock.
+	Unlocked func() error
+
+	// Locked runs the handler, whose context, Receive and Send are those of s.
+	Locked func(s *Stream) error
+
+	// End is called when the handler is done; refused tells that the call's error is not
+	// the handler's.
+	End func(refused bool)
+}
+
+// A Stream is a stream under its lock. The lock is taken before the handler runs, or
+// when the first message comes.
+type Stream struct {
+	StreamCall
+	door *Door
+	lock *Lock
+	ctx  context.Context // the handler's
+	late *lateContext    // the same, of a stream that is locked by its first message; or nil
+
+	mu      sync.Mutex // a handler may leave others at work in Receive and return
+	decided bool       // the first message, or the end in its place, has come, or need not
+	refusal error      // the call's status, if it is refused
+	lease   *lockmw.Lease
+	left    bool // the handler has returned
+}
+
+// Stream runs the handler of a stream under its lock, and returns the call's error.
+func (d *Door) Stream(l *Lock, c StreamCall) error {
+	s := &Stream{StreamCall: c, door: d, lock: l}
+	if !l.late {
+		keys, early, err := d.keys(c.Call, l, nil)
+		if !early { // else the message is needed, whatever it made of having none
+			lease, err := d.acquire(c.Inner, l, keys, err)
+			switch {
+			case err != nil:
+				return c.Refuse(err)
+			case lease == nil:
+				return c.Unlocked()
+			}
+			s.decided, s.lease, s.ctx = true, lease, lease.Context()
+		}
+	}
+	if s.lease == nil {
+		s.late = newLateContext(c.Inner)
+		s.ctx = s.late
+	}
+	err, lost := s.run()
+	switch {
+	case s.refusal != nil:
+		return s.refusal
+	case lost != nil:
+		return s.Refuse(entry.WithLoss(err, lost))
+	}
+	return err
+}
+
+// run runs the handler and releases the lock, if one was taken, also when the
+// handler panics or calls runtime.Goexit. It returns the handler's error, and
+// one that says that the lock was lost.
+func (s *Stream) run() (err, lost error) {
+	defer func() {
+		lost = s.leave()
+		s.End(lost != nil || s.refusal != nil)
+	}()
+	return s.Locked(s), nil
+}
+
+// leave ends the context, and then releases the lock, as a lease does: what the
+// handler has left behind is told before others can have the lock. From then on
+// nothing about the stream changes any more.
+func (s *Stream) leave() error {
+	s.mu.Lock()
+	s.left = true
+	s.mu.Unlock()
+	if s.late != nil {
+		if s.lease != nil {
+			s.late.endWith(s.lease) // what it ended with, if it has
+		}
+		s.late.cancel(lockmw.ErrReleased)
+	}
+	if s.lease == nil {
+		return nil
+	}
+	return entry.Release(s.Call.Context, s.lease)
+}
+
+// Context returns the handler's context. It is one and the same before and after the
+// lock is taken. It ends with the lease, and lockmw.FromContext finds the lease in it,
+// as soon as there is one.
+func (s *Stream) Context() context.Context { return s.ctx }
+
+// Receive receives a message by the framework's receive. The first is what a late stream
+// is locked by; if that is refused, this and every later call returns the refusal.
+func (s *Stream) Receive(m any, receive func(any) error) error {
+	decided, err := s.state()
+	if err != nil {
+		return err
+	}
+	err = receive(m)
+	switch {
+	case decided && err == nil:
+		_, err = s.state() // it may have been lost meanwhile
+		return err
+	case decided:
+		return err
+	case err == nil:
+		return s.enter(m)
+	case errors.Is(err, io.EOF):
+		return s.refuse(entry.NoKey(s.Call.Context, s.door.Locker, s.lock.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
+	}
+	return err
+}
+
+// Send sends a message by the framework's send, unless the stream is refused or its
+// lock over.
+func (s *Stream) Send(m any, send func(any) error) error {
+	if _, err := s.state(); err != nil {
+		return err
+	}
+	return send(m)
+}
+
+// state returns whether the first message has come, and why the stream cannot
+// go on.
+func (s *Stream) state() (decided bool, err error) {
+	s.mu.Lock()
+	lease, decided, refusal := s.lease, s.decided, s.refusal
+	s.mu.Unlock()
+	if refusal != nil || lease == nil {
+		return decided, refusal
+	}
+	if err := s.over(lease); err != nil {
+		if s.late != nil {
+			s.late.endWith(lease) // before the handler is told
+		}
+		return true, err
+	}
+	return true, nil
+}
+
+// over returns an error when the lease has ended: a stream receives and sends
+// no longer than its context lives, and this is its context. Handlers of
+// streams look at the errors of these, rather than at their context.
+func (s *Stream) over(lease *lockmw.Lease) error {
+	cause := context.Cause(lease.Context())
+	switch {
+	case cause == nil, s.Call.Context.Err() != nil: // of its own end the stream knows itself
+		return nil //nolint:nilerr // the stream returns it
+	case errors.Is(cause, lockmw.ErrLost):
+		return s.Status(entry.Refusal(lockmw.ErrLost))
+	case errors.Is(cause, lockmw.ErrMaxHold):
+		return s.Status(overMaxHold)
+	}
+	return s.Status(gone) // it was released: the handler has returned
+}
+
+// enter takes the lock of the first message.
+func (s *Stream) enter(m any) error {
+	call := s.Call
+	call.Context = s.late.Context // without the lease that is to come
+	lease, err := s.door.Enter(call, s.lock, m)
+	if err != nil {
+		return s.refuse(err)
+	}
+	s.mu.Lock()
+	left := s.left
+	if !left {
+		s.decided, s.lease = true, lease
+	}
+	s.mu.Unlock()
+	switch {
+	case lease == nil:
+	case left: // nobody waits for it any more
+		_ = lease.Release(call.Context) // the Locker logs what goes wrong
+		return s.Status(gone)
+	default:
+		s.late.follow(lease)
+	}
+	return nil
+}
+
+// refuse makes the error of Acquire the stream's status.
+func (s *Stream) refuse(err error) error {
+	refusal := s.Refuse(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.left {
+		s.decided, s.refusal = true, refusal
+	}
+	return refusal
+}

@@ -1,0 +1,95 @@
+package rpcdoor_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+const method = "/elsewhere.Stream/Chat"
+
+// noHeaders are those of a call that has none.
+type noHeaders struct{}
+
+func (noHeaders) First(context.Context, string) (string, bool) { return "", false }
+
+// A calledStream is a stream without a framework: what became of it.
+type calledStream struct {
+	ended   bool // the handler's answer is not the call's
+	refused error
+}
+
+var errStatus = errors.New("a status")
+
+// run runs handler as that of a stream whose key is read by key.
+func (c *calledStream) run(t *testing.T, locks *lockmw.Locker, key keyfunc.Func, handler func(*rpcdoor.Stream) error) error {
+	t.Helper()
+	words := rpcdoor.Words{Package: "rpcdoor", Constructor: "New"}
+	d := rpcdoor.New(rpcdoor.NewOptions[func(*rpcdoor.Options)](words, nil), locks, rpcdoor.Rules{method: {Key: key}})
+	return d.Stream(d.Find(t.Context(), method), rpcdoor.StreamCall{
+		Call:   rpcdoor.Call{Context: t.Context(), Method: method, Headers: noHeaders{}},
+		Inner:  t.Context(),
+		Status: func(lockmw.Refusal) error { return errStatus },
+		Refuse: func(err error) error {
+			c.refused = err
+			return errStatus
+		},
+		Unlocked: func() error { return errors.New("it runs without a lock") },
+		Locked:   handler,
+		End:      func(refused bool) { c.ended = refused },
+	})
+}
+
+// message is what the streams receive.
+func message(m any) error {
+	m.(*wrapperspb.StringValue).Value = "42"
+	return nil
+}
+
+func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	var ctx context.Context
+	var c calledStream
+	err := c.run(t, locks, keyfunc.Body("value"), func(s *rpcdoor.Stream) error {
+		ctx = s.Context()
+		if _, locked := lockmw.FromContext(ctx); locked {
+			t.Error("it is locked before its first message")
+		}
+		if err := s.Receive(new(wrapperspb.StringValue), message); err != nil {
+			return err
+		}
+		if lease, locked := lockmw.FromContext(s.Context()); !locked || lease.Key() != "42" || s.Context() != ctx {
+			t.Errorf("after the first message: locked %v; the same context %v", locked, s.Context() == ctx)
+		}
+		return s.Receive(new(wrapperspb.StringValue), func(any) error { return io.EOF })
+	})
+	if !errors.Is(err, io.EOF) || c.ended || c.refused != nil {
+		t.Errorf("the stream ends with %v, refused %v: %v", err, c.ended, c.refused)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrReleased) {
+		t.Errorf("its context ends with %v", cause)
+	}
+}
+
+func TestStreamWithoutAMessageIsRefused(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	var c calledStream
+	err := c.run(t, locks, keyfunc.Body("value"), func(s *rpcdoor.Stream) error {
+		_ = s.Receive(new(wrapperspb.StringValue), func(any) error { return io.EOF })
+		return nil // as if nothing had been
+	})
+	if !errors.Is(err, errStatus) || !c.ended || !errors.Is(c.refused, lockmw.ErrInvalidKey) {
+		t.Errorf("the stream ends with %v, refused %v: %v", err, c.ended, c.refused)
+	}
+}

@@ -1,0 +1,148 @@
+package rpcdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/keyfunc"
+)
+
+// A Call is what a framework tells of one call before its message.
+type Call struct {
+	Context context.Context
+	Method  string // in full
+	Headers Headers
+}
+
+// Headers are the metadata that came with a call.
+type Headers interface {
+	// First returns the first value of the header called name, in any case. ctx is the
+	// call's context.
+	First(ctx context.Context, name string) (string, bool)
+}
+
+// A View is what a key function sees of a call.
+type View struct {
+	call    Call
+	door    *Door
+	lock    *Lock
+	message any   // nil: none has come yet
+	early   bool  // the message was asked for before it came
+	misuse  error // a value was asked for, and there are none
+}
+
+// keys derives the keys of a call. message is nil if none has come yet; early tells
+// that it was asked for all the same, and that the keys and the error mean nothing.
+func (d *Door) keys(c Call, l *Lock, message any) (keys keyfunc.Keys, early bool, err error) {
+	v := &View{call: c, door: d, lock: l, message: message}
+	keys, err = keyfunc.KeysOf(l.Key, v)
+	if v.misuse != nil && !errors.Is(err, keyfunc.Skip) {
+		return keyfunc.Keys{}, v.early, v.misuse
+	}
+	return keys, v.early, err
+}
+
+// Context returns the call's context.
+func (v *View) Context() context.Context { return v.call.Context }
+
+// Method returns the full method.
+func (v *View) Method() string { return v.call.Method }
+
+// Route returns the full method.
+func (v *View) Route() string { return v.call.Method }
+
+// Header returns the first value of the header called name, in any case.
+func (v *View) Header(name string) (string, bool) {
+	return v.call.Headers.First(v.call.Context, name)
+}
+
+// Param returns nothing: a call has no route parameters.
+func (v *View) Param(string) (string, bool) { return "", false }
+
+// Query returns nothing: a call has no query.
+func (v *View) Query(string) (string, bool) { return "", false }
+
+// Form returns nothing: a call has no form.
+func (v *View) Form(string) (string, bool, error) { return "", false, nil }
+
+// Cookie returns nothing: a call has no cookies.
+func (v *View) Cookie(string) (string, bool, error) { return "", false, nil }
+
+// Value returns what WithValues says.
+func (v *View) Value(name string) (any, bool) {
+	if v.door.Values == nil {
+		v.misuse = fmt.Errorf("%w: %s", keyfunc.ErrMisuse, v.door.noValues(name))
+		return nil, false
+	}
+	return v.door.Values(v.call.Context, name)
+}
+
+// noValues is said of a key that reads a value without WithValues.
+func (w Words) noValues(name string) string {
+	return fmt.Sprintf("its Key reads the value %q, and a context does not tell values by name: "+
+		"add %s.WithValues(func(ctx context.Context, name string) (any, bool) { … })", name, w.Package)
+}
+
+// tooEarly notes that the message was asked for before it came.
+func (v *View) tooEarly() error {
+	v.early = true
+	return fmt.Errorf("%s: the stream's first message has not come yet", v.door.Package)
+}
+
+// Body returns the text of the field at path.
+func (v *View) Body(path string) (string, bool, error) {
+	if v.message == nil {
+		return "", false, v.tooEarly()
+	}
+	m, err := v.reflected()
+	if err != nil {
+		return "", false, err
+	}
+	for i := range v.lock.fields {
+		if f := &v.lock.fields[i]; f.path == path && f.of == m.Descriptor() {
+			s, ok := f.text(m)
+			return s, ok, nil
+		}
+	}
+	f, err := newField(m.Descriptor(), path)
+	if err != nil {
+		return "", false, err
+	}
+	s, ok := f.text(m)
+	return s, ok, nil
+}
+
+// reflected returns the message, which may come from an old code generator.
+func (v *View) reflected() (protoreflect.Message, error) {
+	switch m := v.message.(type) {
+	case proto.Message:
+		return m.ProtoReflect(), nil
+	case protoadapt.MessageV1:
+		return protoadapt.MessageV2Of(m).ProtoReflect(), nil
+	}
+	return nil, fmt.Errorf("%s: the message is a %T and no proto.Message", v.door.Package, v.message)
+}
+
+// NativeKey is what errors call a key function that Key has made.
+const NativeKey = "grpclock.Key"
+
+// Key makes a key function of one that reads a call's context and message.
+func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
+	return func(r keyfunc.Request) (string, error) {
+		v, ok := keyfunc.As[*View](r)
+		if !ok {
+			return entry.NativeElsewhere(NativeKey, r)
+		}
+		if v.message == nil {
+			return "", v.tooEarly()
+		}
+		s, err := key(v.call.Context, v.message)
+		return entry.NativeKey(NativeKey, s, err)
+	}
+}
