@@ -14,8 +14,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rpctest"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -221,11 +222,11 @@ func TestProbeSurvivesWhatFunctionsDo(t *testing.T) {
 		"asks in vain":  keyfunc.MustParse("{param.a?}{query.b?}:{header.d|int}{header.e|uuid}{header.f|lower|hash}"),
 		"skips":         func(keyfunc.Request) (string, error) { return "", keyfunc.Skip },
 		"asks for all": func(r keyfunc.Request) (string, error) {
-			_, _ = r.Context().Value(contextKey{}).(string)
+			_, _ = r.Context().Value(tenantKey{}).(string)
 			return r.Method() + r.Route(), nil
 		},
 	} {
-		if got := panicOf(func() {
+		if got := rpctest.PanicOf(func() {
 			grpclock.UnaryServerInterceptor(newLocker(t), grpclock.Rules{payMethod: {Key: key}})
 		}); got != "" {
 			t.Errorf("%s: panic %q", name, got)

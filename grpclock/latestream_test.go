@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -23,7 +23,7 @@ type endless struct{ grpc.ServerStream }
 func (endless) Context() context.Context { return context.Background() }
 
 func (endless) RecvMsg(m any) error {
-	proto.Merge(m.(proto.Message), order())
+	proto.Merge(m.(proto.Message), rpctest.Order())
 	return nil
 }
 
@@ -40,7 +40,7 @@ func TestContextOfALateStreamEndsWithItsHandler(t *testing.T) {
 				ctx := s.Context()
 				contexts <- ctx
 				for range messages {
-					if err := s.RecvMsg(order()); err != nil {
+					if err := s.RecvMsg(rpctest.Order()); err != nil {
 						return err
 					}
 				}
@@ -56,35 +56,6 @@ func TestContextOfALateStreamEndsWithItsHandler(t *testing.T) {
 	}
 }
 
-// leaseThatComesTooLateIsReleased: a handler that returns while another
-// goroutine is in its RecvMsg, which gets the lock only then.
-func leaseThatComesTooLateIsReleased(e *env) {
-	acquired, over := make(chan struct{}, 2), make(chan struct{})
-	e.Locks = e.NewLocker(lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
-		if ev.Kind == lockmw.EventAcquired { // in Acquire, before it returns
-			acquired <- struct{}{}
-			<-over
-		}
-	}))
-	ends := make(chan error, 1)
-	e.serve(&shop{chat: func(s chatting) error {
-		go func() {
-			_, err := s.Recv()
-			ends <- err
-		}()
-		rig.Receive(e.Rig, "the lock", acquired)
-		return nil
-	}})
-	s, cancel := e.open(chatMethod, order())
-	defer cancel()
-	e.finish(s)
-	close(over)
-	if err := rig.Receive(e.Rig, "the end of RecvMsg", ends); status.Code(err) != codes.Canceled {
-		e.Errorf("RecvMsg: %v, want %v", err, codes.Canceled)
-	}
-	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
-}
-
 func TestContextOfALateStreamHasEndedWhenItsEndIsTold(t *testing.T) {
 	interceptor := grpclock.StreamServerInterceptor(newLocker(t), grpclock.Rules{chatMethod: {
 		Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{MaxHold: time.Millisecond},
@@ -92,7 +63,7 @@ func TestContextOfALateStreamHasEndedWhenItsEndIsTold(t *testing.T) {
 	for range 200 {
 		err := interceptor(nil, endless{}, &grpc.StreamServerInfo{FullMethod: chatMethod}, func(_ any, s grpc.ServerStream) error {
 			for {
-				if err := s.RecvMsg(order()); err != nil {
+				if err := s.RecvMsg(rpctest.Order()); err != nil {
 					if cause := context.Cause(s.Context()); !errors.Is(cause, lockmw.ErrMaxHold) {
 						t.Errorf("RecvMsg has told the end (%v), and the context's cause is %v", err, cause)
 					}

@@ -11,8 +11,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -22,26 +26,34 @@ const eager = `{"methodConfig": [{"name": [{}], "retryPolicy": {
 	"retryableStatusCodes": ["ABORTED", "INVALID_ARGUMENT"]
 }}]}`
 
+// paying is a shop that is paid.
+type paying struct{ testpb.UnimplementedShopServer }
+
+func (paying) Pay(context.Context, *testpb.Order) (*testpb.Receipt, error) {
+	return &testpb.Receipt{}, nil
+}
+
 func TestClientRetriesWhenItIsTold(t *testing.T) {
-	e := newEnv(t, sound, redistest.Embedded(t))
+	r := rig.New(t, redistest.Embedded(t))
 	var attempts atomic.Int32
 	refused := make(chan struct{}, 1)
-	e.serve(&shop{around: []grpc.ServerOption{grpc.ChainUnaryInterceptor(
-		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-			reply, err := handler(ctx, req)
-			if attempts.Add(1) == 1 {
-				refused <- struct{}{}
-			}
-			return reply, err
-		})}})
-	conn, err := grpc.NewClient(e.conn.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(eager))
+	rules := grpclock.Rules{payMethod: {Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{Prefix: "order:"}}}
+	count := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		reply, err := handler(ctx, req)
+		if attempts.Add(1) == 1 {
+			refused <- struct{}{}
+		}
+		return reply, err
+	}
+	server := serve(r, rpctest.Service{Locks: r.Locks, Rules: rules, Shop: paying{}, Around: rpctest.Around{Unary: count}})
+	conn, err := grpc.NewClient(server.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultServiceConfig(eager))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	client := testpb.NewShopClient(conn)
 
-	_, lease, err := e.Locks.Acquire(t.Context(), lockKey, lockmw.Policy{TTL: time.Second}) // so it is told a second
+	_, lease, err := r.Locks.Acquire(t.Context(), "order:"+id, lockmw.Policy{TTL: time.Second}) // so it is told a second
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +62,7 @@ func TestClientRetriesWhenItIsTold(t *testing.T) {
 		_ = lease.Release(context.Background())
 	}()
 	start := time.Now()
-	if _, err := client.Pay(t.Context(), order()); err != nil {
+	if _, err := client.Pay(t.Context(), rpctest.Order()); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); attempts.Load() != 2 || took < time.Second {

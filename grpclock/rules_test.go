@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rpctest"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -31,7 +32,7 @@ func named(names ...string) grpclock.Rules {
 func lockOf(t *testing.T, interceptor grpc.UnaryServerInterceptor, method string) string {
 	t.Helper()
 	key := ""
-	_, err := interceptor(t.Context(), order(), &grpc.UnaryServerInfo{FullMethod: method}, func(ctx context.Context, _ any) (any, error) {
+	_, err := interceptor(t.Context(), rpctest.Order(), &grpc.UnaryServerInfo{FullMethod: method}, func(ctx context.Context, _ any) (any, error) {
 		if lease, found := lockmw.FromContext(ctx); found {
 			key = lease.Key()
 		}
@@ -45,20 +46,20 @@ func lockOf(t *testing.T, interceptor grpc.UnaryServerInterceptor, method string
 
 func TestExactRuleWins(t *testing.T) {
 	const elsewhere = "/elsewhere.ExactRuleWins/"
-	rules := named(payMethod, shopService+"*", elsewhere+"Pay", elsewhere+"*")
+	rules := named(payMethod, rpctest.ShopService+"*", elsewhere+"Pay", elsewhere+"*")
 	interceptor := grpclock.UnaryServerInterceptor(newLocker(t), rules)
 	clear(rules) // they were copied
 	for method, want := range map[string]string{
-		payMethod:                      payMethod,
-		watchMethod:                    shopService + "*",
-		shopService + "NotInThere":     shopService + "*",
-		elsewhere + "Pay":              elsewhere + "Pay",
-		elsewhere + "Ship":             elsewhere + "*",
-		"/lockmwtest.v1.Shopping/Pay":  "",
-		"/lockmwtest.v1.Annotated/Pay": "",
-		"/Shop/Pay":                    "",
-		"/":                            "",
-		"":                             "",
+		payMethod:                          payMethod,
+		watchMethod:                        rpctest.ShopService + "*",
+		rpctest.ShopService + "NotInThere": rpctest.ShopService + "*",
+		elsewhere + "Pay":                  elsewhere + "Pay",
+		elsewhere + "Ship":                 elsewhere + "*",
+		"/lockmwtest.v1.Shopping/Pay":      "",
+		"/lockmwtest.v1.Annotated/Pay":     "",
+		"/Shop/Pay":                        "",
+		"/":                                "",
+		"":                                 "",
 	} {
 		if got := lockOf(t, interceptor, method); got != want {
 			t.Errorf("%s runs under %q, want %q", method, got, want)
@@ -76,8 +77,8 @@ func TestCodeWinsOverAnnotations(t *testing.T) {
 		{nil, []string{payMethod, watchMethod, other + "Pay", other + "*"}},
 		{named(payMethod), []string{payMethod, watchMethod, other + "Pay", other + "*"}},
 		{named(chatMethod), []string{payMethod, watchMethod, chatMethod, other + "Pay", other + "*"}},
-		{named(shopService + "*"), []string{shopService + "*", other + "Pay", other + "*"}},
-		{named(shopService+"*", payMethod), []string{shopService + "*", payMethod, other + "Pay", other + "*"}},
+		{named(rpctest.ShopService + "*"), []string{rpctest.ShopService + "*", other + "Pay", other + "*"}},
+		{named(rpctest.ShopService+"*", payMethod), []string{rpctest.ShopService + "*", payMethod, other + "Pay", other + "*"}},
 		{named(other + "*"), []string{payMethod, watchMethod, other + "*"}},
 		{named(other + "Pay"), []string{payMethod, watchMethod, other + "Pay", other + "*"}},
 	} {
@@ -108,7 +109,7 @@ func TestUnknownServiceIsReportedOnce(t *testing.T) {
 	const service = "/elsewhere.UnknownServiceIsReportedOnce/"
 	var log bytes.Buffer
 	logger := grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
-	locks, rules := newLocker(t), named(service+"Pay", service+"*", payMethod, shopService+"*")
+	locks, rules := newLocker(t), named(service+"Pay", service+"*", payMethod, rpctest.ShopService+"*")
 	unary := grpclock.UnaryServerInterceptor(locks, rules, logger)
 	grpclock.StreamServerInterceptor(locks, rules, logger)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -146,8 +147,8 @@ func TestRuleThatTheOtherInterceptorDoesNotHaveIsReported(t *testing.T) {
 			_ = stream(nil, silentStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: "/elsewhere.Other/Chat"}, func(any, grpc.ServerStream) error { return nil })
 		}, []string{"rule=" + payMethod + " needs=grpclock.UnaryServerInterceptor"}},
 		"both have them": {func(l *lockmw.Locker, logger grpclock.Option) {
-			unary := grpclock.UnaryServerInterceptor(l, named(shopService+"*"), logger)
-			grpclock.StreamServerInterceptor(l, named(shopService+"*"), logger)
+			unary := grpclock.UnaryServerInterceptor(l, named(rpctest.ShopService+"*"), logger)
+			grpclock.StreamServerInterceptor(l, named(rpctest.ShopService+"*"), logger)
 			call(unary)
 		}, nil},
 		"unary rules alone": {func(l *lockmw.Locker, logger grpclock.Option) {
@@ -184,17 +185,17 @@ func (s silentStream) Context() context.Context { return s.ctx }
 func TestUnknownMethodOfAKnownServicePanics(t *testing.T) {
 	const none = "the service has no such method"
 	for name, says := range map[string]string{
-		shopService + "pay": none + ": did you mean " + payMethod + "?",
-		shopService + "PAY": none + ": did you mean " + payMethod + "?",
-		shopService + "Pya": none + ", but " + strings.Join([]string{payMethod, watchMethod, collectMethod, chatMethod}, ", "),
+		rpctest.ShopService + "pay": none + ": did you mean " + payMethod + "?",
+		rpctest.ShopService + "PAY": none + ": did you mean " + payMethod + "?",
+		rpctest.ShopService + "Pya": none + ", but " + strings.Join([]string{payMethod, watchMethod, rpctest.CollectMethod, chatMethod}, ", "),
 	} {
 		for door, open := range map[string]func(){
 			"Unary":  func() { grpclock.UnaryServerInterceptor(newLocker(t), named(name)) },
-			"Stream": func() { grpclock.StreamServerInterceptor(newLocker(t), named(name, shopService+"*")) },
+			"Stream": func() { grpclock.StreamServerInterceptor(newLocker(t), named(name, rpctest.ShopService+"*")) },
 		} {
 			t.Run(door+" "+name, func(t *testing.T) {
 				want := fmt.Sprintf("grpclock: %sServerInterceptor: rule %q: %s", door, name, says)
-				if got := panicOf(open); got != want {
+				if got := rpctest.PanicOf(open); got != want {
 					t.Errorf("panic = %s\nwant    %s", got, want)
 				}
 			})
@@ -203,9 +204,9 @@ func TestUnknownMethodOfAKnownServicePanics(t *testing.T) {
 }
 
 func TestMethodWithoutARuleCostsNothing(t *testing.T) {
-	interceptor := grpclock.UnaryServerInterceptor(newLocker(t), usual())
+	interceptor := grpclock.UnaryServerInterceptor(newLocker(t), named(rpctest.ShopService+"*"))
 	info := &grpc.UnaryServerInfo{FullMethod: "/elsewhere.Shop/Pay"}
-	var message any = order()
+	var message any = rpctest.Order()
 	handler := func(context.Context, any) (any, error) { return message, nil }
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(100, func() { _, _ = interceptor(ctx, message, info, handler) }); n > 0 {

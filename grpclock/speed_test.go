@@ -8,8 +8,9 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -62,16 +63,16 @@ func invocation(tb testing.TB, interceptor grpc.UnaryServerInterceptor, message 
 // call; "door" is the whole way, with a lock in a real Redis, and "hand" is a
 // handler that takes the same lock itself: the difference is the door's.
 func BenchmarkDoor(b *testing.B) {
-	e := newEnv(b, sound, redistest.Shared(b))
+	e := rig.New(b, redistest.Shared(b))
 	key := keyfunc.MustParse("order:{body.order_id}:{body.customer.id}:{header.x-user}")
-	const made = "order:" + id + ":ann:ann"
+	made := "order:" + id + ":ann:ann"
 	late := func(r keyfunc.Request) (string, error) {
 		if _, called := metadata.FromIncomingContext(r.Context()); !called {
 			return "", keyfunc.Skip
 		}
 		return skipping(key)(r)
 	}
-	policy := lockmw.Policy{Prefix: prefix}
+	policy := lockmw.Policy{Prefix: "bench:"}
 	door := func(method string, key keyfunc.Func) grpc.UnaryServerInterceptor {
 		return grpclock.UnaryServerInterceptor(e.Locks, grpclock.Rules{method: {Key: key, Policy: policy}})
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/lockmw/kit/echolock"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

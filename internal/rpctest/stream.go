@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -19,10 +19,10 @@ import (
 func streamingSurvives(e *env) {
 	for _, rules := range []grpclock.Rules{usual(), byTenant()} {
 		e.serve(&shop{rules: rules})
-		s, cancel := e.open(chatMethod)
+		s, cancel := e.open(ChatMethod)
 		for range 3 { // each answer is there before the next message is sent
 			var r testpb.Receipt
-			if err := s.SendMsg(order()); err != nil {
+			if err := s.SendMsg(Order()); err != nil {
 				e.Error(err)
 			}
 			if err := s.RecvMsg(&r); err != nil || r.GetText() != id {
@@ -56,11 +56,11 @@ func slowBodyHoldsNoLock(e *env) {
 		e.Ran.Add(1)
 		return s.SendAndClose(&testpb.Receipt{})
 	}})
-	s, cancel := e.open(collectMethod)
+	s, cancel := e.open(CollectMethod)
 	defer cancel()
 	rig.Receive(e.Rig, "the handler's start", ready)
 	e.WantUnasked()
-	if err := s.SendMsg(order()); err != nil {
+	if err := s.SendMsg(Order()); err != nil {
 		e.Error(err)
 	}
 	a, _ := e.finish(s)
@@ -98,7 +98,7 @@ func streamIsLockedFromStartToEnd(e *env) {
 				}
 			},
 		})
-		for _, method := range []string{watchMethod, chatMethod} {
+		for _, method := range []string{WatchMethod, ChatMethod} {
 			a, _ := e.streamed(method)
 			e.wantCode(a, codes.OK)
 			e.WantFree() // before the client has the status
@@ -109,7 +109,7 @@ func streamIsLockedFromStartToEnd(e *env) {
 		e.Ran.Add(1)
 		return nil
 	}})
-	s, cancel := e.open(chatMethod)
+	s, cancel := e.open(ChatMethod)
 	defer cancel()
 	a, _ := e.finish(s)
 	e.wantCode(a, codes.OK)
@@ -154,7 +154,7 @@ func refusalOfAStreamIsFinal(e *env) {
 		return nil // as if nothing had been
 	}})
 	e.hold()
-	s, cancel := e.open(chatMethod, order(), &testpb.Order{OrderId: "another"}, order())
+	s, cancel := e.open(ChatMethod, Order(), &testpb.Order{OrderId: "another"}, Order())
 	defer cancel()
 	a, texts := e.finish(s)
 	e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
@@ -170,7 +170,7 @@ func refusalOfAStreamIsFinal(e *env) {
 
 func streamWithoutAMessageIsRefused(e *env) {
 	e.serve(&shop{})
-	for _, method := range []string{collectMethod, chatMethod} {
+	for _, method := range []string{CollectMethod, ChatMethod} {
 		s, cancel := e.open(method)
 		a, _ := e.finish(s)
 		cancel()
@@ -217,7 +217,7 @@ func streamHasOneContext(e *env) {
 		return nil
 	}})
 	for last, want := range map[string]error{"lose": lockmw.ErrLost, "keep": lockmw.ErrReleased} {
-		s, cancel := e.open(chatMethod, order(), &testpb.Order{OrderId: last})
+		s, cancel := e.open(ChatMethod, Order(), &testpb.Order{OrderId: last})
 		e.finish(s)
 		cancel()
 		// A stream's own context ends with it; this one had before.
@@ -243,7 +243,7 @@ func functionMayAskForTheMessage(e *env) {
 	}
 	sometimesBoth := keyfunc.Join(keyfunc.Const("order"), sometimes("order_id"))
 	for _, key := range []keyfunc.Func{sometimesBoth, swallows} {
-		e.serve(&shop{rules: grpclock.Rules{shopService + "*": {Key: key, Policy: lockmw.Policy{Prefix: prefix}}}})
+		e.serve(&shop{rules: grpclock.Rules{ShopService + "*": {Key: key, Policy: lockmw.Policy{Prefix: prefix}}}})
 		lease := e.hold()
 		for _, method := range streams {
 			a, _ := e.streamed(method)
@@ -261,12 +261,12 @@ func functionMayAskForTheMessage(e *env) {
 
 func skippedStreamTakesNoLock(e *env) {
 	skip := func(keyfunc.Request) (string, error) { return "", keyfunc.Skip }
-	all := func(key keyfunc.Func) grpclock.Rules { return grpclock.Rules{shopService + "*": {Key: key}} }
+	all := func(key keyfunc.Func) grpclock.Rules { return grpclock.Rules{ShopService + "*": {Key: key}} }
 	for _, s := range []*shop{
 		{rules: all(skip)},
 		{rules: all(keyfunc.Join(keyfunc.Body("order_id"), skip))},
-		{options: options{skipper: func(context.Context, string) bool { return true }}},
-		{rules: grpclock.Rules{payMethod: {Key: keyfunc.Const("k")}}},
+		{options: Options{Skipper: func(context.Context, string) bool { return true }}},
+		{rules: grpclock.Rules{PayMethod: {Key: keyfunc.Const("k")}}},
 	} {
 		e.serve(s)
 		for _, method := range streams {

@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -12,22 +12,22 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // tenantOf has the value "tenant" be the metadata of that name.
-func tenantOf(header string) options {
-	return options{more: []grpclock.Option{grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
+func tenantOf(header string) Options {
+	return Options{Values: func(ctx context.Context, name string) (any, bool) {
 		values := metadata.ValueFromIncomingContext(ctx, header)
 		if name != "tenant" || len(values) == 0 {
 			return nil, false
 		}
 		return values[0], true
-	})}}
+	}}
 }
 
 // nativeKey is made from both that a call has: metadata and the message.
@@ -41,7 +41,7 @@ var nativeKey = grpclock.Key(func(ctx context.Context, req any) (string, error) 
 })
 
 func nativeKeyWorks(e *env) {
-	rules := grpclock.Rules{shopService + "*": {Key: keyfunc.Join(keyfunc.Const("order"), nativeKey), Policy: lockmw.Policy{Prefix: prefix}}}
+	rules := grpclock.Rules{ShopService + "*": {Key: keyfunc.Join(keyfunc.Const("order"), nativeKey), Policy: lockmw.Policy{Prefix: prefix}}}
 	want := prefix + "order:ann%3A" + id
 	held := func() {
 		if e.Token(want) == "" {
@@ -66,7 +66,7 @@ func nativeKeyWorks(e *env) {
 	ctx, cancel := e.context()
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-user", "ann")
-	e.wantCode(e.payWith(ctx, order()), codes.OK)
+	e.wantCode(e.payWith(ctx, Order()), codes.OK)
 	for _, method := range streams {
 		a, _ := e.streamedWith(ctx, method)
 		e.wantCode(a, codes.OK)
@@ -78,7 +78,7 @@ func nativeKeyIsEscaped(e *env) {
 	var got string
 	key := grpclock.Key(func(_ context.Context, req any) (string, error) { return req.(*testpb.Order).GetOrderId(), nil })
 	e.serve(&shop{
-		rules: grpclock.Rules{payMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
+		rules: grpclock.Rules{PayMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
 		pay: func(ctx context.Context, _ *testpb.Order) error {
 			lease, _ := lockmw.FromContext(ctx)
 			got = lease.Key()
@@ -109,8 +109,8 @@ func nativeKeyOfAnotherDoorIsRefused(e *env) {
 	} {
 		var told error
 		e.serve(&shop{
-			rules: grpclock.Rules{payMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
-			options: options{errorHandler: func(_ context.Context, _ string, err error) error {
+			rules: grpclock.Rules{PayMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
+			options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error {
 				told = err
 				return nil
 			}},
@@ -136,8 +136,8 @@ func mistakeOfTheProgramIsTold(e *env) {
 	}{
 		{"a route parameter", keyfunc.Param("id"), `keyfunc: required value is missing or empty: param "id": route "METHOD" has no such parameter; it has none`},
 		{"the route's parameters", keyfunc.MustParse("{params}"), `keyfunc: required value is missing or empty: params: route "METHOD" has no parameters`},
-		{"a value without WithValues", keyfunc.Value("tenant"), `keyfunc: mistake of the program: its Key reads the value "tenant", and a context does not tell values by name: add grpclock.WithValues(func(ctx context.Context, name string) (any, bool) { … })`},
-		{"an optional value without WithValues", keyfunc.MustParse("{value.tenant?}:{body.order_id}"), `keyfunc: mistake of the program: its Key reads the value "tenant", and a context does not tell values by name: add grpclock.WithValues(func(ctx context.Context, name string) (any, bool) { … })`},
+		{"a value without WithValues", keyfunc.Value("tenant"), `keyfunc: mistake of the program: its Key reads the value "tenant", and a context does not tell values by name: add PACKAGE.WithValues(func(ctx context.Context, name string) (any, bool) { … })`},
+		{"an optional value without WithValues", keyfunc.MustParse("{value.tenant?}:{body.order_id}"), `keyfunc: mistake of the program: its Key reads the value "tenant", and a context does not tell values by name: add PACKAGE.WithValues(func(ctx context.Context, name string) (any, bool) { … })`},
 	} {
 		var log rig.Log
 		e.Locks = e.NewLocker(log.Option())
@@ -148,12 +148,12 @@ func mistakeOfTheProgramIsTold(e *env) {
 			}
 			return "fine", nil
 		}
-		e.serve(&shop{rules: grpclock.Rules{shopService + "*": {Key: sometimes, Policy: lockmw.Policy{Prefix: prefix}}}})
+		e.serve(&shop{rules: grpclock.Rules{ShopService + "*": {Key: sometimes, Policy: lockmw.Policy{Prefix: prefix}}}})
 		for range 3 {
 			e.wantRefusal(e.pay(), codes.Internal, lockmw.CodeMisuse)
 		}
 		for range 3 {
-			a, _ := e.streamed(watchMethod)
+			a, _ := e.streamed(WatchMethod)
 			e.wantRefusal(a, codes.Internal, lockmw.CodeMisuse)
 		}
 		e.CloseNow(e.Locks)
@@ -161,8 +161,8 @@ func mistakeOfTheProgramIsTold(e *env) {
 			e.Errorf("%s: observers were told of %d refusals, want 6", tc.wrote, n)
 		}
 		var want []string
-		for _, method := range []string{payMethod, watchMethod} {
-			line := fmt.Sprintf("ERROR LOCK_MISUSE lockmw: acquire %q: ", prefix) + strings.ReplaceAll(tc.says, "METHOD", method)
+		for _, method := range []string{PayMethod, WatchMethod} {
+			line := fmt.Sprintf("ERROR LOCK_MISUSE lockmw: acquire %q: ", prefix) + strings.NewReplacer("METHOD", method, "PACKAGE", e.fw.Package).Replace(tc.says)
 			if !slices.Contains(want, line) {
 				want = append(want, line)
 			}
@@ -184,7 +184,7 @@ func whatIsOptionalMayBeMissing(e *env) {
 	} {
 		var got string
 		e.serve(&shop{
-			rules: grpclock.Rules{payMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
+			rules: grpclock.Rules{PayMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
 			pay: func(ctx context.Context, _ *testpb.Order) error {
 				lease, _ := lockmw.FromContext(ctx)
 				got = lease.Key()
@@ -207,8 +207,8 @@ func valueThatIsMissingIsTold(e *env) {
 	ctx, cancel := e.context()
 	defer cancel()
 	empty := metadata.AppendToOutgoingContext(ctx, "x-tenant", "")
-	e.wantRefusal(e.payWith(ctx, order()), codes.InvalidArgument, lockmw.CodeKeyInvalid)
-	e.wantRefusal(e.payWith(empty, order()), codes.InvalidArgument, lockmw.CodeKeyInvalid)
+	e.wantRefusal(e.payWith(ctx, Order()), codes.InvalidArgument, lockmw.CodeKeyInvalid)
+	e.wantRefusal(e.payWith(empty, Order()), codes.InvalidArgument, lockmw.CodeKeyInvalid)
 	for _, method := range streams {
 		a, _ := e.streamed(method)
 		e.wantRefusal(a, codes.InvalidArgument, lockmw.CodeKeyInvalid)

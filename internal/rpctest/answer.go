@@ -1,6 +1,8 @@
-package grpclock_test
+package rpctest
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,30 +13,30 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 )
 
-// An answer is what a client got.
-type answer struct {
-	status          *status.Status
-	header, trailer metadata.MD
+// An Answer is what a client got.
+type Answer struct {
+	Status          *status.Status
+	Header, Trailer metadata.MD
 }
 
-func (e *env) wantCode(a answer, want codes.Code) {
+func (e *env) wantCode(a Answer, want codes.Code) {
 	e.Helper()
-	if a.status.Code() != want {
-		e.Errorf("status = %v: %s, want %v", a.status.Code(), a.status.Message(), want)
+	if a.Status.Code() != want {
+		e.Errorf("status = %v: %s, want %v", a.Status.Code(), a.Status.Message(), want)
 	}
 }
 
 // wantRefusal fails the test unless a is the refusal with that code and reason,
 // complete and with nothing else in it.
-func (e *env) wantRefusal(a answer, code codes.Code, reason string) {
+func (e *env) wantRefusal(a Answer, code codes.Code, reason string) {
 	e.Helper()
 	e.wantCode(a, code)
-	if a.status.Message() == "" {
+	if a.Status.Message() == "" {
 		e.Error("the status has no message")
 	}
 	var info *errdetails.ErrorInfo
 	var retry *errdetails.RetryInfo
-	for _, detail := range a.status.Details() {
+	for _, detail := range a.Status.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
 			info = detail
@@ -47,37 +49,48 @@ func (e *env) wantRefusal(a answer, code codes.Code, reason string) {
 	if info.GetReason() != reason || info.GetDomain() != "lockmw" || len(info.GetMetadata()) > 0 {
 		e.Errorf("ErrorInfo = %v, want reason %s of lockmw", info, reason)
 	}
-	e.wantRetry(a.trailer.Get("grpc-retry-pushback-ms"), retry, reason)
+	e.wantRetry(a, retry, reason)
 	e.wantNoSecrets(a)
 }
 
 // wantRetry checks when the client is told to come back.
-func (e *env) wantRetry(pushback []string, retry *errdetails.RetryInfo, reason string) {
+func (e *env) wantRetry(a Answer, retry *errdetails.RetryInfo, reason string) {
 	e.Helper()
-	if len(pushback) != 1 {
-		e.Errorf("the trailer is there %d times: %q", len(pushback), pushback)
-		return
-	}
+	millis := retry.GetRetryDelay().AsDuration().Milliseconds()
 	switch reason {
 	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE":
-		if retry != nil || pushback[0] != "-1" {
-			e.Errorf("RetryInfo = %v, trailer %s; want none, -1", retry, pushback[0])
+		if retry != nil {
+			e.Errorf("RetryInfo = %v, want none", retry)
 		}
-		return
+	default:
+		if millis < 1000 || millis > 30_000 {
+			e.Errorf("RetryInfo = %v, want 1 to 30 s", retry)
+		}
 	}
-	millis, err := strconv.ParseInt(pushback[0], 10, 64)
-	if err != nil || millis < 1000 || millis > 30_000 || millis != retry.GetRetryDelay().AsDuration().Milliseconds() {
-		e.Errorf("RetryInfo = %v, trailer %s; want 1 to 30 s, the same in both", retry, pushback[0])
+	if err := e.fw.Retry(a, millis); err != nil {
+		e.Error(err)
 	}
 }
 
-// secrets are what no status may show, in lower case.
-var secrets = []string{strings.TrimSuffix(prefix, ":"), id, "redis", "keyfunc", "grpclock", "wrongtype", "dial", "127.0.0.1", "%!"}
+// Pushback is the Retry of frameworks that tell gRPC clients when to come back.
+func Pushback(a Answer, millis int64) error {
+	want := strconv.FormatInt(millis, 10)
+	if millis == 0 {
+		want = "-1"
+	}
+	if got := a.Trailer.Get("grpc-retry-pushback-ms"); !slices.Equal(got, []string{want}) {
+		return fmt.Errorf("the trailer grpc-retry-pushback-ms is %q, want %s", got, want)
+	}
+	return nil
+}
 
-func (e *env) wantNoSecrets(a answer) {
+// secrets are what no status may show, in lower case.
+var secrets = []string{strings.TrimSuffix(prefix, ":"), id, "redis", "keyfunc", "grpclock", "connectlock", "wrongtype", "dial", "127.0.0.1", "%!"}
+
+func (e *env) wantNoSecrets(a Answer) {
 	e.Helper()
-	text := prototext.Format(a.status.Proto())
-	for _, md := range []metadata.MD{a.header, a.trailer} {
+	text := prototext.Format(a.Status.Proto())
+	for _, md := range []metadata.MD{a.Header, a.Trailer} {
 		for name, values := range md {
 			text += "\n" + name + ": " + strings.Join(values, ", ")
 		}

@@ -1,10 +1,13 @@
-package grpclock_test
+package rpctest
 
 import (
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -19,14 +22,16 @@ const (
 // as runs are the messages that handlers got to work on.
 type env struct {
 	*rig.Rig
-	doors
-	remote
+	fw    Framework
+	fault *Fault // of the door, or nil
+	conn  grpc.ClientConnInterface
+	shop  testpb.ShopClient
 }
 
 // newEnv opens a Locker on backend. Everything is closed when the test ends.
-func newEnv(tb testing.TB, d doors, backend redistest.Backend) *env {
+func newEnv(tb testing.TB, fw Framework, fault *Fault, backend redistest.Backend) *env {
 	tb.Helper()
-	return &env{Rig: rig.New(tb, backend), doors: d}
+	return &env{Rig: rig.New(tb, backend), fw: fw, fault: fault}
 }
 
 // hold takes the lock of the usual rule.

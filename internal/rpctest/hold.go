@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -67,7 +67,7 @@ func handlerFindsItsLease(e *env) {
 			},
 		})
 		e.wantCode(e.pay(), codes.OK)
-		a, _ := e.streamed(watchMethod)
+		a, _ := e.streamed(WatchMethod)
 		e.wantCode(a, codes.OK)
 	}
 	e.WantRuns(4)
@@ -100,7 +100,7 @@ type ending struct {
 
 // watched returns recovery interceptors, as a server would have them, that
 // tell how each call has ended.
-func watched(endings chan<- ending) []grpc.ServerOption {
+func watched(endings chan<- ending) Around {
 	end := func(returned *bool, err *error) {
 		e := ending{panicked: recover(), returned: *returned}
 		if e.panicked != nil {
@@ -108,21 +108,21 @@ func watched(endings chan<- ending) []grpc.ServerOption {
 		}
 		endings <- e
 	}
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	return Around{
+		Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 			returned := false
 			defer end(&returned, &err)
 			reply, err = handler(ctx, req)
 			returned = true
 			return reply, err
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+		},
+		Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 			returned := false
 			defer end(&returned, &err)
 			err = handler(srv, ss)
 			returned = true
 			return err
-		}),
+		},
 	}
 }
 
@@ -143,8 +143,8 @@ func everyExitReleases(e *env) {
 			if exit.gone {
 				cancel()
 			}
-			if a := rig.Receive(e.Rig, "the answer", answers); !exit.gone && a.status.Code() != exit.code {
-				e.Fatalf("%s: %v, want %v", exit.name, a.status, exit.code)
+			if a := rig.Receive(e.Rig, "the answer", answers); !exit.gone && a.Status.Code() != exit.code {
+				e.Fatalf("%s: %v, want %v", exit.name, a.Status, exit.code)
 			}
 			cancel()
 		}
@@ -177,7 +177,7 @@ func everyExitOfAStreamReleases(e *env) {
 				return exit.leave()
 			}})
 			for range exitTimes / 2 {
-				s, cancel := e.open(chatMethod, order())
+				s, cancel := e.open(ChatMethod, Order())
 				e.wantEnding(exit, endings)
 				if !exit.gone {
 					a, _ := e.finish(s)
@@ -218,11 +218,11 @@ func clientWhoLeavesEndsTheWork(e *env) {
 		}
 		ctx, leave := e.context()
 		answers := e.background(ctx)
-		gone(payMethod, leave)
+		gone(PayMethod, leave)
 		rig.Receive(e.Rig, "the client's end", answers)
-		s, leave := e.open(watchMethod, order())
+		s, leave := e.open(WatchMethod, Order())
 		_ = s.CloseSend()
-		gone(watchMethod, leave)
+		gone(WatchMethod, leave)
 	}
 }
 
@@ -260,10 +260,10 @@ func counterIsExact(e *env) {
 // call calls the unary or the server-streaming method.
 func (e *env) call(ctx context.Context, unary bool) error {
 	if unary {
-		_, err := e.shop.Pay(ctx, order())
+		_, err := e.shop.Pay(ctx, Order())
 		return err
 	}
-	s, err := e.shop.Watch(ctx, order())
+	s, err := e.shop.Watch(ctx, Order())
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,12 @@
-package grpclock_test
+package rpctest
 
 import (
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/testenv"
 )
-
-func TestMain(m *testing.M) { redistest.Main(m) }
 
 // A doorCase is one behaviour. One that the HTTP doors have, too, has the name
 // that it has in doortest.
@@ -23,7 +19,7 @@ type doorCase struct {
 }
 
 var cases = []doorCase{
-	// refuse_test.go
+	// refuse.go
 	{name: "BusyIsRefused", check: busyIsRefused},
 	{name: "WaiterIsServed", check: waiterIsServed},
 	{name: "WaitEndsWithTheBudget", check: waitEndsWithTheBudget},
@@ -36,7 +32,7 @@ var cases = []doorCase{
 	{name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
 	{name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
 
-	// hold_test.go
+	// hold.go
 	{name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
 	{name: "HandlerFindsItsLease", check: handlerFindsItsLease},
 	{name: "EveryExitReleases", check: everyExitReleases},
@@ -44,7 +40,7 @@ var cases = []doorCase{
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 	{name: "CounterIsExact", check: counterIsExact},
 
-	// lost_test.go
+	// lost.go
 	{name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
 	{name: "LostLockIsAnswered", check: lostLockIsAnswered},
 	{name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
@@ -54,7 +50,7 @@ var cases = []doorCase{
 	{name: "LongHoldEndsAStream", check: longHoldEndsAStream},
 	{name: "LostLockHoldsMessagesBack", check: lostLockHoldsMessagesBack},
 
-	// key_test.go
+	// key.go
 	{name: "RequestWithoutAKeyIsRefused", check: requestWithoutAKeyIsRefused},
 	{name: "KeySeesWhatTheHandlerSees", check: keySeesWhatTheHandlerSees},
 	{name: "EverySourceOfAKeyWorks", check: everySourceOfAKeyWorks},
@@ -63,7 +59,7 @@ var cases = []doorCase{
 	{name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
 	{name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
 
-	// misuse_test.go
+	// misuse.go
 	{name: "NativeKeyWorks", check: nativeKeyWorks},
 	{name: "NativeKeyIsEscaped", check: nativeKeyIsEscaped},
 	{name: "NativeKeyOfAnotherDoorIsRefused", check: nativeKeyOfAnotherDoorIsRefused},
@@ -71,14 +67,14 @@ var cases = []doorCase{
 	{name: "WhatIsOptionalMayBeMissing", check: whatIsOptionalMayBeMissing},
 	{name: "ValueThatIsMissingIsTold", embedded: true, check: valueThatIsMissingIsTold},
 
-	// options_test.go
+	// options.go
 	{name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
 	{name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},
 	{name: "ErrorThatIsHandedOnShowsNothing", check: errorThatIsHandedOnShowsNothing},
 	{name: "ErrorHandlerHearsOfALostLock", check: errorHandlerHearsOfALostLock},
 	{name: "MistakesPanicAtTheStart", check: mistakesPanicAtTheStart},
 
-	// stream_test.go
+	// stream.go
 	{name: "StreamingSurvives", check: streamingSurvives},
 	{name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
 	{name: "StreamIsLockedFromStartToEnd", check: streamIsLockedFromStartToEnd},
@@ -89,76 +85,47 @@ var cases = []doorCase{
 	{name: "FunctionMayAskForTheMessage", check: functionMayAskForTheMessage},
 	{name: "SkippedStreamTakesNoLock", check: skippedStreamTakesNoLock},
 
-	// latestream_test.go
+	// late.go
 	{name: "LeaseThatComesTooLateIsReleased", check: leaseThatComesTooLateIsReleased},
 }
 
-// meaningless are the cases of doortest that say nothing about gRPC.
-var meaningless = map[string]string{
-	"RequestIsPutBack":                         "no door changes anything that outer interceptors have: contexts are handed down",
-	"HijackingSurvives":                        "a gRPC handler has no connection",
-	"UploadedFilesAreRemoved":                  "there are no forms",
-	"LostLockLeavesAWrittenResponse":           "the status comes last, whatever was sent: LostLockIsAnswered, LostLockEndsAStream",
-	"ConnectionIsWithinReach":                  "a gRPC handler has no connection",
-	"WrongStatusPanicsInTheHandler":            "a gRPC status is a value of the handler's error",
-	"ResponseWithoutABodyTakesNone":            "a reply is a message or none",
-	"AnswerToHeadHasNoBody":                    "gRPC has no HEAD",
-	"BodyOverItsLengthIsRefused":               "a message has no length of its own",
-	"EmptyCopyIsNoAnswer":                      "a gRPC handler has no writer",
-	"SilentBodyEndsTheHold":                    "messages of a client stream are what it is for; MaxHold bounds it",
-	"TrickleHoldsNoLock":                       "messages of a client stream are what it is for; MaxHold bounds it",
-	"EndedLockEndsTheBody":                     "a stream has messages: LostLockEndsAStream, LongHoldEndsAStream",
-	"UploadThatComesIsNotDisturbed":            "a stream has messages: StreamingSurvives",
-	"AnswerDoesNotWaitForTheBody":              "gRPC sends while it receives",
-	"AnswerInPlaceOfContinue":                  "gRPC has no 100 Continue",
-	"BodyCanBeReadAfterTheAnswerHasBegun":      "gRPC sends while it receives",
-	"HijackedConnectionIsLeftAlone":            "a gRPC handler has no connection",
-	"ClosedBodyIsNotRead":                      "a message cannot be closed",
-	"TrailersArrive":                           "gRPC clients send none",
-	"ReaderLeftBehindEnds":                     "grpc ends a stream's RecvMsg when its handler returns",
-	"LostLockReplacesAHeldResponse":            "a unary reply is always held back: LostLockIsAnswered",
-	"LostLockLeavesAResponseOverTheLimit":      "replies are not buffered by the door",
-	"BufferedResponseIsTheSame":                "replies are not buffered by the door",
-	"SlowReaderOfABufferedResponseHoldsNoLock": "grpc sends a unary reply after the interceptors are done",
-	"BodyOverTheLimitIsRefused":                "grpc.MaxRecvMsgSize is the limit, and comes first",
-	"BodyThatIsNotJSONIsRefused":               "the message has one form, which grpc has read",
-	"JSONMayHaveParameters":                    "there is no JSON",
-	"NameInTwoPlacesIsRefused":                 "a field is in the message alone",
-	"LongFormIsRefused":                        "there are no forms",
-	"DrippingBodyHoldsNoLock":                  "the message has arrived whole before an interceptor is called",
-	"HugeBodiesCostLittle":                     "grpc.MaxRecvMsgSize is the limit, and comes first",
-	"SafeMethodsShareTheLock":                  "gRPC does not tell safe methods: a rule's Policy has the mode",
-}
-
-func TestDoor(t *testing.T) {
+// Run runs the suite: a case against an embedded Redis, and where it can against a real
+// one too, which a quick run leaves out. With several frameworks, which have names, a case
+// runs for each of them. The package's TestMain must be redistest.Main.
+func Run(t *testing.T, fws ...Framework) {
+	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if c.embedded {
-				c.check(newEnv(t, sound, redistest.Embedded(t)))
-				return
+			for _, fw := range fws {
+				each(t, fw, func(t *testing.T) { c.run(t, fw) })
 			}
-			redistest.Each(t, func(t *testing.T, s redistest.Backend) {
-				if _, embedded := s.(*redistest.Mini); !embedded {
-					testenv.Slow(t)
-				}
-				c.check(newEnv(t, sound, s))
-			})
 		})
 	}
 }
 
-func TestListIsTheSameAsForEveryDoor(t *testing.T) {
-	var common []string
-	for _, c := range doortest.Cases() {
-		common = append(common, c.Name)
-		here := slices.ContainsFunc(cases, func(own doorCase) bool { return own.name == c.Name })
-		if reason := meaningless[c.Name]; here == (reason != "") {
-			t.Errorf("%s: tested here: %v; reason not to: %q", c.Name, here, reason)
-		}
+// each runs f as the subtest of a framework that has a name.
+func each(t *testing.T, fw Framework, f func(*testing.T)) {
+	t.Helper()
+	if fw.Name == "" {
+		f(t)
+		return
 	}
-	for name := range meaningless {
-		if !slices.Contains(common, name) {
-			t.Errorf("there is no common case %s", name)
-		}
+	t.Run(fw.Name, f)
+}
+
+// run runs the case, unless it says nothing about the framework.
+func (c doorCase) run(t *testing.T, fw Framework) {
+	t.Helper()
+	switch {
+	case fw.Meaningless[c.name] != "":
+	case c.embedded:
+		c.check(newEnv(t, fw, nil, redistest.Embedded(t)))
+	default:
+		redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+			if _, embedded := s.(*redistest.Mini); !embedded {
+				testenv.Slow(t)
+			}
+			c.check(newEnv(t, fw, nil, s))
+		})
 	}
 }

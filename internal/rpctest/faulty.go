@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -15,42 +15,56 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
-// A faulty door is grpclock's, with the fault of that name around it.
-type faulty struct {
-	fault string
+// A Fault is a way in which a door can be broken. Its methods break what the door is
+// given and what it gives; those of nil break nothing.
+type Fault struct {
+	Name  string
 	redis *redistest.Mini // for faults that go behind the Locker's back
 }
 
-func (f faulty) doors() doors {
-	return doors{
-		unary: func(l *lockmw.Locker, r grpclock.Rules, o options) grpc.UnaryServerInterceptor {
-			if f.fault == "checks nothing at the start" {
-				defer func() { _ = recover() }()
-			}
-			return brokenDoor{f, l, sound.unary(l, f.rules(r), f.options(o))}.call
-		},
-		stream: func(l *lockmw.Locker, r grpclock.Rules, o options) grpc.StreamServerInterceptor {
-			if f.fault == "checks nothing at the start" {
-				defer func() { _ = recover() }()
-			}
-			return brokenStreams{f, l, sound.stream(l, f.rules(r), f.options(o))}.call
-		},
+// Is reports whether it is the fault of that name. A framework asks for those that only
+// it can bring about.
+func (f *Fault) Is(name string) bool { return f != nil && f.Name == name }
+
+// recover hides a panic of a constructor. It is to be deferred.
+func (f *Fault) recover() {
+	if f.Is("checks nothing at the start") {
+		_ = recover()
 	}
 }
 
+// Unary puts the fault around a door's interceptor.
+func (f *Fault) Unary(l *lockmw.Locker, sound grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	if f == nil {
+		return sound
+	}
+	return brokenDoor{f, l, sound}.call
+}
+
+// Stream puts the fault around a door's interceptor of streams.
+func (f *Fault) Stream(l *lockmw.Locker, sound grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
+	if f == nil {
+		return sound
+	}
+	return brokenStreams{f, l, sound}.call
+}
+
 // rules breaks the rules.
-func (f faulty) rules(rules grpclock.Rules) grpclock.Rules {
+func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
+	if f == nil || rules == nil {
+		return rules
+	}
 	var calls atomic.Int64
 	broken := rules.With(nil)
 	for name, rule := range broken {
 		key := rule.Key
-		switch f.fault {
+		switch f.Name {
 		case "does not wait":
 			rule.Policy.Wait, rule.Policy.Retries = 0, 0
 		case "forgets the longest hold":
@@ -92,11 +106,10 @@ func (f faulty) rules(rules grpclock.Rules) grpclock.Rules {
 			}
 		case "does not know its method":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(nameless{r}) }
+		case "takes the last of several":
+			rule.Key = func(r keyfunc.Request) (string, error) { return key(lastOfSeveral{r}) }
 		}
 		broken[name] = rule
-	}
-	if rules == nil {
-		return nil
 	}
 	return broken
 }
@@ -107,23 +120,37 @@ type nameless struct{ keyfunc.Request }
 func (nameless) Method() string { return "" }
 func (nameless) Route() string  { return "" }
 
+// A lastOfSeveral request has the last value of each header.
+type lastOfSeveral struct{ keyfunc.Request }
+
+func (r lastOfSeveral) Header(name string) (string, bool) {
+	values := metadata.ValueFromIncomingContext(r.Context(), name)
+	if len(values) == 0 {
+		return "", false
+	}
+	return values[len(values)-1], true
+}
+
 // options breaks the options.
-func (f faulty) options(o options) options {
-	handle := o.errorHandler
-	switch f.fault {
+func (f *Fault) options(o Options) Options {
+	if f == nil {
+		return o
+	}
+	handle := o.ErrorHandler
+	switch f.Name {
 	case "ignores error handlers":
-		o.errorHandler = nil
+		o.ErrorHandler = nil
 	case "trusts error handlers":
-		o.errorHandler = func(ctx context.Context, method string, err error) error {
+		o.ErrorHandler = func(ctx context.Context, method string, err error) error {
 			if handle != nil && status.Code(handle(ctx, method, err)) == codes.OK {
 				return errTrusted
 			}
 			return nil
 		}
 	case "shows the error":
-		o.errorHandler = func(_ context.Context, _ string, err error) error { return status.Error(codes.Aborted, err.Error()) }
+		o.ErrorHandler = func(_ context.Context, _ string, err error) error { return status.Error(codes.Aborted, err.Error()) }
 	case "hides the handler's error":
-		o.errorHandler = func(ctx context.Context, method string, err error) error {
+		o.ErrorHandler = func(ctx context.Context, method string, err error) error {
 			if handle != nil && errors.Is(err, lockmw.ErrLost) {
 				err = lockmw.ErrLost
 			}
@@ -137,7 +164,7 @@ var errTrusted = errors.New("the error handler said nothing")
 
 // A brokenDoor is a unary interceptor.
 type brokenDoor struct {
-	faulty
+	*Fault
 	locks *lockmw.Locker
 	sound grpc.UnaryServerInterceptor
 }
@@ -145,7 +172,7 @@ type brokenDoor struct {
 func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	returned := false
 	defer b.around(b.locks, &returned)()
-	switch b.fault {
+	switch b.Name {
 	case "does not lock":
 		return handler(ctx, req)
 	case "eats the message":
@@ -161,60 +188,48 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 	})
 	returned = true
 	switch {
-	case err != nil && !ran && b.fault == "runs what was refused":
+	case err != nil && !ran && b.Name == "runs what was refused":
 		_, _ = handler(ctx, req)
 	case errors.Is(err, errTrusted):
 		return new(testpb.Receipt), nil
-	case err != nil && ran && b.fault == "does not notice a loss":
+	case err != nil && ran && b.Name == "does not notice a loss":
 		return made, nil
 	}
 	return reply, b.spoilt(err)
 }
 
 // ctx breaks what the door gets.
-func (f faulty) ctx(ctx context.Context) context.Context {
-	switch f.fault {
+func (f *Fault) ctx(ctx context.Context) context.Context {
+	switch f.Name {
 	case "loses the call's context":
 		return context.Background()
 	case "forgets the trailer":
-		return grpc.NewContextWithServerTransportStream(ctx, transport{trailer: new(metadata.MD)})
-	case "takes the last of several":
-		md, _ := metadata.FromIncomingContext(ctx)
-		md = md.Copy()
-		for _, values := range md {
-			if n := len(values); n > 0 {
-				values[0] = values[n-1]
-			}
-		}
-		return metadata.NewIncomingContext(ctx, md)
+		return grpc.NewContextWithServerTransportStream(ctx, Transport{Trailer: new(metadata.MD)})
 	}
 	return ctx
 }
 
 // handlers breaks what the handler gets.
-func (f faulty) handlers(outer, lease context.Context) context.Context {
-	switch f.fault {
+func (f *Fault) handlers(outer, lease context.Context) context.Context {
+	switch f.Name {
 	case "keeps the call's own context":
 		return outer
 	case "keeps the handler's metadata":
 		return grpc.NewContextWithServerTransportStream(lease, grpc.ServerTransportStreamFromContext(outer))
 	case "sends no header":
-		return grpc.NewContextWithServerTransportStream(lease, transport{trailer: new(metadata.MD)})
-	case "takes the last of several":
-		md, _ := metadata.FromIncomingContext(outer)
-		return metadata.NewIncomingContext(lease, md)
+		return grpc.NewContextWithServerTransportStream(lease, Transport{Trailer: new(metadata.MD)})
 	}
 	return lease
 }
 
 // around does what should not be done before the door, and returns what
 // should not be done behind it.
-func (f faulty) around(l *lockmw.Locker, returned *bool) func() {
+func (f *Fault) around(l *lockmw.Locker, returned *bool) func() {
 	again := func() *lockmw.Lease {
 		_, lease, _ := l.Acquire(context.Background(), lockKey, lockmw.Policy{})
 		return lease
 	}
-	switch f.fault {
+	switch f.Name {
 	case "removes other data":
 		f.redis.FlushAll()
 	case "asks Redis first":
@@ -244,16 +259,34 @@ func (f faulty) around(l *lockmw.Locker, returned *bool) func() {
 }
 
 // spoilt breaks a refusal.
-func (f faulty) spoilt(err error) error {
+func (f *Fault) spoilt(err error) error {
 	s := status.Convert(err)
 	switch {
 	case err == nil:
-	case f.fault == "gives no details":
+	case f.Name == "gives no details":
 		return status.Error(s.Code(), s.Message())
-	case f.fault == "has one code for all":
+	case f.Name == "has one code for all":
 		broken := s.Proto()
 		broken.Code = int32(codes.Unknown)
 		return status.ErrorProto(broken)
 	}
 	return err
+}
+
+// A Transport is a stream without a connection.
+type Transport struct{ Trailer *metadata.MD }
+
+// Method returns the unary method.
+func (Transport) Method() string { return PayMethod }
+
+// SetHeader does nothing.
+func (Transport) SetHeader(metadata.MD) error { return nil }
+
+// SendHeader does nothing.
+func (Transport) SendHeader(metadata.MD) error { return nil }
+
+// SetTrailer adds md to the trailer.
+func (t Transport) SetTrailer(md metadata.MD) error {
+	*t.Trailer = metadata.Join(*t.Trailer, md)
+	return nil
 }

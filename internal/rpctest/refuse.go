@@ -1,17 +1,14 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -57,37 +54,16 @@ func waitEndsWithTheDeadline(e *env) {
 	e.WantRuns(0)
 }
 
-// direct calls the unary interceptor without a server, which would tell the
-// client of some ends before the interceptor does.
-func (e *env) direct(ctx context.Context, s *shop) answer {
+// direct calls the unary method without a connection.
+func (e *env) direct(ctx context.Context, s *shop) Answer {
 	e.Helper()
-	s.e = e
-	if s.rules == nil {
-		s.rules = usual()
-	}
-	interceptor := e.unary(e.Locks, s.rules, s.options)
-	answers := make(chan answer, 1)
+	service := e.service(s)
+	answers := make(chan Answer, 1)
 	go func() { // ends with the Locker at the latest
-		var a answer
-		ctx := grpc.NewContextWithServerTransportStream(ctx, transport{trailer: &a.trailer})
-		_, err := interceptor(ctx, order(), &grpc.UnaryServerInfo{FullMethod: payMethod}, func(ctx context.Context, req any) (any, error) {
-			return s.Pay(ctx, req.(*testpb.Order))
-		})
-		a.status = status.Convert(err)
+		a, _ := e.fw.Direct(ctx, service)
 		answers <- a
 	}()
 	return rig.Receive(e.Rig, "the answer", answers)
-}
-
-// A transport is a stream without a connection.
-type transport struct{ trailer *metadata.MD }
-
-func (transport) Method() string               { return payMethod }
-func (transport) SetHeader(metadata.MD) error  { return nil }
-func (transport) SendHeader(metadata.MD) error { return nil }
-func (t transport) SetTrailer(md metadata.MD) error {
-	*t.trailer = metadata.Join(*t.trailer, md)
-	return nil
 }
 
 func fullQueueIsRefused(e *env) {
@@ -106,7 +82,7 @@ func fullQueueIsRefused(e *env) {
 
 func redisThatIsDownIsRefused(e *env) {
 	rules := usual()
-	rules[watchMethod] = usual(func(p *lockmw.Policy) { p.Wait = 500 * time.Millisecond })[shopService+"*"]
+	rules[WatchMethod] = usual(func(p *lockmw.Policy) { p.Wait = 500 * time.Millisecond })[ShopService+"*"]
 	e.serve(&shop{rules: rules})
 	e.Backend.(*redistest.Mini).Close()
 	start := time.Now()
@@ -165,14 +141,14 @@ func waiterWhoLeavesIsForgotten(e *env) {
 func clientWhoIsGoneGetsNothing(e *env) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for _, s := range []*shop{{}, {options: options{errorHandler: func(context.Context, string, error) error {
+	for _, s := range []*shop{{}, {options: Options{ErrorHandler: func(context.Context, string, error) error {
 		e.Error("the error handler is called, and nobody is there to read its answer")
 		return nil
 	}}}} {
 		a := e.direct(ctx, s)
 		e.wantCode(a, codes.Canceled)
-		if len(a.status.Details()) > 0 || len(a.trailer) > 0 {
-			e.Errorf("details %v, trailer %v; want none", a.status.Details(), a.trailer)
+		if len(a.Status.Details()) > 0 || len(a.Trailer) > 0 {
+			e.Errorf("details %v, trailer %v; want none", a.Status.Details(), a.Trailer)
 		}
 		e.wantNoSecrets(a)
 	}

@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -47,12 +47,12 @@ func requestWithoutAKeyIsRefused(e *env) {
 		if tc.key == nil {
 			tc.key = keyfunc.MustParse(tc.template)
 		}
-		e.serve(&shop{rules: grpclock.Rules{payMethod: {Key: tc.key, Policy: lockmw.Policy{Prefix: prefix}}}})
+		e.serve(&shop{rules: grpclock.Rules{PayMethod: {Key: tc.key, Policy: lockmw.Policy{Prefix: prefix}}}})
 		ctx, cancel := e.context()
 		a := e.payWith(metadata.AppendToOutgoingContext(ctx, tc.metadata...), tc.order)
 		cancel()
-		if a.status.Code() != codes.InvalidArgument {
-			e.Errorf("%s: %v", tc.name, a.status)
+		if a.Status.Code() != codes.InvalidArgument {
+			e.Errorf("%s: %v", tc.name, a.Status)
 		}
 		e.wantRefusal(a, codes.InvalidArgument, "LOCK_KEY_INVALID")
 	}
@@ -76,7 +76,7 @@ func keySeesWhatTheHandlerSees(e *env) {
 	type view struct{ header, field, nested string }
 	var inKey, inHandler view
 	e.serve(&shop{
-		rules: grpclock.Rules{payMethod: {Key: func(r keyfunc.Request) (string, error) {
+		rules: grpclock.Rules{PayMethod: {Key: func(r keyfunc.Request) (string, error) {
 			inKey.header, _ = r.Header("X-User")
 			inKey.field, _, _ = r.Body("order_id")
 			inKey.nested, _, _ = r.Body("customer.id")
@@ -116,8 +116,8 @@ func everySourceOfAKeyWorks(e *env) {
 		{"{header.X-User}", "first"},
 		{"{header.x-user|lower}", "first"},
 		{"{header.data-bin}", "%00%FF"},
-		{"{method}", payMethod},
-		{"{route}", payMethod},
+		{"{method}", PayMethod},
+		{"{route}", PayMethod},
 		{"{param.no?}-{query.no?}-{value.no?}-{body.card?}-{body.order_id}", "----" + id},
 		{"{value.tenant}:{body.order_id}", "blue:" + id},
 	} {
@@ -143,14 +143,14 @@ func everySourceOfAKeyWorks(e *env) {
 func severalKeysAreTakenTogether(e *env) {
 	order, customer := keyfunc.MustParse("order:{body.order_id}"), keyfunc.MustParse("customer:{body.customer.id}")
 	e.takenTogether(keyfunc.All(order, customer), prefix+"order:"+id, prefix+"customer:ann")
-	e.takenTogether(keyfunc.Each("body.items", keyfunc.MustParse("{body.items}:{method}")), prefix+"a%3Ab:"+payMethod, prefix+"c:"+payMethod)
+	e.takenTogether(keyfunc.Each("body.items", keyfunc.MustParse("{body.items}:{method}")), prefix+"a%3Ab:"+PayMethod, prefix+"c:"+PayMethod)
 	e.takenTogether(keyfunc.Each("body.guests", keyfunc.MustParse("{body.guests.parent.id}-{body.guests.id}")), prefix+"bob-ann", prefix+"bob-eve")
 }
 
 func (e *env) takenTogether(key keyfunc.Func, keys ...string) {
 	e.Helper()
 	rules := usual()
-	rules[payMethod] = grpclock.Rule{Key: key, Policy: lockmw.Policy{Prefix: prefix}}
+	rules[PayMethod] = grpclock.Rule{Key: key, Policy: lockmw.Policy{Prefix: prefix}}
 	e.serve(&shop{rules: rules, pay: func(context.Context, *testpb.Order) error {
 		for _, key := range keys {
 			if e.Token(key) == "" {
@@ -180,7 +180,7 @@ func (e *env) takenTogether(key keyfunc.Func, keys ...string) {
 
 func skippedRequestTakesNoLock(e *env) {
 	bySkip := usual()
-	bySkip[payMethod] = grpclock.Rule{Key: keyfunc.Join(keyfunc.Body("order_id"), func(keyfunc.Request) (string, error) {
+	bySkip[PayMethod] = grpclock.Rule{Key: keyfunc.Join(keyfunc.Body("order_id"), func(keyfunc.Request) (string, error) {
 		return "", fmt.Errorf("a guest: %w", keyfunc.Skip)
 	})}
 	unlocked := func(ctx context.Context, o *testpb.Order) error {
@@ -192,15 +192,15 @@ func skippedRequestTakesNoLock(e *env) {
 		}
 		return nil
 	}
-	guest := options{skipper: func(ctx context.Context, method string) bool {
-		return method == payMethod && len(metadata.ValueFromIncomingContext(ctx, "x-guest")) > 0
+	guest := Options{Skipper: func(ctx context.Context, method string) bool {
+		return method == PayMethod && len(metadata.ValueFromIncomingContext(ctx, "x-guest")) > 0
 	}}
-	elsewhere := grpclock.Rules{watchMethod: usual()[shopService+"*"]}
+	elsewhere := grpclock.Rules{WatchMethod: usual()[ShopService+"*"]}
 	for _, s := range []*shop{{rules: bySkip}, {options: guest}, {rules: elsewhere}} {
 		s.pay = unlocked
 		e.serve(s)
 		ctx, cancel := e.context()
-		e.wantCode(e.payWith(metadata.AppendToOutgoingContext(ctx, "x-guest", "1"), order()), codes.OK)
+		e.wantCode(e.payWith(metadata.AppendToOutgoingContext(ctx, "x-guest", "1"), Order()), codes.OK)
 		cancel()
 	}
 	e.WantUnasked()
@@ -236,7 +236,7 @@ func bodyReachesTheHandler(e *env) {
 		},
 	})
 	e.wantCode(e.payFor(want), codes.OK)
-	for method, orders := range map[string][]*testpb.Order{watchMethod: {want}, collectMethod: {want, want}} {
+	for method, orders := range map[string][]*testpb.Order{WatchMethod: {want}, CollectMethod: {want, want}} {
 		s, cancel := e.open(method, orders...)
 		a, _ := e.finish(s)
 		cancel()
@@ -281,7 +281,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 	} {
 		ctx, cancel := e.context()
 		var reply []byte
-		err := e.conn.Invoke(ctx, payMethod, message, &reply, grpc.ForceCodecV2(wire{}))
+		err := e.conn.Invoke(ctx, PayMethod, message, &reply, grpc.ForceCodecV2(wire{}))
 		cancel()
 		if status.Code(err) != codes.Aborted {
 			e.Errorf("%s: %v, want %v", spelling, err, codes.Aborted)

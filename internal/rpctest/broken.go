@@ -1,12 +1,14 @@
-package grpclock_test
+package rpctest
 
 import (
+	"path"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/internal/probe"
 	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
 )
 
 // faults are ways in which the door can be broken, and the cases that must
@@ -68,41 +70,84 @@ var faults = []struct {
 	{"checks nothing at the start", []string{"MistakesPanicAtTheStart"}},
 }
 
-func TestBrokenDoorIsNoticed(t *testing.T) {
+// RunBroken breaks the door of each framework in every way, and fails the test unless
+// the cases that must notice it do, and every case notices one.
+func RunBroken(t *testing.T, fws ...Framework) {
+	t.Helper()
 	byName := make(map[string]doorCase)
 	for _, c := range cases {
 		byName[c.name] = c
 	}
-	for _, fault := range faults {
-		for _, name := range fault.cases {
-			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
-				t.Parallel() // most wait in vain
-				c, p := byName[name], probe.New(t)
-				p.Run(func() {
-					redis := redistest.Embedded(p)
-					e := newEnv(p, faulty{fault.name, redis}.doors(), redis)
-					e.Patience = max(500*time.Millisecond, c.takes)
-					c.check(e)
-				})
-				if !p.Failed() {
-					t.Error("the case passes")
+	for _, fw := range fws {
+		fw.checkMeaningless(t)
+		t.Run(path.Join("breaks_nothing", fw.Name), func(t *testing.T) {
+			testenv.Slow(t)
+			for _, c := range cases {
+				c.passes(t, fw)
+			}
+		})
+		seen := make(map[string]bool)
+		for _, fault := range faults {
+			for _, name := range fault.cases {
+				if fw.Meaningless[fault.name] != "" || fw.Meaningless[name] != "" {
+					continue
 				}
-				t.Logf("%.200s", p.Said())
-			})
+				seen[name] = true
+				t.Run(path.Join(strings.ReplaceAll(fault.name, " ", "_"), name, fw.Name), func(t *testing.T) {
+					t.Parallel() // most wait in vain
+					byName[name].fails(t, fw, fault.name)
+				})
+			}
+		}
+		for name := range byName {
+			if !seen[name] && fw.Meaningless[name] == "" {
+				t.Errorf("no broken door %s is there for %s", fw.Name, name)
+			}
 		}
 	}
 }
 
-func TestEveryCaseIsSeenToFail(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, fault := range faults {
-		for _, name := range fault.cases {
-			seen[name] = true
+// passes fails the test unless the case passes for a door around which there is a fault
+// that is none. Otherwise the others would prove nothing.
+func (c doorCase) passes(t *testing.T, fw Framework) {
+	t.Helper()
+	t.Run(c.name, func(t *testing.T) {
+		if fw.Meaningless[c.name] == "" {
+			redis := redistest.Embedded(t)
+			c.check(newEnv(t, fw, &Fault{"breaks nothing", redis}, redis))
 		}
+	})
+}
+
+// fails fails the test unless the case fails for a door with the fault.
+func (c doorCase) fails(t *testing.T, fw Framework, fault string) {
+	t.Helper()
+	p := probe.New(t)
+	p.Run(func() {
+		redis := redistest.Embedded(p)
+		e := newEnv(p, fw, &Fault{fault, redis}, redis)
+		e.Patience = max(500*time.Millisecond, c.takes)
+		c.check(e)
+	})
+	if !p.Failed() {
+		t.Error("the case passes")
 	}
+	t.Logf("%.200s", p.Said())
+}
+
+// checkMeaningless fails the test if what is named there is neither a case nor a fault.
+func (fw Framework) checkMeaningless(t *testing.T) {
+	t.Helper()
+	known := make(map[string]bool)
 	for _, c := range cases {
-		if !seen[c.name] {
-			t.Errorf("no broken door is there for %s", c.name)
+		known[c.name] = true
+	}
+	for _, fault := range faults {
+		known[fault.name] = true
+	}
+	for name := range fw.Meaningless {
+		if !known[name] {
+			t.Errorf("%s: there is no case or fault %q", fw.Package, name)
 		}
 	}
 }

@@ -1,71 +1,30 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
-	"net"
-	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
+// The methods of testpb.ShopServer.
 const (
-	shopService   = "/lockmwtest.v1.Shop/"
-	payMethod     = shopService + "Pay"
-	watchMethod   = shopService + "Watch"
-	collectMethod = shopService + "Collect"
-	chatMethod    = shopService + "Chat"
+	ShopService   = "/lockmwtest.v1.Shop/"
+	PayMethod     = ShopService + "Pay"
+	WatchMethod   = ShopService + "Watch"
+	CollectMethod = ShopService + "Collect"
+	ChatMethod    = ShopService + "Chat"
 )
-
-// doors make the interceptors that a case looks at.
-type doors struct {
-	unary  func(*lockmw.Locker, grpclock.Rules, options) grpc.UnaryServerInterceptor
-	stream func(*lockmw.Locker, grpclock.Rules, options) grpc.StreamServerInterceptor
-}
-
-// options are the door's options. Zero means that the option is not given.
-type options struct {
-	errorHandler func(ctx context.Context, method string, err error) error
-	skipper      func(ctx context.Context, method string) bool
-	logger       *slog.Logger
-	more         []grpclock.Option
-}
-
-func (o options) list() []grpclock.Option {
-	opts := o.more
-	if o.errorHandler != nil {
-		opts = append(opts, grpclock.WithErrorHandler(o.errorHandler))
-	}
-	if o.skipper != nil {
-		opts = append(opts, grpclock.WithSkipper(o.skipper))
-	}
-	if o.logger != nil {
-		opts = append(opts, grpclock.WithLogger(o.logger))
-	}
-	return opts
-}
-
-// sound are grpclock's.
-var sound = doors{
-	unary: func(l *lockmw.Locker, r grpclock.Rules, o options) grpc.UnaryServerInterceptor {
-		return grpclock.UnaryServerInterceptor(l, r, o.list()...)
-	},
-	stream: func(l *lockmw.Locker, r grpclock.Rules, o options) grpc.StreamServerInterceptor {
-		return grpclock.StreamServerInterceptor(l, r, o.list()...)
-	},
-}
 
 // ruled returns one rule for all of the shop's methods.
 func ruled(template string, change ...func(*lockmw.Policy)) grpclock.Rules {
@@ -73,7 +32,7 @@ func ruled(template string, change ...func(*lockmw.Policy)) grpclock.Rules {
 	for _, c := range change {
 		c(&p)
 	}
-	return grpclock.Rules{shopService + "*": {Key: keyfunc.MustParse(template), Policy: p}}
+	return grpclock.Rules{ShopService + "*": {Key: keyfunc.MustParse(template), Policy: p}}
 }
 
 // usual locks all methods by the order, with a policy that may be changed.
@@ -99,9 +58,9 @@ type shop struct {
 	testpb.UnimplementedShopServer
 	e *env
 
-	rules grpclock.Rules
-	options
-	around []grpc.ServerOption // interceptors outside of the door
+	rules   grpclock.Rules
+	options Options
+	around  Around
 
 	pay     func(ctx context.Context, order *testpb.Order) error
 	watch   func(order *testpb.Order, s watching) error
@@ -164,74 +123,53 @@ func (s *shop) Chat(stream chatting) error {
 	}
 }
 
-// A remote is the client's side.
-type remote struct {
-	conn *grpc.ClientConn
-	shop testpb.ShopClient
-}
-
-// serve starts a server on loopback, and a client.
-func (e *env) serve(s *shop) {
-	e.Helper()
+// service is what s is served as.
+func (e *env) service(s *shop) Service {
 	s.e = e
 	if s.rules == nil {
 		s.rules = usual()
 	}
-	opts := slices.Concat(s.around, []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(e.unary(e.Locks, s.rules, s.options)),
-		grpc.ChainStreamInterceptor(e.stream(e.Locks, s.rules, s.options)),
-		grpc.WaitForHandlers(true),
-	})
-	server, locks := grpc.NewServer(opts...), e.Locks
-	testpb.RegisterShopServer(server, s)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		e.Fatal(err)
+	return Service{
+		Locks: e.Locks, Rules: e.fault.rules(s.rules), Options: e.fault.options(s.options),
+		Shop: s, Around: s.around, Fault: e.fault,
 	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		e.Fatal(err)
-	}
-	e.remote = remote{conn: conn, shop: testpb.NewShopClient(conn)}
-	e.Cleanup(func() {
-		e.CloseNow(locks) // the server waits for handlers, and they may wait for a lock
-		_ = conn.Close()
-		server.Stop()
-		if err := <-served; err != nil {
-			e.Errorf("serve: %v", err)
-		}
-	})
 }
 
-// The usual order, and the metadata that name it.
-func order() *testpb.Order { return &testpb.Order{OrderId: id} }
+// serve starts a server, and a client.
+func (e *env) serve(s *shop) {
+	e.Helper()
+	e.conn = e.fw.Serve(e.Rig, e.service(s))
+	e.shop = testpb.NewShopClient(e.conn)
+}
 
+// Order returns the usual order.
+func Order() *testpb.Order { return &testpb.Order{OrderId: id} }
+
+// context returns a call's context, with metadata that name the usual order.
 func (e *env) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), "x-order", id), e.Patience)
 }
 
 // pay calls the unary method.
-func (e *env) pay() answer { return e.payFor(order()) }
+func (e *env) pay() Answer { return e.payFor(Order()) }
 
-func (e *env) payFor(order *testpb.Order) answer {
+func (e *env) payFor(order *testpb.Order) Answer {
 	ctx, cancel := e.context()
 	defer cancel()
 	return e.payWith(ctx, order)
 }
 
-func (e *env) payWith(ctx context.Context, order *testpb.Order) answer {
-	var a answer
-	_, err := e.remote.shop.Pay(ctx, order, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
-	a.status = status.Convert(err)
+func (e *env) payWith(ctx context.Context, order *testpb.Order) Answer {
+	var a Answer
+	_, err := e.shop.Pay(ctx, order, grpc.Header(&a.Header), grpc.Trailer(&a.Trailer))
+	a.Status = status.Convert(err)
 	return a
 }
 
 // background calls the unary method and returns where its answer will come.
-func (e *env) background(ctx context.Context) <-chan answer {
-	answers := make(chan answer, 1)
-	go func() { answers <- e.payWith(ctx, order()) }() // ends with the server at the latest
+func (e *env) background(ctx context.Context) <-chan Answer {
+	answers := make(chan Answer, 1)
+	go func() { answers <- e.payWith(ctx, Order()) }() // ends with the server at the latest
 	return answers
 }
 
@@ -257,7 +195,7 @@ func (e *env) openWith(ctx context.Context, method string, orders ...*testpb.Ord
 }
 
 // finish reads a stream to its end, and returns that and the texts.
-func (e *env) finish(s grpc.ClientStream) (a answer, texts []string) {
+func (e *env) finish(s grpc.ClientStream) (a Answer, texts []string) {
 	e.Helper()
 	_ = s.CloseSend()
 	for {
@@ -267,29 +205,29 @@ func (e *env) finish(s grpc.ClientStream) (a answer, texts []string) {
 			texts = append(texts, r.GetText())
 			continue
 		}
-		a.status = status.New(codes.OK, "")
+		a.Status = status.New(codes.OK, "")
 		if !errors.Is(err, io.EOF) {
-			a.status = status.Convert(err)
+			a.Status = status.Convert(err)
 		}
-		a.header, _ = s.Header()
-		a.trailer = s.Trailer()
+		a.Header, _ = s.Header()
+		a.Trailer = s.Trailer()
 		return a, texts
 	}
 }
 
 // streamed opens a stream of the usual order and reads it to its end.
-func (e *env) streamed(method string) (answer, []string) {
+func (e *env) streamed(method string) (Answer, []string) {
 	e.Helper()
-	s, cancel := e.open(method, order())
+	s, cancel := e.open(method, Order())
 	defer cancel()
 	return e.finish(s)
 }
 
 // streamedWith does so in a context.
-func (e *env) streamedWith(ctx context.Context, method string) (answer, []string) {
+func (e *env) streamedWith(ctx context.Context, method string) (Answer, []string) {
 	e.Helper()
-	return e.finish(e.openWith(ctx, method, order()))
+	return e.finish(e.openWith(ctx, method, Order()))
 }
 
 // streams are the streaming methods.
-var streams = []string{watchMethod, collectMethod, chatMethod}
+var streams = []string{WatchMethod, CollectMethod, ChatMethod}

@@ -4,7 +4,7 @@
 // - protoc             (unknown)
 // source: lockmwtest/v1/shop.proto
 
-// Package lockmwtest.v1 is what the tests of grpclock call.
+// Package lockmwtest.v1 is what the tests of RPC methods under a lock call.
 
 package testpb
 

@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/grpclock/internal/testpb"
 	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/rpctest/testpb"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -83,7 +83,7 @@ func lostLockIsAnswered(e *env) {
 			})
 			e.wantRefusal(e.pay(), codes.Internal, "LOCK_LOST")
 			e.cleared()
-			a, texts := e.streamed(watchMethod)
+			a, texts := e.streamed(WatchMethod)
 			e.wantRefusal(a, codes.Internal, "LOCK_LOST")
 			if len(texts) != 1 {
 				e.Errorf("messages = %q, want the one that was sent before", texts)
@@ -124,21 +124,21 @@ func lostLockTakesHeadersBack(e *env) {
 			})
 			paid := e.pay()
 			e.cleared()
-			watched, _ := e.streamed(watchMethod)
+			watched, _ := e.streamed(WatchMethod)
 			e.cleared()
 			if lost {
-				for _, a := range []answer{paid, watched} {
+				for _, a := range []Answer{paid, watched} {
 					e.wantRefusal(a, codes.Internal, "LOCK_LOST") // whose trailer is the door's own
-					if len(a.header[mark]) > 0 || len(a.trailer[mark]) > 0 {
-						e.Errorf("the refusal has the handler's metadata: header %v, trailer %v", a.header, a.trailer)
+					if len(a.Header[mark]) > 0 || len(a.Trailer[mark]) > 0 {
+						e.Errorf("the refusal has the handler's metadata: header %v, trailer %v", a.Header, a.Trailer)
 					}
 				}
 				continue
 			}
-			if got := paid.header[mark]; len(got) != 1 {
+			if got := paid.Header[mark]; len(got) != 1 {
 				e.Errorf("header = %q, want the handler's", got)
 			}
-			if p, w := paid.trailer[mark], watched.trailer[mark]; len(p) != 1 || len(w) != 2 {
+			if p, w := paid.Trailer[mark], watched.Trailer[mark]; len(p) != 1 || len(w) != 2 {
 				e.Errorf("trailers = %q and %q, want the handler's", p, w)
 			}
 		}
@@ -166,7 +166,7 @@ func sentHeaderIsSent(e *env) {
 		e.Errorf("a header is set when it was sent, and nobody says so")
 	}
 	e.wantCode(a, codes.OK)
-	if got := a.header[mark]; !slices.Equal(got, []string{"1", "2"}) {
+	if got := a.Header[mark]; !slices.Equal(got, []string{"1", "2"}) {
 		e.Errorf("header = %q, want 1 and 2", got)
 	}
 }
@@ -179,14 +179,14 @@ func lostLockKeepsTheHandlersError(e *env) {
 	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
 		e.serve(&shop{
 			rules: rules,
-			options: options{errorHandler: func(_ context.Context, _ string, err error) error {
+			options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error {
 				got = err
 				return nil
 			}},
 			pay:   func(context.Context, *testpb.Order) error { lose(); return errHandler },
 			watch: func(*testpb.Order, watching) error { lose(); return errHandler },
 		})
-		for _, call := range []func() answer{e.pay, func() answer { a, _ := e.streamed(watchMethod); return a }} {
+		for _, call := range []func() Answer{e.pay, func() Answer { a, _ := e.streamed(WatchMethod); return a }} {
 			got = nil
 			e.wantRefusal(call(), codes.Internal, "LOCK_LOST")
 			if !errors.Is(got, lockmw.ErrLost) || !errors.Is(got, errHandler) {
@@ -213,7 +213,7 @@ func (e *env) endOf(s grpc.ServerStream, cause error) (seen end) {
 
 // wantEnds serves a chat that goes on after its lock is over, and fails the
 // test unless it was told so, and not only by its context.
-func (e *env) wantEnds(rules grpclock.Rules, lose func(), cause error, code codes.Code) answer {
+func (e *env) wantEnds(rules grpclock.Rules, lose func(), cause error, code codes.Code) Answer {
 	e.Helper()
 	ends := make(chan end, 1)
 	e.serve(&shop{rules: rules, chat: func(s chatting) error {
@@ -225,7 +225,7 @@ func (e *env) wantEnds(rules grpclock.Rules, lose func(), cause error, code code
 		ends <- seen
 		return seen.receive
 	}})
-	s, cancel := e.open(chatMethod, order(), order())
+	s, cancel := e.open(ChatMethod, Order(), Order())
 	defer cancel()
 	a, texts := e.finish(s)
 	seen := rig.Receive(e.Rig, "what the handler saw", ends)
@@ -270,9 +270,9 @@ func lostLockHoldsMessagesBack(e *env) {
 	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
 		e.serve(&shop{
 			rules: rules,
-			around: []grpc.ServerOption{grpc.ChainStreamInterceptor(func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			around: Around{Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 				return handler(srv, waitingStream{ss, waits})
-			})},
+			}},
 			chat: func(s chatting) error {
 				if _, err := s.Recv(); err != nil {
 					return err
@@ -283,12 +283,12 @@ func lostLockHoldsMessagesBack(e *env) {
 				return err
 			},
 		})
-		s, cancel := e.open(chatMethod, order())
+		s, cancel := e.open(ChatMethod, Order())
 		rig.Receive(e.Rig, "the first message", waits)
 		rig.Receive(e.Rig, "the second message", waits)
 		e.ways()["deleted"]()
 		e.wantEnd(rig.Receive(e.Rig, "the stream's context", contexts), lockmw.ErrLost)
-		if err := s.SendMsg(order()); err != nil {
+		if err := s.SendMsg(Order()); err != nil {
 			e.Error(err)
 		}
 		if err := rig.Receive(e.Rig, "the end of RecvMsg", ends); status.Code(err) != codes.Internal {

@@ -1,4 +1,4 @@
-package grpclock_test
+package rpctest
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // brokenStreams is a stream interceptor.
 type brokenStreams struct {
-	faulty
+	*Fault
 	locks *lockmw.Locker
 	sound grpc.StreamServerInterceptor
 }
@@ -20,7 +20,7 @@ type brokenStreams struct {
 func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	returned := false
 	defer b.around(b.locks, &returned)()
-	if b.fault == "does not lock" {
+	if b.Name == "does not lock" {
 		return handler(srv, ss)
 	}
 	var ran bool
@@ -32,11 +32,11 @@ func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServ
 	})
 	returned = true
 	switch {
-	case err != nil && !ran && b.fault == "runs what was refused":
+	case err != nil && !ran && b.Name == "runs what was refused":
 		_ = handler(srv, ss)
 	case errors.Is(err, errTrusted):
 		return nil
-	case ran && (b.fault == "does not notice a loss" || b.fault == "forgets the refusal of a stream"):
+	case ran && (b.Name == "does not notice a loss" || b.Name == "forgets the refusal of a stream"):
 		return made
 	}
 	return b.spoilt(err)
@@ -58,23 +58,23 @@ type brokenStream struct {
 }
 
 func (s brokenStream) Context() context.Context {
-	if s.fault == "gives a stream a new context each time" {
-		return context.WithValue(s.ServerStream.Context(), contextKey{}, s.fault)
+	if s.Name == "gives a stream a new context each time" {
+		return context.WithValue(s.ServerStream.Context(), contextKey{}, s.Name)
 	}
 	return s.handlers(s.outer.Context(), s.ServerStream.Context())
 }
 
 func (s brokenStream) RecvMsg(m any) error {
-	if s.fault == "lets an ended stream go on" && s.ServerStream.Context().Err() != nil {
+	if s.Name == "lets an ended stream go on" && s.ServerStream.Context().Err() != nil {
 		return s.outer.RecvMsg(m)
 	}
 	err := s.ServerStream.RecvMsg(m)
 	switch {
-	case s.fault == "hides the errors of a stream":
+	case s.Name == "hides the errors of a stream":
 		return nil
-	case s.fault == "eats the message":
+	case s.Name == "eats the message":
 		proto.Reset(m.(proto.Message))
-	case err != nil && s.fault == "keeps a lease that comes too late":
+	case err != nil && s.Name == "keeps a lease that comes too late":
 		_, _, _ = s.locks.Acquire(context.Background(), lockKey, lockmw.Policy{})
 	}
 	return err
@@ -82,9 +82,9 @@ func (s brokenStream) RecvMsg(m any) error {
 
 func (s brokenStream) SendMsg(m any) error {
 	switch {
-	case s.fault == "keeps messages back":
+	case s.Name == "keeps messages back":
 		return nil
-	case s.fault == "lets an ended stream go on" && s.ServerStream.Context().Err() != nil:
+	case s.Name == "lets an ended stream go on" && s.ServerStream.Context().Err() != nil:
 		return s.outer.SendMsg(m)
 	}
 	return s.ServerStream.SendMsg(m)
