@@ -96,10 +96,14 @@
 // the handler's next RecvMsg or SendMsg returns an error. A RecvMsg that is waiting for
 // a message already is not interrupted.
 //
-// Start reading at this file, then rules.go, door.go (what an interceptor makes
-// of its rules), unary.go, stream.go and latestream.go (a stream that is locked
-// by its first message); metadata.go is what they do with a handler's header and
-// trailers; request.go and fields.go are what key functions see,
-// probe.go finds out what they read, annotated.go reads .proto annotations, and
-// status.go is what clients get.
+// # ConnectRPC
+//
+// Package connectlock has an interceptor for handlers of connectrpc.com/connect, with
+// the same Rules and annotations.
+//
+// Start reading at this file, then rules.go, unary.go and stream.go; metadata.go is what
+// they do with a handler's header and trailers, annotated.go reads .proto annotations,
+// both.go compares the rules of the two interceptors, and status.go is what clients get.
+// What an interceptor makes of its rules, what key functions see and how a stream takes
+// its lock is in internal/rpcdoor, which connectlock has in common with this package.
 package grpclock

@@ -11,13 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/echolock"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/grpclock"
@@ -61,6 +64,8 @@ func tenantIn(ctx context.Context, name string) (any, bool) {
 	return tenant, ok && name == "tenant"
 }
 
+const tenantsMethod = "/lockmwtest.v1.Tenants/Pay"
+
 const tenantHeader = "X-Tenant" // in gRPC in any case
 
 func newTenants(t *testing.T) *tenants {
@@ -75,6 +80,9 @@ func newTenants(t *testing.T) *tenants {
 		_, err := testpb.NewShopClient(conn).Pay(ctx, order)
 		return err
 	})
+	for name, method := range map[string]string{"Connect": payMethod, "Connect, annotated": tenantsMethod} {
+		s.ways[name] = s.overConnect(name, method)
+	}
 	s.ways["annotated"] = overGRPC(func(ctx context.Context, order *testpb.Order) error {
 		_, err := testpb.NewTenantsClient(conn).Pay(ctx, order)
 		return err
@@ -182,6 +190,37 @@ func (s *tenants) serveGRPC() *grpc.ClientConn {
 		}
 	})
 	return conn
+}
+
+// overConnect is a way by a handler of ConnectRPC.
+func (s *tenants) overConnect(name, method string) way {
+	rules, err := grpclock.Annotated("lockmwtest.v1.Tenants")
+	if err != nil {
+		s.Fatal(err)
+	}
+	rule := rules[tenantsMethod]
+	rule.Policy.Name = name
+	handler := connect.NewUnaryHandler(method, func(ctx context.Context, _ *connect.Request[testpb.Order]) (*connect.Response[testpb.Receipt], error) {
+		s.paid(ctx)
+		return connect.NewResponse(&testpb.Receipt{}), nil
+	}, connect.WithInterceptors(connectlock.Interceptor(s.Locks, grpclock.Rules{method: rule}, connectlock.WithValues(tenantIn))))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tenant := r.Header.Get(tenantHeader); tenant != "" {
+			r = r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant))
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s.Cleanup(server.Close)
+	client := connect.NewClient[testpb.Order, testpb.Receipt](server.Client(), server.URL+method)
+	return func(tenant, order string) string {
+		request := connect.NewRequest(&testpb.Order{OrderId: order})
+		request.Header().Set(tenantHeader, tenant)
+		_, err := client.CallUnary(context.Background(), request)
+		if err == nil {
+			return codes.OK.String()
+		}
+		return codes.Code(connect.CodeOf(err)).String()
+	}
 }
 
 func overGRPC(call func(context.Context, *testpb.Order) error) way {

@@ -11,7 +11,8 @@
 //		})
 //
 // The middlewares (packages httplock, ginlock, echolock, echolock/v5) and the interceptors
-// (package grpclock) do the same around a request, with a key from package keyfunc.
+// (packages grpclock, connectlock) do the same around a request, with a key from package
+// keyfunc.
 //
 // # The lease
 //

@@ -64,24 +64,27 @@ func TestRenewUsesStoreAndShardsOnly(t *testing.T) {
 
 func TestPackagesAreFreeOf(t *testing.T) {
 	const gin, echo, grpc = "github.com/gin-gonic/", "github.com/labstack/", "google.golang.org/"
+	const rpc = "connectrpc.com/"
 	const embedded, checker, aid = "github.com/alicebob/", "go.uber.org/goleak", module + "locktest"
 	for _, tc := range []struct {
 		pkg  string
 		free []string
 	}{
-		{"lockmw", []string{gin, echo, grpc, embedded, checker, aid, module + "keyfunc", module + "internal/httpdoor"}},
+		{"lockmw", []string{gin, echo, grpc, rpc, embedded, checker, aid, module + "keyfunc", module + "internal/httpdoor"}},
 		{"internal/redisstore", []string{gin, echo, grpc, embedded, checker, module + "lockmw", module + "keyfunc"}},
 		{"internal/store", []string{"github.com/", "google.golang.org/"}},
-		{"ginlock", []string{echo, "google.golang.org/grpc", embedded, checker, aid}},
-		{"echolock", []string{gin, echo + "echo/v5", grpc, embedded, checker, aid}},
-		{"echolock/v5", []string{gin, echo + "echo/v4", grpc, embedded, checker, aid}},
-		{"internal/echodoor", []string{gin, echo, grpc, embedded, checker, aid}},
-		{"httplock", []string{gin, echo, grpc, embedded, checker, aid}},
-		{"grpclock", []string{gin, echo, embedded, checker, aid, module + "internal/httpdoor", module + "examples/"}},
+		{"ginlock", []string{echo, "google.golang.org/grpc", rpc, embedded, checker, aid}},
+		{"echolock", []string{gin, echo + "echo/v5", grpc, rpc, embedded, checker, aid}},
+		{"echolock/v5", []string{gin, echo + "echo/v4", grpc, rpc, embedded, checker, aid}},
+		{"internal/echodoor", []string{gin, echo, grpc, rpc, embedded, checker, aid}},
+		{"httplock", []string{gin, echo, grpc, rpc, embedded, checker, aid}},
+		{"grpclock", []string{gin, echo, rpc, embedded, checker, aid, module + "internal/httpdoor", module + "examples/"}},
+		{"connectlock", []string{gin, echo, embedded, checker, aid, module + "internal/httpdoor", module + "examples/"}},
+		{"internal/rpcdoor", []string{gin, echo, "google.golang.org/grpc", rpc, embedded, checker, aid, module + "internal/httpdoor", module + "grpclock"}},
 		{"grpclock/lockmwv1", []string{gin, echo, grpc + "grpc/", embedded, checker, module}},
-		{"locktest", []string{gin, echo, grpc, checker, "golang.org/x/tools", module + "internal/redistest"}},
-		{"funclock", []string{gin, echo, grpc, embedded, checker, aid, module + "internal/httpdoor", module + "internal/lockgen"}},
-		{"cmd/lockgen", []string{gin, echo, grpc, embedded, checker, "golang.org/x/tools", aid, module + "funclock"}},
+		{"locktest", []string{gin, echo, grpc, rpc, checker, "golang.org/x/tools", module + "internal/redistest"}},
+		{"funclock", []string{gin, echo, grpc, rpc, embedded, checker, aid, module + "internal/httpdoor", module + "internal/lockgen"}},
+		{"cmd/lockgen", []string{gin, echo, grpc, rpc, embedded, checker, "golang.org/x/tools", aid, module + "funclock"}},
 	} {
 		t.Run(tc.pkg, func(t *testing.T) {
 			for _, dep := range deps(t, tc.pkg) {

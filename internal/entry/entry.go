@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -81,6 +83,19 @@ func Refusal(err error) lockmw.Refusal {
 		refusal, _ = lockmw.RefusalOf(lockmw.ErrInvalidPolicy)
 	}
 	return refusal
+}
+
+// RetryAfter returns the header Retry-After of a refusal, in whole seconds, or an empty
+// string where asking again makes no sense.
+func RetryAfter(refusal lockmw.Refusal) string {
+	if refusal.RetryAfter <= 0 {
+		return ""
+	}
+	seconds := refusal.RetryAfter / time.Second
+	if refusal.RetryAfter%time.Second > 0 {
+		seconds++
+	}
+	return strconv.FormatInt(int64(seconds), 10)
 }
 
 // ClientGone reports whether there is nobody left to answer.

@@ -3,8 +3,6 @@ package httpdoor
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/lockmw"
@@ -40,12 +38,8 @@ func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	if o.RetryAfter > 0 {
-		seconds := o.RetryAfter / time.Second
-		if o.RetryAfter%time.Second > 0 {
-			seconds++
-		}
-		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
+	if seconds := entry.RetryAfter(o); seconds != "" {
+		h.Set("Retry-After", seconds)
 	}
 	if o.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {
 		h.Set("Connection", "close") // rather than read the rest of the body

@@ -59,10 +59,11 @@ func message(m any) error {
 
 func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 	locks, _ := rig.Locker(t)
-	var ctx context.Context
+	contexts := make(chan context.Context, 1)
 	var c calledStream
 	err := c.run(t, locks, keyfunc.Body("value"), func(s *rpcdoor.Stream) error {
-		ctx = s.Context()
+		ctx := s.Context()
+		contexts <- ctx
 		if _, locked := lockmw.FromContext(ctx); locked {
 			t.Error("it is locked before its first message")
 		}
@@ -77,7 +78,7 @@ func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 	if !errors.Is(err, io.EOF) || c.ended || c.refused != nil {
 		t.Errorf("the stream ends with %v, refused %v: %v", err, c.ended, c.refused)
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, lockmw.ErrReleased) {
+	if cause := context.Cause(<-contexts); !errors.Is(cause, lockmw.ErrReleased) {
 		t.Errorf("its context ends with %v", cause)
 	}
 }

@@ -193,7 +193,7 @@ func everyExitOfAStreamReleases(e *env) {
 func clientWhoLeavesEndsTheWork(e *env) {
 	for _, rules := range []grpclock.Rules{usual(), byTenant()} {
 		started, ended := make(chan struct{}), make(chan error, 1)
-		work := func(ctx context.Context) error {
+		work := func(ctx context.Context) {
 			started <- struct{}{}
 			select {
 			case <-ctx.Done():
@@ -201,12 +201,11 @@ func clientWhoLeavesEndsTheWork(e *env) {
 			case <-time.After(e.Patience):
 				ended <- nil
 			}
-			return nil
 		}
 		e.serve(&shop{
 			rules: rules,
-			pay:   func(ctx context.Context, _ *testpb.Order) error { return work(ctx) },
-			watch: func(_ *testpb.Order, s watching) error { return work(s.Context()) },
+			pay:   func(ctx context.Context, _ *testpb.Order) error { work(ctx); return nil },
+			watch: func(_ *testpb.Order, s watching) error { work(s.Context()); return nil },
 		})
 		gone := func(method string, leave context.CancelFunc) {
 			rig.Receive(e.Rig, "the handler's start", started)

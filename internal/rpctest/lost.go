@@ -97,59 +97,61 @@ func lostLockIsAnswered(e *env) {
 // lostLockTakesHeadersBack: what the handler has set belongs to an answer that
 // is not given.
 func lostLockTakesHeadersBack(e *env) {
-	const mark = "x-mark"
-	md := metadata.Pairs(mark, "the handler's", "grpc-retry-pushback-ms", "1")
-	set := func(ctx context.Context) {
-		if err := errors.Join(grpc.SetHeader(ctx, metadata.Pairs(mark, "the handler's")), grpc.SetTrailer(ctx, md)); err != nil {
-			e.Error(err)
-		}
-	}
 	for _, rules := range []grpclock.Rules{usual(short), byTenant(short)} {
-		for _, lost := range []bool{true, false} {
-			lose := func() {}
-			if lost {
-				lose = e.ways()["deleted"]
-			}
-			e.serve(&shop{
-				rules: rules,
-				pay:   func(ctx context.Context, _ *testpb.Order) error { set(ctx); lose(); return nil },
-				watch: func(_ *testpb.Order, s watching) error {
-					s.SetTrailer(metadata.Pairs(mark, "the stream's"))
-					if err := grpc.SetTrailer(s.Context(), md); err != nil {
-						e.Error(err)
-					}
-					lose()
-					return nil
-				},
-			})
-			paid := e.pay()
-			e.cleared()
-			watched, _ := e.streamed(WatchMethod)
-			e.cleared()
-			if lost {
-				for _, a := range []Answer{paid, watched} {
-					e.wantRefusal(a, codes.Internal, "LOCK_LOST") // whose trailer is the door's own
-					if len(a.Header[mark]) > 0 || len(a.Trailer[mark]) > 0 {
-						e.Errorf("the refusal has the handler's metadata: header %v, trailer %v", a.Header, a.Trailer)
-					}
-				}
-				continue
-			}
-			if got := paid.Header[mark]; len(got) != 1 {
-				e.Errorf("header = %q, want the handler's", got)
-			}
-			if p, w := paid.Trailer[mark], watched.Trailer[mark]; len(p) != 1 || len(w) != 2 {
-				e.Errorf("trailers = %q and %q, want the handler's", p, w)
+		paid, watched := e.marked(rules, func() {})
+		if got := paid.Header[mark]; len(got) != 1 {
+			e.Errorf("header = %q, want the handler's", got)
+		}
+		if p, w := paid.Trailer[mark], watched.Trailer[mark]; len(p) != 1 || len(w) != 2 {
+			e.Errorf("trailers = %q and %q, want the handler's", p, w)
+		}
+		paid, watched = e.marked(rules, e.ways()["deleted"])
+		for _, a := range []Answer{paid, watched} {
+			e.wantRefusal(a, codes.Internal, "LOCK_LOST") // whose trailer is the door's own
+			if len(a.Header[mark]) > 0 || len(a.Trailer[mark]) > 0 {
+				e.Errorf("the refusal has the handler's metadata: header %v, trailer %v", a.Header, a.Trailer)
 			}
 		}
 	}
 	e.WantRuns(8)
 }
 
+// mark is a header or trailer that handlers set.
+const mark = "x-mark"
+
+// marked returns the answers of handlers that set a header and trailers and then lose
+// their lock by lose.
+func (e *env) marked(rules grpclock.Rules, lose func()) (paid, watched Answer) {
+	e.Helper()
+	md := metadata.Pairs(mark, "the handler's", "grpc-retry-pushback-ms", "1")
+	e.serve(&shop{
+		rules: rules,
+		pay: func(ctx context.Context, _ *testpb.Order) error {
+			if err := errors.Join(grpc.SetHeader(ctx, metadata.Pairs(mark, "the handler's")), grpc.SetTrailer(ctx, md)); err != nil {
+				e.Error(err)
+			}
+			lose()
+			return nil
+		},
+		watch: func(_ *testpb.Order, s watching) error {
+			s.SetTrailer(metadata.Pairs(mark, "the stream's"))
+			if err := grpc.SetTrailer(s.Context(), md); err != nil {
+				e.Error(err)
+			}
+			lose()
+			return nil
+		},
+	})
+	paid = e.pay()
+	e.cleared()
+	watched, _ = e.streamed(WatchMethod)
+	e.cleared()
+	return paid, watched
+}
+
 // sentHeaderIsSent: it goes out when the handler says so, and what comes too
 // late is an error as without the door.
 func sentHeaderIsSent(e *env) {
-	const mark = "x-mark"
 	sent, seen := make(chan struct{}), make(chan error, 1)
 	e.serve(&shop{pay: func(ctx context.Context, _ *testpb.Order) error {
 		_ = grpc.SetHeader(ctx, metadata.Pairs(mark, "1"))

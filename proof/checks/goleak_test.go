@@ -28,6 +28,7 @@ var testAids = map[string]string{
 	"internal/store/storetest":        "internal/redisstore",
 	"examples/internal/demo/demotest": "examples/gin",
 	"internal/probe":                  "grpclock",
+	"internal/rpctest":                "grpclock",
 }
 
 // Whoever starts goroutines has a test that sees them end.

@@ -27,7 +27,7 @@ type rootCheck struct {
 
 var (
 	httpDoors = []string{"./httplock", "./ginlock", "./echolock", "./echolock/v5"}
-	allDoors  = append([]string{"./grpclock"}, httpDoors...)
+	allDoors  = append([]string{"./grpclock", "./connectlock"}, httpDoors...)
 )
 
 func rootChecks() []rootCheck {
@@ -40,7 +40,7 @@ func rootChecks() []rootCheck {
 	exits := rootCheck{
 		check: 11, name: "exits: return, error, panic, ErrAbortHandler, Goexit, every door",
 		goal: "100 each: keys left 0; panic value preserved", packages: allDoors, figures: `\d+ exits of`,
-		note: "on an embedded and on a real Redis each; grpclock logs no figure: return, error, panic and Goexit, 100 each",
+		note: "on an embedded and on a real Redis each; grpclock and connectlock (by each protocol) log no figure: return, error, panic and Goexit, 100 each",
 	}
 	exits.run, exits.tests = door("EveryExitReleases")
 	spelling := rootCheck{

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
 
@@ -45,6 +46,14 @@ var (
 	t    *testing.T
 	shop func(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler
 	post func(handler http.Handler, path string) *httptest.ResponseRecorder
+)
+
+// What protoc-gen-connect-go makes of the reader's own service, and the service.
+var (
+	shopv1connect struct {
+		NewOrdersHandler func(service any, opts ...connect.HandlerOption) (path string, handler http.Handler)
+	}
+	shopService any
 )
 
 // auth is how the reader's own code knows who sends a request.

@@ -1,0 +1,124 @@
+package connectlock
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+
+	"connectrpc.com/connect"
+
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// CodeOf returns the code with which a server refused a call, such as
+// lockmw.CodeBusy, or an empty string if err is nil, or no refusal of this package or of
+// grpclock. It is for clients, who get the refusal as a *connect.Error.
+func CodeOf(err error) string {
+	refusal, ok := errors.AsType[*connect.Error](err)
+	if !ok || refusal == nil {
+		return ""
+	}
+	return rpcdoor.CodeIn(values(refusal.Details()))
+}
+
+// values returns what details hold. Those of types that this program does not know are
+// left out.
+func values(details []*connect.ErrorDetail) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for _, detail := range details {
+			if value, err := detail.Value(); err == nil && !yield(value) {
+				return
+			}
+		}
+	}
+}
+
+// refuse returns the error of a call that did not get the lock, or lost it.
+func (c call) refuse(err error) error {
+	o := entry.Refusal(err)
+	if entry.ClientGone(o) {
+		return errorOf(o)
+	}
+	shown := errors.New(o.Detail)
+	if c.door.ErrorHandler != nil {
+		own := c.door.ErrorHandler(c.Context, c.Method, err)
+		coded, isCoded := own.(*connect.Error) //nolint:errorlint // one that is wrapped may be the handler's, joined to err
+		switch {
+		case silent(own):
+		case !errors.Is(own, err):
+			return own
+		case isCoded:
+			return withText(coded, o.Detail)
+		default:
+			shown = &handedOn{own, o.Detail}
+		}
+	}
+	refusal := newError(o, shown)
+	switch c.protocol {
+	case connect.ProtocolConnect:
+		if seconds := entry.RetryAfter(o); seconds != "" {
+			refusal.Meta().Set("Retry-After", seconds)
+		}
+	case connect.ProtocolGRPC, connect.ProtocolGRPCWeb:
+		refusal.Meta().Set(rpcdoor.Pushback, rpcdoor.PushbackOf(o))
+	}
+	return refusal
+}
+
+// silent reports whether what an error handler has returned is no answer, or one that
+// some protocol would take for a success.
+func silent(own error) bool {
+	if own == nil || connect.IsNotModifiedError(own) {
+		return true
+	}
+	coded, ok := errors.AsType[*connect.Error](own)
+	return ok && (coded == nil || coded.Code() == 0)
+}
+
+// withText returns an error like e for clients, in which interceptors in front find e.
+func withText(e *connect.Error, text string) *connect.Error {
+	shown := connect.NewError(e.Code(), &handedOn{e, text})
+	for _, detail := range e.Details() {
+		shown.AddDetail(detail)
+	}
+	maps.Copy(shown.Meta(), e.Meta())
+	return shown
+}
+
+// A handedOn is what an error handler has returned with what it was told in it.
+// Interceptors in front find that error; clients get the text, because that of the error
+// has the key.
+type handedOn struct {
+	told error
+	text string
+}
+
+// Error returns the text for clients.
+func (h *handedOn) Error() string { return h.text }
+
+// Unwrap returns what the error handler has returned.
+func (h *handedOn) Unwrap() error { return h.told }
+
+// errorOf returns the error that tells a client of o.
+func errorOf(o lockmw.Refusal) error {
+	if entry.ClientGone(o) {
+		return connect.NewError(connect.CodeCanceled, context.Canceled) // nobody reads it
+	}
+	return newError(o, errors.New(o.Detail))
+}
+
+// newError returns the error of o, with another text.
+func newError(o lockmw.Refusal, shown error) *connect.Error {
+	refusal := connect.NewError(connect.Code(o.GRPCCode), shown)
+	for _, detail := range rpcdoor.Details(o) {
+		encoded, err := connect.NewErrorDetail(detail)
+		if err != nil {
+			panic(err) // the details are strings and numbers
+		}
+		refusal.AddDetail(encoded)
+	}
+	return refusal
+}

@@ -1,0 +1,132 @@
+package connectlock
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Interceptor returns an interceptor that runs handlers under the locks that rules say,
+// unary ones and streams; a procedure without a rule costs it two look-ups in a map. It
+// does nothing in clients.
+//
+// The key function is called before anything else. If it returns keyfunc.Skip
+// the method runs without a lock; if it fails, the call fails with
+// CodeInvalidArgument, or with CodeInternal for a mistake of the program
+// (keyfunc.ErrMisuse), and Redis is not asked.
+//
+// A stream whose key is made from headers takes its lock before the handler runs. One
+// whose key is made from the message takes it when the handler receives the first one, as
+// part of Receive. Of a stream to which the client sends one message, connect does that
+// before the handler's own begins, and the lock is taken when the client has sent all.
+// Otherwise what a handler does before it first receives is not under the lock. A stream
+// that ends without a message has no key and is refused.
+//
+// It panics if l, rules or an option is nil, and if a rule cannot work: its
+// name is malformed, its service has no such method, its Key is nil, reads what
+// no call or no message of the method has, or a value without WithValues, or its
+// Policy is invalid. To find out what a Key reads, it is called once for each method
+// with a made-up request, whose every header, value and field is
+// "00000000000000000000000000000000"; it may fail or panic then.
+func Interceptor(l *lockmw.Locker, rules grpclock.Rules, opts ...Option) connect.Interceptor {
+	words := rpcdoor.Words{Package: "connectlock", Constructor: "Interceptor", Call: "a Connect call"}
+	return &interceptor{rpcdoor.New(rpcdoor.NewOptions(words, opts), l, rpcdoor.RulesOf(rules))}
+}
+
+type interceptor struct{ door *rpcdoor.Door }
+
+// WrapUnary runs a handler of one message and one reply under its lock.
+func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		spec := req.Spec()
+		if spec.IsClient {
+			return next(ctx, req)
+		}
+		lock := i.door.Find(ctx, spec.Procedure)
+		if lock == nil {
+			return next(ctx, req)
+		}
+		call := i.call(ctx, spec, req.Peer(), req.Header())
+		lease, err := i.door.Enter(call.Call, lock, req.Any())
+		if err != nil {
+			return nil, call.refuse(err)
+		}
+		if lease == nil {
+			return next(ctx, req)
+		}
+		end := func(bool) {}
+		if info, ok := connect.CallInfoForHandlerContext(ctx); ok { // where handlers set what a response has not
+			end = kept(info.ResponseHeader(), info.ResponseTrailer())
+		}
+		reply, err, lost := rpcdoor.Under(ctx, lease, end, func() (connect.AnyResponse, error) { return next(lease.Context(), req) })
+		if lost != nil {
+			return nil, call.refuse(entry.WithLoss(err, lost))
+		}
+		return reply, err
+	}
+}
+
+// WrapStreamingClient returns next: there is no lock in clients.
+func (i *interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// A call is one call of a procedure that has a rule.
+type call struct {
+	rpcdoor.Call
+	door     *rpcdoor.Door
+	protocol string
+}
+
+func (i *interceptor) call(ctx context.Context, spec connect.Spec, peer connect.Peer, h http.Header) call {
+	return call{rpcdoor.Call{Context: ctx, Method: spec.Procedure, Headers: header(h)}, i.door, peer.Protocol}
+}
+
+// A header is what came with a call.
+type header http.Header
+
+// First returns the first value of the header called name, in any case.
+func (h header) First(_ context.Context, name string) (string, bool) {
+	if name == ":authority" { // as gRPC calls it
+		name = "Host"
+	}
+	values := http.Header(h).Values(name)
+	if len(values) == 0 {
+		return "", false
+	}
+	if !strings.HasSuffix(strings.ToLower(name), "-bin") {
+		return values[0], true
+	}
+	first, _, _ := strings.Cut(values[0], ",") // several may stand in one
+	decoded, err := connect.DecodeBinaryHeader(first)
+	return string(decoded), err == nil
+}
+
+// kept returns a function that is to be called when a handler is done: if the call has
+// another answer than the handler's, it takes back what the handler has set in headers,
+// whose maps these are.
+func kept(headers ...http.Header) (end func(refused bool)) {
+	before := make([]http.Header, len(headers))
+	for i, h := range headers {
+		if len(h) > 0 {
+			before[i] = h.Clone()
+		}
+	}
+	return func(refused bool) {
+		if !refused {
+			return
+		}
+		for i, h := range headers {
+			clear(h)
+			maps.Copy(h, before[i])
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package connectlock
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/lockmw/kit/internal/rpcdoor"
+)
+
+// An Option changes how an interceptor behaves.
+type Option func(*options)
+
+type options = rpcdoor.Options
+
+// WithErrorHandler sets who makes the error of a call that does not get the
+// lock, or loses it. It gets the call's context and procedure. err is a
+// *lockmw.AcquireError, or Is lockmw.ErrLost; then the handler's own error is
+// joined to it, if it failed too. The text of err names the key and is not for
+// clients.
+//
+// What handle returns is the call's error, best a *connect.Error, whose details and
+// metadata are handle's to set, too. If it returns nil, an error without a code, or one
+// of connect.NewNotModifiedError, the call ends as it would without WithErrorHandler; no
+// refusal becomes a success. So it does if handle returns err itself, or an error that
+// wraps err and is no *connect.Error. A *connect.Error that wraps err keeps its code,
+// details and metadata, and not its text: Connect would send that, with the key, to the
+// client. handle is not called when the client is gone.
+func WithErrorHandler(handle func(ctx context.Context, procedure string, err error) error) Option {
+	return rpcdoor.WithErrorHandler(handle)
+}
+
+// WithSkipper has calls run without a lock for which skip returns true. It is
+// asked about procedures that have a rule.
+func WithSkipper(skip func(ctx context.Context, procedure string) bool) Option {
+	return rpcdoor.WithSkipper(skip)
+}
+
+// WithValues has keys made from what earlier interceptors or middleware know of a call,
+// such as the tenant: {value.tenant}, also in an annotation, and keyfunc.Value("tenant")
+// are what values returns for the name "tenant". It returns false where the call has no
+// such value. The types that it may return are those of keyfunc.Value.
+//
+//	connectlock.WithValues(func(ctx context.Context, name string) (any, bool) {
+//		user, ok := auth.FromContext(ctx)
+//		return user.Tenant, ok && name == "tenant"
+//	})
+//
+// A context does not tell values by name. So without this option a key that reads one
+// is a mistake, and Interceptor panics.
+func WithValues(values func(ctx context.Context, name string) (any, bool)) Option {
+	return rpcdoor.WithValues(values)
+}
+
+// WithLogger sets where rules are reported whose service this program does not know,
+// at start-up. The default is slog.Default(). What happens to locks later is logged by the
+// Locker, see lockmw.WithLogger.
+func WithLogger(logger *slog.Logger) Option {
+	return rpcdoor.WithLogger(logger)
+}
