@@ -59,7 +59,9 @@ func TestClientsTakeNoLock(t *testing.T) {
 // post sends a unary call as a script would: JSON over HTTP/1.1.
 func (s *shop) post(t *testing.T, body string, header ...string) (*http.Response, map[string]any) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.serve(t)+rpctest.PayMethod, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.serve(t)+rpctest.PayMethod, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
