@@ -58,7 +58,8 @@ func Example() {
 	client := connect.NewClient[shopv1.PayRequest, shopv1.PayReply](server.Client(), server.URL+payProcedure)
 	reply, err := client.CallUnary(context.Background(), connect.NewRequest(&shopv1.PayRequest{OrderId: 42}))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(reply.Msg.GetText())
 	// Output: order 42 is paid under the lock order:42
@@ -67,8 +68,6 @@ func Example() {
 // A client reads why it was refused. Here the rule is the annotation in the .proto file,
 // replaced by one that does not wait.
 func ExampleCodeOf() {
-	locks, closeLocks := openLocks()
-	defer closeLocks()
 	rules, err := grpclock.Annotated("shop.v1.Orders")
 	if err != nil {
 		log.Fatal(err)
@@ -77,6 +76,8 @@ func ExampleCodeOf() {
 		Key:    keyfunc.MustParse("{body.order_id}"),
 		Policy: lockmw.Policy{Prefix: "order:"},
 	}})
+	locks, closeLocks := openLocks()
+	defer closeLocks()
 	mux := http.NewServeMux()
 	mux.Handle(newOrdersHandler(connect.WithInterceptors(connectlock.Interceptor(locks, rules))))
 	server := httptest.NewServer(mux)
