@@ -1,7 +1,7 @@
 // Package connectlock runs ConnectRPC methods under a Redis lock: one rule beside a
 // method, for handlers of connectrpc.com/connect.
 //
-//	rules := grpclock.Rules{"/shop.v1.Orders/Pay": {
+//	rules := connectlock.Rules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{body.order_id}"),
 //		Policy: lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second},
 //	}}
@@ -10,7 +10,7 @@
 //		connect.WithInterceptors(connectlock.Interceptor(locks, rules))))
 //
 // The rules are those of package grpclock, by procedure, which Connect and gRPC write
-// alike; so is the annotation in .proto files, which grpclock.Annotated reads. Methods
+// alike; so is the annotation in .proto files, which Annotated reads. Methods
 // that have the same rule exclude each other, through whichever of the two they are
 // served, and by whichever protocol (Connect, gRPC or gRPC-Web) they are called.
 //
@@ -31,7 +31,7 @@
 // # Keys
 //
 // Keys are made as in grpclock: body is a field of the request message, value is what the
-// function of WithValues returns, method and route are the procedure, and grpclock.Key
+// function of WithValues returns, method and route are the procedure, and Key
 // reads the context and the message. header is the first value of the request's header of
 // that name; of one whose name ends in -Bin it is what the value stands for, since that
 // may be written in two ways. {header.:authority} is the host.

@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/internal/entry"
 	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
@@ -36,9 +35,8 @@ import (
 // Policy is invalid. To find out what a Key reads, it is called once for each method
 // with a made-up request, whose every header, value and field is
 // "00000000000000000000000000000000"; it may fail or panic then.
-func Interceptor(l *lockmw.Locker, rules grpclock.Rules, opts ...Option) connect.Interceptor {
-	words := rpcdoor.Words{Package: "connectlock", Constructor: "Interceptor", Call: "a Connect call"}
-	return &interceptor{rpcdoor.New(rpcdoor.NewOptions(words, opts), l, rpcdoor.RulesOf(rules))}
+func Interceptor(l *lockmw.Locker, rules Rules, opts ...Option) connect.Interceptor {
+	return &interceptor{rpcdoor.New(rpcdoor.NewOptions(words("Interceptor"), opts), l, rules)}
 }
 
 type interceptor struct{ door *rpcdoor.Door }

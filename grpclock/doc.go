@@ -102,7 +102,7 @@
 // the same Rules and annotations.
 //
 // Start reading at this file, then rules.go, unary.go and stream.go; metadata.go is what
-// they do with a handler's header and trailers, annotated.go reads .proto annotations,
+// they do with a handler's header and trailers,
 // both.go compares the rules of the two interceptors, and status.go is what clients get.
 // What an interceptor makes of its rules, what key functions see and how a stream takes
 // its lock is in internal/rpcdoor, which connectlock has in common with this package.

@@ -23,7 +23,7 @@ func words(constructor string) rpcdoor.Words {
 }
 
 func newDoor(constructor string, l *lockmw.Locker, rules Rules, opts []Option) *door {
-	d := &door{Door: rpcdoor.New(rpcdoor.NewOptions(words(constructor), opts), l, rpcdoor.RulesOf(rules))}
+	d := &door{Door: rpcdoor.New(rpcdoor.NewOptions(words(constructor), opts), l, rules)}
 	d.give()
 	return d
 }

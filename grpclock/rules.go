@@ -1,12 +1,6 @@
 package grpclock
 
-import (
-	"maps"
-
-	"github.com/lockmw/kit/internal/rpcdoor"
-	"github.com/lockmw/kit/keyfunc"
-	"github.com/lockmw/kit/lockmw"
-)
+import "github.com/lockmw/kit/internal/rpcdoor"
 
 // Rules say which methods run under which lock, by full method ("/shop.v1.Orders/Pay")
 // or for all methods of a service ("/shop.v1.Orders/*"), its streams too. Where both
@@ -15,32 +9,39 @@ import (
 // without a lock.
 //
 // The interceptors copy the Rules; later changes have no effect.
-type Rules map[string]Rule
-
-// A Rule is a lock: what is locked, and how it is taken.
-type Rule struct {
-	// Key derives the key from a call. It must not be nil.
-	Key keyfunc.Func
-
-	// Policy is how the lock is taken and kept. Zero means one attempt.
-	Policy lockmw.Policy
-}
-
-// With returns the rules of r and of code, as new Rules. Where both have one for a
-// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
-// has for that service and its methods:
 //
-//	rules, err := grpclock.Annotated()
-//	…
-//	rules = rules.With(grpclock.Rules{"/shop.v1.Orders/Pay": {…}})
-func (r Rules) With(code Rules) Rules {
-	both := make(Rules, len(r)+len(code))
-	for name, rule := range r {
-		service, _ := rpcdoor.Cut(name)
-		if _, replaced := code[service+rpcdoor.Wildcard]; !replaced {
-			both[name] = rule
-		}
-	}
-	maps.Copy(both, code)
-	return both
+// They are the same type as connectlock.Rules. With adds rules given in code.
+type Rules = rpcdoor.Rules
+
+// A Rule is a lock: its Key, a keyfunc.Func, says what is locked, and its Policy how.
+type Rule = rpcdoor.Rule
+
+// Annotated returns the rules that stand in .proto files, beside the methods:
+//
+//	import "lockmw/v1/lock.proto";
+//
+//	rpc Pay(PayRequest) returns (PayReply) {
+//	  option (lockmw.v1.lock) = {
+//	    key: "{body.order_id}"
+//	    prefix: "order:"
+//	    wait: {seconds: 2}
+//	  };
+//	}
+//
+// The fields are those of lockmw.Policy, and described in the imported file. In a key,
+// {value.tenant} is what the function of the interceptor's WithValues returns.
+//
+// The imported file lies below the folder of package lockmwv1, whose comment has the
+// lines for protoc, buf and Bazel.
+//
+// services are full names ("shop.v1.Orders"); with none, it is all services
+// that this program knows. A service is known when the package that was
+// generated of its .proto file is imported.
+//
+// The error names every service that is not known, every service that was named and has
+// no annotation at all (its methods would run without a lock), and every method with an
+// annotation that cannot work. It is also an error if none is named and no service has an
+// annotation. After an error the Rules are nil.
+func Annotated(services ...string) (Rules, error) {
+	return rpcdoor.Annotated(words("Annotated"), services...)
 }

@@ -8,5 +8,5 @@
 // Start reading at door.go (what an interceptor makes of its rules), then view.go and
 // fields.go (what key functions see), probe.go (what they are found to read), stream.go
 // (a stream under its lock), late.go (the context of one that is locked by its first
-// message) and refusal.go.
+// message), annotated.go (rules that stand in .proto files) and refusal.go.
 package rpcdoor

@@ -3,6 +3,7 @@ package rpcdoor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -11,30 +12,41 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Rules are rules by full method, or by service with a Wildcard in the place of the
-// method.
+// Rules say which methods run under which lock, by full method ("/shop.v1.Orders/Pay")
+// or for all methods of a service ("/shop.v1.Orders/*"), its streams too. Where both
+// name a method, the rule of the full method counts. So a rule whose Key returns
+// keyfunc.Skip takes one method out of those of "*". A method without a rule runs
+// without a lock.
+//
+// The interceptors copy the Rules; later changes have no effect.
 type Rules map[string]Rule
 
 // A Rule is a lock: what is locked, and how it is taken.
 type Rule struct {
-	Key    keyfunc.Func
+	// Key derives the key from a call. It must not be nil.
+	Key keyfunc.Func
+
+	// Policy is how the lock is taken and kept. Zero means one attempt.
 	Policy lockmw.Policy
 }
 
-// RulesOf returns the rules that users write as a type of their own. It is nil if those
-// are.
-func RulesOf[R ~map[string]L, L ~struct {
-	Key    keyfunc.Func
-	Policy lockmw.Policy
-}](given R) Rules {
-	if given == nil {
-		return nil
+// With returns the rules of r and of code, as new Rules. Where both have one for a
+// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
+// has for that service and its methods:
+//
+//	rules, err := Annotated()
+//	…
+//	rules = rules.With(Rules{"/shop.v1.Orders/Pay": {…}})
+func (r Rules) With(code Rules) Rules {
+	both := make(Rules, len(r)+len(code))
+	for name, rule := range r {
+		service, _ := Cut(name)
+		if _, replaced := code[service+Wildcard]; !replaced {
+			both[name] = rule
+		}
 	}
-	rules := make(Rules, len(given))
-	for name, rule := range given {
-		rules[name] = Rule(rule)
-	}
-	return rules
+	maps.Copy(both, code)
+	return both
 }
 
 // Wildcard stands for all methods of a service.

@@ -1,4 +1,4 @@
-package grpclock
+package rpcdoor
 
 import (
 	"cmp"
@@ -14,68 +14,43 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/grpclock/lockmwv1"
-	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Annotated returns the rules that stand in .proto files, beside the methods:
-//
-//	import "lockmw/v1/lock.proto";
-//
-//	rpc Pay(PayRequest) returns (PayReply) {
-//	  option (lockmw.v1.lock) = {
-//	    key: "{body.order_id}"
-//	    prefix: "order:"
-//	    wait: {seconds: 2}
-//	  };
-//	}
-//
-// The fields are those of lockmw.Policy, and described in the imported file. In a key,
-// {value.tenant} is what the function of the interceptor's WithValues returns.
-//
-// The imported file lies below the folder of package lockmwv1, whose comment has the
-// lines for protoc, buf and Bazel.
-//
-// services are full names ("shop.v1.Orders"); with none, it is all services
-// that this program knows. A service is known when the package that was
-// generated of its .proto file is imported.
-//
-// The error names every service that is not known, every service that was named and has
-// no annotation at all (its methods would run without a lock), and every method with an
-// annotation that cannot work. It is also an error if none is named and no service has an
-// annotation. After an error the Rules are nil.
-func Annotated(services ...string) (Rules, error) {
-	found, err := servicesOf(services)
+// Annotated returns the rules that stand in .proto files, beside the methods of services
+// with these names, or of all.
+func Annotated(w Words, services ...string) (Rules, error) {
+	found, err := servicesOf(w, services)
 	errs := []error{err}
 	rules := make(Rules)
 	for _, service := range found {
 		before := len(rules) + len(errs)
 		for i := range service.Methods().Len() {
 			m := service.Methods().Get(i)
-			rule, annotated, err := annotation(m)
+			rule, annotated, err := annotation(w, m)
 			switch {
 			case err != nil:
-				errs = append(errs, fmt.Errorf("grpclock: annotation of %s: %w", m.FullName(), err))
+				errs = append(errs, fmt.Errorf("%s: annotation of %s: %w", w.Package, m.FullName(), err))
 			case annotated:
-				rules[rpcdoor.FullMethod(m)] = rule
+				rules[FullMethod(m)] = rule
 			}
 		}
 		if len(services) > 0 && len(rules)+len(errs) == before {
-			errs = append(errs, fmt.Errorf("grpclock: no method of %s has the option (lockmw.v1.lock): all would run without a lock; is its generated code up to date?", service.FullName()))
+			errs = append(errs, fmt.Errorf("%s: no method of %s has the option (lockmw.v1.lock): all would run without a lock; is its generated code up to date?", w.Package, service.FullName()))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	if len(rules) == 0 {
-		return nil, errors.New("grpclock: Annotated: no method that this program knows has the option (lockmw.v1.lock): all would run without a lock; import the package generated of its .proto file")
+		return nil, errors.New(w.Package + ": Annotated: no method that this program knows has the option (lockmw.v1.lock): all would run without a lock; import the package generated of its .proto file")
 	}
 	return rules, nil
 }
 
 // servicesOf returns the services of these names, or all.
-func servicesOf(names []string) ([]protoreflect.ServiceDescriptor, error) {
+func servicesOf(w Words, names []string) ([]protoreflect.ServiceDescriptor, error) {
 	if len(names) == 0 {
 		return allServices(), nil
 	}
@@ -87,7 +62,7 @@ func servicesOf(names []string) ([]protoreflect.ServiceDescriptor, error) {
 			services = append(services, s)
 			continue
 		}
-		errs = append(errs, fmt.Errorf("grpclock: Annotated: no service %q is known; import the package generated of its .proto file", name))
+		errs = append(errs, fmt.Errorf("%s: Annotated: no service %q is known; import the package generated of its .proto file", w.Package, name))
 	}
 	return services, errors.Join(errs...)
 }
@@ -106,14 +81,14 @@ func allServices() []protoreflect.ServiceDescriptor {
 }
 
 // annotation returns the rule that stands beside a method, if one does.
-func annotation(m protoreflect.MethodDescriptor) (rule Rule, annotated bool, err error) {
+func annotation(w Words, m protoreflect.MethodDescriptor) (rule Rule, annotated bool, err error) {
 	options, err := readable(m.Options())
 	if err != nil || !proto.HasExtension(options, lockmwv1.E_Lock) {
 		return Rule{}, false, err
 	}
 	lock, _ := proto.GetExtension(options, lockmwv1.E_Lock).(*lockmwv1.Lock)
 	if rule, err = ruleOf(lock); err == nil {
-		err = rpcdoor.Check(words(""), rpcdoor.Rule(rule), m) // the fields, which the interceptors look for again
+		err = Check(w, rule, m) // the fields, which the interceptors look for again
 	}
 	return rule, true, err
 }
