@@ -220,10 +220,15 @@ func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err erro
 // back, also when the handler panics or calls runtime.Goexit; then it calls end. It
 // returns what the handler does, and an error that says that the lock was lost.
 func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool), handler func() (T, error)) (reply T, err, lost error) {
+	failed := true // so has a handler that panics
 	defer func() {
+		if failed {
+			lease.MarkFailed()
+		}
 		lost = entry.Release(ctx, lease)
 		end(lost != nil)
 	}()
 	reply, err = handler()
+	failed = err != nil
 	return reply, err, nil
 }

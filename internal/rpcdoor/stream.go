@@ -87,17 +87,20 @@ func (d *Door) Stream(l *Lock, c StreamCall) error {
 // handler panics or calls runtime.Goexit. It returns the handler's error, and
 // one that says that the lock was lost.
 func (s *Stream) run() (err, lost error) {
+	failed := true // so has a handler that panics
 	defer func() {
-		lost = s.leave()
+		lost = s.leave(failed)
 		s.End(lost != nil || s.refusal != nil)
 	}()
-	return s.Locked(s), nil
+	err = s.Locked(s)
+	failed = err != nil
+	return err, nil
 }
 
 // leave ends the context, and then releases the lock, as a lease does: what the
 // handler has left behind is told before others can have the lock. From then on
 // nothing about the stream changes any more.
-func (s *Stream) leave() error {
+func (s *Stream) leave(failed bool) error {
 	s.mu.Lock()
 	s.left = true
 	s.mu.Unlock()
@@ -109,6 +112,9 @@ func (s *Stream) leave() error {
 	}
 	if s.lease == nil {
 		return nil
+	}
+	if failed {
+		s.lease.MarkFailed()
 	}
 	return entry.Release(s.Call.Context, s.lease)
 }

@@ -32,6 +32,8 @@ var faults = []struct {
 	{"keeps a lease that comes too late", []string{"LeaseThatComesTooLateIsReleased"}},
 	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns", "StreamIsLockedFromStartToEnd"}},
 	{"releases on return only", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
+	{"takes failed work for done", []string{"SecondClickIsRefused"}},
+	{"takes all work for failed", []string{"SecondClickIsRefused"}},
 	{"swallows panics", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
 	{"keeps the call's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork", "LostLockEndsAStream", "StreamHasOneContext"}},
 	{"loses the call's context", []string{

@@ -69,6 +69,8 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 			rule.Policy.Wait, rule.Policy.Retries = 0, 0
 		case "forgets the longest hold":
 			rule.Policy.MaxHold = 0
+		case "takes failed work for done":
+			rule.Policy.MinHoldOnError = true
 		case "makes a key of its own for each call":
 			rule.Key = keyfunc.Join(key, func(keyfunc.Request) (string, error) { return time.Duration(calls.Add(1)).String(), nil })
 		case "takes one lock of several":
@@ -160,6 +162,14 @@ func (f *Fault) options(o Options) Options {
 	return o
 }
 
+// failed breaks what the handler returns.
+func (f *Fault) failed(err error) error {
+	if err == nil && f.Name == "takes all work for failed" {
+		return status.Error(codes.Internal, "it has not failed")
+	}
+	return err
+}
+
 var errTrusted = errors.New("the error handler said nothing")
 
 // A brokenDoor is a unary interceptor.
@@ -184,10 +194,12 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 		ran = true
 		var err error
 		made, err = handler(b.handlers(ctx, lease), req)
-		return made, err
+		return made, b.failed(err)
 	})
 	returned = true
 	switch {
+	case ran && err != nil && b.Name == "takes all work for failed":
+		return made, nil
 	case err != nil && !ran && b.Name == "runs what was refused":
 		_, _ = handler(ctx, req)
 	case errors.Is(err, errTrusted):

@@ -28,7 +28,7 @@ func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServ
 	err := b.sound(srv, outerStream{ss, b.ctx(ss.Context())}, info, func(srv any, locked grpc.ServerStream) error {
 		ran = true
 		made = handler(srv, brokenStream{locked, b, ss})
-		return made
+		return b.failed(made)
 	})
 	returned = true
 	switch {
@@ -36,7 +36,7 @@ func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServ
 		_ = handler(srv, ss)
 	case errors.Is(err, errTrusted):
 		return nil
-	case ran && (b.Name == "does not notice a loss" || b.Name == "forgets the refusal of a stream"):
+	case ran && (b.Name == "takes all work for failed" || b.Name == "does not notice a loss" || b.Name == "forgets the refusal of a stream"):
 		return made
 	}
 	return b.spoilt(err)

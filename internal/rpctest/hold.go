@@ -190,6 +190,46 @@ func everyExitOfAStreamReleases(e *env) {
 	e.WantRuns(exitTimes * len(exits()))
 }
 
+// secondClickIsRefused is about MinHold: what was done is not done again for that long,
+// and what has failed can be tried again at once.
+func secondClickIsRefused(e *env) {
+	for i, exit := range exits() {
+		if exit.gone {
+			continue
+		}
+		for _, keeps := range []bool{false, true} {
+			calls := map[string]func() Answer{
+				"unary":  e.pay,
+				"stream": func() Answer { a, _ := e.streamed(WatchMethod); return a },
+			}
+			for kind, call := range calls {
+				var ran atomic.Int32
+				prefix := fmt.Sprint(kind, i, keeps, ":")
+				click := func(p *lockmw.Policy) { p.Prefix, p.MinHold, p.MinHoldOnError = prefix, time.Minute, keeps }
+				rules := usual(click)
+				if kind == "stream" {
+					rules = byTenant(click)
+				}
+				e.serve(&shop{
+					rules:  rules,
+					around: watched(make(chan ending, 2)),
+					pay:    func(context.Context, *testpb.Order) error { ran.Add(1); return exit.leave() },
+					watch:  func(*testpb.Order, watching) error { ran.Add(1); return exit.leave() },
+				})
+				call()
+				call()
+				want := int32(1)
+				if exit.name != "return" && !keeps {
+					want = 2
+				}
+				if got := ran.Load(); got != want {
+					e.Errorf("%s, %s, MinHoldOnError %v: the handler ran %d times for two calls, want %d", kind, exit.name, keeps, got, want)
+				}
+			}
+		}
+	}
+}
+
 func clientWhoLeavesEndsTheWork(e *env) {
 	for _, rules := range []grpclock.Rules{usual(), byTenant()} {
 		started, ended := make(chan struct{}), make(chan error, 1)

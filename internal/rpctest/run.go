@@ -37,6 +37,7 @@ var cases = []doorCase{
 	{name: "HandlerFindsItsLease", check: handlerFindsItsLease},
 	{name: "EveryExitReleases", check: everyExitReleases},
 	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
+	{name: "SecondClickIsRefused", check: secondClickIsRefused},
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 	{name: "CounterIsExact", check: counterIsExact},
 
