@@ -21,9 +21,10 @@ const (
 
 // A snippet is Go code in a document or in a comment.
 type snippet struct {
-	name string // of the file
-	line int    // of the file: its first
-	code string
+	name  string // of the file
+	line  int    // of the file: its first
+	above string // the last line of text in front of it, in a document
+	code  string
 }
 
 // program reports whether the snippet is a whole file, and not a part of one.
@@ -62,6 +63,13 @@ func inDocuments(t *testing.T) (found []snippet) {
 // have. What documents say of them stands in their example_test.go.
 var ownModules = []string{"lockotel", "lockprom"}
 
+// The code of recipesDocument is whole files of the module in the folder recipes. The line in front
+// of each names it there: "**cron/main.go**".
+const (
+	recipesDocument = "docs/recipes.md"
+	recipes         = "examples/recipes"
+)
+
 // apart returns the snippets that need a module of their own, and the others.
 func apart(all []snippet) (elsewhere, here []snippet) {
 	for _, s := range all {
@@ -75,6 +83,9 @@ func apart(all []snippet) (elsewhere, here []snippet) {
 }
 
 func ownModule(s snippet) string {
+	if s.name == recipesDocument {
+		return recipes
+	}
 	for _, name := range ownModules {
 		if strings.Contains(s.code, name+".") {
 			return name
@@ -85,6 +96,9 @@ func ownModule(s snippet) string {
 
 // isExample returns nil if the snippet stands, line by line, in the examples of its module.
 func isExample(s snippet) error {
+	if ownModule(s) == recipes {
+		return isRecipe(s)
+	}
 	file := filepath.Join(root, ownModule(s), "example_test.go")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -94,6 +108,34 @@ func isExample(s snippet) error {
 		return fmt.Errorf("%s:%d: this does not stand in %s, where it would be compiled:\n%s", s.name, s.line, file, s.code)
 	}
 	return nil
+}
+
+// isRecipe returns nil if the snippet is the file that the line in front of it names.
+func isRecipe(s snippet) error {
+	name, ok := recipeName(s)
+	if !ok {
+		return fmt.Errorf("%s:%d: the line in front of a recipe names its file, as **cron/main.go** does, and not %q", s.name, s.line, s.above)
+	}
+	text, err := os.ReadFile(filepath.Join(root, recipes, filepath.FromSlash(name)))
+	if err != nil {
+		return fmt.Errorf("%s:%d: %w", s.name, s.line, err)
+	}
+	if string(text) != s.code {
+		got, want := strings.Split(s.code, "\n"), strings.Split(string(text), "\n")
+		at := 0
+		for at < min(len(got), len(want))-1 && got[at] == want[at] {
+			at++
+		}
+		return fmt.Errorf("%s:%d: %q is not line %d of %s/%s, which is %q", s.name, s.line+at, got[at], at+1, recipes, name, want[at])
+	}
+	return nil
+}
+
+// recipeName returns the file of a recipe, seen from the folder of recipes.
+func recipeName(s snippet) (string, bool) {
+	name, begins := strings.CutPrefix(s.above, "**")
+	name, ends := strings.CutSuffix(name, "**")
+	return name, begins && ends && filepath.IsLocal(name)
 }
 
 func leftAligned(code string) string {
@@ -107,14 +149,17 @@ func leftAligned(code string) string {
 // fenced returns the ```go blocks of a document.
 func fenced(name, text string) (found []snippet) {
 	var open *snippet
+	above := ""
 	for i, line := range strings.Split(text, "\n") {
 		switch {
 		case open == nil && line == "```go":
-			open = &snippet{name: name, line: i + 2}
+			open = &snippet{name: name, line: i + 2, above: above}
 		case open != nil && line == "```":
 			found, open = append(found, *open), nil
 		case open != nil:
 			open.code += line + "\n"
+		case line != "":
+			above = line
 		}
 	}
 	return found

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/locktest"
+)
+
+// edit opens a stream. next returns its next event, or "" at its end.
+func edit(ctx context.Context, t *testing.T, url string) (status int, next func() string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/documents/7/edit", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	lines := bufio.NewScanner(response.Body)
+	return response.StatusCode, func() string {
+		for lines.Scan() {
+			if event, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+				return event
+			}
+		}
+		return ""
+	}
+}
+
+func start(t *testing.T, longest, beat time.Duration) (*lockmw.Locker, string) {
+	t.Helper()
+	locks := locktest.New(t)
+	server := httptest.NewServer(routes(locks, longest, beat))
+	t.Cleanup(server.Close)
+	return locks, server.URL
+}
+
+func TestOnePersonEdits(t *testing.T) {
+	_, url := start(t, time.Minute, 10*time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	status, next := edit(ctx, t, url)
+	if first, second := next(), next(); status != http.StatusOK || first != "yours" || second != "beat" {
+		t.Fatalf("%d, %s, %s", status, first, second)
+	}
+	if status, _ := edit(t.Context(), t, url); status != http.StatusConflict {
+		t.Errorf("a second one gets %d", status)
+	}
+	leave()
+	for {
+		switch status, _ := edit(t.Context(), t, url); status {
+		case http.StatusOK:
+			return
+		case http.StatusConflict: // the server has not noticed yet that the first one has left
+		default:
+			t.Fatal(status)
+		}
+	}
+}
+
+func TestTheStreamEndsWithTheLock(t *testing.T) {
+	_, url := start(t, 200*time.Millisecond, time.Minute)
+	if _, next := edit(t.Context(), t, url); next() != "yours" || next() != "over" || next() != "" {
+		t.Error("MaxHold has not ended the stream")
+	}
+	locks, url := start(t, time.Minute, time.Minute)
+	_, next := edit(t.Context(), t, url)
+	next()
+	locktest.Lose(t, locks, "document:7")
+	if event := next(); event != "lost" {
+		t.Errorf("the client is told %q", event)
+	}
+}
