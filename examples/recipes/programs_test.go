@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -40,15 +41,16 @@ func TestProgramsDoEverythingOnce(t *testing.T) {
 	if testing.Short() {
 		which = programs[1:2] // without a library: it is compiled fastest
 	}
-	addr := redistest.Real(t).Addr()
 	for _, p := range which {
-		dir := newModule(t)
-		all[p.name].write(t, p.name, dir)
-		if err := goCommand(t, dir, "build", "-o", "program", "."); err != nil {
-			t.Errorf("%s: %v", p.name, err)
-			continue
-		}
-		p.run(t, filepath.Join(dir, "program"), addr)
+		t.Run(strings.Join(append([]string{p.name}, p.args...), " "), func(t *testing.T) {
+			t.Parallel()
+			dir := newModule(t)
+			all[p.name].write(t, p.name, dir)
+			if err := goCommand(t, dir, "build", "-o", "program", "."); err != nil {
+				t.Fatal(err)
+			}
+			p.run(t, filepath.Join(dir, "program"), redistest.Real(t).Addr())
+		})
 	}
 }
 
@@ -78,7 +80,7 @@ func (p program) run(t *testing.T, path, addr string) {
 		select {
 		case line := <-lines:
 			if slices.Contains(seen, line.what) {
-				t.Errorf("%s %v: %s is done twice", p.name, p.args, line.what)
+				t.Errorf("%s is done twice", line.what)
 			}
 			seen = append(seen, line.what)
 			if p.kill && killed < 0 {
@@ -86,13 +88,13 @@ func (p program) run(t *testing.T, path, addr string) {
 				processes[killed].end(t, syscall.SIGKILL)
 			}
 		case <-late:
-			t.Fatalf("%s %v: only %q in a minute", p.name, p.args, seen)
+			t.Fatalf("only %q in a minute", seen)
 		}
 	}
 	for by, proc := range processes {
 		proc.end(t, syscall.SIGTERM)
 		if err := proc.err; err != nil && proc.signal != syscall.SIGKILL {
-			t.Errorf("%s %v: process %d ends with %v", p.name, p.args, by, err)
+			t.Errorf("process %d ends with %v", by, err)
 		}
 	}
 }
