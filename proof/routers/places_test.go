@@ -55,6 +55,23 @@ var places = []place{
 		mux.Handle("/orders/", lock(inner))
 		return mux
 	}, path, misuse, notRun},
+	{"net/http, around a mux behind a parameter", order, aroundInnerMux, path, fine, "42"},
+	{"net/http, around a mux behind a parameter", "{route}", aroundInnerMux, path, fine, "/orders/{id}/"},
+	{"net/http, inside a mux behind a parameter", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		mux, inner := http.NewServeMux(), http.NewServeMux()
+		inner.Handle("POST /orders/{order}/pay", lock(pay))
+		mux.Handle("/orders/{id}/", inner)
+		return mux
+	}, path, misuse, notRun},
+	{"net/http, inside a mux behind StripPrefix", order, behindStripPrefix, "/api" + path, fine, "42"},
+	{"net/http, inside a mux behind StripPrefix", "{route}", behindStripPrefix, "/api" + path, fine, "POST /orders/{id}/pay"},
+	{"net/http, StripPrefix around the lock", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		mux := http.NewServeMux()
+		mux.Handle("POST /api/orders/{id}/pay", http.StripPrefix("/api", lock(pay)))
+		return mux
+	}, "/api" + path, fine, "42"},
 	{"net/http, another name", "{param.order}", lineOf("net/http"), path, misuse, notRun},
 	{"net/http, another spelling of the path", order, lineOf("net/http"), spelled, fine, "42"},
 
@@ -93,6 +110,53 @@ var places = []place{
 		})
 		return r
 	}, path, misuse, notRun},
+	{"chi, With in a Group", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Group(func(r chi.Router) {
+			r.With(lock).Post("/orders/{id}/pay", pay)
+		})
+		return r
+	}, path, fine, "42"},
+	{"chi, With in a mounted router", order, withInMount, path, fine, "42"},
+	{"chi, With in a mounted router", "{route}", withInMount, path, fine, "/orders/{id}/pay"},
+	{"chi, Use in a router that is mounted behind the parameter", order, useInMount, path, fine, "42"},
+	{"chi, Use in a router that is mounted behind the parameter", "{route}", useInMount, path, fine, "/orders/{id}/*"},
+	{"chi, Use in a router that is mounted before the parameter", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r, orders := chi.NewRouter(), chi.NewRouter()
+		orders.Use(lock)
+		orders.Post("/{id}/pay", pay)
+		r.Mount("/orders", orders)
+		return r
+	}, path, misuse, notRun},
+	{"chi, in a mux behind StripPrefix", order, func(s *site) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/api/", http.StripPrefix("/api", lineOf("chi")(s)))
+		return mux
+	}, "/api" + path, fine, "42"},
+	{"chi, a mux that is mounted", order, func(s *site) http.Handler {
+		r := chi.NewRouter()
+		r.Mount("/", lineOf("net/http")(s))
+		return r
+	}, path, fine, "42"},
+	{"chi, a wildcard in a Route", "{param.*}", func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Route("/orders", func(r chi.Router) {
+			r.With(lock).Post("/*", pay)
+		})
+		return r
+	}, path, fine, "42/pay"},
+	{"chi, a regular expression in a Route", order, func(s *site) http.Handler {
+		lock, pay := s.http()
+		r := chi.NewRouter()
+		r.Route("/orders/{id:[0-9]+}", func(r chi.Router) {
+			r.Use(lock)
+			r.Post("/pay", pay)
+		})
+		return r
+	}, path, fine, "42"},
 	{"chi, another spelling of the path", order, lineOf("chi"), spelled, fine, "%34%32"},
 
 	{"gorilla/mux, without WithParams", order, func(s *site) http.Handler {
@@ -121,6 +185,19 @@ var places = []place{
 		r.Handle("/orders/{id}/pay", pay)
 		return lock(r)
 	}, path, misuse, notRun},
+	{"gorilla/mux, Use in a Subrouter", order, func(s *site) http.Handler {
+		lock, pay := s.http(httplock.WithParams(mux.Vars))
+		r := mux.NewRouter()
+		orders := r.PathPrefix("/orders/{id:[0-9]+}").Subrouter()
+		orders.Use(lock)
+		orders.Handle("/pay", pay)
+		return r
+	}, path, fine, "42"},
+	{"gorilla/mux, in a mux behind StripPrefix", order, func(s *site) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/api/", http.StripPrefix("/api", lineOf("gorilla/mux")(s)))
+		return mux
+	}, "/api" + path, fine, "42"},
 	{"gorilla/mux, another spelling of the path", order, lineOf("gorilla/mux"), spelled, fine, "42"},
 
 	{"httprouter, without WithParams", order, func(s *site) http.Handler {
@@ -148,6 +225,12 @@ var places = []place{
 		return r
 	}, path, fine, unlocked},
 	{"Gin, a group, and a path in it that no route has", order, lineOf("Gin"), "/orders/42/nowhere", notFound, notRun},
+	{"Gin, a group in a group", order, func(s *site) http.Handler {
+		lock, pay := s.gin()
+		r := gin.New()
+		r.Group("/orders/:id", lock).Group("/pay").POST("", pay)
+		return r
+	}, path, fine, "42"},
 	{"Gin, another spelling of the path", order, lineOf("Gin"), spelled, fine, "42"},
 
 	{"Echo v4, Use", order, echoUse, path, fine, "42"},
@@ -161,6 +244,12 @@ var places = []place{
 		return e
 	}, path, misuse, notRun},
 	{"Echo v4, a group, and a path in it that no route has", order, lineOf("Echo v4"), "/orders/42/nowhere", notFound, notRun},
+	{"Echo v4, a group in a group", order, func(s *site) http.Handler {
+		lock, pay := s.echo()
+		e := echo.New()
+		e.Group("/orders/:id", lock).Group("/pay").POST("", pay)
+		return e
+	}, path, fine, "42"},
 	{"Echo v4, another spelling of the path", order, lineOf("Echo v4"), spelled, fine, "42"},
 
 	{"Echo v5, Use", order, echo5Use, path, fine, "42"},
@@ -174,7 +263,44 @@ var places = []place{
 		return e
 	}, path, misuse, notRun},
 	{"Echo v5, a group, and a path in it that no route has", order, lineOf("Echo v5"), "/orders/42/nowhere", notFound, notRun},
+	{"Echo v5, a group in a group", order, func(s *site) http.Handler {
+		lock, pay := s.echo5()
+		e := echo5.New()
+		e.Group("/orders/:id", lock).Group("/pay").POST("", pay)
+		return e
+	}, path, fine, "42"},
 	{"Echo v5, another spelling of the path", order, lineOf("Echo v5"), spelled, fine, "42"},
+}
+
+func aroundInnerMux(s *site) http.Handler {
+	lock, pay := s.http()
+	mux, inner := http.NewServeMux(), http.NewServeMux()
+	inner.Handle("POST /orders/{order}/pay", pay)
+	mux.Handle("/orders/{id}/", lock(inner))
+	return mux
+}
+
+func behindStripPrefix(s *site) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/api/", http.StripPrefix("/api", lineOf("net/http")(s)))
+	return mux
+}
+
+func withInMount(s *site) http.Handler {
+	lock, pay := s.http()
+	r, orders := chi.NewRouter(), chi.NewRouter()
+	orders.With(lock).Post("/{id}/pay", pay)
+	r.Mount("/orders", orders)
+	return r
+}
+
+func useInMount(s *site) http.Handler {
+	lock, pay := s.http()
+	r, orders := chi.NewRouter(), chi.NewRouter()
+	orders.Use(lock)
+	orders.Post("/pay", pay)
+	r.Mount("/orders/{id}", orders)
+	return r
 }
 
 func useInGroup(s *site) http.Handler {
