@@ -45,3 +45,16 @@ func TestASecondClickIsRefused(t *testing.T) {
 		t.Errorf("%d payments, want 3", payments)
 	}
 }
+
+func TestAClickThatFailedMayBeRepeatedAtOnce(t *testing.T) {
+	answers := []int{http.StatusPaymentRequired, http.StatusBadGateway, http.StatusCreated}
+	handler := routes(locktest.New(t), basicAuth, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(answers[0])
+		answers = answers[1:]
+	})
+	for i, want := range []int{http.StatusPaymentRequired, http.StatusBadGateway, http.StatusCreated, http.StatusConflict} {
+		if w := click(handler, "ann", "/orders/42/pay"); w.Code != want {
+			t.Errorf("click %d: %d, want %d", i+1, w.Code, want)
+		}
+	}
+}

@@ -10,23 +10,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
-// start returns a service, and the folder with its files.
-func start(t *testing.T, longest, silence time.Duration) (url, files string) {
+// start returns the locks of a service, where to put a file, and the folder with its files.
+func start(t *testing.T, longest, silence time.Duration) (locks *lockmw.Locker, url, files string) {
 	t.Helper()
-	files = t.TempDir()
+	locks, files = locktest.New(t), t.TempDir()
 	dir, err := os.OpenRoot(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routes(locktest.New(t), dir, longest, silence))
+	server := httptest.NewServer(routes(locks, dir, longest, silence))
 	t.Cleanup(func() {
 		server.Close()
 		_ = dir.Close()
 	})
-	return server.URL + "/files/a.bin", files
+	return locks, server.URL + "/files/a.bin", files
 }
 
 func put(t *testing.T, url string, body io.Reader) int {
@@ -46,7 +47,7 @@ func put(t *testing.T, url string, body io.Reader) int {
 var file = bytes.Repeat([]byte("0123456789abcdef"), 8<<10) // 128 KiB: more than is read before the lock is taken
 
 func TestAFileIsStored(t *testing.T) {
-	url, files := start(t, time.Minute, time.Minute)
+	_, url, files := start(t, time.Minute, time.Minute)
 	if status := put(t, url, bytes.NewReader(file)); status != http.StatusCreated {
 		t.Fatal(status)
 	}
@@ -60,7 +61,7 @@ func TestASlowClientDoesNotKeepTheFile(t *testing.T) {
 		"silent":   {time.Minute, 100 * time.Millisecond},
 		"too long": {100 * time.Millisecond, time.Minute},
 	} {
-		url, files := start(t, times[0], times[1])
+		_, url, files := start(t, times[0], times[1])
 		body, send := io.Pipe()
 		done := make(chan int, 1)
 		go func() { done <- put(t, url, body) }()
@@ -81,12 +82,17 @@ func TestASlowClientDoesNotKeepTheFile(t *testing.T) {
 }
 
 func TestASecondUploadIsRefused(t *testing.T) {
-	url, _ := start(t, time.Minute, time.Minute)
+	locks, url, _ := start(t, time.Minute, time.Minute)
 	body, send := io.Pipe()
 	done := make(chan int, 1)
 	go func() { done <- put(t, url, body) }()
-	if _, err := send.Write(file); err != nil { // the first one has the lock when more than 64 KiB are read
+	if _, err := send.Write(file); err != nil {
 		t.Fatal(err)
+	}
+	for len(locktest.Keys(t, locks)) == 0 { // until the first one has its lock
+		if len(done) != 0 {
+			t.Fatalf("the first upload gets %d", <-done)
+		}
 	}
 	if status := put(t, url, bytes.NewReader(file)); status != http.StatusConflict {
 		t.Errorf("the second upload gets %d", status)
