@@ -12,7 +12,7 @@ import (
 )
 
 func post(handler http.Handler, path, body string) int {
-	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)

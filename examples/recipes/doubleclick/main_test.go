@@ -9,7 +9,7 @@ import (
 )
 
 func click(handler http.Handler, user, path string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest("POST", path, nil)
+	r := httptest.NewRequest(http.MethodPost, path, nil)
 	r.SetBasicAuth(user, "secret")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)

@@ -41,7 +41,9 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	w.WriteHeader(refusal.Status)
 	var e envelope
 	e.Error.Code, e.Error.Message = refusal.Code, refusal.Detail
-	_ = json.NewEncoder(w).Encode(e) // the client may have left
+	if err := json.NewEncoder(w).Encode(e); err != nil {
+		slog.Info("the client has left", "error", err)
+	}
 }
 
 func routes(locks *lockmw.Locker, pay http.HandlerFunc) http.Handler {

@@ -16,7 +16,7 @@ func TestRefusalsHaveTheEnvelope(t *testing.T) {
 	handler := routes(locks, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
 	pay := func() *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("POST", "/orders/42/pay", nil))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil))
 		return w
 	}
 	release := locktest.Hold(t, locks, "order:42")

@@ -1,6 +1,7 @@
-// Package gateway serves a gRPC service as JSON over HTTP, without going round its locks. It stands
-// beside what protoc-gen-grpc-gateway has generated.
 package gateway
+
+// This file serves a gRPC service as JSON over HTTP, without going round its locks. It stands beside
+// what protoc-gen-grpc-gateway has generated, in the same package.
 
 import (
 	"context"

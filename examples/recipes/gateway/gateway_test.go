@@ -28,7 +28,7 @@ func (orders) Pay(ctx context.Context, _ *shopv1.PayRequest) (*shopv1.PayReply, 
 
 func pay(handler http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("POST", "/shop.v1.Orders/Pay", strings.NewReader(`{"orderId": "42"}`)))
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/shop.v1.Orders/Pay", strings.NewReader(`{"orderId": "42"}`)))
 	return w
 }
 

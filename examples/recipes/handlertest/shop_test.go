@@ -14,7 +14,7 @@ import (
 
 func pay(shop http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	shop.ServeHTTP(w, httptest.NewRequest("POST", "/orders/42/pay", nil))
+	shop.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil))
 	return w
 }
 

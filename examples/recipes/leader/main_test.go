@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -42,7 +43,7 @@ func TestMetricsTellWhoLeads(t *testing.T) {
 	handler := routes(locks, leader)
 	gauge := func() string {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 		return w.Body.String()
 	}
 	if got := gauge(); !strings.Contains(got, "summary_leader 0") {

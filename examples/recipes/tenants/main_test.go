@@ -31,7 +31,7 @@ func TestTenantsHaveLocksOfTheirOwn(t *testing.T) {
 		var keys []string
 		handler := service(locks, func() { keys = append(keys, locktest.Keys(t, locks)...) })
 		for token, want := range map[string]int{"Bearer a": 200, "Bearer b": 200, "Bearer c": 401} {
-			r := httptest.NewRequest("POST", "/orders/42/pay", nil)
+			r := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
 			r.Header.Set("Authorization", token)
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)

@@ -17,7 +17,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Every is the interval: a second, to try it.
+// every is the interval: a second, to try it.
 const every = time.Second
 
 var (

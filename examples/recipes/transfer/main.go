@@ -19,7 +19,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Account is for whatever changes an account: the same prefix and the same key.
+// account is for whatever changes an account: the same prefix and the same key.
 var account = lockmw.Policy{Prefix: "account:", Wait: 2 * time.Second, TTL: 10 * time.Second}
 
 // A bank keeps balances. It stands for a database that many processes use.

@@ -14,7 +14,7 @@ import (
 
 func transfer(handler http.Handler, from, to string, amount int) int {
 	body := fmt.Sprintf(`{"from": %q, "to": %q, "amount": %d}`, from, to, amount)
-	r := httptest.NewRequest("POST", "/transfers", strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, "/transfers", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, r)

@@ -32,8 +32,8 @@ type queue interface {
 	nack(m message, after time.Duration) // deliver it again
 }
 
-// Wait is short: a worker that waits handles nothing else. MaxHold is shorter than the time after
-// which the queue delivers a message again.
+// perOrder is the lock of an order. Wait is short: a worker that waits handles nothing else. MaxHold
+// is shorter than the time after which the queue delivers a message again.
 var perOrder = lockmw.Policy{Prefix: "order:", Wait: time.Second, TTL: 10 * time.Second, MaxHold: 25 * time.Second}
 
 // work handles messages until ctx ends.
