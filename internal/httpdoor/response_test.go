@@ -12,12 +12,21 @@ func TestStatusOfAResponse(t *testing.T) {
 		write func(w http.ResponseWriter)
 		want  int
 	}{
-		"nothing":         {func(http.ResponseWriter) {}, 0},
-		"a body":          {func(w http.ResponseWriter) { _, _ = w.Write([]byte("x")) }, 0},
-		"a status":        {func(w http.ResponseWriter) { w.WriteHeader(422) }, 422},
-		"an early hint":   {func(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints); w.WriteHeader(422) }, 422},
-		"a second status": {func(w http.ResponseWriter) { w.WriteHeader(201); w.WriteHeader(500) }, 201},
-		"a late status":   {func(w http.ResponseWriter) { _, _ = w.Write([]byte("x")); w.WriteHeader(500) }, 0},
+		"nothing":  {func(http.ResponseWriter) {}, 0},
+		"a body":   {func(w http.ResponseWriter) { _, _ = w.Write([]byte("x")) }, 0},
+		"a status": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnprocessableEntity) }, 422},
+		"an early hint": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}, 422},
+		"a second status": {func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusCreated)
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 201},
+		"a late status": {func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte("x"))
+			w.WriteHeader(http.StatusInternalServerError)
+		}, 0},
 	} {
 		w := Watch(httptest.NewRecorder(), nil)
 		tc.write(w)

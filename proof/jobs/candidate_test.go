@@ -56,7 +56,9 @@ func play(r role, in io.Reader, out io.Writer) {
 	tell := func(s sight) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = lines.Encode(s) // the test has ended if nobody reads it
+		if err := lines.Encode(s); err != nil {
+			os.Exit(1) // the test has ended: nobody reads it
+		}
 	}
 	client := redis.NewClient(redistest.Options(r.Addr))
 	locks, err := lockmw.New(client, lockmw.WithInstance(r.Name))
