@@ -50,8 +50,9 @@ func WithTracerProvider(p trace.TracerProvider) Option { return func(o *options)
 // order numbers, customers. Metrics never have it.
 func WithKeyAttribute() Option { return func(o *options) { o.withKey = true } }
 
-// New returns an Option that has a Locker measured and traced. What OpenTelemetry does not
-// take is an error of lockmw.New.
+// New returns an Option that has a Locker measured and traced. Several Lockers that are
+// measured by one MeterProvider count together; lockmw_redis_up is 1 if all of them reach
+// their Redis. What OpenTelemetry does not take is an error of lockmw.New.
 func New(opts ...Option) lockmw.Option {
 	o := options{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for i, opt := range opts {
@@ -67,8 +68,13 @@ func New(opts ...Option) lockmw.Option {
 	if err != nil {
 		return lockmw.Failed(fmt.Errorf("lockotel: %w", err))
 	}
+	g, err := gaugesOf(o.meters)
+	if err != nil {
+		return lockmw.Failed(fmt.Errorf("lockotel: %w", err))
+	}
+	m.gauges = g
 	s := spans{o.tracers.Tracer(scope), o.withKey}
-	return lockmw.Options(lockmw.WithObserver(m.observe), lockmw.WithObserver(s.observe), lockmw.WithStats(m.read))
+	return lockmw.Options(lockmw.WithObserver(m.observe), lockmw.WithObserver(s.observe), lockmw.WithStats(g.readBy(o.meters)))
 }
 
 // spans makes spans of events.

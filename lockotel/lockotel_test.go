@@ -185,6 +185,50 @@ func TestMetricsAndSpans(t *testing.T) {
 	}
 }
 
+func TestTwoLockersShareAMeterProvider(t *testing.T) {
+	w, option := newWatch()
+	one, two := locktest.New(t, option()), locktest.New(t, option())
+	p := lockmw.Policy{Name: "p"}
+	var leases []*lockmw.Lease
+	for key, l := range map[string]*lockmw.Locker{"a": one, "b": one, "c": two} {
+		_, lease, err := l.Acquire(context.Background(), key, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+	}
+	if got := w.values(t); got["lockmw_held{name=p}"] != 3 || got["lockmw_redis_up{}"] != 1 {
+		t.Errorf("held %v, up %v, want 3 and 1", got["lockmw_held{name=p}"], got["lockmw_redis_up{}"])
+	}
+	locktest.Down(t, two)
+	_, _, _ = two.Acquire(context.Background(), "d", p)
+	if got := w.values(t); got["lockmw_redis_up{}"] != 0 {
+		t.Error("up while one of them is cut off")
+	}
+	locktest.Up(t, two)
+	for _, lease := range leases {
+		_ = lease.Release(context.Background())
+	}
+	for _, l := range []*lockmw.Locker{one, two} {
+		if err := l.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, there := w.values(t)["lockmw_redis_up{}"]; there {
+		t.Errorf("up is %v, though no Locker is there", got)
+	}
+	_, lease, err := locktest.New(t, option()).Acquire(context.Background(), "a", p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.values(t); got["lockmw_held{name=p}"] != 1 {
+		t.Errorf("held %v by the one that came later, want 1", got["lockmw_held{name=p}"])
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheKeyIsInSpansWhereItIsAskedFor(t *testing.T) {
 	w, option := newWatch()
 	locks := locktest.New(t, option(lockotel.WithKeyAttribute()))

@@ -12,14 +12,12 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// metrics are the instruments of one Locker.
+// metrics are the instruments of one option, and of those Lockers that have it.
 type metrics struct {
-	meter metric.Meter
-	names measure.Names
+	gauges *gauges
 
 	acquire, hold                                         metric.Float64Histogram
 	handOvers, refused, lost, failedOpen, stuck, renewals metric.Int64Counter
-	held, waiting, up                                     metric.Int64ObservableGauge
 
 	renewed, notRenewed []metric.AddOption
 
@@ -39,17 +37,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		errs = append(errs, err)
 		return c
 	}
-	gauge := func(m measure.Metric) metric.Int64ObservableGauge {
-		g, err := meter.Int64ObservableGauge(m.Name, metric.WithDescription(m.Help))
-		errs = append(errs, err)
-		return g
-	}
 	m := &metrics{
-		meter:   meter,
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck), renewals: counter(measure.Renewals),
-		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
 		renewed: toldOf(measure.OutcomeRenewed), notRenewed: toldOf(measure.OutcomeFailed),
 		sets: make(map[series]set),
 	}
@@ -59,34 +50,6 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.renewals.Add(context.Background(), 0, m.renewed...)
 	m.renewals.Add(context.Background(), 0, m.notRenewed...)
 	return m, nil
-}
-
-// read has the gauges tell of a Locker until it is closed.
-func (m *metrics) read(stats func() lockmw.Stats) (stop func()) {
-	registration, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		s := stats()
-		sum := make(map[string]lockmw.NameStats)
-		for name, n := range s.Names {
-			name = m.names.Label(name)
-			all := sum[name]
-			sum[name] = lockmw.NameStats{Held: all.Held + n.Held, Waiting: all.Waiting + n.Waiting}
-		}
-		for name := range m.names.All() { // 0, not absent, where nothing is held just now
-			at := metric.WithAttributes(attribute.String(measure.LabelName, name))
-			o.ObserveInt64(m.held, int64(sum[name].Held), at)
-			o.ObserveInt64(m.waiting, int64(sum[name].Waiting), at)
-		}
-		up := int64(0)
-		if s.Connected {
-			up = 1
-		}
-		o.ObserveInt64(m.up, up)
-		return nil
-	}, m.held, m.waiting, m.up)
-	if err != nil { // the instruments are this meter's, so there is no reason for one
-		return nil
-	}
-	return func() { _ = registration.Unregister() } // it does not fail
 }
 
 // A series is one set of labels: a name and a mode, and an outcome or a reason where a
@@ -147,7 +110,7 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.renewals.Add(ctx, 1, m.notRenewed...)
 	case lockmw.EventContended, lockmw.EventServerWarning: // a gauge tells of the one, and the other is about no lock
 	default:
-		m.count(ctx, e, series{name: m.names.Label(e.Name), mode: measure.Mode(e)})
+		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
 	}
 }
 

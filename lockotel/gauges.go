@@ -1,0 +1,124 @@
+package lockotel
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/lockmw/kit/internal/measure"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// gauges are those of one MeterProvider, for all Lockers that are measured by it: what
+// several callbacks say of one gauge is not added up by OpenTelemetry, but the last counts.
+type gauges struct {
+	names             measure.Names // that have been held or waited for
+	held, waiting, up metric.Int64ObservableGauge
+
+	mu           sync.Mutex
+	readers      map[*func() lockmw.Stats]struct{}
+	registration metric.Registration // while there are readers
+}
+
+// shared are the gauges by MeterProvider. There are few of these, and most programs have one.
+var shared struct {
+	sync.Mutex
+	gauges map[metric.MeterProvider]*gauges
+}
+
+// gaugesOf returns the gauges of a MeterProvider.
+func gaugesOf(p metric.MeterProvider) (*gauges, error) {
+	if !reflect.TypeOf(p).Comparable() {
+		return newGauges(p) // of a kind that nobody has seen: it counts alone
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if g, ok := shared.gauges[p]; ok {
+		return g, nil
+	}
+	g, err := newGauges(p)
+	if err != nil {
+		return nil, err
+	}
+	if shared.gauges == nil {
+		shared.gauges = make(map[metric.MeterProvider]*gauges)
+	}
+	shared.gauges[p] = g
+	return g, nil
+}
+
+func newGauges(p metric.MeterProvider) (*gauges, error) {
+	var errs []error
+	meter := p.Meter(scope)
+	gauge := func(m measure.Metric) metric.Int64ObservableGauge {
+		g, err := meter.Int64ObservableGauge(m.Name, metric.WithDescription(m.Help))
+		errs = append(errs, err)
+		return g
+	}
+	g := &gauges{
+		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		readers: make(map[*func() lockmw.Stats]struct{}),
+	}
+	return g, errors.Join(errs...)
+}
+
+// readBy returns what has the gauges of p tell of a Locker until it is closed.
+func (g *gauges) readBy(p metric.MeterProvider) func(stats func() lockmw.Stats) (stop func()) {
+	return func(stats func() lockmw.Stats) (stop func()) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.readers[&stats] = struct{}{}
+		if g.registration == nil {
+			registration, err := p.Meter(scope).RegisterCallback(g.observe, g.held, g.waiting, g.up)
+			if err != nil { // the instruments are this meter's, so there is no reason for one
+				return nil
+			}
+			g.registration = registration
+		}
+		return func() {
+			g.mu.Lock()
+			delete(g.readers, &stats)
+			var last metric.Registration
+			if len(g.readers) == 0 {
+				last, g.registration = g.registration, nil
+			}
+			g.mu.Unlock()
+			if last != nil {
+				_ = last.Unregister() // it does not fail
+			}
+		}
+	}
+}
+
+// observe tells what all Lockers have.
+func (g *gauges) observe(_ context.Context, o metric.Observer) error {
+	g.mu.Lock()
+	readers := maps.Clone(g.readers)
+	g.mu.Unlock()
+	sum, up := make(map[string]lockmw.NameStats), int64(1)
+	for read := range readers {
+		stats := (*read)()
+		if !stats.Connected {
+			up = 0
+		}
+		for name, n := range stats.Names {
+			name = g.names.Label(name)
+			all := sum[name]
+			sum[name] = lockmw.NameStats{Held: all.Held + n.Held, Waiting: all.Waiting + n.Waiting}
+		}
+	}
+	for name := range g.names.All() { // 0, not absent, where nothing is held just now
+		at := metric.WithAttributes(attribute.String(measure.LabelName, name))
+		o.ObserveInt64(g.held, int64(sum[name].Held), at)
+		o.ObserveInt64(g.waiting, int64(sum[name].Waiting), at)
+	}
+	if len(readers) > 0 {
+		o.ObserveInt64(g.up, up)
+	}
+	return nil
+}
