@@ -518,3 +518,39 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 		t.Errorf("%d connections, want %d", n, size+1)
 	}
 }
+
+// writesAndHangs is a connection whose writes arrive, and return when it is closed.
+type writesAndHangs struct {
+	net.Conn
+	closed chan struct{}
+	once   *sync.Once
+}
+
+func (c writesAndHangs) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	<-c.closed
+	return n, err
+}
+
+func (c writesAndHangs) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A caller that has its replies, and writes for others or is not told that it has written,
+// is back when its deadline has passed, also where no other call is open.
+func TestAWriterThatHasItsRepliesIsNotHeldUpForEver(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return writesAndHangs{c, make(chan struct{}), new(sync.Once)} }))
+	c := ask("hello")
+	c.Deadline = time.Now().Add(300 * time.Millisecond)
+	done := make(chan error, 1)
+	go func() {
+		_, err := p.Do(context.Background(), c)
+		done <- err
+	}()
+	if err := await(t, "the caller is back", done); err != nil {
+		t.Errorf("Do = %v, though its reply has come", err)
+	}
+	s.echoed(c.Reply, "hello")
+}

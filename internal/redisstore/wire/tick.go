@@ -64,10 +64,12 @@ func (p *Pool) tick() {
 	p.mu.Lock()
 	now := time.Now()
 	var interrupted []*conn
+	writes := false
 	for _, k := range p.all() {
 		if k.broken == nil && k.tick(now) {
 			interrupted = append(interrupted, k)
 		}
+		writes = writes || k.broken == nil && !k.writing.free()
 	}
 	rests := len(p.retired) > 0
 	for i, k := range p.conns {
@@ -89,7 +91,7 @@ func (p *Pool) tick() {
 	p.tickPatient(now)
 	if p.ctx.Err() == nil {
 		switch p.ticking = false; {
-		case p.open > 0:
+		case p.open > 0, writes: // a writer whose own call has its replies may hang in what it writes for others
 			p.setTick(tickEvery)
 		case rests:
 			p.setTick(restAfter)
