@@ -127,9 +127,9 @@ func (s spans) span(ctx context.Context, e lockmw.Event, outcome string) {
 }
 
 func (s spans) attributes(e lockmw.Event) []attribute.KeyValue {
-	all := append(make([]attribute.KeyValue, 0, 6), attribute.String("lockmw.name", e.Name), attribute.String("lockmw.mode", measure.Mode(e)))
+	all := append(make([]attribute.KeyValue, 0, 6), attribute.String("lockmw.name", measure.Text(e.Name)), attribute.String("lockmw.mode", measure.Mode(e)))
 	if s.withKey {
-		all = append(all, attribute.String("lockmw.key", e.Key))
+		all = append(all, attribute.String("lockmw.key", measure.Text(e.Key)))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ package measure
 import (
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -85,6 +86,10 @@ var Reasons = []string{
 	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, Canceled,
 }
 
+// Text is what somebody has written, as UTF-8: Prometheus and OpenTelemetry refuse whatever
+// else is in a report of which one text is none.
+func Text(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+
 // mostNames is how many names there are labels for. Other names get Other.
 const mostNames = 200
 
@@ -101,11 +106,17 @@ type Names struct {
 	n     int
 }
 
-// Label returns name, or Other if there are too many already. That is logged once.
+// longestName is how many bytes of a name are used, as many as a policy's Name may have.
+const longestName = 256
+
+// Label returns name, or Other if there are too many already. That is logged once. A call
+// whose policy is refused has a Name that nobody has checked: what is no UTF-8, which no
+// label may be, is replaced, and what is too long is cut.
 func (n *Names) Label(name string) string {
 	if _, ok := n.known.Load(name); ok {
 		return name
 	}
+	name = Text(name[:min(len(name), longestName)])
 	if n.full.Load() {
 		return Other
 	}
