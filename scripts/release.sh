@@ -23,7 +23,10 @@ give_up() {
 }
 
 version=${1:-}
-[[ $version =~ ^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$ ]] || give_up "a version is like v1.2.3, not \"$version\""
+number='(0|[1-9][0-9]*)'
+word='(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)'
+[[ $version =~ ^v$number\.$number\.$number(-$word(\.$word)*)?$ ]] || give_up "a version is like v1.2.3, not \"$version\""
+[[ $version == v[01].* ]] || give_up "for ${version%%.*} the paths of all modules must end in /${version%%.*}"
 [ -z "$(git status --porcelain)" ] || give_up "there are changes that are not committed"
 grep -qF "## [${version#v}]" CHANGELOG.md || give_up "CHANGELOG.md has no section [${version#v}]"
 

@@ -125,6 +125,30 @@ func proxied(t *testing.T, w world) []string {
 	}
 }
 
+// A version that Go or git does not take is found before anything is committed.
+func TestVersionsThatNobodyCouldUse(t *testing.T) {
+	repository := checkout(t)
+	const wrong = "v2.0.0 v0.3.0-rc..1 v0.3.0-. v0.3.0-rc.01"
+	sections := ""
+	for version := range strings.FieldsSeq(wrong) {
+		sections += "## [" + strings.TrimPrefix(version, "v") + "]\n"
+	}
+	write(t, filepath.Join(repository.dir, "CHANGELOG.md"), []byte(sections))
+	repository.run(t, "git", "commit", "-q", "-a", "-m", "sections")
+	before := repository.run(t, "git", "rev-parse", "HEAD")
+	for version := range strings.FieldsSeq(wrong) {
+		out, err := repository.try(t, "bash", "scripts/release.sh", version)
+		left := repository.run(t, "git", "status", "--porcelain") + repository.run(t, "git", "tag")
+		if after := repository.run(t, "git", "rev-parse", "HEAD"); err == nil || after != before || left != "" {
+			t.Errorf("%s: %v, %s; committed: %t, left: %q", version, err, out, after != before, left)
+		}
+		repository.run(t, "git", "reset", "-q", "--hard", strings.TrimSpace(before))
+		for tag := range strings.FieldsSeq(repository.run(t, "git", "tag")) {
+			repository.run(t, "git", "tag", "-d", tag)
+		}
+	}
+}
+
 func TestARelease(t *testing.T) {
 	repository := checkout(t)
 	for wrong, args := range map[string][]string{"a version is like": {"scripts/release.sh", "1.2"}, "has no section": {"scripts/release.sh", "v0.998.0"}} {
