@@ -156,7 +156,19 @@ func TestCompletion(t *testing.T) {
 	if len(commands) < 6 {
 		t.Errorf("completes %q", commands)
 	}
-	if got := lockctl(t, "", "__complete", "show", "", "--redis", "redis://127.0.0.1:1"); got.out != fmt.Sprintf(":%d\n", 4) {
+	if got := lockctl(t, "", "__complete", "--redis", "redis://127.0.0.1:1", "show", ""); got.out != fmt.Sprintf(":%d\n", 4) {
 		t.Errorf("without Redis it completes %q", got.out)
+	}
+}
+
+// Others choose keys. One that would be a flag, or a text that the shell shows, is not offered.
+func TestCompletionOffersKeysOnly(t *testing.T) {
+	server := redistest.Real(t)
+	l := locker(t, server.Client(t))
+	for _, key := range []string{"--yes", "_activeHelp_ all is well", "a\u202eb", "order:42"} {
+		take(t, l, key, "", lockmw.Policy{})
+	}
+	if got := lockctl(t, "", "__complete", "--redis", "redis://"+server.Addr(), "release", ""); got.out != "order:42\n:4\n" {
+		t.Errorf("it completes %q", got.out)
 	}
 }

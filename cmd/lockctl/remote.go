@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,11 +54,17 @@ func (r *remote) complete(c *cobra.Command, args []string, typed string) (keys [
 		if err != nil || len(keys) == mostCompleted {
 			break
 		}
-		if printable(info.Key) == info.Key {
+		if completes(info.Key) {
 			keys = append(keys, info.Key)
 		}
 	}
 	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completes reports whether a key can be offered to a shell: a person sees all of it, and
+// neither lockctl takes it for a flag nor cobra for a text to be shown.
+func completes(key string) bool {
+	return printable(key) == key && !strings.HasPrefix(key, "-") && !strings.HasPrefix(key, "_activeHelp_ ")
 }
 
 // open returns a Locker, which must be closed, and a function that closes it.
