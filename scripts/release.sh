@@ -40,7 +40,10 @@ done
 
 path() { (cd "$1" && GOWORK=off go mod edit -json | sed -nE '/"Module"/,/}/ s/.*"Path": "([^"]+)".*/\1/p'); }
 paths=$(for folder in . $folders; do path "$folder"; done)
-for folder in $folders; do
+# Those that nobody installs require the root beside the others, and may not require less
+# of it than these do: the go command refuses to build them then.
+modules=$(find . -mindepth 2 -name go.mod -not -path '*/testdata/*' -exec dirname {} \; | sed 's|^\./||' | LC_ALL=C sort)
+for folder in $modules; do
 	for path in $paths; do
 		if grep -qE "^(require )?[[:space:]]*$path v" "$folder/go.mod"; then
 			(cd "$folder" && GOWORK=off go mod edit "-require=$path@$version")

@@ -162,6 +162,15 @@ func TestARelease(t *testing.T) {
 	}
 	env := proxied(t, repository)
 
+	t.Run("the checkout", func(t *testing.T) {
+		for file := range strings.FieldsSeq(repository.run(t, "git", "ls-files", "go.mod", "*/go.mod")) {
+			module := world{filepath.Join(repository.dir, filepath.Dir(file)), nil}
+			if out, err := module.try(t, "go", "list", "-deps", "-test", "./..."); err != nil && !strings.Contains(file, "testdata") {
+				t.Errorf("%s: %v\n%s", file, err, out)
+			}
+		}
+	})
+
 	t.Run("go install", func(t *testing.T) {
 		bin := t.TempDir()
 		w := world{t.TempDir(), append(slices.Clone(env), "GOBIN="+bin)}
