@@ -26,7 +26,7 @@ type remote struct {
 func (r *remote) flags(c *cobra.Command) {
 	f := c.PersistentFlags()
 	f.StringVar(&r.url, "redis", "", "`URL` of the Redis; the default is REDIS_URL, or redis://localhost:6379/0")
-	f.StringVar(&r.namespace, "namespace", "", "what the Redis keys of locks begin with, as given to lockmw.WithNamespace; the default is \"lock\"")
+	f.StringVar(&r.namespace, "namespace", "lock", "what the Redis keys of locks begin with, as given to lockmw.WithNamespace")
 	f.BoolVar(&r.cluster, "cluster", false, "the Redis is a node of a Cluster")
 	f.StringVar(&r.sentinel, "sentinel", "", "the Redis is a Sentinel, and watches the master of this `NAME`")
 	f.StringVarP(&r.output, "output", "o", "text", "text, or json: a document per line")
@@ -76,11 +76,7 @@ func (r *remote) open() (*lockmw.Locker, func(), error) {
 	if err != nil {
 		return nil, nil, misused("%v", err)
 	}
-	opts := []lockmw.Option{lockmw.WithInstance("lockctl")}
-	if r.namespace != "" {
-		opts = append(opts, lockmw.WithNamespace(r.namespace))
-	}
-	locks, err := lockmw.New(client, opts...)
+	locks, err := lockmw.New(client, lockmw.WithInstance("lockctl"), lockmw.WithNamespace(r.namespace))
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, misused("%s", said(err))
