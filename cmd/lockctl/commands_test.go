@@ -172,3 +172,13 @@ func TestCompletionOffersKeysOnly(t *testing.T) {
 		t.Errorf("it completes %q", got.out)
 	}
 }
+
+// What is no command, topic or shell is a wrong argument, wherever it stands: a script that
+// writes a completion to a file must not take the help for one.
+func TestWhatIsNoCommandEndsWithStatus2(t *testing.T) {
+	for _, args := range [][]string{{"help", "bogus"}, {"completion", "tcsh"}, {"completion"}} {
+		if got := lockctl(t, "", args...); got.status != statusUsage || got.out != "" {
+			t.Errorf("%q: status %d, stdout %.40q", args, got.status, got.out)
+		}
+	}
+}

@@ -64,6 +64,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
+	strict(root) // after SetOut, or completions would go elsewhere
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
@@ -101,6 +102,28 @@ func newRoot() *cobra.Command {
 	r.flags(root)
 	root.AddCommand(lsCommand(&r), showCommand(&r), watchCommand(&r), releaseCommand(&r), doctorCommand(&r))
 	return root
+}
+
+// strict has cobra's own commands refuse what is no command or shell. They would write their
+// help to stdout and end with 0, also where it goes to the file of a completion.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if _, _, err := root.Find(args); err != nil {
+					return misused("%s", err)
+				}
+				return nil
+			}
+		case "completion":
+			c.RunE = func(*cobra.Command, []string) error {
+				return misused("completion takes one SHELL: bash, zsh, fish or powershell")
+			}
+		}
+	}
 }
 
 // version is that of the module that was built.
