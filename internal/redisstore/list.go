@@ -62,11 +62,15 @@ func (s *Store) namesAt(ctx context.Context, master *redis.Client, prefix string
 	pattern := literally(begins+prefix) + "*}" // what else lies beside a lock ends otherwise
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(ctx, opTimeout)
-		keys, next, err := master.Scan(step, cursor, pattern, scanCount).Result()
+		// Another program may have data of another type under such a name: that is no lock, and
+		// a question about it as one would be answered with an error.
+		keys, next, err := master.ScanType(step, cursor, pattern, scanCount, "string").Result()
 		cancel()
 		if err != nil {
 			return false, err
 		}
+		// Nor is one without a hash tag: a Cluster keeps what would lie beside it elsewhere.
+		keys = slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, begins+"}") })
 		for i, key := range keys {
 			keys[i] = strings.TrimSuffix(strings.TrimPrefix(key, begins), "}")
 		}

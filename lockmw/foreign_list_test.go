@@ -1,0 +1,49 @@
+package lockmw_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// One key of another program, which only looks like a lock's, does not hide all locks.
+func TestAKeyOfAnotherProgramDoesNotEndAList(t *testing.T) {
+	testenv.Slow(t)
+	t.Parallel()
+	ctx := context.Background()
+	foreign := map[string]struct {
+		key string // behind the namespace
+		set func(c redis.UniversalClient, key string) error
+	}{
+		"a hash":        {":{x}", func(c redis.UniversalClient, key string) error { return c.HSet(ctx, key, "a", "b").Err() }},
+		"a list":        {":{x}", func(c redis.UniversalClient, key string) error { return c.RPush(ctx, key, "a").Err() }},
+		"an empty name": {":{}", func(c redis.UniversalClient, key string) error { return c.Set(ctx, key, "a", 0).Err() }},
+		"braces":        {":{}a}", func(c redis.UniversalClient, key string) error { return c.Set(ctx, key, "a", 0).Err() }},
+	}
+	for where, c := range map[string]redis.UniversalClient{"redis": redistest.Real(t).Client(t), "Cluster": redistest.Cluster(t).Client(t)} {
+		for name, one := range foreign {
+			t.Run(where+"/"+name, func(t *testing.T) {
+				ns := strings.NewReplacer("{", "", "}", "").Replace(redistest.Prefix(t))
+				l := newLocker(t, c, lockmw.WithNamespace(ns))
+				want := []string{"a", "b", "c"}
+				for _, key := range want {
+					mustAcquire(t, l, key, lockmw.Policy{})
+				}
+				if err := one.set(c, ns+one.key); err != nil {
+					t.Fatal(err)
+				}
+				if got := slices.Sorted(maps.Keys(listed(t, l, ""))); !slices.Equal(got, want) {
+					t.Errorf("%.100q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
