@@ -20,7 +20,7 @@ const listAtOnce = 32
 //
 // After an error, which is the last that comes, there is no more. It Is ErrClosed or
 // ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends one
-// that is under way, and waits until the caller's loop has ended.
+// that is under way; it does not wait for what the caller's loop does with a lock.
 func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		counted := l.enter(prefix)
@@ -28,9 +28,25 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			yield(Info{}, fmt.Errorf("lockmw: list: %w", ErrClosed))
 			return
 		}
-		defer counted.claims.Done()
+		defer func() {
+			if counted != nil {
+				counted.claims.Done()
+			}
+		}()
 		ctx, end := l.untilClosed(ctx)
 		defer end()
+		// The caller's loop may stand still, or call Close itself: it is not counted in.
+		told := func(info Info, err error) bool {
+			counted.claims.Done()
+			counted = nil
+			if !yield(info, err) || err != nil {
+				return false
+			}
+			if counted = l.enter(prefix); counted == nil {
+				yield(Info{}, fmt.Errorf("lockmw: list: %w", ErrClosed))
+			}
+			return counted != nil
+		}
 		seen, wanted := make(map[string]struct{}), true
 		err := l.store.Names(ctx, prefix, func(names []string) bool {
 			var unseen []string
@@ -42,13 +58,13 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			}
 			for len(unseen) > 0 && wanted {
 				n := min(listAtOnce, len(unseen))
-				wanted = l.listSome(ctx, unseen[:n], yield)
+				wanted = l.listSome(ctx, unseen[:n], told)
 				unseen = unseen[n:]
 			}
 			return wanted
 		})
 		if err != nil && wanted {
-			yield(Info{}, notListed(ctx, err))
+			told(Info{}, notListed(ctx, err))
 		}
 	}
 }
