@@ -21,17 +21,30 @@ type found struct {
 }
 
 // find answers with the lock that has just this key, and those whose keys begin so: for
-// more locks than the page has. Redis does one such search at a time.
+// more locks than the page has.
 func (c *console) find(w http.ResponseWriter, r *http.Request, prefix string) {
+	answer, err := c.search(r.Context(), prefix)
+	if err != nil {
+		status, text := c.failed(err)
+		c.answer(w, r, status, reply{text})
+		return
+	}
+	c.answer(w, r, http.StatusOK, answer)
+}
+
+// search asks Redis for find. There is one search at a time, and the next one begins before
+// a browser has read what this one has found.
+func (c *console) search(ctx context.Context, prefix string) (found, error) {
+	answer := found{Rows: []lock{}}
 	select {
 	case c.finding <- struct{}{}:
 		defer func() { <-c.finding }()
-	case <-r.Context().Done():
-		return
+	case <-ctx.Done():
+		return answer, nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), findWithin)
+	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
-	answer := found{Now: time.Now().UnixMilli(), Rows: []lock{}}
+	answer.Now = time.Now().UnixMilli()
 	add := func(info lockmw.Info) {
 		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
 	}
@@ -41,9 +54,7 @@ func (c *console) find(w http.ResponseWriter, r *http.Request, prefix string) {
 	}
 	for info, err := range c.locks.List(ctx, prefix) {
 		if err != nil && ctx.Err() == nil {
-			status, text := c.failed(err)
-			c.answer(w, r, status, reply{text})
-			return
+			return found{}, err
 		}
 		if err != nil || len(answer.Rows) == mostFound {
 			answer.Cut = true
@@ -53,5 +64,5 @@ func (c *console) find(w http.ResponseWriter, r *http.Request, prefix string) {
 			add(info)
 		}
 	}
-	c.answer(w, r, http.StatusOK, answer)
+	return answer, nil
 }

@@ -463,6 +463,23 @@ func TestASlowBrowserHoldsUpNobody(t *testing.T) {
 	stream.Wait() // the stream ends with the Write that fails
 }
 
+// A browser that does not read what was found for it holds up no other search.
+func TestASlowBrowserHoldsUpNoSearch(t *testing.T) {
+	t.Parallel()
+	own := locker(t, redistest.Embedded(t).Client(t), "web-1")
+	hold(t, own, "k", "", lockmw.Policy{})
+	h := lockadmin.Handler(own)
+	stuck := &stuckBrowser{header: make(http.Header), blocked: make(chan struct{}), end: make(chan struct{})}
+	var first sync.WaitGroup
+	first.Go(func() { h.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "/?get=find&prefix=k", nil)) })
+	<-stuck.blocked
+	if w := get(t, h, "/?get=find&prefix=k"); !strings.Contains(w.Body.String(), `"key":"k"`) {
+		t.Errorf("%d %q", w.Code, w.Body)
+	}
+	close(stuck.end)
+	first.Wait()
+}
+
 // A server that limits how long a response may take does not cut the stream, and one that
 // shuts down need not wait for pages to be closed.
 func TestTheStreamLivesAsLongAsItsServer(t *testing.T) {
