@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,9 +28,9 @@ const (
 
 // session returns the token of the browser that r comes from, and sets its cookie.
 func session(w http.ResponseWriter, r *http.Request) string {
-	token := tokenOf(r)
-	if token == "" {
-		token = rand.Text()
+	token := rand.Text()
+	if known := tokensOf(r); len(known) > 0 {
+		token = known[0]
 	}
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // a service without TLS gets one that is not Secure
 		Name: tokenCookie, Value: token, HttpOnly: true, Secure: r.TLS != nil,
@@ -38,20 +39,24 @@ func session(w http.ResponseWriter, r *http.Request) string {
 	return token
 }
 
-// tokenOf returns the token in r's cookie, or "".
-func tokenOf(r *http.Request) string {
-	cookie, err := r.Cookie(tokenCookie)
-	if err != nil || len(cookie.Value) != len(rand.Text()) || strings.Trim(cookie.Value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
-		return ""
+// tokensOf returns the tokens in r's cookies. There may be several of the name: another
+// path's, or one that a neighbouring domain has set, and which comes first is its choice.
+func tokensOf(r *http.Request) (tokens []string) {
+	for _, cookie := range r.CookiesNamed(tokenCookie) {
+		if len(cookie.Value) == len(rand.Text()) && strings.Trim(cookie.Value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == "" {
+			tokens = append(tokens, cookie.Value)
+		}
 	}
-	return cookie.Value
+	return tokens
 }
 
 // asksItself reports whether r comes from the page, in the browser that has its token.
 func (c *console) asksItself(r *http.Request) bool {
-	token := tokenOf(r)
-	return token != "" && !foreign(r) && c.guard.Check(r) == nil &&
-		subtle.ConstantTimeCompare([]byte(token), []byte(r.Header.Get(tokenHeader))) == 1
+	said := r.Header.Get(tokenHeader)
+	known := slices.ContainsFunc(tokensOf(r), func(token string) bool {
+		return subtle.ConstantTimeCompare([]byte(token), []byte(said)) == 1
+	})
+	return known && !foreign(r) && c.guard.Check(r) == nil
 }
 
 // mostBody is more than the longest key, with many holders.

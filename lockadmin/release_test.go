@@ -194,6 +194,23 @@ func TestWhoMayNotRelease(t *testing.T) {
 	}
 }
 
+// A neighbouring domain may set a cookie of the same name for a longer path, which comes
+// first. It neither lets anybody release nor keeps the page from it.
+func TestANeighboursCookie(t *testing.T) {
+	t.Parallel()
+	own := locker(t, redistest.Embedded(t).Client(t), "web-1")
+	v := open(t, serve(t, lockadmin.Handler(own, lockadmin.WithForceRelease(anybody))).URL)
+	for _, first := range []string{"x", strings.Repeat("A", 26)} {
+		hold(t, own, "k", "", lockmw.Policy{})
+		status, text := v.release("k", v.shown("k"), func(r *http.Request) {
+			r.Header.Set("Cookie", "lockadmin="+first+"; lockadmin="+v.token)
+		})
+		if status != http.StatusOK {
+			t.Errorf("%s: %d %s", first, status, text)
+		}
+	}
+}
+
 func TestReadOnlyByDefault(t *testing.T) {
 	t.Parallel()
 	s := redistest.Embedded(t)
