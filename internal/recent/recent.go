@@ -5,7 +5,6 @@ package recent
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -33,22 +32,32 @@ type Log struct {
 }
 
 type ring struct {
-	all [Most]Incident
-	n   uint64 // how many there were
+	all  [Most]Incident // without their keys
+	keys [Most][]byte   // copies: a key may be a small part of a large request, which must not stay
+	n    uint64         // how many there were
 }
 
 // mostKey is more than a key has that is no mistake.
 const mostKey = 1 << 10
 
 func (r *ring) add(i Incident) {
+	at := r.n % Most
+	key := append(r.keys[at][:0], i.Key[:min(len(i.Key), mostKey)]...)
 	if len(i.Key) > mostKey {
-		i.Key = strings.Clone(i.Key[:mostKey]) + "\u2026" // a clone, or all of it would stay
+		key = append(key, "\u2026"...)
 	}
-	r.all[r.n%Most] = i
+	i.Key = ""
+	r.all[at], r.keys[at] = i, key
 	r.n++
 }
 
-// Refused keeps a refusal. It allocates nothing.
+func (r *ring) at(n uint64) Incident {
+	i := r.all[n%Most]
+	i.Key = string(r.keys[n%Most])
+	return i
+}
+
+// Refused keeps a refusal. It allocates nothing, once as many came as are kept.
 func (l *Log) Refused(i Incident) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +78,7 @@ func (l *Log) Newest() (incidents []Incident, version uint64) {
 	defer l.mu.Unlock()
 	for _, r := range []*ring{&l.refusals, &l.others} {
 		for back := range min(r.n, Most) {
-			incidents = append(incidents, r.all[(r.n-1-back)%Most])
+			incidents = append(incidents, r.at(r.n-1-back))
 		}
 	}
 	slices.SortStableFunc(incidents, func(a, b Incident) int { return b.At.Compare(a.At) })

@@ -2,6 +2,7 @@ package recent
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +37,31 @@ func TestALongKeyIsCut(t *testing.T) {
 	}
 }
 
+// A key may be a part of a body or an address: none of the rest stays.
+func TestNoRequestStays(t *testing.T) {
+	var l Log
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	const request = 1 << 20
+	before := heap()
+	for range Most {
+		l.Refused(Incident{Key: strings.Repeat("k", request)[:10]})
+	}
+	if kept := heap() - before; kept > Most*request/5 {
+		t.Errorf("%d MB are kept of %d requests", kept>>20, Most)
+	}
+	runtime.KeepAlive(&l)
+}
+
 func TestKeepingARefusalAllocatesNothing(t *testing.T) {
 	var l Log
+	for range Most {
+		l.Refused(Incident{Key: "k"})
+	}
 	if n := testing.AllocsPerRun(100, func() { l.Refused(Incident{Key: "k", Reason: "LOCK_BUSY"}) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
