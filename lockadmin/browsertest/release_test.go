@@ -61,6 +61,27 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	_ = next.Release(context.Background())
 }
 
+// Operators write a name and a password into the address where a service wants them, and
+// a browser resolves no relative address against such a one for a script.
+func TestAnAddressWithNameAndPassword(t *testing.T) {
+	s := serve(t, lockadmin.WithForceRelease(anybody), lockadmin.WithLimit(1))
+	other := s.process(t, "web-2")
+	hold(t, other, "order:7", "", lockmw.Policy{})
+	hold(t, other, "order:8", "", lockmw.Policy{})
+	p := open(t, strings.Replace(s.url, "//", "//operator:secret@", 1))
+	p.until("a lock is there", `document.querySelectorAll("#rows tr[role=row]").length === 1`)
+	for _, key := range []string{"order:7", "order:8"} { // the page has one of them, and finds the other
+		eval[bool](p, `(search.value = "`+key+`", search.dispatchEvent(new Event("input")))`)
+		p.until("the lock is found", row(key))
+		p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+		p.press(kb.Tab, kb.Enter)
+		p.until("it is released", `/Released `+key+`/.test(document.querySelector("#toast").innerText)`)
+		if held(t, s.locks, key) {
+			t.Errorf("%s is not free", key)
+		}
+	}
+}
+
 // What the operator has said yes to is the holder that was shown.
 func TestTheNextHolderIsNotReleased(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))

@@ -126,7 +126,7 @@ async function find() {
   const mine = (finding = new AbortController());
   const prefix = search.value.trim();
   try {
-    const response = await fetch("?get=find&prefix=" + encodeURIComponent(prefix), { signal: mine.signal });
+    const response = await fetch(here + "?get=find&prefix=" + encodeURIComponent(prefix), { signal: mine.signal });
     if (!response.ok) return;
     const said = await response.json();
     if (finding !== mine || search.value.trim() !== prefix) return;

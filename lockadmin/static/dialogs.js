@@ -110,7 +110,7 @@ $("confirm-release").addEventListener("click", async () => {
 // release asks the server, and returns what it said. What is final may not be asked again.
 async function release(wish) {
   try {
-    const response = await fetch("", {
+    const response = await fetch(here + location.search, {
       method: "POST",
       headers: { "Content-Type": "application/json", "X-Lockadmin-Token": document.querySelector('meta[name="lockadmin-token"]').content },
       body: JSON.stringify(wish),

@@ -3,6 +3,10 @@
 // What the server tells: every lock that is held or waited for, how current that is, and
 // what was refused or lost of late. The other scripts read it from here.
 
+// The page's own address. A script may not ask for one with a name and a password, which
+// the page's may have, and relative ones with it.
+const here = location.origin + location.pathname;
+
 const locks = new Map(); // id -> lock, as the server writes it, with the fields that readLock adds
 let past = [];
 let status = { state: "reading", every: 1000, limit: 0, cut: false };
