@@ -59,8 +59,8 @@ func (c *console) asksItself(r *http.Request) bool {
 	return known && !foreign(r) && c.guard.Check(r) == nil
 }
 
-// mostBody is more than the longest key, with many holders.
-const mostBody = 1 << 20
+// mostBody is more than the longest key, with twenty thousand holders.
+const mostBody = 4 << 20
 
 // A wish is what the page sends: the key, and the holders whom the operator was shown.
 type wish struct {

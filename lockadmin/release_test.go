@@ -11,7 +11,9 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockadmin"
@@ -208,6 +210,26 @@ func TestANeighboursCookie(t *testing.T) {
 		if status != http.StatusOK {
 			t.Errorf("%s: %d %s", first, status, text)
 		}
+	}
+}
+
+// A lock that thousands have can be released as well.
+func TestALockOfThousandsCanBeReleased(t *testing.T) {
+	t.Parallel()
+	own := locker(t, redistest.Real(t).Client(t), "web-1")
+	v := open(t, serve(t, lockadmin.Handler(own, lockadmin.WithForceRelease(anybody))).URL)
+	const n = 8000
+	var taking sync.WaitGroup
+	for range 8 {
+		taking.Go(func() {
+			for range n / 8 {
+				hold(t, own, "k", strings.Repeat("n", 100), lockmw.Policy{Permits: n, TTL: 5 * time.Minute})
+			}
+		})
+	}
+	taking.Wait()
+	if status, text := v.release("k", v.shown("k"), nil); status != http.StatusOK || held(t, own, "k") {
+		t.Errorf("%d %s", status, text)
 	}
 }
 
