@@ -42,12 +42,12 @@ const mostKey = 1 << 10
 
 func (r *ring) add(i Incident) {
 	at := r.n % Most
-	key := append(r.keys[at][:0], i.Key[:min(len(i.Key), mostKey)]...)
+	r.keys[at] = append(r.keys[at][:0], i.Key[:min(len(i.Key), mostKey)]...)
 	if len(i.Key) > mostKey {
-		key = append(key, "\u2026"...)
+		r.keys[at] = append(r.keys[at], "\u2026"...)
 	}
 	i.Key = ""
-	r.all[at], r.keys[at] = i, key
+	r.all[at] = i
 	r.n++
 }
 
