@@ -184,43 +184,49 @@ func (c *secondConn) Receive(m any) error {
 // one that sends two is not served.
 func TestLockIsTakenWhenTheRequestHasEnded(t *testing.T) {
 	for _, p := range protocols {
-		t.Run(p.name, func(t *testing.T) {
-			s, waits := newShop(t), make(chan struct{}, 2)
-			s.outer = []connect.Interceptor{second{waits: waits}}
-			client := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Rig), s.serve(t)+rpctest.WatchMethod, p.options...)
-			watch := func(orders int) (text string, err error) {
-				ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
-				defer cancel()
-				stream := client.CallBidiStream(ctx)
-				for range orders {
-					if err := stream.Send(order("42")); err != nil && !errors.Is(err, io.EOF) {
-						t.Error(err)
-					}
-				}
-				rig.Receive(s.Rig, "the message", waits)
-				s.WantUnasked()
-				if err := stream.CloseRequest(); err != nil {
-					t.Error(err)
-				}
-				for {
-					reply, err := stream.Receive()
-					if err != nil {
-						return text, err
-					}
-					text += reply.GetText()
-				}
-			}
-			if text, err := watch(2); text != "" || connect.CodeOf(err) != connect.CodeUnimplemented {
-				t.Errorf("two messages: %q, %v", text, err)
-			}
-			s.WantRuns(0)
-			if text, err := watch(1); text != "42" || !errors.Is(err, io.EOF) {
-				t.Errorf("one message: %q, %v", text, err)
-			}
-			s.WantRuns(1)
-			s.WantFree()
-		})
+		t.Run(p.name+", key of the message", func(t *testing.T) { lockedAtTheEnd(t, keyfunc.Body("order_id"), p.options) })
+		t.Run(p.name+", key of a header", func(t *testing.T) { lockedAtTheEnd(t, keyfunc.Header("X-Order"), p.options) })
 	}
+}
+
+func lockedAtTheEnd(t *testing.T, key keyfunc.Func, options []connect.ClientOption) {
+	t.Helper()
+	s, waits := newShop(t), make(chan struct{}, 2)
+	s.key = key
+	s.outer = []connect.Interceptor{second{waits: waits}}
+	client := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Rig), s.serve(t)+rpctest.WatchMethod, options...)
+	watch := func(orders int) (text string, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+		defer cancel()
+		stream := client.CallBidiStream(ctx)
+		stream.RequestHeader().Set("X-Order", "42")
+		for range orders {
+			if err := stream.Send(order("42")); err != nil && !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		}
+		rig.Receive(s.Rig, "the message", waits)
+		s.WantUnasked()
+		if err := stream.CloseRequest(); err != nil {
+			t.Error(err)
+		}
+		for {
+			reply, err := stream.Receive()
+			if err != nil {
+				return text, err
+			}
+			text += reply.GetText()
+		}
+	}
+	if text, err := watch(2); text != "" || connect.CodeOf(err) != connect.CodeUnimplemented {
+		t.Errorf("two messages: %q, %v", text, err)
+	}
+	s.WantRuns(0)
+	if text, err := watch(1); text != "42" || !errors.Is(err, io.EOF) {
+		t.Errorf("one message: %q, %v", text, err)
+	}
+	s.WantRuns(1)
+	s.WantFree()
 }
 
 // marks sets headers in front of the lock.

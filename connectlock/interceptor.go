@@ -25,8 +25,8 @@ import (
 // A stream whose key is made from headers takes its lock before the handler runs. One
 // whose key is made from the message takes it when the handler receives the first one, as
 // part of Receive. Of a stream to which the client sends one message, connect does that
-// before the handler's own begins, and the lock is taken when the client has sent all.
-// Otherwise what a handler does before it first receives is not under the lock. A stream
+// before the handler's own begins, and the lock is taken when the client has sent all,
+// whatever the key is made from. Otherwise what a handler does before it first receives is not under the lock. A stream
 // that ends without a message has no key and is refused.
 //
 // It panics if l, rules or an option is nil, and if a rule cannot work: its

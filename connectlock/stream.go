@@ -22,11 +22,12 @@ func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 		}
 		call := i.call(ctx, spec, conn.Peer(), conn.RequestHeader())
 		return i.door.Stream(lock, rpcdoor.StreamCall{
-			Call:     call.Call,
-			Inner:    ctx,
-			Status:   errorOf,
-			Refuse:   call.refuse,
-			Unlocked: func() error { return next(ctx, conn) },
+			Call:       call.Call,
+			OneMessage: spec.StreamType&connect.StreamTypeClient == 0,
+			Inner:      ctx,
+			Status:     errorOf,
+			Refuse:     call.refuse,
+			Unlocked:   func() error { return next(ctx, conn) },
 			Locked: func(s *rpcdoor.Stream) error {
 				return next(s.Context(), &lockedConn{StreamingHandlerConn: conn, locked: s})
 			},

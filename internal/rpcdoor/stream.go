@@ -16,6 +16,10 @@ import (
 type StreamCall struct {
 	Call
 
+	// OneMessage tells that the client sends one message, without which the handler has
+	// nothing to do: the lock is taken when that has come, whatever the key is made from.
+	OneMessage bool
+
 	// Inner is the parent of the handler's context: the call's context, or a child.
 	Inner context.Context
 
@@ -56,7 +60,7 @@ type Stream struct {
 // Stream runs the handler of a stream under its lock, and returns the call's error.
 func (d *Door) Stream(l *Lock, c StreamCall) error {
 	s := &Stream{StreamCall: c, door: d, lock: l}
-	if !l.late {
+	if !l.late && !c.OneMessage {
 		keys, early, err := d.keys(c.Call, l, nil)
 		if !early { // else the message is needed, whatever it made of having none
 			lease, err := d.acquire(c.Inner, l, keys, err)
