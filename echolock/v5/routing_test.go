@@ -87,6 +87,25 @@ func TestHandlerForTheUnknownRunsUnderTheLockOrNotAtAll(t *testing.T) {
 	}
 }
 
+// Middleware behind the router that changes the path does not change which handler runs.
+func TestHandlerForTheUnknownStaysSoWhenThePathIsChanged(t *testing.T) {
+	locks, _ := rig.Locker(t)
+	e := newApp(echo.Config{Router: echo.NewRouter(echo.RouterConfig{NotFoundHandler: fine})})
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.Request().URL.Path = "/orders"
+			return next(c)
+		}
+	}, echolock.Middleware(locks, keyfunc.Header("X-User"), lockmw.Policy{}))
+	e.POST("/orders", fine)
+	if answer := rig.Ask(e, "GET /nothing"); answer != notFound {
+		t.Errorf("without a key: %q, want %q", answer, notFound)
+	}
+	if answer := rig.Ask(e, "GET /nothing ann"); answer != "200 fine" {
+		t.Errorf("with a key: %q, want 200 fine", answer)
+	}
+}
+
 // For an unknown method Echo tells of parameters before a star in a route that it tried,
 // under the names that the context had for a request before.
 func TestUnknownMethodHasNoParameters(t *testing.T) {

@@ -63,7 +63,7 @@ func (version) Unrouted(c *echo.Context, _ error) echodoor.Unrouted {
 		return echodoor.Unrouted{Answer: echo.ErrNotFound}
 	case route.Method != "":
 		return echodoor.Unrouted{}
-	case slices.Contains(ownHandlers(), codeOf(handler)):
+	case route.Name == again.RouteInfo().Name && slices.Contains(ownHandlers(), codeOf(handler)):
 		return echodoor.Unrouted{Passes: true}
 	case route.Name == echo.MethodNotAllowedRouteName:
 		return echodoor.Unrouted{Answer: echo.ErrMethodNotAllowed}
