@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/connectlock"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -109,3 +111,28 @@ func TestHandlersErrorIsNoAnswerToALostLock(t *testing.T) {
 		t.Errorf("interceptors in front see %v", s.seen)
 	}
 }
+
+// A message that is none of protobuf has no fields: that is no fault of the client.
+func TestMessageWithoutFieldsIsAMistake(t *testing.T) {
+	s := newShop(t)
+	const procedure = "/elsewhere.Plain/Pay"
+	h := connect.NewUnaryHandler(procedure, func(context.Context, *connect.Request[plain]) (*connect.Response[plain], error) {
+		t.Error("the handler runs")
+		return connect.NewResponse(&plain{}), nil
+	}, connect.WithCodec(plainCodec{}), connect.WithInterceptors(connectlock.Interceptor(s.Locks, connectlock.Rules{procedure: {Key: keyfunc.Body("order_id")}})))
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, procedure, strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/plain")
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), lockmw.CodeMisuse) {
+		t.Errorf("answer = %d %s", w.Code, w.Body)
+	}
+}
+
+// plain is a message of a codec of its own.
+type plain struct{ OrderID string }
+
+type plainCodec struct{}
+
+func (plainCodec) Name() string                { return "plain" }
+func (plainCodec) Marshal(any) ([]byte, error) { return nil, nil }
+func (plainCodec) Unmarshal([]byte, any) error { return nil }

@@ -126,7 +126,7 @@ func (v *View) reflected() (protoreflect.Message, error) {
 	case protoadapt.MessageV1:
 		return protoadapt.MessageV2Of(m).ProtoReflect(), nil
 	}
-	return nil, fmt.Errorf("%s: the message is a %T and no proto.Message", v.door.Package, v.message)
+	return nil, fmt.Errorf("%w: the message is a %T and no proto.Message", keyfunc.ErrMisuse, v.message)
 }
 
 // NativeKey is what errors call a key function that Key has made.
