@@ -57,12 +57,18 @@ func (t *tenure) Terms() (timeout time.Duration, cutOff bool) {
 }
 
 // Ask implements renew.Item. The tenure is renewed for its TTL, or until it may be given
-// back, if that is longer.
+// back, if that is longer. After work that has failed, that may be sooner than the last grant
+// ends: the tenure is trusted for no longer from now on, since the reply may be lost.
 func (t *tenure) Ask() store.Ref {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ref := t.ref
 	ref.TTL = max(t.ttl, time.Until(t.stayTill()))
+	asked := grant{since: now(), ttl: ref.TTL}
+	if left := asked.left(asked.since); t.state == tenureHeld && left < t.grant.left(asked.since) {
+		t.grant.since, t.grant.ttl = asked.since, asked.ttl
+		t.expiry.Reset(left)
+	}
 	return ref
 }
 
