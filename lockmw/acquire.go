@@ -122,6 +122,7 @@ type claim struct {
 	start   time.Time
 	retries *retry.Intervals // shared with other claims; nil: its own
 	most    time.Duration    // that a command of it may take
+	once    bool             // it is for a job, which need not run here: see Locker.Once
 
 	// The wait.
 	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more

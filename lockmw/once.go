@@ -22,6 +22,7 @@ func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx con
 		return false, l.Refuse(ctx, p, badPolicy("Wait", "Once does not wait: the job would run after the one that holds the lock; leave out Wait and Retries"))
 	}
 	c := l.newClaim(ctx, key, p, time.Now(), nil)
+	c.once = true
 	lease, err := c.acquire()
 	if skipped := err != nil && c.heldElsewhere(); skipped {
 		c.skip()

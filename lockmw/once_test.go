@@ -119,3 +119,15 @@ func TestOnceTellsWhatItCannotKnow(t *testing.T) {
 		t.Errorf("after Close: Once = %v, %v", ran, err)
 	}
 }
+
+// Nor is it one to the console, whose last refusals it would push out.
+func TestASkippedJobIsNoIncident(t *testing.T) {
+	l := newLocker(t, redistest.Embedded(t).Client(t))
+	defer mustRelease(t, mustAcquire(t, l, "cron:nightly", lockmw.Policy{}))
+	if ran, err := l.Once(t.Context(), "nightly", jobPolicy, func(context.Context) error { return nil }); ran || err != nil {
+		t.Fatalf("Once = %v, %v", ran, err)
+	}
+	if kept := incidents(l); len(kept) > 0 {
+		t.Errorf("kept: %+v", kept)
+	}
+}

@@ -53,7 +53,9 @@ func (c *claim) refuse(err error) error {
 		e.Reason = told.Code
 	}
 	c.note(e)
-	c.locker.recent.Refused(c.incident(e))
+	if !c.once || !c.heldElsewhere() {
+		c.locker.recent.Refused(c.incident(e))
+	}
 	return refusal
 }
 
