@@ -2,7 +2,11 @@ package lockmw
 
 import (
 	"context"
+	"slices"
 	"time"
+
+	"github.com/lockmw/kit/internal/retry"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // Once runs fn under the lock of p.Prefix+key, unless others hold it: then ran is false
@@ -15,15 +19,18 @@ import (
 // Once fn has run, err is what Locker.WithLock returns. Otherwise ran is false, and err is
 // Acquire's, but for a lock that others hold: with ErrUnavailable nobody can know whether
 // the job runs elsewhere. A policy with Wait or Retries is refused with ErrInvalidPolicy: whoever waited would
-// run the job after the others. Observers are told EventSkipped, not EventRefused, of a
+// run the job after the others. A quorum is asked again, after each RetryInterval and eight times
+// at most, where others may have had no majority either. Observers are told EventSkipped, not EventRefused, of a
 // job that others hold, and nothing is logged.
 func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) (ran bool, err error) {
 	if p.waits() {
 		return false, l.Refuse(ctx, p, badPolicy("Wait", "Once does not wait: the job would run after the one that holds the lock; leave out Wait and Retries"))
 	}
-	c := l.newClaim(ctx, key, p, time.Now(), nil)
-	c.once = true
-	lease, err := c.acquire()
+	c, lease, err := l.attempt(ctx, key, p)
+	for tries := 1; tries < ballots && c.votesAreSplit(); tries++ {
+		sleep(ctx, retry.Jitter(c.policy.RetryInterval)) // if ctx ends, the next attempt says so
+		c, lease, err = l.attempt(ctx, key, p)
+	}
 	if skipped := err != nil && c.heldElsewhere(); skipped {
 		c.skip()
 		err = nil
@@ -34,6 +41,25 @@ func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx con
 	}
 	_, err = runUnder(ctx, lease, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return true, err
+}
+
+// ballots is how often Once asks a quorum at most.
+const ballots = 8
+
+// attempt is acquire, for a job.
+func (l *Locker) attempt(ctx context.Context, key string, p Policy) (c *claim, lease *Lease, err error) {
+	job := l.newClaim(ctx, key, p, time.Now(), nil)
+	job.once = true
+	lease, err = job.acquire()
+	return &job, lease, err
+}
+
+// votesAreSplit reports whether the claim may have had the vote of some of a quorum's nodes, while
+// others had those of the rest: then perhaps nobody has the lock.
+func (c *claim) votesAreSplit() bool {
+	return c.ballot != nil && c.heldElsewhere() && slices.ContainsFunc(c.ballot.Votes, func(v store.Vote) bool {
+		return !v.Refused && v.Err == nil
+	})
 }
 
 // heldElsewhere reports whether the claim was refused because others hold the lock.

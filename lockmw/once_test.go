@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -129,5 +130,58 @@ func TestASkippedJobIsNoIncident(t *testing.T) {
 	}
 	if kept := incidents(l); len(kept) > 0 {
 		t.Errorf("kept: %+v", kept)
+	}
+}
+
+// Of all processes that come at the same time one runs a job, on a quorum too: votes that are
+// split are nobody's.
+func TestOneOfManyRunsAJobOnAQuorum(t *testing.T) {
+	t.Parallel()
+	ns := newNodes(t, 3)
+	const processes, rounds = 3, 5
+	var lockers []*lockmw.Locker
+	for near := range processes { // each is near another node
+		var clients []redis.UniversalClient
+		for i, n := range ns {
+			client, proxy := proxied(t, n)
+			if i != near {
+				proxy.Delay(faultproxy.Both, 5*time.Millisecond)
+			}
+			clients = append(clients, client)
+		}
+		l, err := lockmw.NewQuorum(clients)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close(over()) })
+		mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{Wait: 10 * time.Second})) // connections, scripts
+		lockers = append(lockers, l)
+	}
+	none := 0
+	for round := range rounds {
+		var ran, failed atomic.Int32
+		var all sync.WaitGroup
+		key := time.Unix(int64(round), 0).UTC().Format(time.RFC3339)
+		for _, l := range lockers {
+			all.Go(func() {
+				_, err := l.Once(t.Context(), key, jobPolicy, func(context.Context) error {
+					ran.Add(1)
+					return nil
+				})
+				if err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		switch n := ran.Load(); {
+		case n > 1:
+			t.Errorf("%d ran the job", n)
+		case n == 0 && failed.Load() == 0:
+			none++
+		}
+	}
+	if none > 0 {
+		t.Errorf("in %d of %d rounds nobody ran the job, and each was told that another one does", none, rounds)
 	}
 }
