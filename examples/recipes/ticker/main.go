@@ -28,12 +28,13 @@ var (
 // loop runs job until ctx ends.
 func loop(ctx context.Context, locks *lockmw.Locker, job func(ctx context.Context, slot time.Time) error) {
 	for {
+		next := time.Now().Truncate(every).Add(every)
 		select {
-		case <-time.After(time.Until(time.Now().Truncate(every).Add(every))):
+		case <-time.After(time.Until(next)):
 		case <-ctx.Done():
 			return
 		}
-		slot := time.Now().Truncate(every) // whoever was stopped for a while comes for what is due now
+		slot := due(next, time.Now())
 		ran, err := runOnce(ctx, locks, slot, job)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -42,6 +43,15 @@ func loop(ctx context.Context, locks *lockmw.Locker, job func(ctx context.Contex
 			slog.Info("the job is done", "slot", slot)
 		}
 	}
+}
+
+// due returns the slot that is due at now, after a wait for next. Whoever was stopped for a while comes
+// for a later one. A clock that was set back meanwhile does not make it an earlier one, which was run.
+func due(next, now time.Time) time.Time {
+	if slot := now.Truncate(every); slot.After(next) {
+		return slot
+	}
+	return next
 }
 
 // runOnce runs job, unless another process runs it for this slot, or has, or is still at work for an earlier one.

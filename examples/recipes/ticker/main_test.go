@@ -65,3 +65,18 @@ func TestTheLoopRunsEachSlot(t *testing.T) {
 	<-ended
 	<-ended
 }
+
+func TestTheSlotIsTheOneThatWasWaitedForOrALaterOne(t *testing.T) {
+	next := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		now, want time.Time
+	}{
+		"in time":                          {next.Add(time.Millisecond), next},
+		"it was stopped":                   {next.Add(3*every + time.Millisecond), next.Add(3 * every)},
+		"its clock was set back meanwhile": {next.Add(-time.Millisecond), next},
+	} {
+		if got := due(next, tc.now); !got.Equal(tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
