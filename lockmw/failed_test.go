@@ -61,3 +61,23 @@ func TestALeaseIsTrustedNoLongerThanARenewalWithoutAReplyAskedFor(t *testing.T) 
 		})
 	}
 }
+
+// Work that has failed after its lock was lost leaves nothing, either: here the replies to
+// renewals are lost, so Redis has the key for the rest of the MinHold.
+func TestWorkThatFailedAfterALossDoesNotKeepTheKey(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		client, proxy := proxied(t, s)
+		l := newLocker(t, client)
+		p := lockmw.Policy{TTL: time.Second, MinHold: 10 * time.Minute}
+		err := l.WithLock(t.Context(), "k", p, func(ctx context.Context) error {
+			proxy.BlackHole(faultproxy.ToClient)
+			<-ctx.Done()
+			proxy.Heal()
+			return errOops
+		})
+		if !errors.Is(err, lockmw.ErrLost) {
+			t.Fatal(err)
+		}
+		eventually(t, 20*time.Second, "the key is free", func() bool { return !s.Exists("lock:{k}") })
+	})
+}

@@ -327,7 +327,7 @@ func (t *tenure) stay(lease *Lease, till time.Time) (longer bool) {
 func (t *tenure) stayNot(lease *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state == tenureHeld || t.state == tenureUnrenewed {
+	if t.state != tenureOver { // of a lost one something may be left, which is removed then
 		t.stays = slices.DeleteFunc(t.stays, func(s stay) bool { return s.of == lease })
 	}
 }
