@@ -33,8 +33,8 @@ type Leader struct {
 // to choose it by: 5 s is a good value. p.RetryInterval is the first pause before a new campaign.
 //
 // It panics if p is invalid, or has a field that an election cannot have: Wait and Retries,
-// because Run campaigns for as long as its context lives; FailOpen, Permits and Mode
-// Shared, because there would be several leaders.
+// because Run campaigns for as long as its context lives; FailOpen, Permits, Mode
+// Shared and Reentrant, because there would be several leaders.
 func (l *Locker) Leader(key string, p Policy) *Leader {
 	if err := errors.Join(validateKey(key), l.Validate(p), electable(p)); err != nil {
 		panic("lockmw: Leader: " + err.Error())
@@ -56,6 +56,7 @@ func electable(p Policy) error {
 		{"FailOpen", p.FailOpen, "there would be several leaders while Redis cannot be reached"},
 		{"Permits", p.Permits != 0, "there would be several leaders"},
 		{"Mode", p.Mode != Exclusive, "there would be several leaders"},
+		{"Reentrant", p.Reentrant, "several would lead in a context that holds the lock"},
 	} {
 		if field.set {
 			return badPolicy(field.name, "%s", field.why)
@@ -114,14 +115,17 @@ func (e *Leader) term(ctx context.Context, fn func(ctx context.Context) error) (
 	default:
 		return errors.Is(err, ErrClosed) || errors.Is(err, ErrReentrant), err
 	}
+	var own error // fn's
 	_, err = runUnder(ctx, lease, func(ctx context.Context) (struct{}, error) {
 		e.lease.Store(lease)
-		return struct{}{}, fn(ctx)
+		own = fn(ctx)
+		return struct{}{}, own
 	})
+	cause := context.Cause(lease.Context())
 	switch {
 	case errors.Is(err, ErrResign), ctx.Err() != nil:
 		return true, err
-	case errors.Is(err, ErrLost), errors.Is(context.Cause(lease.Context()), ErrMaxHold): // which was logged
+	case errors.Is(cause, ErrLost), errors.Is(cause, ErrMaxHold), errors.Is(err, ErrLost) && !errors.Is(own, ErrLost): // which was logged
 		return false, nil
 	case err != nil:
 		e.locker.log.Warn("lockmw: a leader's work has failed; it campaigns again", "name", e.policy.Name, "key", lease.Key(), "error", err)

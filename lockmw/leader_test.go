@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,23 @@ func TestALeaderThatFailsCampaignsAgain(t *testing.T) {
 		t.Errorf("Run = %v after %d terms, want 3", err, terms)
 	}
 	eventually(t, 5*time.Second, "the failures are logged", func() bool { return strings.Count(strings.Join(log.lines(), ""), "error=oops") == 2 })
+}
+
+// Another lock that its work has lost is no loss of leadership.
+func TestALeaderWhoseWorkHasLostAnotherLockHasFailed(t *testing.T) {
+	var log logBuffer
+	leader := newLocker(t, redistest.Embedded(t).Client(t), log.option()).Leader("k", election)
+	terms := 0
+	err := leader.Run(t.Context(), func(context.Context) error {
+		if terms++; terms == 2 {
+			return nil
+		}
+		return fmt.Errorf("a row of the table: %w", lockmw.ErrLost)
+	})
+	if err != nil || terms != 2 {
+		t.Errorf("Run = %v after %d terms, want 2", err, terms)
+	}
+	eventually(t, 5*time.Second, "the failure is logged", func() bool { return strings.Contains(strings.Join(log.lines(), ""), "a row of the table") })
 }
 
 // Terms that end at once are further and further apart, so that a leader that cannot work
@@ -287,6 +305,7 @@ func TestElectionsThatCannotBeAreMistakes(t *testing.T) {
 		"FailOpen: there would be several leaders": {"k", lockmw.Policy{FailOpen: true}},
 		"Permits: there would be several leaders":  {"k", lockmw.Policy{Permits: 2}},
 		"Mode: there would be several leaders":     {"k", lockmw.Policy{Mode: lockmw.Shared}},
+		"Reentrant: several would lead":            {"k", lockmw.Policy{Reentrant: true}},
 	} {
 		func() {
 			defer func() {
