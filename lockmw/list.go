@@ -18,7 +18,8 @@ const listAtOnce = 32
 // Redis looks at all its keys for it, a thousand in each step (SCAN), so that no other
 // command waits for long.
 //
-// After an error, which is the last that comes, there is no more. It Is ErrClosed or
+// After an error, which is the last that comes, there is no more. A master of a Cluster
+// that is away hides its own locks alone: the error comes after those of the others. It Is ErrClosed or
 // ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends one
 // that is under way; it does not wait for what the caller's loop does with a lock.
 func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
@@ -108,6 +109,7 @@ func (l *Locker) listSome(ctx context.Context, names []string, yield func(Info, 
 	asking.Wait()
 	for i, info := range infos {
 		switch {
+		case errs[i] != nil && store.AsError(errs[i]).Foreign: // what lies there is no lock
 		case errs[i] != nil:
 			yield(Info{}, notListed(ctx, errs[i]))
 			return false

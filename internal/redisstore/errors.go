@@ -126,7 +126,7 @@ func refusal(err error, text string) *store.Error {
 	// A command inside the script was refused, maybe not its first: what stood
 	// before it was carried out.
 	midway := strings.Contains(text, "script: ") && !c.unwritten
-	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Ambiguous: midway, Reach: c.reach}
+	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Foreign: name == "WRONGTYPE", Ambiguous: midway, Reach: c.reach}
 }
 
 // codeOf returns the code that a refusal's text has, or that says the same.

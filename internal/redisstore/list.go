@@ -14,9 +14,10 @@ import (
 // that takes it well under a millisecond.
 const scanCount = 1000
 
-// Names implements store.Store. It asks the masters of a Cluster one after the other.
+// Names implements store.Store. It asks the masters of a Cluster one after the other, and
+// tells of one that does not answer when all others have.
 func (s *Store) Names(ctx context.Context, prefix string, yield func(names []string) bool) error {
-	if !s.suits.Load() { // a node of a Cluster, taken for a single server, has a part of the locks only, or none
+	if !s.cluster && !s.suits.Load() { // a node of a Cluster, taken for a single server, has a part of the locks only, or none
 		if err := s.look(ctx); err != nil {
 			return err
 		}
@@ -25,16 +26,21 @@ func (s *Store) Names(ctx context.Context, prefix string, yield func(names []str
 	if err != nil {
 		return s.failed(err)
 	}
+	var failed error // a master that is away does not hide the locks of others
 	for _, master := range masters {
 		more, err := s.namesAt(ctx, master, prefix, yield)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
 			return s.failed(err)
-		}
-		if !more {
+		case err != nil:
+			if failed == nil {
+				failed = s.failed(err)
+			}
+		case !more:
 			return nil
 		}
 	}
-	return nil
+	return failed
 }
 
 // masters returns clients of all servers that keep locks.

@@ -338,6 +338,9 @@ type Error struct {
 	// Permanent: asking again will not help (wrong type, no permission).
 	Permanent bool
 
+	// Foreign: data of another program lies where the lock's would.
+	Foreign bool
+
 	// Stale: the connection broke, as one does that the server had closed
 	// before. Asking again at once, on another connection, may well help.
 	Stale bool
