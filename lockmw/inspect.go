@@ -113,10 +113,11 @@ func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
 // ForceRelease takes the lock called key, the prefix included, from all who
 // have it, and gives it to the next waiters. It is for operators: the former holder
 // works on, beside the next one, until it learns that the lock is lost. It does so by a
-// message at once, and if that is lost, by its next renewal, within 11 s if its TTL is
-// 30 s. The next fence
-// is higher than its own, so a resource that checks fences refuses its writes. A lock
-// that nobody has is no error. ForceRelease takes a second at most, and ends with ctx.
+// message at once, if its process hears messages: from its first call that may wait, see
+// Stats.Subscribed. Otherwise, or if the message is lost, it does so by its next renewal,
+// within 11 s if its TTL is 30 s. The next fence is higher than its own, so a resource that
+// checks fences refuses its writes. A lock that nobody has is no error. ForceRelease takes
+// about a second at most, and ends with ctx.
 // The error Is ErrInvalidKey, ErrClosed or ErrUnavailable.
 func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	err := l.operate(ctx, "force release", key, func(ctx context.Context) error {

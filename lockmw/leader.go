@@ -18,8 +18,8 @@ var ErrResign = errors.New("lockmw: leadership was resigned")
 // jitter, until it campaigns again.
 const longestCampaignPause = 5 * time.Second
 
-// A Leader has one process of many lead: of all Leaders of one key and namespace, one at
-// most leads at a time. Locker.Leader makes it; its methods are safe for concurrent use.
+// A Leader elects one process of many: of all Leaders of one key and namespace, one at
+// most leads at a time, while Redis keeps its word. Locker.Leader makes it; its methods are safe for concurrent use.
 type Leader struct {
 	locker  *Locker
 	key     string
@@ -30,10 +30,11 @@ type Leader struct {
 
 // Leader returns a Leader for the lock of p.Prefix+key. It sends nothing to Redis. A
 // leader that has crashed is followed by another one when p.TTL is over, which is what
-// to choose it by: 5 s is a good value. p.RetryInterval is the first pause before a new campaign.
+// to choose it by: 5 s is a good value. p.RetryInterval is the first pause before a new
+// campaign.
 //
-// It panics if p is invalid, or has a field that an election cannot have: Wait and Retries,
-// because Run campaigns for as long as its context lives; FailOpen, Permits, Mode
+// It panics if p is invalid, or has a field that an election cannot have: Wait, and Retries
+// other than Forever, because Run campaigns for as long as its context lives; FailOpen, Permits, Mode
 // Shared and Reentrant, because there would be several leaders.
 func (l *Locker) Leader(key string, p Policy) *Leader {
 	if err := errors.Join(validateKey(key), l.Validate(p), electable(p)); err != nil {
@@ -78,10 +79,10 @@ func electable(p Policy) error {
 //   - with ErrClosed, when the Locker is closed;
 //   - with ErrReentrant, when ctx holds the lock already.
 //
-// It has given the lock back by then. Otherwise it campaigns again, after a pause that
-// grows from RetryInterval to 5 s while terms are short, with jitter: when leadership was
-// lost, or MaxHold has passed, whatever fn returned, and when fn returned another error, which is
-// logged. A panic of fn ends leadership and goes on. A Leader runs once at a time: a call
+// The lock has been given back when Run ends. Run does not end, but campaigns again after a
+// pause, when leadership was lost or MaxHold has passed, whatever fn returned, and when fn
+// returned another error, which is logged. The pause grows from RetryInterval to 5 s while
+// terms are short, with jitter. A panic of fn ends leadership and goes on. A Leader runs once at a time: a call
 // while another one is under way is an error.
 func (e *Leader) Run(ctx context.Context, fn func(ctx context.Context) error) error {
 	if !e.running.CompareAndSwap(false, true) {

@@ -13,7 +13,7 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // calls of Acquire, Inspect and ForceRelease under way, and what they have left to do
+	claims sync.WaitGroup // calls of Acquire, Inspect, ForceRelease, Ping and List under way, and what they have left to do
 
 	mu      sync.Mutex
 	ended   bool                 // no more claims

@@ -16,12 +16,13 @@ import (
 // free, and runs it again; and a MinHoldOnError if a failed job shall not be tried by the
 // next one, either.
 //
-// Once fn has run, err is what Locker.WithLock returns. Otherwise ran is false, and err is
-// Acquire's, but for a lock that others hold: with ErrUnavailable nobody can know whether
-// the job runs elsewhere. A policy with Wait or Retries is refused with ErrInvalidPolicy: whoever waited would
-// run the job after the others. A quorum is asked again, after each RetryInterval and eight times
-// at most, where others may have had no majority either. Observers are told EventSkipped, not EventRefused, of a
-// job that others hold, and nothing is logged.
+// Once fn has run, err is what Locker.WithLock returns. If fn did not run, ran is false; err
+// is nil then where others hold the lock, and otherwise Acquire's. After ErrUnavailable
+// nobody can know whether the job runs elsewhere. A policy with Wait or Retries is refused
+// with ErrInvalidPolicy: whoever waited would run the job after the others. A quorum is
+// asked again, after each RetryInterval and eight times at most, where others may have had
+// no majority either. Observers are told EventSkipped, not EventRefused, of a job that
+// others hold, and nothing is logged.
 func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) (ran bool, err error) {
 	if p.waits() {
 		return false, l.Refuse(ctx, p, badPolicy("Wait", "Once does not wait: the job would run after the one that holds the lock; leave out Wait and Retries"))
@@ -31,7 +32,7 @@ func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx con
 		sleep(ctx, retry.Jitter(c.policy.RetryInterval)) // if ctx ends, the next attempt says so
 		c, lease, err = l.attempt(ctx, key, p)
 	}
-	if skipped := err != nil && c.heldElsewhere(); skipped {
+	if skipped := err != nil && c.heldByOthers(); skipped {
 		c.skip()
 		err = nil
 	}
@@ -57,13 +58,13 @@ func (l *Locker) attempt(ctx context.Context, key string, p Policy) (c *claim, l
 // votesAreSplit reports whether the claim may have had the vote of some of a quorum's nodes, while
 // others had those of the rest: then perhaps nobody has the lock.
 func (c *claim) votesAreSplit() bool {
-	return c.ballot != nil && c.heldElsewhere() && slices.ContainsFunc(c.ballot.Votes, func(v store.Vote) bool {
+	return c.ballot != nil && c.heldByOthers() && slices.ContainsFunc(c.ballot.Votes, func(v store.Vote) bool {
 		return !v.Refused && v.Err == nil
 	})
 }
 
-// heldElsewhere reports whether the claim was refused because others hold the lock.
-func (c *claim) heldElsewhere() bool {
+// heldByOthers reports whether the claim was refused because others hold the lock.
+func (c *claim) heldByOthers() bool {
 	told, _ := RefusalOf(c.refusal)
 	return told.Code == CodeBusy
 }

@@ -11,12 +11,13 @@ import (
 // Ping asks whether locks can work, and says what to do if not: whether Redis is there
 // (each master of a Cluster, a majority of a quorum), whether it is one server and new
 // enough, what the user may not run, and whether the server may evict locks. nil: all is
-// well. It takes no lock, and asks anew each time, for a second at most or until ctx ends.
+// well. It takes no lock, but writes a key of its own that lasts a millisecond. It asks anew
+// each time, for a second at most or until ctx ends.
 //
-// The error Is ErrUnavailable where no lock can be had, which is what a readiness probe
-// wants to know; otherwise locks work, and something should be mended. It wraps one error
-// for each thing that is wrong, each with its remedy: their texts name commands and
-// settings, never keys or passwords. After Close it Is ErrClosed.
+// The error Is ErrUnavailable where no lock can be had, and ErrClosed after Close: a
+// readiness probe looks for both. After any other error locks work, and something should be
+// mended. The error wraps one for each thing that is wrong, each with its remedy: their texts
+// name commands and settings, never keys or passwords.
 func (l *Locker) Ping(ctx context.Context) error {
 	b := l.enter("")
 	if b == nil {

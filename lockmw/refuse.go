@@ -53,7 +53,7 @@ func (c *claim) refuse(err error) error {
 		e.Reason = told.Code
 	}
 	c.note(e)
-	if !c.once || !c.heldElsewhere() {
+	if !c.once || !c.heldByOthers() {
 		c.locker.recent.Refused(c.incident(e))
 	}
 	return refusal

@@ -97,7 +97,7 @@ const mostNames = 200
 const Other = "other"
 
 // Names bounds how many names are used as labels, so that a name which is made of data
-// cannot make metrics without number. Each keeps its label. The zero Names is empty, and
+// cannot make metrics without number. A name that has a label keeps it. The zero Names is empty, and
 // safe for concurrent use.
 type Names struct {
 	known sync.Map // name -> struct{}
