@@ -201,7 +201,9 @@ func TestTwoLockersShareAMeterProvider(t *testing.T) {
 		t.Errorf("held %v, up %v, want 3 and 1", got["lockmw_held{name=p}"], got["lockmw_redis_up{}"])
 	}
 	locktest.Down(t, two)
-	_, _, _ = two.Acquire(context.Background(), "d", p)
+	if _, _, err := two.Acquire(context.Background(), "d", p); err == nil {
+		t.Error("a lock without Redis")
+	}
 	if got := w.values(t); got["lockmw_redis_up{}"] != 0 {
 		t.Error("up while one of them is cut off")
 	}
