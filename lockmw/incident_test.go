@@ -56,6 +56,7 @@ func TestIncidentsTellOfWorkThatIsStuckOrRunsWithoutItsLock(t *testing.T) {
 		l := newLocker(t, s.Client(t))
 		slow := mustAcquire(t, l, "slow", lockmw.Policy{MaxHold: time.Second})
 		<-slow.Context().Done()
+		eventually(t, time.Minute, "it is kept that it hangs", func() bool { return len(incidents(l)) == 1 })
 		mustRelease(t, slow)
 		s.SetError(loading)
 		open := mustAcquire(t, l, "open", lockmw.Policy{FailOpen: true})

@@ -130,7 +130,7 @@ func (v *View) reflected() (protoreflect.Message, error) {
 }
 
 // NativeKey is what errors call a key function that Key has made.
-const NativeKey = "Key of grpclock or connectlock"
+const NativeKey = "grpclock.Key"
 
 // Key makes a key function of one that reads a call's context and message.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
