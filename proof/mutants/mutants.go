@@ -84,8 +84,8 @@ var mutants = []mutant{
 		what: "while a renewal is under way the lease is trusted for as long as the renewal would give it",
 		edits: []edit{{
 			"lockmw/renewal.go",
-			"	ref.TTL = max(t.ttl, time.Until(t.stayTill))\n",
-			"	ref.TTL = max(t.ttl, time.Until(t.stayTill))\n	t.grant.since = now()\n",
+			"	ref.TTL = max(t.ttl, time.Until(t.stayTill()))\n",
+			"	ref.TTL = max(t.ttl, time.Until(t.stayTill()))\n	t.grant.since = now()\n",
 		}},
 		in: inMatrix, tests: underLoad, says: "overlap:",
 	},
