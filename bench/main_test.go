@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/kit/bench/child"
 	"github.com/lockmw/kit/bench/library"
 	"github.com/lockmw/kit/bench/scenario"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

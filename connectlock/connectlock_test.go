@@ -21,9 +21,9 @@ import (
 
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -43,7 +43,7 @@ func TestClientsTakeNoLock(t *testing.T) {
 	if _, err := client.CallUnary(t.Context(), connect.NewRequest(order("42"))); err != nil {
 		t.Error(err)
 	}
-	watch := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Rig), s.url+rpctest.WatchMethod, connect.WithInterceptors(connectlock.Interceptor(clients, rules)))
+	watch := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Env), s.url+rpctest.WatchMethod, connect.WithInterceptors(connectlock.Interceptor(clients, rules)))
 	stream, err := watch.CallServerStream(t.Context(), connect.NewRequest(order("42")))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestClientsTakeNoLock(t *testing.T) {
 // post sends a unary call as a script would: JSON over HTTP/1.1.
 func (s *shop) post(t *testing.T, body string, header ...string) (*http.Response, map[string]any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.serve(t)+rpctest.PayMethod, strings.NewReader(body))
 	if err != nil {
@@ -194,9 +194,9 @@ func lockedAtTheEnd(t *testing.T, key keyfunc.Func, options []connect.ClientOpti
 	s, waits := newShop(t), make(chan struct{}, 2)
 	s.key = key
 	s.outer = []connect.Interceptor{second{waits: waits}}
-	client := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Rig), s.serve(t)+rpctest.WatchMethod, options...)
+	client := connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Env), s.serve(t)+rpctest.WatchMethod, options...)
 	watch := func(orders int) (text string, err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 		defer cancel()
 		stream := client.CallBidiStream(ctx)
 		stream.RequestHeader().Set("X-Order", "42")
@@ -205,7 +205,7 @@ func lockedAtTheEnd(t *testing.T, key keyfunc.Func, options []connect.ClientOpti
 				t.Error(err)
 			}
 		}
-		rig.Receive(s.Rig, "the message", waits)
+		testenv.Receive(s.Env, "the message", waits)
 		s.WantUnasked()
 		if err := stream.CloseRequest(); err != nil {
 			t.Error(err)
@@ -277,7 +277,7 @@ func TestRecoveryFindsThePanic(t *testing.T) {
 	if _, err := s.client(t).CallUnary(t.Context(), connect.NewRequest(order("42"))); connect.CodeOf(err) != connect.CodeDataLoss {
 		t.Errorf("error = %v", err)
 	}
-	if value := rig.Receive(s.Rig, "the panic", recovered); value != "no paper" {
+	if value := testenv.Receive(s.Env, "the panic", recovered); value != "no paper" {
 		t.Errorf("recovered %v", value)
 	}
 }

@@ -19,10 +19,10 @@ import (
 
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -58,7 +58,7 @@ func frameworks() (fws []rpctest.Framework) {
 					connectlock.Interceptor(l, r, options(o)...)
 				},
 			},
-			Serve: func(r *rig.Rig, s rpctest.Service) grpc.ClientConnInterface {
+			Serve: func(r *testenv.Env, s rpctest.Service) grpc.ClientConnInterface {
 				return remote{client: newClient(r), url: serve(r, s), options: p.options}
 			},
 			Direct: p.direct,
@@ -114,7 +114,7 @@ func interceptors(s rpctest.Service) []connect.Interceptor {
 }
 
 // serve serves a shop on loopback, in all protocols, and returns its address.
-func serve(r *rig.Rig, s rpctest.Service) (url string) {
+func serve(r *testenv.Env, s rpctest.Service) (url string) {
 	r.Helper()
 	server := httptest.NewUnstartedServer(handlers(s.Shop, connect.WithInterceptors(interceptors(s)...)))
 	server.Config.Protocols = new(http.Protocols)
@@ -130,7 +130,7 @@ func serve(r *rig.Rig, s rpctest.Service) (url string) {
 }
 
 // newClient returns a client for HTTP/2 without TLS.
-func newClient(r *rig.Rig) *http.Client {
+func newClient(r *testenv.Env) *http.Client {
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	r.Cleanup(transport.CloseIdleConnections)

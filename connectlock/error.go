@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -38,8 +38,8 @@ func values(details []*connect.ErrorDetail) iter.Seq[any] {
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 func (c call) refuse(err error) error {
-	o := entry.Refusal(err)
-	if entry.ClientGone(o) {
+	o := door.Refusal(err)
+	if door.ClientGone(o) {
 		return errorOf(o)
 	}
 	shown := errors.New(o.Detail)
@@ -59,7 +59,7 @@ func (c call) refuse(err error) error {
 	refusal := newError(o, shown)
 	switch c.protocol {
 	case connect.ProtocolConnect:
-		if seconds := entry.RetryAfter(o); seconds != "" {
+		if seconds := door.RetryAfter(o); seconds != "" {
 			refusal.Meta().Set("Retry-After", seconds)
 		}
 	case connect.ProtocolGRPC, connect.ProtocolGRPCWeb:
@@ -104,7 +104,7 @@ func (h *handedOn) Unwrap() error { return h.told }
 
 // errorOf returns the error that tells a client of o.
 func errorOf(o lockmw.Refusal) error {
-	if entry.ClientGone(o) {
+	if door.ClientGone(o) {
 		return connect.NewError(connect.CodeCanceled, context.Canceled) // nobody reads it
 	}
 	return newError(o, errors.New(o.Detail))

@@ -13,7 +13,7 @@ import (
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/examples/grpc/shopv1"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

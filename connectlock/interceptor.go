@@ -8,7 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -66,7 +66,7 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		reply, err, lost := rpcdoor.Under(ctx, lease, end, func() (connect.AnyResponse, error) { return next(lease.Context(), req) })
 		if lost != nil {
-			return nil, call.refuse(entry.WithLoss(err, lost))
+			return nil, call.refuse(door.WithLoss(err, lost))
 		}
 		return reply, err
 	}

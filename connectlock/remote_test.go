@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 )
 
 // A remote is a client of connect in the words of gRPC.

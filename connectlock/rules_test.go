@@ -11,15 +11,15 @@ import (
 
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 )
 
 func TestUnknownServiceIsReported(t *testing.T) {
 	const rule = "/elsewhere.UnknownServiceOfConnect/Pay"
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	var log bytes.Buffer
 	logger := connectlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	connectlock.Interceptor(locks, grpclock.Rules{rule: {Key: keyfunc.Const("k")}, rpctest.PayMethod: {Key: keyfunc.Const("k")}}, logger)
@@ -31,7 +31,7 @@ func TestUnknownServiceIsReported(t *testing.T) {
 }
 
 func TestProcedureWithoutARuleCostsNothing(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	interceptor := connectlock.Interceptor(locks, grpclock.Rules{rpctest.PayMethod: {Key: keyfunc.Const("k")}})
 	response := connect.NewResponse(new(testpb.Receipt))
 	call := interceptor.WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) { return response, nil })

@@ -11,10 +11,10 @@ import (
 
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -22,7 +22,7 @@ import (
 // A shop has the unary method and the stream to which a client sends one message, under
 // the lock of an order, in the words of connect alone.
 type shop struct {
-	*rig.Rig
+	*testenv.Env
 	key     keyfunc.Func
 	policy  lockmw.Policy
 	options []connectlock.Option
@@ -37,7 +37,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	return &shop{
-		Rig: rig.New(t, redistest.Embedded(t)), key: keyfunc.Body("order_id"),
+		Env: testenv.New(t, redistest.Embedded(t)), key: keyfunc.Body("order_id"),
 		policy: lockmw.Policy{Prefix: "order:"}, pay: func(context.Context) error { return nil },
 	}
 }
@@ -95,5 +95,5 @@ func (s *shop) serve(t *testing.T) string {
 // client returns a client of the unary method.
 func (s *shop) client(t *testing.T, opts ...connect.ClientOption) *connect.Client[testpb.Order, testpb.Receipt] {
 	t.Helper()
-	return connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Rig), s.serve(t)+rpctest.PayMethod, opts...)
+	return connect.NewClient[testpb.Order, testpb.Receipt](newClient(s.Env), s.serve(t)+rpctest.PayMethod, opts...)
 }

@@ -16,7 +16,7 @@ import (
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
 )

@@ -10,9 +10,9 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/lockmw/kit/echolock"
-	"github.com/lockmw/kit/internal/doortest"
-	"github.com/lockmw/kit/internal/echotest"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/doortest"
+	"github.com/lockmw/kit/internal/test/echotest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

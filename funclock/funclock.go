@@ -40,7 +40,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -187,7 +187,7 @@ func (c Call) Run(ctx context.Context, fn func(ctx context.Context) error) error
 	case errors.Is(c.err, keyfunc.Skip):
 		return fn(ctx)
 	case c.err != nil:
-		return entry.NoKey(ctx, l.locks, l.policy, c.err)
+		return door.NoKey(ctx, l.locks, l.policy, c.err)
 	}
 	if key, one := c.keys.One(); one {
 		return l.locks.WithLock(ctx, key, l.policy, fn)

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/ginlock"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -38,7 +38,7 @@ type order struct {
 }
 
 func TestBodyCanBeBoundInEveryWay(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
 		for name, bind := range map[string]func(*order) error{
@@ -57,7 +57,7 @@ func TestBodyCanBeBoundInEveryWay(t *testing.T) {
 }
 
 func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	var key string
 	engine := gin.New()
 	engine.Use(func(c *gin.Context) {
@@ -82,7 +82,7 @@ func TestBodyThatIsBoundAlreadyGivesTheKey(t *testing.T) {
 // query, by the names of fields that have no form tag, which the door does not
 // know.
 func TestQueryIsNoMissingBody(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	for _, tc := range []struct {
 		method, query, body, kind string
 		status                    int
@@ -117,7 +117,7 @@ func TestQueryIsNoMissingBody(t *testing.T) {
 }
 
 func TestBodyIsNotKeptWhereTheKeyDoesNotNeedIt(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}),
 		func(c *gin.Context) { // as middleware does that decrypts or unpacks
@@ -135,7 +135,7 @@ func TestBodyIsNotKeptWhereTheKeyDoesNotNeedIt(t *testing.T) {
 }
 
 func TestRefusalIsRecordedAndAborts(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)
 	var errs []*gin.Error
 	engine := gin.New()
@@ -162,7 +162,7 @@ func TestRefusalIsRecordedAndAborts(t *testing.T) {
 
 // gin.ErrorLogger sends all recorded errors to the client.
 func TestRecordedErrorShowsClientsNothing(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	client.HSet(context.Background(), "lock:{order:42}", "their", "data")
 	engine := gin.New()
 	engine.Use(gin.ErrorLogger())
@@ -176,7 +176,7 @@ func TestRecordedErrorShowsClientsNothing(t *testing.T) {
 }
 
 func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{},
@@ -187,7 +187,7 @@ func TestStatusAloneIsAnAnswerOfAnErrorHandler(t *testing.T) {
 }
 
 func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.POST("/orders/:id/pay", func(*gin.Context) {})
 	engine.NoRoute(ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(c *gin.Context) {
@@ -201,7 +201,7 @@ func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
 // TestRefusedHijackingDoesNotWaitForTheBody: Gin gives no connection away when
 // something was written, and net/http then reads the body before it answers.
 func TestRefusedHijackingDoesNotWaitForTheBody(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	written := make(chan struct{})
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBodyTimeout(100*time.Millisecond)),
@@ -223,7 +223,7 @@ func TestRefusedHijackingDoesNotWaitForTheBody(t *testing.T) {
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\n")
 	select {
 	case <-written:
-	case <-time.After(rig.Patience):
+	case <-time.After(testenv.Patience):
 		t.Error("the answer waits for the body")
 	}
 }
@@ -237,7 +237,7 @@ func TestStatusWithoutABodyIsNoAnswerWhenTheLockIsLost(t *testing.T) {
 		"error handler": {ginlock.WithErrorHandler(func(*gin.Context, error) {})},
 		"buffered":      {ginlock.WithBufferedResponse(10)},
 	} {
-		locks, client := rig.Locker(t)
+		locks, client := testenv.Locker(t)
 		engine := gin.New()
 		engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, opts...), func(c *gin.Context) {
 			c.Status(http.StatusNoContent)
@@ -251,7 +251,7 @@ func TestStatusWithoutABodyIsNoAnswerWhenTheLockIsLost(t *testing.T) {
 
 func TestLostLockIsRecorded(t *testing.T) {
 	for _, body := range []string{"", "written"} {
-		locks, client := rig.Locker(t)
+		locks, client := testenv.Locker(t)
 		var errs []*gin.Error
 		engine := gin.New()
 		engine.Use(func(c *gin.Context) {
@@ -272,7 +272,7 @@ func TestLostLockIsRecorded(t *testing.T) {
 }
 
 func TestHeldResponseLooksLikeGins(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	type state struct {
 		Status, Size int
 		Written      bool
@@ -309,7 +309,7 @@ func TestHeldResponseLooksLikeGins(t *testing.T) {
 }
 
 func TestHeldStatusIsSent(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)),
 		func(c *gin.Context) { c.Status(http.StatusNoContent) })
@@ -319,7 +319,7 @@ func TestHeldStatusIsSent(t *testing.T) {
 }
 
 func TestRecoveryAnswersInPlaceOfAHeldResponse(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.Use(gin.RecoveryWithWriter(io.Discard))
 	engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, ginlock.WithBufferedResponse(10)), func(c *gin.Context) {
@@ -333,7 +333,7 @@ func TestRecoveryAnswersInPlaceOfAHeldResponse(t *testing.T) {
 
 // c.Param returns the first of them, and c.ShouldBindUri the last.
 func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.POST("/shops/:id/orders/:id", ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(*gin.Context) {})
 	for path, want := range map[string]int{"/shops/7/orders/7": http.StatusOK, "/shops/7/orders/8": http.StatusBadRequest} {
@@ -346,7 +346,7 @@ func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
 // What c.ShouldBind takes for a form it looks for in the query, and key and
 // handler would differ.
 func TestBodyThatGinDoesNotTakeForJSONIsRefused(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	engine := gin.New()
 	engine.Any("/", ginlock.Middleware(locks, keyfunc.Body("id"), lockmw.Policy{}), func(c *gin.Context) {
 		var o order

@@ -121,7 +121,7 @@ package ginlock
 import (
 	"github.com/gin-gonic/gin"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -210,7 +210,7 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 // record has Gin record an error. Its text is for logs and traces: what gin.ErrorLogger and
 // others make of it for clients is the Meta.
 func record(c *gin.Context, err error) {
-	_ = c.Error(entry.Recorded(err)).SetMeta(httpdoor.ProblemOf(entry.Refusal(err)))
+	_ = c.Error(door.Recorded(err)).SetMeta(httpdoor.ProblemOf(door.Refusal(err)))
 }
 
 // refuse answers a request that did not get the lock, or lost it.
@@ -220,8 +220,8 @@ func (m *middleware) refuse(c *gin.Context, err error) {
 	if c.Writer.Written() { // by a handler in front of the middleware
 		return
 	}
-	o := entry.Refusal(err)
-	if m.onError != nil && !entry.ClientGone(o) {
+	o := door.Refusal(err)
+	if m.onError != nil && !door.ClientGone(o) {
 		c.Status(defaultStatus) // forget what a handler may have set that lost the lock
 		m.onError(c, err)
 		if c.Writer.Written() || c.Writer.Status() != defaultStatus {

@@ -8,8 +8,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/lockmw/kit/ginlock"
-	"github.com/lockmw/kit/internal/doortest"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/doortest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/lockmw/kit/ginlock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -102,8 +102,8 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"in Use, and NoRoute works, with a function of ginlock", inUseWithNoRoute, ofUser, "POST /nothing", "400 ", "", "LOCK_KEY_INVALID", "invalid key: " + missing + "ginlock.Key"},
 	} {
 		t.Run(tc.wrote, func(t *testing.T) {
-			var log rig.Log
-			r := rig.New(t, redistest.Embedded(t))
+			var log testenv.Log
+			r := testenv.New(t, redistest.Embedded(t))
 			locks := r.NewLocker(log.Option())
 			got := ""
 			engine := gin.New()
@@ -114,7 +114,7 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 				c.String(http.StatusOK, "fine")
 			})
 			for range 3 {
-				if answer := rig.Ask(engine, tc.request); answer != tc.answer {
+				if answer := testenv.Ask(engine, tc.request); answer != tc.answer {
 					t.Errorf("answer = %q, want %q", answer, tc.answer)
 				}
 			}
@@ -130,7 +130,7 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 // A context without an engine, as tests of handlers make it, has no route either. That
 // is no unknown path.
 func TestContextWithoutAnEngineIsNotTakenForAnUnknownPath(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	w := httptest.NewRecorder()
 	c, _ := gin.CreateTestContext(w)
 	c.Request = httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/gin-gonic/gin/binding"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -170,9 +170,9 @@ func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view](r)
 		if !ok {
-			return entry.NativeElsewhere(nativeKey, r)
+			return door.NativeElsewhere(nativeKey, r)
 		}
 		s, err := key(v.c)
-		return entry.NativeKey(nativeKey, s, err)
+		return door.NativeKey(nativeKey, s, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/lockmw"
 )
 

@@ -24,31 +24,31 @@ var given sync.Map
 // make many interceptors of the same rules.
 var missed sync.Map
 
-func (d *door) gives(constructor, method string) string {
-	return d.Locker.Instance() + " " + constructor + " " + method
+func (i *interceptor) gives(constructor, method string) string {
+	return i.Locker.Instance() + " " + constructor + " " + method
 }
 
 // give notes the rules that d has for methods known to this program.
-func (d *door) give() {
-	for _, method := range d.Methods() {
-		given.Store(d.gives(d.Constructor, method), true)
+func (i *interceptor) give() {
+	for _, method := range i.Methods() {
+		given.Store(i.gives(i.Constructor, method), true)
 	}
 }
 
 // checkOther reports the rules that are for the other kind of methods, and that no
 // interceptor for those has: they run without the lock.
-func (d *door) checkOther() {
-	for _, method := range d.Methods() {
+func (i *interceptor) checkOther() {
+	for _, method := range i.Methods() {
 		needs := constructorFor(method)
-		if needs == "" || needs == d.Constructor {
+		if needs == "" || needs == i.Constructor {
 			continue
 		}
-		key := d.gives(needs, method)
+		key := i.gives(needs, method)
 		if _, has := given.Load(key); has {
 			continue
 		}
 		if _, again := missed.LoadOrStore(key, true); !again {
-			d.Logger.Warn("grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules",
+			i.Logger.Warn("grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules",
 				"rule", method, "needs", "grpclock."+needs)
 		}
 	}

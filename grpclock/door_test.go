@@ -10,10 +10,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -34,7 +34,7 @@ var framework = rpctest.Framework{
 			grpclock.StreamServerInterceptor(l, r, options(o)...)
 		},
 	},
-	Serve:  func(r *rig.Rig, s rpctest.Service) grpc.ClientConnInterface { return serve(r, s) },
+	Serve:  func(r *testenv.Env, s rpctest.Service) grpc.ClientConnInterface { return serve(r, s) },
 	Direct: direct,
 	Retry:  rpctest.Pushback,
 }
@@ -48,7 +48,7 @@ func unaryOf(s rpctest.Service) grpc.UnaryServerInterceptor {
 }
 
 // serve starts a server on loopback, and a client.
-func serve(r *rig.Rig, s rpctest.Service) *grpc.ClientConn {
+func serve(r *testenv.Env, s rpctest.Service) *grpc.ClientConn {
 	r.Helper()
 	stream := s.Fault.Stream(s.Locks, grpclock.StreamServerInterceptor(s.Locks, s.Rules, options(s.Options)...))
 	var opts []grpc.ServerOption

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

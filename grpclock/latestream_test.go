@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -34,7 +34,7 @@ func (paying) Pay(context.Context, *testpb.Order) (*testpb.Receipt, error) {
 }
 
 func TestClientRetriesWhenItIsTold(t *testing.T) {
-	r := rig.New(t, redistest.Embedded(t))
+	r := testenv.New(t, redistest.Embedded(t))
 	var attempts atomic.Int32
 	refused := make(chan struct{}, 1)
 	rules := grpclock.Rules{payMethod: {Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{Prefix: "order:"}}}

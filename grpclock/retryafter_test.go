@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -33,7 +33,7 @@ func retryDelay(err error) time.Duration {
 func TestRetryDelayIsAsLongAsJobsTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const method = "/shop.v1.Stock/Count"
-		r := rig.New(t, redistest.InMemory(t))
+		r := testenv.New(t, redistest.InMemory(t))
 		elsewhere := r.NewLocker()
 		policy := lockmw.Policy{Prefix: "order:"}
 		interceptor := grpclock.UnaryServerInterceptor(r.Locks, grpclock.Rules{method: {Key: keyfunc.Const("42"), Policy: policy}})

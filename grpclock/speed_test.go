@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -63,7 +63,7 @@ func invocation(tb testing.TB, interceptor grpc.UnaryServerInterceptor, message 
 // call; "door" is the whole way, with a lock in a real Redis, and "hand" is a
 // handler that takes the same lock itself: the difference is the door's.
 func BenchmarkDoor(b *testing.B) {
-	e := rig.New(b, redistest.Shared(b))
+	e := testenv.New(b, redistest.Shared(b))
 	key := keyfunc.MustParse("order:{body.order_id}:{body.customer.id}:{header.x-user}")
 	made := "order:" + id + ":ann:ann"
 	late := func(r keyfunc.Request) (string, error) {

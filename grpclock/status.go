@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -28,14 +28,14 @@ func CodeOf(err error) string {
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 // setTrailer sets a trailer of the call.
-func (d *door) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
-	o := entry.Refusal(err)
-	if entry.ClientGone(o) {
+func (i *interceptor) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
+	o := door.Refusal(err)
+	if door.ClientGone(o) {
 		return statusOf(o)
 	}
 	refusal := statusOf(o)
-	if d.ErrorHandler != nil {
-		own := d.ErrorHandler(ctx, method, err)
+	if i.ErrorHandler != nil {
+		own := i.ErrorHandler(ctx, method, err)
 		_, answers := own.(interface{ GRPCStatus() *status.Status })
 		switch {
 		case !answers && errors.Is(own, err):
@@ -64,7 +64,7 @@ func (h *handedOn) GRPCStatus() *status.Status { return status.Convert(h.refusal
 
 // statusOf returns the error that tells a client of o.
 func statusOf(o lockmw.Refusal) error {
-	if entry.ClientGone(o) {
+	if door.ClientGone(o) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
 	var details []protoadapt.MessageV1

@@ -21,22 +21,22 @@ import (
 // Otherwise what a handler does before it first receives is not under the lock.
 // A stream that ends without a message has no key and is refused.
 func StreamServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.StreamServerInterceptor {
-	return newDoor(streamConstructor, l, rules, opts).stream
+	return newInterceptor(streamConstructor, l, rules, opts).stream
 }
 
-func (d *door) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	d.first.Do(d.checkOther)
+func (i *interceptor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	i.first.Do(i.checkOther)
 	outer, method := ss.Context(), info.FullMethod
-	l := d.Find(outer, method)
+	l := i.Find(outer, method)
 	if l == nil {
 		return handler(srv, ss)
 	}
 	inner, held := holdTrailer(outer, ss)
-	return d.Stream(l, rpcdoor.StreamCall{
+	return i.Stream(l, rpcdoor.StreamCall{
 		Call:     rpcdoor.Call{Context: outer, Method: method, Headers: incoming{}},
 		Inner:    inner,
 		Status:   statusOf,
-		Refuse:   func(err error) error { return d.refuse(outer, method, err, ss.SetTrailer) },
+		Refuse:   func(err error) error { return i.refuse(outer, method, err, ss.SetTrailer) },
 		Unlocked: func() error { return handler(srv, ss) },
 		Locked:   func(s *rpcdoor.Stream) error { return handler(srv, &lockedStream{ss, s, held}) },
 		End:      held.end,

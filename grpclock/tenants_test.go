@@ -25,9 +25,9 @@ import (
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
-	"github.com/lockmw/kit/internal/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -37,8 +37,8 @@ import (
 type tenants struct {
 	testpb.UnimplementedShopServer
 	testpb.UnimplementedTenantsServer
-	*rig.Rig
-	log  rig.Log
+	*testenv.Env
+	log  testenv.Log
 	ways map[string]way
 
 	// paid is called by the handlers, whatever door a request came through.
@@ -70,7 +70,7 @@ const tenantHeader = "X-Tenant" // in gRPC in any case
 
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
-	s := &tenants{Rig: rig.New(t, redistest.Embedded(t)), ways: make(map[string]way)}
+	s := &tenants{Env: testenv.New(t, redistest.Embedded(t)), ways: make(map[string]way)}
 	s.Locks = s.NewLocker(s.log.Option())
 	s.ways["net/http"] = s.overHTTP(s.netHTTP())
 	s.ways["Gin"] = s.overHTTP(s.gin())
@@ -225,7 +225,7 @@ func (s *tenants) overConnect(name, method string) way {
 
 func overGRPC(call func(context.Context, *testpb.Order) error) way {
 	return func(tenant, order string) string {
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), tenantHeader, tenant), rig.Patience)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(context.Background(), tenantHeader, tenant), testenv.Patience)
 		defer cancel()
 		return status.Code(call(ctx, &testpb.Order{OrderId: order})).String()
 	}
@@ -252,7 +252,7 @@ func TestTenantsNeverShareALock(t *testing.T) {
 		}
 		answers := make(chan string, 1)
 		go func() { answers <- s.ways[first]("acme", "42") }()
-		if got := rig.Receive(s.Rig, "the handler", working); got != "order:acme:42" {
+		if got := testenv.Receive(s.Env, "the handler", working); got != "order:acme:42" {
 			t.Errorf("by %s: the handler runs under %q", first, got)
 		}
 		s.paid = func(context.Context) {}
@@ -263,7 +263,7 @@ func TestTenantsNeverShareALock(t *testing.T) {
 			s.want(second, "acme:42", "42", paid)
 		}
 		close(done)
-		if got := rig.Receive(s.Rig, "the answer", answers); !slices.Contains(strings.Fields(paid), got) {
+		if got := testenv.Receive(s.Env, "the answer", answers); !slices.Contains(strings.Fields(paid), got) {
 			t.Errorf("by %s: %s", first, got)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -27,18 +27,18 @@ import (
 // with a made-up request, whose every header, value and field is
 // "00000000000000000000000000000000"; it may fail or panic then.
 func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.UnaryServerInterceptor {
-	return newDoor(unaryConstructor, l, rules, opts).unary
+	return newInterceptor(unaryConstructor, l, rules, opts).unary
 }
 
-func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	d.first.Do(d.checkOther)
-	l := d.Find(ctx, info.FullMethod)
+func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	i.first.Do(i.checkOther)
+	l := i.Find(ctx, info.FullMethod)
 	if l == nil {
 		return handler(ctx, req)
 	}
-	lease, err := d.Enter(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, l, req)
+	lease, err := i.Enter(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, l, req)
 	if err != nil {
-		return nil, d.refuseUnary(ctx, info.FullMethod, err)
+		return nil, i.refuseUnary(ctx, info.FullMethod, err)
 	}
 	if lease == nil {
 		return handler(ctx, req)
@@ -46,13 +46,13 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	inner, held := holdMetadata(lease.Context())
 	reply, err, lost := rpcdoor.Under(ctx, lease, held.end, func() (any, error) { return handler(inner, req) })
 	if lost != nil {
-		return nil, d.refuseUnary(ctx, info.FullMethod, entry.WithLoss(err, lost))
+		return nil, i.refuseUnary(ctx, info.FullMethod, door.WithLoss(err, lost))
 	}
 	return reply, err
 }
 
-func (d *door) refuseUnary(ctx context.Context, method string, err error) error {
-	return d.refuse(ctx, method, err, func(trailer metadata.MD) {
+func (i *interceptor) refuseUnary(ctx context.Context, method string, err error) error {
+	return i.refuse(ctx, method, err, func(trailer metadata.MD) {
 		_ = grpc.SetTrailer(ctx, trailer) // fails outside of a server, where nobody retries
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -45,7 +45,7 @@ func (hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, 
 func (flushes) Flush()                                       {}
 
 func TestWriterCanDoWhatItCouldBefore(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	w := bare{httptest.NewRecorder()}
 	for _, tc := range []struct {
 		writer              http.ResponseWriter
@@ -84,7 +84,7 @@ func TestEveryWayOfWritingIsAnAnswer(t *testing.T) {
 		"Flush":       func(w http.ResponseWriter) { w.(http.Flusher).Flush() },
 		"controller":  func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() },
 	} {
-		locks, client := rig.Locker(t)
+		locks, client := testenv.Locker(t)
 		w := httptest.NewRecorder()
 		lock(locks, func(w http.ResponseWriter, _ *http.Request) {
 			write(w)
@@ -97,7 +97,7 @@ func TestEveryWayOfWritingIsAnAnswer(t *testing.T) {
 }
 
 func TestEarlyHintsAreNoAnswer(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	server := httptest.NewServer(lock(locks, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		client.Del(context.Background(), "lock:{k}")
@@ -114,7 +114,7 @@ func TestEarlyHintsAreNoAnswer(t *testing.T) {
 }
 
 func TestStreamsWorkOverHTTP2(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	more := make(chan struct{}, 1)
 	server := httptest.NewUnstartedServer(lock(locks, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
@@ -145,7 +145,7 @@ func TestStreamsWorkOverHTTP2(t *testing.T) {
 }
 
 func TestNilHandlerPanics(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	defer func() {
 		if got, want := recover(), "httplock: Middleware: the handler is nil"; got != want {
 			t.Errorf("panic = %v, want %s", got, want)
@@ -174,7 +174,7 @@ func TestSilentBodyEndsTheHold(t *testing.T) {
 		"the server's own":  {readTimeout: timeout, timeout: time.Hour},
 		"the server's, too": {http2: true, readTimeout: timeout, timeout: time.Hour},
 	} {
-		locks, _ := rig.Locker(t)
+		locks, _ := testenv.Locker(t)
 		ended := make(chan error, 1)
 		handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(tc.timeout))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -213,7 +213,7 @@ func TestSilentBodyEndsTheHold(t *testing.T) {
 				t.Errorf("%s: to read the body: %v, want %v", name, err, os.ErrDeadlineExceeded)
 			}
 			t.Logf("%s: the body failed after %v", name, time.Since(begin))
-		case <-time.After(rig.Patience):
+		case <-time.After(testenv.Patience):
 			t.Errorf("%s: the handler still waits for the body", name)
 		}
 		_ = client.CloseWithError(io.ErrUnexpectedEOF) // the client leaves
@@ -225,7 +225,7 @@ func TestSilentBodyEndsTheHold(t *testing.T) {
 // TestAnswerDoesNotWaitForALimitedBody: net/http reads more of a body that
 // middleware has wrapped.
 func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	written := make(chan struct{})
 	handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(100*time.Millisecond))(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -245,7 +245,7 @@ func TestAnswerDoesNotWaitForALimitedBody(t *testing.T) {
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 1000000\r\n\r\n")
 	select {
 	case <-written:
-	case <-time.After(rig.Patience):
+	case <-time.After(testenv.Patience):
 		t.Error("the answer waits for the body")
 	}
 }
@@ -269,7 +269,7 @@ func TestProxyDoesNotWaitForTheBody(t *testing.T) {
 		close(answered)
 	}()
 	defer behind.Close()
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	done := make(chan struct{})
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind.Addr().String()})
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
@@ -285,7 +285,7 @@ func TestProxyDoesNotWaitForTheBody(t *testing.T) {
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\na")
-	rigged := time.After(rig.Patience)
+	rigged := time.After(testenv.Patience)
 	select {
 	case <-answered:
 	case <-rigged:
@@ -307,7 +307,7 @@ func TestProxyDoesNotWaitForTheBody(t *testing.T) {
 func TestBodyCanBeReadAfterTheAnswerHasBegun(t *testing.T) {
 	const size = 1 << 20
 	once := func(next http.Handler) http.Handler { return next }
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	for name, tc := range map[string]struct {
 		around func(http.Handler) http.Handler
 		expect string
@@ -387,7 +387,7 @@ func TestConnectionThatIsNotGivenDoesNotWaitForTheBody(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locks, _ := rig.Locker(t)
+			locks, _ := testenv.Locker(t)
 			asked := make(chan struct{})
 			handler := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{}, httplock.WithBodyTimeout(100*time.Millisecond))(
 				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -406,7 +406,7 @@ func TestConnectionThatIsNotGivenDoesNotWaitForTheBody(t *testing.T) {
 			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: shop.test\r\nContent-Length: 100000\r\n\r\n")
 			select {
 			case <-asked:
-			case <-time.After(rig.Patience):
+			case <-time.After(testenv.Patience):
 				t.Error("the handler waits for the body")
 			}
 		})
@@ -414,7 +414,7 @@ func TestConnectionThatIsNotGivenDoesNotWaitForTheBody(t *testing.T) {
 }
 
 func TestHijackingByAControllerIsAnAnswer(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	var logged strings.Builder
 	handler := lock(locks, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()

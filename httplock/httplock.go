@@ -115,7 +115,7 @@ package httplock
 import (
 	"net/http"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -196,8 +196,8 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 
 // refuse answers a request that did not get the lock, or lost it.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	o := entry.Refusal(err)
-	if h.onError != nil && !entry.ClientGone(o) {
+	o := door.Refusal(err)
+	if h.onError != nil && !door.ClientGone(o) {
 		watched := httpdoor.Watch(w, nil)
 		h.onError(watched.Alike(), r, err)
 		if watched.Written() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/doortest"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/doortest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -136,8 +136,8 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"a function that needs a value for some requests", onRoute("POST /orders/{id}/pay"), sometimes(keyfunc.Value("tenant")), nil, "POST /orders/42/pay", 500, "", "LOCK_MISUSE", `keyfunc: mistake of the program: the key reads the value "tenant"` + noValues},
 	} {
 		t.Run(tc.wrote, func(t *testing.T) {
-			var log rig.Log
-			r := rig.New(t, redistest.Embedded(t))
+			var log testenv.Log
+			r := testenv.New(t, redistest.Embedded(t))
 			locks := r.NewLocker(log.Option())
 			got := ""
 			fine := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -189,7 +189,7 @@ func sometimes(key keyfunc.Func) keyfunc.Func {
 // What a developer writes in the belief that net/http has values, and what the program
 // says at its start.
 func TestValueWithoutWithValuesPanicsAtTheStart(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	native := httplock.Key(func(r *http.Request) (string, error) { return r.RemoteAddr, nil })
 	values := httplock.WithValues(func(r *http.Request, _ string) (any, bool) { return r.Header.Get("X-Tenant"), true })
 	for wrote, key := range map[string]keyfunc.Func{
@@ -228,7 +228,7 @@ func TestValueWithoutWithValuesPanicsAtTheStart(t *testing.T) {
 // A key function of one's own is called once at the start, with a request that is made
 // up. What it does then says nothing about requests.
 func TestStartSurvivesWhatFunctionsDo(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	for name, key := range map[string]keyfunc.Func{
 		"panics": func(keyfunc.Request) (string, error) { panic("not yet") },
 		"fails":  func(keyfunc.Request) (string, error) { return "", keyfunc.ErrMisuse },
@@ -251,7 +251,7 @@ func panicOf(f func()) (text string) {
 }
 
 func TestParamsAreAskedForOnce(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	asked := 0
 	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.a}:{param.b}:{param.c?}:{params}"), lockmw.Policy{},
 		httplock.WithParams(func(*http.Request) map[string]string {

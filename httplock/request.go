@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -111,7 +111,7 @@ func (o *options) checkValues(key keyfunc.Func) {
 	if o.values != nil {
 		return
 	}
-	sample := entry.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Native: nativeKey, HTTP: true, Params: true}
+	sample := door.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Native: nativeKey, HTTP: true, Params: true}
 	_ = sample.Ask(key)
 	if len(sample.Values) > 0 {
 		o.Panic(noValues(sample.Values[0]))
@@ -132,9 +132,9 @@ func Key(key func(*http.Request) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view](r)
 		if !ok {
-			return entry.NativeElsewhere(nativeKey, r)
+			return door.NativeElsewhere(nativeKey, r)
 		}
 		s, err := key(v.Outer())
-		return entry.NativeKey(nativeKey, s, err)
+		return door.NativeKey(nativeKey, s, err)
 	}
 }

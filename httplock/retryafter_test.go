@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -19,7 +19,7 @@ import (
 // process take, and after a second where nothing is known of them.
 func TestRetryAfterIsAsLongAsJobsTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rig.New(t, redistest.InMemory(t))
+		r := testenv.New(t, redistest.InMemory(t))
 		elsewhere := r.NewLocker()
 		policy := lockmw.Policy{Prefix: "order:"}
 		handler := httplock.Middleware(r.Locks, keyfunc.Const("42"), policy)(http.NotFoundHandler())

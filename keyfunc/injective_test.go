@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/keyfunc"
 )
 
@@ -185,7 +185,7 @@ func TestDifferentValuesNeverGiveOneKey(t *testing.T) {
 // If every key can be decoded to the values it was made of, no two tuples can
 // share one, and nothing need be remembered. The decoder is that of net/url.
 func TestJoinedKeyCanBeDecoded(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	f := schemes()[0].funcs[2]
 	values := allStrings([6]string{":", "%", "{", "3", "A", "\xff"}, decodeLength)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockadmin"
 	"github.com/lockmw/kit/lockmw"
 )

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -20,7 +20,7 @@ import (
 // behind, also where Redis is far away. The test is not parallel: it keeps the
 // machine busy.
 func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const pause = 300 * time.Millisecond
 	for name, b := range map[string]struct {
 		calls    int

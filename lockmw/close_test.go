@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -84,7 +84,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 // A lease that is held while Close waits is renewed, and Close returns as soon
 // as the last one is released.
 func TestCloseWaitsForTheWork(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		renewed := make(chan struct{}, 100)

@@ -9,15 +9,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // A fail-over to a replica that is behind may give a lock to two: that is out
 // of the model, so overlaps are counted. Fences stay in order nevertheless.
 func TestSentinelFailoverUnderLoad(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	lockers := []*lockmw.Locker{newLocker(t, w.Client(t)), newLocker(t, w.Client(t))}
@@ -64,7 +64,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 // A slot moves from node to node and back while its key is contended. A lock
 // that is held all the time, in the same slot, is not lost.
 func TestClusterSlotMovesUnderLoad(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	lockers := []*lockmw.Locker{newLocker(t, c.Client(t)), newLocker(t, c.Client(t))}
@@ -113,7 +113,7 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 // While a slot is in migration nobody can see a lock's queue. So no process passes the lock
 // on within itself, or others would have no turn for as long as that lasts.
 func TestClusterSlotInMigrationIsNotForOneProcessAlone(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	const key = "contended"
 	c := redistest.Cluster(t)
@@ -145,7 +145,7 @@ func TestClusterSlotInMigrationIsNotForOneProcessAlone(t *testing.T) {
 // A move of a slot may take long, or stop half-way. Leases of mutexes in it live on,
 // can be given back, and new ones are had; all of that was refused once.
 func TestClusterSlotThatStaysInMigration(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	one, two := newLocker(t, c.Client(t)), newLocker(t, c.Client(t))
@@ -245,7 +245,7 @@ func keysByNode(t *testing.T, c *redistest.Shards, n int) (node *redistest.Serve
 
 // The locks of the other nodes' slots go on, and the killed node's are refused.
 func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	l := newLocker(t, c.Client(t))
@@ -277,7 +277,7 @@ func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 // A slot that no node serves says nothing about the nodes, which serve others: locks
 // of those are taken, and those of the slot neither wait for the others nor fail open.
 func TestASlotThatNobodyServesIsNoOutage(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t, redistest.Args("--cluster-require-full-coverage", "no"))
 	ctx := t.Context()

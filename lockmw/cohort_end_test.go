@@ -8,16 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // A waiter's time is up at about the moment of the release: whoever comes next
 // then gets its turn, and the lock is nobody's who has gone.
 func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	c := s.Client(t)

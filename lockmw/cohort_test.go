@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redisstore"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -144,7 +144,7 @@ func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
 // The reply to a release that passed the lock on is lost: neither the release
 // nor the next holder is held up, and it is not the next one's lock twice.
 func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
 	match := faultproxy.MatchScript(redisstore.Scripts()["releaseto"])
@@ -176,7 +176,7 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 // A waiter gives up at any moment of the release that passes the lock on to it,
 // whose reply may be lost.
 func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
@@ -224,7 +224,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 // A holder that lost the lock does not keep the others of its process from
 // asking for themselves, though they are not the first of their line.
 func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		l := newLocker(t, c)

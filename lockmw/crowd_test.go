@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redisstore"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // Questions of a busy process go together. Whatever happens to those, each lock
 // has one holder at a time, everybody comes to a turn, and nothing stays.
 func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const (
 		processes, each, keys = 2, 64, 40
 		lasts                 = 3 * time.Second

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -91,7 +91,7 @@ func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 }
 
 func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	s := redistest.Shared(t)
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
@@ -236,7 +236,7 @@ func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
 }
 
 func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)

@@ -9,14 +9,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // One key of another program, which only looks like a lock's, does not hide all locks.
 func TestAKeyOfAnotherProgramDoesNotEndAList(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	ctx := context.Background()
 	foreign := map[string]struct {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -20,7 +20,7 @@ import (
 // on its way. All callers of the burst that finds out have their locks, without Wait,
 // too.
 func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const (
 		rounds, burst = 5, 40
 		connections   = 8 + 1 // and the subscription

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/recent"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
 

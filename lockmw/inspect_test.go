@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -162,7 +162,7 @@ func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 }
 
 func TestQuorumIsInspectedAndForced(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)

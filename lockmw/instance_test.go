@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
 

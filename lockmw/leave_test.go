@@ -13,16 +13,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // Callers that leave while Redis is slow are back at once, all of them. Those who stay
 // and share their connections get their locks, and go on over the same connections.
 func TestCallersThatLeaveDisturbNobody(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const leave, stay, turns, within = 500, 16, 40, 300 * time.Millisecond // 20 ms on a quiet machine
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
 	proxy := faultproxy.Start(t, s.Addr())

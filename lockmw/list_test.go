@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -149,7 +149,7 @@ func TestListEndsWhenTheLockerIsClosed(t *testing.T) {
 }
 
 func TestListOnAClusterAndAQuorum(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	cluster := redistest.Cluster(t)
 	one, two, three := redistest.Embedded(t), redistest.Embedded(t), redistest.Embedded(t)

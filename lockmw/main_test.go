@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

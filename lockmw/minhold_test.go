@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -29,7 +29,7 @@ func freeAfter(t *testing.T, c *redis.Client, key string) time.Time {
 const slack = 700 * time.Millisecond // of a slow machine
 
 func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	for _, p := range []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 1}, {TTL: 150 * time.Millisecond}} {
 		each(t, func(t *testing.T, c *redis.Client, key string) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -29,7 +29,7 @@ func TestManyKeysAreCheckedFirst(t *testing.T) {
 
 // A Redis that is silent until the deadline is unavailable, however many keys.
 func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
 	l := newLocker(t, client)
@@ -46,7 +46,7 @@ func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
 
 // Many keys of a Redis that is away take as long as one.
 func TestManyKeysFailOpenTogether(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
 	l := newLocker(t, client)
@@ -64,7 +64,7 @@ func TestManyKeysFailOpenTogether(t *testing.T) {
 }
 
 func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
 	l := newLocker(t, client)

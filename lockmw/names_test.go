@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/lockmw"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -32,7 +32,7 @@ const (
 
 // Redis answers nothing for a moment, and a crowd has less patience than that.
 func TestAHiccupIsNoOutage(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const pause = 120 * time.Millisecond
 	s := redistest.Real(t)
 	client, far := proxied(t, s)
@@ -129,7 +129,7 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 
 // A Redis that answers is there, whatever it says: nobody runs without the lock.
 func TestARefusalDoesNotFailOpen(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	config := func(t *testing.T, c *redis.Client, name, value string) {
 		t.Helper()
 		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {
@@ -242,7 +242,7 @@ func TestALateGrantDoesNotFailOpen(t *testing.T) {
 
 // In a Cluster a slot that is being moved refuses commands on several of its keys.
 func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	l := newLocker(t, c.Client(t))
@@ -269,7 +269,7 @@ func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
 
 // The keys of the other masters go on being locked.
 func TestAClusterNodeThatIsAwayRefusesItsOwnKeysOnly(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	l := newLocker(t, c.Client(t))
@@ -330,7 +330,7 @@ var realOutages = map[string]struct {
 }
 
 func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	for kind, o := range realOutages {
 		for name, p := range map[string]lockmw.Policy{
 			"Wait":    {FailOpen: true, Wait: time.Minute},
@@ -391,7 +391,7 @@ func crowd(t *testing.T, l *lockmw.Locker, n int, p lockmw.Policy) (slowest time
 
 // A thousand requests a second while Redis is away for long.
 func TestAFloodInALongOutageIsRefused(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	for kind, o := range realOutages {
 		t.Run(kind, func(t *testing.T) {
 			s := redistest.Real(t)
@@ -464,7 +464,7 @@ func TestAFloodInALongOutageIsRefused(t *testing.T) {
 
 // Where the way to Redis swallows everything, new connections too.
 func TestABlackHoleIsAnOutage(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
 	open := lockmw.Policy{FailOpen: true, Wait: time.Minute}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -49,7 +49,7 @@ func (ns nodes) locker(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 }
 
 func TestQuorumOutlivesAMinority(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	const ttl = time.Second
 	ns := newNodes(t, 5)
@@ -93,7 +93,7 @@ func TestQuorumOutlivesAMinority(t *testing.T) {
 }
 
 func TestQuorumIsLostWithItsMajority(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	ns := newNodes(t, 3)
 	l := ns.locker(t)
@@ -118,7 +118,7 @@ func TestQuorumIsLostWithItsMajority(t *testing.T) {
 }
 
 func TestQuorumAdmitsOneAtATime(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	ns := newNodes(t, 3)
 	var inside, most, entered atomic.Int64
 	var workers sync.WaitGroup

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -58,7 +58,7 @@ func TestMistakesAreToldWithWhatToDo(t *testing.T) {
 // A client that Sentinels send to replicas only looks like any other, and is told at
 // its first lock.
 func TestReplicaOnlyClientIsTold(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	l := newLocker(t, w.Client(t, func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))

@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -122,7 +122,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 }
 
 func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)
@@ -150,7 +150,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 }
 
 func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := newLocker(t, client)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -66,7 +66,7 @@ func TestReplicasConfirmALock(t *testing.T) {
 }
 
 func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	master, replica := replicated(t)
 	l := newLocker(t, master.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
@@ -139,7 +139,7 @@ func TestMissingReplicaDoesNotFailOpen(t *testing.T) {
 // A replica may take as long as the option says, also where the client has less patience with
 // a server's answers.
 func TestAReplicaHasItsTimeWhateverTheReadTimeout(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	master, replica := replicated(t)
 	impatient := master.Client(t, func(o *redis.Options) { o.ReadTimeout = 50 * time.Millisecond })

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func text(n int64) string { return strconv.FormatInt(n, 10) }
 
 func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	l := newLocker(t, s.Client(t))
@@ -78,7 +78,7 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 }
 
 func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	l := newLocker(t, s.Client(t))
@@ -111,7 +111,7 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 }
 
 func TestMemoryDoesNotGrowWithTheNumberOfKeys(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	c := s.Client(t)
@@ -186,7 +186,7 @@ func heap() int64 {
 
 // The README tells how many connections to expect.
 func TestABusyProcessNeedsFewConnections(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const shared, more = 8, 1 + 1 // the subscription, and one to see whether Redis is there
 	client, proxy := proxied(t, redistest.Shared(t))
 	l, prefix := newLocker(t, client), redistest.Prefix(t)

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -59,7 +59,7 @@ func TestStatsCountWhatIsHeldAndWaitedFor(t *testing.T) {
 }
 
 func TestStatsSayThatRedisIsAway(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
 	l, key := newLocker(t, client), redistest.Prefix(t)
 	if !l.Stats().Connected {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -104,7 +104,7 @@ func (c *takers) disperse() {
 }
 
 func TestTurnsWithinAProcessCostNoCommands(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
 	l, key := newLocker(t, client), redistest.Prefix(t)
 	c := gather(t, l, key, 16, 0, new(inside))
@@ -200,7 +200,7 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 // Locks pass on within a process whatever its client is, whatever the way to Redis, and
 // whoever watches, and another process has its turns between.
 func TestTurnsPassOnWithinAProcessWithAnyClient(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	for name, connect := range map[string]func(t *testing.T) (of func() redis.UniversalClient){
 		"Cluster": func(t *testing.T) func() redis.UniversalClient {
@@ -499,7 +499,7 @@ func TestALockThatWasHandedOverIsConfirmedBeforeItPassesOn(t *testing.T) {
 }
 
 func TestCloseInTheMiddleOfATenure(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	other := newLocker(t, s.Client(t))
@@ -543,7 +543,7 @@ func TestCloseInTheMiddleOfATenure(t *testing.T) {
 
 // Callers of two processes that give up at any moment leave the lock to others.
 func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	in := new(inside)

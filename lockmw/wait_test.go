@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -124,7 +124,7 @@ func TestContendedIsToldOnce(t *testing.T) {
 // A deadline may come between two questions. The next one is not put then, and
 // that says nothing about Redis: the lock is busy.
 func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	m := redistest.Embedded(t)
 	l := newLocker(t, m.Client(t))
 	mustAcquire(t, l, "k", lockmw.Policy{})

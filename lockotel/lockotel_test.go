@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockotel"
 	"github.com/lockmw/kit/locktest"

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/lockmw/kit/internal/doortest"
+	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
 	"github.com/lockmw/kit/locktest"

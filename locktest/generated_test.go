@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/lockgen"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -38,7 +38,7 @@ func TestGeneratedChecksPackagesThatAreNamed(t *testing.T) {
 }
 
 func TestGeneratedChecksTheBuildOfTheTest(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	args := slices.Concat([]string{"test", "-short"}, lockgen.BuildFlags(), []string{"-tags=locktest_tagged", "./testdata/tagged"})
 	out, err := exec.Command("go", args...).CombinedOutput()
 	if want := `locktest: Generated: tagged.go:8:16: Pay has no parameter "idd"; did you mean "id"?`; err == nil || !strings.Contains(string(out), want) {

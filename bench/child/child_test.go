@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockmw/kit/bench/library"
 	"github.com/lockmw/kit/bench/load"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/bench/library"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lockmw/kit/bench/library"
 	"github.com/lockmw/kit/bench/waits"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

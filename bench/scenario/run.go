@@ -12,8 +12,8 @@ import (
 	"github.com/lockmw/kit/bench/child"
 	"github.com/lockmw/kit/bench/load"
 	"github.com/lockmw/kit/bench/redisinfo"
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // A Bench has the Redis that is measured against.

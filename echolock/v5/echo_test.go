@@ -20,7 +20,7 @@ import (
 
 	v4 "github.com/lockmw/kit/echolock"
 	"github.com/lockmw/kit/echolock/v5"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -53,7 +53,7 @@ func fine(c *echo.Context) error { return c.String(http.StatusOK, "fine") }
 
 // A refusal is found in all the ways in which Echo v5 looks for what an error is.
 func TestRefusalIsWhatEchoLooksFor(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	occupy(client)
 	var log bytes.Buffer
 	var refused error
@@ -85,7 +85,7 @@ func TestRefusalIsWhatEchoLooksFor(t *testing.T) {
 }
 
 func TestProblemOfEchosOwnHandlerIsTheRefusals(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	occupy(client)
 	e := newApp(echo.Config{HTTPErrorHandler: echo.ProblemDetailsHTTPErrorHandler(true)})
 	e.POST("/", fine, lock(locks))
@@ -98,11 +98,11 @@ func TestProblemOfEchosOwnHandlerIsTheRefusals(t *testing.T) {
 
 // ContextTimeout takes the end of its time for its own affair, wherever it came.
 func TestTimeIsUpWhileARequestWaits(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	occupy(client)
 	e := newApp(echo.Config{})
 	e.Use(middleware.ContextTimeout(50 * time.Millisecond))
-	e.POST("/", fine, echolock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{Wait: rig.Patience}))
+	e.POST("/", fine, echolock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{Wait: testenv.Patience}))
 	if w := send(e, http.MethodPost, "/"); w.Code != http.StatusServiceUnavailable || w.Header().Get(echo.HeaderRetryAfter) == "" {
 		t.Errorf("answer = %d %v, want 503 with the refusal's Retry-After", w.Code, w.Header())
 	}
@@ -110,7 +110,7 @@ func TestTimeIsUpWhileARequestWaits(t *testing.T) {
 
 // Recover lets http.ErrAbortHandler pass: the connection is to be closed.
 func TestAbortedRequestReleases(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	e := newApp(echo.Config{})
 	e.Use(middleware.Recover())
 	e.POST("/", func(*echo.Context) error { panic(http.ErrAbortHandler) }, lock(locks))
@@ -138,7 +138,7 @@ func TestWhatWriterInFrontKeepsIsWritten(t *testing.T) {
 		{"held back", []echolock.Option{echolock.WithBufferedResponse(10)}, http.StatusInternalServerError, "application/problem+json", lockmw.CodeLost},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			locks, client := rig.Locker(t)
+			locks, client := testenv.Locker(t)
 			e := newApp(echo.Config{})
 			e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}))
 			e.POST("/", func(c *echo.Context) error {
@@ -156,7 +156,7 @@ func TestWhatWriterInFrontKeepsIsWritten(t *testing.T) {
 }
 
 func TestWhatAnErrorHandlerWritesIntoAWriterThatKeepsItIsTheAnswer(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	occupy(client)
 	e := newApp(echo.Config{})
 	e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}))
@@ -169,7 +169,7 @@ func TestWhatAnErrorHandlerWritesIntoAWriterThatKeepsItIsTheAnswer(t *testing.T)
 func TestHeadOfAGetRouteIsLocked(t *testing.T) {
 	for name, opts := range map[string][]echolock.Option{"as it is written": nil, "held back": {echolock.WithBufferedResponse(10)}} {
 		t.Run(name, func(t *testing.T) {
-			locks, client := rig.Locker(t)
+			locks, client := testenv.Locker(t)
 			e := newApp(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
 			under := ""
 			e.GET("/", func(c *echo.Context) error {
@@ -192,7 +192,7 @@ func TestHeadOfAGetRouteIsLocked(t *testing.T) {
 func TestResponseOfEchoIsFoundInTheHandler(t *testing.T) {
 	for name, opts := range map[string][]echolock.Option{"as it is written": nil, "held back": {echolock.WithBufferedResponse(10)}} {
 		t.Run(name, func(t *testing.T) {
-			locks, _ := rig.Locker(t)
+			locks, _ := testenv.Locker(t)
 			e := newApp(echo.Config{})
 			e.POST("/", func(c *echo.Context) error {
 				response := unwrapped(c)
@@ -214,7 +214,7 @@ func TestResponseOfEchoIsFoundInTheHandler(t *testing.T) {
 
 // WrapMiddleware leaves its own request and response in the context.
 func TestContextIsPutBack(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	type mark struct{}
 	wrapped := echo.WrapMiddleware(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -244,7 +244,7 @@ func TestContextIsPutBack(t *testing.T) {
 }
 
 func TestKeyOfTheOtherVersionIsAMistake(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	var reason error
 	e := newApp(echo.Config{})
 	e.POST("/", fine, echolock.Middleware(locks, v4.Key(func(echov4.Context) (string, error) { return "k", nil }), lockmw.Policy{}, echolock.WithErrorHandler(func(_ *echo.Context, err error) error {
@@ -258,7 +258,7 @@ func TestKeyOfTheOtherVersionIsAMistake(t *testing.T) {
 
 // c.Bind reads the query of a QUERY, too, and the body after it.
 func TestBodyOfQueryOverwritesTheQuery(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	e := newApp(echo.Config{})
 	bound := ""
 	e.QUERY("/", func(c *echo.Context) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/echolock/v5"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/lockmw/kit/echolock/v5"
-	"github.com/lockmw/kit/internal/rig"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -24,7 +24,7 @@ var routers = map[string]echo.RouterConfig{
 func TestKeyIsMadeOfWhatTheRouterMakesOfAParameter(t *testing.T) {
 	for name, config := range routers {
 		t.Run(name, func(t *testing.T) {
-			locks, _ := rig.Locker(t)
+			locks, _ := testenv.Locker(t)
 			e := newApp(echo.Config{Router: echo.NewRouter(config)})
 			key, sent := "", ""
 			// Parameters that are "4%32" and "a/b" when they were decoded once: by a handler,
@@ -73,14 +73,14 @@ func TestHandlerForTheUnknownRunsUnderTheLockOrNotAtAll(t *testing.T) {
 		"options":            {echo.RouterConfig{OptionsMethodHandler: fine}, "OPTIONS /orders/42/pay", `405 {"message":"Method Not Allowed"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			locks, _ := rig.Locker(t)
+			locks, _ := testenv.Locker(t)
 			e := newApp(echo.Config{Router: echo.NewRouter(tc.config)})
 			e.Use(echolock.Middleware(locks, keyfunc.Header("X-User"), lockmw.Policy{}))
 			e.POST("/orders/:id/pay", fine)
-			if answer := rig.Ask(e, tc.request); answer != tc.without {
+			if answer := testenv.Ask(e, tc.request); answer != tc.without {
 				t.Errorf("without a key: %q, want %q", answer, tc.without)
 			}
-			if answer := rig.Ask(e, tc.request+" ann"); answer != "200 fine" {
+			if answer := testenv.Ask(e, tc.request+" ann"); answer != "200 fine" {
 				t.Errorf("with a key: %q, want 200 fine", answer)
 			}
 		})
@@ -89,7 +89,7 @@ func TestHandlerForTheUnknownRunsUnderTheLockOrNotAtAll(t *testing.T) {
 
 // Middleware behind the router that changes the path does not change which handler runs.
 func TestHandlerForTheUnknownStaysSoWhenThePathIsChanged(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	e := newApp(echo.Config{Router: echo.NewRouter(echo.RouterConfig{NotFoundHandler: fine})})
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -98,10 +98,10 @@ func TestHandlerForTheUnknownStaysSoWhenThePathIsChanged(t *testing.T) {
 		}
 	}, echolock.Middleware(locks, keyfunc.Header("X-User"), lockmw.Policy{}))
 	e.POST("/orders", fine)
-	if answer := rig.Ask(e, "GET /nothing"); answer != notFound {
+	if answer := testenv.Ask(e, "GET /nothing"); answer != notFound {
 		t.Errorf("without a key: %q, want %q", answer, notFound)
 	}
-	if answer := rig.Ask(e, "GET /nothing ann"); answer != "200 fine" {
+	if answer := testenv.Ask(e, "GET /nothing ann"); answer != "200 fine" {
 		t.Errorf("with a key: %q, want 200 fine", answer)
 	}
 }
@@ -109,7 +109,7 @@ func TestHandlerForTheUnknownStaysSoWhenThePathIsChanged(t *testing.T) {
 // For an unknown method Echo tells of parameters before a star in a route that it tried,
 // under the names that the context had for a request before.
 func TestUnknownMethodHasNoParameters(t *testing.T) {
-	locks, client := rig.Locker(t)
+	locks, client := testenv.Locker(t)
 	occupy(client)
 	e := newApp(echo.Config{})
 	stale := 0
@@ -123,10 +123,10 @@ func TestUnknownMethodHasNoParameters(t *testing.T) {
 	}, echolock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}))
 	e.POST("/orders/:id/*", fine)
 	for range 100 { // contexts are in a sync.Pool, which need not keep one
-		if answer := rig.Ask(e, "POST /orders/k/pay"); answer != "409 " {
+		if answer := testenv.Ask(e, "POST /orders/k/pay"); answer != "409 " {
 			t.Fatalf("answer = %q, want 409", answer)
 		}
-		if answer := rig.Ask(e, "GET /orders/k/pay"); answer != `405 {"message":"Method Not Allowed"}` {
+		if answer := testenv.Ask(e, "GET /orders/k/pay"); answer != `405 {"message":"Method Not Allowed"}` {
 			t.Fatalf("answer = %q, want 405", answer)
 		}
 	}
@@ -137,7 +137,7 @@ func TestUnknownMethodHasNoParameters(t *testing.T) {
 
 // A colon behind a backslash ends the parameter, and is not a part of its name.
 func TestVerbBehindAParameterIsNoPartOfIt(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	e := newApp(echo.Config{})
 	key := ""
 	e.POST(`/orders/:id\:cancel/:reason`, func(c *echo.Context) error {
@@ -146,20 +146,20 @@ func TestVerbBehindAParameterIsNoPartOfIt(t *testing.T) {
 		return nil
 	}, echolock.Middleware(locks, keyfunc.Params(), lockmw.Policy{}))
 	for request, want := range map[string]string{"POST /orders/42:cancel/late": "42:late", "POST /orders/%34%32:cancel/late": "42:late"} {
-		if answer := rig.Ask(e, request); answer != "200 " || key != want {
+		if answer := testenv.Ask(e, request); answer != "200 " || key != want {
 			t.Errorf("%s: %q under %q, want 200 under %s", request, answer, key, want)
 		}
 	}
 }
 
 func TestVirtualHostHasItsOwnRoutes(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	host := newApp(echo.Config{Router: echo.NewRouter(echo.RouterConfig{NotFoundHandler: fine})}) // which needs the lock
 	host.Use(echolock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}))
 	host.POST("/orders/:id", fine)
 	e := echo.NewVirtualHostHandler(map[string]*echo.Echo{"example.com": host.Echo}) // which is what httptest asks for
 	for request, want := range map[string]string{"POST /orders/42": "200 fine", "POST /nothing": notFound} {
-		if answer := rig.Ask(e, request); answer != want {
+		if answer := testenv.Ask(e, request); answer != want {
 			t.Errorf("%s: %q, want %q", request, answer, want)
 		}
 	}

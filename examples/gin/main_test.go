@@ -6,12 +6,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/kit/examples/internal/demo/demotest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestExample(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	demotest.Run(t, serve)
 }

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/examples/grpc/shopv1"
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -42,7 +42,7 @@ func open(t *testing.T) string {
 }
 
 func TestPaymentsOfOneOrderTakeTurns(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	addr := open(t)
 	texts := make([]string, 2)
 	var all sync.WaitGroup
@@ -63,7 +63,7 @@ func TestPaymentsOfOneOrderTakeTurns(t *testing.T) {
 }
 
 func TestOrderIsPackedByOne(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	addr := open(t)
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

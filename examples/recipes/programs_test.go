@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // A program is a recipe that many processes run.

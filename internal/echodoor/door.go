@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
@@ -48,10 +48,10 @@ func (d *Door[C, R]) Handle(c C, next func(C) error) error {
 	case lost == nil:
 		return err
 	case written:
-		return entry.WithLoss(err, lost)
+		return door.WithLoss(err, lost)
 	}
 	v.TakeBack()
-	return d.refuse(c, entry.WithLoss(err, lost))
+	return d.refuse(c, door.WithLoss(err, lost))
 }
 
 // run runs the handler and releases the lock, also when it panics. It returns whether
@@ -100,9 +100,9 @@ func (d *Door[C, R]) putBack(c C, response R, watched *httpdoor.Response) {
 
 // refuse returns the error of a request that did not get the lock, or lost it.
 func (d *Door[C, R]) refuse(c C, err error) error {
-	o := entry.Refusal(err)
+	o := door.Refusal(err)
 	response := d.version.Response(c)
-	if entry.ClientGone(o) {
+	if door.ClientGone(o) {
 		httpdoor.WriteProblem(response, c.Request(), o)
 		return err // for those who log it: an answer is committed
 	}
@@ -118,7 +118,7 @@ func (d *Door[C, R]) refuse(c C, err error) error {
 		}
 	}
 	httpdoor.SetProblemHeader(response.Header(), c.Request(), o)
-	return d.version.Refusal(o, entry.Recorded(err))
+	return d.version.Refusal(o, door.Recorded(err))
 }
 
 // handleError calls the function of WithErrorHandler. It returns whether that has written

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
 )
@@ -121,17 +121,17 @@ func (v *view[C]) Value(name string) (any, bool) {
 
 // Key makes a key function of one that reads a context of Echo, for the door of that
 // name. It panics if it is nil.
-func Key[C Context](door string, key func(C) (string, error)) keyfunc.Func {
+func Key[C Context](name string, key func(C) (string, error)) keyfunc.Func {
 	if key == nil {
-		panic(door + ": Key: the function is nil")
+		panic(name + ": Key: the function is nil")
 	}
-	name := door + ".Key"
+	call := name + ".Key"
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*view[C]](r)
 		if !ok {
-			return entry.NativeElsewhere(name, r)
+			return door.NativeElsewhere(call, r)
 		}
 		s, err := key(v.c)
-		return entry.NativeKey(name, s, err)
+		return door.NativeKey(call, s, err)
 	}
 }

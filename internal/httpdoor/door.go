@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -119,7 +119,7 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 		}
 	}
 	d.needsRoute = sync.OnceValue(func() bool {
-		err := (&entry.Sample{CallMethod: http.MethodGet, Native: c.door + ".Key", HTTP: true}).Ask(key)
+		err := (&door.Sample{CallMethod: http.MethodGet, Native: c.door + ".Key", HTTP: true}).Ask(key)
 		return errors.Is(err, keyfunc.ErrMisuse) && errors.Is(err, keyfunc.ErrMissing)
 	})
 	return d

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -38,7 +38,7 @@ func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	if seconds := entry.RetryAfter(o); seconds != "" {
+	if seconds := door.RetryAfter(o); seconds != "" {
 		h.Set("Retry-After", seconds)
 	}
 	if o.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {
@@ -49,7 +49,7 @@ func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
 // WriteProblem answers r with o. If the client is gone only the status is set,
 // for those who log it.
 func WriteProblem(w http.ResponseWriter, r *http.Request, o lockmw.Refusal) {
-	if entry.ClientGone(o) {
+	if door.ClientGone(o) {
 		w.WriteHeader(o.Status)
 		return
 	}

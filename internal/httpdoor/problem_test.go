@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -25,7 +25,7 @@ func TestProblemSaysWhenToComeBack(t *testing.T) {
 		{math.MaxInt64, "9223372037", 9223372036854},
 	} {
 		w := httptest.NewRecorder()
-		WriteProblem(w, post(nil), entry.Refusal(&lockmw.AcquireError{Err: lockmw.ErrNotAcquired, RetryAfter: tc.after}))
+		WriteProblem(w, post(nil), door.Refusal(&lockmw.AcquireError{Err: lockmw.ErrNotAcquired, RetryAfter: tc.after}))
 		var p Problem
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestProblemTakesBackWhatWasSaidOfAnotherBody(t *testing.T) {
 	w.Header().Set("Content-Type", "text/html")
 	w.Header().Set("X-Outer", "1")
 	w.Header().Set("Content-Encoding", "gzip") // by a compressor, which is still at work
-	WriteProblem(w, post(nil), entry.Refusal(lockmw.ErrLost))
+	WriteProblem(w, post(nil), door.Refusal(lockmw.ErrLost))
 	h := w.Result().Header
 	if len(h) != 4 || h.Get("Content-Encoding") != "gzip" || h.Get("Content-Type") != "application/problem+json" || h.Get("Cache-Control") != "no-store" || h.Get("X-Outer") != "1" {
 		t.Errorf("header = %v", h)
@@ -60,7 +60,7 @@ func TestTooLargeBodyEndsTheConnection(t *testing.T) {
 	for version, want := range map[int]string{1: "close", 2: ""} {
 		r, w := post(nil), httptest.NewRecorder()
 		r.ProtoMajor = version
-		WriteProblem(w, r, entry.Refusal(errors.Join(lockmw.ErrInvalidKey, &http.MaxBytesError{})))
+		WriteProblem(w, r, door.Refusal(errors.Join(lockmw.ErrInvalidKey, &http.MaxBytesError{})))
 		if got := w.Header().Get("Connection"); got != want || w.Code != http.StatusRequestEntityTooLarge {
 			t.Errorf("HTTP/%d: status %d, Connection %q; want 413, %q", version, w.Code, got, want)
 		}

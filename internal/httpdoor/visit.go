@@ -6,7 +6,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -53,7 +53,7 @@ func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool,
 	if err == nil {
 		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
-	v.lease, err = entry.Acquire(v.outer.Context(), v.door.locker, keys, err, *policy)
+	v.lease, err = door.Acquire(v.outer.Context(), v.door.locker, keys, err, *policy)
 	if v.lease == nil {
 		return false, err
 	}
@@ -125,11 +125,11 @@ func (v *Visit) Leave() error {
 		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
 	}
 	if v.rest == nil {
-		v.lost = entry.Release(v.outer.Context(), v.lease)
+		v.lost = door.Release(v.outer.Context(), v.lease)
 		return v.lost
 	}
 	v.rest.leave()
-	v.lost = entry.Release(v.outer.Context(), v.lease)
+	v.lost = door.Release(v.outer.Context(), v.lease)
 	v.rest.closeBelow()
 	return v.lost
 }

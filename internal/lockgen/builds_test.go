@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/lockgen"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 func TestFilesOfOtherBuildsAreGeneratedInThose(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, `
 -- orders.go --
 package user
@@ -53,7 +53,7 @@ package user
 }
 
 func TestAPackageWithCgoIsGenerated(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, `
 -- c.go --
 package user

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/lockgen"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // golden are packages with directives, and with what is generated of them. Their folder
@@ -32,7 +32,7 @@ func TestGoldenPackagesAreWhatIsGenerated(t *testing.T) {
 }
 
 func TestGoldenPackagesPassVet(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	cmd := exec.Command("go", append([]string{"vet"}, append(lockgen.BuildFlags(), golden)...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("go vet: %v\n%s", err, bytes.TrimSpace(out))

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/kinds"
+	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

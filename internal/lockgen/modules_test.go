@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/lockgen"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // A user is somebody's module outside of this repository.
@@ -210,7 +210,7 @@ func main() {
 `
 
 func TestPackagesThatDoNotCompileYetAreGenerated(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, shop)
 	u.lockgen("", nil, "main_lockgen.go") // its import does not compile
 	u.lockgen("shop", nil, "shop_lockgen.go")
@@ -225,7 +225,7 @@ func TestPackagesThatDoNotCompileYetAreGenerated(t *testing.T) {
 }
 
 func TestCheckFindsWhatIsNotCurrent(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, shop)
 	const stale = ":1:1: stale: the directives, or what they name, have changed; run lockgen"
 	u.check("", all, "main_lockgen.go"+stale, "shop/shop_lockgen.go"+stale) // there is nothing yet
@@ -251,7 +251,7 @@ func TestCheckFindsWhatIsNotCurrent(t *testing.T) {
 }
 
 func TestWhatBecomesOfGeneratedFilesIsNoMistake(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, strings.Split(shop, "-- main.go --")[0])
 	const file = "shop/shop_lockgen.go"
 	u.lockgen("", all, file)
@@ -281,7 +281,7 @@ func TestWhatBecomesOfGeneratedFilesIsNoMistake(t *testing.T) {
 
 // The compiler says what is wrong with a cycle; lockgen can do without what is in it.
 func TestPackagesThatImportEachOtherEndNoRun(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, `
 -- a/a.go --
 package a
@@ -315,7 +315,7 @@ type Circle a.Unknown
 
 // Decorators of a library are called elsewhere.
 func TestALibraryNeedsNoCaller(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, `
 -- orders.go --
 package user
@@ -358,7 +358,7 @@ func TestPay(t *testing.T) { LockPay(nil) }
 // Only its own package can call an unexported method, and what its own type calls does
 // not go through the decorator.
 func TestALockOnAnUnexportedMethodNeedsACallerElsewhere(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, `
 -- stock.go --
 package user
@@ -386,7 +386,7 @@ func New(locks *lockmw.Locker) *LockedStock { return LockStock(new(Stock), locks
 }
 
 func TestAWorkspaceIsGenerated(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, strings.Replace(shop, "-- main.go --", "-- app/main.go --", 1))
 	u.write("app/go.mod", u.requires("example.com/app"))
 	u.write("go.work", "go 1.26.0\n\nuse .\nuse ./app\n") // app finds example.com/user by it
@@ -398,7 +398,7 @@ func TestAWorkspaceIsGenerated(t *testing.T) {
 }
 
 func TestAVendoredModuleIsGenerated(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	u := newUser(t, shop)
 	u.write("keep.go", "package main\n\nimport _ \"github.com/lockmw/kit/funclock\"\n") // as generated code does
 	u.goes("", "mod", "vendor")

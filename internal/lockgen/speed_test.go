@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/funclock"
-	"github.com/lockmw/kit/internal/doortest"
 	"github.com/lockmw/kit/internal/lockgen"
 	"github.com/lockmw/kit/internal/lockgen/testdata/golden/basic"
+	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/lockmw"
 )
 

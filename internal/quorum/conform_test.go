@@ -8,10 +8,10 @@ import (
 
 	"github.com/lockmw/kit/internal/quorum"
 	"github.com/lockmw/kit/internal/redisstore"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/store/storetest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/storetest"
 )
 
 // servers are what a quorum's clients talk to, the nodes that are up first.
@@ -73,7 +73,7 @@ func TestQuorumConforms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "three" {
-				testenv.Slow(t)
+				slow.Test(t)
 			}
 			var s servers
 			for range size.up {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lockmw/kit/internal/quorum"
 	"github.com/lockmw/kit/internal/redisstore"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // A lateNode is a node to which an attempt takes a while, as over a connection that is

@@ -3,7 +3,7 @@ package quorum_test
 import (
 	"testing"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

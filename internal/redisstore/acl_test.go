@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // minimalACL is what a user of Redis needs for locks below the namespace
@@ -316,7 +316,7 @@ func TestARevokedPermissionIsAMistake(t *testing.T) {
 const clusterACL = " +cluster|slots +asking"
 
 func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	for _, node := range shards.Nodes {

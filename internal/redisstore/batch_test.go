@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // Replies that come after a batch's caller has left are nobody's: the race detector sees

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // All benchmarks run against the real server: the embedded one takes ten

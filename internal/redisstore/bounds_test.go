@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestAQuestionIsBoundedByItsTimeout(t *testing.T) {

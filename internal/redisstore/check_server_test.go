@@ -9,10 +9,10 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // wantNoLock wants every way to a lock refused, for good and for the same reason,
@@ -60,7 +60,7 @@ func (p *probe) wantNoLock(says ...string) {
 
 // Without a look at the server, the keys that this node happens to keep can be locked.
 func TestAClustersNodeIsRefusedForEveryKey(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	for _, node := range shards.Nodes {

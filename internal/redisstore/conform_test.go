@@ -7,10 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/store/storetest"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/storetest"
 )
 
 func TestConformance(t *testing.T) {
@@ -43,7 +43,7 @@ func setPlace(tb testing.TB, client *redis.Client) storetest.Place {
 
 // In a Cluster a release cannot see who listens, so it passes nobody over.
 func TestConformanceOfACluster(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	client := redistest.Cluster(t).Client(t)
 	storetest.Run(t, storetest.Backend{
 		New:    func(tb testing.TB) storetest.Place { return placeAt(tb, client) },

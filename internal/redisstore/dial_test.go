@@ -11,10 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // closesSoon closes s, which must not take long.
@@ -41,7 +41,7 @@ func dialsForEver(t *testing.T, o *redis.Options) {
 
 // go-redis's own dialer does not let its context end a TLS handshake.
 func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	for name, set := range map[string]func(t *testing.T, o *redis.Options){
 		"TLS":                           func(_ *testing.T, o *redis.Options) { o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} },
 		"plain":                         func(*testing.T, *redis.Options) {},

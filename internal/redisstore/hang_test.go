@@ -12,9 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // A hanging is how a connection hangs.
@@ -128,7 +128,7 @@ func TestARenewalGetsThroughWhileConnectionsHang(t *testing.T) {
 // the TTL is long, and it is the number of attempts that says whether the store has found
 // out what hangs.
 func TestARenewalGetsThroughWhileSocketsHang(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	server := redistest.Real(t)
 	n := network{server, new(net.Dialer).DialContext, 0}
 	const ttl = 30 * time.Second

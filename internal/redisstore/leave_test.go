@@ -11,17 +11,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redisstore/wire"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // Ten times as many callers that leave at once take ten times as long to be back, and not
 // a hundred times. The test is not parallel: it keeps the machine busy.
 func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const few, many, most = 2_000, 20_000, 30 // times as long
 	s := redistest.Real(t)
 	direct := s.Client(t)

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // unnoticed is the longest a dead connection may go unnoticed: about 1.3 s are
@@ -18,7 +18,7 @@ import (
 const unnoticed = 3 * time.Second
 
 func TestListenNoticesABlackHole(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	for name, dir := range map[string]faultproxy.Direction{
 		"both ways": faultproxy.Both, "requests": faultproxy.ToServer, "replies": faultproxy.ToClient,
 	} {
@@ -46,7 +46,7 @@ func TestListenNoticesABlackHole(t *testing.T) {
 
 // A server that accepts connections and then says nothing.
 func TestListenNoticesAServerThatNeverAnswers(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
 	proxy.BlackHole(faultproxy.Both)
@@ -149,7 +149,7 @@ func TestListenEndsWithItsContextBeforeItListens(t *testing.T) {
 
 // Silence on the channel is not silence of the connection.
 func TestListenStaysWhenThereIsNothingToHear(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		t.Parallel()
 		proxy, p, _ := proxied(t, s)

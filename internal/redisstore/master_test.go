@@ -13,9 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // A named is where the Dialer of a failover client leads.
@@ -123,7 +123,7 @@ func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
 // Whatever is connected to a server that is the master no longer is cut off,
 // though that server answers as ever.
 func TestTheSentinelsMasterIsFollowed(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	client, n := sentinels(t, a.Addr(), nil)
@@ -133,7 +133,7 @@ func TestTheSentinelsMasterIsFollowed(t *testing.T) {
 }
 
 func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	front, config := redistest.TLS(t, a.Addr())
@@ -147,7 +147,7 @@ func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
 
 // Sentinels that are away do not matter to a master that is there.
 func TestSentinelsMayBeAway(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	mini := redistest.Embedded(t)
 	client, n := sentinels(t, mini.Addr(), nil)
@@ -199,7 +199,7 @@ func TestASentinelThatHangsIsGivenUp(t *testing.T) {
 // The first of three Sentinels, to which go-redis keeps, is stopped, and all connections
 // to the master break.
 func TestARealSentinelMayHang(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	first := w.SentinelServers()[0]
@@ -270,7 +270,7 @@ func TestAFailoverClientThatWasClosedBeforeSaysSo(t *testing.T) {
 
 // Where Sentinels lead to a replica, nothing is asked.
 func TestAReplicaIsRefused(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	client, _ := sentinels(t, w.Servers()[1].Addr(), nil)
@@ -309,7 +309,7 @@ func TestABusyReplicaIsRefusedLater(t *testing.T) {
 // The master freezes, its replica takes over, and the old one goes on as if nothing
 // had been.
 func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
 	client := w.Client(t)
@@ -354,7 +354,7 @@ func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
 
 // What redis.NewFailoverClusterClient returns asks Sentinels for its slots.
 func TestTheMasterOfAFailoverClusterIsFollowed(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	a, b := redistest.Embedded(t), redistest.Embedded(t)
 	ns := redistest.Prefix(t)
 	n := new(named)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // A slot is a Cluster's slot in migration, and stays so until the test ends.
@@ -66,7 +66,7 @@ func (s *slot) at(p *probe) (source, target bool) {
 // A mutex in a slot in migration, wherever its key is, and whatever else there is:
 // a script with all the lock's keys is refused everywhere.
 func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	p, q := open(t, shards.Client(t), "kit"), open(t, shards.Client(t), "kit")
@@ -125,7 +125,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 // Many leases of one process that are due together go in one pipeline, of which some
 // are in the slot.
 func TestRenewalsOfASlotInMigrationGoWithOthers(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	p := open(t, shards.Client(t), "kit")
@@ -153,7 +153,7 @@ func TestRenewalsOfASlotInMigrationGoWithOthers(t *testing.T) {
 
 // What was abandoned is removed all the same: the lock, and the place in the queue.
 func TestWhatIsAbandonedIsRemovedFromASlotInMigration(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	p := open(t, shards.Client(t), "kit")
@@ -179,7 +179,7 @@ func TestWhatIsAbandonedIsRemovedFromASlotInMigration(t *testing.T) {
 // A fence beside the lock, which the clock has not passed, is not gone below. The
 // script cannot write a new one, so nothing is granted.
 func TestAFenceIsNotGoneBelowInASlotInMigration(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	p := open(t, shards.Client(t), "kit")
@@ -198,7 +198,7 @@ func TestAFenceIsNotGoneBelowInASlotInMigration(t *testing.T) {
 
 // Readers and permits need more than one key, and are refused until the slot is moved.
 func TestSeveralHoldersAreRefusedInASlotInMigration(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	shards := redistest.Cluster(t)
 	p := open(t, shards.Client(t), "kit")

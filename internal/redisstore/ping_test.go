@@ -7,9 +7,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 // pinged returns what a ping tells, which has a second for it.
@@ -68,7 +68,7 @@ func TestAnyReplyIsAServerThatIsThere(t *testing.T) {
 
 // Long after many dials have failed, too: go-redis's pools wait a second then.
 func TestAPingFindsAServerThatIsBack(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	server := redistest.Real(t)
 	s := newStore(t, server.Client(t))
@@ -126,7 +126,7 @@ func TestAPingEndsWithItsContext(t *testing.T) {
 }
 
 func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
 	s := newStore(t, c.Client(t))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // The part of the random histories that is about locks that are taken by SET.

@@ -13,7 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 // order, while the clock moves, processes die and others meddle, and compares
 // each answer and all that lies in Redis with the model.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const steps = 1200
 	first, last := uint64(1), *histories // five are one for each of the mixes
 	if *seed != 0 {

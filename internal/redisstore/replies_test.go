@@ -11,8 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestAnswersAreRead(t *testing.T) {

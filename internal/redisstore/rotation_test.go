@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // A provider is a streaming credentials provider that a test rotates.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // In a Cluster a subscription may be on another node than the lock, so that

@@ -14,9 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
 	"github.com/lockmw/kit/internal/store"
-	"github.com/lockmw/kit/internal/testenv"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 )
 
 var errOdd = errors.New("an odd end")
@@ -67,7 +67,7 @@ func nobody(t *testing.T) string {
 // Whatever keeps a connection from being set up: no question was put, and the error
 // says why, and whether Redis is away.
 func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	mini, locked := redistest.Embedded(t), redistest.Embedded(t)
 	locked.RequireAuth("secret")
 	encrypted, trusting := redistest.TLS(t, mini.Addr())
@@ -160,7 +160,7 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 
 // Its time is not the callers': the connection is there for the next.
 func TestASlowCredentialsProviderWorks(t *testing.T) {
-	testenv.Slow(t)
+	slow.Test(t)
 	const slow = opTimeout + opTimeout/2
 	mini := redistest.Embedded(t)
 	mini.RequireUserAuth("worker", "secret")

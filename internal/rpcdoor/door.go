@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -213,7 +213,7 @@ func (d *Door) Enter(c Call, l *Lock, message any) (*lockmw.Lease, error) {
 // acquire takes the lock of what the key function has returned. Without an
 // error and a lease, it asks for no lock.
 func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
-	return entry.Acquire(ctx, d.Locker, keys, err, l.Policy)
+	return door.Acquire(ctx, d.Locker, keys, err, l.Policy)
 }
 
 // Under runs the handler of a call with one message under its lock, and gives that
@@ -225,7 +225,7 @@ func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool),
 		if failed {
 			lease.MarkFailed()
 		}
-		lost = entry.Release(ctx, lease)
+		lost = door.Release(ctx, lease)
 		end(lost != nil)
 	}()
 	reply, err = handler()

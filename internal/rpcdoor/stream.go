@@ -7,7 +7,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -82,7 +82,7 @@ func (d *Door) Stream(l *Lock, c StreamCall) error {
 	case s.refusal != nil:
 		return s.refusal
 	case lost != nil:
-		return s.Refuse(entry.WithLoss(err, lost))
+		return s.Refuse(door.WithLoss(err, lost))
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (s *Stream) leave(failed bool) error {
 	if failed {
 		s.lease.MarkFailed()
 	}
-	return entry.Release(s.Call.Context, s.lease)
+	return door.Release(s.Call.Context, s.lease)
 }
 
 // Context returns the handler's context. It is one and the same before and after the
@@ -145,7 +145,7 @@ func (s *Stream) Receive(m any, receive func(any) error) error {
 	case err == nil:
 		return s.enter(m)
 	case errors.Is(err, io.EOF):
-		return s.refuse(entry.NoKey(s.Call.Context, s.door.Locker, s.lock.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
+		return s.refuse(door.NoKey(s.Call.Context, s.door.Locker, s.lock.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (s *Stream) over(lease *lockmw.Lease) error {
 	case cause == nil, s.Call.Context.Err() != nil: // of its own end the stream knows itself
 		return nil //nolint:nilerr // the stream returns it
 	case errors.Is(cause, lockmw.ErrLost):
-		return s.Status(entry.Refusal(lockmw.ErrLost))
+		return s.Status(door.Refusal(lockmw.ErrLost))
 	case errors.Is(cause, lockmw.ErrMaxHold):
 		return s.Status(overMaxHold)
 	}

@@ -8,9 +8,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/lockmw/kit/internal/redistest"
-	"github.com/lockmw/kit/internal/rig"
 	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -58,7 +58,7 @@ func message(m any) error {
 }
 
 func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	contexts := make(chan context.Context, 1)
 	var c calledStream
 	err := c.run(t, locks, keyfunc.Body("value"), func(s *rpcdoor.Stream) error {
@@ -84,7 +84,7 @@ func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 }
 
 func TestStreamWithoutAMessageIsRefused(t *testing.T) {
-	locks, _ := rig.Locker(t)
+	locks, _ := testenv.Locker(t)
 	var c calledStream
 	err := c.run(t, locks, keyfunc.Body("value"), func(s *rpcdoor.Stream) error {
 		_ = s.Receive(new(wrapperspb.StringValue), func(any) error { return io.EOF })

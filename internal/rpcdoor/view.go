@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/lockmw/kit/internal/entry"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 )
 
@@ -137,12 +137,12 @@ func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*View](r)
 		if !ok {
-			return entry.NativeElsewhere(NativeKey, r)
+			return door.NativeElsewhere(NativeKey, r)
 		}
 		if v.message == nil {
 			return "", v.tooEarly()
 		}
 		s, err := key(v.call.Context, v.message)
-		return entry.NativeKey(NativeKey, s, err)
+		return door.NativeKey(NativeKey, s, err)
 	}
 }

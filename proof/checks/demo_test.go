@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/record"
 )
 

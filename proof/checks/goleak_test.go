@@ -25,10 +25,10 @@ type listed struct {
 
 // testAids start goroutines only for the tests of others, whose goleak sees them.
 var testAids = map[string]string{
-	"internal/store/storetest":        "internal/redisstore",
+	"internal/test/storetest":         "internal/redisstore",
 	"examples/internal/demo/demotest": "examples/gin",
-	"internal/probe":                  "grpclock",
-	"internal/rpctest":                "grpclock",
+	"internal/test/failtest":          "grpclock",
+	"internal/test/rpctest":           "grpclock",
 }
 
 // Whoever starts goroutines has a test that sees them end.

@@ -89,7 +89,7 @@ func (c rootCheck) exist(t *testing.T) {
 				t.Errorf("check %d: %s has no %s", c.check, p, name)
 			}
 		}
-		if isCase && !contains(t, filepath.Join(root, "internal/doortest/run.go"), `Name: "`+door+`"`) {
+		if isCase && !contains(t, filepath.Join(root, "internal/test/doortest/run.go"), `Name: "`+door+`"`) {
 			t.Errorf("check %d: no door has the case %s", c.check, door)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/record"

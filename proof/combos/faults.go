@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 )
 
 // sight is how a fault looks to the Lockers whose Redis it strikes. What a caller

@@ -109,7 +109,7 @@ func goroutines() (left []string) {
 	}
 	for stack := range strings.SplitSeq(string(text), "\n\n") {
 		ofOurs := strings.Contains(stack, "lockmw/kit/lockmw") || strings.Contains(stack, "lockmw/kit/internal/") || strings.Contains(stack, "redis/go-redis")
-		aid := strings.Contains(stack, "kit/internal/faultproxy") || strings.Contains(stack, "kit/internal/redistest") || strings.Contains(stack, "kit/proof/combos.")
+		aid := strings.Contains(stack, "kit/internal/test/faultproxy") || strings.Contains(stack, "kit/internal/test/redistest") || strings.Contains(stack, "kit/proof/combos.")
 		// go-redis tries a server that was down once a second, and notices only
 		// then that its pool is closed.
 		if ofOurs && !aid && !strings.Contains(stack, "tryDial") {

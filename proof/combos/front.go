@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // front takes TLS connections and passes their bytes on to a plain TCP address. When

@@ -17,8 +17,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"

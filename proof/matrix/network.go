@@ -3,8 +3,8 @@ package matrix
 import (
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 )
 
 // Kind is one kind of fault.

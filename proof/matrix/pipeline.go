@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 	"github.com/lockmw/kit/proof/worker"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 	"github.com/lockmw/kit/proof/worker"

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 	"github.com/lockmw/kit/proof/record"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/lockmw/kit/internal/faultproxy"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/record"

@@ -22,7 +22,7 @@ import (
 	echolock5 "github.com/lockmw/kit/echolock/v5"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/httplock"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )

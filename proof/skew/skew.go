@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 //go:embed shim/skew.c

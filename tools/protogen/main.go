@@ -34,7 +34,7 @@ import (
 const module = "github.com/lockmw/kit"
 
 // roots are the folders that imports are relative to.
-var roots = []string{"grpclock/lockmwv1", "internal/rpctest/proto", "examples/grpc/proto"}
+var roots = []string{"grpclock/lockmwv1", "internal/test/rpctest/proto", "examples/grpc/proto"}
 
 var plugins = []string{"protoc-gen-go", "protoc-gen-go-grpc"}
 

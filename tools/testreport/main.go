@@ -6,7 +6,7 @@
 //
 // It runs in the folder DIR. With -v among the arguments everything is shown, as
 // with go test. With -quick it runs go test -short and accepts that a test is
-// skipped by testenv.Slow of the root module, and for no other reason. Without
+// skipped by slow.Test of the root module, and for no other reason. Without
 // -quick that fails the run as well, also when -short is among the arguments: in
 // the modules where make test passes it, -short means fewer repetitions, and no
 // test may be left out.

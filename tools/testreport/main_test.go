@@ -152,7 +152,7 @@ func TestVerboseShowsEverythingOnce(t *testing.T) {
 func TestTheMarkOfTheRootModuleIsKnown(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		var out strings.Builder
-		if err := run(quick, "../../internal/testenv", []string{"-run", "^TestSlowOne$", "."}, &out, &out); err != nil {
+		if err := run(quick, "../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}, &out, &out); err != nil {
 			t.Errorf("quick = %t: %v", quick, err)
 		}
 		want := map[bool]string{false: "tests: 1 passed, 0 failed, 0 skipped\n", true: "tests: 0 passed, 0 failed, 0 skipped, 1 slow ones left out\n"}[quick]

@@ -180,7 +180,7 @@ func inShort(said []string) []string {
 	return short
 }
 
-// slowMark matches what a test has said, in all, that testenv.Slow of the root
+// slowMark matches what a test has said, in all, that slow.Test of the root
 // module has skipped: where it was called, and the text of that package.
 var slowMark = regexp.MustCompile(`^ +\S+\.go:\d+: slow: left out by -short\n *--- SKIP: \S+ \([\d.]+s\)\n$`)
 

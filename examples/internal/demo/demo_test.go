@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockmw/kit/examples/internal/demo"
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // BenchmarkTurns takes a key by SET NX and gives it back by a script that compares.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/internal/redistest"
+	"github.com/lockmw/kit/internal/test/redistest"
 )
 
 // A secured server speaks TLS.

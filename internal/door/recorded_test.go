@@ -1,0 +1,39 @@
+package door_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func TestWhatIsRecordedHasNoKey(t *testing.T) {
+	for _, key := range []string{"order:secret", "k", `a"secret"b`, "secret ü\u202e"} {
+		for _, name := range []string{"pay", "order:", key} {
+			for _, reason := range []error{
+				lockmw.ErrNotAcquired,
+				fmt.Errorf("%w: the Redis key %q holds data of another program", lockmw.ErrUnavailable, "lock:{"+key+"}:queue"),
+			} {
+				given := &lockmw.AcquireError{Key: key, Name: name, Attempts: 1, Err: reason}
+				got := door.Recorded(fmt.Errorf("wrapped: %w", given))
+				if name != key && len(key) > 1 && strings.Contains(got.Error(), "secret") {
+					t.Errorf("%q has the key", got)
+				}
+				refused, ok := errors.AsType[*lockmw.AcquireError](got)
+				if !ok || refused != given || !errors.Is(got, reason) {
+					t.Errorf("%v is not the refusal", got)
+				}
+			}
+		}
+	}
+	got := door.Recorded(&lockmw.AcquireError{Key: "order:42", Name: "pay", Attempts: 2, Err: lockmw.ErrNotAcquired}).Error()
+	if want := `lockmw: acquire for "pay": lock not acquired (2 attempts in 0s)`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := door.Recorded(lockmw.ErrLost); got != lockmw.ErrLost { //nolint:errorlint // it is that one
+		t.Errorf("got %v", got)
+	}
+}

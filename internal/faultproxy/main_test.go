@@ -1,9 +1,0 @@
-package faultproxy
-
-import (
-	"testing"
-
-	"github.com/lockmw/kit/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }

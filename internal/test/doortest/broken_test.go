@@ -1,0 +1,126 @@
+package doortest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/failtest"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// faults are ways in which a door can be broken, and the cases that must
+// notice it.
+var faults = []struct {
+	name  string
+	cases []string
+}{
+	{"runs what was refused", []string{
+		"BusyIsRefused", "WaitEndsWithTheBudget", "RedisThatIsDownIsRefused", "ClosedLockerIsRefused", "RequestWithoutAKeyIsRefused",
+		"SilentErrorHandlerIsNoSuccess",
+	}},
+	{"does not lock", []string{"LockIsHeldWhileTheHandlerRuns", "CounterIsExact"}},
+	{"does not wait", []string{"WaiterIsServed", "FullQueueIsRefused", "WaiterWhoLeavesIsForgotten"}},
+	{"never releases", []string{"LockIsHeldWhileTheHandlerRuns", "EveryExitReleases", "ClientWhoLeavesEndsTheWork"}},
+	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns"}},
+	{"releases on return only", []string{"EveryExitReleases"}},
+	{"takes failed work for done", []string{"SecondClickIsRefused"}},
+	{"takes all work for failed", []string{"SecondClickIsRefused"}},
+	{"swallows panics", []string{"EveryExitReleases"}},
+	{"changes the request for good", []string{"RequestIsPutBack"}},
+	{"keeps the request's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork"}},
+	{"loses the request's context", []string{
+		"HandlerFindsItsLease", "NestedLockIsRefused", "WaitEndsWithTheDeadline", "WaiterWhoLeavesIsForgotten",
+		"ClientWhoIsGoneGetsNothing", "ClientWhoLeavesEndsTheWork",
+	}},
+	{"does not notice a loss", []string{"LostLockIsAnswered", "LostLockReplacesAHeldResponse", "ErrorHandlerHearsOfALostLock"}},
+	{"keeps the handler's headers", []string{"LostLockTakesHeadersBack"}},
+	{"takes an empty copy for an answer", []string{"EmptyCopyIsNoAnswer"}},
+	{"always answers a loss", []string{"LostLockLeavesAWrittenResponse", "LostLockLeavesAResponseOverTheLimit"}},
+	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
+	{"hides the writer", []string{"StreamingSurvives", "HijackingSurvives", "ConnectionIsWithinReach"}},
+	{"takes whatever is written", []string{"WrongStatusPanicsInTheHandler", "ResponseWithoutABodyTakesNone", "BodyOverItsLengthIsRefused"}},
+	{"forgets uploads", []string{"UploadedFilesAreRemoved"}},
+	{"eats the body", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
+	{"waits for bodies", []string{"SilentBodyEndsTheHold", "TrickleHoldsNoLock", "EndedLockEndsTheBody", "ReaderLeftBehindEnds"}},
+	{"waits for bodies before it answers", []string{"AnswerDoesNotWaitForTheBody"}},
+	{"asks for every body", []string{"AnswerInPlaceOfContinue"}},
+	{"drops what it has read for an answer", []string{"BodyCanBeReadAfterTheAnswerHasBegun"}},
+	{"cuts uploads off", []string{"UploadThatComesIsNotDisturbed"}},
+	{"leaves bodies open", []string{"ClosedBodyIsNotRead"}},
+	{"loses trailers", []string{"TrailersArrive"}},
+	{"disturbs the connection", []string{"HijackedConnectionIsLeftAlone"}},
+	{"locks before it reads", []string{"SlowBodyHoldsNoLock", "DrippingBodyHoldsNoLock", "RequestWithoutAKeyIsRefused", "BodyOverTheLimitIsRefused"}},
+	{"has a high limit for bodies", []string{"BodyOverTheLimitIsRefused", "HugeBodiesCostLittle"}},
+	{"takes JSON as it is written", []string{"SpellingsOfAFieldAreOneLock"}},
+	{"takes every body for JSON", []string{"BodyThatIsNotJSONIsRefused"}},
+	{"knows JSON without parameters only", []string{"JSONMayHaveParameters"}},
+	{"looks for a name in one place", []string{"NameInTwoPlacesIsRefused", "LongFormIsRefused"}},
+	{"takes parameters as they are written", []string{"KeySeesWhatTheHandlerSees"}},
+	{"takes the last of several", []string{"KeySeesWhatTheHandlerSees", "EverySourceOfAKeyWorks"}},
+	{"does not know its route", []string{"EverySourceOfAKeyWorks"}},
+	{"shows the error", []string{"BusyIsRefused", "OtherDataIsLeftAlone", "NativeKeyOfAnotherDoorIsRefused"}},
+	{"answers in plain text", []string{"BusyIsRefused"}},
+	{"removes other data", []string{"OtherDataIsLeftAlone"}},
+	{"locks what is to be skipped", []string{"SkippedRequestTakesNoLock"}},
+	{"ignores error handlers", []string{"ErrorHandlerAnswers", "ErrorHandlerHearsOfALostLock"}},
+	{"trusts error handlers", []string{"SilentErrorHandlerIsNoSuccess"}},
+	{"does not hold responses back", []string{"LostLockReplacesAHeldResponse", "SlowReaderOfABufferedResponseHoldsNoLock"}},
+	{"drops held headers", []string{"BufferedResponseIsTheSame", "AnswerToHeadHasNoBody"}},
+	{"makes no difference of methods", []string{"SafeMethodsShareTheLock"}},
+	{"shares with all methods", []string{"SafeMethodsShareTheLock"}},
+	{"checks nothing at the start", []string{"MistakesPanicAtTheStart"}},
+	{"does not escape native keys", []string{"NativeKeyIsEscaped"}},
+	{"blames the client", []string{"MistakeOfTheProgramIsTold", "NativeKeyOfAnotherDoorIsRefused"}},
+	{"takes whatever is missing for empty", []string{"ValueThatIsMissingIsTold"}},
+	{"takes nothing for optional", []string{"WhatIsOptionalMayBeMissing"}},
+	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},
+	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
+}
+
+func TestSoundDoorPasses(t *testing.T) {
+	slow.Test(t)
+	Run(t, faultyDoor{}.framework())
+}
+
+func TestBrokenDoorIsNoticed(t *testing.T) {
+	byName := make(map[string]Case)
+	for _, c := range Cases() {
+		byName[c.Name] = c
+	}
+	for _, fault := range faults {
+		for _, name := range fault.cases {
+			t.Run(strings.ReplaceAll(fault.name, " ", "_")+"/"+name, func(t *testing.T) {
+				t.Parallel() // most wait in vain
+				p := failtest.New(t)
+				p.Run(func() {
+					redis := redistest.Embedded(p)
+					e := newEnv(p, faultyDoor{fault.name, redis}.framework(), redis)
+					e.Patience = time.Second // longer than a sound door needs for any case
+					byName[name].check(e)
+				})
+				if !p.Failed() {
+					t.Error("the case passes")
+				}
+				t.Logf("%.200s", p.Said())
+			})
+		}
+	}
+}
+
+func TestEveryCaseIsSeenToFail(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, fault := range faults {
+		for _, name := range fault.cases {
+			seen[name] = true
+		}
+	}
+	for _, c := range Cases() {
+		if !seen[c.Name] {
+			t.Errorf("no broken door is there for %s", c.Name)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package doortest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/testenv"
+)
+
+// An exit is how a handler ends.
+type exit struct {
+	name   string
+	handle func(x *Exchange) error
+	panics any  // what it panics with
+	gone   bool // the goroutine ends
+}
+
+var errHandler = errors.New("the handler failed")
+
+func exits() []exit {
+	value := &exit{name: "a value of its own"}
+	return []exit{
+		{name: "return", handle: fine},
+		{name: "error", handle: func(*Exchange) error { return errHandler }},
+		{name: "panic", handle: func(*Exchange) error { panic(value) }, panics: value},
+		{name: "ErrAbortHandler", handle: func(*Exchange) error { panic(http.ErrAbortHandler) }, panics: http.ErrAbortHandler},
+		{name: "Goexit", handle: func(*Exchange) error { runtime.Goexit(); return nil }, gone: true},
+	}
+}
+
+func everyExitReleases(e *env) {
+	const times = 100
+	all := exits()
+	buffered := 100
+	for _, exit := range all {
+		route := e.route(exit.handle)
+		route.Policy.Wait = e.Patience // a machine that is busy is no reason to refuse
+		held := route
+		held.Options.BufferedResponse = &buffered
+		handlers := []http.Handler{e.handler(route), e.handler(held)}
+		for i := range times {
+			value, returned := e.runAway(handlers[i%len(handlers)])
+			if value != exit.panics || returned == (exit.gone || exit.panics != nil) {
+				e.Fatalf("%s: panic value %v, returned %v", exit.name, value, returned)
+			}
+			if left := e.Left(); len(left) > 0 {
+				e.Fatalf("%s: left in Redis: %q", exit.name, left)
+			}
+		}
+	}
+	e.WantRuns(times * len(all))
+	e.Logf("%d exits of %d kinds left no key", times*len(all), len(all))
+}
+
+// runAway has handler serve the usual request in a goroutine of its own, and
+// returns what it panicked with and whether it returned.
+func (e *env) runAway(handler http.Handler) (value any, returned bool) {
+	e.Helper()
+	w := httptest.NewRecorder()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { value = recover() }()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, payPath, nil))
+		returned = true
+	}()
+	testenv.Receive(e.Env, "the end of the handler", done)
+	if strings.Contains(w.Body.String(), "LOCK_") {
+		e.Fatalf("refused: %d %s", w.Code, w.Body)
+	}
+	return value, returned
+}
+
+// secondClickIsRefused is about MinHold: what was done is not done again for that long,
+// and what has failed can be tried again at once.
+func secondClickIsRefused(e *env) {
+	answers := func(status int) func(*Exchange) error {
+		return func(x *Exchange) error {
+			x.W.WriteHeader(status)
+			return nil
+		}
+	}
+	clicks := []struct {
+		name   string
+		handle func(*Exchange) error
+		again  bool // the second click comes through
+	}{
+		{"nothing written", fine, false},
+		{"written without a status", func(x *Exchange) error { _, err := x.W.Write([]byte("paid")); return err }, false},
+		{"201", answers(http.StatusCreated), false},
+		{"a redirect", answers(http.StatusSeeOther), false},
+		{"400", answers(http.StatusBadRequest), true},
+		{"503", answers(http.StatusServiceUnavailable), true},
+		{"an error", func(*Exchange) error { return errHandler }, true},
+		{"a panic", func(*Exchange) error { panic(http.ErrAbortHandler) }, true},
+	}
+	buffered := 100
+	for i, click := range clicks {
+		for _, held := range []bool{false, true} {
+			for _, keeps := range []bool{false, true} {
+				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
+				ran := 0
+				route := e.route(func(x *Exchange) error {
+					ran++
+					return click.handle(x)
+				})
+				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
+				route.Policy.MinHold, route.Policy.MinHoldOnError = time.Minute, keeps
+				if held {
+					route.Options.BufferedResponse = &buffered
+				}
+				handler := e.handler(route)
+				for range 2 {
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						defer func() { _ = recover() }()
+						handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, payPath, nil))
+					}()
+					testenv.Receive(e.Env, "the end of the handler", done)
+				}
+				want := 1
+				if click.again && !keeps {
+					want = 2
+				}
+				if ran != want {
+					e.Errorf("%s: the handler ran %d times for two clicks, want %d", name, ran, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package rpctest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
+)
+
+// A doorCase is one behaviour. One that the HTTP doors have, too, has the name
+// that it has in doortest.
+type doorCase struct {
+	name string // a sentence
+	// embedded tells that it needs a Redis that can be broken.
+	embedded bool
+	takes    time.Duration // how long a sound door may need, if that is long
+	check    func(e *env)
+}
+
+var cases = []doorCase{
+	// refuse.go
+	{name: "BusyIsRefused", check: busyIsRefused},
+	{name: "WaiterIsServed", check: waiterIsServed},
+	{name: "WaitEndsWithTheBudget", check: waitEndsWithTheBudget},
+	{name: "WaitEndsWithTheDeadline", takes: 2 * time.Second, check: waitEndsWithTheDeadline},
+	{name: "FullQueueIsRefused", check: fullQueueIsRefused},
+	{name: "RedisThatIsDownIsRefused", takes: 2 * time.Second, embedded: true, check: redisThatIsDownIsRefused},
+	{name: "ClosedLockerIsRefused", check: closedLockerIsRefused},
+	{name: "OtherDataIsLeftAlone", check: otherDataIsLeftAlone},
+	{name: "NestedLockIsRefused", check: nestedLockIsRefused},
+	{name: "WaiterWhoLeavesIsForgotten", check: waiterWhoLeavesIsForgotten},
+	{name: "ClientWhoIsGoneGetsNothing", check: clientWhoIsGoneGetsNothing},
+
+	// hold.go
+	{name: "LockIsHeldWhileTheHandlerRuns", check: lockIsHeldWhileTheHandlerRuns},
+	{name: "HandlerFindsItsLease", check: handlerFindsItsLease},
+	{name: "EveryExitReleases", check: everyExitReleases},
+	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
+	{name: "SecondClickIsRefused", check: secondClickIsRefused},
+	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
+	{name: "CounterIsExact", check: counterIsExact},
+
+	// lost.go
+	{name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
+	{name: "LostLockIsAnswered", check: lostLockIsAnswered},
+	{name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
+	{name: "SentHeaderIsSent", check: sentHeaderIsSent},
+	{name: "LostLockKeepsTheHandlersError", check: lostLockKeepsTheHandlersError},
+	{name: "LostLockEndsAStream", check: lostLockEndsAStream},
+	{name: "LongHoldEndsAStream", check: longHoldEndsAStream},
+	{name: "LostLockHoldsMessagesBack", check: lostLockHoldsMessagesBack},
+
+	// key.go
+	{name: "RequestWithoutAKeyIsRefused", check: requestWithoutAKeyIsRefused},
+	{name: "KeySeesWhatTheHandlerSees", check: keySeesWhatTheHandlerSees},
+	{name: "EverySourceOfAKeyWorks", check: everySourceOfAKeyWorks},
+	{name: "SeveralKeysAreTakenTogether", check: severalKeysAreTakenTogether},
+	{name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},
+	{name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
+	{name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
+
+	// misuse.go
+	{name: "NativeKeyWorks", check: nativeKeyWorks},
+	{name: "NativeKeyIsEscaped", check: nativeKeyIsEscaped},
+	{name: "NativeKeyOfAnotherDoorIsRefused", check: nativeKeyOfAnotherDoorIsRefused},
+	{name: "MistakeOfTheProgramIsTold", embedded: true, check: mistakeOfTheProgramIsTold},
+	{name: "WhatIsOptionalMayBeMissing", check: whatIsOptionalMayBeMissing},
+	{name: "ValueThatIsMissingIsTold", embedded: true, check: valueThatIsMissingIsTold},
+
+	// options.go
+	{name: "ErrorHandlerAnswers", check: errorHandlerAnswers},
+	{name: "SilentErrorHandlerIsNoSuccess", check: silentErrorHandlerIsNoSuccess},
+	{name: "ErrorThatIsHandedOnShowsNothing", check: errorThatIsHandedOnShowsNothing},
+	{name: "ErrorHandlerHearsOfALostLock", check: errorHandlerHearsOfALostLock},
+	{name: "MistakesPanicAtTheStart", check: mistakesPanicAtTheStart},
+
+	// stream.go
+	{name: "StreamingSurvives", check: streamingSurvives},
+	{name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
+	{name: "StreamIsLockedFromStartToEnd", check: streamIsLockedFromStartToEnd},
+	{name: "BusyStreamIsRefused", check: busyStreamIsRefused},
+	{name: "RefusalOfAStreamIsFinal", check: refusalOfAStreamIsFinal},
+	{name: "StreamWithoutAMessageIsRefused", check: streamWithoutAMessageIsRefused},
+	{name: "StreamHasOneContext", check: streamHasOneContext},
+	{name: "FunctionMayAskForTheMessage", check: functionMayAskForTheMessage},
+	{name: "SkippedStreamTakesNoLock", check: skippedStreamTakesNoLock},
+
+	// late.go
+	{name: "LeaseThatComesTooLateIsReleased", check: leaseThatComesTooLateIsReleased},
+}
+
+// Run runs the suite: a case against an embedded Redis, and where it can against a real
+// one too, which a quick run leaves out. With several frameworks, which have names, a case
+// runs for each of them. The package's TestMain must be redistest.Main.
+func Run(t *testing.T, fws ...Framework) {
+	t.Helper()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			for _, fw := range fws {
+				each(t, fw, func(t *testing.T) { c.run(t, fw) })
+			}
+		})
+	}
+}
+
+// each runs f as the subtest of a framework that has a name.
+func each(t *testing.T, fw Framework, f func(*testing.T)) {
+	t.Helper()
+	if fw.Name == "" {
+		f(t)
+		return
+	}
+	t.Run(fw.Name, f)
+}
+
+// run runs the case, unless it says nothing about the framework.
+func (c doorCase) run(t *testing.T, fw Framework) {
+	t.Helper()
+	switch {
+	case fw.Meaningless[c.name] != "":
+	case c.embedded:
+		c.check(newEnv(t, fw, nil, redistest.Embedded(t)))
+	default:
+		redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+			if _, embedded := s.(*redistest.Mini); !embedded {
+				slow.Test(t)
+			}
+			c.check(newEnv(t, fw, nil, s))
+		})
+	}
+}
