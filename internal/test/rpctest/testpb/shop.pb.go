@@ -503,7 +503,7 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\bNegative\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\" ڻ\x1b\x1c\n" +
 	"\x0f{body.order_id}(\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x12M\n" +
 	"\x04Mode\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"\x17ڻ\x1b\x13\n" +
-	"\x0f{body.order_id}P\aB6Z4github.com/lockmw/kit/internal/test/rpctest/testpb;testpbb\x06proto3"
+	"\x0f{body.order_id}P\aB;Z9github.com/lockmw/kit/internal/test/rpctest/testpb;testpbb\x06proto3"
 
 var (
 	file_lockmwtest_v1_shop_proto_rawDescOnce sync.Once
