@@ -10,8 +10,8 @@ import (
 
 // filter brings all spellings that a handler takes as equal to one.
 type filter struct {
-	name  string
-	wants string // what apply accepts, for the error
+	name  string // as it stands in a template, behind '|'
+	wants string // what apply accepts, for the error: "is not …"
 	// missing is what an optional value becomes that is missing or empty.
 	missing string
 	// apply returns the changed value, which is never empty, and false if
@@ -19,12 +19,23 @@ type filter struct {
 	apply func(string) (string, bool)
 }
 
+// knownFilters are all filters of templates, by their names. A new one is an entry here, its line in the doc
+// comment of Parse, and an example in filters_test.go, which fails until it has both. Everything else asks
+// this table: what Parse says of an unknown name, the fuzz test, cmd/lockgen, and the doors' made-up values.
 var knownFilters = []filter{
 	{name: "hash", wants: "a value", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
 	// A handler that reads a missing value into an integer sees 0.
 	{name: "int", wants: "an integer", missing: "0", apply: canonicalInt},
 	{name: "lower", wants: "a value", apply: func(s string) (string, bool) { return lower(s), true }},
 	{name: "uuid", wants: "a UUID", apply: canonicalUUID},
+}
+
+func filterNames() []string {
+	names := make([]string, len(knownFilters))
+	for i, f := range knownFilters {
+		names[i] = f.name
+	}
+	return names
 }
 
 // hexSHA256 returns the SHA-256 of s in hexadecimal digits.

@@ -3,9 +3,15 @@ package keyfunc_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 )
 
@@ -13,6 +19,75 @@ import (
 func filtered(t *testing.T, template, v, want string) {
 	t.Helper()
 	wantKey(t, keyfunc.MustParse(template), call{param: texts("v", v)}, want)
+}
+
+// examples has for each filter what it makes of some value.
+var examples = map[string]struct{ value, want string }{
+	"hash":  {"ann", "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1"},
+	"int":   {"+007", "7"},
+	"lower": {"Ann@Example.COM", "ann@example.com"},
+	"uuid":  {"0F8FAD5BD9CB469FA16570867728950E", "0f8fad5b-d9cb-469f-a165-70867728950e"},
+}
+
+func TestEveryFilterDoesWhatItsExampleSays(t *testing.T) {
+	for _, name := range keyfunc.FilterNames() {
+		example, ok := examples[name]
+		if !ok {
+			t.Errorf("the filter %q has no example: add one to examples, above this test", name)
+			continue
+		}
+		filtered(t, "{param.v|"+name+"}", example.value, example.want)
+	}
+}
+
+// listed finds the lines of a doc comment that are indented and begin with a word, as in "lower   lower case".
+var listed = regexp.MustCompile(`(?m)^\t([a-z0-9]+) {2,}\S`)
+
+func TestEveryFilterIsInTheDocumentationOfParse(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "template.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "Parse" {
+			for _, line := range listed.FindAllStringSubmatch(f.Doc.Text(), -1) {
+				names = append(names, line[1])
+			}
+		}
+	}
+	for _, name := range keyfunc.FilterNames() {
+		if !slices.Contains(names, name) {
+			t.Errorf("the filter %[1]q is not listed in the doc comment of Parse, in template.go: add the line\n//\t%[1]s   what it does", name)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(keyfunc.FilterNames(), name) {
+			t.Errorf("the doc comment of Parse lists the filter %q, which is not in knownFilters, in filters.go", name)
+		}
+	}
+}
+
+// A middleware asks its key function once with made-up values, to learn what it reads.
+func TestEveryFilterTakesTheValuesThatMiddlewareMakesUp(t *testing.T) {
+	for _, name := range keyfunc.FilterNames() {
+		sample := door.Sample{Params: true}
+		if err := sample.Ask(keyfunc.MustParse("{param.a|" + name + "}")); err != nil {
+			t.Errorf("the filter %q refuses the value in internal/door/sample.go (made), which must suit all filters: %v", name, err)
+		}
+	}
+}
+
+// Functions such as strings.ToLower make U+FFFD of every byte that is not UTF-8, and so one value of many.
+func TestFiltersKeepValuesApartThatAreNotUTF8(t *testing.T) {
+	for _, name := range keyfunc.FilterNames() {
+		f := keyfunc.MustParse("{param.v|" + name + "}")
+		one, err := f(call{param: texts("v", "a\xff")})
+		other, otherErr := f(call{param: texts("v", "a\xfe")})
+		if err == nil && otherErr == nil && one == other {
+			t.Errorf("the filter %q makes %q of two values that are not UTF-8; see lower", name, one)
+		}
+	}
 }
 
 func TestIntFilterGivesEqualNumbersOneSpelling(t *testing.T) {
@@ -77,8 +152,6 @@ func TestLowerFilter(t *testing.T) {
 	filtered(t, "{param.v|lower}", "GRÖSSE", "grösse")
 }
 
-// strings.ToLower makes U+FFFD of every byte that is not UTF-8, and so one
-// value of many.
 func TestLowerFilterKeepsWhatIsNotUTF8Apart(t *testing.T) {
 	filtered(t, "{param.v|lower}", "AÖ\xff", "aö%FF")
 	filtered(t, "{param.v|lower}", "AÖ\xfe", "aö%FE")
@@ -107,8 +180,11 @@ func TestMissingIsZeroToTheIntFilterOnly(t *testing.T) {
 		wantKey(t, keyfunc.MustParse("{body.shelf?|int}"), r, "0")
 		wantKey(t, keyfunc.MustParse("p:{body.shelf?|lower|int|hash}"), r, "p:"+hex.EncodeToString(sum[:]))
 	}
-	for _, filter := range []string{"", "|lower", "|uuid", "|hash"} {
-		wantKey(t, keyfunc.MustParse("p:{body.shelf?"+filter+"}"), call{}, "p:")
+	wantKey(t, keyfunc.MustParse("p:{body.shelf?}"), call{}, "p:")
+	for _, filter := range keyfunc.FilterNames() {
+		if filter != "int" {
+			wantKey(t, keyfunc.MustParse("p:{body.shelf?|"+filter+"}"), call{}, "p:")
+		}
 	}
 	wantErr(t, keyfunc.MustParse("{body.shelf|int}"), call{}, keyfunc.ErrMissing)
 }

@@ -142,17 +142,15 @@ func (p parser) filter(pos int, name string) (filter, error) {
 	if err := p.trimmed(pos, name); err != nil {
 		return filter{}, err
 	}
-	names := make([]string, len(knownFilters))
-	for i, f := range knownFilters {
+	for _, f := range knownFilters {
 		if f.name == name {
 			return f, nil
 		}
-		names[i] = f.name
 	}
 	if i := strings.IndexByte(name, '?'); i >= 0 {
 		return filter{}, p.errorAt(pos+i, "'?' must stand after the name")
 	}
-	return filter{}, p.errorAt(pos, "unknown filter %q; %s", name, oneOf(name, names))
+	return filter{}, p.errorAt(pos, "unknown filter %q; %s", name, oneOf(name, filterNames()))
 }
 
 // trimmed refuses space around a word. In a name it would be part of the name,

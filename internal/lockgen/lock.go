@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"go/token"
 	"go/types"
+	"math"
 	pathpkg "path"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/lockmw/kit/keyfunc"
 )
 
 // A lock is what the directive above a method means.
@@ -175,16 +179,41 @@ func pointless(h *hole, v *resolved) string {
 	if h.optional && always {
 		return fmt.Sprintf("'?' does nothing: %s is never missing, since 0 and false are values", v.text)
 	}
-	for _, f := range h.filters {
-		if f == "uuid" && (number || v.conv.call == "Bool") || f == "int" && v.conv.call == "Bool" {
+	for i, f := range h.filters {
+		if !someHaveAKey(v.conv.call, h.filters[:i+1]) {
 			return fmt.Sprintf("|%s of %s, whose type is %s: no call would have a key", f, v.text, v.typ)
-		}
-		if f == "hash" {
-			break // what follows sees a text
 		}
 	}
 	return ""
 }
+
+// samples are values by the function of funclock that takes them. Where filters refuse these, they refuse
+// all values of the type. Texts have none: there, a call may have any.
+var samples = map[string][]any{
+	"Bool": {false, true},
+	"Int":  {0, -1, int64(math.MinInt64), int64(math.MaxInt64)},
+	"Uint": {uint64(0), uint64(1), uint64(math.MaxUint64)},
+}
+
+// someHaveAKey reports whether filters, one after another, take any value that the function of funclock called call takes.
+func someHaveAKey(call string, filters []string) bool {
+	key, err := keyfunc.Parse("{value.v|" + strings.Join(filters, "|") + "}")
+	if err != nil || samples[call] == nil {
+		return true
+	}
+	return slices.ContainsFunc(samples[call], func(sample any) bool {
+		_, err := key(stored{value: sample})
+		return err == nil
+	})
+}
+
+// stored is a request in which each name has one value.
+type stored struct {
+	keyfunc.Request
+	value any
+}
+
+func (s stored) Value(string) (any, bool) { return s.value, true }
 
 // mayBeMissing reports whether something on the way to a value may be nil.
 func (r *resolved) mayBeMissing() bool {

@@ -291,6 +291,14 @@ type Keys interface {
 	//
 	//lockmw:lock {nobody.ID}
 	I4(ctx context.Context) error
+	// want 17: |int of yes, whose type is bool: no call would have a key
+	//
+	//lockmw:lock {yes|int}
+	I5(ctx context.Context, yes bool) error
+	// want 17: |uuid of n, whose type is uint8: no call would have a key
+	//
+	//lockmw:lock {n|int|hash|uuid}
+	I6(ctx context.Context, n uint8) error
 }
 
 type Repo[K comparable, V any] interface {
