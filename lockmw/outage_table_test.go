@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// The tests here hold the times that the README gives for an outage, where no other
+// The tests here hold the times that docs/policy.md gives for an outage, where no other
 // test does.
 
 // A call in an outage's first second, by a policy that fails closed.

@@ -184,7 +184,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// The README tells how many connections to expect.
+// docs/redis.md tells how many connections to expect.
 func TestABusyProcessNeedsFewConnections(t *testing.T) {
 	slow.Test(t)
 	const shared, more = 8, 1 + 1 // the subscription, and one to see whether Redis is there

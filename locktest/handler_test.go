@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/kit/locktest"
 )
 
-// What users write, as README.md shows it.
+// What users write, as README.md and docs/testing.md show it.
 
 func TestPaymentIsRefusedWhileOthersPay(t *testing.T) {
 	locks := locktest.New(t) // over a Redis inside the test

@@ -9,7 +9,7 @@ import (
 	"github.com/lockmw/kit/bench/scenario"
 )
 
-// The few lines that the README shows too.
+// The few lines that docs/speed.md shows too.
 const (
 	shortTitle = "## In short\n\n"
 	shortSays  = "Turns a second, and the wait that 1 % of the turns exceed:\n\n"

@@ -312,7 +312,7 @@ func TestARevokedPermissionIsAMistake(t *testing.T) {
 	p.release(held, false, store.Freed)
 }
 
-// clusterACL is what a user needs in a Cluster besides, as the README says.
+// clusterACL is what a user needs in a Cluster besides, as docs/redis.md says.
 const clusterACL = " +cluster|slots +asking"
 
 func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {

@@ -1,4 +1,4 @@
-// Report makes REPORT.md, its pictures and the figures in README.md from the
+// Report makes REPORT.md, its pictures and the figures in docs/proof.md from the
 // files that the checks wrote to a folder. Run it in the proof module:
 //
 //	go run ./report                           write the report
@@ -32,7 +32,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	results := flags.String("results", "results", "the folder with what the checks wrote")
 	out := flags.String("out", "REPORT.md", "the report")
-	readme := flags.String("readme", "../README.md", "the file whose figures are to be rewritten; empty: none")
+	figures := flags.String("figures", "../docs/proof.md", "the document whose figures are to be rewritten; empty: none")
 	note := flags.String("note", "", "write run-<note>.json; further arguments are a command to be run")
 	part := flags.String("again", "", "add to run-<again>.json; further arguments are a command that repeats what failed in that run")
 	if err := flags.Parse(args); err != nil {
@@ -42,23 +42,23 @@ func run(args []string) error {
 		if *note != "" || flags.NArg() == 0 {
 			return errors.New("-again is for itself, and takes a command")
 		}
-		return errors.Join(again(*results, *part, flags.Args()), write(*results, *out, *readme))
+		return errors.Join(again(*results, *part, flags.Args()), write(*results, *out, *figures))
 	}
 	if *note == "" {
 		if flags.NArg() > 0 {
 			return fmt.Errorf("do not know what to do with %q", flags.Args())
 		}
-		return write(*results, *out, *readme)
+		return write(*results, *out, *figures)
 	}
 	if flags.NArg() == 0 {
 		_, err := begin(*results, *note)
 		return err
 	}
-	return errors.Join(carryOut(*results, *note, flags.Args()), write(*results, *out, *readme))
+	return errors.Join(carryOut(*results, *note, flags.Args()), write(*results, *out, *figures))
 }
 
-// write writes the report, the pictures and the figures in the README.
-func write(folder, out, readme string) error {
+// write writes the report, the pictures and the figures in a document.
+func write(folder, out, document string) error {
 	r, err := Load(folder)
 	if err != nil {
 		return err
@@ -75,16 +75,16 @@ func write(folder, out, readme string) error {
 	if err := os.WriteFile(out, r.Markdown(filepath.ToSlash(link)), 0o644); err != nil {
 		return err
 	}
-	if readme == "" {
+	if document == "" {
 		return nil
 	}
-	before, err := os.ReadFile(readme)
+	before, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
 	after, err := r.Figures(before)
 	if err != nil {
-		return fmt.Errorf("%s: %w", readme, err)
+		return fmt.Errorf("%s: %w", document, err)
 	}
-	return os.WriteFile(readme, after, 0o644)
+	return os.WriteFile(document, after, 0o644)
 }

@@ -155,7 +155,7 @@ func commit() string {
 	}
 	id := strings.TrimSpace(string(out))
 	changes, err := exec.Command("git", "status", "--porcelain", "--", ":/",
-		":(top,exclude)proof/results", ":(top,exclude)proof/REPORT.md", ":(top,exclude)README.md").Output()
+		":(top,exclude)proof/results", ":(top,exclude)proof/REPORT.md", ":(top,exclude)docs/proof.md").Output()
 	if err != nil || len(bytes.TrimSpace(changes)) > 0 {
 		id += "-dirty"
 	}

@@ -39,7 +39,7 @@ func TestReportIsWrittenAlsoIfTheCommandFails(t *testing.T) {
 	out := filepath.Join(folder, "REPORT.md")
 	results := filepath.Join(folder, "results")
 	err := run([]string{
-		"-results", results, "-out", out, "-readme", "", "-note", "mutants",
+		"-results", results, "-out", out, "-figures", "", "-note", "mutants",
 		"sh", "-c", `echo "[{\"name\":\"seed $PROOF_SEED\",\"took\":5}]" >"$PROOF_RESULTS/mutants.json"; exit 3`,
 	})
 	if err == nil {
@@ -63,7 +63,7 @@ func TestAPartOfARunIsRunAgain(t *testing.T) {
 	results := filepath.Join(folder, "results")
 	report := func(how, end string) error {
 		return run([]string{
-			"-results", results, "-out", out, "-readme", "", how, "mutants",
+			"-results", results, "-out", out, "-figures", "", how, "mutants",
 			"sh", "-c", `echo "[{\"name\":\"a\",\"took\":5}]" >>"$PROOF_RESULTS/x.txt"; exit ` + end,
 		})
 	}
@@ -86,7 +86,7 @@ func TestAPartOfARunIsRunAgain(t *testing.T) {
 			t.Errorf("%s %s: the report does not say %q", step.how, step.end, step.says)
 		}
 	}
-	if err := run([]string{"-results", results, "-out", out, "-readme", "", "-again", "mutants"}); err == nil {
+	if err := run([]string{"-results", results, "-out", out, "-figures", "", "-again", "mutants"}); err == nil {
 		t.Error("there is nothing to be run again, and no error")
 	}
 	if text, _ := os.ReadFile(filepath.Join(results, "x.txt")); strings.Count(string(text), "took") != 3 {

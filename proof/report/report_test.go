@@ -48,11 +48,11 @@ func TestReportIsAsBefore(t *testing.T) {
 	for name, timeline := range r.Timelines {
 		same(t, filepath.Join("testdata/results", name+".svg"), SVG(timeline))
 	}
-	readme, err := r.Figures([]byte("before\n" + opening + "old\n" + closing + "after\n"))
+	document, err := r.Figures([]byte("before\n" + opening + "old\n" + closing + "after\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "testdata/README.md", readme)
+	same(t, "testdata/proof.md", document)
 }
 
 // What is checked in belongs together: run `go run ./report` if it does not.
@@ -71,8 +71,8 @@ func TestCheckedInReportIsOfTheCheckedInResults(t *testing.T) {
 	for name, timeline := range r.Timelines {
 		compare(filepath.Join("../results", name+".svg"), func([]byte) []byte { return SVG(timeline) })
 	}
-	compare("../../README.md", func(readme []byte) []byte {
-		text, err := r.Figures(readme)
+	compare("../../docs/proof.md", func(document []byte) []byte {
+		text, err := r.Figures(document)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestCheckThatWasNotMetIsSeen(t *testing.T) {
 		}
 	}
 	if headline := r.headline(); !strings.Contains(headline, "**not met: 3–4, 9**") {
-		t.Errorf("the README does not say what was not met:\n%s", headline)
+		t.Errorf("docs/proof.md does not say what was not met:\n%s", headline)
 	}
 }
 

@@ -80,9 +80,9 @@ func spans(cell string) (all []string) {
 	return all
 }
 
-// The README's table says what these tests have seen.
-func TestReadme(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// The table of docs/middlewares.md says what these tests have seen.
+func TestDocument(t *testing.T) {
+	document, err := os.ReadFile("../../docs/middlewares.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(readme), "| router | the line |")
+	_, table, _ := strings.Cut(string(document), "| router | the line |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")
 	left := maps.Clone(values)

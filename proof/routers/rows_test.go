@@ -16,7 +16,7 @@ import (
 // A line puts the lock on POST /orders/42/pay.
 type line struct {
 	router  string
-	code    []string // as the README's table prints it, and as it stands in service
+	code    []string // as the table of docs/middlewares.md prints it, and as it stands in service
 	service func(s *site) http.Handler
 	route   string // what {route} is there; "" if it is a mistake to ask
 }
@@ -84,7 +84,7 @@ var lines = []line{
 	}, "/orders/:id/pay"},
 }
 
-// params returns what httprouter knows of a request. It is printed in the README.
+// params returns what httprouter knows of a request. docs/middlewares.md tells of it.
 func params(r *http.Request) map[string]string {
 	all := make(map[string]string)
 	for _, p := range httprouter.ParamsFromContext(r.Context()) {

@@ -1,6 +1,6 @@
 // Package routers tests where the line with the lock goes in each router, what a key
-// sees there, and what happens to a line in the wrong place. The README's table of
-// routers is read by these tests. They are in this module, so that users of the
+// sees there, and what happens to a line in the wrong place. The table of
+// routers in docs/middlewares.md is read by these tests. They are in this module, so that users of the
 // locks do not have all of the routers as their dependencies.
 //
 // Start reading at this file, then rows_test.go (the lines) and routers_test.go.

@@ -9,15 +9,15 @@ import (
 	"github.com/lockmw/kit/proof/record"
 )
 
-// What stands between these two lines of a README is rewritten.
+// What stands between these two lines of a document is rewritten.
 const (
 	opening = "<!-- proof: written by `go run ./report` in proof/ -->\n"
 	closing = "<!-- proof: end -->\n"
 )
 
-// Figures returns the README with its figures as they are now.
-func (r *Results) Figures(readme []byte) ([]byte, error) {
-	before, rest, ok := bytes.Cut(readme, []byte(opening))
+// Figures returns a document with its figures as they are now.
+func (r *Results) Figures(document []byte) ([]byte, error) {
+	before, rest, ok := bytes.Cut(document, []byte(opening))
 	_, after, closed := bytes.Cut(rest, []byte(closing))
 	if !ok || !closed {
 		return nil, errors.New("it has no place for the figures of the proof")
@@ -25,7 +25,7 @@ func (r *Results) Figures(readme []byte) ([]byte, error) {
 	return bytes.Join([][]byte{before, after}, []byte(opening+r.headline()+closing)), nil
 }
 
-// headline returns the few figures that the README shows.
+// headline returns the few figures that docs/proof.md shows.
 func (r *Results) headline() string {
 	p := &page{Results: r}
 	met, failed, missing := r.tally()

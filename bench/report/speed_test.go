@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// What the README tells of the speed stands between these two lines of it.
+// What docs/speed.md tells stands between these two lines of it.
 const (
 	opening = "<!-- bench: the part \"In short\" of bench/results/RESULTS.md; `go test ./report -update` in bench/ copies it -->\n\n"
 	closing = "<!-- bench: end -->\n"
 )
 
-func TestTheReadmeTellsTheResults(t *testing.T) {
-	const path = "../../README.md"
+func TestTheDocumentTellsTheResults(t *testing.T) {
+	const path = "../../docs/speed.md"
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -26,7 +26,7 @@ func TestTheReadmeTellsTheResults(t *testing.T) {
 	before, rest, begins := strings.Cut(read(path), opening)
 	got, after, closes := strings.Cut(rest, closing)
 	if !ok || !ends || !begins || !closes {
-		t.Fatal("the results or the README have no such part")
+		t.Fatal("the results or docs/speed.md have no such part")
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(before+opening+want+closing+after), 0o644); err != nil {
@@ -35,6 +35,6 @@ func TestTheReadmeTellsTheResults(t *testing.T) {
 		got = want
 	}
 	if got != want {
-		t.Errorf("the README tells other figures than the results: run it with -update")
+		t.Errorf("docs/speed.md tells other figures than the results: run it with -update")
 	}
 }
