@@ -111,7 +111,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 }
 
 func counterIsExact(e *env) {
-	const clients, rounds = 40, 25
+	const clients, rounds = 40, 10
 	var counter atomic.Int64
 	route := e.route(func(*Exchange) error {
 		n := counter.Load()

@@ -266,7 +266,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 }
 
 func counterIsExact(e *env) {
-	const clients, rounds = 20, 50
+	const clients, rounds = 20, 20
 	var counter atomic.Int64
 	add := func() {
 		n := counter.Load()
