@@ -29,6 +29,8 @@ var faults = []struct {
 	{"releases on return only", []string{"EveryExitReleases"}},
 	{"takes failed work for done", []string{"SecondClickIsRefused"}},
 	{"takes all work for failed", []string{"SecondClickIsRefused"}},
+	{"takes a client who has left for served", []string{"ClientWhoLeavesMayTryAgain"}},
+	{"takes a client who is served for one who has left", []string{"ClientWhoLeavesMayTryAgain"}},
 	{"swallows panics", []string{"EveryExitReleases"}},
 	{"changes the request for good", []string{"RequestIsPutBack"}},
 	{"keeps the request's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork"}},

@@ -1,8 +1,10 @@
 package doortest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -134,4 +136,94 @@ func secondClickIsRefused(e *env) {
 			}
 		}
 	}
+}
+
+// clientWhoLeavesMayTryAgain is about MinHold, too: work whose client has left before its answer
+// was complete has failed, whatever its handler answers then.
+func clientWhoLeavesMayTryAgain(e *env) {
+	clicks := []struct {
+		name   string
+		early  func(x *Exchange) // what is written while the client is there
+		late   func(x *Exchange) // what is written when it has left
+		served bool              // the client has all of the answer
+	}{
+		{name: "nothing written"},
+		{name: "written too late", late: func(x *Exchange) { _, _ = io.WriteString(x.W, "paid") }},
+		{name: "whole, but too late", late: func(x *Exchange) { answerPaid(x, "paid") }},
+		{name: "the first part", early: func(x *Exchange) { answerPaid(x, "pa") }},
+		{name: "the first part, and the rest too late", early: func(x *Exchange) { answerPaid(x, "pa") }, late: func(x *Exchange) { _, _ = io.WriteString(x.W, "id") }},
+		{name: "of unknown length", early: func(x *Exchange) {
+			_, _ = io.WriteString(x.W, "paid")
+			_ = http.NewResponseController(x.W).Flush()
+		}},
+		{name: "whole", early: func(x *Exchange) { answerPaid(x, "paid") }, served: true},
+		{name: "whole, in parts", early: func(x *Exchange) {
+			answerPaid(x, "pa")
+			_, _ = io.WriteString(x.W, "id")
+			_ = http.NewResponseController(x.W).Flush()
+		}, served: true},
+		{name: "without a body", early: func(x *Exchange) {
+			x.W.WriteHeader(http.StatusNoContent)
+			_ = http.NewResponseController(x.W).Flush()
+		}, served: true},
+	}
+	buffered := 100
+	for i, click := range clicks {
+		for _, held := range []bool{false, true} {
+			for _, keeps := range []bool{false, true} {
+				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
+				started := make(chan struct{}, 1)
+				first := true
+				route := e.route(func(x *Exchange) error {
+					if !first {
+						return nil
+					}
+					first = false
+					if click.early != nil {
+						click.early(x)
+					}
+					started <- struct{}{}
+					select {
+					case <-x.R.Context().Done():
+					case <-time.After(e.Patience):
+						e.Errorf("%s: the handler does not hear that its client has left", name)
+					}
+					if click.late != nil {
+						click.late(x)
+					}
+					return nil
+				})
+				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
+				route.Policy.MinHold, route.Policy.MinHoldOnError = time.Minute, keeps
+				if held {
+					route.Options.BufferedResponse = &buffered
+				}
+				over := make(chan struct{}, 2)
+				route.After = func(*http.Request) { over <- struct{}{} }
+				e.serve(route)
+				ctx, leave := context.WithCancel(context.Background())
+				request := e.request(http.MethodPost, payPath, nil).WithContext(ctx)
+				request.Close = true // with a whole answer the client would keep the connection
+				answers := e.background(request)
+				testenv.Receive(e.Env, "the handler's start", started)
+				leave()
+				testenv.Receive(e.Env, "the client's end", answers)
+				testenv.Receive(e.Env, "the handler's end", over)
+				want := http.StatusOK
+				if keeps || click.served && !held {
+					want = http.StatusConflict
+				}
+				if a := e.pay(); a.status != want {
+					e.Errorf("%s: the second try is answered with %d, want %d", name, a.status, want)
+				}
+			}
+		}
+	}
+}
+
+// answerPaid writes and flushes what is there of an answer of four bytes.
+func answerPaid(x *Exchange, part string) {
+	x.W.Header().Set("Content-Length", "4")
+	_, _ = io.WriteString(x.W, part)
+	_ = http.NewResponseController(x.W).Flush()
 }

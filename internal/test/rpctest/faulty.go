@@ -215,6 +215,8 @@ func (f *Fault) ctx(ctx context.Context) context.Context {
 	switch f.Name {
 	case "loses the call's context":
 		return context.Background()
+	case "takes a client who has left for served":
+		return context.WithoutCancel(ctx)
 	case "forgets the trailer":
 		return grpc.NewContextWithServerTransportStream(ctx, Transport{Trailer: new(metadata.MD)})
 	}
@@ -224,7 +226,7 @@ func (f *Fault) ctx(ctx context.Context) context.Context {
 // handlers breaks what the handler gets.
 func (f *Fault) handlers(outer, lease context.Context) context.Context {
 	switch f.Name {
-	case "keeps the call's own context":
+	case "keeps the call's own context", "takes a client who has left for served":
 		return outer
 	case "keeps the handler's metadata":
 		return grpc.NewContextWithServerTransportStream(lease, grpc.ServerTransportStreamFromContext(outer))

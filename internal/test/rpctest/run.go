@@ -38,6 +38,7 @@ var cases = []doorCase{
 	{name: "EveryExitReleases", check: everyExitReleases},
 	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
 	{name: "SecondClickIsRefused", check: secondClickIsRefused},
+	{name: "ClientWhoLeavesMayTryAgain", check: clientWhoLeavesMayTryAgain},
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 	{name: "CounterIsExact", check: counterIsExact},
 
