@@ -24,11 +24,11 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 		c.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
 	}
 	s.batch(ctx, commands, true, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
-		held, ok := reply.(int64)
-		if err == nil && !ok {
-			err = &store.Error{Err: errReply, Ambiguous: true}
+		held := false
+		if err == nil {
+			held, err = readRenewed(reply)
 		}
-		batch[i].Held, batch[i].Err = held == 1, err
+		batch[i].Held, batch[i].Err = held, err
 	})
 }
 
@@ -44,7 +44,9 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	}
 	s.batch(ctx, commands, false, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		if err == nil {
-			_, err = s.releasedBy(reply)
+			var messages []any
+			_, messages, err = readReleased(reply)
+			s.tellAll(messages)
 		}
 		batch[i].Err = err
 	})
@@ -83,7 +85,7 @@ func (s *Store) batch(
 				case s.cluster && redirected(err):
 					aside = append(aside, i)
 				case err == nil && value == nil:
-					err = &store.Error{Err: errReply, Ambiguous: true}
+					err = malformed()
 				}
 				if err != nil {
 					value, err = nil, s.failed(err)
@@ -217,7 +219,7 @@ func (s *Store) pipelineOnce(
 		case reply == nil && failed != nil: // the pipeline ended before this one's reply
 			each(place, nil, s.failed(failed))
 		case reply == nil:
-			each(place, nil, &store.Error{Err: errReply, Ambiguous: true})
+			each(place, nil, malformed())
 		default:
 			each(place, reply, nil)
 		}

@@ -68,22 +68,18 @@ func (s *Store) checked(ctx context.Context, name string, args []any, deadline t
 
 // obstacle returns what check.lua found that keeps locks from working, or nil.
 func (s *Store) obstacle(ctx context.Context, reply any) error {
-	f, ok := reply.([]any)
-	if !ok || len(f) != 4 {
-		return errReply
-	}
-	forbidden, _ := f[2].(string)
-	unknown, _ := f[3].(string)
-	list := func(commands string) string { return strings.Join(strings.Fields(commands), ", ") }
+	found, ok := readSuitability(reply)
 	switch {
-	case f[0] == int64(1):
+	case !ok:
+		return errReply
+	case found.tooOld:
 		return fmt.Errorf("%s is too old: locks need Redis %s or newer, or Valkey", s.version(ctx), oldest)
-	case f[1] == int64(1):
+	case found.clusterNode:
 		return s.notOneServer()
-	case unknown != "":
-		return fmt.Errorf("the server does not know %s, which locks need (is it renamed?)", list(unknown))
-	case forbidden != "":
-		return fmt.Errorf("NOPERM: the Redis user may not run %s, %s", list(forbidden), seeACL)
+	case len(found.unknown) > 0:
+		return fmt.Errorf("the server does not know %s, which locks need (is it renamed?)", strings.Join(found.unknown, ", "))
+	case len(found.forbidden) > 0:
+		return fmt.Errorf("NOPERM: the Redis user may not run %s, %s", strings.Join(found.forbidden, ", "), seeACL)
 	}
 	return nil
 }
@@ -91,10 +87,8 @@ func (s *Store) obstacle(ctx context.Context, reply any) error {
 // version names the server's version, if it tells.
 func (s *Store) version(ctx context.Context) string {
 	info, _ := s.section(ctx, "server") // empty if that is refused
-	for line := range strings.Lines(info) {
-		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {
-			return "Redis " + strings.TrimSpace(v)
-		}
+	if version := infoField(info, "redis_version"); version != "" {
+		return "Redis " + version
 	}
 	return "the Redis server"
 }
@@ -108,3 +102,167 @@ func (s *Store) notOneServer() error {
 	}
 	return errors.New(addr + " " + needsClusterClient)
 }
+
+// ofHealth is a name like a lock's, by which a Cluster finds one of its nodes.
+const ofHealth = "lockmw.health"
+
+// Health implements store.Store: what keeps locks from working is an error, whatever was
+// known before. It asks each master of a Cluster whether it is there, and one about the rest.
+func (s *Store) Health(ctx context.Context) (advice []error, err error) {
+	if err := s.look(ctx); err != nil {
+		return nil, err
+	}
+	masters, err := s.masters(ctx)
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	for _, master := range masters {
+		if err := master.Ping(ctx).Err(); err != nil {
+			return nil, s.failed(err)
+		}
+	}
+	if err := s.oneServer(ctx); err != nil {
+		return nil, err
+	}
+	fence := s.keys(ofHealth)[3]
+	if _, err := s.checked(ctx, ofHealth, []any{"eval", writeScript.text, 1, fence}, deadline(ctx)); err != nil {
+		return nil, s.failed(err)
+	}
+	advice, denied, err := s.rights(ctx)
+	if err != nil {
+		return nil, err
+	}
+	advice = append(advice, s.between(ctx, denied)...)
+	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
+		advice = append(advice, fmt.Errorf("the server may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy))
+	}
+	return advice, nil
+}
+
+// look checks the server as before a first command.
+func (s *Store) look(ctx context.Context) error {
+	c := s.command()
+	defer s.free(c)
+	s.about(c, ofHealth, inspectScript)
+	c.call.Deadline = deadline(ctx)
+	return s.check(ctx, ofHealth, c)
+}
+
+// A right is what some of the library does without, and what that costs.
+type right struct{ command, without string }
+
+// What it costs to do without a command.
+const (
+	withoutSubscribe = "waiters find their turn by polling"
+	withoutInfo      = "nobody can tell whether the server evicts locks, or whether it is one server"
+	withoutScan      = "nobody can list the locks"
+)
+
+// rights tells of what the user may not do, and locks can do without, and which of the
+// commands that are.
+func (s *Store) rights(ctx context.Context) (advice []error, denied map[string]bool, err error) {
+	needs := []right{
+		{"SUBSCRIBE " + s.channels + s.process, withoutSubscribe},
+		{"PUBSUB NUMSUB " + s.channels + s.process, "a waiter whose process has died is noticed a second later"},
+		{"INFO", withoutInfo},
+		{"SCAN 0", withoutScan},
+	}
+	if s.replicas > 0 {
+		needs = append(needs, right{"WAIT 1 1", "no replica can confirm a lock, so none is given"})
+	}
+	args := []any{"eval", rightsScript.text, 1, s.keys(ofHealth)[0]}
+	for _, need := range needs {
+		args = append(args, need.command)
+	}
+	reply, err := s.checked(ctx, ofHealth, args, deadline(ctx))
+	if err != nil {
+		return nil, nil, s.failed(err)
+	}
+	forbidden, unknown, ok := readRights(reply, len(needs))
+	if !ok {
+		return nil, nil, malformed()
+	}
+	denied = make(map[string]bool)
+	for _, found := range []struct {
+		places []int
+		text   string
+	}{
+		{forbidden, "the Redis user may not run %s, %s: %s"},
+		{unknown, "the server does not know %s (is it renamed? %s): %s"},
+	} {
+		for _, at := range found.places {
+			command, _, _ := strings.Cut(needs[at].command, " "+s.channels)
+			command = strings.TrimRight(command, " 01")
+			denied[command] = true
+			advice = append(advice, fmt.Errorf(found.text, command, seeACL, needs[at].without))
+		}
+	}
+	return advice, denied, nil
+}
+
+// between tells of commands that do not come through to the server although the user may
+// run them, as where a proxy lies in between. Those that are denied are not tried. Only
+// scripts can ask the server about rights, and what they ask passes no proxy.
+func (s *Store) between(ctx context.Context, denied map[string]bool) (advice []error) {
+	for _, one := range []struct {
+		right
+
+		try func() error
+	}{
+		{right{"INFO", withoutInfo}, func() error { return s.client.Info(ctx).Err() }},
+		{right{"SCAN", withoutScan}, func() error {
+			masters, err := s.masters(ctx)
+			if err == nil && len(masters) > 0 {
+				err = masters[0].Scan(ctx, 0, "", 1).Err()
+			}
+			return err
+		}},
+		{right{"SUBSCRIBE", withoutSubscribe}, func() error { // the last, since it may end with ctx
+			sub := s.client.Subscribe(ctx, s.channels+s.process)
+			_, err := sub.Receive(ctx)
+			return errors.Join(err, sub.Close())
+		}},
+	} {
+		if denied[one.command] || ctx.Err() != nil {
+			continue
+		}
+		if err := one.try(); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
+			advice = append(advice, fmt.Errorf("%s does not come through to the server (%s): %s; if there is a proxy in between, give locks the server's own address",
+				one.command, oneLine(store.AsError(s.failed(err)).Err), one.without))
+		}
+	}
+	return advice
+}
+
+// oneServer asks over several new connections which server it is that answers. It returns
+// an error if they are several. One that does not tell is taken for one.
+func (s *Store) oneServer(ctx context.Context) error {
+	single, ok := s.client.(*redis.Client)
+	if !ok {
+		return nil
+	}
+	const times = 3
+	first := ""
+	for range times {
+		at := singleOptions(single.Options(), s.dialer)
+		at.PoolSize = 1
+		client := redis.NewClient(at)
+		info, err := client.Info(ctx, "server").Result()
+		_ = client.Close()
+		if err != nil {
+			return nil // a user without INFO; rights says so
+		}
+		id := infoField(info, "run_id")
+		switch {
+		case id == "":
+		case first == "":
+			first = id
+		case first != id:
+			return &store.Error{Err: errSeveral, Permanent: true, Reach: store.Answered}
+		}
+	}
+	return nil
+}
+
+var errSeveral = errors.New("several servers answer at this address: a proxy or a load balancer lies in between, " +
+	"and one lock could have two holders; give locks the address of the one server")

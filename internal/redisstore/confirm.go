@@ -37,7 +37,7 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
 		return nil, e
 	}
-	if a, err := answer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
+	if a, err := readAnswer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
 		return nil, &store.Error{
 			Err:       fmt.Errorf("%d of %d replicas confirmed within %v", acks, s.replicas, s.within),
 			Ambiguous: true, // the lock is there

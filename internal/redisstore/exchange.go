@@ -227,6 +227,3 @@ func (s *Store) elsewhere() error {
 
 // errBusy: too much is asked of Redis, or it does not answer.
 var errBusy = errors.New("no answer in time")
-
-// errReply is a reply that no version of the scripts gives.
-var errReply = errors.New("unexpected reply to a script")

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -86,48 +85,34 @@ func (s *Store) receive(ctx context.Context, sub *redis.PubSub, h store.Listener
 	}
 }
 
-// tell passes on what a script says in a message, or in the answer to a release.
-func (s *Store) tell(news string) {
+// tell hands the listener what a script says in a message, or in the reply to a release.
+func (s *Store) tell(message string) {
 	l := s.listener.Load()
 	if l == nil {
 		return
 	}
-	what, about, _ := strings.Cut(news, " ")
+	what, rest, _ := strings.Cut(message, " ")
 	switch what {
 	case "contended":
-		ticket, about, _ := strings.Cut(about, " ")
-		came, err := strconv.ParseInt(ticket, 10, 64)
-		token, lock, _ := strings.Cut(about, " ")
-		if name, ok := s.name(lock); ok && err == nil {
-			(*l).Contended(name, token, came)
+		if key, token, ticket, ok := readContended(s.ns, rest); ok {
+			(*l).Contended(key, token, ticket)
 		}
 	case "revoked":
-		token, lock, _ := strings.Cut(about, " ")
-		if name, ok := s.name(lock); ok {
-			(*l).Revoked(name, token)
+		if key, token, ok := readRevoked(s.ns, rest); ok {
+			(*l).Revoked(key, token)
 		}
 	default:
-		if g, ok := s.grant(news); ok {
+		if g, ok := readGrant(s.ns, message); ok {
 			(*l).Granted(g)
 		}
 	}
 }
 
-// grant reads queue.lua's news: token, fence, server µs, first TTL ms, ticket of the first
-// who waits on or 0, lock.
-func (s *Store) grant(news string) (store.Grant, bool) {
-	f := strings.SplitN(news, " ", 6)
-	if len(f) != 6 {
-		return store.Grant{}, false
+// tellAll hands the listener the messages in a script's reply, which are strings.
+func (s *Store) tellAll(messages []any) {
+	for _, message := range messages {
+		if text, ok := message.(string); ok {
+			s.tell(text)
+		}
 	}
-	fence, err1 := strconv.ParseInt(f[1], 10, 64)
-	server, err2 := strconv.ParseInt(f[2], 10, 64)
-	first, err3 := strconv.ParseInt(f[3], 10, 64)
-	contended, err4 := strconv.ParseInt(f[4], 10, 64)
-	name, ok := s.name(f[5])
-	if !ok || errors.Join(err1, err2, err3, err4) != nil {
-		return store.Grant{}, false
-	}
-	ref := store.Ref{Key: name, Token: f[0], TTL: time.Duration(first) * time.Millisecond}
-	return store.Grant{Ref: ref, Fence: fence, Server: server, Contended: contended}, true
 }

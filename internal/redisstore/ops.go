@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -34,18 +33,18 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		late = func(reply any, err error) {
 			if err == nil {
 				var a store.Answer
-				a, err = answer(reply)
+				a, err = readAnswer(reply)
 				r.Late(a, err)
 				return
 			}
-			r.Late(store.Answer{}, unsettled(err, at))
+			r.Late(store.Answer{}, ambiguousIfTaken(err, at))
 		}
 	}
 	reply, err := s.send(ctx, timeToSend(began.Add(bounded(r.Timeout)), time.Now()), r.Key, c, late)
 	if err != nil {
-		return store.Answer{}, unsettled(err, at)
+		return store.Answer{}, ambiguousIfTaken(err, at)
 	}
-	a, err = answer(reply)
+	a, err = readAnswer(reply)
 	if err == nil {
 		s.sawClock(a.Server)
 	}
@@ -56,7 +55,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 // whoever asks has no place in a queue, and left nothing in Redis that only the script
 // brings to an end; nor has Redis answered already, so that "behind" would be no news of it.
 func patient(at progress, r store.Request) bool {
-	return at == notAsked && !r.Again && r.Place == (store.Place{})
+	return at == notSent && !r.Again && r.Place == (store.Place{})
 }
 
 // timeToSend returns until, or a millisecond after now if that is later. A command that
@@ -69,97 +68,12 @@ func timeToSend(until, now time.Time) time.Time {
 	return until
 }
 
-// unsettled is err, of the script that was asked after the four commands of set.go. Where
+// ambiguousIfTaken is err, of the script that was asked after the four commands of set.go. Where
 // SET had taken the lock by then, the token may have it.
-func unsettled(err error, at progress) error {
+func ambiguousIfTaken(err error, at progress) error {
 	e := store.AsError(err)
-	e.Ambiguous = e.Ambiguous || at == takenUnsure
+	e.Ambiguous = e.Ambiguous || at == takenInDoubt
 	return e
-}
-
-// answer reads acquire.lua's result.
-func answer(reply any) (store.Answer, error) {
-	if fence, ok := integer(reply); ok {
-		return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
-	}
-	f, ok := reply.([]any)
-	if !ok || len(f) < 3 {
-		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	granted, ok0 := f[0].(int64)
-	server, ok2 := integer(f[2])
-	if granted == 1 {
-		fence, ok1 := integer(f[1])
-		if !ok0 || !ok1 || !ok2 {
-			return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-		}
-		a := store.Answer{Granted: true, Fence: fence, Server: server}
-		if len(f) > 3 {
-			if a.Siblings, ok = f[3].(string); !ok {
-				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-			}
-		}
-		if len(f) > 4 {
-			if a.Contended, ok = integer(f[4]); !ok {
-				return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-			}
-		}
-		a.Unqueued = len(f) > 5 // by onekey.lua
-		return a, nil
-	}
-	if !ok0 || !ok2 || len(f) < 5 {
-		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	left, ok1 := f[1].(int64)
-	siblings, ok3 := f[3].(string)
-	fresh, ok4 := f[4].(int64)
-	if !ok1 || !ok3 || !ok4 {
-		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	a := store.Answer{
-		Left:     time.Duration(max(left, 0)) * time.Millisecond,
-		Server:   server,
-		Siblings: siblings,
-		Fresh:    fresh == 1,
-	}
-	if len(f) > 5 && !readHolder(&a, f[5:]) {
-		return store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	return a, nil
-}
-
-// readHolder reads what acquire.lua says of the holder and of those who wait.
-// onekey.lua, which sees the lock alone, says nothing of them.
-func readHolder(a *store.Answer, f []any) bool {
-	if len(f) < 2 {
-		return false
-	}
-	who, ok0 := f[0].(string)
-	waiting, ok1 := f[1].(int64)
-	if !ok0 || !ok1 {
-		return false
-	}
-	a.Waiting = int(waiting)
-	if who == "" {
-		return true
-	}
-	process, minted, _ := strings.Cut(who, ":")
-	fence, ok := integer(minted)
-	if !ok || process == "" {
-		return false
-	}
-	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(process), Age: age(a.Server, fence), Left: a.Left}, fence
-	return true
-}
-
-// integer reads a number that a script sent as text, to keep all its digits.
-func integer(v any) (int64, bool) {
-	text, ok := v.(string)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return n, err == nil
 }
 
 // Release implements store.Store.
@@ -206,19 +120,9 @@ func (s *Store) release(
 	if err != nil {
 		return store.NotHeld, err
 	}
-	return s.releasedBy(reply)
-}
-
-// releasedBy reads release.lua's result, and passes on the news in it.
-func (s *Store) releasedBy(reply any) (store.Released, error) {
-	if list, ok := reply.([]any); ok && len(list) > 1 && s.tellAll(list[1:]) {
-		reply = list[0]
-	}
-	did, ok := released(reply)
-	if !ok {
-		return store.NotHeld, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	return did, nil
+	did, messages, err := readReleased(reply)
+	s.tellAll(messages)
+	return did, err
 }
 
 // ReleaseTo implements store.Relay.
@@ -233,55 +137,68 @@ func (s *Store) ReleaseTo(
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err
 	}
-	did, a, ok := s.releasedTo(reply)
-	if !ok {
-		return store.NotHeld, store.Answer{}, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	return did, a, nil
+	did, a, messages, err := readReleasedTo(reply)
+	s.tellAll(messages)
+	return did, a, err
 }
 
-// releasedTo reads releaseto.lua's result, and passes on the news in it.
-func (s *Store) releasedTo(reply any) (store.Released, store.Answer, bool) {
-	if fence, ok := integer(reply); ok {
-		return store.HandedOver, store.Answer{Granted: true, Fence: fence, Server: fence}, true
+// AcquireAll implements store.Bundler. A Cluster keeps the keys on several
+// servers, and replicas are asked about one lock at a time: there it asks
+// nothing and answers that not all can be had.
+func (s *Store) AcquireAll(
+	ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error),
+) ([]int64, error) {
+	if s.cluster || s.replicas > 0 {
+		return nil, nil
 	}
-	f, ok := reply.([]any)
-	if !ok || len(f) < 4 || !s.tellAll(f[4:]) {
-		return 0, store.Answer{}, false
+	if err := s.elsewhere(); err != nil {
+		return nil, err
 	}
-	did, ok0 := released(f[0])
-	server, ok2 := integer(f[2])
-	contended, ok3 := integer(f[3])
-	a := store.Answer{Server: server, Contended: contended}
-	ok1 := f[1] == ""
-	if !ok1 {
-		a.Granted = true
-		a.Fence, ok1 = integer(f[1])
+	keys := make([][keyCount]redisKey, len(refs))
+	args := append(make([]any, 0, keyPosition+(keyCount+1)*len(refs)+1), nil, nil, keyCount*len(refs))
+	for i, r := range refs {
+		keys[i] = s.redisKeys(r.Key)
+		args = appendKeys(args, &keys[i])
 	}
-	return did, a, ok0 && ok1 && ok2 && ok3
-}
-
-// tellAll passes on the news in a script's result.
-func (s *Store) tellAll(list []any) bool {
-	for _, news := range list {
-		text, ok := news.(string)
-		if !ok {
-			return false
+	args = append(args, terms(refs[0]))
+	for _, r := range refs {
+		args = append(args, r.Token)
+	}
+	c := s.command()
+	c.script, c.args = allScript, args
+	reply, err := s.send(ctx, time.Now().Add(bounded(timeout)), refs[0].Key, c, func(reply any, err error) {
+		var granted []int64
+		if err == nil {
+			granted, err = readFences(reply, len(refs))
 		}
-		s.tell(text)
+		if late != nil {
+			late(granted != nil, err)
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	return true
+	return readFences(reply, len(refs))
 }
 
-// released reads what a script says of a release.
-func released(reply any) (store.Released, bool) {
-	switch reply {
-	case int64(0):
-		return store.NotHeld, true
-	case int64(1):
-		return store.Freed, true
-	case int64(2):
-		return store.HandedOver, true
+// Instance implements store.Store: the part of the tokens that is no secret.
+func (s *Store) Instance() string { return instanceOf(s.process) }
+
+// ForceRelease implements store.Store.
+func (s *Store) ForceRelease(ctx context.Context, key string) error {
+	c := s.command()
+	s.about(c, key, forceScript, &s.channels)
+	_, err := s.send(ctx, deadline(ctx), key, c, nil)
+	return err
+}
+
+// Inspect implements store.Store.
+func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
+	c := s.command()
+	s.about(c, key, inspectScript)
+	reply, err := s.send(ctx, deadline(ctx), key, c, nil)
+	if err != nil {
+		return store.Info{}, err
 	}
-	return store.NotHeld, false
+	return readInfo(s.process, reply)
 }

@@ -23,7 +23,7 @@ func (h *history) forget() {
 func (h *history) told(heirs []*claim) {
 	h.Helper()
 	for _, c := range heirs {
-		g, ok := c.member.grant(await(h, "a message", h.news))
+		g, ok := readGrant(c.member.ns, await(h, "a message", h.news))
 		if c.Kind == (store.Kind{}) && g.Contended != h.model.first() {
 			h.Errorf("told that the next one came at %d, want %d", g.Contended, h.model.first())
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2/server"
 
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -21,6 +23,10 @@ func TestAnswersAreRead(t *testing.T) {
 		want  store.Answer
 	}{
 		"granted":     {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
+		"at once":     {"1763726400123457", store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}},
+		"siblings":    {[]any{int64(1), "5", "7", "p.t p.u"}, store.Answer{Granted: true, Fence: 5, Server: 7, Siblings: "p.t p.u"}},
+		"others wait": {[]any{int64(1), "5", "7", "", "3"}, store.Answer{Granted: true, Fence: 5, Server: 7, Contended: 3}},
+		"by one key":  {[]any{int64(1), "5", "7", "", "0", int64(1)}, store.Answer{Granted: true, Fence: 5, Server: 7, Unqueued: true}},
 		"the highest": {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
 		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
 		"a sibling":   {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Siblings: "p.t"}},
@@ -33,10 +39,223 @@ func TestAnswersAreRead(t *testing.T) {
 		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
 		"just expired":    {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Server: 7}},
 	} {
-		if got, err := answer(c.reply); got != c.want || err != nil {
+		if got, err := readAnswer(c.reply); got != c.want || err != nil {
 			t.Errorf("%s: answer = %+v, %v, want %+v", name, got, err, c.want)
 		}
 	}
+}
+
+func TestRepliesToAllAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply any
+		want  []int64
+	}{
+		"none":    {[]any{int64(0)}, nil},
+		"granted": {[]any{int64(1), "7", "5", "6"}, []int64{5, 6}},
+	} {
+		if got, err := readFences(c.reply, 2); !slices.Equal(got, c.want) || (got == nil) != (c.want == nil) || err != nil {
+			t.Errorf("%s: fences = %v, %v, want %v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestRepliesToRenewalsAreRead(t *testing.T) {
+	for reply, want := range map[any]bool{int64(1): true, int64(0): false} {
+		if held, err := readRenewed(reply); held != want || err != nil {
+			t.Errorf("renewed(%v) = %v, %v, want %v", reply, held, err, want)
+		}
+	}
+}
+
+func TestRepliesToReleasesAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply    any
+		did      store.Released
+		messages []any
+	}{
+		"not held":              {int64(0), store.NotHeld, nil},
+		"freed":                 {int64(1), store.Freed, nil},
+		"handed over":           {int64(2), store.HandedOver, nil},
+		"with messages":         {[]any{int64(2), "a", "b"}, store.HandedOver, []any{"a", "b"}},
+		"not held, and handled": {[]any{int64(0), "a"}, store.NotHeld, []any{"a"}},
+	} {
+		if did, messages, err := readReleased(c.reply); did != c.did || !slices.Equal(messages, c.messages) || err != nil {
+			t.Errorf("%s: released = %v, %v, %v, want %v, %v", name, did, messages, err, c.did, c.messages)
+		}
+	}
+}
+
+func TestInfoIsRead(t *testing.T) {
+	const now, token = 10_000_000, "p-0123456789.01234567-89ab-cdef-0123-456789abcdef"
+	one := func(h store.Holder) []store.Holder { return []store.Holder{h} }
+	for name, c := range map[string]struct {
+		reply []any
+		want  store.Info
+	}{
+		"free":           {[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}}, store.Info{}},
+		"a mutex":        {[]any{token + ":9000000", int64(1500), "10000000", int64(2), []any{}, []any{}}, store.Info{Waiting: 2, Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
+		"taken by SET":   {[]any{token + ":~9000000", int64(1500), "10000000", int64(0), []any{}, []any{}}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
+		"with a note":    {[]any{token + ".id%2E1:!9000000", int64(-1), "10000000", int64(0), []any{}, []any{}}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Note: "id.1", Age: time.Second, Left: -time.Millisecond})}},
+		"another's data": {[]any{"1", int64(5), "10000000", int64(0), []any{}, []any{}}, store.Info{Holders: one(store.Holder{Left: 5 * time.Millisecond})}},
+		"readers": {[]any{"*shared", int64(5), "10000000", int64(0), []any{token, "12000000", "=" + token, "-9000000", "p.over", "9999999"}, []any{}},
+			store.Info{Kind: store.Kind{Shared: true}, Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 2 * time.Second})}},
+		"permits":           {[]any{"*permits 5 11000000 3 11000000 2 9000000", int64(5), "10000000", int64(0), []any{}, []any{}}, store.Info{Kind: store.Kind{Permits: 3}}},
+		"waiting elsewhere": {[]any{"", int64(-2), "10000000", int64(1), []any{}, []any{"p", "11000000v5", "q", "11000000u2", "r", "9000000p4", "s", "odd"}}, store.Info{Waiting: 3}},
+	} {
+		if got, err := readInfo("p", c.reply); !reflect.DeepEqual(got, c.want) || err != nil {
+			t.Errorf("%s at %d: info = %+v, %v, want %+v", name, now, got, err, c.want)
+		}
+	}
+}
+
+func TestRepliesToChecksAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply any
+		want  suitability
+	}{
+		"well":      {[]any{int64(0), int64(0), "", ""}, suitability{}},
+		"old":       {[]any{int64(1), int64(0), "", ""}, suitability{tooOld: true}},
+		"a node":    {[]any{int64(0), int64(1), "", ""}, suitability{clusterNode: true}},
+		"forbidden": {[]any{int64(0), int64(0), "SET GET", ""}, suitability{forbidden: []string{"SET", "GET"}}},
+		"unknown":   {[]any{int64(0), int64(0), "", "ZADD"}, suitability{unknown: []string{"ZADD"}}},
+	} {
+		got, ok := readSuitability(c.reply)
+		if got.tooOld != c.want.tooOld || got.clusterNode != c.want.clusterNode || !slices.Equal(got.forbidden, c.want.forbidden) || !slices.Equal(got.unknown, c.want.unknown) || !ok {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, ok, c.want)
+		}
+	}
+	forbidden, unknown, ok := readRights([]any{[]any{int64(1), int64(3)}, []any{int64(2), int64(0), int64(4), "1"}}, 3)
+	if !slices.Equal(forbidden, []int{0, 2}) || !slices.Equal(unknown, []int{1}) || !ok {
+		t.Errorf("rights = %v, %v, %v, want [0 2] and [1]", forbidden, unknown, ok)
+	}
+	const info = "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+	if policy, none := infoField(info, "maxmemory_policy"), infoField(info, "run_id"); policy != "noeviction" || none != "" {
+		t.Errorf("fields of INFO = %q and %q, want noeviction and nothing", policy, none)
+	}
+}
+
+// The four plain commands are SET, EXISTS, TIME and GET: see set.go.
+func TestRepliesToSetAreRead(t *testing.T) {
+	const token, about = "p.t", int64(1_000_000_000_007)
+	const clock = about + 500_000
+	const took, time, own = "+OK\r\n:0\r\n", "*2\r\n$7\r\n1000000\r\n$6\r\n500007\r\n", "$18\r\np.t:~1000000000007\r\n"
+	for name, c := range map[string]struct {
+		replies string
+		clock   int64
+		at      progress
+		err     string
+	}{
+		"taken by another":    {"$-1\r\n:0\r\n" + time + own, 0, notTaken, ""},
+		"ours":                {took + time + own, clock, decided, ""},
+		"somebody waits":      {"+OK\r\n:1\r\n" + time + own, 0, takenInDoubt, ""},
+		"marked by a waiter":  {took + time + "$18\r\np.t:!1000000000007\r\n", clock, takenInDoubt, ""},
+		"given to another":    {took + time + "$4\r\nq.u:\r\n", clock, takenInDoubt, ""},
+		"gone":                {took + time + "$-1\r\n", clock, takenInDoubt, ""},
+		"the clock is off":    {took + "*2\r\n$7\r\n1000002\r\n$1\r\n0\r\n" + own, 1_000_002_000_000, takenInDoubt, ""},
+		"SET refused":         {"-OOM no\r\n:0\r\n" + time + own, 0, notTaken, "OOM no"},
+		"EXISTS refused":      {"+OK\r\n-NOPERM no\r\n" + time + own, 0, takenInDoubt, "NOPERM no"},
+		"GET refused":         {took + time + "-MOVED 1 a\r\n", clock, takenInDoubt, "MOVED 1 a"},
+		"no time":             {took + "*2\r\n:1\r\n:2\r\n" + own, 0, takenInDoubt, errReply.Error()},
+		"time that is text":   {took + "*2\r\n$1\r\nx\r\n$1\r\n1\r\n" + own, 0, takenInDoubt, errReply.Error()},
+		"something else":      {"+OK\r\n?\r\n", 0, takenInDoubt, wire.ErrProtocol.Error()},
+		"cut off after a bit": {took + time + "$19\r\np.t", clock, takenInDoubt, wire.ErrProtocol.Error()},
+	} {
+		clock, at, err := readSet([]byte(c.replies), token, about)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if clock != c.clock || at != c.at || text != c.err {
+			t.Errorf("%s: set = %v, %v, %v, want %v, %v, %q", name, clock, at, err, c.clock, c.at, c.err)
+		}
+	}
+}
+
+func TestMessagesAreRead(t *testing.T) {
+	want := store.Grant{Ref: store.Ref{Key: "a key", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3}
+	if got, ok := readGrant("kit", "p.t 5 7 2000 3 kit:{a key}"); got != want || !ok {
+		t.Errorf("grant = %+v, %v, want %+v", got, ok, want)
+	}
+	for _, message := range []string{
+		"", "p.t", "p.t 5 7 2000 3", "p.t x 7 2000 3 kit:{k}", "p.t 5 x 2000 3 kit:{k}", "p.t 5 7 x 3 kit:{k}", "p.t 5 7 2000 x kit:{k}",
+		"p.t 5 7 2000 3 other:{k}", "p.t 5 7 2000 3 kit:{k", "p.t 5 7 2000 kit:{k}",
+	} {
+		if got, ok := readGrant("kit", message); ok {
+			t.Errorf("grant(%q) = %+v, want none", message, got)
+		}
+	}
+	if key, token, ticket, ok := readContended("kit", "9 p.t kit:{a key}"); key != "a key" || token != "p.t" || ticket != 9 || !ok {
+		t.Errorf("contended = %q, %q, %d, %v, want a key, p.t and 9", key, token, ticket, ok)
+	}
+	for _, rest := range []string{"", "9", "9 p.t", "x p.t kit:{k}", "9 p.t other:{k}", "p.t kit:{k}"} {
+		if _, _, _, ok := readContended("kit", rest); ok {
+			t.Errorf("contended(%q) was read, want nothing", rest)
+		}
+	}
+	if key, token, ok := readRevoked("kit", "p.t kit:{a key}"); key != "a key" || token != "p.t" || !ok {
+		t.Errorf("revoked = %q, %q, %v, want a key and p.t", key, token, ok)
+	}
+	for _, rest := range []string{"", "p.t", "p.t other:{k}", "p.t kit:{k"} {
+		if _, _, ok := readRevoked("kit", rest); ok {
+			t.Errorf("revoked(%q) was read, want nothing", rest)
+		}
+	}
+}
+
+// A reader gets each of its replies with one value after the other replaced by one of another type, and cut off behind each:
+// all that is an error, but for the lengths that a reply may have.
+func TestMalformedRepliesAreErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		read    func(reply any) error
+		reply   []any
+		lengths []int // that it may have as well
+		loose   []int // values that may be anything
+	}{
+		"acquire, granted":     {func(reply any) error { _, err := readAnswer(reply); return err }, []any{int64(1), "5", "7", "p.t", "3"}, []int{3, 4}, nil},
+		"acquire, not granted": {func(reply any) error { _, err := readAnswer(reply); return err }, []any{int64(0), int64(1), "7", "p.t", int64(1), "p:5", int64(1)}, []int{5}, nil},
+		"all":                  {func(reply any) error { _, err := readFences(reply, 2); return err }, []any{int64(1), "7", "5", "6"}, nil, []int{1}},
+		"release":              {func(reply any) error { _, _, err := readReleased(reply); return err }, []any{int64(2), "a", "b"}, []int{2}, nil},
+		"releaseto":            {func(reply any) error { _, _, _, err := readReleasedTo(reply); return err }, []any{int64(2), "5", "7", "3", "a"}, []int{4}, nil},
+		"inspect":              {func(reply any) error { _, err := readInfo("p", reply); return err }, []any{"p.t:5", int64(1), "7", int64(0), []any{}, []any{}}, nil, nil},
+	} {
+		if err := c.read(c.reply); err != nil {
+			t.Errorf("%s: %v of a well-formed reply", name, err)
+		}
+		for i := range c.reply {
+			if err := c.read(c.reply[:i]); !isMalformed(err) && !slices.Contains(c.lengths, i) {
+				t.Errorf("%s, cut to %d: %v, want an ambiguous error", name, i, err)
+			}
+			for _, odd := range []any{nil, 1.5, true, []any{int64(1)}, errors.New("odd"), int64(3), "x y"} {
+				reply := slices.Clone(c.reply)
+				if reflect.TypeOf(odd) == reflect.TypeOf(reply[i]) || slices.Contains(c.loose, i) {
+					continue
+				}
+				reply[i] = odd
+				if err := c.read(reply); !isMalformed(err) {
+					t.Errorf("%s, with %#v at %d: %v, want an ambiguous error", name, odd, i, err)
+				}
+			}
+		}
+	}
+	if fences, err := readFences([]any{int64(1), "7", "5", "6", "8"}, 2); !isMalformed(err) {
+		t.Errorf("fences of three locks = %v, %v, want an ambiguous error where two were asked for", fences, err)
+	}
+	for _, reply := range []any{nil, "1", true, 1.5, []any{int64(1)}} {
+		if held, err := readRenewed(reply); held || !isMalformed(err) {
+			t.Errorf("renewed(%#v) = %v, %v, want an ambiguous error", reply, held, err)
+		}
+		if found, ok := readSuitability(reply); ok {
+			t.Errorf("suitability(%#v) = %+v, want none", reply, found)
+		}
+		if forbidden, unknown, ok := readRights(reply, 1); ok {
+			t.Errorf("rights(%#v) = %v, %v, want none", reply, forbidden, unknown)
+		}
+	}
+}
+
+func isMalformed(err error) bool {
+	e := (*store.Error)(nil)
+	return errors.As(err, &e) && errors.Is(e.Err, errReply) && e.Ambiguous && !e.Permanent
 }
 
 // strange are replies that no version of the scripts gives.
@@ -53,21 +272,20 @@ var strange = []any{
 	[]any{int64(0), int64(1), "1", "", "1"}, []any{nil, int64(1), "1", "", int64(0)}, []any{[]any{int64(1), "1", "1"}}, []int64{1, 1, 1},
 }
 
-func TestStrangeAnswersAreErrors(t *testing.T) {
+func TestStrangeRepliesAreNotRead(t *testing.T) {
 	for _, reply := range strange {
-		a, err := answer(reply)
-		if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Ambiguous || e.Permanent {
-			t.Errorf("answer(%#v) = %v, want an ambiguous error", reply, err)
+		if a, err := readAnswer(reply); a != (store.Answer{}) || !isMalformed(err) {
+			t.Errorf("answer(%#v) = %+v, %v, want an ambiguous error alone", reply, a, err)
 		}
-		if a != (store.Answer{}) {
-			t.Errorf("answer(%#v) = %+v, want none", reply, a)
+		if did, a, messages, err := readReleasedTo(reply); did != store.NotHeld || a != (store.Answer{}) || messages != nil || !isMalformed(err) {
+			t.Errorf("releasedTo(%#v) = %v, %+v, %v, %v, want an ambiguous error alone", reply, did, a, messages, err)
 		}
 	}
 }
 
-// strangePasses are what releaseto.lua does not say either, on the wire: a wrong
+// strangeHandOvers are what releaseto.lua does not say either, on the wire: a wrong
 // type or number at each place in turn.
-var strangePasses = []string{
+var strangeHandOvers = []string{
 	"*4\r\n:3\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:-1\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n$1\r\n2\r\n$0\r\n\r\n$1\r\n7\r\n$1\r\n0\r\n",
 	"*4\r\n:2\r\n:5\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$-1\r\n$1\r\n7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\nx\r\n$1\r\n7\r\n$1\r\n0\r\n",
 	"*4\r\n:2\r\n$0\r\n\r\n:7\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$0\r\n\r\n$1\r\n0\r\n", "*4\r\n:2\r\n$1\r\n5\r\n$1\r\nx\r\n$1\r\n0\r\n",
@@ -76,17 +294,11 @@ var strangePasses = []string{
 	"*3\r\n:2\r\n$1\r\n5\r\n$1\r\n7\r\n", "*2\r\n:2\r\n$0\r\n\r\n",
 }
 
-func TestStrangePassesAreErrors(t *testing.T) {
-	s := &Store{ns: "kit"}
-	for _, reply := range strange {
-		if did, a, ok := s.releasedTo(reply); ok {
-			t.Errorf("releasedTo(%#v) = %v, %+v, want an error", reply, did, a)
-		}
-	}
+func TestStrangeHandOversAreErrors(t *testing.T) {
 	mini := redistest.Embedded(t)
 	p := open(t, mini.Client(t), "kit")
 	held := p.take()
-	for _, reply := range strangePasses {
+	for _, reply := range strangeHandOvers {
 		mini.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
 			if !strings.HasPrefix(cmd, "EVAL") {
 				return false
@@ -106,18 +318,12 @@ func TestStrangePassesAreErrors(t *testing.T) {
 	p.release(held, false, store.Freed)
 }
 
-func TestPassesAreRead(t *testing.T) {
-	m := &member{}
-	s := &Store{ns: "kit"}
-	var l store.Listener = m
-	s.listener.Store(&l)
-	news := "p.t 5 7 2000 3 kit:{k}"
-	grant := store.Grant{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3}
+func TestRepliesToHandOversAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
-		reply any
-		did   store.Released
-		want  store.Answer
-		told  []store.Grant
+		reply    any
+		did      store.Released
+		want     store.Answer
+		messages []any
 	}{
 		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}, nil},
 		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7, Contended: 4}, nil},
@@ -125,16 +331,28 @@ func TestPassesAreRead(t *testing.T) {
 		"freed":          {[]any{int64(1), "", "7", "0"}, store.Freed, store.Answer{Server: 7}, nil},
 		"not held":       {[]any{int64(0), "", "7", "0"}, store.NotHeld, store.Answer{Server: 7}, nil},
 		"granted before": {[]any{int64(0), "5", "7", "0"}, store.NotHeld, store.Answer{Granted: true, Fence: 5, Server: 7}, nil},
-		"with news":      {[]any{int64(2), "", "7", "0", news, news}, store.HandedOver, store.Answer{Server: 7}, []store.Grant{grant, grant}},
+		"with messages":  {[]any{int64(2), "", "7", "0", "a", "b"}, store.HandedOver, store.Answer{Server: 7}, []any{"a", "b"}},
 	} {
-		m.heard = nil
-		did, a, ok := s.releasedTo(c.reply)
-		if did != c.did || a != c.want || !ok {
-			t.Errorf("%s: releasedTo = %v, %+v, %v, want %v, %+v", name, did, a, ok, c.did, c.want)
+		did, a, messages, err := readReleasedTo(c.reply)
+		if did != c.did || a != c.want || !slices.Equal(messages, c.messages) || err != nil {
+			t.Errorf("%s: releasedTo = %v, %+v, %v, %v, want %v, %+v, %v", name, did, a, messages, err, c.did, c.want, c.messages)
 		}
-		if !slices.Equal(m.heard, c.told) {
-			t.Errorf("%s: told %+v, want %+v", name, m.heard, c.told)
-		}
+	}
+}
+
+// The messages in the reply to a release reach the listener, as those of the channel do.
+func TestMessagesInRepliesAreHeard(t *testing.T) {
+	m := &member{}
+	s := &Store{ns: "kit"}
+	var l store.Listener = m
+	s.listener.Store(&l)
+	s.tellAll([]any{"p.t 5 7 2000 3 kit:{k}", "p.u 6 8 1000 0 kit:{k}"})
+	want := []store.Grant{
+		{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3},
+		{Ref: store.Ref{Key: "k", Token: "p.u", TTL: time.Second}, Fence: 6, Server: 8},
+	}
+	if !slices.Equal(m.heard, want) {
+		t.Errorf("heard %+v, want %+v", m.heard, want)
 	}
 }
 
@@ -186,14 +404,14 @@ func TestStrangeRepliesAreErrors(t *testing.T) {
 
 // FuzzReplies has the readers of replies and of messages meet anything.
 func FuzzReplies(f *testing.F) {
-	s := &Store{ns: "kit"}
+	const namespace = "kit"
 	f.Add([]byte{7, 3, 1, 1, 2, 1, '1', 2, 1, '1'}, "p.t 1763726400123457 1763726400123458 2000 kit:{a name}")
 	f.Add([]byte{7, 5, 1, 0, 1, 9, 2, 1, '7', 2, 0, 1, 1}, "p.t 1 2 3 kit:{}")
 	f.Add([]byte{}, "")
 	f.Add([]byte{7, 255, 7, 255, 7}, "    ")
-	f.Fuzz(func(t *testing.T, data []byte, news string) {
+	f.Fuzz(func(t *testing.T, data []byte, message string) {
 		reply, _ := value(data, 4)
-		switch a, err := answer(reply); {
+		switch a, err := readAnswer(reply); {
 		case err != nil && a != (store.Answer{}):
 			t.Errorf("answer(%#v) = %+v and %v, want one of them", reply, a, err)
 		case err != nil:
@@ -202,13 +420,19 @@ func FuzzReplies(f *testing.F) {
 		case !a.Granted && a.Fence != 0, a.Left < 0:
 			t.Errorf("answer(%#v) = %+v, want what a refusal has", reply, a)
 		}
-		if did, a, ok := s.releasedTo(reply); ok && !a.Granted && a.Fence != 0 || ok && did > store.HandedOver {
+		if did, a, _, err := readReleasedTo(reply); err == nil && !a.Granted && a.Fence != 0 || did > store.HandedOver {
 			t.Errorf("releasedTo(%#v) = %v, %+v, want a fence with a grant alone", reply, did, a)
 		}
-		if g, ok := s.grant(news); ok {
-			lock := s.keys(g.Key)[0]
-			if !strings.HasSuffix(news, " "+lock) || !strings.HasPrefix(news, g.Token+" ") {
-				t.Errorf("grant(%q) = %+v, want what it says", news, g)
+		_, _, _ = readReleased(reply)
+		_, _ = readFences(reply, 2)
+		_, _ = readInfo("p", reply)
+		_, _ = readSuitability(reply)
+		_, _, _ = readRights(reply, 2)
+		_, _, _ = readSet(data, "p.t", 1)
+		if g, ok := readGrant(namespace, message); ok {
+			lock := (&Store{ns: namespace}).keys(g.Key)[0]
+			if !strings.HasSuffix(message, " "+lock) || !strings.HasPrefix(message, g.Token+" ") {
+				t.Errorf("grant(%q) = %+v, want what it says", message, g)
 			}
 		}
 	})

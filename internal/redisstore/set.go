@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"strconv"
@@ -70,14 +69,14 @@ func (s *Store) sawClock(server int64) {
 	}
 }
 
-// A progress is what the four commands have settled, and so what is asked next.
+// A progress is how far the four commands have come, and so what is sent next.
 type progress uint8
 
 const (
-	notTaken    progress = iota // the token does not have the lock: acquire.lua is asked
-	takenUnsure                 // SET took the lock; somebody may come before the token: acquire.lua decides
-	decided                     // no script is asked: there is an answer, or an error
-	notAsked                    // they were not sent: acquire.lua is asked
+	notTaken     progress = iota // the token does not have the lock: acquire.lua is asked
+	takenInDoubt                 // SET took the lock; somebody may come before the token: acquire.lua decides
+	decided                      // no script is asked: there is an answer, or an error
+	notSent                      // they were not sent: acquire.lua is asked
 )
 
 // set asks for a lock without a script, at now. There is an answer, or an error, if the
@@ -90,13 +89,13 @@ func (s *Store) set(
 	clock := s.clock.Load()
 	switch {
 	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
-		return store.Answer{}, notAsked, nil
+		return store.Answer{}, notSent, nil
 	case r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
-		return store.Answer{}, notAsked, nil
+		return store.Answer{}, notSent, nil
 	}
 	pool := s.pool(r.Key)
 	if pool == nil {
-		return store.Answer{}, notAsked, nil
+		return store.Answer{}, notSent, nil
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
@@ -113,7 +112,7 @@ func (s *Store) set(
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.readSet(c.call.Reply, r.Token, about)
+	fence, at, err := s.afterSet(c.call.Reply, r.Token, about)
 	s.free(c)
 	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
 		return store.Answer{}, decided, s.failed(err)
@@ -155,12 +154,12 @@ func (s *Store) setLate(
 	if err != nil {
 		return store.Answer{}, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.readSet(replies, token, about)
+	fence, at, err := s.afterSet(replies, token, about)
 	switch {
 	case err != nil:
 		return store.Answer{}, s.failed(err)
 	case at != decided:
-		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == takenUnsure, Reach: store.Answered}
+		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == takenInDoubt, Reach: store.Answered}
 	}
 	return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
 }
@@ -183,78 +182,17 @@ func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 // takenBySet is between the token and about when it took the lock by SET.
 const takenBySet = ":~"
 
-var (
-	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n")
-	replyNil  = []byte("$-1\r\n")
-)
-
-// readSet reads the four replies. With an error, at is takenUnsure if SET has taken the
+// afterSet reads the four replies, and says what their errors mean. With an error, at is takenInDoubt if SET has taken the
 // lock.
-func (s *Store) readSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
-	if bytes.HasPrefix(replies, replyNil) {
-		return 0, notTaken, nil
+func (s *Store) afterSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
+	clock, at, err := readSet(replies, token, about)
+	s.sawClock(clock)
+	if refusal, ok := errors.AsType[wire.Refusal](err); ok && at == takenInDoubt && !(s.cluster && redirected(refusal)) {
+		e := s.dialer.verdict(refusal)
+		e.Ambiguous = true
+		return 0, at, e
 	}
-	if !bytes.HasPrefix(replies, tookAlone) {
-		return s.readUngranted(replies)
-	}
-	now, rest, ok := clockOf(replies[len(tookAlone):])
-	if !ok {
-		return 0, takenUnsure, &store.Error{Err: errReply, Ambiguous: true}
-	}
-	s.sawClock(now)
-	off := time.Duration(now-about) * time.Microsecond
-	if off > offMost || off < -offMost || !isBySet(rest, token, about) {
-		_, at, err := s.readUngranted(replies)
-		return 0, at, err
-	}
-	return now, decided, nil
-}
-
-// readUngranted reads the replies where something is in the way of a grant. at is takenUnsure
-// if SET has taken the lock.
-func (s *Store) readUngranted(replies []byte) (fence int64, at progress, err error) {
-	for rest := replies; len(rest) > 0; {
-		var value any
-		if value, rest, err = wire.Parse(rest); err != nil {
-			return 0, at, &store.Error{Err: err, Ambiguous: true}
-		}
-		if refusal, ok := value.(wire.Refusal); ok {
-			if at == notTaken || s.cluster && redirected(refusal) {
-				return 0, at, refusal
-			}
-			e := s.dialer.verdict(refusal)
-			e.Ambiguous = true
-			return 0, at, e
-		}
-		if value == "OK" {
-			at = takenUnsure
-		}
-	}
-	return 0, at, nil
-}
-
-// clockOf reads the two values of TIME's reply, in µs, and returns what is behind them.
-func clockOf(reply []byte) (now int64, rest []byte, ok bool) {
-	seconds, rest, ok0 := wire.Bulk(reply)
-	micros, rest, ok1 := wire.Bulk(rest)
-	if !ok0 || !ok1 {
-		return 0, nil, false
-	}
-	s, err0 := strconv.ParseInt(string(seconds), 10, 64)
-	us, err1 := strconv.ParseInt(string(micros), 10, 64)
-	return s*1_000_000 + us, rest, err0 == nil && err1 == nil && s > 0
-}
-
-// isBySet reports whether GET's reply is what SET wrote.
-func isBySet(reply []byte, token string, about int64) bool {
-	value, rest, ok := wire.Bulk(reply)
-	n := len(token) + len(takenBySet)
-	if !ok || len(rest) > 0 || len(value) < n ||
-		string(value[:len(token)]) != token || string(value[len(token):n]) != takenBySet {
-		return false
-	}
-	since, err := strconv.ParseInt(string(value[n:]), 10, 64)
-	return err == nil && since == about
+	return clock, at, err
 }
 
 // give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,

@@ -182,7 +182,7 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 	if err := client.Set(t.Context(), p.keys("k")[3], 1, time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wantNone("a fence is kept", takenUnsure)
+	wantNone("a fence is kept", takenInDoubt)
 }
 
 // A script may wait while the server is behind only if nothing depends on it yet.
@@ -193,11 +193,11 @@ func TestOnlyAFirstQuestionIsPatient(t *testing.T) {
 		r    store.Request
 		want bool
 	}{
-		{notAsked, store.Request{}, true},
-		{notAsked, again, false},
-		{notAsked, placed, false},
+		{notSent, store.Request{}, true},
+		{notSent, again, false},
+		{notSent, placed, false},
 		{notTaken, store.Request{}, false}, // Redis has answered that the lock is taken
-		{takenUnsure, store.Request{}, false},
+		{takenInDoubt, store.Request{}, false},
 	} {
 		if got := patient(c.at, c.r); got != c.want {
 			t.Errorf("patient(%v, %+v) = %v, want %v", c.at, c.r, got, c.want)

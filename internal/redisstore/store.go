@@ -64,8 +64,9 @@ type Store struct {
 }
 
 var (
-	_ store.Store = (*Store)(nil)
-	_ store.Relay = (*Store)(nil)
+	_ store.Store   = (*Store)(nil)
+	_ store.Relay   = (*Store)(nil)
+	_ store.Bundler = (*Store)(nil)
 )
 
 // New returns a Store that reaches the Redis of client over connections of
@@ -132,10 +133,8 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(info) {
-		if policy, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
-			return strings.TrimSpace(policy), nil
-		}
+	if policy := infoField(info, "maxmemory_policy"); policy != "" {
+		return policy, nil
 	}
 	return "", fmt.Errorf("INFO memory names no maxmemory_policy")
 }
@@ -152,15 +151,6 @@ func (s *Store) section(ctx context.Context, name string) (string, error) {
 	value, err := s.reply(ctx, call.Reply, nil)
 	text, _ := value.(string)
 	return text, err
-}
-
-// name is the inverse of keys.
-func (s *Store) name(lock string) (string, bool) {
-	rest, ok := strings.CutPrefix(lock, s.ns+keyOpen)
-	if !ok {
-		return "", false
-	}
-	return strings.CutSuffix(rest, "}")
 }
 
 // terms writes what r asks for in the words of lock.lua.

@@ -42,7 +42,7 @@ var native = []mutant{
 		name: "SET jumps the queue",
 		what: "whoever takes a free lock by SET has it, though EXISTS says that others wait",
 		edits: []edit{{
-			"internal/redisstore/set.go",
+			"internal/redisstore/replies.go",
 			"	if !bytes.HasPrefix(replies, tookAlone) {\n",
 			"	if len(replies) < len(tookAlone) || !bytes.HasPrefix(replies, tookAlone[:6]) || !bytes.HasPrefix(replies[7:], tookAlone[7:]) {\n",
 		}},
@@ -72,9 +72,9 @@ var native = []mutant{
 				"	b = c.keys[3].appendTo(c.keys[2].appendTo(b))\n",
 			},
 			{ // TIME's reply is read where it was
-				"internal/redisstore/set.go",
+				"internal/redisstore/replies.go",
 				"	if bytes.HasPrefix(replies, replyNil) {\n",
-				"	if _, behind, ok := clockOf(replies[min(4, len(replies)):]); ok && len(behind) > 9 {\n" +
+				"	if _, behind, ok := readTime(replies[min(4, len(replies)):]); ok && len(behind) > 9 {\n" +
 					"		replies = bytes.Join([][]byte{behind[:9], replies[:len(replies)-len(behind)], behind[9:]}, nil)\n	}\n" +
 					"	if bytes.HasPrefix(replies, replyNil) {\n",
 			},
@@ -85,8 +85,8 @@ var native = []mutant{
 		name: "fence by the client's clock",
 		what: "the fence is the estimate of the time that SET writes",
 		edits: []edit{{
-			"internal/redisstore/set.go",
-			"	return now, decided, nil\n",
+			"internal/redisstore/replies.go",
+			"	return clock, decided, nil\n",
 			"	return about, decided, nil\n",
 		}},
 		in: inChecks, tests: between, says: "fence ",
@@ -95,8 +95,8 @@ var native = []mutant{
 		name: "GET is not compared",
 		what: "whoever takes a lock by SET has it, though somebody else has it by the time of its fence",
 		edits: []edit{{
-			"internal/redisstore/set.go",
-			"|| !isBySet(rest, token, about) {",
+			"internal/redisstore/replies.go",
+			"|| !isSetBy(rest, token, about) {",
 			"|| len(rest) == 0 {",
 		}},
 		in: inChecks, tests: between, says: "granted, though another came first",
