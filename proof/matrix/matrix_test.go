@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,10 @@ import (
 
 func TestMain(m *testing.M) {
 	worker.Main()
+	if err := runChosen(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	redistest.Main(m)
 }
 
@@ -28,17 +31,6 @@ func ttl() time.Duration {
 		return time.Second
 	}
 	return 2 * time.Second
-}
-
-// chosen returns the kinds that PROOF_KINDS, a regular expression, names; all if
-// it is not set.
-func chosen(tb testing.TB, kinds []Kind) []Kind {
-	tb.Helper()
-	names, err := regexp.Compile(os.Getenv("PROOF_KINDS"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return slices.DeleteFunc(kinds, func(k Kind) bool { return !names.MatchString(k.Name) })
 }
 
 // run does each kind so many times, on lanes side by side.
@@ -83,13 +75,6 @@ func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
 	return all
 }
 
-// times returns how often each kind is done: PROOF_TIMES, or what the table of the
-// checks asks for, or once.
-func times(tb testing.TB, full int) int {
-	tb.Helper()
-	return record.Number(tb, "PROOF_TIMES", record.Pick(1, full))
-}
-
 // report says what must not be, and logs each kind's line.
 func report(t *testing.T, o *Outcome, lines []record.Line) {
 	t.Helper()
@@ -106,31 +91,42 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 	}
 }
 
+// keptWord lists all faults in which Redis keeps each key until its TTL is over.
+func keptWord() []Kind {
+	return slices.Concat(network(), connections(), server(), process(), inTenures())
+}
+
+// forgotten lists all faults in which Redis forgets or rewrites a lock that is held.
+func forgotten() []Kind {
+	return slices.Concat(forgets(), forgottenBetween(), forgottenInTenures())
+}
+
 // Checks 2 and 4.
 func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	s := record.Seed(t)
 	began := time.Now()
-	kinds := chosen(t, slices.Concat(network(), connections(), server(), process(), inTenures()))
+	kinds := chosen(keptWord())
 	o := run(t, record.Pick(4, 8), times(t, 50), s, kinds)
 	took := time.Since(began)
 	lines := o.Lines()
 	report(t, &o, lines)
 
 	kindsSeen, injections, overlaps, least := record.Count(lines, false)
+	wantKinds, wantTimes, wantOperations, wantKeys := whole(24), whole(record.Pick(1, 50)), whole(record.Pick(1000, 40_000)), whole(20)
 	record.Save(t, "matrix", lines)
 	record.Add(t, record.Row{
 		Check: 4, Name: "faults while Redis keeps its word",
-		Goal:   fmt.Sprintf("≥ 24 kinds × ≥ %d: 0 overlaps", record.Pick(1, 50)),
+		Goal:   fmt.Sprintf("≥ %d kinds × ≥ %d: 0 overlaps", wantKinds, wantTimes),
 		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections in %v, %d holds: %d overlaps", kindsSeen, least, injections, took.Round(time.Second), len(o.Holds), overlaps),
-		Met:    kindsSeen >= 24 && least >= record.Pick(1, 50) && overlaps == 0,
+		Met:    kindsSeen >= wantKinds && least >= wantTimes && overlaps == 0,
 		Note:   fmt.Sprintf("seed %d", s),
 	})
 	verdict := history.Check(o.Holds, o.Writes, 5*time.Minute)
 	record.Add(t, record.Row{
 		Check: 2, Name: "porcupine on the same histories",
-		Goal:   fmt.Sprintf("≥ %d operations, ≥ 20 keys: 0 illegal, 0 unknown", record.Pick(1000, 40_000)),
+		Goal:   fmt.Sprintf("≥ %d operations, ≥ %d keys: 0 illegal, 0 unknown", wantOperations, wantKeys),
 		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), record.Counts(verdict.Operations), verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
-		Met:    verdict.Total() >= record.Pick(1000, 40_000) && verdict.Keys >= 20 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
+		Met:    verdict.Total() >= wantOperations && verdict.Keys >= wantKeys && len(verdict.Illegal)+len(verdict.Unknown) == 0,
 		Note:   strings.Join(append(verdict.Illegal, verdict.Unknown...), " "),
 	})
 }
@@ -138,13 +134,14 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 // Check 5.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	s := record.Seed(t)
-	kinds := chosen(t, slices.Concat(forgets(), forgottenBetween(), forgottenInTenures()))
+	kinds := chosen(forgotten())
 	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)
 	lines := o.Lines()
 	report(t, &o, lines)
 	record.Save(t, "forgets", lines)
 
 	kindsSeen, injections, overlaps, least := record.Count(lines, true)
+	wantKinds, wantTimes := whole(6), whole(record.Pick(1, 30))
 	late, stale := 0, len(history.StaleWrites(o.Holds, o.Writes))
 	for _, w := range o.Writes {
 		if w.Late && !w.Accepted {
@@ -161,10 +158,10 @@ func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	}
 	record.Add(t, record.Row{
 		Check: 5, Name: "Redis forgets, with the fenced store",
-		Goal: fmt.Sprintf("≥ 6 kinds × %d: 0 stale writes accepted, noticed within %v", record.Pick(1, 30), limit),
+		Goal: fmt.Sprintf("≥ %d kinds × %d: 0 stale writes accepted, noticed within %v", wantKinds, wantTimes, limit),
 		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections: %d stale writes accepted (%d writes, %d late ones refused), noticed within %v; %d overlaps",
 			kindsSeen, least, injections, stale, len(o.Writes), late, noticed.Round(time.Millisecond), overlaps),
-		Met:  kindsSeen >= 6 && least >= record.Pick(1, 30) && stale == 0 && noticed <= limit,
+		Met:  kindsSeen >= wantKinds && least >= wantTimes && stale == 0 && noticed <= limit,
 		Note: fmt.Sprintf("seed %d", s),
 	})
 }
