@@ -15,17 +15,10 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// ended returns a context that has ended: Close waits for nobody.
-func ended() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}
-
 // oneKey wants a KEY.
 var oneKey = arguments(1, 1, "one KEY")
 
-func lsCommand(r *remote) *cobra.Command {
+func lsCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the locks whose keys begin with PREFIX",
@@ -33,22 +26,22 @@ func lsCommand(r *remote) *cobra.Command {
 		Example: "  lockctl ls order:\n" +
 			"  lockctl ls -o json | jq 'select(.waiting > 10)'",
 		Args:              arguments(0, 1, "one PREFIX or none"),
-		ValidArgsFunction: r.complete,
+		ValidArgsFunction: f.complete,
 		RunE: func(c *cobra.Command, args []string) error {
-			locks, end, err := r.open()
+			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
 			defer end()
-			n, err := list(c.Context(), locks, strings.Join(args, ""), r.output, c.OutOrStdout())
+			n, err := list(c.Context(), locks, strings.Join(args, ""), f.output, c.OutOrStdout())
 			if err != nil {
 				return failed(err)
 			}
 			if n == 0 && len(args) == 0 {
-				return status{statusNothing, "there are no locks"}
+				return ending{statusNothing, "there are no locks" + f.target.where()}
 			}
 			if n == 0 {
-				return status{statusNothing, "there are no locks whose keys begin with " + args[0]}
+				return ending{statusNothing, "there are no locks whose keys begin with " + args[0] + f.target.where()}
 			}
 			return nil
 		},
@@ -70,13 +63,13 @@ func list(ctx context.Context, locks *lockmw.Locker, prefix, output string, w io
 	return n, nil
 }
 
-func showCommand(r *remote) *cobra.Command {
+func showCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show who holds a lock, and how many wait",
-		Args:  oneKey, ValidArgsFunction: r.complete,
+		Args:  oneKey, ValidArgsFunction: f.complete,
 		RunE: func(c *cobra.Command, args []string) error {
-			locks, end, err := r.open()
+			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
@@ -85,33 +78,33 @@ func showCommand(r *remote) *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
-			if err := newPage(c.OutOrStdout(), r.output).write(info); err != nil {
+			if err := newPage(c.OutOrStdout(), f.output).write(info); err != nil {
 				return failed(err)
 			}
 			if !info.Held && info.Waiting == 0 {
-				return status{number: statusNothing}
+				return ending{status: statusNothing}
 			}
 			return nil
 		},
 	}
 }
 
-func watchCommand(r *remote) *cobra.Command {
+func watchCommand(f *flags) *cobra.Command {
 	every := time.Second
 	c := &cobra.Command{
 		Use:   "watch [PREFIX]",
 		Short: "List the locks again and again, until it is interrupted",
-		Args:  arguments(0, 1, "one PREFIX or none"), ValidArgsFunction: r.complete,
+		Args:  arguments(0, 1, "one PREFIX or none"), ValidArgsFunction: f.complete,
 		RunE: func(c *cobra.Command, args []string) error {
 			if every < 100*time.Millisecond {
 				return misused("--every is %v; at least 100ms is needed", every)
 			}
-			locks, end, err := r.open()
+			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
 			defer end()
-			return watch(c.Context(), locks, strings.Join(args, ""), r.output, every, c.OutOrStdout())
+			return watch(c.Context(), locks, strings.Join(args, ""), f.output, every, c.OutOrStdout())
 		},
 	}
 	c.Flags().DurationVar(&every, "every", every, "how often")
@@ -156,7 +149,7 @@ func watch(ctx context.Context, locks *lockmw.Locker, prefix, output string, eve
 	}
 }
 
-func releaseCommand(r *remote) *cobra.Command {
+func releaseCommand(f *flags) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "release KEY",
@@ -164,9 +157,9 @@ func releaseCommand(r *remote) *cobra.Command {
 		Long: "Take a lock from those who hold it, and give it to the next waiters. The holders work on\n" +
 			"until they learn that the lock is lost, at once or with their next renewal: meanwhile two\n" +
 			"may be at work. Only resources that check fences refuse what the former holder writes.",
-		Args: oneKey, ValidArgsFunction: r.complete,
+		Args: oneKey, ValidArgsFunction: f.complete,
 		RunE: func(c *cobra.Command, args []string) error {
-			locks, end, err := r.open()
+			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
@@ -176,7 +169,7 @@ func releaseCommand(r *remote) *cobra.Command {
 				return failed(err)
 			}
 			if !info.Held {
-				return status{statusNothing, fmt.Sprintf("nobody holds %s", printable(args[0]))}
+				return ending{statusNothing, fmt.Sprintf("nobody holds %s%s", printable(args[0]), f.target.where())}
 			}
 			if !yes {
 				if err := confirm(c, info); err != nil {
@@ -186,7 +179,7 @@ func releaseCommand(r *remote) *cobra.Command {
 			if err := locks.ForceRelease(c.Context(), args[0]); err != nil {
 				return failed(err)
 			}
-			if r.output == "json" {
+			if f.output == "json" {
 				return newEncoder(c.OutOrStdout()).Encode(map[string]string{"released": args[0]})
 			}
 			fmt.Fprintf(c.OutOrStdout(), "released %s\n", printable(args[0]))
@@ -200,7 +193,7 @@ func releaseCommand(r *remote) *cobra.Command {
 // confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.
 func confirm(c *cobra.Command, info lockmw.Info) error {
 	if file, ok := c.InOrStdin().(*os.File); ok && !isDevice(file) {
-		return status{statusUnconfirmed, "not released: there is no terminal to ask at; --yes releases without asking"}
+		return ending{statusUnconfirmed, "not released: there is no terminal to ask at; --yes releases without asking"}
 	}
 	if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
 		return failed(err)
@@ -228,10 +221,10 @@ func confirm(c *cobra.Command, info lockmw.Info) error {
 		case said == "y", said == "yes":
 			return nil
 		case errors.Is(a.err, io.EOF) && said == "":
-			return status{statusUnconfirmed, "not released: nobody has answered; --yes releases without asking"}
+			return ending{statusUnconfirmed, "not released: nobody has answered; --yes releases without asking"}
 		case a.err != nil && !errors.Is(a.err, io.EOF):
 			return failed(a.err)
 		}
-		return status{statusUnconfirmed, "not released"}
+		return ending{statusUnconfirmed, "not released"}
 	}
 }

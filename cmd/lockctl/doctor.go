@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-func doctorCommand(r *remote) *cobra.Command {
+func doctorCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell whether locks can work in this Redis, and what to do",
@@ -22,12 +22,12 @@ func doctorCommand(r *remote) *cobra.Command {
 		Args:              arguments(0, 0, "no arguments"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			locks, end, err := r.open()
+			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
 			defer end()
-			return diagnose(c.Context(), locks, r.output, c.OutOrStdout())
+			return diagnose(c.Context(), locks, f.output, c.OutOrStdout())
 		},
 	}
 }
@@ -83,9 +83,9 @@ func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Wri
 	}
 	switch found[0].Severity {
 	case severityError:
-		return status{number: statusError}
+		return ending{status: statusError}
 	case severityAdvice:
-		return status{number: statusNothing}
+		return ending{status: statusNothing}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorNamesEachRight(t *testing.T) {
 	server := redistest.Real(t)
 	admin := server.Client(t)
-	rights := func(status int, names string) {
+	rights := func(end status, names string) {
 		for name := range strings.FieldsSeq(names) {
 			name, sub, _ := strings.Cut(name, "|")
 			without := "-" + name
@@ -68,7 +68,7 @@ func TestDoctorNamesEachRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := lockctl(t, "", "doctor", "--redis", at(server, user+":secret@"))
-			if got.status != status || !strings.Contains(got.out, "may not run "+want+", see the ACL line in lockmw's README") || strings.Count(got.out, "\n") != 1 {
+			if got.status != end || !strings.Contains(got.out, "may not run "+want+", see the ACL line in lockmw's README") || strings.Count(got.out, "\n") != 1 {
 				t.Errorf("%s: %+v", without, got)
 			}
 		}
@@ -198,7 +198,7 @@ func TestDoctorFindsAProxy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		proxy
 
-		status int
+		status status
 		says   []string
 	}{
 		"no subscriptions": {proxy{refuses: []string{"SUBSCRIBE", "SCRIPT"}}, statusNothing, []string{

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"context"
+	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"syscall"
@@ -13,42 +12,17 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// The exit statuses.
-const (
-	statusError       = 1
-	statusUsage       = 2
-	statusNothing     = 3
-	statusUnconfirmed = 4
-	statusInterrupted = 130 // what a shell says of a program that SIGINT has ended
+// inFlags has what the library tells programmers in the words of the command line.
+var inFlags = strings.NewReplacer(
+	"lockmw: ", "",
+	"use redis.NewClient", "leave out --cluster",
+	"redis.NewClusterClient", "--cluster",
+	"redis.NewFailoverClient without ReplicaOnly", "--sentinel NAME",
+	"redis.NewFailoverClient", "--sentinel NAME",
+	"WithNamespace", "--namespace",
+	"the server wants a password", "the server wants a password: put it into REDIS_URL, as in redis://user:password@host:6379/0",
+	"mend them where the client has them from", "mend them in --redis or REDIS_URL",
 )
-
-// A status ends the program with a number. Its text, if there is one, goes to stderr.
-type status struct {
-	number int
-	text   string
-}
-
-func (s status) Error() string { return s.text }
-
-// misused is the status after arguments that are wrong.
-func misused(format string, args ...any) error {
-	return status{statusUsage, fmt.Sprintf(format, args...)}
-}
-
-// failed is the status after an error of the library or of the output.
-func failed(err error) error {
-	switch {
-	case errors.Is(err, lockmw.ErrInvalidKey):
-		return status{statusUsage, said(err)}
-	case errors.Is(err, context.Canceled):
-		return status{number: statusInterrupted}
-	}
-	return status{statusError, said(err)}
-}
-
-// inFlags has the library's words for those of the command line.
-var inFlags = strings.NewReplacer("lockmw: ", "", "use redis.NewClient", "leave out --cluster",
-	"redis.NewClusterClient", "--cluster", "redis.NewFailoverClient", "--sentinel NAME")
 
 // said is what a person is told of an error: its cause, without the names of the library's
 // functions, and what to do if it has not said so itself.
@@ -62,7 +36,10 @@ func said(err error) string {
 	text = inFlags.Replace(text)
 	var unknown *net.DNSError
 	var slow interface{ Timeout() bool }
+	var issuer x509.UnknownAuthorityError
 	switch {
+	case errors.As(err, &issuer):
+		return text + ": where the authority is your own, SSL_CERT_FILE names a file with its certificate"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return text + ": nobody listens there; is Redis running, and is --redis or REDIS_URL right?"
 	case errors.As(err, &unknown):

@@ -20,9 +20,9 @@
 // length can be read while it is written.
 //
 // The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be
-// reached, or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing
-// to show or to release, or doctor has advice; 4 where a release was not confirmed; 130
-// after an interrupt, by which watch ends with 0.
+// reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to
+// show or to release, or doctor has advice; 4 where a release was not confirmed; 130 after an
+// interrupt, by which watch ends with 0.
 //
 // There is colour on a terminal only, and none with NO_COLOR or TERM=dumb.
 package main
@@ -46,9 +46,9 @@ func main() {
 	redis.SetLogger(silent{}) // it says on stderr what lockctl says as well, or what is of no use here
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
-	number := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	ended := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
-	os.Exit(number)
+	os.Exit(int(ended))
 }
 
 // silent is a logger for go-redis.
@@ -58,7 +58,7 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // run carries out a command line, and returns the exit status.
-func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) status {
 	root := newRoot()
 	root.SetArgs(append([]string{}, args...)) // nil would be the arguments of the process
 	root.SetIn(in)
@@ -67,40 +67,36 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	strict(root) // after SetOut, or completions would go elsewhere
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
-		return 0
+		return statusOK
 	}
-	ended := status{statusUsage, err.Error()} // what cobra says of arguments
-	errors.As(err, &ended)
-	if ended.text != "" {
-		for line := range strings.Lines(ended.text) { // cobra's have several
+	end := ending{statusUsage, err.Error()} // what cobra says of arguments
+	errors.As(err, &end)
+	if end.text != "" {
+		for line := range strings.Lines(end.text) { // cobra's have several
 			if line = printable(strings.TrimSpace(line)); line != "" {
 				fmt.Fprintf(errs, "lockctl: %s\n", line)
 			}
 		}
 	}
-	if ended.number == statusUsage {
+	if end.status == statusUsage {
 		fmt.Fprintf(errs, "See '%s --help'.\n", command.CommandPath())
 	}
-	return ended.number
+	return end.status
 }
 
 // newRoot returns the command of which all others are.
 func newRoot() *cobra.Command {
-	var r remote
+	var f flags
 	root := &cobra.Command{
 		Use:           "lockctl",
 		Short:         "Show and release the locks of package lockmw in a Redis",
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Long: "Show and release the locks of package lockmw in a Redis.\n\n" +
-			"The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be\n" +
-			"reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to\n" +
-			"show or to release, or doctor has advice; 4 where a release was not confirmed; 130 after an\n" +
-			"interrupt, by which watch ends with 0.",
+		Long:          "Show and release the locks of package lockmw in a Redis.\n\n" + exitStatuses,
 	}
-	r.flags(root)
-	root.AddCommand(lsCommand(&r), showCommand(&r), watchCommand(&r), releaseCommand(&r), doctorCommand(&r))
+	f.add(root)
+	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), doctorCommand(&f))
 	return root
 }
 

@@ -34,7 +34,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 // A call is one of lockctl, and what came of it.
 type call struct {
-	status    int
+	status    status
 	out, errs string
 }
 
@@ -42,8 +42,8 @@ type call struct {
 func lockctl(t *testing.T, in string, args ...string) call {
 	t.Helper()
 	var out, errs bytes.Buffer
-	number := run(t.Context(), args, strings.NewReader(in), &out, &errs)
-	return call{number, out.String(), errs.String()}
+	ended := run(t.Context(), args, strings.NewReader(in), &out, &errs)
+	return call{ended, out.String(), errs.String()}
 }
 
 // changing matches what differs from run to run.

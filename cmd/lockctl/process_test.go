@@ -64,7 +64,7 @@ func (p *program) ended(t *testing.T) call {
 	if by, ok := p.ProcessState.Sys().(syscall.WaitStatus); ok && by.Signaled() {
 		number = -int(by.Signal())
 	}
-	return call{number, p.out.String(), p.errs.String()}
+	return call{status(number), p.out.String(), p.errs.String()}
 }
 
 // fill gives the server locks without number.
@@ -97,7 +97,7 @@ func TestAReaderThatLeavesEndsIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = out.Close()
-		if got := p.ended(t); got.status != -int(syscall.SIGPIPE) || got.errs != "" {
+		if got := p.ended(t); got.status != -status(syscall.SIGPIPE) || got.errs != "" {
 			t.Errorf("%s: status %d, stderr %q; want an end by SIGPIPE, without a word", output, got.status, got.errs)
 		}
 	}

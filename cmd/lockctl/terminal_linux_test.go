@@ -85,7 +85,7 @@ func TestReleaseAsksAtATerminal(t *testing.T) {
 	take(t, l, "order:42", "", lockmw.Policy{})
 	for _, tc := range []struct {
 		types  string
-		status int
+		status status
 	}{
 		{"\n", statusUnconfirmed},
 		{"n\n", statusUnconfirmed},

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// flags are those that all commands have.
+type flags struct {
+	target target
+	output string // text or json
+}
+
+// add adds them to the command of which all others are.
+func (f *flags) add(root *cobra.Command) {
+	all, t := root.PersistentFlags(), &f.target
+	all.StringVar(&t.url, "redis", "", "`URL` of the Redis; the default is REDIS_URL, or redis://localhost:6379/0")
+	all.StringVar(&t.namespace, "namespace", "lock", "what the Redis keys of locks begin with, as given to lockmw.WithNamespace")
+	all.BoolVar(&t.cluster, "cluster", false, "the Redis is a node of a Cluster")
+	all.StringVar(&t.sentinel, "sentinel", "", "the Redis is a Sentinel, and watches the master of this `NAME`")
+	all.StringVarP(&f.output, "output", "o", "text", "text, or json: a document per line")
+	for flag, values := range map[string][]string{"output": {"text", "json"}, "redis": nil, "namespace": nil, "sentinel": nil} {
+		_ = root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
+	}
+}
+
+// open checks the flags, and returns a Locker for the target and a function that closes it.
+func (f *flags) open() (*lockmw.Locker, func(), error) {
+	if f.output != "text" && f.output != "json" {
+		return nil, nil, misused("--output is text or json, not %q", f.output)
+	}
+	return f.target.open()
+}
+
+// mostCompleted is how many keys a shell is offered.
+const mostCompleted = 100
+
+// complete offers a shell the keys that begin with what has been typed.
+func (f *flags) complete(c *cobra.Command, args []string, typed string) (keys []cobra.Completion, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	locks, end, err := f.open()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	for info, err := range locks.List(ctx, typed) {
+		if err != nil || len(keys) == mostCompleted {
+			break
+		}
+		if completes(info.Key) {
+			keys = append(keys, info.Key)
+		}
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completes reports whether a key can be offered to a shell: a person sees all of it, and
+// neither lockctl takes it for a flag nor cobra for a text to be shown.
+func completes(key string) bool {
+	return printable(key) == key && !strings.HasPrefix(key, "-") && !strings.HasPrefix(key, "_activeHelp_ ")
+}

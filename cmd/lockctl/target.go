@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A target is what a command looks at: the locks of a namespace in a Redis.
+type target struct {
+	url       string // empty: that of REDIS_URL
+	namespace string
+	cluster   bool   // the URL is that of a node of a Cluster
+	sentinel  string // the URL is that of a Sentinel, which watches the master of this name; empty: it is none
+}
+
+// open returns a Locker for the target, and a function that closes it.
+func (t *target) open() (*lockmw.Locker, func(), error) {
+	client, err := t.client()
+	if err != nil {
+		return nil, nil, misused("%v", err)
+	}
+	locks, err := lockmw.New(client, lockmw.WithInstance("lockctl"), lockmw.WithNamespace(t.namespace))
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, misused("%s", said(err))
+	}
+	return locks, func() {
+		_ = locks.Close(ended()) // it holds nothing
+		_ = client.Close()
+	}, nil
+}
+
+// ended returns a context that has ended: Close waits for nobody.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// where says where nothing was found.
+func (t *target) where() string {
+	return fmt.Sprintf(" in namespace %q; is --namespace right?", t.namespace)
+}
+
+// client returns a client for the Redis of the target. The error names no password.
+func (t *target) client() (redis.UniversalClient, error) {
+	text := t.url
+	if text == "" {
+		text = os.Getenv("REDIS_URL")
+	}
+	if text == "" {
+		text = "redis://localhost:6379/0"
+	}
+	if t.cluster {
+		if t.sentinel != "" {
+			return nil, errors.New("--cluster and --sentinel exclude each other: leave out the one that this Redis is not")
+		}
+		o, err := redis.ParseClusterURL(text)
+		if err != nil {
+			return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port")
+		}
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+		return redis.NewClusterClient(o), nil
+	}
+	if t.sentinel != "" {
+		return watched(text, t.sentinel)
+	}
+	o, err := redis.ParseURL(text)
+	if err != nil {
+		return nil, errors.New("the URL of the Redis is wrong: it is redis://user:password@host:port/database")
+	}
+	return redis.NewClient(o), nil
+}
+
+// watched returns a client for the master that Sentinels know by a name. What a URL has no
+// place for is among its parameters: who one is to the Sentinels, and where others are.
+func watched(text, name string) (redis.UniversalClient, error) {
+	wrong := errors.New("the URL of the Sentinel is wrong: it is redis://user:password@host:port/database?sentinel_username=…&sentinel_password=…&addr=other:port")
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, wrong
+	}
+	q := u.Query()
+	o := &redis.FailoverOptions{
+		MasterName:       name,
+		SentinelUsername: q.Get("sentinel_username"), SentinelPassword: q.Get("sentinel_password"), SentinelAddrs: q["addr"],
+	}
+	for _, parameter := range []string{"sentinel_username", "sentinel_password", "addr"} {
+		q.Del(parameter)
+	}
+	u.RawQuery = q.Encode()
+	server, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, wrong
+	}
+	o.SentinelAddrs = append([]string{server.Addr}, o.SentinelAddrs...)
+	o.Username, o.Password, o.DB = server.Username, server.Password, server.DB
+	if server.TLSConfig != nil {
+		o.TLSConfig = server.TLSConfig.Clone()
+		o.TLSConfig.ServerName = "" // each server's own
+	}
+	return redis.NewFailoverClient(o), nil
+}
