@@ -53,6 +53,7 @@ func frameworks() (fws []rpctest.Framework) {
 		fws = append(fws, rpctest.Framework{
 			Name:    p.name,
 			Package: "connectlock",
+			Key:     connectlock.Key,
 			Constructors: map[string]func(*lockmw.Locker, grpclock.Rules, rpctest.Options){
 				"Interceptor": func(l *lockmw.Locker, r grpclock.Rules, o rpctest.Options) {
 					connectlock.Interceptor(l, r, options(o)...)

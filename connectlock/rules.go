@@ -26,10 +26,7 @@ func Annotated(services ...string) (Rules, error) {
 // interceptors leave what they know, and its request message, see grpclock.Key. Key panics
 // if it is nil.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
-	if key == nil {
-		panic("connectlock: Key: the function is nil")
-	}
-	return rpcdoor.Key(key)
+	return rpcdoor.Key("connectlock", key)
 }
 
 // words are what texts call the function that finds a mistake.

@@ -26,6 +26,7 @@ func TestBrokenDoorIsNoticed(t *testing.T) { rpctest.RunBroken(t, framework) }
 // framework is gRPC.
 var framework = rpctest.Framework{
 	Package: "grpclock",
+	Key:     grpclock.Key,
 	Constructors: map[string]func(*lockmw.Locker, grpclock.Rules, rpctest.Options){
 		"UnaryServerInterceptor": func(l *lockmw.Locker, r grpclock.Rules, o rpctest.Options) {
 			grpclock.UnaryServerInterceptor(l, r, options(o)...)

@@ -47,8 +47,5 @@ func (incoming) First(ctx context.Context, name string) (string, bool) {
 // must escape values that it joins itself, or leave that to keyfunc.Join. Key panics
 // if it is nil.
 func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
-	if key == nil {
-		panic("grpclock: Key: the function is nil")
-	}
-	return rpcdoor.Key(key)
+	return rpcdoor.Key("grpclock", key)
 }

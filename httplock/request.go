@@ -111,7 +111,7 @@ func (o *options) checkValues(key keyfunc.Func) {
 	if o.values != nil {
 		return
 	}
-	sample := door.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Native: nativeKey, HTTP: true, Params: true}
+	sample := door.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Natives: []string{nativeKey}, HTTP: true, Params: true}
 	_ = sample.Ask(key)
 	if len(sample.Values) > 0 {
 		o.Panic(noValues(sample.Values[0]))

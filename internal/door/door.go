@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -68,7 +69,7 @@ func (n native) Value(string) (any, bool) { return n.text, true }
 // that is not of its door: a made-up key to a Sample of the door, and otherwise the
 // error of a function that is used in another package's middleware.
 func NativeElsewhere(name string, r keyfunc.Request) (string, error) {
-	if sample, ok := keyfunc.As[*Sample](r); ok && sample.Native == name {
+	if sample, ok := keyfunc.As[*Sample](r); ok && slices.Contains(sample.Natives, name) {
 		sample.Absent = ""
 		return made, nil
 	}

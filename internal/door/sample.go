@@ -14,9 +14,9 @@ import (
 // notes what cannot be answered by every door.
 type Sample struct {
 	CallMethod, CallRoute string
-	Native                string // the door's native key function, such as "httplock.Key"
-	HTTP                  bool   // a call may have a query, a form and cookies
-	Params                bool   // the route has whatever parameter is asked for
+	Natives               []string // the door's native key functions, such as "httplock.Key"
+	HTTP                  bool     // a call may have a query, a form and cookies
+	Params                bool     // the route has whatever parameter is asked for
 
 	Fields []string      // of the body, by path
 	Lists  []ListElement // arrays in the body whose elements were asked for

@@ -119,7 +119,7 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 		}
 	}
 	d.needsRoute = sync.OnceValue(func() bool {
-		err := (&door.Sample{CallMethod: http.MethodGet, Native: c.door + ".Key", HTTP: true}).Ask(key)
+		err := (&door.Sample{CallMethod: http.MethodGet, Natives: []string{c.door + ".Key"}, HTTP: true}).Ask(key)
 		return errors.Is(err, keyfunc.ErrMisuse) && errors.Is(err, keyfunc.ErrMissing)
 	})
 	return d

@@ -129,20 +129,26 @@ func (v *View) reflected() (protoreflect.Message, error) {
 	return nil, fmt.Errorf("%w: the message is a %T and no proto.Message", keyfunc.ErrMisuse, v.message)
 }
 
-// NativeKey is what errors call a key function that Key has made.
-const NativeKey = "grpclock.Key"
+// nativeKeys are what errors call a key function that Key has made. Each door takes those of
+// both.
+var nativeKeys = []string{"grpclock.Key", "connectlock.Key"}
 
-// Key makes a key function of one that reads a call's context and message.
-func Key(key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
+// Key makes a key function of one that reads a call's context and message, for the package of
+// that name. It panics if key is nil.
+func Key(pkg string, key func(ctx context.Context, req any) (string, error)) keyfunc.Func {
+	name := pkg + ".Key"
+	if key == nil {
+		panic(pkg + ": Key: the function is nil")
+	}
 	return func(r keyfunc.Request) (string, error) {
 		v, ok := keyfunc.As[*View](r)
 		if !ok {
-			return door.NativeElsewhere(NativeKey, r)
+			return door.NativeElsewhere(name, r)
 		}
 		if v.message == nil {
 			return "", v.tooEarly()
 		}
 		s, err := key(v.call.Context, v.message)
-		return door.NativeKey(NativeKey, s, err)
+		return door.NativeKey(name, s, err)
 	}
 }

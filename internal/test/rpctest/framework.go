@@ -21,6 +21,7 @@ import (
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -34,6 +35,9 @@ type Framework struct {
 
 	// Constructors make a door and drop it, by the name of the function.
 	Constructors map[string]func(*lockmw.Locker, grpclock.Rules, Options)
+
+	// Key is the door's Key.
+	Key func(key func(ctx context.Context, req any) (string, error)) keyfunc.Func
 
 	// Serve starts a server, and returns a client's connection. The server ends with
 	// the test, when all handlers have.

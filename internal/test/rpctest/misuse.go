@@ -30,18 +30,25 @@ func tenantOf(header string) Options {
 	}}
 }
 
-// nativeKey is made from both that a call has: metadata and the message.
-var nativeKey = grpclock.Key(func(ctx context.Context, req any) (string, error) {
+// fromBoth makes a key of both that a call has: metadata and the message.
+func fromBoth(ctx context.Context, req any) (string, error) {
 	users := metadata.ValueFromIncomingContext(ctx, "x-user")
 	order, ok := req.(*testpb.Order)
 	if !ok || len(users) == 0 {
 		return "", fmt.Errorf("no user, or a %T", req)
 	}
 	return users[0] + ":" + order.GetOrderId(), nil
-})
+}
 
 func nativeKeyWorks(e *env) {
-	rules := grpclock.Rules{ShopService + "*": {Key: keyfunc.Join(keyfunc.Const("order"), nativeKey), Policy: lockmw.Policy{Prefix: prefix}}}
+	for _, native := range []func(func(context.Context, any) (string, error)) keyfunc.Func{grpclock.Key, e.fw.Key} { // of either
+		e.nativeKeyWorks(keyfunc.Join(keyfunc.Const("order"), native(fromBoth)))
+	}
+}
+
+func (e *env) nativeKeyWorks(key keyfunc.Func) {
+	e.Helper()
+	rules := grpclock.Rules{ShopService + "*": {Key: key, Policy: lockmw.Policy{Prefix: prefix}}}
 	want := prefix + "order:ann%3A" + id
 	held := func() {
 		if e.Token(want) == "" {
@@ -76,7 +83,8 @@ func nativeKeyWorks(e *env) {
 
 func nativeKeyIsEscaped(e *env) {
 	var got string
-	key := grpclock.Key(func(_ context.Context, req any) (string, error) { return req.(*testpb.Order).GetOrderId(), nil })
+	var told error
+	key := e.fw.Key(func(_ context.Context, req any) (string, error) { return req.(*testpb.Order).GetOrderId(), nil })
 	e.serve(&shop{
 		rules: grpclock.Rules{PayMethod: {Key: key, Policy: lockmw.Policy{Prefix: prefix}}},
 		pay: func(ctx context.Context, _ *testpb.Order) error {
@@ -84,6 +92,10 @@ func nativeKeyIsEscaped(e *env) {
 			got = lease.Key()
 			return nil
 		},
+		options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error {
+			told = err
+			return nil
+		}},
 	})
 	for text, want := range map[string]string{
 		"order:7":                 "order:7",
@@ -96,16 +108,19 @@ func nativeKeyIsEscaped(e *env) {
 		}
 	}
 	e.wantRefusal(e.payFor(&testpb.Order{}), codes.InvalidArgument, lockmw.CodeKeyInvalid)
+	if name := e.fw.Package + ".Key"; !errors.Is(told, keyfunc.ErrMissing) || !strings.HasSuffix(told.Error(), ": "+name) {
+		e.Errorf("the error handler is told %v, want %v of %s", told, keyfunc.ErrMissing, name)
+	}
 }
 
-// nativeKeyOfAnotherDoorIsRefused: that of net/http in gRPC, and that of gRPC in what
-// is no view of a call.
+// nativeKeyOfAnotherDoorIsRefused: that of net/http in a call, and the door's own in
+// what is no view of a call.
 func nativeKeyOfAnotherDoorIsRefused(e *env) {
 	ofHTTP := httplock.Key(func(*http.Request) (string, error) { return "", errors.New("called without a request") })
-	ofGRPC := grpclock.Key(func(context.Context, any) (string, error) { return "", errors.New("called without a call") })
+	own := e.fw.Key(func(context.Context, any) (string, error) { return "", errors.New("called without a call") })
 	for name, key := range map[string]keyfunc.Func{
-		"httplock.Key": ofHTTP,
-		"grpclock.Key": func(r keyfunc.Request) (string, error) { return ofGRPC(struct{ keyfunc.Request }{r}) },
+		"httplock.Key":        ofHTTP,
+		e.fw.Package + ".Key": func(r keyfunc.Request) (string, error) { return own(struct{ keyfunc.Request }{r}) },
 	} {
 		var told error
 		e.serve(&shop{

@@ -194,7 +194,7 @@ func mistakesPanicAtTheStart(e *env) {
 	for wrote, rules := range map[string]grpclock.Rules{
 		"tenant": rule(PayMethod, parse("{value.tenant}"), lockmw.Policy{}),
 		"shard":  rule(PayMethod, parse("{body.order_id}:{value.shard?}"), lockmw.Policy{}),
-		"user":   rule(WatchMethod, keyfunc.Join(nativeKey, keyfunc.Optional(keyfunc.Value("user"))), lockmw.Policy{}),
+		"user":   rule(WatchMethod, keyfunc.Join(e.fw.Key(fromBoth), keyfunc.Optional(keyfunc.Value("user"))), lockmw.Policy{}),
 		"each":   each("body.items", "{body.items}:{value.each}"),
 		"first":  rule(PayMethod, parse("{value.first}:{value.second}"), lockmw.Policy{}),
 		"whole":  rule(ShopService+"*", parse("{value.whole}"), lockmw.Policy{}),
@@ -204,7 +204,7 @@ func mistakesPanicAtTheStart(e *env) {
 			`add `+e.fw.Package+`.WithValues(func(ctx context.Context, name string) (any, bool) { … })`)
 		e.wantNoPanics(rules, tenantOf("x-tenant"))
 	}
-	if got := PanicOf(func() { grpclock.Key(nil) }); got != "grpclock: Key: the function is nil" {
+	if got := PanicOf(func() { e.fw.Key(nil) }); got != e.fw.Package+": Key: the function is nil" {
 		e.Errorf("Key(nil) panics with %q", got)
 	}
 	for _, rules := range []grpclock.Rules{{}, usual()} { // no mistakes
