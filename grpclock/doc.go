@@ -88,9 +88,9 @@
 // # Streams
 //
 // A stream is locked from its start to its end; the rule "/shop.v1.Orders/*" is for the
-// streams of the service, too. If the key is made from the message, the lock is taken
-// when the handler receives the first one, see StreamServerInterceptor. A stream holds
-// its lock for as long as it lasts, unless the rule's Policy has a MaxHold.
+// streams of the service, too. If the key is made from the message, or the client sends
+// one message, the lock is taken when the handler receives the first one, see
+// StreamServerInterceptor. A stream holds its lock for as long as it lasts, unless the rule's Policy has a MaxHold.
 //
 // When the lock is lost or MaxHold has passed, the stream's context ends, and
 // the handler's next RecvMsg or SendMsg returns an error. A RecvMsg that is waiting for

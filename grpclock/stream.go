@@ -16,10 +16,12 @@ import (
 //
 // A stream whose key is made from metadata takes its lock before the handler
 // runs. One whose key is made from the message takes it when the handler
-// receives the first one, as part of RecvMsg. In a method that the client sends
-// one message to, generated code does that before the handler's own begins.
-// Otherwise what a handler does before it first receives is not under the lock.
-// A stream that ends without a message has no key and is refused.
+// receives the first one, as part of RecvMsg. So does one to which the client
+// sends one message, whatever the key is made from: generated code receives that
+// before the handler's own begins, and a client that sends nothing holds no lock.
+// In the other streams what a handler does before it first receives is not under
+// the lock. A stream whose key is made from the message, and that ends without
+// one, has no key and is refused.
 func StreamServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.StreamServerInterceptor {
 	return newInterceptor(streamConstructor, l, rules, opts).stream
 }
@@ -33,13 +35,14 @@ func (i *interceptor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 	}
 	inner, held := holdTrailer(outer, ss)
 	return i.Stream(l, rpcdoor.StreamCall{
-		Call:     rpcdoor.Call{Context: outer, Method: method, Headers: incoming{}},
-		Inner:    inner,
-		Status:   statusOf,
-		Refuse:   func(err error) error { return i.refuse(outer, method, err, ss.SetTrailer) },
-		Unlocked: func() error { return handler(srv, ss) },
-		Locked:   func(s *rpcdoor.Stream) error { return handler(srv, &lockedStream{ss, s, held}) },
-		End:      held.end,
+		Call:       rpcdoor.Call{Context: outer, Method: method, Headers: incoming{}},
+		OneMessage: !info.IsClientStream,
+		Inner:      inner,
+		Status:     statusOf,
+		Refuse:     func(err error) error { return i.refuse(outer, method, err, ss.SetTrailer) },
+		Unlocked:   func() error { return handler(srv, ss) },
+		Locked:     func(s *rpcdoor.Stream) error { return handler(srv, &lockedStream{ss, s, held}) },
+		End:        held.end,
 	})
 }
 

@@ -54,7 +54,7 @@ var faults = []struct {
 	{"forgets the refusal of a stream", []string{"RefusalOfAStreamIsFinal"}},
 	{"keeps messages back", []string{"StreamingSurvives", "SkippedStreamTakesNoLock"}},
 	{"eats the message", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
-	{"asks Redis first", []string{"SlowBodyHoldsNoLock", "RequestWithoutAKeyIsRefused", "SkippedRequestTakesNoLock", "SkippedStreamTakesNoLock"}},
+	{"asks Redis first", []string{"SlowBodyHoldsNoLock", "SilentClientHoldsNoLock", "RequestWithoutAKeyIsRefused", "SkippedRequestTakesNoLock", "SkippedStreamTakesNoLock"}},
 	{"makes a key of its own for each call", []string{"SpellingsOfAFieldAreOneLock", "CounterIsExact"}},
 	{"takes the last of several", []string{"KeySeesWhatTheHandlerSees", "EverySourceOfAKeyWorks"}},
 	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},

@@ -79,6 +79,7 @@ var cases = []doorCase{
 	// stream.go
 	{name: "StreamingSurvives", check: streamingSurvives},
 	{name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
+	{name: "SilentClientHoldsNoLock", check: silentClientHoldsNoLock},
 	{name: "StreamIsLockedFromStartToEnd", check: streamIsLockedFromStartToEnd},
 	{name: "BusyStreamIsRefused", check: busyStreamIsRefused},
 	{name: "RefusalOfAStreamIsFinal", check: refusalOfAStreamIsFinal},

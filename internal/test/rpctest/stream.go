@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -69,7 +70,49 @@ func slowBodyHoldsNoLock(e *env) {
 	e.WantRuns(1)
 }
 
-// held tells whether the usual lock is.
+// A heardStream tells of each RecvMsg, before it waits for the client.
+type heardStream struct {
+	grpc.ServerStream
+	receives chan<- struct{}
+}
+
+func (s heardStream) RecvMsg(m any) error {
+	s.receives <- struct{}{}
+	return s.ServerStream.RecvMsg(m)
+}
+
+// silentClientHoldsNoLock: a handler has nothing to do before the one message of its client has
+// come, whatever the key is made from.
+func silentClientHoldsNoLock(e *env) {
+	for _, rules := range []grpclock.Rules{usual(), byTenant()} {
+		receives := make(chan struct{}, 10)
+		e.serve(&shop{
+			rules: rules,
+			around: Around{Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+				return handler(srv, heardStream{ss, receives})
+			}},
+			watch: func(*testpb.Order, watching) error {
+				e.wantHeld()
+				return nil
+			},
+		})
+		s, cancel := e.open(WatchMethod)
+		testenv.Receive(e.Env, "the wait for the message", receives)
+		if left := e.Left(); len(left) > 0 {
+			e.Errorf("the client has sent nothing, and there is %q in Redis", left)
+		}
+		if err := s.SendMsg(Order()); err != nil {
+			e.Error(err)
+		}
+		a, _ := e.finish(s)
+		cancel()
+		e.wantCode(a, codes.OK)
+		e.WantFree()
+	}
+	e.WantRuns(2)
+}
+
+// wantHeld fails the test unless the usual lock is held.
 func (e *env) wantHeld() {
 	e.Helper()
 	if e.Token(lockKey) == "" {
