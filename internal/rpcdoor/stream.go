@@ -136,12 +136,12 @@ func (s *Stream) Receive(m any, receive func(any) error) error {
 		return err
 	}
 	err = receive(m)
+	_, over := s.state() // it may have been lost meanwhile, or the handler has returned
 	switch {
-	case decided && err == nil:
-		_, err = s.state() // it may have been lost meanwhile
+	case decided && err != nil:
 		return err
-	case decided:
-		return err
+	case over != nil || decided:
+		return over
 	case err == nil:
 		return s.enter(m)
 	case errors.Is(err, io.EOF):
@@ -150,8 +150,8 @@ func (s *Stream) Receive(m any, receive func(any) error) error {
 	return err
 }
 
-// Send sends a message by the framework's send, unless the stream is refused or its
-// lock over.
+// Send sends a message by the framework's send, unless the stream is refused, its lock over, or
+// its handler has returned: what that has left behind must not touch the framework's stream.
 func (s *Stream) Send(m any, send func(any) error) error {
 	if _, err := s.state(); err != nil {
 		return err
@@ -163,10 +163,15 @@ func (s *Stream) Send(m any, send func(any) error) error {
 // go on.
 func (s *Stream) state() (decided bool, err error) {
 	s.mu.Lock()
-	lease, decided, refusal := s.lease, s.decided, s.refusal
+	lease, decided, refusal, left := s.lease, s.decided, s.refusal, s.left
 	s.mu.Unlock()
-	if refusal != nil || lease == nil {
+	switch {
+	case refusal != nil:
 		return decided, refusal
+	case left:
+		return true, s.Status(gone)
+	case lease == nil:
+		return decided, nil
 	}
 	if err := s.over(lease); err != nil {
 		if s.late != nil {
@@ -190,7 +195,7 @@ func (s *Stream) over(lease *lockmw.Lease) error {
 	case errors.Is(cause, lockmw.ErrMaxHold):
 		return s.Status(overMaxHold)
 	}
-	return s.Status(gone) // it was released: the handler has returned
+	return s.Status(gone) // it was released
 }
 
 // enter takes the lock of the first message.

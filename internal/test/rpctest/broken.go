@@ -48,7 +48,7 @@ var faults = []struct {
 	{"sends no header", []string{"SentHeaderIsSent"}},
 	{"hides the handler's error", []string{"LostLockKeepsTheHandlersError"}},
 	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
-	{"lets an ended stream go on", []string{"LostLockEndsAStream", "LongHoldEndsAStream"}},
+	{"lets an ended stream go on", []string{"LostLockEndsAStream", "LongHoldEndsAStream", "StreamIsOverWithItsHandler"}},
 	{"hides the errors of a stream", []string{"LostLockHoldsMessagesBack"}},
 	{"forgets the longest hold", []string{"LongHoldEndsAStream"}},
 	{"forgets the refusal of a stream", []string{"RefusalOfAStreamIsFinal"}},

@@ -85,6 +85,7 @@ var cases = []doorCase{
 	{name: "RefusalOfAStreamIsFinal", check: refusalOfAStreamIsFinal},
 	{name: "StreamWithoutAMessageIsRefused", check: streamWithoutAMessageIsRefused},
 	{name: "StreamHasOneContext", check: streamHasOneContext},
+	{name: "StreamIsOverWithItsHandler", check: streamIsOverWithItsHandler},
 	{name: "FunctionMayAskForTheMessage", check: functionMayAskForTheMessage},
 	{name: "SkippedStreamTakesNoLock", check: skippedStreamTakesNoLock},
 

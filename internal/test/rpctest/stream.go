@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -269,6 +270,74 @@ func streamHasOneContext(e *env) {
 		}
 	}
 	e.WantRuns(2)
+}
+
+// A closedStream is a framework's stream. Once it is closed it notes that it was used, and
+// leaves the framework alone, of which it is not known what it would do.
+type closedStream struct {
+	grpc.ServerStream
+	closed, touched *atomic.Bool
+}
+
+func (s closedStream) use(do func(any) error, m any) error {
+	if s.closed.Load() {
+		s.touched.Store(true)
+		return nil
+	}
+	return do(m)
+}
+
+func (s closedStream) RecvMsg(m any) error { return s.use(s.ServerStream.RecvMsg, m) }
+func (s closedStream) SendMsg(m any) error { return s.use(s.ServerStream.SendMsg, m) }
+
+// streamIsOverWithItsHandler: what a handler has left behind gets errors, and touches nothing
+// that is not the call's any more.
+func streamIsOverWithItsHandler(e *env) {
+	skips := func(keyfunc.Request) (string, error) { return "", keyfunc.Skip }
+	late := grpclock.Rules{ShopService + "*": {Key: keyfunc.Join(keyfunc.Body("order_id"), skips)}}
+	for name, rules := range map[string]grpclock.Rules{"usual": usual(), "by tenant": byTenant(), "skipped by its message": late} {
+		for _, messages := range []int{0, 1, 2} {
+			if messages == 0 && name == "skipped by its message" {
+				continue
+			}
+			var closed, touched atomic.Bool
+			over, said := make(chan struct{}), make(chan []error, 1)
+			e.serve(&shop{
+				rules: rules,
+				around: Around{Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+					defer close(over)
+					defer closed.Store(true)
+					return handler(srv, closedStream{ss, &closed, &touched})
+				}},
+				chat: func(s chatting) error {
+					for range messages {
+						if _, err := s.Recv(); err != nil {
+							return err
+						}
+					}
+					go func() { // ends with the handler
+						<-over
+						_, received := s.Recv()
+						said <- []error{s.Send(&testpb.Receipt{Text: "too late"}), received, s.Send(&testpb.Receipt{Text: "too late"})}
+					}()
+					return nil
+				},
+			})
+			s, cancel := e.open(ChatMethod, Order(), Order(), Order())
+			a, texts := e.finish(s)
+			cancel()
+			e.wantCode(a, codes.OK)
+			for i, err := range testenv.Receive(e.Env, "what is said after the end", said) {
+				if status.Code(err) != codes.Canceled {
+					e.Errorf("%s, after %d messages: call %d of a stream that is over: %v, want %v", name, messages, i+1, err, codes.Canceled)
+				}
+			}
+			if touched.Load() || len(texts) > 0 {
+				e.Errorf("%s, after %d messages: the framework's stream was used after its end; the client got %q", name, messages, texts)
+			}
+			e.WantFree()
+		}
+	}
 }
 
 // functionMayAskForTheMessage: a function that was not seen to read the
