@@ -46,9 +46,9 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 	var incidents uint64
 	first, due, beats := true, true, 0
 	for {
-		news, was := shared.board.news(), at
+		news, was := shared.table.news(), at
 		var m message
-		m, at = shared.board.since(at)
+		m, at = shared.table.since(at)
 		if v := c.recent.Version(); first || v != incidents {
 			incidents = v
 			past, _ := c.recent.Newest()

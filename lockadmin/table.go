@@ -8,10 +8,10 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// A board has the locks as they were last read from Redis. Each change gets a number, so
+// A table has the locks as they were last read from Redis. Each change gets a number, so
 // that every page is told what has changed since it was last told, however long ago that
 // was: a slow browser misses steps in between, and nothing waits for it.
-type board struct {
+type table struct {
 	own      string // this process's instance
 	mostGone int    // how many locks that are gone are kept for pages that are behind
 
@@ -27,7 +27,7 @@ type board struct {
 	changed chan struct{} // closed at the next change
 }
 
-// A row is a lock on the board.
+// A row is a lock in the table.
 type row struct {
 	lock    lock
 	gone    bool
@@ -37,10 +37,10 @@ type row struct {
 	place   *list.Element
 }
 
-// mostGone is the board's, for pages that are behind by minutes.
+// mostGone is the table's, for pages that are behind by minutes.
 const mostGone = 20_000
 
-// A status tells how current the board is.
+// A status tells how current the table is.
 type status struct {
 	State string `json:"state"`          // reading, live, unreachable or closed
 	AsOf  int64  `json:"asOf,omitzero"`  // when the last complete reading began
@@ -49,113 +49,113 @@ type status struct {
 	Cut   bool   `json:"cut,omitzero"` // there are more locks than the limit
 }
 
-func newBoard(own string, limit int) *board {
-	return &board{
+func newTable(own string, limit int) *table {
+	return &table{
 		own: own, mostGone: mostGone, rows: make(map[string]*row), order: list.New(),
 		status: status{State: "reading", Limit: limit}, changed: make(chan struct{}),
 	}
 }
 
 // begin starts a reading of all locks.
-func (b *board) begin() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.scan++
+func (t *table) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.scan++
 }
 
 // put notes how a lock is now.
-func (b *board) put(info lockmw.Info) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := lockOf(info, b.own, time.Now())
-	r := b.rows[info.Key]
+func (t *table) put(info lockmw.Info) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := lockOf(info, t.own, time.Now())
+	r := t.rows[info.Key]
 	if !info.Held && info.Waiting == 0 {
 		if r != nil {
-			b.remove(r)
+			t.remove(r)
 		}
 		return
 	}
 	if r == nil {
-		b.ids++
-		now.ID = b.ids
+		t.ids++
+		now.ID = t.ids
 		r = &row{lock: now}
-		r.place = b.order.PushBack(r)
-		b.rows[info.Key] = r
-		b.touch(r, changed)
+		r.place = t.order.PushBack(r)
+		t.rows[info.Key] = r
+		t.touch(r, changed)
 	} else if differs := r.lock.update(now); differs != same {
-		b.touch(r, differs)
+		t.touch(r, differs)
 	}
-	r.scan = b.scan
+	r.scan = t.scan
 }
 
 // touch gives the row a new version.
-func (b *board) touch(r *row, what change) {
-	b.version++
-	r.version = b.version
+func (t *table) touch(r *row, what change) {
+	t.version++
+	r.version = t.version
 	if what == changed {
-		r.changed = b.version
+		r.changed = t.version
 	}
-	b.order.MoveToBack(r.place)
+	t.order.MoveToBack(r.place)
 }
 
-// remove takes a lock that is gone off the board.
-func (b *board) remove(r *row) {
-	delete(b.rows, r.lock.Key)
+// remove takes a lock that is gone out of the table.
+func (t *table) remove(r *row) {
+	delete(t.rows, r.lock.Key)
 	r.gone = true
-	b.gone++
-	b.touch(r, changed)
-	if b.gone <= b.mostGone {
+	t.gone++
+	t.touch(r, changed)
+	if t.gone <= t.mostGone {
 		return
 	}
-	for e := b.order.Front(); b.gone > b.mostGone/2; {
+	for e := t.order.Front(); t.gone > t.mostGone/2; {
 		next := e.Next()
 		if old := rowAt(e); old.gone {
-			b.order.Remove(e)
-			b.gone--
-			b.dropped = old.version
+			t.order.Remove(e)
+			t.gone--
+			t.dropped = old.version
 		}
 		e = next
 	}
 }
 
 // publish tells the pages what has been put.
-func (b *board) publish() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tell()
+func (t *table) publish() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tell()
 }
 
-func (b *board) tell() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+func (t *table) tell() {
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 // finish ends a reading: what it has not seen is gone.
-func (b *board) finish(began time.Time, every time.Duration, cut bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range b.rows {
-		if r.scan != b.scan {
-			b.remove(r)
+func (t *table) finish(began time.Time, every time.Duration, cut bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.rows {
+		if r.scan != t.scan {
+			t.remove(r)
 		}
 	}
-	b.status.State, b.status.AsOf, b.status.Every, b.status.Cut = "live", began.UnixMilli(), every.Milliseconds(), cut
-	b.tell()
+	t.status.State, t.status.AsOf, t.status.Every, t.status.Cut = "live", began.UnixMilli(), every.Milliseconds(), cut
+	t.tell()
 }
 
 // fail ends a reading that has failed. What was read stays, and grows old.
-func (b *board) fail(state string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.status.State = state
-	b.tell()
+func (t *table) fail(state string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.State = state
+	t.tell()
 }
 
 // news is closed when there is something that a page may not have been told yet.
-func (b *board) news() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.changed
+func (t *table) news() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed
 }
 
 // A message is what a page is told at once.
@@ -173,23 +173,23 @@ type message struct {
 // atOnce is how many changes one message has at most.
 const atOnce = 500
 
-// A cursor is how much of the board a page has been told. The zero cursor is nothing.
+// A cursor is how much of the table a page has been told. The zero cursor is nothing.
 type cursor struct {
 	whole uint64 // all changes up to this version
 	at    uint64 // and of the later ones, those up to this
 }
 
 // since returns what has changed since the cursor, and the cursor after that.
-func (b *board) since(c cursor) (message, cursor) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	status := b.status
+func (t *table) since(c cursor) (message, cursor) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	status := t.status
 	m := message{Now: time.Now().UnixMilli(), Status: &status}
-	if c.at < b.dropped {
+	if c.at < t.dropped {
 		c = cursor{}
 	}
 	m.Reset = c.at == 0
-	e := b.after(c.at)
+	e := t.after(c.at)
 	for n := 0; e != nil && n < atOnce; e = e.Next() {
 		r := rowAt(e)
 		c.at = r.version
@@ -213,8 +213,8 @@ func (b *board) since(c cursor) (message, cursor) {
 }
 
 // after returns the first of the changes after a version.
-func (b *board) after(version uint64) *list.Element {
-	e := b.order.Back()
+func (t *table) after(version uint64) *list.Element {
+	e := t.order.Back()
 	if e == nil || rowAt(e).version <= version {
 		return nil
 	}

@@ -17,9 +17,9 @@ type viewer struct {
 	rows map[uint64]lock
 }
 
-func (v *viewer) hear(t *testing.T, b *board) (more bool) {
+func (v *viewer) hear(t *testing.T, locks *table) (more bool) {
 	t.Helper()
-	m, at := b.since(v.at)
+	m, at := locks.since(v.at)
 	v.at = at
 	if len(m.Rows)+len(m.Until)+len(m.Gone) > atOnce {
 		t.Fatalf("%d changes in one message", len(m.Rows)+len(m.Until)+len(m.Gone))
@@ -46,46 +46,46 @@ func (v *viewer) hear(t *testing.T, b *board) (more bool) {
 	return m.More
 }
 
-// Whatever happens in between, and however far behind a page is, it has what the board has
+// Whatever happens in between, and however far behind a page is, it has what the table has
 // when it has been told all. Locks come, go and are renewed at random, while pages are told
 // of it at random, some rarely.
-func TestAPageHasWhatTheBoardHas(t *testing.T) {
+func TestAPageHasWhatTheTableHas(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	b := newBoard("web-1", 10_000)
-	b.mostGone = 300
+	locks := newTable("web-1", 10_000)
+	locks.mostGone = 300
 	viewers := make([]viewer, 4)
 	for turn := range 60 {
-		b.begin()
+		locks.begin()
 		for n := range 900 {
 			if random.IntN(10) == 0 {
 				continue // it is not seen, so it is gone
 			}
 			holder := lockmw.Holder{Instance: fmt.Sprint("web-", random.IntN(2)), Age: time.Hour, Left: time.Duration(random.IntN(30)) * time.Second}
-			b.put(lockmw.Info{Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder}})
+			locks.put(lockmw.Info{Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder}})
 			if random.IntN(200) == 0 {
-				viewers[random.IntN(len(viewers))].hear(t, b)
+				viewers[random.IntN(len(viewers))].hear(t, locks)
 			}
 		}
-		b.finish(time.Now(), time.Second, false)
-		if b.order.Len() != len(b.rows)+b.gone || b.gone > b.mostGone {
-			t.Fatalf("%d entries for %d locks, and %d that are gone", b.order.Len(), len(b.rows), b.gone)
+		locks.finish(time.Now(), time.Second, false)
+		if locks.order.Len() != len(locks.rows)+locks.gone || locks.gone > locks.mostGone {
+			t.Fatalf("%d entries for %d locks, and %d that are gone", locks.order.Len(), len(locks.rows), locks.gone)
 		}
 		for i := range viewers {
 			if turn%(i*i+1) != 0 { // the last ones are rarely told
 				continue
 			}
-			for viewers[i].hear(t, b) {
+			for viewers[i].hear(t, locks) {
 			}
 			want := make(map[uint64]lock)
-			for _, r := range b.rows {
+			for _, r := range locks.rows {
 				want[r.lock.ID] = r.lock
 			}
-			if !maps.EqualFunc(viewers[i].rows, want, func(a, b lock) bool { return reflect.DeepEqual(a, b) }) {
-				t.Fatalf("turn %d: page %d has %d locks that differ from the board's %d", turn, i, len(viewers[i].rows), len(want))
+			if !maps.EqualFunc(viewers[i].rows, want, func(a, locks lock) bool { return reflect.DeepEqual(a, locks) }) {
+				t.Fatalf("turn %d: page %d has %d locks that differ from the table's %d", turn, i, len(viewers[i].rows), len(want))
 			}
-			if m, _ := b.since(viewers[i].at); len(m.Rows)+len(m.Until)+len(m.Gone) > 0 && len(want) > 0 {
+			if m, _ := locks.since(viewers[i].at); len(m.Rows)+len(m.Until)+len(m.Gone) > 0 && len(want) > 0 {
 				t.Fatalf("turn %d: page %d is told the same again", turn, i)
 			}
 		}
@@ -94,20 +94,20 @@ func TestAPageHasWhatTheBoardHas(t *testing.T) {
 
 // What Redis says of one moment differs by how long the answer took: that is no change.
 func TestAnAnswerThatTookLongerIsNoChange(t *testing.T) {
-	b := newBoard("web-1", 10)
+	locks := newTable("web-1", 10)
 	info := lockmw.Info{Key: "k", Held: true, Holders: []lockmw.Holder{{Instance: "web-2", Age: time.Minute, Left: 20 * time.Second}}}
-	b.put(info)
-	version := b.version
+	locks.put(info)
+	version := locks.version
 	info.Holders = []lockmw.Holder{{Instance: "web-2", Age: time.Minute - 80*time.Millisecond, Left: 20*time.Second + 80*time.Millisecond}}
-	if b.put(info); b.version != version {
+	if locks.put(info); locks.version != version {
 		t.Error("80 ms are a change")
 	}
 	info.Holders = []lockmw.Holder{{Instance: "web-2", Age: time.Minute, Left: 30 * time.Second}}
-	if b.put(info); b.version == version || b.rows["k"].changed == b.version {
+	if locks.put(info); locks.version == version || locks.rows["k"].changed == locks.version {
 		t.Error("a renewal is none, or tells all of the lock again")
 	}
 	info.Holders = []lockmw.Holder{{Instance: "web-2", Age: 0, Left: 30 * time.Second}}
-	if b.put(info); b.rows["k"].changed != b.version {
+	if locks.put(info); locks.rows["k"].changed != locks.version {
 		t.Error("the next holder is not told")
 	}
 }

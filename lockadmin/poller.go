@@ -22,28 +22,28 @@ const (
 	tellEvery = 200 * time.Millisecond
 )
 
-// A watch reads all locks again and again, for all pages that are open together.
-type watch struct {
-	board  *board
+// A poller reads all locks again and again, for all pages that are open together.
+type poller struct {
+	table  *table
 	again  chan struct{} // read at once
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when it reads nothing any more
 }
 
-// streams are the pages that are open, and the watch that they share while there are any.
+// streams are the pages that are open, and the poller that they share while there are any.
 type streams struct {
 	mu     sync.Mutex
 	open   int
-	watch  *watch        // nil: no page is open
-	before chan struct{} // closed when the last watch has ended; nil: there was none
+	poller *poller       // nil: no page is open
+	before chan struct{} // closed when the last poller has ended; nil: there was none
 }
 
 // mostStreams is how many pages may be open at the same time.
 const mostStreams = 100
 
-// join returns the watch for one page more, or nil if there are too many. The page calls
+// join returns the poller for one page more, or nil if there are too many. The page calls
 // leave at the end.
-func (c *console) join() *watch {
+func (c *console) join() *poller {
 	s := &c.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,78 +51,78 @@ func (c *console) join() *watch {
 		return nil
 	}
 	s.open++
-	if s.watch == nil {
+	if s.poller == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		w := &watch{
-			board: newBoard(c.locks.Instance(), c.options.limit), again: make(chan struct{}, 1),
+		p := &poller{
+			table: newTable(c.locks.Instance(), c.options.limit), again: make(chan struct{}, 1),
 			cancel: cancel, ended: make(chan struct{}),
 		}
 		before := s.before
-		s.watch, s.before = w, w.ended
+		s.poller, s.before = p, p.ended
 		go func() {
-			defer close(w.ended)
+			defer close(p.ended)
 			if before != nil {
 				<-before
 			}
-			c.readAll(ctx, w)
+			c.readAll(ctx, p)
 		}()
 	}
-	return s.watch
+	return s.poller
 }
 
 // leave ends what join began. The last page waits until nothing is read any more.
-func (c *console) leave(w *watch) {
+func (c *console) leave(p *poller) {
 	s := &c.streams
 	s.mu.Lock()
 	s.open--
 	last := s.open == 0
 	if last {
-		s.watch = nil
+		s.poller = nil
 	}
 	s.mu.Unlock()
 	if last {
-		w.cancel()
-		<-w.ended
+		p.cancel()
+		<-p.ended
 	}
 }
 
 // readAll reads all locks until ctx ends, or the Locker is closed.
-func (c *console) readAll(ctx context.Context, w *watch) {
+func (c *console) readAll(ctx context.Context, p *poller) {
 	logged := false
 	for {
 		began := time.Now()
-		cut, err := c.read(ctx, w.board)
+		cut, err := c.read(ctx, p.table)
 		took := time.Since(began)
 		pause := max(every-took, share*took)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, lockmw.ErrClosed):
-			w.board.fail("closed")
+			p.table.fail("closed")
 			return
 		case err != nil:
 			pause = every
 			if !logged {
 				c.options.logger.Warn("lockadmin: locks cannot be read; pages say that Redis cannot be reached", slog.Any("error", err))
 			}
-			w.board.fail("unreachable")
+			p.table.fail("unreachable")
 		default:
-			w.board.finish(began, took+pause, cut)
+			p.table.finish(began, took+pause, cut)
 		}
 		logged = err != nil
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-w.again:
+		case <-p.again:
 		}
 		timer.Stop()
 	}
 }
 
 // read reads all locks once, up to the limit.
-func (c *console) read(ctx context.Context, b *board) (cut bool, err error) {
-	b.begin()
+func (c *console) read(ctx context.Context, t *table) (cut bool, err error) {
+	t.begin()
 	n, told := 0, time.Now()
 	for info, err := range c.locks.List(ctx, "") {
 		if err != nil {
@@ -132,28 +132,28 @@ func (c *console) read(ctx context.Context, b *board) (cut bool, err error) {
 			return true, nil
 		}
 		n++
-		b.put(info)
+		t.put(info)
 		if time.Since(told) > tellEvery {
 			told = time.Now()
-			b.publish()
+			t.publish()
 		}
 	}
 	return false, nil
 }
 
-// noticed puts what was just read of one lock on the board, if a page is open.
+// noticed puts what was just read of one lock into the table, if a page is open.
 func (c *console) noticed(info lockmw.Info) {
 	s := &c.streams
 	s.mu.Lock()
-	w := s.watch
+	p := s.poller
 	s.mu.Unlock()
-	if w == nil {
+	if p == nil {
 		return
 	}
-	w.board.put(info)
-	w.board.publish()
+	p.table.put(info)
+	p.table.publish()
 	select {
-	case w.again <- struct{}{}:
+	case p.again <- struct{}{}:
 	default:
 	}
 }
