@@ -21,7 +21,7 @@ type filter struct {
 
 // knownFilters are all filters of templates, by their names. A new one is an entry here, its line in the doc
 // comment of Parse, and an example in filters_test.go, which fails until it has both. Everything else asks
-// this table: what Parse says of an unknown name, the fuzz test, cmd/lockgen, and the doors' made-up values.
+// this table: what Parse says of an unknown name, the fuzz test, cmd/lockgen, and the made-up values of middlewares.
 var knownFilters = []filter{
 	{name: "hash", wants: "a value", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
 	// A handler that reads a missing value into an integer sees 0.

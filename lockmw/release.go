@@ -97,9 +97,14 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// tryRelease puts the release, first at at, and repeats it until an answer comes or
-// the budget ends. After a try without an answer, "not held" means that it had worked:
-// the lease was trusted when that try was sent.
+// tryRelease sends the release, first at at, and repeats it until a reply comes or the budget ends.
+//
+// A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the script
+// gives back only what the token still has, so it cannot take the lock from a later holder, and a second run says "not
+// held". After a try without a reply, "not held" therefore means that an earlier try had worked, as the lease was trusted
+// when that was sent; after none it means that the lock was lost. The next waiter has been told by Redis, whoever got
+// the reply; one of this process whom the release named is looked after in releaseTo. When the budget ends, the caller
+// is told ErrUnavailable, and the janitor goes on.
 func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 	unsure := false
 	pause := releasePause
