@@ -3,6 +3,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"io"
 	"log"
 	"log/slog"
@@ -17,22 +19,23 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-const (
-	longest = 2 * time.Minute  // an upload may take, and so may a lock be held
-	silence = 10 * time.Second // a client may take for each KiB
-	largest = 100 << 20        // bytes
-)
+// limits are those of one upload.
+type limits struct {
+	longest time.Duration // it may take, and so may its lock be held
+	silence time.Duration // the client may take for each KiB
+	largest int64         // bytes
+}
 
 // routes returns the service, which keeps its files in dir.
-func routes(locks *lockmw.Locker, dir *os.Root, longest, silence time.Duration) http.Handler {
+func routes(locks *lockmw.Locker, dir *os.Root, most limits) http.Handler {
 	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.name}"),
-		lockmw.Policy{Prefix: "file:", MaxHold: longest}, // no Wait: a second upload is refused at once
-		httplock.WithBodyTimeout(silence))
+		lockmw.Policy{Prefix: "file:", MaxHold: most.longest}, // no Wait: a second upload is refused at once
+		httplock.WithBodyTimeout(most.silence))
 	mux := http.NewServeMux()
-	mux.Handle("PUT /files/{name}", limit(lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("PUT /files/{name}", limit(most.largest, lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := save(r, dir); err != nil {
 			slog.Warn("an upload failed", "error", err)
-			http.Error(w, "the file was not stored", http.StatusRequestTimeout)
+			http.Error(w, "the file was not stored", statusOf(err))
 			return
 		}
 		w.WriteHeader(http.StatusCreated)
@@ -40,12 +43,31 @@ func routes(locks *lockmw.Locker, dir *os.Root, longest, silence time.Duration) 
 	return mux
 }
 
-// limit is in front of the lock, so that a body that is too long is read no further.
-func limit(next http.Handler) http.Handler {
+// limit is in front of the lock. A body that says that it is too long takes none and is not read; one
+// that does not say so is read up to the limit.
+func limit(largest int64, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > largest {
+			http.Error(w, "the file is too large", http.StatusRequestEntityTooLarge)
+			return
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, largest)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// statusOf says who must do something so that an upload does not fail again: the client, or we.
+func statusOf(err error) int {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, lockmw.ErrMaxHold): // silent, or slow
+		return http.StatusRequestTimeout
+	case errors.Is(err, io.ErrUnexpectedEOF): // less came than was announced
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError // the disk, or a lock that was lost
 }
 
 // save writes beside the file, and puts it in its place at the end.
@@ -56,7 +78,7 @@ func save(r *http.Request, dir *os.Root) error {
 		return err
 	}
 	defer func() { _ = dir.Remove(name + ".part") }() // it is not there after Rename
-	_, err = io.Copy(part, r.Body)                    // fails for a silent client, after MaxHold, and when the lock is lost
+	_, err = io.Copy(part, r.Body)                    // fails for a silent client, over the limit, after MaxHold, and when the lock is lost
 	if closed := part.Close(); err == nil {
 		err = closed
 	}
@@ -80,8 +102,8 @@ func main() {
 		log.Fatal(err)
 	}
 	server := &http.Server{
-		Addr:              ":8080",
-		Handler:           routes(locks, dir, longest, silence),
+		Addr:              cmp.Or(os.Getenv("ADDR"), ":8080"),
+		Handler:           routes(locks, dir, limits{longest: 2 * time.Minute, silence: 10 * time.Second, largest: 100 << 20}),
 		ReadHeaderTimeout: 5 * time.Second, // a ReadTimeout would be for the body, too
 	}
 	log.Fatal(server.ListenAndServe())

@@ -1,28 +1,37 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
+// patient is for tests that are about something else.
+var patient = limits{longest: time.Minute, silence: time.Minute, largest: 1 << 20}
+
 // start returns the locks of a service, where to put a file, and the folder with its files.
-func start(t *testing.T, longest, silence time.Duration) (locks *lockmw.Locker, url, files string) {
+func start(t *testing.T, most limits) (locks *lockmw.Locker, url, files string) {
 	t.Helper()
 	locks, files = locktest.New(t), t.TempDir()
 	dir, err := os.OpenRoot(files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(routes(locks, dir, longest, silence))
+	server := httptest.NewServer(routes(locks, dir, most))
 	t.Cleanup(func() {
 		server.Close()
 		_ = dir.Close()
@@ -46,8 +55,11 @@ func put(t *testing.T, url string, body io.Reader) int {
 
 var file = bytes.Repeat([]byte("0123456789abcdef"), 8<<10) // 128 KiB: more than is read before the lock is taken
 
+// unsized hides how long a body is, so that it is sent in chunks.
+func unsized(body []byte) io.Reader { return struct{ io.Reader }{bytes.NewReader(body)} }
+
 func TestAFileIsStored(t *testing.T) {
-	_, url, files := start(t, time.Minute, time.Minute)
+	_, url, files := start(t, patient)
 	if status := put(t, url, bytes.NewReader(file)); status != http.StatusCreated {
 		t.Fatal(status)
 	}
@@ -57,32 +69,124 @@ func TestAFileIsStored(t *testing.T) {
 }
 
 func TestASlowClientDoesNotKeepTheFile(t *testing.T) {
-	for name, times := range map[string][2]time.Duration{
-		"silent":   {time.Minute, 100 * time.Millisecond},
-		"too long": {100 * time.Millisecond, time.Minute},
+	for name, most := range map[string]limits{
+		"silent":   {longest: time.Minute, silence: 100 * time.Millisecond, largest: 1 << 20},
+		"too long": {longest: 100 * time.Millisecond, silence: time.Minute, largest: 1 << 20},
 	} {
-		_, url, files := start(t, times[0], times[1])
+		_, url, files := start(t, most)
 		body, send := io.Pipe()
 		done := make(chan int, 1)
 		go func() { done <- put(t, url, body) }()
 		if _, err := send.Write(file); err != nil { // and no end of the file
 			t.Fatal(err)
 		}
-		if status := <-done; status == http.StatusCreated {
-			t.Errorf("%s: half a file was stored", name)
+		if status := <-done; status != http.StatusRequestTimeout {
+			t.Errorf("%s: half a file gets %d", name, status)
 		}
 		_ = send.CloseWithError(io.ErrUnexpectedEOF)
-		if left, err := os.ReadDir(files); err != nil || len(left) != 0 {
-			t.Errorf("%s: %v is left, %v", name, left, err)
-		}
+		nothingIsLeft(t, name, files)
 		if status := put(t, url, bytes.NewReader(file)); status != http.StatusCreated {
 			t.Errorf("%s: the next upload gets %d", name, status)
 		}
 	}
 }
 
+func nothingIsLeft(t *testing.T, name, files string) {
+	t.Helper()
+	if left, err := os.ReadDir(files); err != nil || len(left) != 0 {
+		t.Errorf("%s: %v is left, %v", name, left, err)
+	}
+}
+
+func TestAFileOverTheLimitIsTooLarge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		largest int
+		body    io.Reader
+		want    int
+	}{
+		"at the limit":            {len(file), bytes.NewReader(file), http.StatusCreated},
+		"at the limit, in chunks": {len(file), unsized(file), http.StatusCreated},
+		"over it":                 {len(file) - 1, bytes.NewReader(file), http.StatusRequestEntityTooLarge},
+		"over it, in chunks":      {len(file) - 1, unsized(file), http.StatusRequestEntityTooLarge},
+		"over it before the lock": {10, unsized(file[:20]), http.StatusRequestEntityTooLarge},
+	} {
+		_, url, files := start(t, limits{longest: time.Minute, silence: time.Minute, largest: int64(tc.largest)})
+		if status := put(t, url, tc.body); status != tc.want {
+			t.Errorf("%s: status = %d, want %d", name, status, tc.want)
+		}
+		if tc.want != http.StatusCreated {
+			nothingIsLeft(t, name, files)
+		}
+	}
+}
+
+// A body that says that it is too long is neither read nor locked for.
+func TestAFileThatSaysItIsTooLargeIsNotRead(t *testing.T) {
+	locks, _, files := start(t, patient)
+	_, lease, err := locks.Acquire(t.Context(), "a.bin", lockmw.Policy{Prefix: "file:"}) // whoever asks for it gets 409
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lease.Release(t.Context()) }()
+	dir, err := os.OpenRoot(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	r := httptest.NewRequest(http.MethodPut, "/files/a.bin", iotest.ErrReader(errors.New("it is read")))
+	r.ContentLength = patient.largest + 1
+	w := httptest.NewRecorder()
+	routes(locks, dir, patient).ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status = %d", w.Code)
+	}
+}
+
+// A client cannot help it when its file is not stored.
+func TestAFailedStoreIsOurFault(t *testing.T) {
+	_, url, files := start(t, patient)
+	if err := os.Mkdir(filepath.Join(files, "a.bin"), 0o700); err != nil { // nothing can be put in its place
+		t.Fatal(err)
+	}
+	if status := put(t, url, bytes.NewReader(file)); status != http.StatusInternalServerError {
+		t.Errorf("at the end: status = %d", status)
+	}
+	if err := os.RemoveAll(files); err != nil {
+		t.Fatal(err)
+	}
+	if status := put(t, url, bytes.NewReader(file)); status != http.StatusInternalServerError {
+		t.Errorf("at the beginning: status = %d", status)
+	}
+}
+
+// A client that ends before its file does is not told that it is stored.
+func TestHalfAFileIsNotStored(t *testing.T) {
+	_, url, files := start(t, patient)
+	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/files/a.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "PUT /files/a.bin HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", len(file)+1)
+	if _, err := conn.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest {
+		t.Errorf("status = %d", response.StatusCode)
+	}
+	nothingIsLeft(t, "half a file", files)
+}
+
 func TestASecondUploadIsRefused(t *testing.T) {
-	locks, url, _ := start(t, time.Minute, time.Minute)
+	locks, url, _ := start(t, patient)
 	body, send := io.Pipe()
 	done := make(chan int, 1)
 	go func() { done <- put(t, url, body) }()
