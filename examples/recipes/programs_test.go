@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,41 +33,24 @@ var programs = []program{
 	{"worker", nil, regexp.MustCompile(`done message=(.*)`), false, 10},
 }
 
-// Each program runs in three processes, as the document says (worker in one), one of which is killed.
-func TestProgramsDoEverythingOnce(t *testing.T) {
-	all := inDocument(t)
-	which := programs
-	if testing.Short() {
-		which = programs[1:2] // without a library: it is compiled fastest
-	}
-	for _, p := range which {
-		t.Run(strings.Join(append([]string{p.name}, p.args...), " "), func(t *testing.T) {
-			t.Parallel()
-			dir := newModule(t)
-			all[p.name].write(t, p.name, dir)
-			if err := goCommand(t, dir, "build", "-o", "program", "."); err != nil {
-				t.Fatal(err)
-			}
-			p.run(t, filepath.Join(dir, "program"), redistest.Real(t).Addr())
-		})
-	}
-}
-
 // A said is a line of a process.
 type said struct {
 	by   int
 	what string
 }
 
-func (p program) run(t *testing.T, path, addr string) {
+// run runs a program in three processes, as the document says (worker in one), and kills one of them.
+// Nothing is done twice.
+func (p program) run(t *testing.T, m *module) {
 	t.Helper()
+	env := []string{"REDIS_ADDR=" + redistest.Real(t).Addr(), "ADDR=127.0.0.1:0"}
 	lines := make(chan said, 1000)
 	var processes []*process
 	for by := range 3 {
 		if p.name == "worker" && by > 0 {
 			break // its queue is its own
 		}
-		processes = append(processes, start(t, path, p.args, addr, func(line string) {
+		processes = append(processes, m.start(t, p.name, p.args, env, func(line string) {
 			if found := p.line.FindStringSubmatch(line); found != nil {
 				lines <- said{by, found[1]}
 			}
@@ -107,10 +89,11 @@ type process struct {
 	signal syscall.Signal // the first that it was sent
 }
 
-func start(t *testing.T, path string, args []string, addr string, told func(line string)) *process {
+// start starts the recipe of that name. Each of its lines is told, the last one before it is gone.
+func (m *module) start(t *testing.T, name string, args, env []string, told func(line string)) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(path, args...), gone: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "REDIS_ADDR="+addr, "ADDR=127.0.0.1:0")
+	p := &process{cmd: &exec.Cmd{Path: m.program, Args: append([]string{name}, args...)}, gone: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
 	read, write := io.Pipe()
 	p.cmd.Stdout, p.cmd.Stderr = write, write
 	if err := p.cmd.Start(); err != nil {
@@ -123,6 +106,9 @@ func start(t *testing.T, path string, args []string, addr string, told func(line
 	go func() {
 		defer close(p.gone)
 		for text := bufio.NewScanner(read); text.Scan(); {
+			if strings.Contains(text.Text(), "DATA RACE") {
+				t.Errorf("%s has a data race", name)
+			}
 			told(text.Text())
 		}
 	}()

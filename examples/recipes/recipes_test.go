@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -24,15 +25,21 @@ type recipe map[string]string
 // printed is a file in the document: its name in bold, an empty line, and its code.
 var printed = regexp.MustCompile("(?s)\n\\*\\*([a-z]+)/([a-z_]+\\.go)\\*\\*\n\n```go\n(.*?)\n```\n")
 
-// inDocument returns the recipes by the names of their folders.
-func inDocument(t *testing.T) map[string]recipe {
+// text returns the document.
+func text(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(document)
+	content, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(content)
+}
+
+// inDocument returns the recipes by the names of their folders.
+func inDocument(t *testing.T) map[string]recipe {
+	t.Helper()
 	all := make(map[string]recipe)
-	for _, file := range printed.FindAllStringSubmatch(string(text), -1) {
+	for _, file := range printed.FindAllStringSubmatch(text(t), -1) {
 		if all[file[1]] == nil {
 			all[file[1]] = make(recipe)
 		}
@@ -40,6 +47,22 @@ func inDocument(t *testing.T) map[string]recipe {
 	}
 	return all
 }
+
+// usages returns what the document says of the use of each recipe: the text behind its code, up to the
+// next heading.
+func usages(document string) map[string]string {
+	all := make(map[string]string)
+	for _, file := range printed.FindAllStringSubmatchIndex(document, -1) {
+		usage := document[file[1]:]
+		if next := heading.FindStringIndex(usage); next != nil {
+			usage = usage[:next[0]]
+		}
+		all[document[file[2]:file[3]]] = usage
+	}
+	return all
+}
+
+var heading = regexp.MustCompile(`(?m)^#+ `)
 
 // write puts a recipe into a folder, with what lies beside it for its readers: its test, and what
 // was generated.
@@ -71,11 +94,17 @@ func (r recipe) write(t *testing.T, name, dir string) {
 	}
 }
 
+// A module is a new one, in which recipes are folders.
+type module struct {
+	dir     string
+	program string // all programs in one, which is which by the name that it is called by
+}
+
 // newModule makes a module in a new folder. It has the versions of this one, and nothing is
 // downloaded: go mod tidy would look for newer ones, and for the tests of what is required.
-func newModule(t *testing.T) (dir string) {
+func newModule(t *testing.T) *module {
 	t.Helper()
-	dir = t.TempDir()
+	dir := t.TempDir()
 	kit, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +124,37 @@ func newModule(t *testing.T) (dir string) {
 			t.Fatal(err)
 		}
 	}
-	return dir
+	return &module{dir: dir, program: filepath.Join(dir, "all", "program")}
 }
 
-// goCommand runs the go command in a folder.
+// build makes one program of several: to link each takes a second of a core. Package main and its
+// function are given another name for it, and nothing else is changed.
+func (m *module) build(t *testing.T, all map[string]recipe, names []string) {
+	t.Helper()
+	var imports, calls strings.Builder
+	for _, name := range names {
+		code := all[name]["main.go"]
+		code = strings.Replace(code, "\npackage main\n", "\npackage "+name+"\n", 1)
+		code = strings.Replace(code, "\nfunc main() {\n", "\nfunc Main() {\n", 1)
+		recipe{"main.go": code}.write(t, "none", filepath.Join(m.dir, "all", name))
+		fmt.Fprintf(&imports, "import \"example.com/try/all/%s\"\n", name)
+		fmt.Fprintf(&calls, "\t\t%q: %s.Main,\n", name, name)
+	}
+	main := "package main\n\nimport \"os\"\n" + imports.String() +
+		"\nfunc main() {\n\tmap[string]func(){\n" + calls.String() + "\t}[os.Args[0]]()\n}\n"
+	recipe{"main.go": main}.write(t, "none", filepath.Join(m.dir, "all"))
+	if err := goCommand(t, m.dir, "build", "-ldflags=-w", "-o", m.program, "./all"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goCommand runs the go command in a folder, with the race detector if these tests have it: what the
+// recipes import is compiled so already.
 func goCommand(t *testing.T, dir string, args ...string) error {
 	t.Helper()
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		args = slices.Insert(slices.Clone(args), 1, "-race")
+	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off") // GOFLAGS as here, so that little is compiled anew
@@ -112,8 +166,12 @@ func goCommand(t *testing.T, dir string, args ...string) error {
 	return nil
 }
 
-// All recipes are vetted in one module, whose folders they are.
-func TestRecipesAreCompleteInANewModule(t *testing.T) {
+// Every recipe is copied from the document into one new module, as a folder of it. All are vetted there,
+// with their tests, so nothing is missing; where the document says "go test .", they run. Programs for
+// many processes, and services, do what the document says. Each test of a recipe runs where it stands, too.
+//
+// With -short no more runs than three of them, each of which takes two seconds of a core to be compiled.
+func TestRecipesDoInANewModuleWhatTheDocumentSays(t *testing.T) {
 	all := inDocument(t)
 	folders, err := filepath.Glob("*/*.go")
 	if err != nil {
@@ -126,37 +184,64 @@ func TestRecipesAreCompleteInANewModule(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(all)), slices.Sorted(maps.Keys(want)); !slices.Equal(got, want) {
 		t.Fatalf("the document has the recipes\n%q, want\n%q", got, want)
 	}
-	dir := newModule(t)
+	serving, err := services(text(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModule(t)
 	for name, r := range all {
-		r.write(t, name, filepath.Join(dir, name))
+		r.write(t, name, filepath.Join(m.dir, name))
 	}
-	if err := goCommand(t, dir, "vet", "./..."); err != nil {
-		t.Error(err)
+	if err := goCommand(t, m.dir, "vet", "./..."); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// The tests of each recipe run in a module of its own. With -short it is one of them: where they
-// stand, all run.
-func TestRecipesRunTheirTestsInANewModule(t *testing.T) {
-	all := inDocument(t)
-	names := slices.Sorted(maps.Keys(all))
+	runs := func(name string) bool { return all[name]["main.go"] != "" }
 	if testing.Short() {
-		names = []string{"handlertest"}
+		runs = func(name string) bool { return slices.Contains([]string{"envelope", "leader", "upload"}, name) }
+	} else {
+		m.test(t)
 	}
-	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool { return !runs(name) })
+	m.build(t, all, names)
+	for _, p := range programs {
+		if !runs(p.name) {
+			continue
+		}
+		t.Run(strings.Join(append([]string{p.name}, p.args...), " "), func(t *testing.T) {
 			t.Parallel()
-			dir := newModule(t)
-			all[name].write(t, name, dir)
-			if err := goCommand(t, dir, "test", "-vet=off", "."); err != nil {
-				t.Error(err)
-			}
+			p.run(t, m)
+		})
+	}
+	for name, s := range serving {
+		if !runs(name) {
+			continue
+		}
+		t.Run("serve "+name, func(t *testing.T) {
+			t.Parallel()
+			s.use(t, m, name)
 		})
 	}
 }
 
+// test runs the tests of the recipes of which the document says so.
+func (m *module) test(t *testing.T) {
+	t.Helper()
+	var tested []string
+	for name, usage := range usages(text(t)) {
+		if strings.Contains(usage, "go test .") {
+			tested = append(tested, "./"+name)
+		}
+	}
+	if len(tested) == 0 {
+		t.Error("nothing is to be tested")
+	}
+	if err := goCommand(t, m.dir, append([]string{"test", "-vet=off", "-ldflags=-w"}, tested...)...); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWhatIsNotCompleteIsFound(t *testing.T) {
-	dir := newModule(t)
+	dir := newModule(t).dir
 	recipe{"main.go": "package main\n\nfunc main() { fmt.Println() }\n"}.write(t, "none", dir)
 	if err := goCommand(t, dir, "vet", "."); err == nil || !strings.Contains(err.Error(), "undefined: fmt") {
 		t.Errorf("err = %v", err)

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -56,5 +57,5 @@ func main() {
 		log.Fatal(err)
 	}
 	ship := func(id int64) { slog.Info("shipped", "order", id) }
-	log.Fatal(http.ListenAndServe(":8080", routes(locks, ship)))
+	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("ADDR"), ":8080"), routes(locks, ship)))
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"log"
 	"log/slog"
 	"net/http"
@@ -44,5 +45,5 @@ func main() {
 	pay := func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 	}
-	log.Fatal(http.ListenAndServe(":8080", routes(locks, user, pay)))
+	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("ADDR"), ":8080"), routes(locks, user, pay)))
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"log"
 	"log/slog"
@@ -60,7 +61,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(http.ListenAndServe(":8080", routes(locks, func(w http.ResponseWriter, _ *http.Request) {
+	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("ADDR"), ":8080"), routes(locks, func(w http.ResponseWriter, _ *http.Request) {
 		time.Sleep(5 * time.Second) // the work; try a second request meanwhile
 		w.WriteHeader(http.StatusCreated)
 	})))

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log"
 	"log/slog"
@@ -73,10 +74,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	go func() {
-		log.Fatal(http.ListenAndServe(":8081", inGin(locks, func(c *gin.Context) { c.String(http.StatusOK, "paid\n") })))
-	}()
-	log.Fatal(http.ListenAndServe(":8080", netHTTP(locks, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("paid\n"))
-	})))
+	mux := http.NewServeMux()
+	mux.Handle("/", netHTTP(locks, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("paid\n")) }))
+	mux.Handle("/gin/", http.StripPrefix("/gin", inGin(locks, func(c *gin.Context) { c.String(http.StatusOK, "paid in Gin\n") })))
+	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("ADDR"), ":8080"), mux))
 }
