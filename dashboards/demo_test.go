@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -62,7 +63,7 @@ func startDemo(t *testing.T, redis string) *demo {
 			t.Logf("the demo said:\n%s", d.text())
 		}
 	})
-	eventually(t, "the demo says where everything is", func() bool { return strings.Contains(d.text(), "Ctrl-C ends it") })
+	await.Within(t, limit, "the demo says where everything is", func() bool { return strings.Contains(d.text(), "Ctrl-C ends it") })
 	line := regexp.MustCompile(`(?m)^  shops .*$`).FindString(d.text())
 	for _, url := range regexp.MustCompile(`http://(\S+)`).FindAllStringSubmatch(line, -1) {
 		d.shops = append(d.shops, url[1])
@@ -136,12 +137,12 @@ func TestDemoShowsOnEveryPanel(t *testing.T) {
 	redis.Kill()
 	awaitAlert(t, p, "LockmwRedisDown")
 	awaitAlert(t, p, "LockmwFailedOpen")
-	eventually(t, "the demo says that Redis is away", func() bool { return strings.Contains(d.text(), "Redis does not answer") })
+	await.Within(t, limit, "the demo says that Redis is away", func() bool { return strings.Contains(d.text(), "Redis does not answer") })
 	if err := redis.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Redis is up again for all", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(d.shops) })
-	eventually(t, "the demo says that Redis is back", func() bool { return strings.Contains(d.text(), "Redis answers again") })
+	await.Within(t, limit, "Redis is up again for all", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(d.shops) })
+	await.Within(t, limit, "the demo says that Redis is back", func() bool { return strings.Contains(d.text(), "Redis answers again") })
 	t.Logf("fired: %v", sorted(p.fired(t)))
 	d.stop(t)
 }
@@ -151,7 +152,7 @@ var troubles = map[string]bool{"LockmwLocksLost": true, "LockmwHoldersStuck": tr
 
 func awaitAlert(t *testing.T, p *prometheus, alert string) {
 	t.Helper()
-	eventually(t, alert+" fires", func() bool {
+	await.Within(t, limit, alert+" fires", func() bool {
 		for f := range p.fired(t) {
 			if f.alert == alert {
 				return true

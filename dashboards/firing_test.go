@@ -16,6 +16,7 @@ import (
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
@@ -235,7 +236,7 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 	for _, s := range services {
 		all.Go(func() { s.work(ctx) })
 	}
-	eventually(t, "all are scraped", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(scenes) })
+	await.Within(t, limit, "all are scraped", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(scenes) })
 	sleep(t.Context(), quiet)
 	if early := p.fired(t); len(early) > 0 {
 		t.Errorf("fired while all was well: %v", early)

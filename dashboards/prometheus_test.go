@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -76,7 +77,7 @@ func startPrometheus(t *testing.T, every time.Duration, r rules, jobs map[string
 		}
 	})
 	p := &prometheus{"http://" + addr}
-	eventually(t, "Prometheus is ready", func() bool {
+	await.Within(t, limit, "Prometheus is ready", func() bool {
 		resp, err := web.Get(p.url + "/-/ready")
 		if err != nil {
 			return false
@@ -85,17 +86,6 @@ func startPrometheus(t *testing.T, every time.Duration, r rules, jobs map[string
 		return resp.StatusCode == http.StatusOK
 	})
 	return p
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	t.Fatalf("not so within %v: %s", limit, what)
 }
 
 // get asks the server's API, and returns what it has to say of it.

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -24,11 +24,7 @@ import (
 // newLocker opens a Locker that is asked for nothing.
 func newLocker(tb testing.TB) *lockmw.Locker {
 	tb.Helper()
-	l, err := lockmw.New(redistest.Embedded(tb).Client(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = l.Close(context.Background()) })
+	l, _ := testenv.Locker(tb)
 	return l
 }
 

@@ -11,13 +11,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestLockIsAPlainKeyWithATTL(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lease := mustAcquire(t, l, key, lockmw.Policy{Prefix: "pay:", TTL: 10 * time.Second})
 		name := "lock:{pay:" + key + "}"
 		if got := c.Type(context.Background(), name).Val(); got != "string" {
@@ -36,7 +38,7 @@ func TestLockIsAPlainKeyWithATTL(t *testing.T) {
 
 func TestOneAttemptWithoutWaitOrRetries(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		defer mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{TTL: 20 * time.Second}))
 		_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{})
 		var refusal *lockmw.AcquireError
@@ -57,7 +59,7 @@ func TestOneAttemptWithoutWaitOrRetries(t *testing.T) {
 
 func TestWaiterGetsTheLockWhenItIsReleased(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		first := mustAcquire(t, l, key, lockmw.Policy{})
 		got := make(chan *lockmw.Lease)
 		go func() {
@@ -67,7 +69,7 @@ func TestWaiterGetsTheLockWhenItIsReleased(t *testing.T) {
 			}
 			got <- lease
 		}()
-		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
 		mustRelease(t, first)
 		second := <-got
 		if second == nil {
@@ -85,7 +87,7 @@ func TestWaitersAreServedInTheOrderTheyCame(t *testing.T) {
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	c := s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	holder := mustAcquire(t, lockers[0], key, lockmw.Policy{})
 
 	const waiters = 30
@@ -105,7 +107,7 @@ func TestWaitersAreServedInTheOrderTheyCame(t *testing.T) {
 			mu.Unlock()
 			mustRelease(t, lease)
 		})
-		eventually(t, 5*time.Second, "it waits", func() bool {
+		await.Within(t, 5*time.Second, "it waits", func() bool {
 			return lockmw.Waiting(lockers[0], key)+lockmw.Waiting(lockers[1], key) == i+1 &&
 				queued(t, c, key) == min(i+1, len(lockers)) // the first of each
 		})
@@ -120,7 +122,7 @@ func TestWaitersAreServedInTheOrderTheyCame(t *testing.T) {
 
 func TestCancelledWaiterReturnsAtOnceAndLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		holder := mustAcquire(t, l, key, lockmw.Policy{})
 		why := errors.New("the client left")
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -129,7 +131,7 @@ func TestCancelledWaiterReturnsAtOnceAndLeavesNothing(t *testing.T) {
 			_, _, err := l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute})
 			ended <- err
 		}()
-		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
 		cancelled := time.Now()
 		cancel(why)
 		err := <-ended
@@ -141,14 +143,14 @@ func TestCancelledWaiterReturnsAtOnceAndLeavesNothing(t *testing.T) {
 				t.Errorf("err = %v, want it to be %v", err, want)
 			}
 		}
-		eventually(t, 5*time.Second, "the queue is empty", func() bool { return queued(t, c, key) == 0 })
+		await.Within(t, 5*time.Second, "the queue is empty", func() bool { return queued(t, c, key) == 0 })
 		mustRelease(t, holder)
 		noKeys(t, c, key, 2*time.Second)
 	})
 }
 
 func TestDeadlineWhileWaitingIsNotAcquiredAndDeadlineExceeded(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -160,7 +162,7 @@ func TestDeadlineWhileWaitingIsNotAcquiredAndDeadlineExceeded(t *testing.T) {
 
 func TestEndedContextAsksNothing(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, _, err := l.Acquire(ctx, "k", lockmw.Policy{})
@@ -174,7 +176,7 @@ func TestEndedContextAsksNothing(t *testing.T) {
 
 func TestBadKeysAndPoliciesAskNothing(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	for _, tc := range []struct {
 		name, key string
 		policy    lockmw.Policy
@@ -200,13 +202,13 @@ func TestBadKeysAndPoliciesAskNothing(t *testing.T) {
 }
 
 func TestLongestKeyWorks(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	mustRelease(t, mustAcquire(t, l, strings.Repeat("é", 256), lockmw.Policy{Prefix: strings.Repeat("p", 256)}))
 }
 
 func TestTooManyWaitersAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c, lockmw.WithMaxWaiters(2, 3))
+		l := testenv.Open(t, c, lockmw.WithMaxWaiters(2, 3))
 		holder := mustAcquire(t, l, key, lockmw.Policy{})
 		other := mustAcquire(t, l, key+"other", lockmw.Policy{})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -217,7 +219,7 @@ func TestTooManyWaitersAreRefused(t *testing.T) {
 		wait(key)
 		wait(key)
 		wait(key + "other")
-		eventually(t, 5*time.Second, "queued", func() bool {
+		await.Within(t, 5*time.Second, "queued", func() bool {
 			return lockmw.Waiting(l, key) == 2 && lockmw.Waiting(l, key+"other") == 1
 		})
 		for _, full := range []string{key, key + "other"} { // per key, in total
@@ -241,7 +243,7 @@ func TestTooManyWaitersAreRefused(t *testing.T) {
 }
 
 func TestNestedAcquireIsRefusedInsteadOfWaitingForItself(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	err := l.WithLock(context.Background(), "a", lockmw.Policy{}, func(ctx context.Context) error {
 		return l.WithLock(ctx, "b", lockmw.Policy{}, func(ctx context.Context) error {
 			_, _, err := l.Acquire(ctx, "a", lockmw.Policy{Wait: time.Minute})
@@ -257,7 +259,7 @@ func TestNestedAcquireIsRefusedInsteadOfWaitingForItself(t *testing.T) {
 }
 
 func TestContextOfAReleasedLeaseDoesNotHoldTheLock(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	lease := mustAcquire(t, l, "k", lockmw.Policy{})
 	ctx := context.WithoutCancel(lease.Context())
 	mustRelease(t, lease)
@@ -271,7 +273,7 @@ func TestContextOfAReleasedLeaseDoesNotHoldTheLock(t *testing.T) {
 func TestForeignDataAreNotTouched(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		name := "lock:{" + key + "}"
 		c.HSet(context.Background(), name, "field", "value")
 		for _, p := range []lockmw.Policy{{}, {Wait: 5 * time.Second}, {FailOpen: true}} {
@@ -296,7 +298,7 @@ func TestForeignDataAreNotTouched(t *testing.T) {
 
 func TestForeignHolderIsFoundGoneByRetrying(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		name := "lock:{" + key + "}"
 		c.SetNX(context.Background(), name, "somebody", time.Minute)
 		if _, _, err := l.Acquire(context.Background(), key, lockmw.Policy{}); !errors.Is(err, lockmw.ErrNotAcquired) {
@@ -310,7 +312,7 @@ func TestForeignHolderIsFoundGoneByRetrying(t *testing.T) {
 			}
 			got <- err
 		}()
-		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
 		c.Del(context.Background(), name) // wakes nobody
 		if err := <-got; err != nil {
 			t.Error(err)

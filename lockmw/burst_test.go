@@ -10,9 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -40,7 +42,7 @@ func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
 			s := redistest.Real(t)
 			c := s.Client(t)
 			client, proxy := proxied(t, s)
-			l := newLocker(t, client)
+			l := testenv.Open(t, client)
 			var warm sync.WaitGroup
 			for i := range 64 { // all connections are there, or most would wait for one and not be sent
 				warm.Go(func() {
@@ -67,7 +69,7 @@ func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
 				})
 			}
 			gone.Wait()
-			eventually(t, 10*time.Second, "Redis has granted locks", func() bool { return grants(t, c)-before > b.calls/100 })
+			await.Within(t, 10*time.Second, "Redis has granted locks", func() bool { return grants(t, c)-before > b.calls/100 })
 			nothingLeft(t, c, back)
 			t.Logf("Redis granted %d locks of %d", grants(t, c)-before, b.calls)
 		})
@@ -103,6 +105,6 @@ func locks(tb testing.TB, c *redis.Client) int64 {
 func nothingLeft(tb testing.TB, c *redis.Client, since time.Time) {
 	tb.Helper()
 	const within = 10 * time.Second // 2 s on a machine that is not busy; TTLs are a minute
-	eventually(tb, time.Until(since.Add(within)), "no key is left", func() bool { return locks(tb, c) == 0 })
+	await.Within(tb, time.Until(since.Add(within)), "no key is left", func() bool { return locks(tb, c) == 0 })
 	tb.Logf("nothing was left after %v", time.Since(since).Round(time.Millisecond))
 }

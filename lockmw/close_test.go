@@ -9,8 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -18,7 +20,7 @@ import (
 // that it asks for under that is refused because the server ends, which is nobody's
 // mistake.
 func TestLockUnderOneThatCloseHasReleasedIsRefusedAsClosed(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	ctx, _, err := l.Acquire(context.Background(), "a", lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +33,7 @@ func TestLockUnderOneThatCloseHasReleasedIsRefusedAsClosed(t *testing.T) {
 
 func TestCloseEndsWaitersAndLeases(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		var leases []*lockmw.Lease
 		for i := range 100 {
 			leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{}))
@@ -41,7 +43,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 			_, _, err := l.Acquire(context.Background(), key+"0", lockmw.Policy{Wait: time.Minute})
 			waiting <- err
 		}()
-		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key+"0") == 1 })
+		await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key+"0") == 1 })
 
 		ctx, end := context.WithCancel(context.Background())
 		closed := make(chan error)
@@ -88,7 +90,7 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		renewed := make(chan struct{}, 100)
-		l := newLocker(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		l := testenv.Open(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 			if e.Kind == lockmw.EventRenewed {
 				renewed <- struct{}{}
 			}
@@ -96,7 +98,7 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 900 * time.Millisecond})
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(context.Background()) }()
-		eventually(t, 5*time.Second, "Close has begun", func() bool {
+		await.Within(t, 5*time.Second, "Close has begun", func() bool {
 			_, early, err := l.Acquire(context.Background(), key+"2", lockmw.Policy{})
 			if err == nil {
 				mustRelease(t, early)

@@ -9,8 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -20,7 +22,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
-	lockers := []*lockmw.Locker{newLocker(t, w.Client(t)), newLocker(t, w.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, w.Client(t)), testenv.Open(t, w.Client(t))}
 	ld := startLoad(lockers, 4, []string{"a", "b", "c"}, lockmw.Policy{TTL: 2 * time.Second, Wait: time.Second})
 	ld.more(t, 300)
 	before, err := w.Master(t.Context())
@@ -31,7 +33,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	if err := w.KillMaster(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 40*time.Second, "another master is named and writes", func() bool {
+	await.Within(t, 40*time.Second, "another master is named and writes", func() bool {
 		master, err := w.Master(t.Context())
 		if err != nil || master == before {
 			return false
@@ -67,7 +69,7 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
-	lockers := []*lockmw.Locker{newLocker(t, c.Client(t)), newLocker(t, c.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))}
 	client := c.Client(t)
 	const key = "contended"
 	held := mustAcquire(t, lockers[0], sameSlot(t, client, key), lockmw.Policy{TTL: 3 * time.Second})
@@ -117,9 +119,9 @@ func TestClusterSlotInMigrationIsNotForOneProcessAlone(t *testing.T) {
 	t.Parallel()
 	const key = "contended"
 	c := redistest.Cluster(t)
-	crowd := gather(t, newLocker(t, c.Client(t)), key, 8, time.Millisecond, new(inside))
+	crowd := gather(t, testenv.Open(t, c.Client(t)), key, 8, time.Millisecond, new(inside))
 	defer crowd.disperse()
-	other := newLocker(t, c.Client(t))
+	other := testenv.Open(t, c.Client(t))
 	from, err := c.Owner(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +150,7 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
-	one, two := newLocker(t, c.Client(t)), newLocker(t, c.Client(t))
+	one, two := testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))
 	p := lockmw.Policy{TTL: time.Second}
 	waits := lockmw.Policy{TTL: time.Second, Wait: 20 * time.Second}
 	const key, stays = "contended", 4 * time.Second // of many renewals
@@ -248,7 +250,7 @@ func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
-	l := newLocker(t, c.Client(t))
+	l := testenv.Open(t, c.Client(t))
 	owner, theirs, others := keysByNode(t, c, 40)
 	p := lockmw.Policy{TTL: 2 * time.Second}
 	lost := mustAcquire(t, l, theirs[0], p)
@@ -290,7 +292,7 @@ func TestASlotThatNobodyServesIsNoOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := newLocker(t, c.Client(t))
+	l := testenv.Open(t, c.Client(t))
 	p := lockmw.Policy{Wait: 300 * time.Millisecond, FailOpen: true}
 	for range 10 { // a node at random is asked
 		_, lease, err := l.Acquire(ctx, "unserved", p)

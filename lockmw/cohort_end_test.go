@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -21,7 +23,7 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	c := s.Client(t)
-	l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+	l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 	const rounds = 100
 	overtaken := 0
 	for range rounds {
@@ -43,10 +45,10 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 		})
 		time.Sleep(time.Millisecond)
 		go take(l, "first")
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > 0 })
+		await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > 0 })
 		time.Sleep(2 * time.Millisecond)
 		go take(other, "second")
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(other, key) == 1 })
+		await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(other, key) == 1 })
 		time.Sleep(time.Until(end))
 		began := time.Now()
 		mustRelease(t, holder)
@@ -68,7 +70,7 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 
 func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 	t.Parallel()
-	l, key := newLocker(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
+	l, key := testenv.Open(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
 	holder := mustAcquire(t, l, key, lockmw.Policy{TTL: 12 * time.Second, Wait: time.Second})
 	_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 50 * time.Millisecond})
 	var refusal *lockmw.AcquireError
@@ -94,7 +96,7 @@ func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
 				client, proxy := proxied(t, s)
-				l := newLocker(t, client)
+				l := testenv.Open(t, client)
 				mustRelease(t, mustAcquire(t, l, "k", patient))
 				proxy.BlackHole(faultproxy.Both)
 				var all sync.WaitGroup
@@ -110,7 +112,7 @@ func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
 							t.Errorf("waiter %d: %v", i, err)
 						}
 					})
-					eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") > 0 })
+					await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") > 0 })
 					time.Sleep(10 * time.Millisecond) // they come 10 ms apart
 				}
 				all.Wait()
@@ -124,7 +126,7 @@ func TestLocalWaitersLearnThatRedisIsSilent(t *testing.T) {
 func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)
-		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		holder := mustAcquire(t, l, key, patient)
 		var mu sync.Mutex
 		var order []string
@@ -143,7 +145,7 @@ func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
 				time.Sleep(hold)
 				mustRelease(t, lease)
 			})
-			eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > before })
+			await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) > before })
 			time.Sleep(10 * time.Millisecond) // they come 10 ms apart
 		}
 		for range 35 { // longer than a process counts as alive
@@ -163,7 +165,7 @@ func TestTurnsWithinAProcessKeepItsReadersPlace(t *testing.T) {
 func TestCloseEndsLocalWaiters(t *testing.T) {
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	holder := mustAcquire(t, l, key, patient)
 	refused := make(chan error, 3)
 	for i := range cap(refused) {
@@ -171,7 +173,7 @@ func TestCloseEndsLocalWaiters(t *testing.T) {
 			_, _, err := l.Acquire(context.Background(), key, patient)
 			refused <- err
 		}()
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == i+1 })
+		await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == i+1 })
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close(context.Background()) }()

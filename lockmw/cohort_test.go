@@ -13,9 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -40,7 +42,7 @@ func lineUp(tb testing.TB, l *lockmw.Locker, key string, p lockmw.Policy, n int)
 			}
 			leases <- lease
 		}()
-		eventually(tb, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == waiting+i+1 })
+		await.Within(tb, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == waiting+i+1 })
 	}
 	return leases
 }
@@ -51,7 +53,7 @@ func commands(p *faultproxy.Proxy) int { return p.Commands()["EVALSHA"] + p.Comm
 func TestATurnWithinAProcessIsOneCommand(t *testing.T) {
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, key := newLocker(t, client), redistest.Prefix(t)
+	l, key := testenv.Open(t, client), redistest.Prefix(t)
 	const waiters, turns = 8, 50
 	holder := mustAcquire(t, l, key, patient)
 	var all sync.WaitGroup
@@ -81,7 +83,7 @@ func TestATurnWithinAProcessIsOneCommand(t *testing.T) {
 func TestALocalWaiterThatGivesUpCostsNothing(t *testing.T) {
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, key := newLocker(t, client), redistest.Prefix(t)
+	l, key := testenv.Open(t, client), redistest.Prefix(t)
 	holder := mustAcquire(t, l, key, lockmw.Policy{TTL: time.Minute, Wait: time.Second})
 	proxy.ResetCommands()
 	began := time.Now()
@@ -106,7 +108,7 @@ func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	c := s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	holder := mustAcquire(t, lockers[0], key, patient)
 	kinds := []lockmw.Mode{lockmw.Exclusive, lockmw.Exclusive, lockmw.Shared, lockmw.Exclusive}
 	var mu sync.Mutex
@@ -129,7 +131,7 @@ func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
 		if kind == lockmw.Shared || i == 3 {
 			places++
 		}
-		eventually(t, 5*time.Second, "it waits", func() bool {
+		await.Within(t, 5*time.Second, "it waits", func() bool {
 			return lockmw.Waiting(l, key) == before+1 && queued(t, c, key) >= places
 		})
 		time.Sleep(time.Until(came.Add(20 * time.Millisecond))) // they come 20 ms apart
@@ -151,7 +153,7 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 	for i, opts := range [][]faultproxy.DropOption{nil, {faultproxy.KeepOpen()}} {
 		most := []time.Duration{700 * time.Millisecond, 2 * time.Second}[i] // before polling finds it; a release's timeout and some
 		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		for round := range 5 {
 			key := fmt.Sprint(prefix, i, "-", round)
 			lease := mustAcquire(t, l, key, otherTTL)
@@ -180,7 +182,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
-	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 	const way = 3 * time.Millisecond
 	proxy.Delay(faultproxy.Both, way)
 	match := faultproxy.MatchScript(redisstore.Scripts()["releaseto"])
@@ -197,7 +199,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 			}
 			outcome <- err
 		}()
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
+		await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
 		if i%3 == 0 {
 			proxy.DropReplies(1, match)
 		}
@@ -227,12 +229,12 @@ func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		holder := mustAcquire(t, l, key, patient)
 		readers := patient
 		readers.Mode = lockmw.Shared
 		reader := lineUp(t, l, key, readers, 1)
-		eventually(t, 5*time.Second, "the reader is in the queue", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 5*time.Second, "the reader is in the queue", func() bool { return queued(t, c, key) == 1 })
 		writer := lineUp(t, l, key, patient, 1)
 		if n := queued(t, c, key); n != 1 {
 			t.Errorf("%d in the queue: the writer need not be there", n)
@@ -240,7 +242,7 @@ func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
 		c.Set(context.Background(), "lock:{"+key+"}", "a stranger", time.Minute)
 		lockmw.RenewAll(l)
 		<-holder.Context().Done()
-		eventually(t, 5*time.Second, "the writer is in the queue", func() bool { return queued(t, c, key) == 2 })
+		await.Within(t, 5*time.Second, "the writer is in the queue", func() bool { return queued(t, c, key) == 2 })
 		c.Del(context.Background(), "lock:{"+key+"}")
 		mustRelease(t, <-reader)
 		mustRelease(t, <-writer)
@@ -253,7 +255,7 @@ func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
 func TestLocalWaitersOfAHolderWithMinHold(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		long := patient
 		long.MinHold = 300 * time.Millisecond
 		began := time.Now()
@@ -271,7 +273,7 @@ func TestLocalWaitersOfAHolderWithMinHold(t *testing.T) {
 func TestInspectCountsThoseOfWhomRedisNeedNotKnow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l, other := newLocker(t, c), newLocker(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
 		holder := mustAcquire(t, l, key, patient)
 		waiting := lineUp(t, l, key, lockmw.Policy{Wait: 30 * time.Second}, 5)
 		see := func(l *lockmw.Locker) int {
@@ -284,7 +286,7 @@ func TestInspectCountsThoseOfWhomRedisNeedNotKnow(t *testing.T) {
 		if n := see(l); n != 5 {
 			t.Errorf("its own Locker sees %d", n)
 		}
-		eventually(t, 5*time.Second, "another Locker sees all", func() bool { return see(other) == 5 })
+		await.Within(t, 5*time.Second, "another Locker sees all", func() bool { return see(other) == 5 })
 		mustRelease(t, holder)
 		for range 5 {
 			mustRelease(t, <-waiting)

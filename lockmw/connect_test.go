@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -47,12 +48,12 @@ func TestASlowSetUpIsNoOutage(t *testing.T) {
 		} {
 			t.Run(name+" Wait "+p.Wait.String(), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, s *redistest.Mini) {
-					near := newLocker(t, s.Client(t))
+					near := testenv.Open(t, s.Client(t))
 					held := mustAcquire(t, near, "k", lockmw.Policy{})
 					proxy := faultproxy.InMemory(s.DialInMemory)
 					defer proxy.Close()
 					proxy.Delay(faultproxy.ToServer, tc.away)
-					l := newLocker(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }, tc.client))
+					l := testenv.Open(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.Dialer = proxy.Dial }, tc.client))
 					for range 5 {
 						after, lease, err := took(l, "k", p)
 						if err == nil {
@@ -71,7 +72,7 @@ func TestASlowSetUpIsNoOutage(t *testing.T) {
 // Whoever has slower credentials than a lock waits for gets a connection all the same.
 func TestSlowCredentialsWorkInTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t, func(o *redis.Options) {
+		l := testenv.Open(t, s.Client(t, func(o *redis.Options) {
 			o.CredentialsProviderContext = func(context.Context) (string, string, error) {
 				time.Sleep(3 * time.Second)
 				return "", "", nil
@@ -101,7 +102,7 @@ func TestADialerThatDoesNotDialIsNoOutage(t *testing.T) {
 		"no connection": func(context.Context, string, string) (net.Conn, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Dialer = dial }))
+			l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.Dialer = dial }))
 			for range 3 {
 				_, lease, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
 				if !errors.Is(err, lockmw.ErrUnavailable) {
@@ -130,7 +131,7 @@ func TestWhoLeavesBeforeThereIsAConnectionHasLeftNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
-				l := newLocker(t, s.Client(t, func(o *redis.Options) {
+				l := testenv.Open(t, s.Client(t, func(o *redis.Options) {
 					o.Dialer = func(ctx context.Context, _, _ string) (net.Conn, error) {
 						<-ctx.Done()
 						return nil, ctx.Err()

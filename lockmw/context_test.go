@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -28,7 +29,7 @@ func TestTheContextThatComesBackIsTheLeases(t *testing.T) {
 	for name, acquire := range acquirers {
 		t.Run(name, func(t *testing.T) {
 			m := redistest.Embedded(t)
-			l := newLocker(t, m.Client(t))
+			l := testenv.Open(t, m.Client(t))
 			ctx, lease, err := acquire(context.WithValue(context.Background(), mark{}, "kept"), l, lockmw.Policy{TTL: time.Second})
 			if err != nil {
 				t.Fatal(err)
@@ -60,7 +61,7 @@ func TestAfterARefusalTheContextIsTheCallers(t *testing.T) {
 	for name, acquire := range acquirers {
 		t.Run(name, func(t *testing.T) {
 			m := redistest.Embedded(t)
-			l, other := newLocker(t, m.Client(t)), newLocker(t, m.Client(t))
+			l, other := testenv.Open(t, m.Client(t)), testenv.Open(t, m.Client(t))
 			defer mustRelease(t, mustAcquire(t, other, "a", lockmw.Policy{}))
 			mine := context.WithValue(context.Background(), mark{}, "mine")
 			ctx, lease, err := acquire(mine, l, lockmw.Policy{})
@@ -73,7 +74,7 @@ func TestAfterARefusalTheContextIsTheCallers(t *testing.T) {
 
 func TestWithLocksHoldsAllOrRunsNothing(t *testing.T) {
 	m := redistest.Embedded(t)
-	l, other := newLocker(t, m.Client(t)), newLocker(t, m.Client(t))
+	l, other := testenv.Open(t, m.Client(t)), testenv.Open(t, m.Client(t))
 	errWork := errors.New("the work failed")
 	keys := []string{"b", "a", "b"}
 	err := l.WithLocks(context.Background(), keys, lockmw.Policy{}, func(ctx context.Context) error {
@@ -97,7 +98,7 @@ func TestWithLocksHoldsAllOrRunsNothing(t *testing.T) {
 
 func TestWithLocksReleasesAfterAPanic(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	func() {
 		defer func() {
 			if v := recover(); v != "stop" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -34,7 +35,7 @@ func TestAContextThatPanicsInTheMiddleOfATenure(t *testing.T) {
 	}
 	mustRelease(t, mustAcquire(t, l, key, patient))
 	channel, c := "lock:grants:"+l.Instance(), s.Client(t)
-	eventually(t, 20*time.Second, "it listens", func() bool {
+	await.Within(t, 20*time.Second, "it listens", func() bool {
 		return c.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
 	})
 	first := mustAcquire(t, l, key, patient)
@@ -45,7 +46,7 @@ func TestAContextThatPanicsInTheMiddleOfATenure(t *testing.T) {
 		_, _, err := l.Acquire(spent{context.Background(), &is}, key, patient)
 		t.Errorf("Acquire returned %v", err)
 	}()
-	eventually(t, 20*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
+	await.Within(t, 20*time.Second, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
 	waiting := lineUp(t, l, key, patient, 1)
 	is.Store(true)
 	mustRelease(t, first)

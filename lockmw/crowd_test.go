@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -36,7 +38,7 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 	for p := range processes {
 		client, proxy := proxied(t, s)
 		proxies = append(proxies, proxy)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		for g := range each {
 			rnd := rand.New(rand.NewPCG(uint64(p), uint64(g)))
 			all.Go(func() {
@@ -87,7 +89,7 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 	if overlaps.Load() > 0 || dropped() < 5 {
 		t.Errorf("%d overlaps, and %d lost replies (want 0 and some)", overlaps.Load(), dropped())
 	}
-	eventually(t, 30*time.Second, "nothing stays", func() bool {
+	await.Within(t, 30*time.Second, "nothing stays", func() bool {
 		return len(s.Client(t).Keys(t.Context(), "*"+prefix+"*").Val()) == 0
 	})
 	t.Logf("%d turns, %d lost replies", turns.Load(), dropped())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -22,7 +23,7 @@ func TestObserversAreWarnedOfEviction(t *testing.T) {
 				t.Fatal(err)
 			}
 			warned := make(chan lockmw.Event, 10)
-			l := newLocker(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			l := testenv.Open(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 				if e.Kind == lockmw.EventServerWarning {
 					warned <- e
 				}

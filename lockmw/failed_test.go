@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -40,7 +42,7 @@ func TestALeaseIsTrustedNoLongerThanARenewalWithoutAReplyAskedFor(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
 				client, proxy := proxied(t, s)
-				cut, whole := newLocker(t, client), newLocker(t, s.Client(t))
+				cut, whole := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 				lease, fail := begin(cut, "k")
 				fail()
 				var once sync.Once
@@ -67,7 +69,7 @@ func TestALeaseIsTrustedNoLongerThanARenewalWithoutAReplyAskedFor(t *testing.T) 
 func TestWorkThatFailedAfterALossDoesNotKeepTheKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		p := lockmw.Policy{TTL: time.Second, MinHold: 10 * time.Minute}
 		err := l.WithLock(t.Context(), "k", p, func(ctx context.Context) error {
 			proxy.BlackHole(faultproxy.ToClient)
@@ -78,6 +80,6 @@ func TestWorkThatFailedAfterALossDoesNotKeepTheKey(t *testing.T) {
 		if !errors.Is(err, lockmw.ErrLost) {
 			t.Fatal(err)
 		}
-		eventually(t, 20*time.Second, "the key is free", func() bool { return !s.Exists("lock:{k}") })
+		await.Within(t, 20*time.Second, "the key is free", func() bool { return !s.Exists("lock:{k}") })
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -44,7 +45,7 @@ func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 		var margins []time.Duration
 		for round := range rounds {
 			client, proxy := proxied(t, s)
-			cut, whole := newLocker(t, client), newLocker(t, s.Client(t))
+			cut, whole := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 			var wg sync.WaitGroup
 			for i := range holders {
 				key := fmt.Sprint(prefix, round, "-", i)
@@ -95,7 +96,7 @@ func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
 	s := redistest.Shared(t)
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{})) // the scripts are loaded
 	const lost = 200
 	for i := range lost {
@@ -120,7 +121,7 @@ func TestLostRepliesOfReleaseAreNoLoss(t *testing.T) {
 	s := redistest.Shared(t)
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
 	const lost = 200
 	for i := range lost {
@@ -141,7 +142,7 @@ func TestCancelledAcquiresLeaveNothing(t *testing.T) {
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
 	proxy.Delay(faultproxy.Both, 2*time.Millisecond) // so that cancels hit every moment
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	const cancels = 300
 	var late time.Duration
 	var mu sync.Mutex
@@ -191,7 +192,7 @@ func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
 			t.Run(fmt.Sprint(tc.name, p.Wait, p.Retries), func(t *testing.T) {
 				t.Parallel()
 				client, proxy := proxied(t, s)
-				l := newLocker(t, client)
+				l := testenv.Open(t, client)
 				tc.fault(proxy)
 				began := time.Now()
 				err := l.WithLock(context.Background(), redistest.Prefix(t), p, func(context.Context) error {
@@ -215,7 +216,7 @@ func TestUnreachableRedisIsReportedWithinTheBudget(t *testing.T) {
 func TestFailOpenRunsWithoutTheLockWhenRedisIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		var seen events
-		l := newLocker(t, s.Client(t), seen.option())
+		l := testenv.Open(t, s.Client(t), seen.option())
 		s.SetError(loading)
 		ran := false
 		err := l.WithLock(context.Background(), "k", lockmw.Policy{FailOpen: true}, func(ctx context.Context) error {
@@ -241,7 +242,7 @@ func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
 	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	lease := mustAcquire(t, l, key, lockmw.Policy{})
 	proxy.BlackHole(faultproxy.Both)
 	began := time.Now()
@@ -259,7 +260,7 @@ func TestReleaseThatRedisDoesNotAnswerIsUnavailable(t *testing.T) {
 func TestLostSubscriptionCostsMoments(t *testing.T) {
 	s := redistest.Real(t)
 	c := s.Client(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	stop := make(chan struct{})
 	var killer sync.WaitGroup
 	killer.Go(func() {
@@ -307,7 +308,7 @@ func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)
 		c := s.Client(t, func(o *redis.Options) { o.PoolSize = 2; o.PoolTimeout = time.Minute; o.ReadTimeout = time.Minute })
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		var leases []*lockmw.Lease
 		for i := range 100 {
 			leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), lockmw.Policy{TTL: time.Second}))
@@ -331,7 +332,7 @@ func TestValidityNeverOutlastsTheKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c, key := s.Client(t), redistest.Prefix(t)
 		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
 		proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
 		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
@@ -354,7 +355,7 @@ func TestValidityNeverOutlastsTheKey(t *testing.T) {
 func TestWhoRunsWithoutTheLockIsNotNamedAsItsHolder(t *testing.T) {
 	for _, mode := range []lockmw.Mode{lockmw.Exclusive, lockmw.Shared} {
 		inBubble(t, func(t *testing.T, s *redistest.Mini) {
-			l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+			l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 			s.SetError(loading)
 			open := mustAcquire(t, l, "k", lockmw.Policy{FailOpen: true, Mode: mode})
 			s.SetError("")

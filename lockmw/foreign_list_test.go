@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -32,7 +33,7 @@ func TestAKeyOfAnotherProgramDoesNotEndAList(t *testing.T) {
 		for name, one := range foreign {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				ns := strings.NewReplacer("{", "", "}", "").Replace(redistest.Prefix(t))
-				l := newLocker(t, c, lockmw.WithNamespace(ns))
+				l := testenv.Open(t, c, lockmw.WithNamespace(ns))
 				want := []string{"a", "b", "c"}
 				for _, key := range want {
 					mustAcquire(t, l, key, lockmw.Policy{})

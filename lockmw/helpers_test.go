@@ -13,22 +13,6 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// newLocker opens a Locker on a Redis and closes it when the test ends, with
-// what is still held.
-func newLocker(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
-	tb.Helper()
-	l, err := lockmw.New(client, opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := l.Close(over()); err != nil && !tb.Failed() {
-			tb.Logf("close: %v", err)
-		}
-	})
-	return l
-}
-
 // over returns a context that has ended.
 func over() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -51,19 +35,6 @@ func mustRelease(tb testing.TB, lease *lockmw.Lease) {
 	tb.Helper()
 	if err := lease.Release(context.Background()); err != nil {
 		tb.Fatal(err)
-	}
-}
-
-// eventually waits until ok holds, and fails the test if that takes longer
-// than within.
-func eventually(tb testing.TB, within time.Duration, what string, ok func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(within)
-	for !ok() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", within, what)
-		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

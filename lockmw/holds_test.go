@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -95,7 +96,7 @@ func (ld *load) failed(err error) {
 func (ld *load) more(t *testing.T, turns int64) {
 	t.Helper()
 	from := ld.turns.Load()
-	eventually(t, 40*time.Second, fmt.Sprintf("%d more turns", turns), func() bool { return ld.turns.Load() >= from+turns })
+	await.Within(t, 40*time.Second, fmt.Sprintf("%d more turns", turns), func() bool { return ld.turns.Load() >= from+turns })
 }
 
 // end stops the load and checks that every error was a documented one.

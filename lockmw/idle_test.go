@@ -9,9 +9,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -43,11 +45,11 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 				server := redistest.Shared(t)
 				prefix := redistest.Prefix(t)
 				proxy := faultproxy.Start(t, server.Addr())
-				l := newLocker(t, connect(t, proxy))
+				l := testenv.Open(t, connect(t, proxy))
 				locked := 0
 				for round := range rounds {
 					were, same := 0, 0
-					eventually(t, 20*time.Second, "all connections are there", func() bool {
+					await.Within(t, 20*time.Second, "all connections are there", func() bool {
 						burstOf(burst, func(i int) { // as many as it takes; what comes of them does not matter
 							if _, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, "warm", i), lockmw.Policy{Wait: time.Second}); err == nil {
 								mustRelease(t, lease)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -25,7 +27,7 @@ func incidents(l *lockmw.Locker) []recent.Incident {
 // and why a lease ended, without a text of Redis's.
 func TestIncidentsAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		a, b := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		a, b := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		p := lockmw.Policy{Name: "orders", Prefix: "order:"}
 		lease := mustAcquire(t, a, "7", p)
 		if _, _, err := b.Acquire(context.Background(), "7", p); !errors.Is(err, lockmw.ErrNotAcquired) {
@@ -43,7 +45,7 @@ func TestIncidentsAreKept(t *testing.T) {
 		}
 		<-lease.Context().Done()
 		want = recent.Incident{Kind: "lost", Name: "orders", Key: "order:7", Reason: "forgotten by Redis, or given to others"}
-		eventually(t, time.Minute, "the loss is kept", func() bool {
+		await.Within(t, time.Minute, "the loss is kept", func() bool {
 			got := incidents(a)
 			return len(got) == 1 && got[0] == want
 		})
@@ -53,10 +55,10 @@ func TestIncidentsAreKept(t *testing.T) {
 
 func TestIncidentsTellOfWorkThatIsStuckOrRunsWithoutItsLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t))
+		l := testenv.Open(t, s.Client(t))
 		slow := mustAcquire(t, l, "slow", lockmw.Policy{MaxHold: time.Second})
 		<-slow.Context().Done()
-		eventually(t, time.Minute, "it is kept that it hangs", func() bool { return len(incidents(l)) == 1 })
+		await.Within(t, time.Minute, "it is kept that it hangs", func() bool { return len(incidents(l)) == 1 })
 		mustRelease(t, slow)
 		s.SetError(loading)
 		open := mustAcquire(t, l, "open", lockmw.Policy{FailOpen: true})

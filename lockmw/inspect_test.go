@@ -10,8 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -32,7 +34,7 @@ var uuids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-`)
 
 func TestInspectTellsWhoHoldsALock(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		a, b := newLocker(t, c), newLocker(t, c)
+		a, b := testenv.Open(t, c), testenv.Open(t, c)
 		if info := mustInspect(t, b, key); info.Held || len(info.Holders) > 0 || info.Waiting > 0 || info.Key != key {
 			t.Errorf("free: %+v", info)
 		}
@@ -56,7 +58,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 				}
 				waiter <- lease
 			}()
-			eventually(t, 5*time.Second, "one waits", func() bool { return mustInspect(t, b, key).Waiting == 1 })
+			await.Within(t, 5*time.Second, "one waits", func() bool { return mustInspect(t, b, key).Waiting == 1 })
 
 			info := mustInspect(t, b, key)
 			if !info.Held || info.Mode != tc.policy.Mode || info.Permits != tc.policy.Permits || len(info.Holders) != tc.holders {
@@ -81,7 +83,7 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 
 func TestInspectShowsAForeignHolder(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		if err := c.Set(context.Background(), "lock:{"+key+"}", "their.token", time.Minute).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,7 @@ func TestInspectShowsAForeignHolder(t *testing.T) {
 func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		for _, policy := range []lockmw.Policy{{TTL: time.Second}, {TTL: time.Second, Mode: lockmw.Shared}, {TTL: time.Second, Permits: 1}} {
-			a, b, operator := newLocker(t, c), newLocker(t, c), newLocker(t, c)
+			a, b, operator := testenv.Open(t, c), testenv.Open(t, c), testenv.Open(t, c)
 			old := mustAcquire(t, a, key, policy)
 			waiter := make(chan *lockmw.Lease, 1)
 			go func() {
@@ -109,7 +111,7 @@ func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 				}
 				waiter <- lease
 			}()
-			eventually(t, 5*time.Second, "one waits", func() bool { return mustInspect(t, b, key).Waiting == 1 })
+			await.Within(t, 5*time.Second, "one waits", func() bool { return mustInspect(t, b, key).Waiting == 1 })
 			if err := operator.ForceRelease(context.Background(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +141,7 @@ func TestForceReleaseServesTheNextWaiter(t *testing.T) {
 
 func TestOperatorsAreToldWhatIsWrong(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	ctx := context.Background()
 	if _, err := l.Inspect(ctx, "a{b"); !errors.Is(err, lockmw.ErrInvalidKey) {
 		t.Errorf("invalid key: %v", err)

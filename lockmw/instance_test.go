@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -25,8 +26,8 @@ func noted() lockmw.Option {
 
 func TestTheHoldersNoteIsShown(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		a := newLocker(t, s.Client(t), lockmw.WithInstance("web.1"), noted())
-		b := newLocker(t, s.Client(t), lockmw.WithInstance("web.1"), noted())
+		a := testenv.Open(t, s.Client(t), lockmw.WithInstance("web.1"), noted())
+		b := testenv.Open(t, s.Client(t), lockmw.WithInstance("web.1"), noted())
 		for name, p := range map[string]lockmw.Policy{"alone": {}, "shared": {Mode: lockmw.Shared}, "permits": {Permits: 2}} {
 			p.Wait = time.Minute
 			take := func(l *lockmw.Locker, note string) *lockmw.Lease {
@@ -65,7 +66,7 @@ func TestNoTwoLockersHaveOneInstance(t *testing.T) {
 	seen := make(map[string]bool)
 	host, _ := os.Hostname()
 	for _, opts := range [][]lockmw.Option{nil, nil, {lockmw.WithInstance("pod-7")}, {lockmw.WithInstance("pod-7")}} {
-		name := newLocker(t, c, opts...).Instance()
+		name := testenv.Open(t, c, opts...).Instance()
 		want := fmt.Sprintf("%s-%d-", host, os.Getpid())
 		if opts != nil {
 			want = "pod-7-"
@@ -95,7 +96,7 @@ func TestWrongInstancesAndNotes(t *testing.T) {
 // A note that panics ends its own call, and leaves nothing behind.
 func TestANoteThatPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t), lockmw.WithNote(func(ctx context.Context) string {
+		l := testenv.Open(t, s.Client(t), lockmw.WithNote(func(ctx context.Context) string {
 			if ctx.Value(noteKey{}) != nil {
 				panic("ouch")
 			}

@@ -12,14 +12,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestReadersBehindAWriterEnterTogether(t *testing.T) {
 	s := redistest.Shared(t)
 	key, c := redistest.Prefix(t), s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	writer := mustAcquire(t, lockers[0], key, lockmw.Policy{})
 	const readers = 20
 	p := lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute}
@@ -40,7 +42,7 @@ func TestReadersBehindAWriterEnterTogether(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, 20*time.Second, "all readers wait", func() bool { return queued(t, c, key) == readers })
+	await.Within(t, 20*time.Second, "all readers wait", func() bool { return queued(t, c, key) == readers })
 	released := time.Now()
 	mustRelease(t, writer)
 	var last time.Duration
@@ -67,7 +69,7 @@ func TestReadersBehindAWriterEnterTogether(t *testing.T) {
 func TestWriterEntersAfterTheReadersThatCameBeforeIt(t *testing.T) {
 	s := redistest.Shared(t)
 	key, c := redistest.Prefix(t), s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	read := lockmw.Policy{Mode: lockmw.Shared, Wait: time.Minute}
 	var before []*lockmw.Lease
 	for i := range 3 {
@@ -95,11 +97,11 @@ func TestWriterEntersAfterTheReadersThatCameBeforeIt(t *testing.T) {
 		}
 	}
 	wg.Go(func() { enter(lockers[0], lockmw.Policy{Wait: time.Minute}) })
-	eventually(t, 10*time.Second, "the writer waits", func() bool { return queued(t, c, key) == 1 })
+	await.Within(t, 10*time.Second, "the writer waits", func() bool { return queued(t, c, key) == 1 })
 	for i := range 10 {
 		wg.Go(func() { enter(lockers[i%2], read) })
 	}
-	eventually(t, 10*time.Second, "later readers wait behind it", func() bool { return queued(t, c, key) == 11 })
+	await.Within(t, 10*time.Second, "later readers wait behind it", func() bool { return queued(t, c, key) == 11 })
 	for _, lease := range before {
 		mu.Lock()
 		if len(entered) > 0 {
@@ -118,7 +120,7 @@ func TestWriterEntersAfterTheReadersThatCameBeforeIt(t *testing.T) {
 func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	s := redistest.Shared(t)
 	key, c := redistest.Prefix(t), s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	const streams, turns, hold = 8, 10, 20 * time.Millisecond
 	stop := make(chan struct{})
 	var reads atomic.Int64
@@ -144,7 +146,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, 10*time.Second, "readers stream", func() bool { return reads.Load() > streams })
+	await.Within(t, 10*time.Second, "readers stream", func() bool { return reads.Load() > streams })
 	var longest time.Duration
 	for range turns {
 		began := time.Now()
@@ -170,7 +172,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 func TestPermitsBoundTheHoldersOfAllProcesses(t *testing.T) {
 	s := redistest.Shared(t)
 	key, c := redistest.Prefix(t), s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	const workers, turns, permits = 12, 20, 3
 	var inside, most atomic.Int32
 	var mu sync.Mutex
@@ -216,7 +218,7 @@ func TestPermitsBoundTheHoldersOfAllProcesses(t *testing.T) {
 // The kinds of one key wait for each other, whoever holds it.
 func TestKindsOfOneKeyExcludeEachOther(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
-	l := newLocker(t, c)
+	l := testenv.Open(t, c)
 	kinds := []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 2}}
 	for i, holds := range kinds {
 		lease := mustAcquire(t, l, "k", holds)
@@ -245,8 +247,8 @@ func TestReadersWithoutMessagesEnterTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.Client(t)
-	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "word" }))
-	writer := mustAcquire(t, newLocker(t, c), "k", lockmw.Policy{})
+	l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "word" }))
+	writer := mustAcquire(t, testenv.Open(t, c), "k", lockmw.Policy{})
 	in := make(chan *lockmw.Lease, readers)
 	for range readers {
 		go func() {
@@ -257,7 +259,7 @@ func TestReadersWithoutMessagesEnterTogether(t *testing.T) {
 			in <- lease
 		}()
 	}
-	eventually(t, 20*time.Second, "all readers wait", func() bool { return queued(t, c, "k") == readers })
+	await.Within(t, 20*time.Second, "all readers wait", func() bool { return queued(t, c, "k") == readers })
 	mustRelease(t, writer)
 	released := time.Now()
 	var leases []*lockmw.Lease

@@ -12,7 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -34,7 +36,7 @@ func TestOneLeadsAtATimeAndTheNextFollows(t *testing.T) {
 		defer cancel()
 		var highest atomic.Int64
 		for range candidates {
-			leader := newLocker(t, c).Leader(key, election)
+			leader := testenv.Open(t, c).Leader(key, election)
 			all.Go(func() {
 				err := leader.Run(ctx, func(ctx context.Context) error {
 					if n := leading.Add(1); n != 1 || !leader.IsLeader() {
@@ -78,7 +80,7 @@ func TestRunEndsAsItSays(t *testing.T) {
 		"it goes, and why": {resigned, resigned},
 	} {
 		m := redistest.Embedded(t)
-		leader := newLocker(t, m.Client(t)).Leader("k", election)
+		leader := testenv.Open(t, m.Client(t)).Leader("k", election)
 		terms := 0
 		err := leader.Run(t.Context(), func(context.Context) error {
 			terms++
@@ -96,7 +98,7 @@ func TestRunEndsAsItSays(t *testing.T) {
 func TestALeaderThatFailsCampaignsAgain(t *testing.T) {
 	var log logBuffer
 	oops := errors.New("oops")
-	leader := newLocker(t, redistest.Embedded(t).Client(t), log.option()).Leader("k", election)
+	leader := testenv.Open(t, redistest.Embedded(t).Client(t), log.option()).Leader("k", election)
 	terms := 0
 	err := leader.Run(t.Context(), func(context.Context) error {
 		if terms++; terms == 3 {
@@ -107,13 +109,13 @@ func TestALeaderThatFailsCampaignsAgain(t *testing.T) {
 	if err != nil || terms != 3 {
 		t.Errorf("Run = %v after %d terms, want 3", err, terms)
 	}
-	eventually(t, 5*time.Second, "the failures are logged", func() bool { return strings.Count(strings.Join(log.lines(), ""), "error=oops") == 2 })
+	await.Within(t, 5*time.Second, "the failures are logged", func() bool { return strings.Count(strings.Join(log.lines(), ""), "error=oops") == 2 })
 }
 
 // Another lock that its work has lost is no loss of leadership.
 func TestALeaderWhoseWorkHasLostAnotherLockHasFailed(t *testing.T) {
 	var log logBuffer
-	leader := newLocker(t, redistest.Embedded(t).Client(t), log.option()).Leader("k", election)
+	leader := testenv.Open(t, redistest.Embedded(t).Client(t), log.option()).Leader("k", election)
 	terms := 0
 	err := leader.Run(t.Context(), func(context.Context) error {
 		if terms++; terms == 2 {
@@ -124,14 +126,14 @@ func TestALeaderWhoseWorkHasLostAnotherLockHasFailed(t *testing.T) {
 	if err != nil || terms != 2 {
 		t.Errorf("Run = %v after %d terms, want 2", err, terms)
 	}
-	eventually(t, 5*time.Second, "the failure is logged", func() bool { return strings.Contains(strings.Join(log.lines(), ""), "a row of the table") })
+	await.Within(t, 5*time.Second, "the failure is logged", func() bool { return strings.Contains(strings.Join(log.lines(), ""), "a row of the table") })
 }
 
 // Terms that end at once are further and further apart, so that a leader that cannot work
 // is no load.
 func TestCampaignsAreFurtherAndFurtherApart(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		leader := newLocker(t, s.Client(t)).Leader("k", lockmw.Policy{TTL: 500 * time.Millisecond})
+		leader := testenv.Open(t, s.Client(t)).Leader("k", lockmw.Policy{TTL: 500 * time.Millisecond})
 		began, terms := time.Now(), 0
 		_ = leader.Run(t.Context(), func(context.Context) error {
 			if terms++; terms == 10 {
@@ -148,7 +150,7 @@ func TestCampaignsAreFurtherAndFurtherApart(t *testing.T) {
 
 func TestALeaderIsToldOfItsLossAndLeadsAgain(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		leader := newLocker(t, c).Leader(key, election)
+		leader := testenv.Open(t, c).Leader(key, election)
 		terms := 0
 		err := leader.Run(t.Context(), func(ctx context.Context) error {
 			if terms++; terms == 2 {
@@ -173,7 +175,7 @@ func TestALeaderIsToldOfItsLossAndLeadsAgain(t *testing.T) {
 func TestATermEndsWithMaxHold(t *testing.T) {
 	p := election
 	p.MaxHold = 50 * time.Millisecond
-	leader := newLocker(t, redistest.Embedded(t).Client(t)).Leader("k", p)
+	leader := testenv.Open(t, redistest.Embedded(t).Client(t)).Leader("k", p)
 	terms := 0
 	err := leader.Run(t.Context(), func(ctx context.Context) error {
 		if terms++; terms == 3 {
@@ -189,7 +191,7 @@ func TestATermEndsWithMaxHold(t *testing.T) {
 
 func TestRunEndsWithItsContextAndWithTheLocker(t *testing.T) {
 	m := redistest.Embedded(t)
-	first, second := newLocker(t, m.Client(t)), newLocker(t, m.Client(t))
+	first, second := testenv.Open(t, m.Client(t)), testenv.Open(t, m.Client(t))
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	leads, campaigns, closed := first.Leader("k", election), first.Leader("k", election), second.Leader("k", election)
@@ -205,7 +207,7 @@ func TestRunEndsWithItsContextAndWithTheLocker(t *testing.T) {
 	campaigned, closing := make(chan error, 1), make(chan error, 1)
 	go func() { campaigned <- campaigns.Run(ctx, untilTold) }()
 	go func() { closing <- closed.Run(t.Context(), untilTold) }()
-	eventually(t, 5*time.Second, "both wait", func() bool { return lockmw.Waiting(first, "k")+lockmw.Waiting(second, "k") == 2 })
+	await.Within(t, 5*time.Second, "both wait", func() bool { return lockmw.Waiting(first, "k")+lockmw.Waiting(second, "k") == 2 })
 	if err := second.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -231,7 +233,7 @@ func TestRunEndsInTheMiddleOfAPause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
-				l := newLocker(t, s.Client(t))
+				l := testenv.Open(t, s.Client(t))
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				leader := l.Leader("k", lockmw.Policy{RetryInterval: time.Hour})
@@ -248,7 +250,7 @@ func TestRunEndsInTheMiddleOfAPause(t *testing.T) {
 }
 
 func TestALeaderRunsOnceAtATime(t *testing.T) {
-	leader := newLocker(t, redistest.Embedded(t).Client(t)).Leader("reports", election)
+	leader := testenv.Open(t, redistest.Embedded(t).Client(t)).Leader("reports", election)
 	err := leader.Run(t.Context(), func(ctx context.Context) error {
 		if err := leader.Run(ctx, untilTold); err == nil || !strings.Contains(err.Error(), `"reports": Run is under way`) {
 			t.Errorf("the second Run = %v", err)
@@ -261,7 +263,7 @@ func TestALeaderRunsOnceAtATime(t *testing.T) {
 }
 
 func TestALeaderThatLeadsAlreadyIsReentrant(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	err := l.Leader("k", election).Run(t.Context(), func(ctx context.Context) error {
 		if err := l.Leader("k", election).Run(ctx, untilTold); !errors.Is(err, lockmw.ErrReentrant) {
 			t.Errorf("the inner Run = %v", err)
@@ -275,7 +277,7 @@ func TestALeaderThatLeadsAlreadyIsReentrant(t *testing.T) {
 
 func TestAPanicOfALeaderGoesOn(t *testing.T) {
 	m := redistest.Embedded(t)
-	leader := newLocker(t, m.Client(t)).Leader("k", election)
+	leader := testenv.Open(t, m.Client(t)).Leader("k", election)
 	func() {
 		defer func() {
 			if got := recover(); got != "oops" {
@@ -293,7 +295,7 @@ func TestAPanicOfALeaderGoesOn(t *testing.T) {
 }
 
 func TestElectionsThatCannotBeAreMistakes(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	for want, tc := range map[string]struct {
 		key string
 		p   lockmw.Policy

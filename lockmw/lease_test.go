@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -20,7 +22,7 @@ func bubble(t *testing.T, test func(t *testing.T, m *redistest.Mini, l *lockmw.L
 	t.Helper()
 	inBubble(t, func(t *testing.T, m *redistest.Mini) {
 		c := m.Client(t, func(o *redis.Options) { o.PoolSize = 1000 })
-		test(t, m, newLocker(t, c, opts...))
+		test(t, m, testenv.Open(t, c, opts...))
 	})
 }
 
@@ -51,7 +53,7 @@ func TestReleaseOfNoLeasePanicsWithWhatToDo(t *testing.T) {
 
 func TestReleaseTwiceIsOneRelease(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lease := mustAcquire(t, l, key, lockmw.Policy{})
 		var wg sync.WaitGroup
 		for range 8 {
@@ -73,7 +75,7 @@ func TestReleaseTwiceIsOneRelease(t *testing.T) {
 
 func TestReleaseWorksWhenTheContextIsCancelled(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		ctx, cancel := context.WithCancel(context.Background())
 		_, lease, err := l.Acquire(ctx, key, lockmw.Policy{})
 		if err != nil {
@@ -88,7 +90,7 @@ func TestReleaseWorksWhenTheContextIsCancelled(t *testing.T) {
 }
 
 func TestReleasedLeaseIsOver(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	lease := mustAcquire(t, l, "k", lockmw.Policy{})
 	if got, ok := lockmw.FromContext(lease.Context()); !ok || got != lease {
 		t.Error("the lease's context does not carry the lease")
@@ -107,7 +109,7 @@ func TestReleasedLeaseIsOver(t *testing.T) {
 
 func TestContextEndsBeforeTheKeyComesFree(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lease := mustAcquire(t, l, key, lockmw.Policy{})
 		waiting := make(chan *lockmw.Lease)
 		go func() {
@@ -119,7 +121,7 @@ func TestContextEndsBeforeTheKeyComesFree(t *testing.T) {
 			}
 			waiting <- next
 		}()
-		eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == 1 })
 		mustRelease(t, lease)
 		mustRelease(t, <-waiting)
 	})
@@ -128,7 +130,7 @@ func TestContextEndsBeforeTheKeyComesFree(t *testing.T) {
 func TestStolenLockEndsTheLease(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		var seen events
-		l := newLocker(t, c, seen.option())
+		l := testenv.Open(t, c, seen.option())
 		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 600 * time.Millisecond})
 		c.Set(context.Background(), "lock:{"+key+"}", "somebody", time.Minute)
 		lockmw.RenewAll(l)
@@ -142,14 +144,14 @@ func TestStolenLockEndsTheLease(t *testing.T) {
 		if got := c.Get(context.Background(), "lock:{"+key+"}").Val(); got != "somebody" {
 			t.Errorf("the key holds %q", got)
 		}
-		eventually(t, 5*time.Second, "the loss is told", func() bool { return len(seen.of(lockmw.EventLost)) == 1 })
+		await.Within(t, 5*time.Second, "the loss is told", func() bool { return len(seen.of(lockmw.EventLost)) == 1 })
 		c.Del(context.Background(), "lock:{"+key+"}", "lock:{"+key+"}:fence")
 	})
 }
 
 func TestReleaseOfAVanishedLockIsALoss(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lease := mustAcquire(t, l, key, lockmw.Policy{})
 		c.Del(context.Background(), "lock:{"+key+"}")
 		if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
@@ -303,7 +305,7 @@ func TestFencesIncreaseEvenWhenRedisForgets(t *testing.T) {
 
 func TestHandedOverLeaseIsExtendedToItsFullTTL(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		first := mustAcquire(t, l, key, lockmw.Policy{})
 		got := make(chan *lockmw.Lease)
 		go func() {
@@ -313,7 +315,7 @@ func TestHandedOverLeaseIsExtendedToItsFullTTL(t *testing.T) {
 			}
 			got <- lease
 		}()
-		eventually(t, 5*time.Second, "queued and heard", func() bool {
+		await.Within(t, 5*time.Second, "queued and heard", func() bool {
 			mode := c.HGetAll(context.Background(), "lock:{"+key+"}:alive").Val()
 			for _, v := range mode {
 				return strings.Contains(v, "v")
@@ -325,7 +327,7 @@ func TestHandedOverLeaseIsExtendedToItsFullTTL(t *testing.T) {
 		if second == nil {
 			return
 		}
-		eventually(t, 5*time.Second, "confirmed with the full TTL", func() bool {
+		await.Within(t, 5*time.Second, "confirmed with the full TTL", func() bool {
 			return c.PTTL(context.Background(), "lock:{"+key+"}").Val() > 50*time.Second && time.Until(second.ValidUntil()) > 50*time.Second
 		})
 		mustRelease(t, second)

@@ -16,6 +16,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -33,7 +34,7 @@ func TestCallersThatLeaveDisturbNobody(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr)
 		}
 	})
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	turn := func(name string) {
 		_, lease, err := l.Acquire(context.Background(), prefix+name, lockmw.Policy{TTL: time.Minute, Wait: 20 * time.Second})
 		if err != nil {

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // What a caller does with a lock of a List keeps Close waiting neither when it stands still
 // nor when it calls Close itself.
 func TestCloseDoesNotWaitForALoopOverAList(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	for _, k := range []string{"a", "b"} {
 		mustAcquire(t, l, k, lockmw.Policy{})
 	}

@@ -11,8 +11,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -34,7 +36,7 @@ func listed(t *testing.T, l *lockmw.Locker, prefix string) map[string]lockmw.Inf
 
 func TestListTellsOfAllLocks(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l, other := newLocker(t, c, lockmw.WithNamespace(key)), newLocker(t, c, lockmw.WithNamespace(key+"x"))
+		l, other := testenv.Open(t, c, lockmw.WithNamespace(key)), testenv.Open(t, c, lockmw.WithNamespace(key+"x"))
 		mustAcquire(t, other, "order:1", lockmw.Policy{})
 		if all := listed(t, l, ""); len(all) != 0 {
 			t.Errorf("no lock is held: %v", all)
@@ -60,7 +62,7 @@ func TestListTellsOfAllLocks(t *testing.T) {
 			defer close(waited)
 			_, _, _ = l.Acquire(waits, "order:7", patient) // given up below
 		}()
-		eventually(t, 10*time.Second, "one waits", func() bool { return mustInspect(t, l, "order:7").Waiting == 1 })
+		await.Within(t, 10*time.Second, "one waits", func() bool { return mustInspect(t, l, "order:7").Waiting == 1 })
 
 		for prefix, keys := range map[string][]string{
 			"":      slices.Collect(maps.Keys(want)),
@@ -84,7 +86,7 @@ func TestListTellsOfAllLocks(t *testing.T) {
 
 func TestListEnds(t *testing.T) {
 	client, proxy := proxied(t, redistest.Shared(t))
-	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
+	l := testenv.Open(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
 	for i := range 100 {
 		mustAcquire(t, l, fmt.Sprint(i), lockmw.Policy{})
 	}
@@ -115,7 +117,7 @@ func TestListEnds(t *testing.T) {
 	proxy.Cut()
 	fails("without Redis", context.Background(), l, lockmw.ErrUnavailable)
 	proxy.Refuse(false)
-	closed := newLocker(t, client)
+	closed := testenv.Open(t, client)
 	closesSoon(t, closed)
 	fails("closed", context.Background(), closed, lockmw.ErrClosed)
 }
@@ -123,7 +125,7 @@ func TestListEnds(t *testing.T) {
 // A List over many locks does not keep Close waiting until it has seen them all.
 func TestListEndsWhenTheLockerIsClosed(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c, lockmw.WithNamespace(key))
+		l := testenv.Open(t, c, lockmw.WithNamespace(key))
 		const locks = 300
 		for i := range locks {
 			mustAcquire(t, l, fmt.Sprint(i), lockmw.Policy{})
@@ -158,7 +160,7 @@ func TestListOnAClusterAndAQuorum(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = quorum.Close(over()) })
-	for name, l := range map[string]*lockmw.Locker{"Cluster": newLocker(t, cluster.Client(t)), "quorum": quorum} {
+	for name, l := range map[string]*lockmw.Locker{"Cluster": testenv.Open(t, cluster.Client(t)), "quorum": quorum} {
 		for i := range 50 {
 			mustAcquire(t, l, fmt.Sprint("k", i), lockmw.Policy{})
 		}

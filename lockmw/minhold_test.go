@@ -11,16 +11,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // freeAfter waits until the lock's key is gone and returns when that was.
 func freeAfter(t *testing.T, c *redis.Client, key string) time.Time {
 	t.Helper()
-	eventually(t, 20*time.Second, "the lock is free", func() bool {
+	await.Within(t, 20*time.Second, "the lock is free", func() bool {
 		return c.Exists(context.Background(), "lock:{"+key+"}").Val() == 0
 	})
 	return time.Now()
@@ -33,7 +35,7 @@ func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 	t.Parallel()
 	for _, p := range []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 1}, {TTL: 150 * time.Millisecond}} {
 		each(t, func(t *testing.T, c *redis.Client, key string) {
-			l, other := newLocker(t, c), newLocker(t, c)
+			l, other := testenv.Open(t, c), testenv.Open(t, c)
 			p.MinHold = 200 * time.Millisecond
 			before := time.Now()
 			lease := mustAcquire(t, l, key, p)
@@ -59,7 +61,7 @@ func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 
 func TestMinHoldIsNotAddedToALongHold(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lease := mustAcquire(t, l, key, lockmw.Policy{MinHold: 20 * time.Millisecond})
 		time.Sleep(30 * time.Millisecond) // the work
 		mustRelease(t, lease)
@@ -75,7 +77,7 @@ func TestMinHoldOutlastsACrash(t *testing.T) {
 		for _, crashAfter := range []time.Duration{0, 700 * time.Millisecond} {
 			key := redistest.Prefix(t)
 			client, proxy := proxied(t, s)
-			l := newLocker(t, client)
+			l := testenv.Open(t, client)
 			before := time.Now()
 			mustAcquire(t, l, key, p)
 			acquired := time.Now()
@@ -98,7 +100,7 @@ func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c, key := s.Client(t), redistest.Prefix(t)
 		client, proxy := proxied(t, s)
-		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 		holder := mustAcquire(t, other, key, lockmw.Policy{})
 		p := lockmw.Policy{TTL: 500 * time.Millisecond, MinHold: 2500 * time.Millisecond, Wait: time.Minute}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +111,7 @@ func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
 				_ = lease.Release(context.Background())
 			}
 		}()
-		eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
 		proxy.BlackHole(faultproxy.ToServer) // it hears, and can do nothing
 		before := time.Now()
 		mustRelease(t, holder)
@@ -130,7 +132,7 @@ func TestMinHoldOutlastsAHandOverToACrashedWaiter(t *testing.T) {
 func TestMinHoldCountsFromAHandOver(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l, other := newLocker(t, c), newLocker(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
 		holder := mustAcquire(t, other, key, lockmw.Policy{})
 		p := lockmw.Policy{MinHold: 600 * time.Millisecond, Wait: time.Minute}
 		got := make(chan error, 1)
@@ -141,7 +143,7 @@ func TestMinHoldCountsFromAHandOver(t *testing.T) {
 			}
 			got <- err
 		}()
-		eventually(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
+		await.Within(t, 10*time.Second, "it waits", func() bool { return queued(t, c, key) == 1 })
 		before := time.Now()
 		mustRelease(t, holder)
 		if err := <-got; err != nil {
@@ -164,12 +166,12 @@ func TestMinHoldCountsFromAHandOver(t *testing.T) {
 func TestLateMessageDoesNotCutMinHoldShort(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		ctx := context.Background()
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		lock := "lock:{" + key + "}"
 		lease := mustAcquire(t, l, key, lockmw.Policy{MinHold: time.Minute, Wait: time.Second})
 		token, _, _ := strings.Cut(c.Get(ctx, lock).Val(), ":")
 		channel := "lock:grants:" + l.Instance()
-		eventually(t, 5*time.Second, "the Locker listens", func() bool { return c.PubSubNumSub(ctx, channel).Val()[channel] == 1 })
+		await.Within(t, 5*time.Second, "the Locker listens", func() bool { return c.PubSubNumSub(ctx, channel).Val()[channel] == 1 })
 		mustRelease(t, lease)
 		if n := c.Publish(ctx, channel, token+" 1 1 2000 "+lock).Val(); n != 1 {
 			t.Fatalf("%d hear the message", n)
@@ -254,7 +256,7 @@ func TestFailedWorkDoesNotKeepTheKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, c *redis.Client, key string) {
-				tc.work(newLocker(t, c), key)
+				tc.work(testenv.Open(t, c), key)
 				if stays := c.Exists(t.Context(), "lock:{"+key+"}").Val() == 1; stays != tc.stays {
 					t.Errorf("the key stays taken: %v, want %v", stays, tc.stays)
 				}
@@ -266,7 +268,7 @@ func TestFailedWorkDoesNotKeepTheKey(t *testing.T) {
 // Whoever waits behind work that has failed is next at once, in this process or another.
 func TestFailedWorkHandsTheLockOn(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		holds, waits := newLocker(t, c), newLocker(t, c)
+		holds, waits := testenv.Open(t, c), testenv.Open(t, c)
 		p := lockmw.Policy{MinHold: time.Minute, Wait: 30 * time.Second}
 		for _, l := range []*lockmw.Locker{holds, waits} {
 			lease := mustAcquire(t, holds, key, p)

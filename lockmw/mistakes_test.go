@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -62,8 +63,8 @@ func inScene(t *testing.T, test func(s scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.InMemory(t)
 		s := scene{T: t, client: m.Client(t), log: new(logBuffer), seen: new(events)}
-		s.locks = newLocker(t, m.Client(t), s.log.option(), s.seen.option())
-		s.elsewhere = newLocker(t, m.Client(t))
+		s.locks = testenv.Open(t, m.Client(t), s.log.option(), s.seen.option())
+		s.elsewhere = testenv.Open(t, m.Client(t))
 		test(s)
 	})
 }

@@ -6,15 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 // An invalid key is told before any lock is waited for.
 func TestManyKeysAreCheckedFirst(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	mustAcquire(t, l, "a", lockmw.Policy{})
 	began := time.Now()
 	_, _, err := l.AcquireAll(context.Background(), []string{"a", "b{"}, lockmw.Policy{Wait: 5 * time.Second})
@@ -32,7 +34,7 @@ func TestManyKeysOfASilentRedisAreUnavailable(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -49,7 +51,7 @@ func TestManyKeysFailOpenTogether(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	mustRelease(t, mustAcquire(t, l, "a", lockmw.Policy{}))
 	proxy.BlackHole(faultproxy.Both)
 	began := time.Now()
@@ -67,7 +69,7 @@ func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Embedded(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c", "d", "e"}, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ func TestManyKeysAreReleasedWithinOneBudget(t *testing.T) {
 func TestManyKeysKeepAJoinedPartForMinHold(t *testing.T) {
 	t.Parallel()
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	outer := mustAcquire(t, l, "a", lockmw.Policy{})
 	_, lease, err := l.AcquireAll(outer.Context(), []string{"a", "b"}, lockmw.Policy{Reentrant: true, MinHold: time.Minute})
 	if err != nil {
@@ -105,7 +107,7 @@ func TestManyKeysKeepAJoinedPartForMinHold(t *testing.T) {
 // it is taken without a script, as if it were asked for alone.
 func TestKeysAfterOneThatWasWaitedForNeedNoScript(t *testing.T) {
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, other, prefix := newLocker(t, client), newLocker(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
+	l, other, prefix := testenv.Open(t, client), testenv.Open(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
 	mustRelease(t, mustAcquire(t, l, prefix+"first", lockmw.Policy{})) // it knows the server and its clock
 	held := mustAcquire(t, other, prefix+"a", lockmw.Policy{})
 	got := make(chan *lockmw.Lease, 1)
@@ -117,7 +119,7 @@ func TestKeysAfterOneThatWasWaitedForNeedNoScript(t *testing.T) {
 		got <- lease
 	}()
 	c := redistest.Shared(t).Client(t)
-	eventually(t, 20*time.Second, "it waits", func() bool { return queued(t, c, prefix+"a") == 1 })
+	await.Within(t, 20*time.Second, "it waits", func() bool { return queued(t, c, prefix+"a") == 1 })
 	proxy.ResetCommands()
 	mustRelease(t, held)
 	lease := <-got

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -25,7 +27,7 @@ func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 			t.Parallel()
 			m := redistest.Embedded(t)
 			client, proxy := proxied(t, m)
-			l := newLocker(t, client)
+			l := testenv.Open(t, client)
 			take := func() *lockmw.Lease {
 				_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
 				if err != nil {
@@ -56,7 +58,7 @@ func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T
 			m := redistest.Embedded(t)
 			client, proxy := proxied(t, m)
 			var seen events
-			l, other := newLocker(t, client, seen.option()), newLocker(t, m.Client(t))
+			l, other := testenv.Open(t, client, seen.option()), testenv.Open(t, m.Client(t))
 			holder := mustAcquire(t, other, "b", lockmw.Policy{})
 			mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{}))
 			proxy.DropReplies(1, faultproxy.Match("evalsha"))
@@ -79,7 +81,7 @@ func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T
 				mustRelease(t, holder)
 				return
 			}
-			eventually(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 || len(done) > 0 })
+			await.Within(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 || len(done) > 0 })
 			mustRelease(t, holder)
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -94,7 +96,7 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	client, proxy := proxied(t, s)
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	var keys []string
 	for i := range 16 {
 		keys = append(keys, fmt.Sprint("k", i))
@@ -147,7 +149,7 @@ func TestManyKeysGiveUpLikeOne(t *testing.T) {
 			t.Run(fmt.Sprint(end.name, " ", p.Wait, " ", p.FailOpen), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, s *redistest.Mini) {
 					client, proxy := proxied(t, s)
-					l := newLocker(t, client)
+					l := testenv.Open(t, client)
 					mustRelease(t, mustAcquire(t, l, "first", lockmw.Policy{})) // connects
 					proxy.Delay(faultproxy.Both, patience)
 					ask := func(keys ...string) string {
@@ -185,7 +187,7 @@ func TestWhoLeavesWithSomeOfManyKeysIsNotKept(t *testing.T) {
 	s := redistest.Real(t)
 	client, proxy := proxied(t, s)
 	var seen events
-	l, other := newLocker(t, client, seen.option()), newLocker(t, s.Client(t))
+	l, other := testenv.Open(t, client, seen.option()), testenv.Open(t, s.Client(t))
 	holder := mustAcquire(t, other, "b", lockmw.Policy{})
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
@@ -193,7 +195,7 @@ func TestWhoLeavesWithSomeOfManyKeysIsNotKept(t *testing.T) {
 		_, _, err := l.AcquireAll(ctx, []string{"a", "b"}, lockmw.Policy{Wait: time.Minute})
 		failed <- err
 	}()
-	eventually(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 })
+	await.Within(t, 10*time.Second, "it waits for b", func() bool { return len(seen.of(lockmw.EventContended)) == 1 })
 	proxy.Stall(faultproxy.Both)
 	left := time.Now()
 	cancel()
@@ -214,7 +216,7 @@ func TestManyKeysEndWithTheirBudget(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	client, proxy := proxied(t, s)
-	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 	var keys []string
 	for i := range 16 {
 		keys = append(keys, fmt.Sprintf("k%02d", i))

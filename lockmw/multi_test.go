@@ -13,13 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestManyKeysInAnyOrderDoNotDeadlock(t *testing.T) {
 	s := redistest.Shared(t)
 	prefix, c := redistest.Prefix(t), s.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, s.Client(t)), newLocker(t, s.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
 	const callers = 40
 	orders := [][]string{{"x", "y"}, {"y", "x"}}
 	var inside atomic.Int32
@@ -48,7 +49,7 @@ func TestManyKeysInAnyOrderDoNotDeadlock(t *testing.T) {
 
 func TestPartOfManyKeysLeavesNothing(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, prefix string) {
-		l, other := newLocker(t, c), newLocker(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
 		holder := mustAcquire(t, other, "y", lockmw.Policy{Prefix: prefix})
 		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
 			_, _, err := l.AcquireAll(context.Background(), []string{"z", "y", "x", "y"}, lockmw.Policy{Prefix: prefix, Wait: wait})
@@ -66,7 +67,7 @@ func TestPartOfManyKeysLeavesNothing(t *testing.T) {
 
 func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, prefix string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		keys := []string{"x", "y", "z"}
 		for _, lost := range keys {
 			_, whole, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Prefix: prefix, TTL: 600 * time.Millisecond})
@@ -101,7 +102,7 @@ func TestLosingOneOfManyKeysLosesAll(t *testing.T) {
 func TestObserversAreToldOfEachOfManyKeys(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
 	var seen events
-	l := newLocker(t, c, seen.option())
+	l := testenv.Open(t, c, seen.option())
 	_, lease, err := l.AcquireAll(context.Background(), []string{"b", "c", "a"}, lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func TestManyKeysHaveOneBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
 				c := s.Client(t)
-				l, other := newLocker(t, c), newLocker(t, c)
+				l, other := testenv.Open(t, c), testenv.Open(t, c)
 				x := mustAcquire(t, other, "x", lockmw.Policy{})
 				defer mustRelease(t, mustAcquire(t, other, "y", lockmw.Policy{}))
 				freed := make(chan error, 1)
@@ -160,7 +161,7 @@ func TestManyKeysHaveOneBudget(t *testing.T) {
 func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c := s.Client(t)
-		l, other := newLocker(t, c), newLocker(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
 		const max, wait = 300 * time.Millisecond, 400 * time.Millisecond
 		y := mustAcquire(t, other, "y", lockmw.Policy{})
 		freed := make(chan error, 1)
@@ -191,7 +192,7 @@ func TestMaxHoldOfManyKeysCountsFromWhenAllAreHeld(t *testing.T) {
 }
 
 func TestFencesOfManyKeys(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	_, lease, err := l.AcquireAll(context.Background(), []string{"y", "x"}, lockmw.Policy{Prefix: "p:"})
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestFencesOfManyKeys(t *testing.T) {
 }
 
 func TestManyKeysNeedAKey(t *testing.T) {
-	l := newLocker(t, redistest.NewClient(t, "127.0.0.1:1"))
+	l := testenv.Open(t, redistest.NewClient(t, "127.0.0.1:1"))
 	_, _, err := l.AcquireAll(context.Background(), nil, lockmw.Policy{Prefix: "p:"})
 	var refusal *lockmw.AcquireError
 	if !errors.Is(err, lockmw.ErrInvalidPolicy) || !errors.As(err, &refusal) {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -59,7 +60,7 @@ func TestBadOptionsAreRefusedWithTheReason(t *testing.T) {
 
 func TestNewAsksRedisNothing(t *testing.T) {
 	m := redistest.Embedded(t)
-	newLocker(t, m.Client(t))
+	testenv.Open(t, m.Client(t))
 	if n := m.TotalConnectionCount(); n != 0 {
 		t.Errorf("%d connections", n)
 	}
@@ -88,7 +89,7 @@ func TestClientWithDefaultOptionsIsSharedQuietly(t *testing.T) {
 	if err := c.Ping(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	l := newLocker(t, c)
+	l := testenv.Open(t, c)
 	key := redistest.Prefix(t)
 	first := mustAcquire(t, l, key, lockmw.Policy{})
 	if _, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 200 * time.Millisecond}); err == nil {
@@ -105,8 +106,8 @@ func TestClientWithDefaultOptionsIsSharedQuietly(t *testing.T) {
 func TestNamespacesDoNotExcludeEachOther(t *testing.T) {
 	m := redistest.Embedded(t)
 	c := m.Client(t)
-	a := mustAcquire(t, newLocker(t, c, lockmw.WithNamespace("a")), "k", lockmw.Policy{})
-	b := mustAcquire(t, newLocker(t, c, lockmw.WithNamespace("b")), "k", lockmw.Policy{})
+	a := mustAcquire(t, testenv.Open(t, c, lockmw.WithNamespace("a")), "k", lockmw.Policy{})
+	b := mustAcquire(t, testenv.Open(t, c, lockmw.WithNamespace("b")), "k", lockmw.Policy{})
 	if !m.Exists("a:{k}") || !m.Exists("b:{k}") {
 		t.Errorf("keys: %q", m.Keys())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lockmw/kit/httplock"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -82,7 +83,7 @@ func TestHostileNotes(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				ns := lockmw.WithNamespace(redistest.Prefix(t))
 				says := lockmw.WithNote(func(context.Context) string { return note })
-				a, b := newLocker(t, s.Client(t), ns, says), newLocker(t, s.Client(t), ns, says)
+				a, b := testenv.Open(t, s.Client(t), ns, says), testenv.Open(t, s.Client(t), ns, says)
 				for mode, p := range map[string]lockmw.Policy{"alone": otherTTL, "shared": {Mode: lockmw.Shared}, "permits": {Permits: 1, Wait: otherTTL.Wait}} {
 					lease := mustAcquire(t, a, mode, p)
 					wantNote(t, b, mode, a.Instance(), note)
@@ -134,7 +135,7 @@ func wantNote(t *testing.T, by *lockmw.Locker, key, instance, note string) {
 // A note is for operators.
 func TestNoAnswerHasANote(t *testing.T) {
 	s := redistest.Embedded(t)
-	l := newLocker(t, s.Client(t), lockmw.WithInstance("MARK-1"), lockmw.WithNote(func(context.Context) string { return "MARK" }))
+	l := testenv.Open(t, s.Client(t), lockmw.WithInstance("MARK-1"), lockmw.WithNote(func(context.Context) string { return "MARK" }))
 	lock := httplock.Middleware(l, keyfunc.Const("k"), lockmw.Policy{})
 	ask := func() string {
 		w := httptest.NewRecorder()
@@ -158,7 +159,7 @@ func TestANoteThatBlocks(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(end) })
 	defer unblock()
-	l := newLocker(t, s.Client(t), lockmw.WithNote(func(ctx context.Context) string {
+	l := testenv.Open(t, s.Client(t), lockmw.WithNote(func(ctx context.Context) string {
 		if ctx.Value(noteKey{}) != nil {
 			close(begun)
 			<-end

@@ -14,7 +14,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -130,7 +132,7 @@ func TestABlockedObserverHoldsUpOneCall(t *testing.T) {
 				b := &barrier{reached: make(chan struct{}), lifted: make(chan struct{})}
 				defer close(b.lifted)
 				c := m.Client(t)
-				l, other := newLocker(t, c, b.option(kind, "k")), newLocker(t, m.Client(t))
+				l, other := testenv.Open(t, c, b.option(kind, "k")), testenv.Open(t, m.Client(t))
 				scenario(t, l, other, c, b)
 				works(t, l, "k")
 				works(t, l, "x")
@@ -150,7 +152,7 @@ func TestCloseTakesTheLockFromACallWhoseObserverBlocks(t *testing.T) {
 			t.Parallel()
 			b := &barrier{reached: make(chan struct{}), lifted: make(chan struct{})}
 			c := redistest.Embedded(t).Client(t)
-			l := newLocker(t, c, b.option(lockmw.EventAcquired, "k"))
+			l := testenv.Open(t, c, b.option(lockmw.EventAcquired, "k"))
 			released := make(chan error)
 			go func() {
 				_, lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{})
@@ -179,7 +181,7 @@ func everyEvent(t *testing.T, l *lockmw.Locker, c *redis.Client) {
 	}
 	handedOver := make(chan struct{})
 	go func() { defer close(handedOver); works(t, l, "k") }()
-	eventually(t, 10*time.Second, "one waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
+	await.Within(t, 10*time.Second, "one waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
 	mustRelease(t, first)
 	<-handedOver
 	lost := mustAcquire(t, l, "k", lockmw.Policy{TTL: 400 * time.Millisecond})
@@ -203,7 +205,7 @@ func TestAPanicOfAnObserverIsContained(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(lockedWriter{&mu, &said}, nil))
 	c := redistest.Embedded(t).Client(t)
 	var seen events
-	l := newLocker(t, c, lockmw.WithLogger(logger), seen.option(),
+	l := testenv.Open(t, c, lockmw.WithLogger(logger), seen.option(),
 		lockmw.WithObserver(func(_ context.Context, e lockmw.Event) { panic("of the observer at " + e.Kind.String()) }), seen.option())
 	everyEvent(t, l, c)
 	closesSoon(t, l)
@@ -236,7 +238,7 @@ func TestGoexitInAnObserverReleasesTheLock(t *testing.T) {
 	for _, keys := range [][]string{{"k"}, {"a", "k", "z"}} {
 		t.Run(strings.Join(keys, ""), func(t *testing.T) {
 			c := redistest.Embedded(t).Client(t)
-			l := newLocker(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+			l := testenv.Open(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 				if e.Kind == lockmw.EventAcquired && e.Key == "k" {
 					runtime.Goexit()
 				}
@@ -260,7 +262,7 @@ func (panickingHandler) Enabled(context.Context, slog.Level) bool { panic("Enabl
 
 func TestAPanicOfTheLoggerIsContained(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
-	l := newLocker(t, c, lockmw.WithLogger(slog.New(panickingHandler{})))
+	l := testenv.Open(t, c, lockmw.WithLogger(slog.New(panickingHandler{})))
 	everyEvent(t, l, c)
 	closesSoon(t, l)
 	noKeys(t, c, "lock", 5*time.Second)
@@ -288,7 +290,7 @@ func TestABlockedLoggerHoldsUpNobody(t *testing.T) {
 	h := blockedHandler{reached: make(chan struct{}, 1), lifted: make(chan struct{})}
 	defer close(h.lifted)
 	c := redistest.Embedded(t).Client(t)
-	l := newLocker(t, c, lockmw.WithLogger(slog.New(h)))
+	l := testenv.Open(t, c, lockmw.WithLogger(slog.New(h)))
 	everyEvent(t, l, c)
 	<-h.reached // a lease was lost, which the log tells
 	everyEvent(t, l, c)
@@ -302,15 +304,15 @@ func TestTheEventsOfACallComeInOrder(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
 	var mu sync.Mutex
 	var kinds []lockmw.EventKind
-	l := newLocker(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	l := testenv.Open(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		kinds = append(kinds, e.Kind)
 	}))
-	holder := mustAcquire(t, newLocker(t, c), "k", lockmw.Policy{})
+	holder := mustAcquire(t, testenv.Open(t, c), "k", lockmw.Policy{})
 	done := make(chan struct{})
 	go func() { defer close(done); works(t, l, "k") }()
-	eventually(t, 10*time.Second, "it stands in the queue", func() bool { return queued(t, c, "k") == 1 })
+	await.Within(t, 10*time.Second, "it stands in the queue", func() bool { return queued(t, c, "k") == 1 })
 	mustRelease(t, holder)
 	<-done
 	mu.Lock()
@@ -331,7 +333,7 @@ func TestCloseDoesNotWaitForLostLeases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := redistest.Embedded(t).Client(t)
-			l := newLocker(t, c)
+			l := testenv.Open(t, c)
 			lease := mustAcquire(t, l, "k", p)
 			if p.MaxHold == 0 {
 				c.Del(context.Background(), "lock:{k}")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -23,7 +24,7 @@ func TestOneOfManyRunsAJob(t *testing.T) {
 		var ran, skipped atomic.Int32
 		var all sync.WaitGroup
 		for range 8 {
-			l := newLocker(t, c)
+			l := testenv.Open(t, c)
 			all.Go(func() {
 				did, err := l.Once(t.Context(), key, jobPolicy, func(context.Context) error {
 					ran.Add(1)
@@ -48,7 +49,7 @@ func TestOneOfManyRunsAJob(t *testing.T) {
 func TestASkippedJobIsNoRefusal(t *testing.T) {
 	var seen events
 	var log logBuffer
-	l := newLocker(t, redistest.Embedded(t).Client(t), seen.option(), log.option())
+	l := testenv.Open(t, redistest.Embedded(t).Client(t), seen.option(), log.option())
 	defer mustRelease(t, mustAcquire(t, l, "cron:nightly", lockmw.Policy{}))
 	ran, err := l.Once(t.Context(), "nightly", jobPolicy, func(context.Context) error {
 		t.Error("it ran")
@@ -71,7 +72,7 @@ func TestASkippedJobIsNoRefusal(t *testing.T) {
 
 func TestOnceReturnsWhatTheJobReturns(t *testing.T) {
 	oops := errors.New("oops")
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	for range 2 { // a job that has failed may be tried again at once
 		ran, err := l.Once(t.Context(), "nightly", jobPolicy, func(context.Context) error { return oops })
 		if !ran || err != oops { //nolint:errorlint // exactly the job's
@@ -89,7 +90,7 @@ func TestOnceReturnsWhatTheJobReturns(t *testing.T) {
 
 func TestOnceTellsWhatItCannotKnow(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	never := func(context.Context) error {
 		t.Error("it ran")
 		return nil
@@ -124,7 +125,7 @@ func TestOnceTellsWhatItCannotKnow(t *testing.T) {
 
 // Nor is it one to the console, whose last refusals it would push out.
 func TestASkippedJobIsNoIncident(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "cron:nightly", lockmw.Policy{}))
 	if ran, err := l.Once(t.Context(), "nightly", jobPolicy, func(context.Context) error { return nil }); ran || err != nil {
 		t.Fatalf("Once = %v, %v", ran, err)

@@ -15,9 +15,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -68,7 +70,7 @@ func TestAHiccupIsNoOutage(t *testing.T) {
 		}},
 	} {
 		t.Run(hiccup.name, func(t *testing.T) {
-			l := newLocker(t, hiccup.client, lockmw.WithMaxWaiters(2000, 2000))
+			l := testenv.Open(t, hiccup.client, lockmw.WithMaxWaiters(2000, 2000))
 			for _, callers := range []int{1, 20, 1000} {
 				for _, p := range []lockmw.Policy{
 					{Wait: hiccup.patience},
@@ -171,7 +173,7 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 				c.Eval(context.Background(), "while true do end", nil)
 			}()
 			other := s.Client(t)
-			eventually(t, 10*time.Second, "it is busy", func() bool {
+			await.Within(t, 10*time.Second, "it is busy", func() bool {
 				return redis.HasErrorPrefix(other.Get(context.Background(), "k").Err(), "BUSY")
 			})
 			return func() {
@@ -184,7 +186,7 @@ func TestARefusalDoesNotFailOpen(t *testing.T) {
 			t.Run(fmt.Sprint(name, wait), func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Real(t)
-				l := newLocker(t, s.Client(t))
+				l := testenv.Open(t, s.Client(t))
 				policy := lockmw.Policy{TTL: 200 * time.Millisecond, Wait: wait, FailOpen: true}
 				mustRelease(t, mustAcquire(t, l, "k", policy))
 				ended := refuse(t, s)
@@ -221,7 +223,7 @@ func TestALateGrantDoesNotFailOpen(t *testing.T) {
 		t.Run(wait.String(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, m *redistest.Mini) {
 				client, proxy := proxied(t, m)
-				l := newLocker(t, client)
+				l := testenv.Open(t, client)
 				policy := lockmw.Policy{TTL: 200 * time.Millisecond, Wait: wait, FailOpen: true}
 				mustRelease(t, mustAcquire(t, l, "k", policy))
 				proxy.Delay(faultproxy.ToClient, 230*time.Millisecond)
@@ -245,7 +247,7 @@ func TestAMovingSlotDoesNotFailOpen(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
-	l := newLocker(t, c.Client(t))
+	l := testenv.Open(t, c.Client(t))
 	p := lockmw.Policy{FailOpen: true}
 	held := mustAcquire(t, l, "k", lockmw.Policy{TTL: time.Minute})
 	from, err := c.Owner(t.Context(), "k")
@@ -272,13 +274,13 @@ func TestAClusterNodeThatIsAwayRefusesItsOwnKeysOnly(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	c := redistest.Cluster(t)
-	l := newLocker(t, c.Client(t))
+	l := testenv.Open(t, c.Client(t))
 	owner, theirs, others := keysByNode(t, c, 20)
 	for _, key := range slices.Concat(theirs, others) {
 		mustRelease(t, mustAcquire(t, l, key, lockmw.Policy{}))
 	}
 	owner.Kill()
-	eventually(t, 20*time.Second, "it is known", func() bool {
+	await.Within(t, 20*time.Second, "it is known", func() bool {
 		after, _, err := took(l, theirs[0], lockmw.Policy{Wait: 5 * time.Second})
 		return errors.Is(err, lockmw.ErrUnavailable) && after < refusedWithin
 	})
@@ -342,7 +344,7 @@ func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
 						t.Parallel() // it mostly waits; a thousand keep the machine busy
 					}
 					s := redistest.Real(t)
-					l := newLocker(t, s.Client(t))
+					l := testenv.Open(t, s.Client(t))
 					mustRelease(t, mustAcquire(t, l, "k", p))
 					o.begin(t, s)
 					slowest := crowd(t, l, callers, p)
@@ -350,7 +352,7 @@ func TestFailOpenWhileARealRedisIsAway(t *testing.T) {
 						t.Errorf("the first ran without the lock after %v", slowest)
 					}
 					t.Logf("the first: all of %d within %v", callers, slowest)
-					eventually(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, p) < laterWithin })
+					await.Within(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, p) < laterWithin })
 					slowest = crowd(t, l, callers, p)
 					if slowest > laterWithin {
 						t.Errorf("the others ran without the lock after %v", slowest)
@@ -395,7 +397,7 @@ func TestAFloodInALongOutageIsRefused(t *testing.T) {
 	for kind, o := range realOutages {
 		t.Run(kind, func(t *testing.T) {
 			s := redistest.Real(t)
-			l := newLocker(t, s.Client(t))
+			l := testenv.Open(t, s.Client(t))
 			p := lockmw.Policy{Wait: 2 * time.Second}
 			mustRelease(t, mustAcquire(t, l, "k", p))
 			goroutines := runtime.NumGoroutine()
@@ -466,12 +468,12 @@ func TestAFloodInALongOutageIsRefused(t *testing.T) {
 func TestABlackHoleIsAnOutage(t *testing.T) {
 	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
-	l := newLocker(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
+	l := testenv.Open(t, client, lockmw.WithNamespace(redistest.Prefix(t)))
 	open := lockmw.Policy{FailOpen: true, Wait: time.Minute}
 	mustRelease(t, mustAcquire(t, l, "k", open))
 	proxy.BlackHole(faultproxy.Both)
 	wantOpen(t, l, open, 250*time.Millisecond, openWithin)
-	eventually(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, open) < laterWithin })
+	await.Within(t, 5*time.Second, "it is known", func() bool { return crowd(t, l, 1, open) < laterWithin })
 	wantUnavailable(t, l, lockmw.Policy{Wait: time.Minute}, 0, refusedWithin, "cannot be reached since")
 	proxy.Heal()
 	wantLocked(t, l, open, backWithin)
@@ -481,7 +483,7 @@ func TestABlackHoleIsAnOutage(t *testing.T) {
 // is away: something between the caller and Redis is set up wrongly.
 func TestAConnectionThatIsClosedDoesNotFailOpen(t *testing.T) {
 	client, proxy := proxied(t, redistest.Shared(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	proxy.Refuse(true)
 	wantNotOpen(t, l)
 }
@@ -499,7 +501,7 @@ func wantNotOpen(t *testing.T, l *lockmw.Locker) {
 // A user's dialer that fails is a mistake of the program, or of its set-up.
 func TestADialerThatFailsDoesNotFailOpen(t *testing.T) {
 	s := redistest.Shared(t)
-	l := newLocker(t, s.Client(t, func(o *redis.Options) {
+	l := testenv.Open(t, s.Client(t, func(o *redis.Options) {
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("no way is configured")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -57,7 +58,7 @@ func wired(t *testing.T, test func(t *testing.T, w *wire, m *redistest.Mini, l *
 				return &wireConn{conn, w}, nil
 			}
 		})
-		test(t, w, m, newLocker(t, c, opts...))
+		test(t, w, m, testenv.Open(t, c, opts...))
 	})
 }
 

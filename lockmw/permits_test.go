@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -19,7 +20,7 @@ const mostPermits = 1_000_000_000
 func TestTheMostPermitsAreRenewedAndReleased(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		var seen events
-		l := newLocker(t, c, seen.option())
+		l := testenv.Open(t, c, seen.option())
 		p := lockmw.Policy{Permits: mostPermits, TTL: 30 * time.Second}
 		var leases []*lockmw.Lease
 		for range 3 {

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -84,7 +85,7 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		{"several servers", redistest.NewClient(t, turnsBetween(t, s.Addr(), redistest.Shared(t).Addr())), true, []string{"several servers answer at this address"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := newLocker(t, tc.client)
+			l := testenv.Open(t, tc.client)
 			for range 2 { // it asks anew each time
 				err := l.Ping(context.Background())
 				if (err == nil) != (tc.says == nil) || errors.Is(err, lockmw.ErrUnavailable) != tc.fatal {
@@ -99,7 +100,7 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		})
 	}
 
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	set("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	if err := l.Ping(context.Background()); err == nil || errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "set noeviction") {
 		t.Errorf("Ping = %v, want advice about maxmemory-policy", err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/lockmw"
@@ -87,7 +88,7 @@ func TestQuorumOutlivesAMinority(t *testing.T) {
 		t.Errorf("%d nodes failed, within %v: %v", failed, took, err)
 	}
 	t.Logf("refused after %v of %v: %v", took, p.Wait, err)
-	eventually(t, 5*time.Second, "no minority key is left", func() bool {
+	await.Within(t, 5*time.Second, "no minority key is left", func() bool {
 		return ns[2].Client(t).DBSize(context.Background()).Val()+ns[4].Client(t).DBSize(context.Background()).Val() == 0
 	})
 }
@@ -149,7 +150,7 @@ func TestQuorumAdmitsOneAtATime(t *testing.T) {
 	t.Logf("%d turns of two Lockers in %v", quorumTurns, time.Since(began))
 	for _, n := range ns {
 		c := n.Client(t)
-		eventually(t, 5*time.Second, "nothing is left", func() bool { return c.DBSize(context.Background()).Val() == 0 })
+		await.Within(t, 5*time.Second, "nothing is left", func() bool { return c.DBSize(context.Background()).Val() == 0 })
 	}
 }
 
@@ -158,7 +159,7 @@ func TestQuorumTellsTheVotes(t *testing.T) {
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
 	var lease *lockmw.Lease
-	eventually(t, 20*time.Second, "all nodes have voted for a lease", func() bool {
+	await.Within(t, 20*time.Second, "all nodes have voted for a lease", func() bool {
 		lease = mustAcquire(t, a, "k", lockmw.Policy{}) // a majority is enough for it
 		for _, n := range ns {
 			if n.Client(t).DBSize(context.Background()).Val() == 0 {
@@ -199,7 +200,7 @@ func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
 			}
 			got <- err
 		}()
-		eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
+		await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
 		began := time.Now()
 		mustRelease(t, first)
 		if err := <-got; err != nil {

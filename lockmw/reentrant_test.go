@@ -9,12 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestNestedAcquireJoins(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l, other := newLocker(t, c), newLocker(t, c)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
 		p := lockmw.Policy{Reentrant: true}
 		outer := mustAcquire(t, l, key, p)
 		_, inner, err := l.Acquire(outer.Context(), key, p)
@@ -52,7 +53,7 @@ func TestNestedAcquireJoins(t *testing.T) {
 // Work that was cut off from the caller's end is told of the loss all the same.
 func TestLossEndsJoinedLeasesToo(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		p := lockmw.Policy{TTL: 600 * time.Millisecond, Reentrant: true}
 		outer := mustAcquire(t, l, key, p)
 		var inner []*lockmw.Lease
@@ -86,7 +87,7 @@ func TestLossEndsJoinedLeasesToo(t *testing.T) {
 }
 
 func TestOuterReleaseEndsJoinedLeases(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	p := lockmw.Policy{Reentrant: true}
 	outer := mustAcquire(t, l, "k", p)
 	_, inner, err := l.Acquire(context.WithoutCancel(outer.Context()), "k", p)
@@ -108,7 +109,7 @@ func TestOuterReleaseEndsJoinedLeases(t *testing.T) {
 // It would wait for itself for ever.
 func TestAReaderCannotBecomeAWriter(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
-	l := newLocker(t, c)
+	l := testenv.Open(t, c)
 	policies := []lockmw.Policy{{}, {Mode: lockmw.Shared}, {Permits: 2}}
 	for i, has := range policies {
 		outer := mustAcquire(t, l, "k", has)
@@ -128,7 +129,7 @@ func TestAReaderCannotBecomeAWriter(t *testing.T) {
 }
 
 func TestMaxHoldOfAJoinedLeaseIsItsOwn(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	outer := mustAcquire(t, l, "k", lockmw.Policy{})
 	_, inner, err := l.Acquire(outer.Context(), "k", lockmw.Policy{Reentrant: true, MaxHold: 50 * time.Millisecond})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -41,7 +42,7 @@ func TestMistakesAreToldWithWhatToDo(t *testing.T) {
 	t.Run("a Cluster's node", func(t *testing.T) {
 		t.Parallel()
 		for _, node := range redistest.Cluster(t).Nodes {
-			wantMistake(t, newLocker(t, node.Client(t)), node.Addr(), "redis.NewClusterClient")
+			wantMistake(t, testenv.Open(t, node.Client(t)), node.Addr(), "redis.NewClusterClient")
 		}
 	})
 	t.Run("a right", func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestMistakesAreToldWithWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		client := s.Client(t, func(o *redis.Options) { o.Username, o.Password = "locker", "secret" })
-		wantMistake(t, newLocker(t, client), "ZADD", "README")
+		wantMistake(t, testenv.Open(t, client), "ZADD", "README")
 	})
 }
 
@@ -61,7 +62,7 @@ func TestReplicaOnlyClientIsTold(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	w := redistest.Sentinel(t)
-	l := newLocker(t, w.Client(t, func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
+	l := testenv.Open(t, w.Client(t, func(o *redis.FailoverOptions) { o.ReplicaOnly = true }))
 	_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true})
 	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "ReplicaOnly") {
 		t.Errorf("err = %v, want %v and what to do about ReplicaOnly", err, lockmw.ErrUnavailable)
@@ -93,7 +94,7 @@ func TestRefusalsOfRedisAreLogged(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			log := new(logBuffer)
-			l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = tc.user, tc.password }), log.option())
+			l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = tc.user, tc.password }), log.option())
 			for range 3 {
 				_, _, err := l.Acquire(context.Background(), tc.key, lockmw.Policy{})
 				refusal, ok := lockmw.RefusalOf(err)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -24,9 +26,9 @@ func TestLostLeaseDoesNotKeepTheKeyAfterItsRelease(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)
 		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 3 * time.Second})
-		eventually(t, 5*time.Second, "renewed once", func() bool { return proxy.Commands()["EVALSHA"] >= 2 })
+		await.Within(t, 5*time.Second, "renewed once", func() bool { return proxy.Commands()["EVALSHA"] >= 2 })
 		proxy.BlackHole(faultproxy.ToClient)
 		<-lease.Context().Done()
 		proxy.Heal()
@@ -40,7 +42,7 @@ func TestLostLeaseDoesNotKeepTheKeyAfterItsRelease(t *testing.T) {
 func TestObserverMayReleaseTheLeaseItIsToldAbout(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
 	done := make(chan error, 1)
-	l := newLocker(t, c, lockmw.WithObserver(func(ctx context.Context, e lockmw.Event) {
+	l := testenv.Open(t, c, lockmw.WithObserver(func(ctx context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventLost {
 			lease, _ := lockmw.FromContext(ctx)
 			done <- lease.Release(ctx)
@@ -87,7 +89,7 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 		key := redistest.Prefix(t)
 		c := s.Client(t)
 		client, proxy := proxied(t, s)
-		cut, other := newLocker(t, client), newLocker(t, s.Client(t))
+		cut, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 		holder := mustAcquire(t, other, key, lockmw.Policy{})
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -101,17 +103,17 @@ func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 				ended <- struct{}{}
 			}()
 		}
-		eventually(t, 5*time.Second, "all stand in the queue", func() bool { return queued(t, c, key) == 5 })
+		await.Within(t, 5*time.Second, "all stand in the queue", func() bool { return queued(t, c, key) == 5 })
 
 		c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
-		eventually(t, 5*time.Second, "all are back after Redis forgot", func() bool { return queued(t, c, key) == 5 })
+		await.Within(t, 5*time.Second, "all are back after Redis forgot", func() bool { return queued(t, c, key) == 5 })
 
 		proxy.BlackHole(faultproxy.Both)
 		c.Del(ctx, "lock:{"+key+"}:queue", "lock:{"+key+"}:alive")
 		// A newcomer of the cut process announces it, and its answer is lost too.
 		time.Sleep(1500 * time.Millisecond)
 		proxy.Heal()
-		eventually(t, 5*time.Second, "all are back after the cut", func() bool { return queued(t, c, key) == 5 })
+		await.Within(t, 5*time.Second, "all are back after the cut", func() bool { return queued(t, c, key) == 5 })
 		cancel()
 		for range 5 {
 			<-ended
@@ -125,7 +127,7 @@ func TestCloseEndsWithItsContextWhenRedisIsAway(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	key := redistest.Prefix(t)
 	var leases []*lockmw.Lease
 	for i := range 300 {
@@ -153,7 +155,7 @@ func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	proxy.BlackHole(faultproxy.Both)
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
@@ -165,7 +167,7 @@ func TestSilentRedisUntilTheDeadlineIsUnavailable(t *testing.T) {
 
 func TestTinyRetryIntervalDoesNotSpin(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	before := m.CommandCount()
 	_, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: 100 * time.Millisecond, RetryInterval: time.Millisecond})
@@ -181,7 +183,7 @@ func TestTinyRetryIntervalDoesNotSpin(t *testing.T) {
 // that the server does not count, on a replica, cannot mistake it.
 func TestNobodyIsToldOfAGrantThatWasNotMade(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		holder := mustAcquire(t, l, key, lockmw.Policy{})
 		ctx := context.Background()
 		if err := c.HSet(ctx, "lock:{"+key+"}:alive", "gone", text(time.Now().Add(time.Minute).UnixMicro())+"v").Err(); err != nil {
@@ -203,7 +205,7 @@ func TestNobodyIsToldOfAGrantThatWasNotMade(t *testing.T) {
 // the lock, and the message is lost: the one that polls sees it.
 func TestLostGrantOfAWaiterThatDoesNotPollIsFound(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		ctx := context.Background()
 		holder := mustAcquire(t, l, key, lockmw.Policy{Permits: 1})
 		type turn struct {
@@ -215,7 +217,7 @@ func TestLostGrantOfAWaiterThatDoesNotPollIsFound(t *testing.T) {
 			go func() {
 				got <- turn{i, mustAcquire(t, l, key, lockmw.Policy{Permits: 1, Wait: 20 * time.Second})}
 			}()
-			eventually(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == i+1 })
+			await.Within(t, 5*time.Second, "queued", func() bool { return queued(t, c, key) == i+1 })
 		}
 		entry := c.ZRange(ctx, "lock:{"+key+"}:queue", 1, 1).Val()[0]
 		token, _, _ := strings.Cut(entry, ":")

@@ -10,8 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -33,7 +35,7 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 	// behind WAIT; the answer then comes with the replica's next report, up to a
 	// second later. Several prompt ones in a row say that this is over.
 	prompt := 0
-	eventually(t, 20*time.Second, "the replica follows", func() bool {
+	await.Within(t, 20*time.Second, "the replica follows", func() bool {
 		ctx := context.Background()
 		if conn.Set(ctx, "probe", 1, time.Second).Err() == nil && conn.Do(ctx, "WAIT", 1, 300).Val() == int64(1) {
 			prompt++
@@ -47,7 +49,7 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 
 func TestReplicasConfirmALock(t *testing.T) {
 	master, replica := replicated(t)
-	l := newLocker(t, master.Client(t), lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+	l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 500*time.Millisecond))
 	lease := mustAcquire(t, l, "k", lockmw.Policy{})
 	if n := replica.Client(t).Exists(context.Background(), "lock:{k}").Val(); n != 1 {
 		t.Error("the lock is held and the replica does not have it")
@@ -60,7 +62,7 @@ func TestReplicasConfirmALock(t *testing.T) {
 		}
 		next <- lease
 	}()
-	eventually(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
+	await.Within(t, 5*time.Second, "it waits", func() bool { return lockmw.Waiting(l, "k") == 1 })
 	mustRelease(t, lease)
 	mustRelease(t, <-next)
 }
@@ -69,7 +71,7 @@ func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	master, replica := replicated(t)
-	l := newLocker(t, master.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
+	l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
 	mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Wait: 5 * time.Second}))
 	if err := replica.Stop(); err != nil {
 		t.Fatal(err)
@@ -84,7 +86,7 @@ func TestLockThatNoReplicaConfirmsIsTakenBack(t *testing.T) {
 			t.Errorf("refused after %v", took)
 		}
 		c := master.Client(t)
-		eventually(t, 5*time.Second, "it is taken back", func() bool {
+		await.Within(t, 5*time.Second, "it is taken back", func() bool {
 			return c.Exists(context.Background(), "lock:{k}", "lock:{k}:queue").Val() == 0
 		})
 	}
@@ -118,7 +120,7 @@ func TestLockIsTakenBackWhereWaitIsRefused(t *testing.T) {
 	if err := c.Do(context.Background(), "ACL", "SETUSER", "hasty", "on", ">word", "allkeys", "allchannels", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
 	}
-	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "hasty", "word" }), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
+	l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.Username, o.Password = "hasty", "word" }), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
 	if _, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{}); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("err = %v", err)
 	}
@@ -129,7 +131,7 @@ func TestLockIsTakenBackWhereWaitIsRefused(t *testing.T) {
 func TestMissingReplicaDoesNotFailOpen(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
-	l := newLocker(t, s.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
+	l := testenv.Open(t, s.Client(t), lockmw.WithReplicaAcks(1, 20*time.Millisecond))
 	if _, _, err := l.Acquire(context.Background(), "k", lockmw.Policy{FailOpen: true}); !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Errorf("err = %v, want a refusal", err)
 	}
@@ -143,7 +145,7 @@ func TestAReplicaHasItsTimeWhateverTheReadTimeout(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
 	impatient := master.Client(t, func(o *redis.Options) { o.ReadTimeout = 50 * time.Millisecond })
-	l := newLocker(t, impatient, lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+	l := testenv.Open(t, impatient, lockmw.WithReplicaAcks(1, 500*time.Millisecond))
 	mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{Wait: 10 * time.Second}))
 	if err := replica.Stop(); err != nil {
 		t.Fatal(err)

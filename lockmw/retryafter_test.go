@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -191,7 +192,7 @@ func TestRealRefusalNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
-	a, b := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+	a, b := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 	lease := mustAcquire(t, a, key, lockmw.Policy{})
 	defer mustRelease(t, lease)
 	for _, wait := range []time.Duration{0, 50 * time.Millisecond} {

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -17,13 +19,13 @@ import (
 func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
 	s, key := redistest.Shared(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)
-	l, other := newLocker(t, client), newLocker(t, s.Client(t))
+	l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 	for range 100 { // one connection is busier than the one of the subscription
 		mustRelease(t, mustAcquire(t, l, key, patient))
 	}
 	c := s.Client(t)
 	channel := "lock:grants:" + l.Instance()
-	eventually(t, 20*time.Second, "it listens", func() bool {
+	await.Within(t, 20*time.Second, "it listens", func() bool {
 		return c.PubSubNumSub(context.Background(), channel).Val()[channel] == 1
 	})
 	heard := c.Subscribe(context.Background(), channel)
@@ -42,7 +44,7 @@ func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
 		}
 		got <- lease
 	}()
-	eventually(t, 20*time.Second, "Redis has granted it", func() bool {
+	await.Within(t, 20*time.Second, "Redis has granted it", func() bool {
 		return c.Exists(context.Background(), "lock:{"+key+"}").Val() == 1
 	})
 	if err := other.ForceRelease(context.Background(), key); err != nil {

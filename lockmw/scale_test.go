@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -22,7 +23,7 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 	slow.Test(t)
 	s := redistest.Shared(t)
 	key := redistest.Prefix(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	const workers = 16
 	warm := mustAcquire(t, l, key, lockmw.Policy{Wait: time.Second})
 	mustRelease(t, warm)
@@ -81,7 +82,7 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 	slow.Test(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	mustRelease(t, mustAcquire(t, l, prefix, lockmw.Policy{}))
 	before := runtime.NumGoroutine()
 
@@ -115,7 +116,7 @@ func TestMemoryDoesNotGrowWithTheNumberOfKeys(t *testing.T) {
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	c := s.Client(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	turn := func(i int) error {
 		return l.WithLock(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{Wait: time.Second},
 			func(context.Context) error { return nil })
@@ -189,7 +190,7 @@ func TestABusyProcessNeedsFewConnections(t *testing.T) {
 	slow.Test(t)
 	const shared, more = 8, 1 + 1 // the subscription, and one to see whether Redis is there
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, prefix := newLocker(t, client), redistest.Prefix(t)
+	l, prefix := testenv.Open(t, client), redistest.Prefix(t)
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for i := range 64 {

@@ -8,15 +8,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestStatsCountWhatIsHeldAndWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t))
+		l := testenv.Open(t, s.Client(t))
 		want := func(when string, connected, subscribed bool, names map[string]lockmw.NameStats) {
 			t.Helper()
 			synctest.Wait()
@@ -61,7 +63,7 @@ func TestStatsCountWhatIsHeldAndWaitedFor(t *testing.T) {
 func TestStatsSayThatRedisIsAway(t *testing.T) {
 	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, key := newLocker(t, client), redistest.Prefix(t)
+	l, key := testenv.Open(t, client), redistest.Prefix(t)
 	if !l.Stats().Connected {
 		t.Error("not connected before the first command")
 	}
@@ -72,7 +74,7 @@ func TestStatsSayThatRedisIsAway(t *testing.T) {
 	}
 	mustRelease(t, lease)
 	proxy.Heal()
-	eventually(t, 20*time.Second, "it is connected again", func() bool { return l.Stats().Connected })
+	await.Within(t, 20*time.Second, "it is connected again", func() bool { return l.Stats().Connected })
 }
 
 func TestEventsSayWhatTheLockIs(t *testing.T) {
@@ -110,7 +112,7 @@ func TestStatsAreReadUntilClose(t *testing.T) {
 	stopped := 0
 	begin := func(r func() lockmw.Stats) func() { read = r; return func() { stopped++ } }
 	silent := lockmw.WithStats(func(func() lockmw.Stats) func() { return nil })
-	l := newLocker(t, c, lockmw.Options(lockmw.WithStats(begin), silent))
+	l := testenv.Open(t, c, lockmw.Options(lockmw.WithStats(begin), silent))
 	lease := mustAcquire(t, l, "k", lockmw.Policy{Prefix: "p"})
 	if s := read(); s.Names["p"].Held != 1 {
 		t.Errorf("held: %+v", s)

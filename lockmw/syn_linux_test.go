@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -76,7 +77,7 @@ func TestWhoLeavesWhileAConnectionIsMadeIsBackAtOnce(t *testing.T) {
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
-				l := newLocker(t, client())
+				l := testenv.Open(t, client())
 				var back []time.Duration
 				left := 0
 				for i := range times {

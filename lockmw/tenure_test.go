@@ -14,9 +14,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -65,7 +67,7 @@ func gather(t *testing.T, l *lockmw.Locker, key string, n int, hold time.Duratio
 		c.all.Go(func() { c.take(t) })
 	}
 	t.Cleanup(c.disperse)
-	eventually(t, 20*time.Second, "everybody has had some turns", func() bool { return c.turns.Load() > int64(4*n) })
+	await.Within(t, 20*time.Second, "everybody has had some turns", func() bool { return c.turns.Load() > int64(4*n) })
 	return c
 }
 
@@ -106,7 +108,7 @@ func (c *takers) disperse() {
 func TestTurnsWithinAProcessCostNoCommands(t *testing.T) {
 	slow.Test(t)
 	client, proxy := proxied(t, redistest.Shared(t))
-	l, key := newLocker(t, client), redistest.Prefix(t)
+	l, key := testenv.Open(t, client), redistest.Prefix(t)
 	c := gather(t, l, key, 16, 0, new(inside))
 	before := c.turns.Load()
 	proxy.ResetCommands()
@@ -128,7 +130,7 @@ func TestTurnsWithinAProcessCostNoCommands(t *testing.T) {
 // first process has, which learns of the other by a message.
 func TestTheOrderHoldsOverProcessesWithinATenure(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		warm := mustAcquire(t, l, "warm", patient) // l listens
 		time.Sleep(time.Second)
 		mustRelease(t, warm)
@@ -171,7 +173,7 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
-				l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+				l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 				if tc.deaf {
 					lockmw.Deafen(l)
 				}
@@ -234,9 +236,9 @@ func TestTurnsPassOnWithinAProcessWithAnyClient(t *testing.T) {
 				client, key := connect(t), redistest.Prefix(t)
 				locker := func() *lockmw.Locker {
 					if observers == "no observer" {
-						return newLocker(t, client())
+						return testenv.Open(t, client())
 					}
-					return newLocker(t, client(), lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(2 * time.Millisecond) }))
+					return testenv.Open(t, client(), lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(2 * time.Millisecond) }))
 				}
 				in := new(inside)
 				c := gather(t, locker(), key, 8, time.Millisecond, in)
@@ -248,7 +250,7 @@ func TestTurnsPassOnWithinAProcessWithAnyClient(t *testing.T) {
 					in.leave()
 					mustRelease(t, lease)
 					before := in.next.Load()
-					eventually(t, 20*time.Second, "the lock passes on within the process again", func() bool { return in.next.Load() > before+8 })
+					await.Within(t, 20*time.Second, "the lock passes on within the process again", func() bool { return in.next.Load() > before+8 })
 				}
 				t.Logf("%d of %d turns passed on within the process", in.next.Load()-next, c.turns.Load()-turns)
 			})
@@ -261,7 +263,7 @@ func TestTurnsPassOnWithinAProcessWithAnyClient(t *testing.T) {
 func TestNothingPassesLocallyWithoutASubscription(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
-		l := newLocker(t, client)
+		l := testenv.Open(t, client)
 		listens := lockmw.Listens(l)
 		c := gather(t, l, "k", 4, 10*time.Millisecond, new(inside))
 		defer c.disperse()
@@ -304,7 +306,7 @@ func TestOnlyEqualsFollowOneAnotherLocally(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *redistest.Mini) {
 				client, proxy := proxied(t, s)
-				l := newLocker(t, client)
+				l := testenv.Open(t, client)
 				mustRelease(t, mustAcquire(t, l, "k", patient))
 				time.Sleep(time.Second) // it listens
 				holder := mustAcquire(t, l, "k", patient)
@@ -332,7 +334,7 @@ func TestOnlyEqualsFollowOneAnotherLocally(t *testing.T) {
 // force; and those who wait behind it go to Redis.
 func TestALockTakenByForceInTheMiddleOfATenure(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		mustRelease(t, mustAcquire(t, l, "k", patient))
 		time.Sleep(time.Second) // it listens
 		first := mustAcquire(t, l, "k", patient)
@@ -375,7 +377,7 @@ func TestALockTakenByForceInTheMiddleOfATenure(t *testing.T) {
 // be lower.
 func TestNoLocalFenceIsAheadOfTheClock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		short := patient
 		short.TTL = 300 * time.Millisecond
 		mustRelease(t, mustAcquire(t, l, "k", short))
@@ -405,7 +407,7 @@ func TestNoLocalFenceIsAheadOfTheClock(t *testing.T) {
 // A renewal that finds the lock gone ends the lease that has it then.
 func TestALockThatRedisForgetsInTheMiddleOfATenure(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		l := newLocker(t, s.Client(t))
+		l := testenv.Open(t, s.Client(t))
 		mustRelease(t, mustAcquire(t, l, "k", patient))
 		time.Sleep(time.Second) // it listens
 		first := mustAcquire(t, l, "k", patient)
@@ -430,7 +432,7 @@ func TestALockThatRedisForgetsInTheMiddleOfATenure(t *testing.T) {
 func TestATenureEndsBeforeItsTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
-		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 		short := patient
 		short.TTL = 3 * time.Second
 		in := new(inside)
@@ -474,7 +476,7 @@ func TestATenureEndsBeforeItsTTL(t *testing.T) {
 func TestALockThatWasHandedOverIsConfirmedBeforeItPassesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
-		l, other := newLocker(t, client), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
 		mustRelease(t, mustAcquire(t, l, "k", patient))
 		time.Sleep(time.Second) // it listens
 		holder := mustAcquire(t, other, "k", patient)
@@ -502,9 +504,9 @@ func TestCloseInTheMiddleOfATenure(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	s, key := redistest.Shared(t), redistest.Prefix(t)
-	other := newLocker(t, s.Client(t))
+	other := testenv.Open(t, s.Client(t))
 	for range 5 {
-		l := newLocker(t, s.Client(t))
+		l := testenv.Open(t, s.Client(t))
 		in := new(inside)
 		var all sync.WaitGroup
 		var turns atomic.Int64
@@ -527,7 +529,7 @@ func TestCloseInTheMiddleOfATenure(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, 20*time.Second, "there were some turns", func() bool { return turns.Load() > 100 })
+		await.Within(t, 20*time.Second, "there were some turns", func() bool { return turns.Load() > 100 })
 		if err := l.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -551,7 +553,7 @@ func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
 	var got, gone atomic.Int64
 	stop := time.Now().Add(3 * time.Second)
 	for range 2 {
-		l := newLocker(t, s.Client(t))
+		l := testenv.Open(t, s.Client(t))
 		for range 8 {
 			all.Go(func() {
 				for time.Now().Before(stop) {
@@ -576,7 +578,7 @@ func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
 	all.Wait()
 	t.Logf("%d had the lock, %d had given up", got.Load(), gone.Load())
 	began := time.Now()
-	mustRelease(t, mustAcquire(t, newLocker(t, s.Client(t)), key, patient))
+	mustRelease(t, mustAcquire(t, testenv.Open(t, s.Client(t)), key, patient))
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the lock was not free for %v", took)
 	}
@@ -587,7 +589,7 @@ func TestGivingUpAtAnyMomentOfATenure(t *testing.T) {
 func TestEachLeaseOfATenureIsALease(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		seen := new(events)
-		l := newLocker(t, s.Client(t), seen.option())
+		l := testenv.Open(t, s.Client(t), seen.option())
 		p := patient
 		p.MaxHold = 5 * time.Second
 		mustRelease(t, mustAcquire(t, l, "k", p))

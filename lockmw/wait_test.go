@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -126,7 +127,7 @@ func TestContendedIsToldOnce(t *testing.T) {
 func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
 	slow.Test(t)
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	mustAcquire(t, l, "k", lockmw.Policy{})
 	for range 100 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -28,7 +29,7 @@ func TestTheWayToRedis(t *testing.T) {
 	}
 	client := redis.NewClient(&options)
 	t.Cleanup(func() { _ = client.Close() })
-	l := newLocker(t, client)
+	l := testenv.Open(t, client)
 	key := redistest.Prefix(t)
 	for range 3 { // the first goes by a script, over a connection that is set up then
 		way.clear()

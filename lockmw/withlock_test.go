@@ -11,12 +11,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
 func TestWithLockReturnsResultAndError(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		oops := errors.New("oops")
 		n, err := lockmw.WithLock(context.Background(), l, key, lockmw.Policy{}, func(ctx context.Context) (int, error) {
 			if lease, ok := lockmw.FromContext(ctx); !ok || !lease.Valid() || lease.Key() != key {
@@ -32,7 +33,7 @@ func TestWithLockReturnsResultAndError(t *testing.T) {
 }
 
 func TestRefusedWorkDoesNotRun(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	defer mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
 	err := l.WithLock(context.Background(), "k", lockmw.Policy{}, func(context.Context) error {
 		t.Error("it ran")
@@ -47,7 +48,7 @@ func TestLossIsJoinedToTheWorksError(t *testing.T) {
 	oops := errors.New("oops")
 	for _, inner := range []error{nil, oops} {
 		m := redistest.Embedded(t)
-		l := newLocker(t, m.Client(t))
+		l := testenv.Open(t, m.Client(t))
 		n, err := lockmw.WithLock(context.Background(), l, "k", lockmw.Policy{}, func(context.Context) (int, error) {
 			m.Del("lock:{k}")
 			return 42, inner
@@ -70,7 +71,7 @@ func wantOneLine(t *testing.T, err error) {
 func TestUnansweredReleaseDoesNotFailTheWork(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		var seen events
-		l := newLocker(t, s.Client(t), seen.option())
+		l := testenv.Open(t, s.Client(t), seen.option())
 		err := l.WithLock(context.Background(), "k", lockmw.Policy{TTL: 500 * time.Millisecond}, func(context.Context) error {
 			s.SetError("LOADING Redis is loading the dataset in memory")
 			return nil
@@ -88,7 +89,7 @@ func TestUnansweredReleaseDoesNotFailTheWork(t *testing.T) {
 
 func TestPanicReleasesAndGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		value := errors.New("the very value")
 		func() {
 			defer func() {
@@ -104,7 +105,7 @@ func TestPanicReleasesAndGoesOn(t *testing.T) {
 
 func TestGoexitReleases(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		l := newLocker(t, c)
+		l := testenv.Open(t, c)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -121,7 +122,7 @@ func TestGoexitReleases(t *testing.T) {
 
 func TestWrapLocksByTheArgument(t *testing.T) {
 	m := redistest.Embedded(t)
-	l := newLocker(t, m.Client(t))
+	l := testenv.Open(t, m.Client(t))
 	errNoOrder := errors.New("no order")
 	pay := lockmw.Wrap(l,
 		func(order int) (string, error) {
@@ -148,7 +149,7 @@ func TestWrapLocksByTheArgument(t *testing.T) {
 }
 
 func TestWrapPanicsOnStartUpMistakes(t *testing.T) {
-	l := newLocker(t, redistest.Embedded(t).Client(t))
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
 	key := func(string) (string, error) { return "k", nil }
 	fn := func(context.Context, string) (int, error) { return 0, nil }
 	for _, tc := range []struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -123,7 +124,7 @@ func (u *user) life(p, q *probe) error {
 	ask(q, gaveUp, store.Last, false)
 	release(q, held, false, store.HandedOver)
 	if failed == nil {
-		await(u, "the grant", e.grants)
+		await.Receive(u, "the grant", e.grants)
 	}
 	renew(p, hears)
 	release(p, hears, true, store.HandedOver)
@@ -138,7 +139,7 @@ func (u *user) life(p, q *probe) error {
 	pass(q, passed, last, false)
 	inspect(p, 3) // one, and two behind it
 	if failed == nil {
-		await(u, "the grant", e.grants)
+		await.Receive(u, "the grant", e.grants)
 	}
 	release(p, hears, true, store.HandedOver)
 	ask(q, last, store.Wait, true)
@@ -148,7 +149,7 @@ func (u *user) life(p, q *probe) error {
 	// clock behind the last fence.
 	stop()
 	channel := p.channels + p.process
-	eventually(u, "the server knows that nobody listens", func() bool {
+	await.Until(u, "the server knows that nobody listens", func() bool {
 		return u.raw.PubSubNumSub(ctx, channel).Val()[channel] == 0
 	})
 	keys := p.keys("k")
@@ -257,7 +258,7 @@ func TestLocksWorkWithoutAskingWhoListens(t *testing.T) {
 	held, waits := p.take(), q.ref(time.Minute)
 	q.refused(waits, store.Wait)
 	p.release(held, false, store.HandedOver)
-	await(t, "the grant", e.grants)
+	await.Receive(t, "the grant", e.grants)
 	q.release(waits, true, store.Freed)
 }
 
@@ -268,8 +269,8 @@ func TestListenNeedsPing(t *testing.T) {
 	p, _ := u.may(strings.Replace(minimalACL, " +ping", "", 1))
 	e := newEar()
 	_, ended := p.listen(e)
-	await(t, "Listening", e.listening)
-	if err := store.AsError(await(t, "the end of Listen", ended)); !err.Permanent {
+	await.Receive(t, "Listening", e.listening)
+	if err := store.AsError(await.Receive(t, "the end of Listen", ended)); !err.Permanent {
 		t.Errorf("Listen = %+v, want a permanent error", err)
 	}
 }
@@ -335,7 +336,7 @@ func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
 		q.refused(waits, store.Wait)
 		p.renew(held, true)
 		p.release(held, false, store.HandedOver)
-		await(t, "the grant", e.grants)
+		await.Receive(t, "the grant", e.grants)
 		q.release(waits, true, store.Freed)
 	}
 	for _, node := range shards.Nodes {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -24,7 +25,7 @@ func TestABatchWhoseCallerLeaves(t *testing.T) {
 	batch := []store.Renewal{{Ref: r}}
 	done := make(chan struct{})
 	go func() { defer close(done); p.Renew(ctx, batch) }()
-	eventually(t, "it is under way", func() bool { return p.single.Open() == 1 })
+	await.Until(t, "it is under way", func() bool { return p.single.Open() == 1 })
 	cancel()
 	p.idle() // before anything that orders the batch's end before its replies
 	<-done

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -63,7 +64,7 @@ func TestAQuestionIsBoundedAnyway(t *testing.T) {
 		}()
 	}
 	for range questions {
-		o := await(t, "a question to return", outcomes)
+		o := await.Receive(t, "a question to return", outcomes)
 		if o.took > 3*opTimeout {
 			t.Errorf("%s took %v, want about %v", o.what, o.took, opTimeout)
 		}

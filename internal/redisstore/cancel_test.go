@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -63,10 +64,10 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 			_, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
 			returned <- err
 		}()
-		eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+		await.Until(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 		cancel(errGaveUp)
 
-		err := await(t, "Acquire to return", returned) // while the reply is held back
+		err := await.Receive(t, "Acquire to return", returned) // while the reply is held back
 		if e := store.AsError(err); !errors.Is(err, errGaveUp) || !e.Pending || !e.Ambiguous || e.Permanent || e.Stale {
 			t.Errorf("Acquire = %+v, want the context's cause, pending and ambiguous", e)
 		}
@@ -74,7 +75,7 @@ func TestACancelledQuestionReturnsAtOnceAndItsAnswerComesLate(t *testing.T) {
 			t.Error("Late was called before there was an answer")
 		}
 		proxy.Heal()
-		if got := await(t, "Late", lates); !got.answer.Granted || got.answer.Fence == 0 || got.err != nil {
+		if got := await.Receive(t, "Late", lates); !got.answer.Granted || got.answer.Fence == 0 || got.err != nil {
 			t.Errorf("Late was told %+v, want the grant", got)
 		}
 		other.refused(other.ref(time.Minute), store.Try) // for the lock is taken
@@ -119,12 +120,12 @@ func TestACancelledQuestionWithoutAnAnswerEndsLateWithTheError(t *testing.T) {
 		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Join: store.Wait, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
 		returned <- err
 	}()
-	eventually(t, "the question is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+	await.Until(t, "the question is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
-	if e := store.AsError(await(t, "Acquire to return", returned)); !e.Pending || !errors.Is(e, context.Canceled) {
+	if e := store.AsError(await.Receive(t, "Acquire to return", returned)); !e.Pending || !errors.Is(e, context.Canceled) {
 		t.Errorf("Acquire = %+v, want context.Canceled, pending", e)
 	}
-	got := await(t, "Late", lates)
+	got := await.Receive(t, "Late", lates)
 	if e := (*store.Error)(nil); !errors.As(got.err, &e) || !e.Ambiguous || e.Pending || e.Permanent || got.answer != (store.Answer{}) {
 		t.Errorf("Late was told %+v, want an ambiguous error", got)
 	}
@@ -143,9 +144,9 @@ func TestACancelledQuestionNeedsNoLate(t *testing.T) {
 		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute)})
 		returned <- err
 	}()
-	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+	await.Until(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
-	if e := store.AsError(await(t, "Acquire to return", returned)); !e.Pending {
+	if e := store.AsError(await.Receive(t, "Acquire to return", returned)); !e.Pending {
 		t.Errorf("Acquire = %+v, want it pending", e)
 	}
 	proxy.Heal()
@@ -193,7 +194,7 @@ func TestAnAnswerIsReturnedOrComesLateButNeverBoth(t *testing.T) {
 			t.Fatalf("Acquire = %+v, %+v", a, e)
 		}
 		for range want {
-			await(t, "Late", lates) // which is called after the question has ended
+			await.Receive(t, "Late", lates) // which is called after the question has ended
 		}
 		p.leave(r, true)
 		if len(lates) != 0 {
@@ -215,9 +216,9 @@ func TestACancelledReleaseReturnsAtOnceAndGoesOn(t *testing.T) {
 		_, err := p.Release(ctx, r, false)
 		returned <- err
 	}()
-	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+	await.Until(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
-	if e := store.AsError(await(t, "Release to return", returned)); !e.Pending || !e.Ambiguous || !errors.Is(e, context.Canceled) {
+	if e := store.AsError(await.Receive(t, "Release to return", returned)); !e.Pending || !e.Ambiguous || !errors.Is(e, context.Canceled) {
 		t.Errorf("Release = %+v, want context.Canceled, pending and ambiguous", e)
 	}
 	other.get(other.ref(time.Minute), store.Try)
@@ -243,12 +244,12 @@ func TestCloseWaitsForQuestionsUnderWay(t *testing.T) {
 		})
 		returned <- err
 	}()
-	eventually(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
+	await.Until(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
 	cancel()
-	await(t, "Acquire to return", returned)
+	await.Receive(t, "Acquire to return", returned)
 	go func() { closed <- p.Close() }()
 	proxy.Heal()
-	if err := await(t, "Close", closed); err != nil {
+	if err := await.Receive(t, "Close", closed); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
 	if len(lates) != 1 { // Close came back behind it

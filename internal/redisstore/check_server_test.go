@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
@@ -169,7 +170,7 @@ func TestLocksWorkWithoutPubsub(t *testing.T) {
 	held, waits := p.take(), q.ref(time.Minute)
 	q.refused(waits, store.Wait)
 	p.release(held, false, store.HandedOver)
-	await(t, "the grant", e.grants)
+	await.Receive(t, "the grant", e.grants)
 	q.renew(waits, true)
 	q.release(waits, true, store.Freed)
 }

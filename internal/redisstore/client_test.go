@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -56,7 +57,7 @@ func TestNewDoesNotReadWhatTheUsersClientWrites(t *testing.T) {
 		go func() { connected <- client.Ping(t.Context()).Err() }()
 		p := open(t, client, redistest.Prefix(t))
 		p.release(p.take(), false, store.Freed)
-		if err := await(t, "PING", connected); err != nil {
+		if err := await.Receive(t, "PING", connected); err != nil {
 			t.Error(err)
 		}
 		if err := client.Close(); err != nil {
@@ -110,7 +111,7 @@ func TestAnExhaustedPoolOfTheUserDoesNotMatter(t *testing.T) {
 	blocked := make(chan error, 1)
 	go func() { blocked <- client.BLPop(context.Background(), 0, "never").Err() }()
 	raw := s.Client(t)
-	eventually(t, "the application blocks its only connection", func() bool {
+	await.Until(t, "the application blocks its only connection", func() bool {
 		return strings.Contains(raw.Info(t.Context(), "clients").Val(), "blocked_clients:1")
 	})
 
@@ -119,12 +120,12 @@ func TestAnExhaustedPoolOfTheUserDoesNotMatter(t *testing.T) {
 	p.refused(waits, store.Wait)
 	other.renew(r, true)
 	other.release(r, false, store.HandedOver)
-	await(t, "the grant", e.grants)
+	await.Receive(t, "the grant", e.grants)
 	p.renew(waits, true)
 	p.release(waits, false, store.Freed)
 
 	raw.RPush(t.Context(), "never", "after all")
-	if err := await(t, "the application", blocked); err != nil {
+	if err := await.Receive(t, "the application", blocked); err != nil {
 		t.Errorf("BLPOP = %v, want nil", err)
 	}
 }

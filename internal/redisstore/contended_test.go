@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -22,11 +23,11 @@ func TestTheHolderIsToldWhoWaits(t *testing.T) {
 			r := other.ref(time.Minute)
 			came := other.refused(r, store.Wait).Server
 			want := waits{"k", held.Token, came}
-			if got := await(t, "the message", e.contended); got != want {
+			if got := await.Receive(t, "the message", e.contended); got != want {
 				t.Errorf("told of %+v, want %+v", got, want)
 			}
 			other.refused(r, store.Wait)
-			if got := await(t, "the message again", e.contended); got != want {
+			if got := await.Receive(t, "the message again", e.contended); got != want {
 				t.Errorf("told again of %+v, want %+v", got, want)
 			}
 			early := other.ref(time.Minute)
@@ -36,7 +37,7 @@ func TestTheHolderIsToldWhoWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			want.came = a.Server - place.Waited.Microseconds()
-			if got := await(t, "the message about another one", e.contended); got != want {
+			if got := await.Receive(t, "the message about another one", e.contended); got != want {
 				t.Errorf("told of %+v, want %+v: it came before", got, want)
 			}
 			client.FlushAll(t.Context())
@@ -56,7 +57,7 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 		came := other.refused(second, store.Wait).Server
 
 		p.release(held, false, store.HandedOver)
-		if g := await(t, "the grant", e.grants); g.Token != first.Token || g.Contended != came {
+		if g := await.Receive(t, "the grant", e.grants); g.Token != first.Token || g.Contended != came {
 			t.Errorf("by a release: %+v, want that the next one came at %d", g, came)
 		}
 		if a := p.get(first, store.Wait); a.Contended != came {
@@ -93,7 +94,7 @@ func TestForceReleaseTellsTheHolders(t *testing.T) {
 				if err := other.ForceRelease(t.Context(), "k"); err != nil {
 					t.Fatal(err)
 				}
-				if got := await(t, "the message", e.revoked); got != "k "+held.Token {
+				if got := await.Receive(t, "the message", e.revoked); got != "k "+held.Token {
 					t.Errorf("told of %q, want %s", got, held.Token)
 				}
 				r := other.ref(time.Minute)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
@@ -138,7 +139,7 @@ func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
 		t.Errorf("connect = %+v, want %v, and that nobody answers", err, errAbandoned)
 	}
 	close(ended)
-	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
+	await.Until(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
 	d.close()
 }
 
@@ -156,15 +157,15 @@ func TestAnOnConnectThatHangsIsNoSilence(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan struct{})
 		go func() { defer close(left); _, _ = d.connect(ctx, "tcp", addr, nil) }()
-		await(t, "OnConnect", hangs)
+		await.Receive(t, "OnConnect", hangs)
 		cancel()
-		await(t, "the end of connect", left)
+		await.Receive(t, "the end of connect", left)
 	}
 	if _, err := d.connect(t.Context(), "tcp", addr, nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Reach != store.Unclear {
 		t.Errorf("connect = %+v, want %v", err, errAbandoned)
 	}
 	close(ended)
-	eventually(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
+	await.Until(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
 	d.close()
 }
 

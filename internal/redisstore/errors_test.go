@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -149,10 +150,10 @@ func TestABrokenConnectionIsStale(t *testing.T) {
 		before := proxy.Commands()["EVALSHA"]
 		answers := make(chan error, 1)
 		go func() { answers <- ask() }()
-		eventually(t, "the question is under way", func() bool { return proxy.Commands()["EVALSHA"] > before })
+		await.Until(t, "the question is under way", func() bool { return proxy.Commands()["EVALSHA"] > before })
 		proxy.Cut()
 		proxy.Delay(faultproxy.ToClient, 0)
-		wantVerdict(t, what, await(t, what, answers), brokenOff, "")
+		wantVerdict(t, what, await.Receive(t, what, answers), brokenOff, "")
 	}
 }
 

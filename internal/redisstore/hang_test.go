@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -207,7 +208,7 @@ func (n network) getsThrough(t *testing.T, ttl time.Duration, how hanging, all b
 	if callers == 0 {
 		running.Wait()
 	}
-	eventually(t, "the connections are warm", func() bool { return turns.Load() >= 80 })
+	await.Until(t, "the connections are warm", func() bool { return turns.Load() >= 80 })
 	p.renewed(r)
 	mu.Lock()
 	busiest := conns[0]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
@@ -49,7 +50,7 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 					}
 				})
 			}
-			eventually(t, "all are under way", func() bool { return pool.Open() == n })
+			await.Until(t, "all are under way", func() bool { return pool.Open() == n })
 			began := time.Now()
 			cancel()
 			all.Wait()
@@ -59,7 +60,7 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 			if err := direct.ClientUnpause(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "all have their replies", func() bool { return pool.Open() == 0 })
+			await.Until(t, "all have their replies", func() bool { return pool.Open() == 0 })
 		}
 		return best
 	}
@@ -81,10 +82,10 @@ func TestRenewalsThatAreLeftAreNotRead(t *testing.T) {
 	batch := []store.Renewal{{Ref: r}, {Ref: r}}
 	left := make(chan struct{})
 	go func() { defer close(left); p.Renew(ctx, batch) }()
-	eventually(t, "they are under way", func() bool { return p.single.Open() == 1 })
+	await.Until(t, "they are under way", func() bool { return p.single.Open() == 1 })
 	cancel()
-	eventually(t, "the replies have come", func() bool { return p.single.Open() == 0 }) // first: it must not be ordered behind Renew's end
-	await(t, "the end of Renew", left)
+	await.Until(t, "the replies have come", func() bool { return p.single.Open() == 0 }) // first: it must not be ordered behind Renew's end
+	await.Receive(t, "the end of Renew", left)
 	for _, one := range batch {
 		if !errors.Is(one.Err, context.Canceled) || one.Held {
 			t.Errorf("Renew = %v, %v, want %v", one.Held, one.Err, context.Canceled)

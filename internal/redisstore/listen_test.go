@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
@@ -28,10 +29,10 @@ func TestListenNoticesABlackHole(t *testing.T) {
 			p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
 			e := newEar()
 			_, ended := p.listen(e)
-			await(t, "Listening", e.listening)
+			await.Receive(t, "Listening", e.listening)
 			proxy.BlackHole(dir)
 			start := time.Now()
-			err := await(t, "the end of Listen", ended)
+			err := await.Receive(t, "the end of Listen", ended)
 			took := time.Since(start)
 			t.Logf("noticed after %v", took)
 			if took > unnoticed {
@@ -69,13 +70,13 @@ func TestListenNoticesAKilledConnectionAtOnce(t *testing.T) {
 	for range 5 {
 		e := newEar()
 		_, ended := p.listen(e)
-		await(t, "Listening", e.listening)
+		await.Receive(t, "Listening", e.listening)
 		if got, want := (*p.hears())[:1], "v"; got != want {
 			t.Errorf("a process that listens says %q, want %q", got, want)
 		}
 		do(t, raw, "CLIENT", "KILL", "TYPE", "pubsub")
 		start := time.Now()
-		err := await(t, "the end of Listen", ended)
+		err := await.Receive(t, "the end of Listen", ended)
 		if took := time.Since(start); took > soon {
 			t.Errorf("noticed after %v, want at once", took)
 		}
@@ -92,16 +93,16 @@ func TestListenHearsAgainWhenCalledAnew(t *testing.T) {
 		for range 3 {
 			e := newEar()
 			_, ended := p.listen(e)
-			await(t, "Listening", e.listening)
+			await.Receive(t, "Listening", e.listening)
 			held, waits := holder.take(), p.ref(time.Minute)
 			p.refused(waits, store.Wait)
 			holder.release(held, false, store.HandedOver)
-			if g := await(t, "the grant", e.grants); g.Token != waits.Token {
+			if g := await.Receive(t, "the grant", e.grants); g.Token != waits.Token {
 				t.Errorf("heard of a grant to %s, want %s", g.Token, waits.Token)
 			}
 			p.release(waits, false, store.Freed)
 			proxy.Cut()
-			await(t, "the end of Listen", ended)
+			await.Receive(t, "the end of Listen", ended)
 			_, _ = p.Inspect(t.Context(), "k") // finds out that the connection for commands has gone, too
 			if n := len(e.listening); n != 0 {
 				t.Errorf("Listening was called %d times more, want once for each call of Listen", n)
@@ -117,12 +118,12 @@ func TestListenEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		e, ended := newEar(), make(chan error, 1)
 		go func() { ended <- p.Listen(ctx, e) }()
-		await(t, "Listening", e.listening)
+		await.Receive(t, "Listening", e.listening)
 		cancel(errGaveUp)
-		if err := await(t, "the end of Listen", ended); !errors.Is(err, errGaveUp) {
+		if err := await.Receive(t, "the end of Listen", ended); !errors.Is(err, errGaveUp) {
 			t.Errorf("Listen = %v, want the context's cause %v", err, errGaveUp)
 		}
-		eventually(t, "its connection is closed", func() bool { return proxy.Connections() == before })
+		await.Until(t, "its connection is closed", func() bool { return proxy.Connections() == before })
 	})
 }
 
@@ -135,16 +136,16 @@ func TestListenEndsWithItsContextBeforeItListens(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Listen(ctx, newEar()) }()
-	eventually(t, "it connects", func() bool { return proxy.Connections() > 0 })
+	await.Until(t, "it connects", func() bool { return proxy.Connections() > 0 })
 	cancel()
 	start := time.Now()
-	if err := await(t, "the end of Listen", ended); err == nil {
+	if err := await.Receive(t, "the end of Listen", ended); err == nil {
 		t.Error("Listen = nil, which says that there is nothing to hear, ever")
 	}
 	if took := time.Since(start); took > 3*opTimeout {
 		t.Errorf("Listen took %v to end, want about %v at most", took, opTimeout)
 	}
-	eventually(t, "its connection is closed", func() bool { return proxy.Connections() == 0 })
+	await.Until(t, "its connection is closed", func() bool { return proxy.Connections() == 0 })
 }
 
 // Silence on the channel is not silence of the connection.
@@ -155,8 +156,8 @@ func TestListenStaysWhenThereIsNothingToHear(t *testing.T) {
 		proxy, p, _ := proxied(t, s)
 		e := newEar()
 		_, ended := p.listen(e)
-		await(t, "Listening", e.listening)
-		eventually(t, "it pinged often", func() bool { return proxy.Commands()["PING"] >= 5 })
+		await.Receive(t, "Listening", e.listening)
+		await.Until(t, "it pinged often", func() bool { return proxy.Commands()["PING"] >= 5 })
 		if len(ended) != 0 {
 			t.Errorf("Listen = %v, want it to go on", <-ended)
 		}
@@ -187,7 +188,7 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 		held, waits := holder.take(), p.ref(time.Minute)
 		p.refused(waits, store.Wait)
 		holder.release(held, false, store.HandedOver)
-		if g := await(t, "the grant", e.grants); g.Token != waits.Token {
+		if g := await.Receive(t, "the grant", e.grants); g.Token != waits.Token {
 			t.Errorf("heard of a grant to %+v, want %s", g, waits.Token)
 		}
 		if len(e.contended) > 0 || len(e.revoked) > 0 {
@@ -224,7 +225,7 @@ func TestManyGrantsArriveInOrder(t *testing.T) {
 			holder.release(held, false, store.HandedOver)
 		}
 		for i := range n {
-			if g, want := await(t, "a grant", e.grants), fmt.Sprint("lock ", i); g.Key != want {
+			if g, want := await.Receive(t, "a grant", e.grants), fmt.Sprint("lock ", i); g.Key != want {
 				t.Fatalf("grant %d is of %q, want %q", i, g.Key, want)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -94,18 +95,18 @@ func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
 	t.Helper()
 	e := newEar()
 	_, ended := p.listen(e)
-	await(t, "Listening", e.listening)
+	await.Receive(t, "Listening", e.listening)
 	held := p.take()
 	from.refused(from.ref(time.Minute), store.Try)
 	p.renew(held, true)
 
 	n.addr.Store(&addr)
 	start := time.Now()
-	if err := await(t, "the end of Listen", ended); err == nil {
+	if err := await.Receive(t, "the end of Listen", ended); err == nil {
 		t.Error("Listen = nil, want an error")
 	}
 	t.Logf("followed after %v", time.Since(start))
-	eventually(t, "the lease is known to be lost", func() bool { // connections are closed one by one
+	await.Until(t, "the lease is known to be lost", func() bool { // connections are closed one by one
 		batch := []store.Renewal{{Ref: held}}
 		p.Renew(t.Context(), batch)
 		return batch[0].Err == nil && !batch[0].Held
@@ -129,7 +130,7 @@ func TestTheSentinelsMasterIsFollowed(t *testing.T) {
 	client, n := sentinels(t, a.Addr(), nil)
 	p := open(t, client, ns)
 	follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), b.Addr())
-	eventually(t, "nothing is left at the old one", func() bool { return a.CurrentConnectionCount() <= 2 }) // those of the test
+	await.Until(t, "nothing is left at the old one", func() bool { return a.CurrentConnectionCount() <= 2 }) // those of the test
 }
 
 func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {
@@ -189,7 +190,7 @@ func TestASentinelThatHangsIsGivenUp(t *testing.T) {
 	p := open(t, client, "kit")
 	held := p.take()
 	n.hung.Store(&hang{after: 3 * time.Second, next: b.Addr()})
-	eventually(t, "the next Sentinel's master is followed", func() bool {
+	await.Until(t, "the next Sentinel's master is followed", func() bool {
 		batch := []store.Renewal{{Ref: held}}
 		p.Renew(t.Context(), batch)
 		return batch[0].Err == nil && !batch[0].Held
@@ -213,7 +214,7 @@ func TestARealSentinelMayHang(t *testing.T) {
 	do(t, w.Servers()[0].Client(t), "CLIENT", "KILL", "TYPE", "normal")
 	p.renewable(held)
 	t.Logf("renewed after %v", time.Since(began))
-	eventually(t, "the user's client connects, too", func() bool {
+	await.Until(t, "the user's client connects, too", func() bool {
 		c, err := client.Options().Dialer(t.Context(), "tcp", failoverAddr)
 		if err == nil {
 			err = c.Close()
@@ -227,7 +228,7 @@ func TestARealSentinelMayHang(t *testing.T) {
 // renewable waits until r's lock can be renewed.
 func (p *probe) renewable(r store.Ref) {
 	p.Helper()
-	eventually(p, "the lease is renewed", func() bool {
+	await.Until(p, "the lease is renewed", func() bool {
 		batch := []store.Renewal{{Ref: r}}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -296,11 +297,11 @@ func TestABusyReplicaIsRefusedLater(t *testing.T) {
 	raw := replica.Client(t, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	ended := make(chan error, 1)
 	go func() { ended <- raw.Eval(context.Background(), "while true do end", nil).Err() }()
-	eventually(t, "it is busy", func() bool {
+	await.Until(t, "it is busy", func() bool {
 		return strings.Contains(fmt.Sprint(ask()), "BUSY")
 	})
 	do(t, raw, "SCRIPT", "KILL")
-	await(t, "the end of the script", ended)
+	await.Receive(t, "the end of the script", ended)
 	if err := ask(); !errors.Is(err, errReplica) {
 		t.Errorf("Acquire = %v, want %v", err, errReplica)
 	}
@@ -320,7 +321,7 @@ func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
 	if err := old.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the user's client follows", func() bool {
+	await.Until(t, "the user's client follows", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		return client.Set(ctx, "there", "", time.Minute).Err() == nil
@@ -331,7 +332,7 @@ func TestAFrozenMasterIsNotGoneBackTo(t *testing.T) {
 	}
 	raw := w.Servers()[1].Client(t)
 	do(t, raw, "DEL", p.keys("k")[0]) // had it not reached the replica
-	eventually(t, "the lease is known to be lost", func() bool {
+	await.Until(t, "the lease is known to be lost", func() bool {
 		batch := []store.Renewal{{Ref: held}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -114,7 +115,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
 		}
 		q.refused(other, store.Try)
-		eventually(t, "the lock ends", func() bool { return q.ask(other, store.Try).Granted })
+		await.Until(t, "the lock ends", func() bool { return q.ask(other, store.Try).Granted })
 		fence = q.get(other, store.Try).Fence
 		q.release(other, false, store.Freed)
 		p.renew(r, false)

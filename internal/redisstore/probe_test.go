@@ -9,10 +9,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // patience bounds every wait of these tests, on a slow machine.
-const patience = 20 * time.Second
+const patience = await.Patience
 
 // A probe is a Store with which a test asks about the lock named k.
 type probe struct {
@@ -38,7 +39,7 @@ func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 // idle waits until no command of p's is under way, also of those whose callers have left.
 func (p *probe) idle() {
 	p.Helper()
-	eventually(p.T, "nothing is under way", func() bool { return p.single.Open() == 0 })
+	await.Until(p.T, "nothing is under way", func() bool { return p.single.Open() == 0 })
 	p.running.Wait()
 }
 
@@ -151,7 +152,7 @@ func (p *probe) hear() *ear {
 	p.Helper()
 	e := newEar()
 	p.listen(e)
-	await(p, "Listening", e.listening)
+	await.Receive(p, "Listening", e.listening)
 	return e
 }
 
@@ -182,32 +183,5 @@ func do(t *testing.T, client *redis.Client, args ...any) {
 	t.Helper()
 	if err := client.Do(context.Background(), args...).Err(); err != nil {
 		t.Fatalf("%v: %v", args, err)
-	}
-}
-
-// await returns what arrives on c, which must be soon.
-func await[T any](tb testing.TB, what string, c <-chan T) T {
-	tb.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		tb.Fatalf("waited %v in vain for %s", patience, what)
-	}
-	panic("unreachable")
-}
-
-// eventually asks cond until it is true.
-func eventually(tb testing.TB, what string, cond func() bool) {
-	tb.Helper()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(patience)
-	for !cond() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			tb.Fatalf("waited %v in vain until %s", patience, what)
-		}
 	}
 }

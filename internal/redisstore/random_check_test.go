@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // The part of the random histories that compares Redis with the model.
@@ -23,7 +24,7 @@ func (h *history) forget() {
 func (h *history) told(heirs []*claim) {
 	h.Helper()
 	for _, c := range heirs {
-		g, ok := readGrant(c.member.ns, await(h, "a message", h.news))
+		g, ok := readGrant(c.member.ns, await.Receive(h, "a message", h.news))
 		if c.Kind == (store.Kind{}) && g.Contended != h.model.first() {
 			h.Errorf("told that the next one came at %d, want %d", g.Contended, h.model.first())
 		}
@@ -38,7 +39,7 @@ func (h *history) hears(token, message string) {
 	h.Helper()
 	for _, m := range h.members {
 		if strings.HasPrefix(token, m.process+".") && m.receives {
-			if got := await(h, "a message", h.news); got != message {
+			if got := await.Receive(h, "a message", h.news); got != message {
 				h.Errorf("told %q, want %q", got, message)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -171,7 +172,7 @@ func TestAScriptThatHasWrittenMayWriteOn(t *testing.T) {
 				}
 			}
 			do(t, raw, "CONFIG", "SET", "min-replicas-to-write", "1")
-			eventually(t, "the replica is there", good("1"))
+			await.Until(t, "the replica is there", good("1"))
 			client := s.Client(t, func(o *redis.Options) { o.ReadTimeout, o.MaxRetries = -1, -1 })
 			ended := make(chan error, 1)
 			go func() {
@@ -179,9 +180,9 @@ func TestAScriptThatHasWrittenMayWriteOn(t *testing.T) {
 					repeat until string.find(redis.call('INFO', 'replication'), 'min_slaves_good_slaves:0', 1, true)
 					return redis.call('SET', 'second', '1')`, nil).Err()
 			}()
-			eventually(t, "the script runs", func() bool { return redis.HasErrorPrefix(raw.Ping(t.Context()).Err(), "BUSY") })
+			await.Until(t, "the script runs", func() bool { return redis.HasErrorPrefix(raw.Ping(t.Context()).Err(), "BUSY") })
 			replica.Kill()
-			if err := await(t, "the script's end", ended); c.says == "" && err != nil || c.says != "" && !redis.HasErrorPrefix(err, c.says) {
+			if err := await.Receive(t, "the script's end", ended); c.says == "" && err != nil || c.says != "" && !redis.HasErrorPrefix(err, c.says) {
 				t.Errorf("err = %v, want %q", err, c.says)
 			}
 		})
@@ -211,12 +212,12 @@ func TestABusyServerRefusesForTheTimeBeing(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- loop.Eval(context.Background(), "while true do end", nil).Err() }()
 	raw := s.Client(t)
-	eventually(t, "the server is busy", func() bool {
+	await.Until(t, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(raw.Ping(t.Context()).Err(), "BUSY")
 	})
 	p.wantRefusals(held, passing, "BUSY")
 	do(t, raw, "SCRIPT", "KILL")
-	await(t, "the script's end", ended)
+	await.Receive(t, "the script's end", ended)
 	p.release(held, false, store.Freed)
 }
 
@@ -235,12 +236,12 @@ func TestALoadingServerRefusesForTheTimeBeing(t *testing.T) {
 	loader := s.Client(t, func(o *redis.Options) { o.ReadTimeout = -1; o.MaxRetries = -1 })
 	ended := make(chan error, 1)
 	go func() { ended <- loader.Do(t.Context(), "DEBUG", "RELOAD").Err() }()
-	eventually(t, "the server loads", func() bool {
+	await.Until(t, "the server loads", func() bool {
 		return redis.HasErrorPrefix(raw.Get(t.Context(), "filler:1").Err(), "LOADING")
 	})
 	p.wantRefusals(held, passing, "LOADING")
 	s.Kill()
-	await(t, "the end of the load", ended)
+	await.Receive(t, "the end of the load", ended)
 }
 
 func TestMissingCredentialsAreAMistake(t *testing.T) {
@@ -268,7 +269,7 @@ func TestTooManyClientsPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	eventually(t, "the second client is counted", func() bool {
+	await.Until(t, "the second client is counted", func() bool {
 		return strings.Contains(raw.Info(t.Context(), "clients").Val(), "connected_clients:2")
 	})
 	p := open(t, s.Client(t), "kit")
@@ -282,7 +283,7 @@ func TestTooManyClientsPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.ref(time.Minute)
-	eventually(t, "there is room", func() bool {
+	await.Until(t, "there is room", func() bool {
 		a, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		return err == nil && a.Granted
 	})

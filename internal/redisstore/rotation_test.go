@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -166,13 +167,13 @@ func TestCommandsUseNewCredentials(t *testing.T) {
 	turns, stop := p.work(64)
 	defer stop()
 	for i, user := range users {
-		eventually(t, "the callers work", func() bool { return t.Failed() || turns.Load() > int64(1000*(i+1)) })
+		await.Until(t, "the callers work", func() bool { return t.Failed() || turns.Load() > int64(1000*(i+1)) })
 		if i+1 == len(users) {
 			break
 		}
 		s.provider.rotate(users[i+1])
 		p.renew(held, true)
-		eventually(t, "the connections of "+user+" are closed", func() bool { return s.connections(user) == 0 })
+		await.Until(t, "the connections of "+user+" are closed", func() bool { return s.connections(user) == 0 })
 		do(t, s.raw, "ACL", "DELUSER", user)
 		p.renew(held, true)
 	}
@@ -189,7 +190,7 @@ func TestABurstOfNewCredentialsIsNoStormOfDials(t *testing.T) {
 	p := open(t, s.client, "kit")
 	turns, stop := p.work(8)
 	defer stop()
-	eventually(t, "the callers work", func() bool { return t.Failed() || turns.Load() > 100 })
+	await.Until(t, "the callers work", func() bool { return t.Failed() || turns.Load() > 100 })
 	before, start := s.provider.askings(), time.Now()
 	for range 500 {
 		s.provider.rotate("even")
@@ -197,7 +198,7 @@ func TestABurstOfNewCredentialsIsNoStormOfDials(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	s.provider.rotate("even") // the last word
-	eventually(t, "the last credentials are used", func() bool { return s.connections("odd") == 0 })
+	await.Until(t, "the last credentials are used", func() bool { return s.connections("odd") == 0 })
 	stop()
 	replaced := int(time.Since(start)/rotationPause) + 2
 	n := s.provider.askings() - before
@@ -229,9 +230,9 @@ func TestTheProviderIsSubscribedToOnce(t *testing.T) {
 	s.provider.fails = nil
 	s.provider.mu.Unlock()
 	_, stop := asks.work(64)
-	eventually(t, "the callers have several connections", func() bool { return t.Failed() || p.single.Connections() > 1 })
+	await.Until(t, "the callers have several connections", func() bool { return t.Failed() || p.single.Connections() > 1 })
 	stop()
-	eventually(t, "the Store alone listens", func() bool { return s.provider.heardBy() == 1 })
+	await.Until(t, "the Store alone listens", func() bool { return s.provider.heardBy() == 1 })
 	before := s.ids("first")
 	s.provider.listeners[0].OnError(errOdd)
 	s.provider.rotate("first")
@@ -241,7 +242,7 @@ func TestTheProviderIsSubscribedToOnce(t *testing.T) {
 		t.Errorf("connections %v, want all of %v: nothing has changed", after, before)
 	}
 	s.provider.rotate("second")
-	eventually(t, "the connections are replaced", func() bool { return s.connections("first") == 0 })
+	await.Until(t, "the connections are replaced", func() bool { return s.connections("first") == 0 })
 	asks.release(asks.take(), false, store.Freed)
 	if err := p.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
@@ -258,7 +259,7 @@ func TestADeletedUser(t *testing.T) {
 	u := newUser(t)
 	p, _ := u.may(minimalACL)
 	turns, stop := p.work(8)
-	eventually(t, "the callers work", func() bool { return t.Failed() || turns.Load() > 100 })
+	await.Until(t, "the callers work", func() bool { return t.Failed() || turns.Load() > 100 })
 	stop()
 	do(t, u.raw, "CLIENT", "PAUSE", 60_000, "WRITE")
 	callers := p.single.Connections()
@@ -268,18 +269,18 @@ func TestADeletedUser(t *testing.T) {
 		r.Key = fmt.Sprint("key ", i)
 		go func() { _, err := p.Acquire(t.Context(), store.Request{Ref: r}); ended <- err }()
 	}
-	eventually(t, "the server has all commands", func() bool {
+	await.Until(t, "the server has all commands", func() bool {
 		return strings.Count(u.raw.ClientList(t.Context()).Val(), " cmd=set ") == callers
 	})
 	do(t, u.raw, "ACL", "DELUSER", "locker")
 	for range callers {
-		err := await(t, "a call under way", ended)
+		err := await.Receive(t, "a call under way", ended)
 		if e := store.AsError(err); err == nil || !e.Ambiguous || e.Permanent {
 			t.Errorf("Acquire = %v: %+v, want it ambiguous", err, e)
 		}
 	}
 	do(t, u.raw, "CLIENT", "UNPAUSE")
-	eventually(t, "the end of all connections is seen", func() bool { return p.single.Connections() == 0 })
+	await.Until(t, "the end of all connections is seen", func() bool { return p.single.Connections() == 0 })
 	for range 2 {
 		for what, ask := range p.questions(p.ref(time.Minute)) {
 			wantVerdict(t, what, ask(), lasting, "WRONGPASS")

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -36,7 +37,7 @@ func TestAServerThatNobodyAsksForIsForgotten(t *testing.T) {
 	proxy.Stall(faultproxy.Both)
 	done := make(chan error, 1)
 	go func() { done <- overPool(t.Context(), pool) }()
-	eventually(t, "a command is under way", func() bool { return pool.Open() == 1 })
+	await.Until(t, "a command is under way", func() bool { return pool.Open() == 1 })
 
 	later := begin.Add(unusedFor)
 	s.of(other, later)
@@ -48,7 +49,7 @@ func TestAServerThatNobodyAsksForIsForgotten(t *testing.T) {
 		t.Errorf("%d connections while something was under way, want 1", n)
 	}
 	s.of(other, later.Add(unusedFor))
-	eventually(t, "its connection is closed", func() bool { return pool.Connections() == 0 })
+	await.Until(t, "its connection is closed", func() bool { return pool.Connections() == 0 })
 	s.running.Wait()
 	if err := overPool(t.Context(), pool); !errors.Is(err, wire.ErrClosed) {
 		t.Errorf("over the pool that was closed: %v, want %v", err, wire.ErrClosed)

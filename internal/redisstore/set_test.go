@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -275,13 +276,13 @@ func TestWhatComesLateOfSet(t *testing.T) {
 			_, err := p.Acquire(ctx, store.Request{Ref: r, Late: func(a store.Answer, err error) { lates <- late{a, err} }})
 			returned <- err
 		}()
-		eventually(t, "the question is under way", func() bool { return proxy.Commands()["TIME"] == 1 })
+		await.Until(t, "the question is under way", func() bool { return proxy.Commands()["TIME"] == 1 })
 		cancel()
-		if e := store.AsError(await(t, "Acquire to return", returned)); !e.Pending || !errors.Is(e, context.Canceled) {
+		if e := store.AsError(await.Receive(t, "Acquire to return", returned)); !e.Pending || !errors.Is(e, context.Canceled) {
 			t.Errorf("Acquire = %+v, want it pending", e)
 		}
 		proxy.Heal()
-		got := await(t, "Late", lates)
+		got := await.Receive(t, "Late", lates)
 		if ambiguous := got.err != nil && store.AsError(got.err).Ambiguous; ambiguous != queued || got.answer.Granted == queued {
 			t.Errorf("queued %v: Late was told %+v", queued, got)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -192,7 +193,7 @@ func TestASlowCredentialsProviderWorks(t *testing.T) {
 			if e := store.AsError(err); err == nil || e.Ambiguous || e.Permanent {
 				t.Errorf("Acquire = %+v, want an error that says that nothing was sent", e)
 			}
-			eventually(t, "a lock is granted", func() bool {
+			await.Until(t, "a lock is granted", func() bool {
 				a, err := p.Acquire(t.Context(), store.Request{Ref: r})
 				return err == nil && a.Granted
 			})
@@ -211,7 +212,7 @@ func TestOnConnectMayKeepItsContext(t *testing.T) {
 	})
 	p := open(t, client, "kit")
 	p.release(p.take(), false, store.Freed)
-	ctx := await(t, "OnConnect", kept)
+	ctx := await.Receive(t, "OnConnect", kept)
 	for range 3 {
 		p.release(p.take(), false, store.Freed)
 		if v := ctx.Value(key{}); v != nil {
@@ -229,5 +230,5 @@ func TestNothingIsLeftOfAConnectionThatCannotBeSetUp(t *testing.T) {
 	for range 5 {
 		_, _ = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 	}
-	eventually(t, "its connections are closed", func() bool { return mini.CurrentConnectionCount() == 0 })
+	await.Until(t, "its connections are closed", func() bool { return mini.CurrentConnectionCount() == 0 })
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -44,7 +46,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 	}
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	other := newLocker(t, s.Client(t))
+	other := testenv.Open(t, s.Client(t))
 	proxies, lockers := behindProxies(t, s, workers)
 	free := make(chan int, workers)
 	for i := range workers {
@@ -82,7 +84,7 @@ func TestALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	proxies, lockers := behindProxies(t, s, 1)
-	p, other, direct := proxies[0], newLocker(t, s.Client(t)), s.Client(t)
+	p, other, direct := proxies[0], testenv.Open(t, s.Client(t)), s.Client(t)
 	if err := cycle(lockers[0], prefix); err != nil { // now it knows the server's clock
 		t.Fatal(err)
 	}
@@ -128,10 +130,10 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 	times := record.Pick(10, 200)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	holder := newLocker(t, s.Client(t))
+	holder := testenv.Open(t, s.Client(t))
 	var mu sync.Mutex
 	handed := make(map[string]bool)
-	waiter := newLocker(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	waiter := testenv.Open(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventHandedOver {
 			mu.Lock()
 			defer mu.Unlock()
@@ -167,7 +169,7 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 		return handed[key]
 	}
 	warm := 0
-	eventually(t, "the waiter's Locker hears of grants", func() bool {
+	await.Within(t, patience, "the waiter's Locker hears of grants", func() bool {
 		warm++
 		key := fmt.Sprint(prefix, "warm", warm)
 		if err := turn(key, lockmw.Shared); err != nil { // a lock of readers is never taken by SET

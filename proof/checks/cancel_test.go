@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -40,8 +41,8 @@ func TestCancelledCallersLeave(t *testing.T) {
 	}
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	c := &cancels{proxy: faultproxy.Start(t, s.Addr()), direct: s.Client(t), other: newLocker(t, s.Client(t)), errs: make(chan error, times)}
-	c.locker = newLocker(t, redistest.NewClient(t, c.proxy.Addr()))
+	c := &cancels{proxy: faultproxy.Start(t, s.Addr()), direct: s.Client(t), other: testenv.Open(t, s.Client(t)), errs: make(chan error, times)}
+	c.locker = testenv.Open(t, redistest.NewClient(t, c.proxy.Addr()))
 	_, warm, err := c.locker.Acquire(context.Background(), prefix, lockmw.Policy{Wait: time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -160,8 +161,8 @@ func TestOthersGetTheirRepliesWhenCallersLeave(t *testing.T) {
 	times := record.Pick(3, 50)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
-	proxy, other := faultproxy.Start(t, s.Addr()), newLocker(t, s.Client(t))
-	locker := newLocker(t, redistest.NewClient(t, proxy.Addr()))
+	proxy, other := faultproxy.Start(t, s.Addr()), testenv.Open(t, s.Client(t))
+	locker := testenv.Open(t, redistest.NewClient(t, proxy.Addr()))
 	if err := cycle(locker, prefix); err != nil { // now it knows the server's clock
 		t.Fatal(err)
 	}

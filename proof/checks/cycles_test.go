@@ -13,7 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -24,7 +26,7 @@ func TestKeysLeaveNoMemory(t *testing.T) {
 	n := record.Pick(10_000, 1_000_000)
 	s := redistest.Real(t)
 	raw := s.Client(t)
-	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.PoolSize = workers }))
+	l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.PoolSize = workers }))
 	var unanswered atomic.Int64
 	turn := func(i int) error {
 		_, lease, err := l.Acquire(context.Background(), "a key like many: "+strconv.Itoa(i), lockmw.Policy{TTL: ttl, Wait: patience})
@@ -73,7 +75,7 @@ func TestKeysLeaveNoMemory(t *testing.T) {
 // keysEnd waits until Redis is empty: a fence may outlive its lock by a second.
 func keysEnd(t *testing.T, raw *redis.Client) {
 	t.Helper()
-	eventually(t, "no key is left", func() bool { return raw.DBSize(context.Background()).Val() == 0 })
+	await.Within(t, patience, "no key is left", func() bool { return raw.DBSize(context.Background()).Val() == 0 })
 }
 
 func memory(t *testing.T, raw *redis.Client) int64 {
@@ -107,7 +109,7 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 	n := record.Pick(4000, 100_000)
 	s := redistest.Real(t)
 	raw := s.Client(t)
-	l := newLocker(t, s.Client(t, func(o *redis.Options) { o.PoolSize = pool }))
+	l := testenv.Open(t, s.Client(t, func(o *redis.Options) { o.PoolSize = pool }))
 	ctx := context.Background()
 	turn := func(i int) error {
 		// Some keys are free, some are shared by all, so that there are waiters.
@@ -132,7 +134,7 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 	}
 	for _, lease := range held {
 		first := lease.ValidUntil()
-		eventually(t, "it was renewed", func() bool { return lease.ValidUntil().After(first) })
+		await.Within(t, patience, "it was renewed", func() bool { return lease.ValidUntil().After(first) })
 		if err := lease.Release(ctx); err != nil {
 			t.Error(err)
 		}

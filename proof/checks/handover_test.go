@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -58,7 +59,7 @@ func TestLostMessagesCostAMoment(t *testing.T) {
 	var killed atomic.Int64
 	var shared [lockers]*lockmw.Locker
 	for i := range shared {
-		shared[i] = newLocker(t, s.Client(t))
+		shared[i] = testenv.Open(t, s.Client(t))
 	}
 	stop := meanwhile(every, func() {
 		killed.Add(raw.ClientKillByFilter(context.Background(), "TYPE", "pubsub").Val())
@@ -99,7 +100,7 @@ func TestForgottenScriptsAreSentAgain(t *testing.T) {
 	s := redistest.Real(t)
 	raw := s.Client(t)
 	var renewed, refused, late atomic.Int64
-	l := newLocker(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	l := testenv.Open(t, s.Client(t), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		switch e.Kind {
 		case lockmw.EventRenewed:
 			renewed.Add(1)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -35,28 +36,13 @@ func (s seed) upTo(i int, most time.Duration) time.Duration {
 	return time.Duration(rand.New(rand.NewPCG(uint64(s), uint64(i))).Int64N(int64(most)))
 }
 
-// newLocker returns a Locker that is closed when the test ends.
-func newLocker(t *testing.T, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
-	t.Helper()
-	l, err := lockmw.New(client, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = l.Close(ctx) // its error tells of a server that a test has broken
-	})
-	return l
-}
-
 // behindProxies returns n Lockers, each with a proxy of its own.
 func behindProxies(t *testing.T, s redistest.Backend, n int) ([]*faultproxy.Proxy, []*lockmw.Locker) {
 	t.Helper()
 	proxies, lockers := make([]*faultproxy.Proxy, n), make([]*lockmw.Locker, n)
 	for i := range n {
 		proxies[i] = faultproxy.Start(t, s.Addr())
-		lockers[i] = newLocker(t, redistest.NewClient(t, proxies[i].Addr()))
+		lockers[i] = testenv.Open(t, redistest.NewClient(t, proxies[i].Addr()))
 	}
 	return proxies, lockers
 }
@@ -116,14 +102,6 @@ func meanwhile(every time.Duration, f func()) (stop func() int) {
 		wg.Wait()
 		return times
 	})
-}
-
-// eventually waits until a state that nobody tells of has come.
-func eventually(t *testing.T, what string, state func() bool) {
-	t.Helper()
-	if !comes(patience, state) {
-		t.Fatalf("not after %v: %s", patience, what)
-	}
 }
 
 // comes reports whether a state comes within a time.

@@ -13,7 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sys/unix"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -70,7 +72,7 @@ func TestBusyPoolDoesNotHoldUpRenewals(t *testing.T) {
 		o.PoolSize, o.PoolTimeout, o.MaxRetries = conns, 50*time.Millisecond, -1
 	})
 	beats := newHeartbeats()
-	l := newLocker(t, app, lockmw.WithObserver(beats.observe))
+	l := testenv.Open(t, app, lockmw.WithObserver(beats.observe))
 	ctx, cancel := context.WithCancel(context.Background())
 	var blocked sync.WaitGroup
 	defer blocked.Wait()
@@ -82,7 +84,7 @@ func TestBusyPoolDoesNotHoldUpRenewals(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the pool is exhausted", func() bool {
+	await.Within(t, patience, "the pool is exhausted", func() bool {
 		return errors.Is(app.Ping(ctx).Err(), redis.ErrPoolTimeout)
 	})
 	leases := make([]*lockmw.Lease, held)
@@ -135,7 +137,7 @@ func TestManyHeldLocksCostLittle(t *testing.T) {
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	beats := newHeartbeats()
-	l := newLocker(t, s.Client(t), lockmw.WithObserver(beats.observe))
+	l := testenv.Open(t, s.Client(t), lockmw.WithObserver(beats.observe))
 	forEach(t, 1, 1, func(int) error {
 		return l.WithLock(context.Background(), prefix, lockmw.Policy{}, func(context.Context) error { return nil })
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -71,7 +72,7 @@ func checkLostReplies(t *testing.T, script, name string, try func(*lossy) error,
 	var freed samples
 	for range min(times, workers) {
 		x := &lossy{proxy: faultproxy.Start(t, s.Addr()), direct: direct, renewed: new(atomic.Int64), freed: &freed}
-		x.locker = newLocker(t, redistest.NewClient(t, x.proxy.Addr()), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		x.locker = testenv.Open(t, redistest.NewClient(t, x.proxy.Addr()), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 			if e.Kind == lockmw.EventRenewed {
 				x.renewed.Add(1)
 			}

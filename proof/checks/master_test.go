@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -30,7 +31,7 @@ func TestLocksLeaveAMasterThatIsNoneAnyMore(t *testing.T) {
 	times := record.Pick(1, 20)
 	w := redistest.Sentinel(t)
 	users := w.Client(t)
-	lockers := []*lockmw.Locker{newLocker(t, users), newLocker(t, w.Client(t))}
+	lockers := []*lockmw.Locker{testenv.Open(t, users), testenv.Open(t, w.Client(t))}
 	in := newInside()
 	stop := work(t, lockers, in)
 	defer stop()

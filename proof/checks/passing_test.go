@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/record"
@@ -176,7 +178,7 @@ func TestNothingPassesOnUnheard(t *testing.T) {
 	times := record.Pick(200, 2000)
 	s := redistest.Real(t)
 	raw := s.Client(t)
-	l := newLocker(t, s.Client(t))
+	l := testenv.Open(t, s.Client(t))
 	c := gather(l, "k", 4, lockmw.Policy{TTL: ttl, Wait: patience}, time.Millisecond, new(atomic.Int64))
 	c.passes(t)
 	ctx := context.Background()
@@ -188,7 +190,7 @@ func TestNothingPassesOnUnheard(t *testing.T) {
 	}
 	asked := func(turns int) (local int64) {
 		from, before := c.number.Load(), c.local.Load()
-		eventually(t, "there are turns", func() bool { return c.number.Load() >= from+int64(turns) })
+		await.Within(t, patience, "there are turns", func() bool { return c.number.Load() >= from+int64(turns) })
 		return c.local.Load() - before
 	}
 	comes(5*time.Second, func() bool { return asked(10) == 0 }) // it has noticed
@@ -264,7 +266,7 @@ func TestFencesGrowWhereTheClockIsSetBack(t *testing.T) {
 	policy := lockmw.Policy{TTL: 10 * time.Second, Wait: patience}
 	grew := 0
 	for i := range times {
-		l, other := newLocker(t, s.Client(t)), newLocker(t, s.Client(t))
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
 		key := fmt.Sprint("k", i)
 		c := gather(l, key, 4, policy, 0, new(atomic.Int64))
 		c.passes(t)
@@ -309,7 +311,7 @@ func TestTurnsWithinAProcess(t *testing.T) {
 			proxies, lockers := behindProxies(t, s, 1)
 			proxies[0].Delay(faultproxy.Both, far/2)
 			c := gather(lockers[0], fmt.Sprint(redistest.Prefix(t), workers, far), workers, lockmw.Policy{TTL: 10 * time.Second, Wait: patience}, work, new(atomic.Int64))
-			eventually(t, "all have had turns", func() bool { return c.number.Load() > int64(4*workers) })
+			await.Within(t, patience, "all have had turns", func() bool { return c.number.Load() > int64(4*workers) })
 			proxies[0].ResetCommands()
 			c.forget()
 			from, began := c.number.Load(), time.Now()

@@ -21,6 +21,8 @@ import (
 
 	"github.com/lockmw/kit/grpclock"
 	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
@@ -81,7 +83,7 @@ const method = grpc_health_v1.Health_Check_FullMethodName
 func newDoors(t *testing.T, client redis.UniversalClient) *doors {
 	t.Helper()
 	d := &doors{}
-	locker := newLocker(t, client, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	locker := testenv.Open(t, client, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventRefused {
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -141,7 +143,7 @@ func (r refusal) check(t *testing.T) {
 		return
 	}
 	mend()
-	eventually(t, "requests are served again", func() bool { return d.post().Code == http.StatusOK && d.call() == nil })
+	await.Within(t, patience, "requests are served again", func() bool { return d.post().Code == http.StatusOK && d.call() == nil })
 	if d.runs < 2 {
 		t.Errorf("the handler ran %d times, want two at least", d.runs)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -75,7 +76,7 @@ func busy(t *testing.T) (redis.UniversalClient, func()) {
 		_ = loop.Eval(context.Background(), "while true do end", nil).Err()
 	}()
 	t.Cleanup(func() { s.Kill(); <-ended })
-	eventually(t, "the server is busy", func() bool {
+	await.Within(t, patience, "the server is busy", func() bool {
 		return redis.HasErrorPrefix(raw.Ping(context.Background()).Err(), "BUSY")
 	})
 	return s.Client(t), func() { do(t, raw, "SCRIPT", "KILL") }
@@ -94,7 +95,7 @@ func loading(t *testing.T) (redis.UniversalClient, func()) {
 		_ = loader.Do(context.Background(), "DEBUG", "RELOAD").Err()
 	}()
 	t.Cleanup(func() { s.Kill(); <-ended })
-	eventually(t, "the server loads", func() bool {
+	await.Within(t, patience, "the server loads", func() bool {
 		return redis.HasErrorPrefix(raw.Get(context.Background(), "filler:1").Err(), "LOADING")
 	})
 	return s.Client(t), nil
@@ -165,7 +166,7 @@ func crowded(t *testing.T) (redis.UniversalClient, func()) {
 		}
 		conns = append(conns, c)
 	}
-	eventually(t, "the other clients are counted", func() bool {
+	await.Within(t, patience, "the other clients are counted", func() bool {
 		return strings.Contains(raw.Info(context.Background(), "clients").Val(), fmt.Sprintf("connected_clients:%d", 1+others))
 	})
 	return s.Client(t), leave

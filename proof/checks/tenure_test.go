@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/record"
@@ -160,7 +162,7 @@ func (c *crowd) passes(t *testing.T) {
 		defer c.mu.Unlock()
 		return len(c.errs) > 0
 	}
-	eventually(t, "the lock passes on within the process", func() bool { return c.local.Load() > from+10 || broken() })
+	await.Within(t, patience, "the lock passes on within the process", func() bool { return c.local.Load() > from+10 || broken() })
 	if broken() {
 		t.Fatal(c.disperse())
 	}
@@ -188,7 +190,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 	for i, what := range []string{"forced", "cut off", "forced, then cut off"} {
 		for j := range times {
 			proxies, lockers := behindProxies(t, s, 1)
-			other := newLocker(t, s.Client(t))
+			other := testenv.Open(t, s.Client(t))
 			key := fmt.Sprint(prefix, i, "-", j)
 			forces := func() {
 				if err := admin.Force(other, key); err != nil {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
@@ -227,7 +228,7 @@ func cancelled(s *scene) {
 	s.step("b: its context ends", func() {
 		cancel()
 		waited()
-		s.until("what it left is removed", s.sends(1))
+		await.Until(s, "what it left is removed", s.sends(1))
 	})
 	s.step("a: Release", func() { s.release(lease) })
 	closing(s, a, b)
@@ -242,7 +243,7 @@ func shared(s *scene) {
 	waited := s.begin("a: Acquire k, Exclusive", a.queued("k", 1), func() { writes = s.acquire(a, "k", waits) })
 	s.step("a: Release of the reader, and the writer asks again", func() {
 		s.release(ofA)
-		s.until("asked again", s.sends(2))
+		await.Until(s, "asked again", s.sends(2))
 	})
 	s.step("b: Release of the reader, the writer has it and confirms that", func() {
 		s.release(ofB)
@@ -329,7 +330,7 @@ func all(s *scene) {
 		if _, err := several(a, []string{"k1", "k2"}, once); !errors.Is(err, lockmw.ErrNotAcquired) {
 			s.Errorf("AcquireAll = %v, want ErrNotAcquired", err)
 		}
-		s.until("k1 is given back", s.sends(11))
+		await.Until(s, "k1 is given back", s.sends(11))
 	})
 	s.step("b: Release", func() { s.release(other) })
 	closing(s, a, b)
@@ -342,11 +343,11 @@ func quorum(s *scene) {
 	var lease *lockmw.Lease
 	s.step("a: Acquire k", func() {
 		lease = s.acquire(a, "k", once)
-		s.until("asked at all nodes", s.sends(3*4))
+		await.Until(s, "asked at all nodes", s.sends(3*4))
 	})
 	s.step("a: Release", func() {
 		s.release(lease)
-		s.until("given back at all nodes", s.sends(3))
+		await.Until(s, "given back at all nodes", s.sends(3))
 	})
 	closing(s, a)
 }
@@ -447,7 +448,7 @@ func forced(s *scene) {
 		if err := lease.Release(s.Context()); !errors.Is(err, lockmw.ErrLost) {
 			s.Errorf("Release = %v, want ErrLost", err)
 		}
-		s.until("what is left is removed", s.sends(1))
+		await.Until(s, "what is left is removed", s.sends(1))
 	})
 	closing(s, a, b)
 }

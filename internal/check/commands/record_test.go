@@ -17,13 +17,11 @@ import (
 
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// patience is how long a scenario waits for what must happen.
-const patience = 30 * time.Second
 
 // A scene is a scenario that runs: a server for each node, processes that reach them by
 // proxies, and the commands that the processes have sent, step by step.
@@ -113,15 +111,15 @@ func (s *scene) used(name string) *process {
 	key := "before " + name
 	for range 2 { // the first goes by a script, and tells the server's clock
 		lease := s.acquire(p, key, waits)
-		s.until("asked at all nodes", s.sends(2*len(s.servers)))
+		await.Until(s, "asked at all nodes", s.sends(2*len(s.servers)))
 		s.release(lease)
-		s.until("given back at all nodes", func() bool { return s.count("release", "give") >= len(s.servers) })
+		await.Until(s, "given back at all nodes", func() bool { return s.count("release", "give") >= len(s.servers) })
 		s.discard()
 	}
 	if len(s.servers) > 1 { // a quorum has no subscription
 		return p
 	}
-	s.until("subscribed, and known to be", func() bool {
+	await.Until(s, "subscribed, and known to be", func() bool {
 		if !p.Stats().Subscribed {
 			return false
 		}
@@ -130,7 +128,7 @@ func (s *scene) used(name string) *process {
 		s.release(lease)
 		return err != nil && s.saidHow(p) == "v"
 	})
-	s.until("asked for its maxmemory-policy", func() bool { return p.proxies[0].Commands()["INFO"] > 0 })
+	await.Until(s, "asked for its maxmemory-policy", func() bool { return p.proxies[0].Commands()["INFO"] > 0 })
 	s.discard()
 	return p
 }
@@ -160,16 +158,6 @@ func (s *scene) count(scripts ...string) (n int) {
 	return n
 }
 
-// until waits for what no channel tells.
-func (s *scene) until(what string, is func() bool) {
-	s.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("not after %v: %s", patience, what)
-		}
-	}
-}
-
 func (s *scene) acquire(p *process, key string, policy lockmw.Policy) *lockmw.Lease {
 	s.Helper()
 	_, lease, err := p.Acquire(s.Context(), key, policy)
@@ -191,7 +179,7 @@ func (s *scene) renewed(lease *lockmw.Lease) {
 	s.Helper()
 	const noise = 100 * time.Millisecond // of an answer that comes of two clocks
 	before := lease.ValidUntil().Add(noise)
-	s.until("renewed", func() bool { return lease.ValidUntil().After(before) })
+	await.Until(s, "renewed", func() bool { return lease.ValidUntil().After(before) })
 }
 
 // ofTheMoment are commands whose number depends on how fast the machine is just now: the
@@ -282,7 +270,7 @@ func (s *scene) anyOrder(what string, commands int, do func()) {
 	s.step(what, func() {
 		s.sorts = true
 		do()
-		s.until("they are sent", s.sends(commands))
+		await.Until(s, "they are sent", s.sends(commands))
 	})
 }
 
@@ -296,15 +284,11 @@ func (s *scene) begin(what string, until func() bool, do func()) (end func()) {
 			defer close(ended)
 			do()
 		}()
-		s.until(what, until)
+		await.Until(s, what, until)
 	})
 	return func() {
 		s.Helper()
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			s.Fatalf("not after %v: the end of %s", patience, what)
-		}
+		await.Receive(s, "the end of "+what, ended)
 	}
 }
 

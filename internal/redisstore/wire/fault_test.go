@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // wrapped has the pool's connections wrapped.
@@ -59,7 +61,7 @@ func (s *server) connected(p *Pool, n int) {
 	s.Helper()
 	resume := s.stopsReading()
 	var all sync.WaitGroup
-	eventually(s.T, "all connections are in use", func() bool {
+	await.Until(s.T, "all connections are in use", func() bool {
 		all.Go(func() { s.answered(p, "one of many") })
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -73,7 +75,7 @@ func (s *server) connected(p *Pool, n int) {
 	})
 	resume()
 	all.Wait()
-	eventually(s.T, "all replies", func() bool { return p.inFlight() == 0 })
+	await.Until(s.T, "all replies", func() bool { return p.inFlight() == 0 })
 }
 
 // A server that reads nothing more before its replies are read gets the whole of a large
@@ -112,16 +114,16 @@ func TestAConnectionWithoutAPlace(t *testing.T) {
 	s.does(func(w io.Writer, argument string) error { <-hold; return echo(w, argument) })
 	var all sync.WaitGroup
 	all.Go(func() { s.answered(p, "held up") })
-	eventually(t, "its reply is late", func() bool {
+	await.Until(t, "its reply is late", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
 		return k != nil && k.overdue(time.Now())
 	})
 	all.Go(func() { s.answered(p, "waits for the first connection") })
-	eventually(t, "it waits", func() bool { return p.Open() == 2 })
+	await.Until(t, "it waits", func() bool { return p.Open() == 2 })
 	close(slow)
-	eventually(t, "it takes the other one", func() bool { return p.inFlight() == 2 })
+	await.Until(t, "it takes the other one", func() bool { return p.inFlight() == 2 })
 	close(hold)
 	all.Wait()
 }
@@ -146,7 +148,7 @@ func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
 		left := make(chan error, 1)
 		c := ask("a")
 		go func() { _, err := p.Do(ctx, c); left <- err }()
-		eventually(t, "it is in flight and read for", func() bool {
+		await.Until(t, "it is in flight and read for", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			k := p.conns[0]
@@ -154,7 +156,7 @@ func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
 		})
 		start := time.Now()
 		cancel(errGaveUp)
-		if err := await(t, "the caller", left); !errors.Is(err, errGaveUp) {
+		if err := await.Receive(t, "the caller", left); !errors.Is(err, errGaveUp) {
 			t.Errorf("Do = %v, want %v", err, errGaveUp)
 		}
 		if took := time.Since(start); took > patience/4 {
@@ -191,9 +193,9 @@ func TestADeadlineWithAnErrorOfItsOwn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := p.Do(ctx, ask("a")); left <- err }()
-	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
 	cancel(errGaveUp)
-	failed(t, await(t, "the caller", left), true, true)
+	failed(t, await.Receive(t, "the caller", left), true, true)
 	resume()
 	s.answered(p, "next")
 	if n := s.accepted.Load(); n != 1 {
@@ -288,16 +290,16 @@ func TestAReplyToACommandThatIsNotWritten(t *testing.T) {
 	}))
 	var all sync.WaitGroup
 	all.Go(func() { s.answered(p, "first") })
-	eventually(t, "the first is written", func() bool { return replied.Load() == 1 })
+	await.Until(t, "the first is written", func() bool { return replied.Load() == 1 })
 	all.Go(func() { s.answered(p, "next") })
-	eventually(t, "the next waits for the writer", func() bool {
+	await.Until(t, "the next waits for the writer", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
 		return k != nil && len(k.buffer) > 0
 	})
 	close(more)
-	eventually(t, "the connection is given up", func() bool { return dialled.Load() > 1 })
+	await.Until(t, "the connection is given up", func() bool { return dialled.Load() > 1 })
 	close(end)
 	all.Wait()
 }
@@ -309,7 +311,7 @@ func TestAllConnectionsEndWhileTheyRest(t *testing.T) {
 	p := s.pool(size)
 	s.connected(p, size)
 	s.cut()
-	eventually(t, "their end is seen", func() bool { return p.Connections() == 0 })
+	await.Until(t, "their end is seen", func() bool { return p.Connections() == 0 })
 }
 
 // refusing is a connection that was closed, as its caller leaves.
@@ -349,7 +351,7 @@ func TestAllConnectionsHang(t *testing.T) {
 			_, _ = p.Do(t.Context(), c)
 		})
 	}
-	eventually(t, "all connections hang", func() bool {
+	await.Until(t, "all connections hang", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, k := range p.conns {
@@ -499,7 +501,7 @@ func TestConnectionsThatRestWhileAnotherHangs(t *testing.T) {
 	c.Deadline = time.Now().Add(2 * hang)
 	var others sync.WaitGroup
 	others.Go(func() {
-		eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+		await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, k := range p.conns {
@@ -549,7 +551,7 @@ func TestAWriterThatHasItsRepliesIsNotHeldUpForEver(t *testing.T) {
 		_, err := p.Do(context.Background(), c)
 		done <- err
 	}()
-	if err := await(t, "the caller is back", done); err != nil {
+	if err := await.Receive(t, "the caller is back", done); err != nil {
 		t.Errorf("Do = %v, though its reply has come", err)
 	}
 	s.echoed(c.Reply, "hello")

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 var errGaveUp = errors.New("the caller gave up")
@@ -171,9 +173,9 @@ func TestADialThatHangs(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	left := make(chan error, 1)
 	go func() { _, err := p.Do(ctx, ask("a")); left <- err }()
-	await(t, "a dial", hangs)
+	await.Receive(t, "a dial", hangs)
 	cancel(errGaveUp)
-	if e := failed(t, await(t, "the caller", left), false, false); !errors.Is(e, errGaveUp) {
+	if e := failed(t, await.Receive(t, "the caller", left), false, false); !errors.Is(e, errGaveUp) {
 		t.Errorf("Do = %v, want its context's cause", e)
 	}
 	c := ask("b")
@@ -184,9 +186,9 @@ func TestADialThatHangs(t *testing.T) {
 	}
 	served := make(chan struct{})
 	go func() { defer close(served); s.answered(p, "c") }()
-	await(t, "another dial, while the first hangs", hangs)
+	await.Receive(t, "another dial, while the first hangs", hangs)
 	close(heals)
-	await(t, "the reply", served)
+	await.Receive(t, "the reply", served)
 }
 
 func TestACallerThatLeavesIsBackAtOnceAndItsReplyComesLate(t *testing.T) {
@@ -204,19 +206,19 @@ func TestACallerThatLeavesIsBackAtOnceAndItsReplyComesLate(t *testing.T) {
 		}
 		left <- err
 	}()
-	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
 	go func() { defer close(stays); s.answered(p, "stays") }()
-	eventually(t, "both are in flight", func() bool { return p.inFlight() == 2 })
+	await.Until(t, "both are in flight", func() bool { return p.inFlight() == 2 })
 	cancel(errGaveUp)
-	if e := failed(t, await(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
+	if e := failed(t, await.Receive(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
 		t.Errorf("Do = %v, want its context's cause", e)
 	}
 	if len(lates) != 0 {
 		t.Error("Late was called before there was a reply")
 	}
 	resume()
-	await(t, "the other's reply", stays)
-	if got, want := await(t, "Late", lates), `"$4\r\nlate\r\n" <nil>`; got != want {
+	await.Receive(t, "the other's reply", stays)
+	if got, want := await.Receive(t, "Late", lates), `"$4\r\nlate\r\n" <nil>`; got != want {
 		t.Errorf("Late was told %s, want %s", got, want)
 	}
 	s.answered(p, "next")
@@ -255,7 +257,7 @@ func TestManyCallersLeaveAndNobodyElseIsDisturbed(t *testing.T) {
 	for i := range stays {
 		others.Go(func() { s.answered(p, fmt.Sprint("stays ", i)) })
 	}
-	eventually(t, "all are in flight", func() bool { return p.inFlight() == leaves+stays })
+	await.Until(t, "all are in flight", func() bool { return p.inFlight() == leaves+stays })
 	cancelled.Store(time.Now().UnixNano())
 	cancel()
 	all.Wait()
@@ -266,7 +268,7 @@ func TestManyCallersLeaveAndNobodyElseIsDisturbed(t *testing.T) {
 	before := s.accepted.Load()
 	resume()
 	others.Wait()
-	eventually(t, "all late replies", func() bool { return lates.Load() == leaves })
+	await.Until(t, "all late replies", func() bool { return lates.Load() == leaves })
 	if n := s.accepted.Load(); n != before {
 		t.Errorf("%d new connections, want none", n-before)
 	}
@@ -288,11 +290,11 @@ func TestADeadlineEndsItsCallAlone(t *testing.T) {
 		}
 		if first {
 			go func() { defer close(stays); s.answered(p, "stays") }()
-			eventually(t, "the next is in flight", func() bool { return p.inFlight() == i+2 })
+			await.Until(t, "the next is in flight", func() bool { return p.inFlight() == i+2 })
 		}
 	}
 	resume()
-	await(t, "the reply", stays)
+	await.Receive(t, "the reply", stays)
 	s.answered(p, "next")
 	if n := s.accepted.Load(); n != 1 {
 		t.Errorf("%d connections, want 1", n)
@@ -314,7 +316,7 @@ func TestALateReplyHoldsUpNobodyElse(t *testing.T) {
 	s.answered(p, "first")
 	slow := make(chan struct{})
 	go func() { defer close(slow); s.answered(p, "slow") }()
-	eventually(t, "the slow command is under way", stuck.Load)
+	await.Until(t, "the slow command is under way", stuck.Load)
 	time.Sleep(2 * overdueAfter) // what is measured here is time
 	var all sync.WaitGroup
 	start := time.Now()
@@ -329,7 +331,7 @@ func TestALateReplyHoldsUpNobodyElse(t *testing.T) {
 	default:
 	}
 	close(hold)
-	await(t, "the slow reply", slow)
+	await.Receive(t, "the slow reply", slow)
 }
 
 // A connection that is silent for too long is given up, with all that is in flight on it.
@@ -366,21 +368,21 @@ func TestAServerThatDoesNotRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	writer, behind := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := p.Do(ctx, large); writer <- err }()
-	eventually(t, "the writer is stuck", func() bool {
+	await.Until(t, "the writer is stuck", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k := p.conns[0]
 		return k != nil && !k.writing.free() && time.Since(k.since) > overdueAfter
 	})
 	go func() { _, err := p.Do(ctx, ask("behind")); behind <- err }()
-	eventually(t, "another is behind it", func() bool { return p.inFlight() == 2 })
+	await.Until(t, "another is behind it", func() bool { return p.inFlight() == 2 })
 	start := time.Now()
 	cancel()
-	failed(t, await(t, "the writer", writer), true, false)
+	failed(t, await.Receive(t, "the writer", writer), true, false)
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("the writer was back after %v", took)
 	}
-	await(t, "the other", behind)
+	await.Receive(t, "the other", behind)
 }
 
 // Of a connection that broke, what was not written goes over another one.
@@ -415,7 +417,7 @@ func TestAConnectionThatEndsWhileItRests(t *testing.T) {
 	p := s.pool(1)
 	for turn := range 2 {
 		s.answered(p, "first")
-		eventually(t, "the connection is read while it rests", func() bool {
+		await.Until(t, "the connection is read while it rests", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.conns[0] != nil && !p.conns[0].reading.free()
@@ -425,7 +427,7 @@ func TestAConnectionThatEndsWhileItRests(t *testing.T) {
 			continue
 		}
 		s.cut()
-		eventually(t, "its end is seen", func() bool { return p.Connections() == 0 })
+		await.Until(t, "its end is seen", func() bool { return p.Connections() == 0 })
 		s.answered(p, "next")
 	}
 }
@@ -454,11 +456,11 @@ func TestCloseWaitsForCallsUnderWay(t *testing.T) {
 	c := ask("a")
 	c.Late = func(_ []byte, err error) { lates <- err }
 	go func() { _, err := p.Do(ctx, c); left <- err }()
-	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
 	cancel()
-	await(t, "the caller", left)
+	await.Receive(t, "the caller", left)
 	go func() { defer close(closed); p.Close() }()
-	eventually(t, "Close has begun", func() bool {
+	await.Until(t, "Close has begun", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.closed
@@ -468,7 +470,7 @@ func TestCloseWaitsForCallsUnderWay(t *testing.T) {
 		t.Errorf("Do = %v, want %v", e, ErrClosed)
 	}
 	resume()
-	await(t, "Close", closed)
+	await.Receive(t, "Close", closed)
 	if len(lates) != 1 {
 		t.Error("Close did not wait for the call under way")
 	}
@@ -496,7 +498,7 @@ func TestACallIsOpenUntilItsLateHasReturned(t *testing.T) {
 			t.Error("no call is open while Late is called")
 		}
 		go func() { defer close(closed); p.Close() }()
-		eventually(t, "Close has begun", func() bool {
+		await.Until(t, "Close has begun", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.closed
@@ -508,14 +510,14 @@ func TestACallIsOpenUntilItsLateHasReturned(t *testing.T) {
 		}
 	}
 	go func() { defer close(read); s.answered(p, "reads") }()
-	eventually(t, "the reader's call is in flight", func() bool { return p.inFlight() == 1 })
+	await.Until(t, "the reader's call is in flight", func() bool { return p.inFlight() == 1 })
 	go func() { _, err := p.Do(ctx, c); left <- err }()
-	eventually(t, "the other's is, too", func() bool { return p.inFlight() == 2 })
+	await.Until(t, "the other's is, too", func() bool { return p.inFlight() == 2 })
 	cancel()
-	await(t, "the caller", left)
+	await.Receive(t, "the caller", left)
 	close(gone)
-	await(t, "the reader", read)
-	await(t, "Close", closed)
+	await.Receive(t, "the reader", read)
+	await.Receive(t, "Close", closed)
 }
 
 // Whatever happens at one moment, each call ends once: it is answered, or it fails, or

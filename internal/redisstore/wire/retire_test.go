@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // Those that rest are closed at once; a call that is under way has its reply over its
@@ -28,7 +30,7 @@ func TestRetiredConnectionsEndWhatIsUnderWay(t *testing.T) {
 	before := s.accepted.Load()
 	done := make(chan struct{})
 	go func() { defer close(done); s.answered(p, "under way") }()
-	eventually(t, "it is in flight", func() bool { return p.inFlight() == 1 })
+	await.Until(t, "it is in flight", func() bool { return p.inFlight() == 1 })
 	p.Retire()
 	if n := p.Connections(); n != 1 {
 		t.Errorf("%d connections, want the one with a call under way", n)
@@ -39,7 +41,7 @@ func TestRetiredConnectionsEndWhatIsUnderWay(t *testing.T) {
 		t.Errorf("%d new connections, want 1", n)
 	}
 	close(hold)
-	await(t, "the reply", done)
+	await.Receive(t, "the reply", done)
 	if n := p.Connections(); n != 1 {
 		t.Errorf("%d connections, want the new one", n)
 	}
@@ -68,24 +70,24 @@ func TestADialUnderWayIsRetired(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { _, err := p.Do(ctx, ask("waits")); done <- err }()
-		await(t, "the dial", dials)
+		await.Receive(t, "the dial", dials)
 		p.Retire()
 		if leaves {
 			cancel()
-			failed(t, await(t, "the caller", done), false, false)
+			failed(t, await.Receive(t, "the caller", done), false, false)
 		}
 		close(goesOn)
 		if !leaves {
-			eventually(t, "its call is in flight", func() bool { return p.inFlight() == 1 })
+			await.Until(t, "its call is in flight", func() bool { return p.inFlight() == 1 })
 			s.answered(p, "later") // while the reply to the other is held back
 		}
 		close(hold)
 		if !leaves {
-			if err := await(t, "the reply", done); err != nil {
+			if err := await.Receive(t, "the reply", done); err != nil {
 				t.Errorf("Do = %v, want nil", err)
 			}
 		}
-		eventually(t, "the dials are over", func() bool {
+		await.Until(t, "the dials are over", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return p.dials == 0
@@ -115,10 +117,10 @@ func TestADialUnderWayThatFailsIsRepeated(t *testing.T) {
 	})
 	done := make(chan struct{})
 	go func() { defer close(done); s.answered(p, "waits") }()
-	await(t, "the dial", dials)
+	await.Receive(t, "the dial", dials)
 	p.Retire()
 	close(goesOn)
-	await(t, "the reply", done)
+	await.Receive(t, "the reply", done)
 }
 
 // However often connections are retired, no call fails or is late, and none of the
@@ -166,11 +168,11 @@ func TestARetiredConnectionThatHangs(t *testing.T) {
 	c.Deadline = time.Now().Add(hangsLeast / 2)
 	_, err := p.Do(t.Context(), c)
 	failed(t, err, true, false)
-	eventually(t, "nobody looks after it", func() bool {
+	await.Until(t, "nobody looks after it", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return !p.ticking
 	})
 	p.Retire()
-	eventually(t, "it is given up", func() bool { return p.Connections() == 0 })
+	await.Until(t, "it is given up", func() bool { return p.Connections() == 0 })
 }

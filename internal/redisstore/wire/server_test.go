@@ -12,10 +12,12 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // patience bounds every wait of these tests, on a slow machine.
-const patience = 20 * time.Second
+const patience = await.Patience
 
 // A server replies to ECHO with its argument, unless a test has it do otherwise.
 type server struct {
@@ -222,33 +224,6 @@ func failed(t *testing.T, err error, sent, pending bool) *Error {
 		t.Errorf("Do = %q, sent %v, pending %v, want sent %v, pending %v", e, e.Sent, e.Pending, sent, pending)
 	}
 	return e
-}
-
-// await returns what arrives on c, which must be soon.
-func await[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited %v in vain for %s", patience, what)
-	}
-	panic("unreachable")
-}
-
-// eventually asks cond until it is true.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(patience)
-	for !cond() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("waited %v in vain until %s", patience, what)
-		}
-	}
 }
 
 // inFlight is how many calls wait for a reply on p's connections, including those that

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 // errUnlucky is a dial that fails.
@@ -210,16 +212,16 @@ func TestCallsInAStorm(t *testing.T) {
 	})
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
-	await(t, "all callers", ended)
+	await.Receive(t, "all callers", ended)
 	s.calm.Store(true)
-	eventually(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
-	eventually(t, "all connections that hang are given up", func() bool { return p.inFlight() == 0 })
+	await.Until(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
+	await.Until(t, "all connections that hang are given up", func() bool { return p.inFlight() == 0 })
 	for i := range 100 {
 		s.answered(p, fmt.Sprint("calm ", i))
 	}
 	closed := make(chan struct{})
 	go func() { defer close(closed); p.Close() }()
-	await(t, "Close", closed)
+	await.Receive(t, "Close", closed)
 	var ok, broke, late, left int
 	for _, one := range sailors {
 		ok, broke, late, left = ok+one.ok, broke+one.broke, late+one.late, left+one.left

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -84,21 +85,21 @@ func TestAReaderLeavesInTheMiddleOfARecord(t *testing.T) {
 	c := ask("leaves")
 	c.Late = func(reply []byte, err error) { lates <- fmt.Sprintf("%q %v", reply, err) }
 	go func() { _, err := p.Do(ctx, c); left <- err }()
-	await(t, "half a record", half)
-	eventually(t, "it is read", func() bool {
+	await.Receive(t, "half a record", half)
+	await.Until(t, "it is read", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.conns[0].reading.call == c
 	})
 	cancel(errGaveUp)
-	if e := failed(t, await(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
+	if e := failed(t, await.Receive(t, "the caller", left), true, true); !errors.Is(e, errGaveUp) {
 		t.Errorf("Do = %v, want its context's cause", e)
 	}
 	if s.interrupted.Load() == 0 {
 		t.Error("its read was not interrupted")
 	}
 	close(goesOn)
-	if got, want := await(t, "Late", lates), `"$6\r\nleaves\r\n" <nil>`; got != want {
+	if got, want := await.Receive(t, "Late", lates), `"$6\r\nleaves\r\n" <nil>`; got != want {
 		t.Errorf("Late was told %s, want %s", got, want)
 	}
 	s.answered(p, "next")
@@ -189,7 +190,7 @@ func TestManyCallersOverTLS(t *testing.T) {
 			})
 		}
 		all.Wait()
-		eventually(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
+		await.Until(t, "all calls have an outcome", func() bool { return p.Open() == 0 })
 		s.writes.Store(nil)
 		s.answered(p, "in the end")
 		t.Logf("%d answered, %d left, %d cut; %d reads interrupted, %d connections", answered.Load(), left.Load(), cut.Load(), s.interrupted.Load(), s.accepted.Load())

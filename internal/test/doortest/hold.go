@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -105,7 +106,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 		if err := testenv.Receive(e.Env, "the handler's end", ended); !errors.Is(err, context.Canceled) {
 			e.Errorf("%q: the handler's context: %v, want %v", body, err, context.Canceled)
 		}
-		e.Until(time.Until(left.Add(time.Second)), "the key is free", func() bool { return len(e.Left()) == 0 })
+		await.Within(e, time.Until(left.Add(time.Second)), "the key is free", func() bool { return len(e.Left()) == 0 })
 		e.Logf("the key is free %v after the client has left", time.Since(left))
 	}
 }
@@ -195,7 +196,7 @@ func hijackingSurvives(e *env) {
 	if a := e.pay(); a.status != http.StatusCreated || a.body != "hi" {
 		e.Errorf("answer = %d %q, want 201 hi", a.status, a.body)
 	}
-	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
+	e.Until("the key is free", func() bool { return len(e.Left()) == 0 })
 }
 
 func uploadedFilesAreRemoved(e *env) {

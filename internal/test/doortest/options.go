@@ -191,7 +191,7 @@ func safeMethodsShareTheLock(e *env) {
 	e.WantRuns(2)
 
 	writer := e.background(e.request(http.MethodPost, payPath, nil))
-	e.Until(e.Patience, "the writer waits", func() bool {
+	e.Until("the writer waits", func() bool {
 		return e.Client.ZCard(context.Background(), e.RedisKey(lockKey)+":queue").Val() == 1
 	})
 	for range readers {

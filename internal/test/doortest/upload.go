@@ -336,7 +336,7 @@ func closedBodyIsNotRead(e *env) {
 	// net/http reads on when it closes a body.
 	conn, _ := e.upload(payPath, overLimit, nil)
 	defer conn.Close()
-	e.Until(e.Patience, "the handler is done", func() bool { return e.Ran.Load() == 3 && len(e.Left()) == 0 })
+	e.Until("the handler is done", func() bool { return e.Ran.Load() == 3 && len(e.Left()) == 0 })
 }
 
 func trailersArrive(e *env) {
@@ -378,7 +378,7 @@ func readerLeftBehindEnds(e *env) {
 	if err := testenv.Receive(e.Env, "the end of the reader", ended); !errors.Is(err, lockmw.ErrReleased) {
 		e.Errorf("to read the body: %v, want %v", err, lockmw.ErrReleased)
 	}
-	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
+	e.Until("the key is free", func() bool { return len(e.Left()) == 0 })
 	_, _ = conn.Write(make([]byte, overLimit)) // net/http reads it first
 	e.wantStatus(e.answerOf(answers), http.StatusOK)
 }

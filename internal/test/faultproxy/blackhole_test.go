@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -44,7 +45,7 @@ func TestBlackHoleToClientKeepsRepliesBack(t *testing.T) {
 	p.BlackHole(ToClient)
 	timesOut(t, client, "INCR", key)
 	direct := server.Client(t)
-	eventually(t, "the second INCR arrives", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
+	await.Until(t, "the second INCR arrives", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
 }
 
 func TestHealedProxyServesIdleAndNewConnections(t *testing.T) {
@@ -130,7 +131,7 @@ func TestNothingPassesOnceBlackHoleReturned(t *testing.T) {
 	}()
 	for range 20 {
 		p.ResetCommands()
-		eventually(t, "commands pass", func() bool { return p.Commands()["INCR"] > 3 })
+		await.Until(t, "commands pass", func() bool { return p.Commands()["INCR"] > 3 })
 		p.BlackHole(ToServer)
 		before := p.Commands()["INCR"]
 		time.Sleep(time.Millisecond) // the window in which one could slip through
@@ -170,5 +171,5 @@ func TestBlackHoleHidesTheClientsEnd(t *testing.T) {
 		t.Errorf("subscribers while the end is held back = %d, want 1", got)
 	}
 	p.Heal()
-	eventually(t, "the server sees the client's end", func() bool { return subscribers() == 0 })
+	await.Until(t, "the server sees the client's end", func() bool { return subscribers() == 0 })
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 func TestDelayHoldsBackEachWay(t *testing.T) {
@@ -56,8 +58,8 @@ func TestDelayedRequestOutlivesItsClient(t *testing.T) {
 	w.send("INCR", key)
 	w.Close()
 	direct := server.Client(t)
-	eventually(t, "both requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
-	eventually(t, "the connection ends", func() bool { return p.Connections() == 0 })
+	await.Until(t, "both requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "2" })
+	await.Until(t, "the connection ends", func() bool { return p.Connections() == 0 })
 }
 
 // A reply to a client that has left must not take the requests with it that are

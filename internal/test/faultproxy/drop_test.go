@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -105,7 +106,7 @@ func TestKeptOpenConnectionIsSilent(t *testing.T) {
 		t.Errorf("dropped = %d, want 1", got)
 	}
 	w.Close()
-	eventually(t, "the connection ends", func() bool { return p.Connections() == 0 })
+	await.Until(t, "the connection ends", func() bool { return p.Connections() == 0 })
 }
 
 func TestScriptsReplyIsDropped(t *testing.T) {
@@ -130,9 +131,9 @@ func TestRequestWithoutReplyIsNotCounted(t *testing.T) {
 	p.DropReplies(1, Match("BLPOP", "GET"))
 	w := dial(t, p.Addr())
 	w.send("BLPOP", key, "0")
-	eventually(t, "BLPOP arrives", func() bool { return p.Commands()["BLPOP"] == 1 })
+	await.Until(t, "BLPOP arrives", func() bool { return p.Commands()["BLPOP"] == 1 })
 	w.Close()
-	eventually(t, "its connection ends", func() bool { return p.Connections() == 0 })
+	await.Until(t, "its connection ends", func() bool { return p.Connections() == 0 })
 	if got := p.Dropped(); got != 0 {
 		t.Errorf("dropped = %d, want 0", got)
 	}
@@ -179,7 +180,7 @@ func TestKeptOpenConnectionGetsNoMessages(t *testing.T) {
 	w.expect("*3 $9 subscribe $" + strconv.Itoa(len(channel)) + " " + channel + " :1")
 	p.DropReplies(1, Match("PING"), KeepOpen())
 	w.send("PING")
-	eventually(t, "the reply is dropped", func() bool { return p.Dropped() == 1 })
+	await.Until(t, "the reply is dropped", func() bool { return p.Dropped() == 1 })
 	if got := server.Client(t).Publish(t.Context(), channel, "m").Val(); got != 1 {
 		t.Errorf("subscribers = %d, want 1", got)
 	}

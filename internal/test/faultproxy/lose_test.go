@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -36,7 +37,7 @@ func TestMessagesAreLost(t *testing.T) {
 			if err := by.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "both are lost", func() bool { return p.LostMessages() == 2 })
+			await.Until(t, "both are lost", func() bool { return p.LostMessages() == 2 })
 			p.LoseMessages(nil)
 			say("contended 2")
 			for _, sub := range []*redis.PubSub{by, like} {

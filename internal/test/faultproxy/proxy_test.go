@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -226,7 +227,7 @@ func TestCloseEndsAWriteThatNobodyReads(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "requests are under way", func() bool { return len(p.Commands()) > 0 })
+	await.Until(t, "requests are under way", func() bool { return len(p.Commands()) > 0 })
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
@@ -248,12 +249,12 @@ func TestReplicationPasses(t *testing.T) {
 		}
 		return client.Wait(t.Context(), 1, silence).Val()
 	}
-	eventually(t, "the replica follows", func() bool { return acked() == 1 })
+	await.Until(t, "the replica follows", func() bool { return acked() == 1 })
 	p.BlackHole(ToClient)
 	if got := acked(); got != 0 {
 		t.Errorf("replicas that acknowledge through a black hole = %d, want 0", got)
 	}
 	p.Heal()
 	p.Cut()
-	eventually(t, "the replica follows again", func() bool { return acked() == 1 })
+	await.Until(t, "the replica follows again", func() bool { return acked() == 1 })
 }

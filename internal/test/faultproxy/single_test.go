@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 func TestOneConnectionStallsAlone(t *testing.T) {
@@ -130,7 +132,7 @@ func TestAServerThatStopsReading(t *testing.T) {
 	if err := <-written; err != nil {
 		t.Error(err)
 	}
-	eventually(t, "all requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "2001" })
+	await.Until(t, "all requests arrive", func() bool { return direct.Get(t.Context(), key).Val() == "2001" })
 }
 
 func TestAReplyIsCutInItsMiddle(t *testing.T) {

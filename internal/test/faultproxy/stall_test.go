@@ -1,6 +1,10 @@
 package faultproxy
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/lockmw/kit/internal/test/await"
+)
 
 func TestStalledBytesArriveAfterHeal(t *testing.T) {
 	for name, dir := range map[string]Direction{"to server": ToServer, "to client": ToClient, "both": Both} {
@@ -33,5 +37,5 @@ func TestStalledConnectionCanBeCut(t *testing.T) {
 	p.Stall(Both)
 	w.send("INCR", key)
 	p.Cut()
-	eventually(t, "the connection ends", func() bool { return p.Connections() == 0 })
+	await.Until(t, "the connection ends", func() bool { return p.Connections() == 0 })
 }

@@ -91,15 +91,3 @@ func oneTry(o *redis.Options) {
 	o.DialerRetries = 1
 	o.ContextTimeoutEnabled = true
 }
-
-// eventually polls until done returns true.
-func eventually(tb testing.TB, what string, done func() bool) {
-	tb.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.Now().Add(patience); !done(); <-poll.C {
-		if time.Now().After(deadline) {
-			tb.Fatalf("not in time: %s", what)
-		}
-	}
-}

@@ -8,22 +8,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-)
 
-// eventually asks cond until it is true.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(20 * time.Second)
-	for !cond() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
+	"github.com/lockmw/kit/internal/test/await"
+)
 
 func TestClusterServesAllSlots(t *testing.T) {
 	t.Parallel()
@@ -77,7 +64,7 @@ func TestASlotMovesWithItsKeys(t *testing.T) {
 			t.Errorf("MGET of a key and none meanwhile = %v, want TRYAGAIN", tryAgain)
 		}
 		if got, err := c.Owner(t.Context(), "{k}"); got != to && err == nil {
-			eventually(t, "all know the new owner", func() bool {
+			await.Until(t, "all know the new owner", func() bool {
 				owner, _ := c.Owner(t.Context(), "{k}")
 				return owner == to
 			})
@@ -130,7 +117,7 @@ func TestAReplicaTakesOverFromAKilledMaster(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := w.servers[1].Client(t)
-	eventually(t, "the replica has the key", func() bool { return replica.Get(t.Context(), "k").Val() == "v" })
+	await.Until(t, "the replica has the key", func() bool { return replica.Get(t.Context(), "k").Val() == "v" })
 	if master, err := w.Master(t.Context()); master != w.servers[0] || err != nil {
 		t.Fatalf("the master is %v, %v", master, err)
 	}
@@ -138,14 +125,14 @@ func TestAReplicaTakesOverFromAKilledMaster(t *testing.T) {
 	if err := w.KillMaster(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another one serves", func() bool {
+	await.Until(t, "another one serves", func() bool {
 		return client.Set(t.Context(), "after", "v", time.Minute).Err() == nil
 	})
 	t.Logf("another one served after %v", time.Since(killed))
 	if got, err := client.Get(t.Context(), "k").Result(); got != "v" || errors.Is(err, redis.Nil) {
 		t.Errorf("GET k = %q, %v, want what the replica had", got, err)
 	}
-	eventually(t, "the Sentinels name the former replica", func() bool {
+	await.Until(t, "the Sentinels name the former replica", func() bool {
 		master, err := w.Master(t.Context())
 		return master == w.servers[1] && err == nil
 	})

@@ -36,5 +36,5 @@ func leaseThatComesTooLateIsReleased(e *env) {
 	if err := testenv.Receive(e.Env, "the end of RecvMsg", ends); status.Code(err) != codes.Canceled {
 		e.Errorf("RecvMsg: %v, want %v", err, codes.Canceled)
 	}
-	e.Until(e.Patience, "the key is free", func() bool { return len(e.Left()) == 0 })
+	e.Until("the key is free", func() bool { return len(e.Left()) == 0 })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 )
 
 const (
@@ -270,17 +271,8 @@ func (w *world) wipe() {
 	}
 }
 
-// eventually asks cond until it is true.
-func (w *world) eventually(what string, cond func() bool) {
+// eventually is await.Within, with the suite's time.
+func (w *world) eventually(what string, is func() bool) {
 	w.Helper()
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(timeout)
-	for !cond() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			w.Fatalf("waited %v in vain until %s", timeout, what)
-		}
-	}
+	await.Within(w, timeout, what, is)
 }

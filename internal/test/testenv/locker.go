@@ -10,9 +10,28 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Locker opens a Locker with default options on an embedded Redis of its own,
-// where the lock k is "lock:{k}", for a test that needs no more of a [Env]. It
-// is closed when the test ends; that waits for what is still held.
+// Open opens a Locker on a Redis, for a test that needs no more of a [Env]. It is closed
+// when the test ends, with what is still held. What it could not give back then is only
+// logged: many tests break the Redis.
+func Open(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
+	tb.Helper()
+	l, err := lockmw.New(client, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := l.Close(ctx); err != nil && !tb.Failed() {
+			tb.Logf("close: %v", err)
+		}
+	})
+	return l
+}
+
+// Locker is Open without options on an embedded Redis of its own, where the lock k is
+// "lock:{k}". To close it waits for what is still held, and fails the test if that does
+// not work.
 func Locker(tb testing.TB) (*lockmw.Locker, *redis.Client) {
 	tb.Helper()
 	client := redistest.Embedded(tb).Client(tb)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -121,27 +122,16 @@ func (r *Env) Seen(kind lockmw.EventKind) int {
 	return n
 }
 
-// Until returns when ok holds, and fails the test if it does not within limit.
-// It is for what no channel tells.
-func (r *Env) Until(limit time.Duration, what string, ok func() bool) {
+// Until is await.Within, with r's patience.
+func (r *Env) Until(what string, is func() bool) {
 	r.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("not within %v: %s", limit, what)
-		}
-	}
+	await.Within(r, r.Patience, what, is)
 }
 
-// Receive returns what comes from ch, or zero if ch is closed, and fails the
-// test if neither happens in time.
+// Receive is await.ReceiveWithin, with r's patience.
 func Receive[T any](r *Env, what string, ch <-chan T) (value T) {
 	r.Helper()
-	select {
-	case value = <-ch:
-	case <-time.After(r.Patience):
-		r.Fatalf("not within %v: %s", r.Patience, what)
-	}
-	return value
+	return await.ReceiveWithin(r, r.Patience, what, ch)
 }
 
 // A countedConn is a connection of a Locker's.
