@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,18 @@ const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
 	" +zadd +zrange +zrem +zpopmin +zscore +zcard +zcount" +
 	" +hset +hget +hdel +hgetall" +
 	" +publish +pubsub|numsub +subscribe +ping +client|setname"
+
+// Errors tell whoever lacks a right to look at the ACL line in the README, so it stands there.
+func TestTheReadmeHasTheACLLine(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "ACL SETUSER locks on >password " + strings.ReplaceAll(minimalACL, "kit", "lock")
+	if got := strings.Join(strings.Fields(string(text)), " "); !strings.Contains(got, want+" ") {
+		t.Errorf("README.md does not have the line\n%s", want)
+	}
+}
 
 // A user of a server is given permissions by tests.
 type user struct {
