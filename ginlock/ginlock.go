@@ -183,8 +183,8 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	defer func() { c.Request = v.Outer() }()
 	below := c.Writer
 	defer func() { c.Writer = below }() // also in the place of what the handlers left there
-	if v.Watches() {
-		c.Writer = &watchedResponse{ResponseWriter: below, v: v}
+	if v.Uploads() {
+		c.Writer = &uploadResponse{ResponseWriter: below, v: v}
 	}
 	errors := len(c.Errors)
 	next := func() {

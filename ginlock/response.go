@@ -75,53 +75,37 @@ func (w *heldResponse) send() {
 	w.held.Send()
 }
 
-// A watchedResponse is the writer of handlers of which the visit wants to know what they
-// write. It tells the visit, and changes nothing.
-type watchedResponse struct {
+// An uploadResponse is the writer of handlers that read the request's body from
+// the client. It tells the visit before the answer is sent, and changes nothing.
+type uploadResponse struct {
 	gin.ResponseWriter
 	v *view
 }
 
 // Unwrap is for http.ResponseController.
-func (w *watchedResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *uploadResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *watchedResponse) Write(p []byte) (int, error) {
+func (w *uploadResponse) Write(p []byte) (int, error) {
 	if err := w.v.Answers(len(p)); err != nil {
 		return 0, err
 	}
-	defer w.writes()()
 	return w.ResponseWriter.Write(p)
 }
 
-func (w *watchedResponse) WriteString(s string) (int, error) {
+func (w *uploadResponse) WriteString(s string) (int, error) {
 	if err := w.v.Answers(len(s)); err != nil {
 		return 0, err
 	}
-	defer w.writes()()
 	return w.ResponseWriter.WriteString(s)
 }
 
-func (w *watchedResponse) WriteHeaderNow() {
-	defer w.writes()()
-	w.ResponseWriter.WriteHeaderNow()
-}
-
-// writes is called before something is written, and what it returns is called after that.
-func (w *watchedResponse) writes() (wrote func()) {
-	if !w.v.Reaches() {
-		return func() {}
-	}
-	return func() { w.v.Wrote(w.Status(), w.Header(), int64(w.Size())) }
-}
-
-func (w *watchedResponse) Flush() {
+func (w *uploadResponse) Flush() {
 	if w.v.Flushes() == nil {
-		defer w.writes()()
 		w.ResponseWriter.Flush()
 	}
 }
 
-func (w *watchedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *uploadResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.Written() { // then net/http sends it first
 		if err := w.v.Flushes(); err != nil {
 			return nil, nil, err
@@ -135,7 +119,7 @@ func (w *watchedResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // EnableFullDuplex is for http.ResponseController.
-func (w *watchedResponse) EnableFullDuplex() error {
+func (w *uploadResponse) EnableFullDuplex() error {
 	err := http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
 	if err == nil {
 		w.v.Duplex()

@@ -127,11 +127,9 @@ type Policy struct {
 	// keeps a second click away from what was done, and not from what was refused. WithLock,
 	// Wrap and Once take an error and a panic of the function for that, the HTTP middlewares
 	// a status of 400 or more, an error of the handler and a panic, the interceptors every
-	// status but OK. Both take it for a failure, too, when the client has left before it could
-	// have the answer, whatever the handler answers then. In HTTP it could have it once the
-	// handler has written as much as its Content-Length says, or an answer without a body;
-	// otherwise, and in a call, when the handler has returned. Code that uses Acquire says so
-	// by Lease.MarkFailed.
+	// status but OK. Code that uses Acquire says so by Lease.MarkFailed. That the client has left
+	// is no failure: a browser gives up the first request of a double click, and the work may be
+	// done by then. A handler that gives up for that reason must answer with such a status, too.
 	MinHoldOnError bool
 
 	// Mode is Exclusive or Shared. Zero means Exclusive.

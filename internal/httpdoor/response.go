@@ -21,7 +21,6 @@ type Response struct {
 	written bool
 	sent    bool // by Flush or Hijack
 	status  int  // that WriteHeader was called with; 0: it was not
-	size    int64
 }
 
 // Watch returns a Response over w. v is nil where there is no handler under a
@@ -83,9 +82,7 @@ func (w *Response) WriteHeader(status int) {
 		}
 		w.written = true
 	}
-	reaches := w.reaches()
 	w.ResponseWriter.WriteHeader(status)
-	w.wrote(reaches, 0)
 }
 
 // Write writes to the writer below.
@@ -94,10 +91,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	if err := w.answers(len(p)); err != nil {
 		return 0, err
 	}
-	reaches := w.reaches()
-	n, err := w.ResponseWriter.Write(p)
-	w.wrote(reaches, int64(n))
-	return n, err
+	return w.ResponseWriter.Write(p)
 }
 
 // WriteString writes as Write does.
@@ -106,10 +100,7 @@ func (w *Response) WriteString(s string) (int, error) {
 	if err := w.answers(len(s)); err != nil {
 		return 0, err
 	}
-	reaches := w.reaches()
-	n, err := io.WriteString(w.ResponseWriter, s)
-	w.wrote(reaches, int64(n))
-	return n, err
+	return io.WriteString(w.ResponseWriter, s)
 }
 
 // ReadFrom lets the writer below use sendfile. It writes the beginning by itself,
@@ -128,9 +119,7 @@ func (w *Response) ReadFrom(src io.Reader) (int64, error) {
 	if err := w.answers(flushed); err != nil {
 		return n, err
 	}
-	reaches := w.reaches()
 	rest, err := io.Copy(w.ResponseWriter, src)
-	w.wrote(reaches, rest)
 	return n + rest, err
 }
 
@@ -192,17 +181,6 @@ func (w *Response) EnableFullDuplex() error {
 func (w *Response) duplex() {
 	if w.visit != nil {
 		w.visit.Duplex()
-	}
-}
-
-// reaches is asked before something is written.
-func (w *Response) reaches() bool { return w.visit != nil && w.visit.Reaches() }
-
-// wrote tells the visit, if it is to know, that n more bytes were written.
-func (w *Response) wrote(reaches bool, n int64) {
-	w.size += n
-	if reaches && w.written { // what WriteHeader has written may be no answer yet
-		w.visit.Wrote(w.status, w.Header(), w.size)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"strconv"
 
 	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
@@ -25,9 +24,7 @@ type Visit struct {
 	view    keyfunc.Request
 	refused error // why no key may be made of the request, or nil
 	lease   *lockmw.Lease
-	frees   bool // a failure frees the key, which stays taken otherwise: see lockmw.Policy.MinHoldOnError
 	done    bool // the handler has done its work, see Returned
-	whole   bool // all of the answer was written while the client was there, see Wrote
 	left    bool
 	lost    error // Leave's answer, once left
 	body    body
@@ -60,7 +57,6 @@ func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool,
 	if v.lease == nil {
 		return false, err
 	}
-	v.frees = policy.MinHold > 0 && !policy.MinHoldOnError
 	v.inner = v.outer.WithContext(v.lease.Context())
 	v.w = w
 	if h := w.Header(); len(h) > 0 {
@@ -113,39 +109,6 @@ func (v *Visit) Outer() *http.Request { return v.outer }
 // lockmw.Policy.MinHoldOnError.
 func (v *Visit) Returned(status int) { v.done = status < http.StatusBadRequest }
 
-// Watches reports whether the visit must be told what the handler writes. The door then calls
-// Answers, Flushes, Duplex, Reaches and Wrote.
-func (v *Visit) Watches() bool { return v.rest != nil || v.frees }
-
-// Reaches is called before a part of an answer is written, and reports whether Wrote is to be
-// called after it: the client, which may leave as soon as it has the last part, is still there.
-func (v *Visit) Reaches() bool {
-	return v.frees && !v.whole && v.outer.Context().Err() == nil
-}
-
-// Wrote notes how much of an answer was written: its status, 0 if the handler has left that to
-// the server, its header, and how much of its body there is so far.
-func (v *Visit) Wrote(status int, h http.Header, size int64) {
-	v.whole = isWhole(v.outer.Method, status, h, size)
-}
-
-// isWhole reports whether an answer is complete before its handler returns: when it has as much
-// of a body as it has said, or may have none.
-func isWhole(method string, status int, h http.Header, size int64) bool {
-	if method == http.MethodHead || status == http.StatusNoContent || status == http.StatusNotModified {
-		return true
-	}
-	length, err := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
-	return err == nil && size >= length
-}
-
-// unheard reports whether the client has left before its answer was complete. A handler whose
-// context has ended for that reason returns early, and often without a word; and whatever it has
-// done, its client knows nothing of it and tries again.
-func (v *Visit) unheard() bool {
-	return v.frees && !v.whole && errors.Is(v.outer.Context().Err(), context.Canceled)
-}
-
 // Leave releases the lock. The error is nil, or Is lockmw.ErrLost: the handler
 // may have worked without the lock. A release that Redis does not answer is no
 // error: the work was done under the lock, and the Locker has logged it. Calling
@@ -155,7 +118,7 @@ func (v *Visit) Leave() error {
 		return v.lost
 	}
 	v.left = true
-	if !v.done || v.unheard() {
+	if !v.done {
 		v.lease.MarkFailed()
 	}
 	if v.outer.MultipartForm == nil {
@@ -170,6 +133,10 @@ func (v *Visit) Leave() error {
 	v.rest.closeBelow()
 	return v.lost
 }
+
+// Uploads reports whether the handler reads the body from the client. The door
+// then calls Answers and Duplex.
+func (v *Visit) Uploads() bool { return v.rest != nil }
 
 // Answers is called before n bytes of the answer are written. The error is for
 // the handler: nothing must be written, because net/http would first wait for

@@ -229,11 +229,6 @@ func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool),
 		end(lost != nil)
 	}()
 	reply, err = handler()
-	failed = err != nil || unheard(ctx)
+	failed = err != nil
 	return reply, err, nil
 }
-
-// unheard reports whether the client of a call has left, or its deadline has passed, before the
-// answer could be sent. A handler whose context has ended for that reason may return early and
-// without an error; and whatever it has done, its client knows nothing of it and tries again.
-func unheard(call context.Context) bool { return call.Err() != nil }

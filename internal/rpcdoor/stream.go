@@ -97,7 +97,7 @@ func (s *Stream) run() (err, lost error) {
 		s.End(lost != nil || s.refusal != nil)
 	}()
 	err = s.Locked(s)
-	failed = err != nil || unheard(s.Call.Context)
+	failed = err != nil
 	return err, nil
 }
 

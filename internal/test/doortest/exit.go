@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -79,7 +78,8 @@ func (e *env) runAway(handler http.Handler) (value any, returned bool) {
 }
 
 // secondClickIsRefused is about MinHold: what was done is not done again for that long,
-// and what has failed can be tried again at once.
+// and what has failed can be tried again at once. That a client has left says nothing of it: a
+// browser gives the first request of a double click up, and its payment may have been made.
 func secondClickIsRefused(e *env) {
 	answers := func(status int) func(*Exchange) error {
 		return func(x *Exchange) error {
@@ -91,15 +91,19 @@ func secondClickIsRefused(e *env) {
 		name   string
 		handle func(*Exchange) error
 		again  bool // the second click comes through
+		leaves bool // the client of the first one has left before the handler answers
 	}{
-		{"nothing written", fine, false},
-		{"written without a status", func(x *Exchange) error { _, err := x.W.Write([]byte("paid")); return err }, false},
-		{"201", answers(http.StatusCreated), false},
-		{"a redirect", answers(http.StatusSeeOther), false},
-		{"400", answers(http.StatusBadRequest), true},
-		{"503", answers(http.StatusServiceUnavailable), true},
-		{"an error", func(*Exchange) error { return errHandler }, true},
-		{"a panic", func(*Exchange) error { panic(http.ErrAbortHandler) }, true},
+		{name: "nothing written", handle: fine},
+		{name: "written without a status", handle: func(x *Exchange) error { _, err := x.W.Write([]byte("paid")); return err }},
+		{name: "201", handle: answers(http.StatusCreated)},
+		{name: "a redirect", handle: answers(http.StatusSeeOther)},
+		{name: "400", handle: answers(http.StatusBadRequest), again: true},
+		{name: "503", handle: answers(http.StatusServiceUnavailable), again: true},
+		{name: "an error", handle: func(*Exchange) error { return errHandler }, again: true},
+		{name: "a panic", handle: func(*Exchange) error { panic(http.ErrAbortHandler) }, again: true},
+		{name: "nothing written for a client who has left", handle: fine, leaves: true},
+		{name: "201 for a client who has left", handle: answers(http.StatusCreated), leaves: true},
+		{name: "503 for a client who has left", handle: answers(http.StatusServiceUnavailable), leaves: true, again: true},
 	}
 	buffered := 100
 	for i, click := range clicks {
@@ -107,8 +111,12 @@ func secondClickIsRefused(e *env) {
 			for _, keeps := range []bool{false, true} {
 				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
 				ran := 0
+				var leave context.CancelFunc
 				route := e.route(func(x *Exchange) error {
-					ran++
+					if ran++; ran == 1 && click.leaves {
+						leave()
+						<-x.R.Context().Done()
+					}
 					return click.handle(x)
 				})
 				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
@@ -118,13 +126,16 @@ func secondClickIsRefused(e *env) {
 				}
 				handler := e.handler(route)
 				for range 2 {
+					var ctx context.Context
+					ctx, leave = context.WithCancel(context.Background())
 					done := make(chan struct{})
 					go func() {
 						defer close(done)
 						defer func() { _ = recover() }()
-						handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, payPath, nil))
+						handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, payPath, nil))
 					}()
 					testenv.Receive(e.Env, "the end of the handler", done)
+					leave()
 				}
 				want := 1
 				if click.again && !keeps {
@@ -136,94 +147,4 @@ func secondClickIsRefused(e *env) {
 			}
 		}
 	}
-}
-
-// clientWhoLeavesMayTryAgain is about MinHold, too: work whose client has left before its answer
-// was complete has failed, whatever its handler answers then.
-func clientWhoLeavesMayTryAgain(e *env) {
-	clicks := []struct {
-		name   string
-		early  func(x *Exchange) // what is written while the client is there
-		late   func(x *Exchange) // what is written when it has left
-		served bool              // the client has all of the answer
-	}{
-		{name: "nothing written"},
-		{name: "written too late", late: func(x *Exchange) { _, _ = io.WriteString(x.W, "paid") }},
-		{name: "whole, but too late", late: func(x *Exchange) { answerPaid(x, "paid") }},
-		{name: "the first part", early: func(x *Exchange) { answerPaid(x, "pa") }},
-		{name: "the first part, and the rest too late", early: func(x *Exchange) { answerPaid(x, "pa") }, late: func(x *Exchange) { _, _ = io.WriteString(x.W, "id") }},
-		{name: "of unknown length", early: func(x *Exchange) {
-			_, _ = io.WriteString(x.W, "paid")
-			_ = http.NewResponseController(x.W).Flush()
-		}},
-		{name: "whole", early: func(x *Exchange) { answerPaid(x, "paid") }, served: true},
-		{name: "whole, in parts", early: func(x *Exchange) {
-			answerPaid(x, "pa")
-			_, _ = io.WriteString(x.W, "id")
-			_ = http.NewResponseController(x.W).Flush()
-		}, served: true},
-		{name: "without a body", early: func(x *Exchange) {
-			x.W.WriteHeader(http.StatusNoContent)
-			_ = http.NewResponseController(x.W).Flush()
-		}, served: true},
-	}
-	buffered := 100
-	for i, click := range clicks {
-		for _, held := range []bool{false, true} {
-			for _, keeps := range []bool{false, true} {
-				name := fmt.Sprintf("%s, response held back: %v, MinHoldOnError: %v", click.name, held, keeps)
-				started := make(chan struct{}, 1)
-				first := true
-				route := e.route(func(x *Exchange) error {
-					if !first {
-						return nil
-					}
-					first = false
-					if click.early != nil {
-						click.early(x)
-					}
-					started <- struct{}{}
-					select {
-					case <-x.R.Context().Done():
-					case <-time.After(e.Patience):
-						e.Errorf("%s: the handler does not hear that its client has left", name)
-					}
-					if click.late != nil {
-						click.late(x)
-					}
-					return nil
-				})
-				route.Policy.Prefix = fmt.Sprint(prefix, i, held, keeps)
-				route.Policy.MinHold, route.Policy.MinHoldOnError = time.Minute, keeps
-				if held {
-					route.Options.BufferedResponse = &buffered
-				}
-				over := make(chan struct{}, 2)
-				route.After = func(*http.Request) { over <- struct{}{} }
-				e.serve(route)
-				ctx, leave := context.WithCancel(context.Background())
-				request := e.request(http.MethodPost, payPath, nil).WithContext(ctx)
-				request.Close = true // with a whole answer the client would keep the connection
-				answers := e.background(request)
-				testenv.Receive(e.Env, "the handler's start", started)
-				leave()
-				testenv.Receive(e.Env, "the client's end", answers)
-				testenv.Receive(e.Env, "the handler's end", over)
-				want := http.StatusOK
-				if keeps || click.served && !held {
-					want = http.StatusConflict
-				}
-				if a := e.pay(); a.status != want {
-					e.Errorf("%s: the second try is answered with %d, want %d", name, a.status, want)
-				}
-			}
-		}
-	}
-}
-
-// answerPaid writes and flushes what is there of an answer of four bytes.
-func answerPaid(x *Exchange, part string) {
-	x.W.Header().Set("Content-Length", "4")
-	_, _ = io.WriteString(x.W, part)
-	_ = http.NewResponseController(x.W).Flush()
 }

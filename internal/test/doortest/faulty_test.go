@@ -221,10 +221,6 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	}
 	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit}
 	switch h.fault {
-	case "takes a client who has left for served":
-		v.Wrote(http.StatusNoContent, nil, 0)
-	case "takes a client who is served for one who has left":
-		watched.forgets = true
 	case "waits for bodies before it answers":
 		watched.visit = nil
 	case "drops what it has read for an answer":
@@ -260,6 +256,10 @@ func (h *brokenHandler) returned(v *brokenView, status int) {
 	case "takes failed work for done":
 		v.Returned(http.StatusOK)
 	case "takes all work for failed":
+	case "takes work for failed whose client has left":
+		if v.Outer().Context().Err() == nil {
+			v.Returned(status)
+		}
 	default:
 		v.Returned(status)
 	}

@@ -131,19 +131,6 @@ type watchedWriter struct {
 	visit   *httpdoor.Visit // nil: none
 	written bool
 	status  int
-	size    int64
-	forgets bool // a client who has left with the answer, see Visit.Wrote
-}
-
-// writes is called before something is written, and what it returns is called after that.
-func (w *watchedWriter) writes() (wrote func(n int)) {
-	if w.visit == nil || w.forgets || !w.visit.Reaches() {
-		return func(n int) { w.size += int64(n) }
-	}
-	return func(n int) {
-		w.size += int64(n)
-		w.visit.Wrote(w.status, w.Header(), w.size)
-	}
 }
 
 func (w *watchedWriter) Flush() {
@@ -167,9 +154,7 @@ func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (w *watchedWriter) WriteHeader(status int) {
 	w.written = true
 	w.status = status
-	wrote := w.writes()
 	w.ResponseWriter.WriteHeader(status)
-	wrote(0)
 }
 
 func (w *watchedWriter) Write(p []byte) (int, error) {
@@ -179,8 +164,5 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	wrote := w.writes()
-	n, err := w.ResponseWriter.Write(p)
-	wrote(n)
-	return n, err
+	return w.ResponseWriter.Write(p)
 }

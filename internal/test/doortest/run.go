@@ -86,7 +86,6 @@ func Cases() []Case {
 		// exit.go
 		{Name: "EveryExitReleases", check: everyExitReleases},
 		{Name: "SecondClickIsRefused", check: secondClickIsRefused},
-		{Name: "ClientWhoLeavesMayTryAgain", check: clientWhoLeavesMayTryAgain},
 
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},

@@ -35,7 +35,7 @@ var faults = []struct {
 	{"releases on return only", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
 	{"takes failed work for done", []string{"SecondClickIsRefused"}},
 	{"takes all work for failed", []string{"SecondClickIsRefused"}},
-	{"takes a client who has left for served", []string{"ClientWhoLeavesMayTryAgain"}},
+	{"takes work for failed whose client has left", []string{"SecondClickOfOneWhoLeftIsRefused"}},
 	{"swallows panics", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
 	{"keeps the call's own context", []string{"HandlerFindsItsLease", "LostLockEndsTheWork", "LostLockEndsAStream", "StreamHasOneContext"}},
 	{"loses the call's context", []string{

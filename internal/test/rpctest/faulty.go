@@ -162,9 +162,11 @@ func (f *Fault) options(o Options) Options {
 	return o
 }
 
-// failed breaks what the handler returns.
-func (f *Fault) failed(err error) error {
-	if err == nil && f.Name == "takes all work for failed" {
+// failed breaks what the handler of a call returns.
+func (f *Fault) failed(call context.Context, err error) error {
+	switch {
+	case err != nil:
+	case f.Name == "takes all work for failed", f.Name == "takes work for failed whose client has left" && call.Err() != nil:
 		return status.Error(codes.Internal, "it has not failed")
 	}
 	return err
@@ -194,7 +196,7 @@ func (b brokenDoor) call(ctx context.Context, req any, info *grpc.UnaryServerInf
 		ran = true
 		var err error
 		made, err = handler(b.handlers(ctx, lease), req)
-		return made, b.failed(err)
+		return made, b.failed(ctx, err)
 	})
 	returned = true
 	switch {
@@ -215,8 +217,6 @@ func (f *Fault) ctx(ctx context.Context) context.Context {
 	switch f.Name {
 	case "loses the call's context":
 		return context.Background()
-	case "takes a client who has left for served":
-		return context.WithoutCancel(ctx)
 	case "forgets the trailer":
 		return grpc.NewContextWithServerTransportStream(ctx, Transport{Trailer: new(metadata.MD)})
 	}
@@ -226,7 +226,7 @@ func (f *Fault) ctx(ctx context.Context) context.Context {
 // handlers breaks what the handler gets.
 func (f *Fault) handlers(outer, lease context.Context) context.Context {
 	switch f.Name {
-	case "keeps the call's own context", "takes a client who has left for served":
+	case "keeps the call's own context":
 		return outer
 	case "keeps the handler's metadata":
 		return grpc.NewContextWithServerTransportStream(lease, grpc.ServerTransportStreamFromContext(outer))

@@ -28,7 +28,7 @@ func (b brokenStreams) call(srv any, ss grpc.ServerStream, info *grpc.StreamServ
 	err := b.sound(srv, outerStream{ss, b.ctx(ss.Context())}, info, func(srv any, locked grpc.ServerStream) error {
 		ran = true
 		made = handler(srv, brokenStream{locked, b, ss})
-		return b.failed(made)
+		return b.failed(ss.Context(), made)
 	})
 	returned = true
 	switch {

@@ -231,39 +231,15 @@ func secondClickIsRefused(e *env) {
 	}
 }
 
-// clientWhoLeavesMayTryAgain is about MinHold, too: work whose client has left, or whose deadline
-// has passed, before it was answered has failed, whatever its handler returns then.
-func clientWhoLeavesMayTryAgain(e *env) {
-	ways := map[string]func(service *shop, started <-chan struct{}, endings <-chan ending){
-		"cancelled": func(_ *shop, started <-chan struct{}, endings <-chan ending) {
-			ctx, cancel := e.context()
-			answers := e.background(ctx)
-			testenv.Receive(e.Env, "the handler's start", started)
-			cancel()
-			testenv.Receive(e.Env, "the client's end", answers)
-			testenv.Receive(e.Env, "the handler's end", endings)
-		},
-		"over its deadline": func(service *shop, started <-chan struct{}, _ <-chan ending) {
-			ctx := expiring{context.Background(), make(chan struct{})}
-			go func() {
-				<-started
-				close(ctx.over)
-			}()
-			e.direct(ctx, service)
-		},
-		"stream": func(_ *shop, started <-chan struct{}, endings <-chan ending) {
-			_, cancel := e.open(ChatMethod, Order())
-			testenv.Receive(e.Env, "the handler's start", started)
-			cancel()
-			testenv.Receive(e.Env, "the handler's end", endings)
-		},
-	}
-	for way, call := range ways {
-		for _, keeps := range []bool{false, true} {
+// secondClickOfOneWhoLeftIsRefused is about MinHold as well: that a client has left, or its
+// deadline has passed, says nothing of the work. What the handler returns then says it.
+func secondClickOfOneWhoLeftIsRefused(e *env) {
+	for returned, want := range map[error]codes.Code{nil: codes.Aborted, status.Error(codes.Canceled, "given up"): codes.OK} {
+		for _, way := range []string{"unary", "stream"} {
+			var ran atomic.Int32
 			started, endings := make(chan struct{}, 1), make(chan ending, 2)
-			var again atomic.Bool
 			work := func(ctx context.Context) error {
-				if again.Swap(true) {
+				if ran.Add(1) > 1 {
 					return nil
 				}
 				started <- struct{}{}
@@ -272,12 +248,11 @@ func clientWhoLeavesMayTryAgain(e *env) {
 				case <-time.After(e.Patience):
 					e.Errorf("%s: the handler does not hear that its client has left", way)
 				}
-				return nil
+				return returned
 			}
-			service := &shop{
-				rules: usual(func(p *lockmw.Policy) {
-					p.Prefix, p.MinHold, p.MinHoldOnError = fmt.Sprint(way, keeps, ":"), time.Minute, keeps
-				}),
+			prefix := fmt.Sprint(way, want, ":")
+			e.serve(&shop{
+				rules:  usual(func(p *lockmw.Policy) { p.Prefix, p.MinHold = prefix, time.Minute }),
 				around: watched(endings),
 				pay:    func(ctx context.Context, _ *testpb.Order) error { return work(ctx) },
 				chat: func(s chatting) error {
@@ -286,34 +261,22 @@ func clientWhoLeavesMayTryAgain(e *env) {
 					}
 					return work(s.Context())
 				},
+			})
+			var leave context.CancelFunc
+			if way == "unary" {
+				var ctx context.Context
+				ctx, leave = e.context()
+				e.background(ctx)
+			} else {
+				_, leave = e.open(ChatMethod, Order())
 			}
-			e.serve(service)
-			call(service, started, endings)
-			want := codes.OK
-			if keeps {
-				want = codes.Aborted
-			}
+			testenv.Receive(e.Env, "the handler's start", started)
+			leave()
+			testenv.Receive(e.Env, "the handler's end", endings)
 			if got := e.pay().Status.Code(); got != want {
-				e.Errorf("%s, MinHoldOnError %v: the second try is answered with %v, want %v", way, keeps, got, want)
+				e.Errorf("%s, the handler returns %v: the second call is answered with %v, want %v", way, returned, got, want)
 			}
 		}
-	}
-}
-
-// An expiring context is one whose deadline passes when over is closed.
-type expiring struct {
-	context.Context
-	over chan struct{}
-}
-
-func (c expiring) Done() <-chan struct{} { return c.over }
-
-func (c expiring) Err() error {
-	select {
-	case <-c.over:
-		return context.DeadlineExceeded
-	default:
-		return nil
 	}
 }
 

@@ -38,7 +38,7 @@ var cases = []doorCase{
 	{name: "EveryExitReleases", check: everyExitReleases},
 	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
 	{name: "SecondClickIsRefused", check: secondClickIsRefused},
-	{name: "ClientWhoLeavesMayTryAgain", check: clientWhoLeavesMayTryAgain},
+	{name: "SecondClickOfOneWhoLeftIsRefused", check: secondClickOfOneWhoLeftIsRefused},
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 	{name: "CounterIsExact", check: counterIsExact},
 
