@@ -32,7 +32,7 @@ FUZZTIME ?= 5s
 D ?= 30m
 
 # Notes what the figures of a run depend on, runs what follows, and writes
-# proof/REPORT.md, also when a goal was not met. PROOF_SEED replays a run.
+# proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
 .PHONY: help demo check test board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
