@@ -78,16 +78,17 @@
 //
 // # Reading on
 //
-// The code begins at locker.go, then acquire.go (one attempt), wait.go (the wait for a
-// turn), internal/waitqueue (the waiters of this process), granted.go (the lock is there),
-// tenure.go (what is held in Redis) and lease.go (who holds it), both noted in ledger.go; internal/renew says when
-// tenures are renewed, and renewal.go what comes of it; release.go gives back,
-// internal/outage knows whether Redis can be reached (away.go decides what a call of
-// Acquire does then), internal/janitor removes from Redis what calls that gave up have
-// left. What a refused caller is told is made in refuse.go, from what was seen of the lock
-// (sighting.go) and of how long others were held (internal/holds); what that means to a
-// client is in refusal.go. Events are made in observe.go, and internal/report has
-// observers and the logger hold up nobody. multi.go and reentrant.go are leases made of
-// leases. What lies in Redis:
-// internal/redisstore/lua/lock.lua.
+// The code begins at locker.go. One call of Acquire, a claim, is in three files: acquire.go (what it asks Redis for),
+// wait.go (how it waits for its turn, and what it does in an outage) and end.go (how it gets its lease, or gives up).
+// internal/waitqueue has the waiters of this process, and decides which of them Redis has to know.
+//
+// What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go has all of both.
+// renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives back:
+// a lock, a part in another lease's lock (reentrant.go), or several locks (multi.go). internal/janitor removes from Redis
+// what calls that gave up have left. internal/outage knows whether Redis can be reached.
+//
+// refuse.go makes the error of a call that got no lease, from what was seen of the lock (sighting.go) and of how long others
+// were held (internal/holds); refusal.go says what that means to a client. observe.go makes the events, and
+// internal/report has observers and the logger hold up nobody. inspect.go is for operators. What lies in Redis:
+// internal/redisstore/lua/README.md.
 package lockmw

@@ -152,7 +152,7 @@ var native = []mutant{
 				"	join, place := store.Try, store.Place{}\n	if used, ok := usedTokens.LoadAndDelete(c.ref.Key); ok {\n		c.ref.Token = used.(string)\n	}\n",
 			},
 			{
-				"lockmw/residue.go",
+				"lockmw/end.go",
 				"	if r != noResidue {\n",
 				"	if r != noResidue {\n		usedTokens.Store(ref.Key, ref.Token)\n",
 			},
