@@ -3,6 +3,7 @@ package lockadmin
 import (
 	"time"
 
+	"github.com/lockmw/kit/internal/measure"
 	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -28,13 +29,7 @@ type holder struct {
 
 // lockOf puts info, which was read at now, in the page's words.
 func lockOf(info lockmw.Info, own string, now time.Time) lock {
-	l := lock{Key: info.Key, Mode: "exclusive", Waiting: info.Waiting}
-	switch {
-	case info.Permits > 0:
-		l.Mode, l.Permits = "permits", info.Permits
-	case info.Mode == lockmw.Shared:
-		l.Mode = "shared"
-	}
+	l := lock{Key: info.Key, Mode: measure.ModeOf(info.Mode, info.Permits), Permits: info.Permits, Waiting: info.Waiting}
 	for _, h := range info.Holders {
 		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note}
 		if h.Age > 0 {

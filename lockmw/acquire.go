@@ -189,7 +189,7 @@ func (c *claim) run() (*Lease, error) {
 				c.left = remains(tenureOf(joined.Holder))
 				return c.wait(waitqueue.View{State: waitqueue.Resting})
 			}
-			c.known(joined.Token)
+			c.noteToken(joined.Token)
 			place.Behind = joined.Behind
 			if how == holdsBack {
 				c.heldBack = true
@@ -223,8 +223,8 @@ func (c *claim) run() (*Lease, error) {
 	return nil, errHeld
 }
 
-// known notes the token by which the store knows the claim, or may do so.
-func (c *claim) known(token string) {
+// noteToken notes the token by which the store knows the claim, or may do so.
+func (c *claim) noteToken(token string) {
 	if c.ref.Token == "" {
 		c.ref.Token = token
 	}
@@ -269,7 +269,7 @@ func (c *claim) ask(join store.Join) (*Lease, error) {
 		if !ok { // it has the lock
 			return nil, nil
 		}
-		c.known(token)
+		c.noteToken(token)
 		place = its
 		if c.queuedAt.IsZero() { // it comes with this command
 			place.Waited = 0

@@ -52,12 +52,12 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 	return c.begun(lease, left, g.published || g.named), nil
 }
 
-// succeed makes a lease of a lock that another lease of this process has passed on.
+// takeOver makes a lease of a lock that another lease of this process has passed on.
 // Without an error and a lease, the lock was lost meanwhile.
-func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
+func (c *claim) takeOver(t *tenure, fence int64) (*Lease, error) {
 	waiters, at := c.locker.waiters, time.Now()
 	if c.ctx.Err() == nil {
-		lease := c.successor(t, fence, at)
+		lease := c.nextLease(t, fence, at)
 		if t.take(lease) {
 			waiters.Free(c.waiter)
 			c.waiter = nil
@@ -76,9 +76,9 @@ func (c *claim) succeed(t *tenure, fence int64) (*Lease, error) {
 	return nil, nil
 }
 
-// successor returns the lease of a claim to which a lock was passed on. If the claim's context
+// nextLease returns the lease of a claim to which a lock was passed on. If the claim's context
 // panics, the lock passes on to the next: the queue has let go of the claim, and does not do it.
-func (c *claim) successor(t *tenure, fence int64, at time.Time) (lease *Lease) {
+func (c *claim) nextLease(t *tenure, fence int64, at time.Time) (lease *Lease) {
 	defer func() {
 		if lease == nil {
 			t.decline()
@@ -155,7 +155,7 @@ func (c *claim) failOpen(cause error) *Lease {
 func (c *claim) leave() {
 	left := c.locker.waiters.Leave(c.waiter)
 	c.waiter = nil
-	c.known(left.Token)
+	c.noteToken(left.Token)
 	if left.Handed != nil { // just now
 		tenureOf(left.Handed.Tenure).decline()
 		return

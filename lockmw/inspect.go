@@ -142,11 +142,11 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 	if err := validateName(key); err != nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, err)
 	}
-	b := l.enter(key)
-	if b == nil {
+	led := l.enter(key)
+	if led == nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, ErrClosed)
 	}
-	defer b.claims.Done()
+	defer led.claims.Done()
 	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	if err := ask(ctx); err != nil {

@@ -36,7 +36,7 @@ type Lease struct {
 
 	release  sync.Once
 	released error       // Release's answer, once release is done
-	untold   atomic.Bool // the observers are to be told of the release
+	unreported   atomic.Bool // the observers are to be told of the release
 	gaveBack error       // what came of it, for them
 }
 

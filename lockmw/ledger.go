@@ -28,89 +28,89 @@ type ledger struct {
 
 // lockLedger returns the ledger that has key, with its mutex locked.
 func (l *Locker) lockLedger(key string) *ledger {
-	b := l.ledgers.Part(key)
-	b.mu.Lock()
-	return b
+	led := l.ledgers.Part(key)
+	led.mu.Lock()
+	return led
 }
 
 // enter counts a call for key in, unless the Locker is closed: then it returns nil.
 // The caller calls Done of the ledger's claims at the end.
 func (l *Locker) enter(key string) *ledger {
-	b := l.lockLedger(key)
-	defer b.mu.Unlock()
-	if b.ended {
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	if led.ended {
 		return nil
 	}
-	b.claims.Add(1)
-	return b
+	led.claims.Add(1)
+	return led
 }
 
 // endClaims has enter refuse all that come from now on.
 func (l *Locker) endClaims() {
-	for b := range l.ledgers.All() {
-		b.mu.Lock()
-		b.ended = true
-		b.mu.Unlock()
+	for led := range l.ledgers.All() {
+		led.mu.Lock()
+		led.ended = true
+		led.mu.Unlock()
 	}
 }
 
 func (l *Locker) keep(lease *Lease) {
-	b := l.lockLedger(lease.ref.Key)
-	defer b.mu.Unlock()
-	if b.leases == nil {
-		b.leases = make(map[*Lease]struct{})
+	led := l.lockLedger(lease.ref.Key)
+	defer led.mu.Unlock()
+	if led.leases == nil {
+		led.leases = make(map[*Lease]struct{})
 	}
-	b.leases[lease] = struct{}{}
+	led.leases[lease] = struct{}{}
 	if lease.tenure() != nil { // others cannot hold the key beside one that runs without it
-		b.joint.add(lease)
+		led.joint.add(lease)
 	}
 }
 
 func (l *Locker) forget(lease *Lease) {
-	b := l.lockLedger(lease.ref.Key)
-	defer b.mu.Unlock()
-	delete(b.leases, lease)
-	b.joint.remove(lease)
-	if len(b.leases) == 0 && b.idle != nil {
-		close(b.idle)
-		b.idle = nil
+	led := l.lockLedger(lease.ref.Key)
+	defer led.mu.Unlock()
+	delete(led.leases, lease)
+	led.joint.remove(lease)
+	if len(led.leases) == 0 && led.idle != nil {
+		close(led.idle)
+		led.idle = nil
 	}
 }
 
 // keepTenure has messages about the tenure's token reach it. It reports whether one came
 // before, that its lock was taken by force: that may have been an earlier grant to the token.
 func (l *Locker) keepTenure(t *tenure) (revoked bool) {
-	b := l.lockLedger(t.ref.Key)
-	defer b.mu.Unlock()
-	if b.tenures == nil {
-		b.tenures = make(map[string]*tenure)
+	led := l.lockLedger(t.ref.Key)
+	defer led.mu.Unlock()
+	if led.tenures == nil {
+		led.tenures = make(map[string]*tenure)
 	}
-	b.tenures[t.ref.Token] = t
-	_, revoked = b.revoked[t.ref.Token]
-	delete(b.revoked, t.ref.Token)
+	led.tenures[t.ref.Token] = t
+	_, revoked = led.revoked[t.ref.Token]
+	delete(led.revoked, t.ref.Token)
 	return revoked
 }
 
 func (l *Locker) forgetTenure(t *tenure) {
-	b := l.lockLedger(t.ref.Key)
-	defer b.mu.Unlock()
-	if b.tenures[t.ref.Token] == t {
-		delete(b.tenures, t.ref.Token)
+	led := l.lockLedger(t.ref.Key)
+	defer led.mu.Unlock()
+	if led.tenures[t.ref.Token] == t {
+		delete(led.tenures, t.ref.Token)
 	}
 }
 
 // tenureBy returns the tenure of key with that token, or nil.
 func (l *Locker) tenureBy(key, token string) *tenure {
-	b := l.lockLedger(key)
-	defer b.mu.Unlock()
-	return b.tenures[token]
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	return led.tenures[token]
 }
 
 // tenuresOf returns the tenures of key.
 func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
-	b := l.lockLedger(key)
-	defer b.mu.Unlock()
-	for _, t := range b.tenures {
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	for _, t := range led.tenures {
 		if t.ref.Key == key {
 			tenures = append(tenures, t)
 		}
@@ -121,16 +121,16 @@ func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
 // tenureRevoked returns the tenure of key with that token. If there is none, the answer that
 // begins it may be on its way: keepTenure tells it then.
 func (l *Locker) tenureRevoked(key, token string) *tenure {
-	b := l.lockLedger(key)
-	defer b.mu.Unlock()
-	t := b.tenures[token]
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	t := led.tenures[token]
 	if t == nil {
 		at := time.Now()
-		maps.DeleteFunc(b.revoked, func(_ string, then time.Time) bool { return at.Sub(then) > revokedFor })
-		if b.revoked == nil {
-			b.revoked = make(map[string]time.Time)
+		maps.DeleteFunc(led.revoked, func(_ string, then time.Time) bool { return at.Sub(then) > revokedFor })
+		if led.revoked == nil {
+			led.revoked = make(map[string]time.Time)
 		}
-		b.revoked[token] = at
+		led.revoked[token] = at
 	}
 	return t
 }
@@ -140,26 +140,26 @@ const revokedFor = 2 * opTimeout
 
 // holds reports whether the Locker has a tenure of ref's key with ref's token.
 func (l *Locker) holds(ref store.Ref) bool {
-	b := l.lockLedger(ref.Key)
-	defer b.mu.Unlock()
-	_, ok := b.tenures[ref.Token]
-	return ok || time.Now().Before(b.stays[ref.Token])
+	led := l.lockLedger(ref.Key)
+	defer led.mu.Unlock()
+	_, ok := led.tenures[ref.Token]
+	return ok || time.Now().Before(led.stays[ref.Token])
 }
 
 // noteStaying has holds know ref after its release, while its MinHold lasts: a message
 // about its grant may come late.
 func (l *Locker) noteStaying(ref store.Ref, till time.Time) {
-	b := l.lockLedger(ref.Key)
-	defer b.mu.Unlock()
-	if len(b.stays) >= b.purge { // not each time: there may be many
+	led := l.lockLedger(ref.Key)
+	defer led.mu.Unlock()
+	if len(led.stays) >= led.purge { // not each time: there may be many
 		at := time.Now()
-		maps.DeleteFunc(b.stays, func(_ string, till time.Time) bool { return till.Before(at) })
-		b.purge = 2*len(b.stays) + leastPurge
+		maps.DeleteFunc(led.stays, func(_ string, till time.Time) bool { return till.Before(at) })
+		led.purge = 2*len(led.stays) + leastPurge
 	}
-	if b.stays == nil {
-		b.stays = make(map[string]time.Time)
+	if led.stays == nil {
+		led.stays = make(map[string]time.Time)
 	}
-	b.stays[ref.Token] = till
+	led.stays[ref.Token] = till
 }
 
 const leastPurge = 8
@@ -172,9 +172,9 @@ func (l *Locker) leaseOf(key, siblings string) *Lease {
 			return lease
 		}
 	}
-	b := l.lockLedger(key)
-	defer b.mu.Unlock()
-	for _, lease := range b.joint[key] {
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	for _, lease := range led.joint[key] {
 		return lease
 	}
 	return nil
@@ -182,23 +182,23 @@ func (l *Locker) leaseOf(key, siblings string) *Lease {
 
 // allLeases returns the leases of all keys.
 func (l *Locker) allLeases() (leases []*Lease) {
-	for b := range l.ledgers.All() {
-		b.mu.Lock()
-		leases = slices.AppendSeq(leases, maps.Keys(b.leases))
-		b.mu.Unlock()
+	for led := range l.ledgers.All() {
+		led.mu.Lock()
+		leases = slices.AppendSeq(leases, maps.Keys(led.leases))
+		led.mu.Unlock()
 	}
 	return leases
 }
 
 // empty returns a channel that is closed once the ledger has no leases.
-func (b *ledger) empty() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (led *ledger) empty() <-chan struct{} {
+	led.mu.Lock()
+	defer led.mu.Unlock()
 	idle := make(chan struct{})
-	if len(b.leases) == 0 {
+	if len(led.leases) == 0 {
 		close(idle)
 	} else {
-		b.idle = idle
+		led.idle = idle
 	}
 	return idle
 }

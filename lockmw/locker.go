@@ -152,8 +152,8 @@ func (l *Locker) Close(ctx context.Context) error {
 func (l *Locker) shutDown(ctx context.Context) error {
 	l.endClaims()
 	close(l.closing)
-	for b := range l.ledgers.All() {
-		b.claims.Wait() // each ends at once, or with the command it has sent, which is bounded
+	for led := range l.ledgers.All() {
+		led.claims.Wait() // each ends at once, or with the command it has sent, which is bounded
 	}
 	l.drain(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
@@ -181,9 +181,9 @@ const (
 // drain waits until all leases are released, or ctx ends. No claim is under way any
 // more, so a ledger that is empty stays so.
 func (l *Locker) drain(ctx context.Context) {
-	for b := range l.ledgers.All() {
+	for led := range l.ledgers.All() {
 		select {
-		case <-b.empty():
+		case <-led.empty():
 		case <-ctx.Done():
 			return
 		}
@@ -200,7 +200,7 @@ func (l *Locker) releaseAll(ctx context.Context) error {
 	for range min(closeAtOnce, len(leases)) {
 		workers.Go(func() {
 			for lease := range next {
-				if err := lease.revoke(ctx); err != nil && !errors.Is(err, ErrLost) {
+				if err := lease.releaseForClose(ctx); err != nil && !errors.Is(err, ErrLost) {
 					failed.Add(1)
 				}
 			}

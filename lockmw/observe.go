@@ -212,7 +212,7 @@ func (l *Lease) reportLost(reason error) {
 // It is called after the release, so that nobody who waits for the lock or for the
 // release waits for an observer.
 func (l *Lease) tellReleased() {
-	if l.untold.CompareAndSwap(true, false) {
+	if l.unreported.CompareAndSwap(true, false) {
 		l.tell(EventReleased, l.gaveBack)
 	}
 	if b, ok := l.has.(*bundle); ok {

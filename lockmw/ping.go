@@ -19,11 +19,11 @@ import (
 // mended. The error wraps one for each thing that is wrong, each with its remedy: their texts
 // name commands and settings, never keys or passwords.
 func (l *Locker) Ping(ctx context.Context) error {
-	b := l.enter("")
-	if b == nil {
+	led := l.enter("")
+	if led == nil {
 		return fmt.Errorf("lockmw: ping: %w", ErrClosed)
 	}
-	defer b.claims.Done()
+	defer led.claims.Done()
 	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	advice, err := l.store.Health(ctx)

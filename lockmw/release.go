@@ -79,9 +79,9 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 	return l.released
 }
 
-// revoke releases the lease of work that may go on. What that is told when it
+// releaseForClose releases the lease of work that may go on. What that is told when it
 // releases is ErrLost: somebody else may have the lock by then.
-func (l *Lease) revoke(ctx context.Context) (err error) {
+func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	l.release.Do(func() {
 		err = l.has.release(ctx, l)
 		l.released = ErrLost
@@ -111,7 +111,7 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 // the reply; one of this process whom the release named is looked after in releaseTo. When the budget ends, the caller
 // is told ErrUnavailable, and the janitor goes on.
 func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
-	unsure := false
+	maybeReleased := false
 	pause := releasePause
 	deadline := at.Add(releaseBudget)
 	for ; ; pause, at = 2*pause, time.Now() {
@@ -119,7 +119,7 @@ func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 		trusted := t.leftAt(at) > 0
 		did, waits, err := t.endInStore(try)
 		switch {
-		case err == nil && did == store.NotHeld && !unsure:
+		case err == nil && did == store.NotHeld && !maybeReleased:
 			return ErrLost
 		case err == nil:
 			if waits && did != store.HandedOver { // to nobody, as far as we know
@@ -128,7 +128,7 @@ func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 			return nil
 		}
 		fault := store.AsError(err)
-		unsure = unsure || fault.Ambiguous && trusted
+		maybeReleased = maybeReleased || fault.Ambiguous && trusted
 		if !fault.Permanent && fault.Stale && pause == releasePause {
 			continue // on another connection it may work at once
 		}
@@ -279,7 +279,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.gaveBack = err
-	l.untold.Store(true)
+	l.unreported.Store(true)
 	return err
 }
 
@@ -294,7 +294,7 @@ func (nothing) reliesOn() []*Lease { return nil }
 func (nothing) release(_ context.Context, l *Lease) error {
 	l.finish()
 	l.locker.forget(l)
-	l.untold.Store(true)
+	l.unreported.Store(true)
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (t *tenure) Ask() store.Ref {
 // prolongs the grant otherwise, counted from sent.
 func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) {
 	if r.Err == nil && !r.Held {
-		t.revoked(errNotHeld)
+		t.lostInStore(errNotHeld)
 		return 0
 	}
 	t.mu.Lock()

@@ -42,10 +42,10 @@ func (l *Locker) Stats() Stats {
 	for name, n := range l.waiters.Names() {
 		s.Names[name] = NameStats{Waiting: n}
 	}
-	for b := range l.ledgers.All() {
-		b.mu.Lock()
-		leases := slices.Collect(maps.Keys(b.leases))
-		b.mu.Unlock()
+	for led := range l.ledgers.All() {
+		led.mu.Lock()
+		leases := slices.Collect(maps.Keys(led.leases))
+		led.mu.Unlock()
 		for _, lease := range leases {
 			if lease.tenure() != nil {
 				of := s.Names[lease.policy.Name]

@@ -122,6 +122,6 @@ func (s *subscriber) Contended(key, token string, came int64) {
 // Revoked implements store.Listener.
 func (s *subscriber) Revoked(key, token string) {
 	if t := s.locker.tenureRevoked(key, token); t != nil {
-		t.revoked(errForced)
+		t.lostInStore(errForced)
 	}
 }

@@ -286,8 +286,8 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	return false
 }
 
-// revoked ends the tenure because the store says that another has the lock, or nobody.
-func (t *tenure) revoked(reason error) {
+// lostInStore ends the tenure because the store says that another has the lock, or nobody.
+func (t *tenure) lostInStore(reason error) {
 	t.mu.Lock()
 	if t.state != tenureHeld {
 		t.mu.Unlock()

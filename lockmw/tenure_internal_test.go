@@ -37,10 +37,10 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
 	}
-	held.revoked(errForced)
+	held.lostInStore(errForced)
 	<-c.waiter.Grants
-	if next, err := c.succeed(held, lease.fence+1); next != nil || err != nil {
-		t.Errorf("succeed = %v, %v", next, err)
+	if next, err := c.takeOver(held, lease.fence+1); next != nil || err != nil {
+		t.Errorf("takeOver = %v, %v", next, err)
 	}
 	if got, want := l.waiters.States("k"), []waitqueue.State{waitqueue.Asking}; !slices.Equal(got, want) {
 		t.Errorf("the waiters are %v, want %v", got, want)
@@ -83,9 +83,9 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 		t.Fatal("the lock was not passed on")
 	}
 	<-c.waiter.Grants
-	next, err := c.succeed(held, lease.fence+1)
+	next, err := c.takeOver(held, lease.fence+1)
 	if next == nil || err != nil {
-		t.Fatalf("succeed = %v, %v", next, err)
+		t.Fatalf("takeOver = %v, %v", next, err)
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		info, err := l.Inspect(ctx, "k")

@@ -177,7 +177,7 @@ func (c *claim) looksAgain(t time.Time, p outage.Prospect, view waitqueue.View) 
 // up the place in the queue; where one of the same process has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
-	view, g := c.settled()
+	view, g := c.awaitOffer()
 	p := c.prospect()
 	if g != nil {
 		if lease, err := c.handedOver(*g); lease != nil || err != nil {
@@ -207,9 +207,9 @@ func (c *claim) last() (*Lease, error) {
 	return nil, errUsedUp
 }
 
-// settled returns how the claim stands, and the grant if it has one. It waits a moment for
+// awaitOffer returns how the claim stands, and the grant if it has one. It waits a moment for
 // the answer to a release that names the claim as the next one.
-func (c *claim) settled() (waitqueue.View, *waitqueue.Grant) {
+func (c *claim) awaitOffer() (waitqueue.View, *waitqueue.Grant) {
 	ctx, cancel := context.WithTimeout(c.ctx, leastTimeout)
 	defer cancel()
 	for {
@@ -238,9 +238,9 @@ var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotA
 // it: asking again does all that.
 func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 	if g.Tenure != nil {
-		return c.succeed(tenureOf(g.Tenure), g.Fence)
+		return c.takeOver(tenureOf(g.Tenure), g.Fence)
 	}
-	c.known(g.Token)
+	c.noteToken(g.Token)
 	if g.Published {
 		g.Epoch = c.locker.subscriber.epoch()
 	}

@@ -59,14 +59,14 @@ const (
 )
 
 // Mode is the label of an event's mode.
-func Mode(e lockmw.Event) string {
-	switch {
-	case e.Permits > 0:
+func Mode(e lockmw.Event) string { return ModeOf(e.Mode, e.Permits) }
+
+// ModeOf says in one word who may hold a lock together: exclusive, shared, or permits, which a semaphore bounds.
+func ModeOf(mode lockmw.Mode, permits int) string {
+	if permits > 0 {
 		return "permits"
-	case e.Mode == lockmw.Shared:
-		return "shared"
 	}
-	return "exclusive"
+	return mode.String()
 }
 
 // Reason is the label of a refusal.
