@@ -336,7 +336,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 		return nil, nil
 	}
 	heard.Seen, heard.Queued = c.seen, join == store.Wait && answer.Ballot == nil // a quorum has no queue
-	first := l.waiters.Heard(c.waiter, heard)
+	first := l.waiters.Answered(c.waiter, heard)
 	if join == store.Wait && (answer.Fresh || recovered && first) {
 		// The store did not know the queue, or had forgotten it when a
 		// command came through whose answer did not.
@@ -357,7 +357,7 @@ func (c *claim) freshToken() {
 // this ends.
 func (c *claim) failed(fault *store.Error) error {
 	if c.waiter != nil {
-		c.locker.waiters.Unheard(c.waiter)
+		c.locker.waiters.Unanswered(c.waiter)
 	}
 	switch {
 	case fault.Pending: // whatever comes of it, its Late cleans up all

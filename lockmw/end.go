@@ -26,7 +26,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 	left := g.left(instantOf(at))
 	if c.ctx.Err() != nil || left <= 0 {
 		if c.waiter != nil && answer != nil {
-			c.locker.waiters.Heard(c.waiter, *answer)
+			c.locker.waiters.Answered(c.waiter, *answer)
 		}
 		if c.ctx.Err() != nil {
 			c.giveBack()
@@ -44,7 +44,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 		c.waiter = nil
 	}
 	if !t.renews() { // it has ended already, and found nobody to pass the lock to
-		c.locker.waiters.Drop(c.ref.Key, t)
+		c.locker.waiters.ForgetHolder(c.ref.Key, t)
 		if t.isLost() {
 			c.locker.forgetTenure(t)
 		}

@@ -146,7 +146,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 	if till := t.stayTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
-			waiters.Drop(t.ref.Key, t)
+			waiters.ForgetHolder(t.ref.Key, t)
 			did, err = s.ReleaseAfter(ctx, t.ref, stay)
 			return did, true, err
 		}

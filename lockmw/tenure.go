@@ -192,8 +192,8 @@ func (t *tenure) decline() {
 		return
 	}
 	t.over()
-	t.locker.watchdog.Drop(&t.renewal)
-	t.locker.waiters.Drop(t.ref.Key, t)
+	t.locker.watchdog.RemoveNoWait(&t.renewal)
+	t.locker.waiters.ForgetHolder(t.ref.Key, t)
 	t.cleanUp()
 	t.locker.forgetTenure(t)
 }
@@ -230,7 +230,7 @@ func (t *tenure) end(s tenureState) {
 		t.locker.forgetTenure(t)
 	}
 	if s != tenureOver {
-		t.locker.waiters.Drop(t.ref.Key, t) // whoever rests behind it asks by itself
+		t.locker.waiters.ForgetHolder(t.ref.Key, t) // whoever rests behind it asks by itself
 	}
 }
 

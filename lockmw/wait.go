@@ -192,7 +192,7 @@ func (c *claim) last() (*Lease, error) {
 		return c.unreachable(p)
 	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
 		return c.unavailable()
-	case c.attempts == 0 && view.Unheard:
+	case c.attempts == 0 && view.Unanswered:
 		c.giveBack()
 		return nil, errNoAnswer(p)
 	}

@@ -8,7 +8,7 @@ import (
 
 // An agenda is a heap of tokens that are to be removed, the one that is due first
 // at the top.
-type agenda []*litter
+type agenda []*leftover
 
 var _ heap.Interface = (*agenda)(nil)
 
@@ -17,7 +17,7 @@ func (a agenda) Less(i, j int) bool { return a[i].due.Before(a[j].due) }
 func (a agenda) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
 
 // Push implements heap.Interface.
-func (a *agenda) Push(x any) { *a = append(*a, x.(*litter)) }
+func (a *agenda) Push(x any) { *a = append(*a, x.(*leftover)) }
 
 // Pop implements heap.Interface.
 func (a *agenda) Pop() any {
@@ -31,15 +31,15 @@ func (a *agenda) Pop() any {
 
 // take removes up to most tokens that are due at a moment from the agenda, and
 // returns them.
-func (a *agenda) take(at time.Time, most int) (due []*litter) {
+func (a *agenda) take(at time.Time, most int) (due []*leftover) {
 	for len(due) < most && len(*a) > 0 && !(*a)[0].due.After(at) {
-		due = append(due, heap.Pop(a).(*litter))
+		due = append(due, heap.Pop(a).(*leftover))
 	}
 	return due
 }
 
-// drop removes the tokens that match from the agenda, and returns how many did.
-func (a *agenda) drop(matches func(*litter) bool) (dropped int) {
+// remove removes the tokens that match from the agenda, and returns how many did.
+func (a *agenda) remove(matches func(*leftover) bool) (removed int) {
 	n := len(*a)
 	*a = slices.DeleteFunc(*a, matches)
 	heap.Init(a)

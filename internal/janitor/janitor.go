@@ -73,8 +73,8 @@ type Janitor struct {
 	idle     chan struct{} // closed when nothing is left to do; nil: nobody waits for that
 }
 
-// litter is one token to be removed.
-type litter struct {
+// leftover is one token to be removed.
+type leftover struct {
 	ref     store.Ref
 	certain bool      // no command about the token is under way any more
 	from    time.Time // since when it is to be removed
@@ -99,7 +99,7 @@ func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 	if notBefore.After(at) {
 		at = notBefore
 	}
-	if !j.add(&litter{ref: ref, certain: certain, from: at, due: at}) {
+	if !j.add(&leftover{ref: ref, certain: certain, from: at, due: at}) {
 		j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL",
 			"most", mostWaiting, "key", ref.Key)
 	}
@@ -107,7 +107,7 @@ func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 
 // add puts a token on the agenda, if that has room. It reports false if the token
 // is the first for which there was none, so that this is logged once.
-func (j *Janitor) add(it *litter) bool {
+func (j *Janitor) add(it *leftover) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
@@ -178,7 +178,7 @@ func (j *Janitor) tick() {
 }
 
 // remove carries out one batch, and puts back what has to be done again.
-func (j *Janitor) remove(batch []*litter) {
+func (j *Janitor) remove(batch []*leftover) {
 	asks := make([]store.Removal, len(batch))
 	for i, it := range batch {
 		asks[i].Ref = it.ref
@@ -217,7 +217,7 @@ func (j *Janitor) remove(batch []*litter) {
 	}
 	left := len(givenUp)
 	if left > 0 { // others that wait may be as old
-		left += j.waiting.drop(func(it *litter) bool { return hopeless || it.over(at) })
+		left += j.waiting.remove(func(it *leftover) bool { return hopeless || it.over(at) })
 		j.left += left
 		j.lost.attempts += left
 		j.lost.one = givenUp[0]
@@ -254,7 +254,7 @@ func (l *loss) due(at time.Time, answers bool) loss {
 }
 
 // over reports whether what the token has left has ended by itself.
-func (it *litter) over(at time.Time) bool {
+func (it *leftover) over(at time.Time) bool {
 	return at.Sub(it.from) > max(it.ref.TTL, placeLives)
 }
 
@@ -277,7 +277,7 @@ func (j *Janitor) Stop(ctx context.Context) (left int) {
 	idle := make(chan struct{})
 	j.mu.Lock()
 	at := time.Now()
-	j.waiting.drop(func(it *litter) bool { return it.from.After(at) }) // a lock that is kept for its MinHold ends by its TTL
+	j.waiting.remove(func(it *leftover) bool { return it.from.After(at) }) // a lock that is kept for its MinHold ends by its TTL
 	j.ending, j.left, j.idle = true, 0, idle
 	j.dispatch()
 	j.mu.Unlock()

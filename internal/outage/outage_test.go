@@ -15,13 +15,13 @@ import (
 
 func TestReachByState(t *testing.T) {
 	names := []string{Reachable: "reachable", Suspected: "suspected", Away: "away"}
-	signs := []string{signAnswered: "answered", signGone: "gone", signSilent: "silent", signLasting: "lasting"}
+	signs := []string{answered: "answered", certainlyAway: "gone", silent: "silent", lasting: "lasting"}
 	began, at := time.Unix(1, 0), time.Unix(2, 0)
 	old, fresh := errors.New("old"), errors.New("fresh")
 	for from, row := range map[Reach][]Reach{
-		Reachable: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Reachable},
-		Suspected: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Away},
-		Away:      {signAnswered: Reachable, signGone: Away, signSilent: Away, signLasting: Away},
+		Reachable: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Reachable},
+		Suspected: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Away},
+		Away:      {answered: Reachable, certainlyAway: Away, silent: Away, lasting: Away},
 	} {
 		for s, to := range row {
 			t.Run(names[from]+" "+signs[s], func(t *testing.T) {
@@ -34,12 +34,12 @@ func TestReachByState(t *testing.T) {
 				case to == Reachable:
 				case from == Reachable:
 					want.since, want.cause = at, fresh
-				case sign(s) == signGone:
+				case event(s) == certainlyAway:
 					want.since, want.cause = began, fresh
 				default:
 					want.since, want.cause = began, old
 				}
-				if changed := c.on(sign(s), at, fresh); c != want || changed != (from != to) {
+				if changed := c.on(event(s), at, fresh); c != want || changed != (from != to) {
 					t.Errorf("%+v, changed %t; want %+v", c, changed, want)
 				}
 			})
@@ -305,7 +305,7 @@ func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
 		defer s.mu.Unlock()
 		s.ran = s.ran.Add(-5 * time.Second) // it did not run until now
 		at := time.Now()
-		s.told(&store.Error{Err: refused, Reach: store.Away})
+		s.takeIn(&store.Error{Err: refused, Reach: store.Away})
 		s.judge(at)
 		if s.is.reach != Suspected || !s.is.since.Equal(at) {
 			t.Errorf("reach %d since %v after now, want suspected since now", s.is.reach, s.is.since.Sub(at))

@@ -76,7 +76,7 @@ func (s *server) ping(at time.Time) {
 		if p.tooOld && err != nil {
 			err = &store.Error{Err: errSilent, Reach: store.Silent}
 		}
-		back := s.told(err)
+		back := s.takeIn(err)
 		s.mu.Unlock()
 		if back {
 			s.outage.back()

@@ -11,21 +11,21 @@ const (
 	Away            // for AwayAfter and longer
 )
 
-// A sign is what changes a reach.
-type sign uint8
+// An event is what changes a reach.
+type event uint8
 
 const (
-	signAnswered sign = iota // a reply came
-	signGone                 // a command or ping says that the server is certainly away
-	signSilent               // nothing has been answered for SilentAfter
-	signLasting              // the suspicion is AwayAfter old
+	answered      event = iota // a reply came
+	certainlyAway              // a command or ping says that the server is certainly away
+	silent                     // nothing has been answered for SilentAfter
+	lasting                    // the suspicion is AwayAfter old
 )
 
 // reaches are all transitions.
 var reaches = [...][4]Reach{
-	Reachable: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Reachable},
-	Suspected: {signAnswered: Reachable, signGone: Suspected, signSilent: Suspected, signLasting: Away},
-	Away:      {signAnswered: Reachable, signGone: Away, signSilent: Away, signLasting: Away},
+	Reachable: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Reachable},
+	Suspected: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Away},
+	Away:      {answered: Reachable, certainlyAway: Away, silent: Away, lasting: Away},
 }
 
 const (
@@ -45,16 +45,16 @@ type condition struct {
 	cause error     // what is known of why
 }
 
-// on takes in a sign. at is since when a suspicion counts that begins with it.
+// on takes in an event. at is since when a suspicion counts that begins with it.
 // It reports whether the reach is another one now.
-func (c *condition) on(s sign, at time.Time, cause error) (changed bool) {
+func (c *condition) on(e event, at time.Time, cause error) (changed bool) {
 	was := c.reach
-	switch c.reach = reaches[was][s]; {
+	switch c.reach = reaches[was][e]; {
 	case c.reach == Reachable:
 		*c = condition{}
 	case was == Reachable:
 		c.since, c.cause = at, cause
-	case s == signGone:
+	case e == certainlyAway:
 		c.cause = cause // a silent server may be a dead one by now
 	}
 	return c.reach != was

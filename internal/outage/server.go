@@ -68,21 +68,21 @@ func (s *server) ended(ctx context.Context, err error) {
 		err = &fault
 	}
 	s.asking.Add(-1)
-	if err == nil && s.well.Load() { // told would do no more
+	if err == nil && s.well.Load() { // takeIn would do no more
 		s.listenAnew()
 		return
 	}
 	s.mu.Lock()
-	back := s.told(err)
+	back := s.takeIn(err)
 	s.mu.Unlock()
 	if back {
 		s.outage.back()
 	}
 }
 
-// told takes in what came of a command or ping, and reports whether a server
+// takeIn takes in what came of a command or ping, and reports whether a server
 // that was not reachable is. The caller holds mu.
-func (s *server) told(err error) (back bool) {
+func (s *server) takeIn(err error) (back bool) {
 	var fault *store.Error
 	if err != nil {
 		fault = store.AsError(err)
@@ -90,10 +90,10 @@ func (s *server) told(err error) (back bool) {
 	switch {
 	case fault == nil || fault.Reach == store.Answered:
 		s.hears()
-		return s.turn(signAnswered, time.Time{}, nil)
+		return s.turn(answered, time.Time{}, nil)
 	case fault.Reach == store.Away:
 		at := time.Now()
-		s.turn(signGone, at, fault.Err)
+		s.turn(certainlyAway, at, fault.Err)
 		s.keepWatch(at)
 		s.ping(at)
 	case fault.Reach == store.Silent, fault.Pending: // one command is no silence: that takes SilentAfter
@@ -123,9 +123,9 @@ func (s *server) listenAnew() {
 }
 
 // turn changes the condition, and wakes those who look at it. The caller holds mu.
-func (s *server) turn(sg sign, at time.Time, cause error) (changed bool) {
+func (s *server) turn(e event, at time.Time, cause error) (changed bool) {
 	was := s.is.reach
-	if !s.is.on(sg, at, cause) {
+	if !s.is.on(e, at, cause) {
 		return false
 	}
 	switch {
@@ -173,10 +173,10 @@ func (s *server) judge(at time.Time) {
 		p.bound(at)
 	}
 	if silence := s.silence(at); silence >= SilentAfter && waits {
-		s.turn(signSilent, at.Add(-silence), errSilent)
+		s.turn(silent, at.Add(-silence), errSilent)
 	}
 	if s.is.reach == Suspected && at.Sub(s.is.since) >= AwayAfter {
-		s.turn(signLasting, at, nil)
+		s.turn(lasting, at, nil)
 	}
 }
 

@@ -23,8 +23,8 @@ func (in *intake) put(r *Renewal) {
 	in.renewals = append(in.renewals, r)
 }
 
-// drop takes r out of the intake, and reports whether it was there.
-func (in *intake) drop(r *Renewal) bool {
+// remove takes r out of the intake, and reports whether it was there.
+func (in *intake) remove(r *Renewal) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if !r.fresh {

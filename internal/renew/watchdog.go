@@ -137,18 +137,18 @@ func (w *Watchdog) RenewAll() {
 // Remove ends the renewals of r. When it returns, none is in flight. Later calls do the
 // same.
 func (w *Watchdog) Remove(r *Renewal) {
-	if landed := w.drop(r); landed != nil {
+	if landed := w.remove(r); landed != nil {
 		<-landed
 	}
 }
 
-// Drop is Remove, but does not wait for a renewal that is in flight.
-func (w *Watchdog) Drop(r *Renewal) { w.drop(r) }
+// RemoveNoWait is Remove, but does not wait for a renewal that is in flight.
+func (w *Watchdog) RemoveNoWait(r *Renewal) { w.remove(r) }
 
-// drop ends the renewals of r, and returns what is closed when none is in flight any more,
+// remove ends the renewals of r, and returns what is closed when none is in flight any more,
 // or nil.
-func (w *Watchdog) drop(r *Renewal) (landed <-chan struct{}) {
-	if r.intake.drop(r) {
+func (w *Watchdog) remove(r *Renewal) (landed <-chan struct{}) {
+	if r.intake.remove(r) {
 		return nil
 	}
 	w.mu.Lock()

@@ -74,7 +74,7 @@ func TestWhenRenewalsCome(t *testing.T) {
 		{"not after its removal in flight", func(s *stage, k *fakeItem) {
 			s.store.change(func() { s.store.distance = 200 * ms })
 			s.at(1100 * ms)
-			s.Drop(&k.renewal)
+			s.RemoveNoWait(&k.renewal)
 		}, []time.Duration{1000 * ms}},
 		{"not after the end", func(s *stage, _ *fakeItem) {
 			s.at(1500 * ms)
@@ -114,7 +114,7 @@ func TestRemoveWaitsForWhatIsInFlight(t *testing.T) {
 		}
 		p := s.add("p", time.Second)
 		s.at(2350 * ms) // p is in flight
-		s.Drop(&p.renewal)
+		s.RemoveNoWait(&p.renewal)
 		for range 2 {
 			s.Remove(&o.renewal)
 		}

@@ -78,7 +78,7 @@ func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok,
 	}
 	q.holder, q.seen = nil, nil
 	if q.alone == nil || at(q.alone).state == Queued || at(q.alone).state == Served {
-		p.settle(q)
+		p.tidy(q)
 		return store.Ref{}, store.Place{}, false, waits
 	}
 	w := at(q.alone)
@@ -112,13 +112,13 @@ func (s *Set) Named(a Naming) (gone bool) {
 		return true
 	}
 	if a.Failed {
-		w.on(lost)
+		w.on(unanswered)
 		w.nudge(true) // whatever came of it
 		return false
 	}
 	// What the queue's last command said, and when, stays: this answer says nothing of
 	// those that stand in the store's queue.
-	w.queue.hears(Clock{a.Sent, a.Clock})
+	w.queue.noteClock(Clock{a.Sent, a.Clock})
 	switch {
 	case a.Granted:
 		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
@@ -147,13 +147,13 @@ func (s *Set) Granted(g store.Grant) bool {
 	return true
 }
 
-// Drop notes that holder does not pass key on any more, though it may have it still.
-func (s *Set) Drop(key string, holder any) {
+// ForgetHolder notes that holder does not pass key on any more, though it may have it still.
+func (s *Set) ForgetHolder(key string, holder any) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q := p.queues[key]; q != nil && q.holder == holder {
 		q.holder = nil
-		p.settle(q)
+		p.tidy(q)
 	}
 }

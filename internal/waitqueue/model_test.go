@@ -61,8 +61,8 @@ func (w *modelled) nudge(ask bool) {
 	w.asks = w.asks || ask
 }
 
-// settle has the first of those that want the key alone ask where nobody passes it on.
-func (m *model) settle() {
+// promote has the first of those that want the key alone ask where nobody passes it on.
+func (m *model) promote() {
 	if w := m.firstAlone(); m.holder == "" && w != nil && w.state == Resting {
 		w.state, w.token = Asking, w.ref.Token // which it has been given
 		w.nudge(true)
@@ -175,7 +175,7 @@ func (h *history) answer() {
 	switch h.rand.IntN(5) {
 	case 0:
 		h.notef("%s got no answer", w.token)
-		h.set.Unheard(w.Waiter)
+		h.set.Unanswered(w.Waiter)
 	case 1:
 		h.notef("%s has the key, by an answer", w.token)
 		h.take(w, &a)
@@ -188,8 +188,8 @@ func (h *history) answer() {
 		case !a.Queued && w.state == Queued:
 			w.state = Asking
 		}
-		if first := h.set.Heard(w.Waiter, a); first != (h.model.asker() == w) {
-			h.Errorf("Heard = %t", first)
+		if first := h.set.Answered(w.Waiter, a); first != (h.model.asker() == w) {
+			h.Errorf("Answered = %t", first)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func (h *history) take(w *modelled, a *Answer) {
 	if w.alone {
 		h.model.holder = holder
 	}
-	h.model.settle()
+	h.model.promote()
 }
 
 // wake has a waiter look at what lies there for it.
@@ -254,7 +254,7 @@ func (h *history) leave() {
 		h.Errorf("Leave = %+v, want %v, token %q, %d others", left, w.state, w.token, len(h.model.waiters)-1)
 	}
 	h.model.remove(w)
-	h.model.settle()
+	h.model.promote()
 }
 
 // hand has the holder hand the key on within the process.
@@ -320,7 +320,7 @@ func (h *history) pass() {
 		h.Fatalf("ok = %t, want %t", ok, want)
 	}
 	if !ok {
-		m.settle()
+		m.promote()
 		return
 	}
 	next.state, next.token = Offered, to.Token
@@ -407,12 +407,12 @@ func (h *history) push() {
 func (h *history) drop() {
 	h.notef("%s passes nothing on", h.model.holder)
 	if h.model.holder == "" {
-		h.set.Drop("k", "another")
+		h.set.ForgetHolder("k", "another")
 		return
 	}
-	h.set.Drop("k", h.model.holder)
+	h.set.ForgetHolder("k", h.model.holder)
 	h.model.holder = ""
-	h.model.settle()
+	h.model.promote()
 }
 
 func (h *history) askSome() {

@@ -210,9 +210,9 @@ func (q *queue) asker() *Waiter {
 	return at(q.asking)
 }
 
-// settle restores what holds at all times, see the package comment. It reports whether
+// promote restores what holds at all times, see the package comment. It reports whether
 // the queue is of no use any more.
-func (q *queue) settle() (empty bool) {
+func (q *queue) promote() (empty bool) {
 	if q.holder != nil {
 		return false
 	}
@@ -224,8 +224,8 @@ func (q *queue) settle() (empty bool) {
 	return q.waiters.Len() == 0
 }
 
-// hears notes what an answer said.
-func (q *queue) hears(clock Clock) { q.answered, q.clock = time.Now(), clock }
+// noteClock notes what an answer said of the store's clock.
+func (q *queue) noteClock(clock Clock) { q.answered, q.clock = time.Now(), clock }
 
 // position is the place of w in the store's queue, whether it stands there or not.
 func (w *Waiter) position() store.Place {

@@ -77,9 +77,9 @@ func (p *shard) open(key string) *queue {
 	return q
 }
 
-// settle restores what holds of q at all times, and forgets q if it is of no use any more.
-func (p *shard) settle(q *queue) {
-	if !q.settle() {
+// tidy restores what holds of q at all times, and forgets q if it is of no use any more.
+func (p *shard) tidy(q *queue) {
+	if !q.promote() {
 		return
 	}
 	delete(p.queues, q.key)
@@ -155,7 +155,7 @@ func (s *Set) Names() map[string]int {
 }
 
 // Ask notes that w sends a command about its key, and returns the token and the place to
-// put into it. A Heard, a Take with an answer or an Unheard must follow. It is not ok if
+// put into it. An Answered, a Take with an answer or an Unanswered must follow. It is not ok if
 // the key was handed to w just now: there is nothing to ask then.
 func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
@@ -176,19 +176,19 @@ type Answer struct {
 	Seen   any       // what it told of the key's holder, for those who ask what was seen
 }
 
-// hears notes an answer to a command of one of q's waiters.
-func (q *queue) hearsOwn(a Answer) {
+// answeredOwn notes an answer to a command of one of q's waiters.
+func (q *queue) answeredOwn(a Answer) {
 	q.open--
 	q.asked, q.seen = a.Sent, a.Seen
-	q.hears(Clock{a.Sent, a.Clock})
+	q.noteClock(Clock{a.Sent, a.Clock})
 }
 
-// Heard notes the answer to a command of w that did not give it the key. It reports
+// Answered notes the answer to a command of w that did not give it the key. It reports
 // whether w is the one that asks for the others of its queue.
-func (s *Set) Heard(w *Waiter, a Answer) (first bool) {
+func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.queue.hearsOwn(a)
+	w.queue.answeredOwn(a)
 	if a.Queued {
 		w.on(queued)
 	} else {
@@ -197,8 +197,8 @@ func (s *Set) Heard(w *Waiter, a Answer) (first bool) {
 	return w.queue.asker() == w
 }
 
-// Unheard notes that a command of w ended without an answer.
-func (s *Set) Unheard(w *Waiter) {
+// Unanswered notes that a command of w ended without an answer.
+func (s *Set) Unanswered(w *Waiter) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	w.queue.open--
@@ -214,7 +214,7 @@ func (s *Set) Take(w *Waiter, holder any, contended int64, answer *Answer) {
 	defer p.mu.Unlock()
 	q := w.queue
 	if answer != nil {
-		q.hearsOwn(*answer)
+		q.answeredOwn(*answer)
 	}
 	q.remove(w, leaves)
 	if s.canRest && w.wantsAlone() {
@@ -222,7 +222,7 @@ func (s *Set) Take(w *Waiter, holder any, contended int64, answer *Answer) {
 		q.contend(w.ref.Token, contended)
 	}
 	s.recycle(w)
-	p.settle(q)
+	p.tidy(q)
 }
 
 // A Left is how a waiter stood that gave up.
@@ -251,7 +251,7 @@ func (s *Set) Leave(w *Waiter) Left {
 	q.remove(w, leaves)
 	left.Resting = q.resting
 	s.recycle(w)
-	p.settle(q)
+	p.tidy(q)
 	return left
 }
 
@@ -283,12 +283,12 @@ func (s *Set) Free(w *Waiter) {
 
 // A View is how a waiter stands.
 type View struct {
-	State   State
-	Front   bool      // it is the first of its queue
-	Asker   bool      // it asks the store for all of its queue, again and again
-	Held    bool      // somebody of the process has the key, and passes it on to those who want it alone
-	Asked   time.Time // when the last command of its queue was sent that was answered
-	Unheard bool      // nothing is known of the key: a command is under way, and none was answered since it came
+	State      State
+	Front      bool      // it is the first of its queue
+	Asker      bool      // it asks the store for all of its queue, again and again
+	Held       bool      // somebody of the process has the key, and passes it on to those who want it alone
+	Asked      time.Time // when the last command of its queue was sent that was answered
+	Unanswered bool      // nothing is known of the key: a command is under way, and none was answered since it came
 }
 
 // Look returns how w stands.
@@ -302,7 +302,7 @@ func (s *Set) Look(w *Waiter) View {
 	return View{
 		State: w.state, Front: w.place.Prev() == nil, Asker: q.asker() == w,
 		Held:  q.holder != nil && w.wantsAlone(),
-		Asked: q.asked, Unheard: q.open > 0 && q.holder == nil && q.answered.Before(w.came),
+		Asked: q.asked, Unanswered: q.open > 0 && q.holder == nil && q.answered.Before(w.came),
 	}
 }
 

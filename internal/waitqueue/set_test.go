@@ -41,7 +41,7 @@ func TestAGrantsAgeIsNeverUnderestimated(t *testing.T) {
 func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 	s := newSet(10, 10)
 	w := s.Join(store.Ref{Key: "k", Token: "w"}, Caller{}, true).Waiter
-	s.Heard(w, Answer{Sent: time.Now(), Clock: 1_000_000_000, Queued: true})
+	s.Answered(w, Answer{Sent: time.Now(), Clock: 1_000_000_000, Queued: true})
 	s.AskFirsts()
 	if !s.Granted(store.Grant{Ref: store.Ref{Key: "k", Token: "w"}, Server: 1_000_000_000}) {
 		t.Fatal("it waits")
@@ -100,17 +100,17 @@ func TestAQueueOfWhichNothingIsKnown(t *testing.T) {
 	s := newSet(10, 10)
 	ref := store.Ref{Key: "k"}
 	first, second := s.Join(ref, Caller{}, true).Waiter, s.Join(ref, Caller{}, true).Waiter
-	if !s.Look(second).Unheard {
+	if !s.Look(second).Unanswered {
 		t.Error("the command of the first is under way, and nothing was heard since the other came")
 	}
-	s.Unheard(first)
-	if s.Look(second).Unheard {
+	s.Unanswered(first)
+	if s.Look(second).Unanswered {
 		t.Error("no command is under way")
 	}
 	s.Ask(first)
-	s.Heard(first, Answer{Sent: time.Now(), Clock: 1, Queued: true})
+	s.Answered(first, Answer{Sent: time.Now(), Clock: 1, Queued: true})
 	s.Ask(first)
-	if s.Look(second).Unheard {
+	if s.Look(second).Unanswered {
 		t.Error("an answer has come since")
 	}
 }
@@ -236,7 +236,7 @@ func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
 
 	s, w = behind(t, 2)
 	s.Ask(w[0])
-	s.Heard(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
+	s.Answered(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
 	if to, _, ok, _ := s.Name("k", "holder"); ok {
 		t.Errorf("%v is named, and has a place already", to)
 	}

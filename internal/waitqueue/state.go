@@ -35,14 +35,14 @@ func (s State) String() string { return stateNames[s] }
 type event uint8
 
 const (
-	asks     event = iota // it asks the store, or is told to
-	queued                // the store's answer to it: it has a place in the queue
-	unqueued              // the store's answer to it: it has none
-	offered               // a command that gives the key back names it
-	placed                // that command's answer: it has a place
-	declined              // that command's answer: the key was not given back, and it has no place by that
-	lost                  // there was no answer to that command
-	served                // it has the key
+	asks       event = iota // it asks the store, or is told to
+	queued                  // the store's answer to it: it has a place in the queue
+	unqueued                // the store's answer to it: it has none
+	offered                 // a command that gives the key back names it
+	placed                  // that command's answer: it has a place
+	declined                // that command's answer: the key was not given back, and it has no place by that
+	unanswered              // there was no answer to that command
+	served                  // it has the key
 	leaves
 
 	events = iota
@@ -53,30 +53,30 @@ const (
 var next = [states][events]State{
 	Resting: {
 		asks: Asking, offered: Offered, served: Served, leaves: Gone,
-		queued: Resting, unqueued: Resting, placed: Resting, declined: Resting, lost: Resting,
+		queued: Resting, unqueued: Resting, placed: Resting, declined: Resting, unanswered: Resting,
 	},
 	Asking: { // it is named if its command may reach the store after the one that names it
 		queued: Queued, offered: Offered, served: Served, leaves: Gone,
-		asks: Asking, unqueued: Asking, placed: Asking, declined: Asking, lost: Asking,
+		asks: Asking, unqueued: Asking, placed: Asking, declined: Asking, unanswered: Asking,
 	},
 	Queued: {
 		unqueued: Asking, served: Served, leaves: Gone,
-		asks: Queued, queued: Queued, offered: Queued, placed: Queued, declined: Queued, lost: Queued,
+		asks: Queued, queued: Queued, offered: Queued, placed: Queued, declined: Queued, unanswered: Queued,
 	},
 	Offered: { // an answer to a command of its own may be older than the offer
-		placed: Queued, declined: Asking, lost: Doubtful, served: Served, leaves: Gone,
+		placed: Queued, declined: Asking, unanswered: Doubtful, served: Served, leaves: Gone,
 		asks: Offered, queued: Offered, unqueued: Offered, offered: Offered,
 	},
 	Doubtful: { // the answer to a command of its own does not say what becomes of the other one
 		offered: Offered, served: Served, leaves: Gone,
-		asks: Doubtful, queued: Doubtful, unqueued: Doubtful, placed: Doubtful, declined: Doubtful, lost: Doubtful,
+		asks: Doubtful, queued: Doubtful, unqueued: Doubtful, placed: Doubtful, declined: Doubtful, unanswered: Doubtful,
 	},
 	Served: { // it asks if the grant is of no use
 		asks: Asking, leaves: Gone,
-		queued: Served, unqueued: Served, offered: Served, placed: Served, declined: Served, lost: Served, served: Served,
+		queued: Served, unqueued: Served, offered: Served, placed: Served, declined: Served, unanswered: Served, served: Served,
 	},
 	Gone: {
-		asks: Gone, queued: Gone, unqueued: Gone, offered: Gone, placed: Gone, declined: Gone, lost: Gone, served: Gone, leaves: Gone,
+		asks: Gone, queued: Gone, unqueued: Gone, offered: Gone, placed: Gone, declined: Gone, unanswered: Gone, served: Gone, leaves: Gone,
 	},
 }
 

@@ -11,7 +11,7 @@ var moves = map[State]map[event]State{
 	Resting:  {asks: Asking, offered: Offered, served: Served, leaves: Gone},
 	Asking:   {queued: Queued, offered: Offered, served: Served, leaves: Gone},
 	Queued:   {unqueued: Asking, served: Served, leaves: Gone},
-	Offered:  {placed: Queued, declined: Asking, lost: Doubtful, served: Served, leaves: Gone},
+	Offered:  {placed: Queued, declined: Asking, unanswered: Doubtful, served: Served, leaves: Gone},
 	Doubtful: {offered: Offered, served: Served, leaves: Gone},
 	Served:   {asks: Asking, leaves: Gone},
 }

@@ -278,7 +278,7 @@ func (k *conn) handOut() (handed bool, err error) {
 		begin = end
 	}
 	if begin > 0 {
-		k.in.drop(begin)
+		k.in.forget(begin)
 		k.heard = time.Now()
 		k.proven, k.untried = k.heard, false
 		if answered > 0 {
@@ -373,8 +373,8 @@ func (in *input) fill(from net.Conn) (n int, err error) {
 	return n, err
 }
 
-// drop forgets the first n bytes, which were handed out.
-func (in *input) drop(n int) {
+// forget forgets the first n bytes, which were handed out.
+func (in *input) forget(n int) {
 	rest := in.bytes[n:]
 	switch {
 	case cap(in.bytes) > bufferMost && len(rest) < inputLeast:

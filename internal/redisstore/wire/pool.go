@@ -150,7 +150,7 @@ func (p *Pool) unlock() {
 	}
 	if len(toTell) > 0 {
 		p.mu.Lock()
-		p.settle(len(toTell))
+		p.countOut(len(toTell))
 		p.mu.Unlock()
 	}
 }
@@ -273,12 +273,12 @@ func (p *Pool) finish(c *Call, err error) {
 	if was == left {
 		p.toTell = append(p.toTell, c) // it is open until its Late has returned
 	} else {
-		p.settle(1)
+		p.countOut(1)
 	}
 }
 
-// settle notes that n calls are open no longer. The caller holds mu.
-func (p *Pool) settle(n int) {
+// countOut notes that n calls are open no longer. The caller holds mu.
+func (p *Pool) countOut(n int) {
 	p.open -= n
 	p.drain()
 }
