@@ -49,7 +49,7 @@ func (c *claim) granted(g grant, at time.Time, answer *waitqueue.Answer) (*Lease
 			c.locker.forgetTenure(t)
 		}
 	}
-	return c.begun(lease, left, g.published || g.named), nil
+	return c.begun(lease, left, g.origin != fromReply), nil
 }
 
 // takeOver makes a lease of a lock that another lease of this process has passed on.

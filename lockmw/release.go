@@ -165,9 +165,17 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
 	sent, epoch := time.Now(), t.locker.subscriber.epoch()
 	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)
+	outcome := waitqueue.WasQueued
+	switch {
+	case err != nil:
+		outcome = waitqueue.WasUnanswered
+	case answer.Granted:
+		outcome = waitqueue.WasGranted
+	case did == store.NotHeld:
+		outcome = waitqueue.WasNotHeld
+	}
 	gone := t.locker.waiters.Named(waitqueue.Naming{
-		To: next, Sent: sent, Failed: err != nil, Clock: answer.Server,
-		Granted: answer.Granted, NotHeld: did == store.NotHeld, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
+		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
 	})
 	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
 		t.locker.janitor.Add(next, err == nil)

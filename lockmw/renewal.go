@@ -28,7 +28,7 @@ func renewAfter(ttl time.Duration) time.Duration {
 // firstRenewal of a published grant comes soon: it confirms the grant, and
 // extends the short TTL that the hand-over came with.
 func (t *tenure) firstRenewal() time.Duration {
-	if t.first.published {
+	if t.first.origin == fromMessage {
 		return min(confirmAfter, t.first.ttl/3)
 	}
 	return renewAfter(t.ttl)

@@ -35,7 +35,6 @@ type tenure struct {
 
 	mu       sync.Mutex
 	state    tenureState
-	expired  bool        // lost because no renewal came through
 	holder   *Lease      // nil while the lock passes from one to the next
 	grant    grant       // the last one, from the acquire or a renewal
 	expiry   *time.Timer // ends the tenure in time, whatever renewals do
@@ -54,23 +53,35 @@ type tenureState uint8
 const (
 	tenureHeld      tenureState = iota
 	tenureUnrenewed             // its lease is over its MaxHold; it ends by the TTL, or with the release
-	tenureLost
-	tenureOver // it is given back, or about to be
+	tenureLost                  // the store says that another has the lock, or nobody
+	tenureExpired               // no renewal came through in time; the store may have the lock still
+	tenureOver                  // it is given back, or about to be
 )
+
+// isLost reports whether the lock was lost, for either reason.
+func (s tenureState) isLost() bool { return s == tenureLost || s == tenureExpired }
 
 // A grant is what the store promised, and from when on.
 type grant struct {
-	fence     int64
-	clock     int64   // what the store's said then, or later, µs
-	taken     int64   // store.Answer's
-	since     instant // not later than when the store set the TTL
-	ttl       time.Duration
-	published bool   // by a release; not confirmed by a command of ours yet
-	named     bool   // as the next one, by a release of this Locker
-	epoch     uint64 // the subscription's, when the store was asked
+	fence  int64
+	clock  int64   // what the store's said then, or later, µs
+	taken  int64   // store.Answer's
+	since  instant // not later than when the store set the TTL
+	ttl    time.Duration
+	origin origin
+	epoch  uint64 // the subscription's, when the store was asked
 
 	contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
 }
+
+// An origin is where a grant was heard of.
+type origin uint8
+
+const (
+	fromReply   origin = iota // in the reply to a command of its own claim, or to a renewal
+	fromRelease               // in the reply to a release of this Locker, which named the claim as the next one
+	fromMessage               // in a message about a release; no command of ours has confirmed it yet
+)
 
 // validity is how much of a TTL can be relied on: our clock and the store's
 // may differ in rate (1 %) and in resolution (2 ms). Redis's own Redlock
@@ -117,7 +128,7 @@ func (t *tenure) begin(lease *Lease) {
 func (t *tenure) isLost() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.state == tenureLost
+	return t.state.isLost()
 }
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
@@ -212,12 +223,12 @@ func (t *tenure) over() {
 // of a quorum's nodes.
 func (t *tenure) cleanUp() {
 	t.mu.Lock()
-	till, ref, certain := t.stayTill(), t.ref, !t.expired && t.also != inDoubt
+	till, ref, certain := t.stayTill(), t.ref, t.state != tenureExpired && t.also != inDoubt
 	t.mu.Unlock()
 	t.locker.janitor.AddAt(till, ref, certain)
 }
 
-// end moves the tenure to s, on its way from held to unrenewed, lost or over. Once it is
+// end moves the tenure to s, on its way from held to unrenewed, lost, expired or over. Once it is
 // over, its ref and stays do not change any more, and are read without mu. The caller
 // holds mu.
 func (t *tenure) end(s tenureState) {
@@ -226,7 +237,7 @@ func (t *tenure) end(s tenureState) {
 	if s == tenureUnrenewed {
 		t.expiry.Reset(t.grant.ttl - now().since(t.grant.since))
 	}
-	if s == tenureLost {
+	if s.isLost() {
 		t.locker.forgetTenure(t)
 	}
 	if s != tenureOver {
@@ -234,10 +245,10 @@ func (t *tenure) end(s tenureState) {
 	}
 }
 
-// lose ends the tenure, and the lease that has the lock. It returns that lease, or nil. The
+// lose ends the tenure as lost or expired, and the lease that has the lock. It returns that lease, or nil. The
 // caller holds mu.
-func (t *tenure) lose() *Lease {
-	t.end(tenureLost)
+func (t *tenure) lose(s tenureState) *Lease {
+	t.end(s)
 	if t.holder != nil && t.holder.state == held {
 		t.holder.end(lost, ErrLost)
 		return t.holder
@@ -277,8 +288,7 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 		t.mu.Unlock()
 		return true
 	}
-	t.expired = true
-	lease := t.lose()
+	lease := t.lose(tenureExpired)
 	t.mu.Unlock()
 	if lease != nil {
 		lease.reportLost(errExpired)
@@ -293,7 +303,7 @@ func (t *tenure) lostInStore(reason error) {
 		t.mu.Unlock()
 		return
 	}
-	lease := t.lose()
+	lease := t.lose(tenureLost)
 	t.mu.Unlock()
 	if lease != nil {
 		lease.reportLost(reason)

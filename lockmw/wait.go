@@ -244,12 +244,15 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 	if g.Published {
 		g.Epoch = c.locker.subscriber.epoch()
 	}
-	if g.AgeUnknown || c.locker.confirms {
+	if g.Since.IsZero() || c.locker.confirms {
 		return nil, nil
 	}
+	from := fromRelease
+	if g.Published {
+		from = fromMessage
+	}
 	return c.granted(grant{
-		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, published: g.Published, named: !g.Published,
-		epoch: g.Epoch, contended: g.Contended,
+		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, origin: from, epoch: g.Epoch, contended: g.Contended,
 	}, time.Now(), nil)
 }
 

@@ -87,14 +87,26 @@ func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok,
 	return w.ref, w.position(), true, true
 }
 
+// An Outcome is what a command that gives a key back brought the waiter that it named.
+type Outcome uint8
+
+const (
+	// WasQueued: the waiter has a place in the store's queue.
+	WasQueued Outcome = iota
+	// WasGranted: the waiter has the key.
+	WasGranted
+	// WasNotHeld: the key was not held by the one who gave it back, so the waiter has no place by that.
+	WasNotHeld
+	// WasUnanswered: there was no answer, so the waiter may have a place, or the key, or neither.
+	WasUnanswered
+)
+
 // A Naming is what came of a command that gave a key back and named a waiter.
 type Naming struct {
 	To      store.Ref // the waiter that was named
+	Outcome Outcome
 	Sent    time.Time // when the command was
-	Failed  bool      // there was no answer
 	Clock   int64     // the store's, µs
-	Granted bool      // the waiter has the key
-	NotHeld bool      // the key was not held by the one who gave it back; the waiter has no place by that
 	Fence   int64     // of the grant
 	Epoch   uint64    // the caller's, for the Grant
 
@@ -111,7 +123,7 @@ func (s *Set) Named(a Naming) (gone bool) {
 	if w == nil {
 		return true
 	}
-	if a.Failed {
+	if a.Outcome == WasUnanswered {
 		w.on(unanswered)
 		w.nudge(true) // whatever came of it
 		return false
@@ -119,10 +131,10 @@ func (s *Set) Named(a Naming) (gone bool) {
 	// What the queue's last command said, and when, stays: this answer says nothing of
 	// those that stand in the store's queue.
 	w.queue.noteClock(Clock{a.Sent, a.Clock})
-	switch {
-	case a.Granted:
+	switch a.Outcome {
+	case WasGranted:
 		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
-	case a.NotHeld:
+	case WasNotHeld:
 		w.on(declined)
 		w.nudge(true)
 	default:
@@ -143,7 +155,10 @@ func (s *Set) Granted(g store.Grant) bool {
 		return false
 	}
 	since, ok := w.queue.clock.Since(g.Server)
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, AgeUnknown: !ok, TTL: g.TTL, Published: true, Contended: g.Contended})
+	if !ok {
+		since = time.Time{}
+	}
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, TTL: g.TTL, Published: true, Contended: g.Contended})
 	return true
 }
 

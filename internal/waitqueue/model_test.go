@@ -342,8 +342,8 @@ func (h *history) passed() {
 	i := h.rand.IntN(len(m.offers))
 	a := Naming{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
 	m.offers = slices.Delete(m.offers, i, i+1)
-	outcome := h.rand.IntN(4)
-	a.Failed, a.Granted, a.NotHeld = outcome == 0, outcome == 1, outcome == 2
+	outcome := Outcome(h.rand.IntN(4))
+	a.Outcome = outcome
 	h.fence++
 	a.Fence = h.fence
 	var w *modelled
@@ -362,14 +362,14 @@ func (h *history) passed() {
 	}
 	was := w.state
 	switch outcome {
-	case 0:
+	case WasUnanswered:
 		if was == Offered {
 			w.state = Doubtful
 		}
 		w.nudge(true)
-	case 1:
+	case WasGranted:
 		h.grant(w)
-	case 2:
+	case WasNotHeld:
 		if was == Offered {
 			w.state = Asking
 		}

@@ -96,16 +96,15 @@ type Waiter struct {
 
 // A Grant is the news that a waiter has the key.
 type Grant struct {
-	Token      string
-	Fence      int64
-	Clock      int64     // the store's when it granted it, µs
-	Since      time.Time // not later than when the store granted it
-	AgeUnknown bool      // Since is not known
-	TTL        time.Duration
-	Published  bool   // it came as a message: no command of this process was answered by it
-	Epoch      uint64 // the Naming's
-	Contended  int64  // the store's clock when the first of those came who wait on after the grant, µs; 0: nobody
-	Tenure     any    // the key was handed on within the process, by this one; nil: the store gave it
+	Token     string
+	Fence     int64
+	Clock     int64     // the store's when it granted it, µs
+	Since     time.Time // not later than when the store granted it; zero: that is not known
+	TTL       time.Duration
+	Published bool   // it came as a message: no command of this process was answered by it
+	Epoch     uint64 // the Naming's
+	Contended int64  // the store's clock when the first of those came who wait on after the grant, µs; 0: nobody
+	Tenure    any    // the key was handed on within the process, by this one; nil: the store gave it
 }
 
 // MustAsk reports whether the waiter has been told to ask the store, and forgets it.

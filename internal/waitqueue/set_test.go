@@ -46,7 +46,7 @@ func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 	if !s.Granted(store.Grant{Ref: store.Ref{Key: "k", Token: "w"}, Server: 1_000_000_000}) {
 		t.Fatal("it waits")
 	}
-	if g := <-w.Grants; !g.AgeUnknown {
+	if g := <-w.Grants; !g.Since.IsZero() {
 		t.Error("the clock of a former subscription was believed")
 	}
 }
@@ -191,7 +191,7 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 				lock.inside--
 				lock.Unlock()
 				if to, _, ok, _ := s.Name(key, holder); ok {
-					s.Named(Naming{To: to, Sent: time.Now(), Granted: true})
+					s.Named(Naming{To: to, Sent: time.Now(), Outcome: WasGranted})
 				} else {
 					lock.free <- struct{}{}
 				}
@@ -250,7 +250,7 @@ func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
 	if state := s.Look(w[0]).State; !ok || state != Offered {
 		t.Fatalf("named: %t, the waiter is %v", ok, state)
 	}
-	if s.Named(Naming{To: to, Sent: time.Now(), Failed: true}) {
+	if s.Named(Naming{To: to, Sent: time.Now(), Outcome: WasUnanswered}) {
 		t.Fatal("it waits no more")
 	}
 	if state := s.Look(w[0]).State; state != Doubtful || !w[0].MustAsk() {
