@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// pollAtMost is the longest pause between two questions of the first of a
+	// pollAtMost is the longest pause between two commands of the first of a
 	// queue, whatever the policy's interval: it keeps the queue alive in the
 	// store, and bounds what a lost wake-up costs. freshFor (sighting.go) and
 	// ALIVE_US (lock.lua) are longer.

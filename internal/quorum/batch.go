@@ -37,12 +37,12 @@ type failure struct {
 	err  error
 }
 
-// askBatch has question ask all nodes, each with a copy of the batch, which it fills
+// askBatch has command ask all nodes, each with a copy of the batch, which it fills
 // in. Their calls go on when nobody waits for them any more. vote reads a node's
 // answer on one item.
 func askBatch[T any](
 	ctx context.Context, s *Store, batch []T,
-	question func(store.Store, context.Context, []T), vote func(T) (yes bool, err error),
+	command func(store.Store, context.Context, []T), vote func(T) (yes bool, err error),
 ) *tally[T] {
 	t := &tally[T]{
 		store: s, vote: vote, replies: make(chan nodeAnswers[T], len(s.nodes)), unanswered: len(s.nodes), items: make([]itemVotes, len(batch)),
@@ -52,7 +52,7 @@ func askBatch[T any](
 		s.calls.Go(func() {
 			each, cancel := detached(ctx)
 			defer cancel()
-			question(n.Store, each, answers)
+			command(n.Store, each, answers)
 			t.replies <- nodeAnswers[T]{i, answers}
 		})
 	}

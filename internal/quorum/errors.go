@@ -30,7 +30,7 @@ func (e *majorityError) Error() string {
 // Unwrap returns the nodes' errors.
 func (e *majorityError) Unwrap() []error { return e.errs }
 
-// noMajority describes a question that too few nodes answered, for the reasons
+// noMajority describes a command that too few nodes answered, for the reasons
 // in errs. It is permanent if a majority of the nodes says so of theirs.
 func (s *Store) noMajority(errs []error) *store.Error {
 	permanent := 0

@@ -112,9 +112,9 @@ func instances(info store.Info) []string {
 	return slices.Compact(names)
 }
 
-// ask puts a question to all nodes and returns the answers, which are those of
+// ask sends a command to all nodes and returns the answers, which are those of
 // a majority at least.
-func ask[T any](ctx context.Context, s *Store, question func(context.Context, store.Store) (T, error)) ([]T, error) {
+func ask[T any](ctx context.Context, s *Store, command func(context.Context, store.Store) (T, error)) ([]T, error) {
 	type reply struct {
 		node   int
 		answer T
@@ -123,7 +123,7 @@ func ask[T any](ctx context.Context, s *Store, question func(context.Context, st
 	replies := make(chan reply, len(s.nodes))
 	for i, n := range s.nodes {
 		s.calls.Go(func() {
-			answer, err := question(ctx, n.Store)
+			answer, err := command(ctx, n.Store)
 			replies <- reply{i, answer, err}
 		})
 	}

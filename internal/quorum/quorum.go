@@ -38,7 +38,7 @@ type Store struct {
 	janitors []*janitor.Janitor // of the nodes
 	silent   []atomic.Bool      // by node: it did not answer the last Acquire that it had the time for
 	majority int
-	calls    sync.WaitGroup // questions under way, also those nobody waits for
+	calls    sync.WaitGroup // commands under way, also those nobody waits for
 }
 
 var _ store.Store = (*Store)(nil)
@@ -116,7 +116,7 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), mostNodeTimeout)
 }
 
-// Nodes get less time than a question has as a whole, but enough for a new
+// Nodes get less time than a command has as a whole, but enough for a new
 // connection over a slow network. A node that is away costs that only when its
 // vote is needed.
 const (

@@ -24,7 +24,7 @@ func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duratio
 
 // release asks all nodes and answers when a majority has freed the lock, or
 // denies that it was held. Where a node does not answer, or denies it, the
-// question that took the lock may be under way yet: the janitors see to that.
+// command that took the lock may be under way yet: the janitors see to that.
 //
 // Asked again after an error, nodes that freed the lock the first time deny
 // that it is held. So it may end in an error, or NotHeld, although a majority

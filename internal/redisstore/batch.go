@@ -21,7 +21,7 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 		if r.Fence > 0 {
 			c.args = append(c.args, c.fenced(r.Ref))
 		}
-		c.onekey = oneKeyOf(r.Ref, "keep", millis(r.TTL))
+		c.onekey = oneKeyOf(r.Ref, "renew", millis(r.TTL))
 	}
 	s.batch(ctx, commands, true, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		held := false
@@ -39,7 +39,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 		r, c := &batch[i], &commands[i]
 		c.token, c.terms = r.Token, terms(r.Ref)
 		s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
-		c.onekey = oneKeyOf(r.Ref, "give", 0)
+		c.onekey = oneKeyOf(r.Ref, "release", 0)
 		c.entry = entry(r.Ref)
 	}
 	s.batch(ctx, commands, false, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {

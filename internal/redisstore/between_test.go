@@ -30,7 +30,7 @@ var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence i
 			s.Fatal(err)
 		}
 		r := other.ref(time.Minute)
-		r.Told(other.get(r, store.Try))
+		r.NoteGrant(other.get(r, store.Try))
 		other.release(r, false, store.Freed)
 		return r.Fence
 	},
@@ -95,7 +95,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 						t.Errorf("granted %v with fence %d, want the one that holds %q, and a fence above %d", got.Granted, got.Fence, value, told)
 					}
 					if got.Granted {
-						r.Told(got)
+						r.NoteGrant(got)
 						p.renew(r, true)
 						p.release(r, false, store.Freed)
 					}
@@ -149,7 +149,7 @@ func TestForceDoesNotDriveFencesFarAheadOfTheClock(t *testing.T) {
 					t.Fatal(err)
 				}
 				next := p.ref(time.Minute)
-				if next.Told(p.get(next, store.Try)); next.Fence <= r.Fence {
+				if next.NoteGrant(p.get(next, store.Try)); next.Fence <= r.Fence {
 					t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
 				}
 				r = next

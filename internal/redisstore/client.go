@@ -109,7 +109,7 @@ func clusterOptions(user *redis.ClusterOptions, d *dialer) *redis.ClusterOptions
 	o := *user
 	o.Addrs = slices.Clone(o.Addrs)
 	if slots := o.ClusterSlots; slots != nil {
-		// It must not get a question's context, which is used again.
+		// It must not get a command's context, which is used again.
 		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
 			ctx, cancel := context.WithTimeout(d.ctx, opTimeout)
 			defer cancel()

@@ -34,7 +34,7 @@ type command struct {
 	onekey       // its form while a Cluster moves the keys
 
 	keys               [keyCount]redisKey
-	token, heir, terms string
+	token, next, terms string
 	fence              int64
 	room               [keyPosition + keyCount + argsMost]any
 
@@ -88,7 +88,7 @@ func (s *Store) command() *command {
 // free takes back a command that nobody uses any more.
 func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
-	c.keys, c.token, c.heir, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
+	c.keys, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
 	clear(c.room[:])
 	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
 	s.spare.Put(c)

@@ -12,7 +12,7 @@ import (
 )
 
 // Confirm has every grant confirmed by replicas within a time. It is called
-// before the first question.
+// before the first command.
 func (s *Store) Confirm(replicas int, within time.Duration) error {
 	if s.cluster {
 		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")

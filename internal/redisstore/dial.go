@@ -61,7 +61,7 @@ type dialer struct {
 	setUps   map[*setUp]struct{}  // under way
 	last     *setUpError          // of the last that failed
 	failedAt time.Time            // it did
-	told     []*func(server bool) // of pings over whichever connection, see tells
+	pings    []*func(server bool) // of pings over whichever connection, see tells
 	watching bool
 	closed   bool
 	running  sync.WaitGroup
@@ -288,19 +288,19 @@ func (d *dialer) close() {
 func (d *dialer) tells(waits *func(server bool)) (done func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.told = append(slices.Clone(d.told), waits)
+	d.pings = append(slices.Clone(d.pings), waits)
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.told = slices.DeleteFunc(slices.Clone(d.told), func(w *func(bool)) bool { return w == waits })
+		d.pings = slices.DeleteFunc(slices.Clone(d.pings), func(w *func(bool)) bool { return w == waits })
 	}
 }
 
-// toldBy returns the pings that are told of a set-up.
-func (d *dialer) toldBy() []*func(server bool) {
+// pingsToTell returns the pings that are told of a set-up.
+func (d *dialer) pingsToTell() []*func(server bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.told
+	return d.pings
 }
 
 // defaultDialer is the code of the Dialer that go-redis sets where the user gave

@@ -21,7 +21,7 @@ import (
 //	          there is no way to it (host or network unreachable or down), its
 //	          host is unknown, or a server says LOADING or CLUSTERDOWN: it cannot
 //	          serve anybody yet. See noWay, codes and unserved.
-//	Silent    No answer in time: to a dial, to the question of a name server, to
+//	Silent    No answer in time: to a dial, to the look-up of a name, to
 //	          a command, or for so long that no connection came free.
 //	Answered  Anything else that a server says, whatever it refuses.
 //	Unclear   The rest. A connection that broke, a server that is not trusted, an
@@ -88,7 +88,7 @@ var phrases = []struct{ says, code string }{
 	{"The user executing the script can't", "NOPERM"},
 }
 
-// classify says what a go-redis error means for the question that met it.
+// classify says what a go-redis error means for the command that met it.
 // Only what the server answered, or what never reached it, is certain.
 func classify(err error) *store.Error {
 	if reply, ok := errors.AsType[redis.Error](err); ok {

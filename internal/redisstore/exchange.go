@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What the engine asks (a question: Acquire, Release) is put into a command, the bytes of a
+// What the engine asks for (Acquire, Release and so on) is put into a command, the bytes of a
 // script call, and a command is sent in a wire.Call, which brings the reply back.
 //
 // Calls go over the connections of package wire. What is rare goes the way of go-redis,

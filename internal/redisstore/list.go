@@ -69,7 +69,7 @@ func (s *Store) namesAt(ctx context.Context, master *redis.Client, prefix string
 	for cursor := uint64(0); ; {
 		step, cancel := context.WithTimeout(ctx, opTimeout)
 		// Another program may have data of another type under such a name: that is no lock, and
-		// a question about it as one would be answered with an error.
+		// a command about it as one would be answered with an error.
 		keys, next, err := master.ScanType(step, cursor, pattern, scanCount, "string").Result()
 		cancel()
 		if err != nil {

@@ -74,7 +74,7 @@ func TestTheNextFenceIsAboveThoseOfATenure(t *testing.T) {
 						s.advance(time.Millisecond)
 						r := p.ref(ttl)
 						a := p.get(r, store.Try)
-						r.Told(a)
+						r.NoteGrant(a)
 						h := &tenure{probe: p, Ref: r, first: a.Fence, clock: a.Server}
 						s.advance(-back)
 						during(s, p, r)
@@ -110,7 +110,7 @@ func TestAReleaseWithAnOldFence(t *testing.T) {
 			p := s.open()
 			p.scripted = true
 			r := p.ref(time.Minute)
-			r.Told(p.get(r, store.Try))
+			r.NoteGrant(p.get(r, store.Try))
 			s.advance(-time.Second)
 			p.renew(r, true)
 			old := r
@@ -275,7 +275,7 @@ func (h *tenures) releaseTo(i int) {
 // begins notes that process i has got the lock.
 func (h *tenures) begins(i int, r store.Ref, a store.Answer) {
 	h.Helper()
-	r.Told(a)
+	r.NoteGrant(a)
 	m := &tenure{probe: h.members[i].probe, Ref: r, first: a.Fence, clock: a.Server, began: h.real, since: h.real}
 	h.members[i] = m
 	h.past = append(h.past, m)

@@ -130,7 +130,7 @@ func (m *master) tryUsers(ctx context.Context, network, addr string) (_ net.Conn
 }
 
 // giveUp asks for the master with all the time that go-redis takes until it gives a
-// Sentinel up that does not answer, and goes on to the next. A question that ends
+// Sentinel up that does not answer, and goes on to the next. A look-up that ends
 // before has it stay with that one. ctx ends with the Store.
 func (m *master) giveUp(ctx context.Context) {
 	if m.giving.Swap(true) {

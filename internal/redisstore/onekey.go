@@ -9,16 +9,16 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A onekey is the form of a question about a mutex that concerns the lock's own key
+// A onekey is the form of a command about a mutex that concerns the lock's own key
 // alone. While a Cluster moves a slot, a command on several of its keys is refused,
 // and one on a single key is not. onekey.lua carries it out.
 type onekey struct {
-	do    string // take, keep or give; empty: the question has no such form
+	do    string // acquire, renew or release; empty: the command has no such form
 	ms    int64
 	entry string // the place in the queue that is given up as well, or empty
 }
 
-// oneKeyOf returns the form of a question about r, if that is a mutex.
+// oneKeyOf returns the form of a command about r, if that is a mutex.
 func oneKeyOf(r store.Ref, do string, ms int64) onekey {
 	if r.Kind != (store.Kind{}) {
 		return onekey{}
@@ -29,7 +29,7 @@ func oneKeyOf(r store.Ref, do string, ms int64) onekey {
 // entry is a token's member of the queue's sorted set, as queue.lua writes it.
 func entry(r store.Ref) string { return r.Token + ":" + terms(r) }
 
-// moving reports whether a question was refused because a Cluster moves its keys
+// moving reports whether a command was refused because a Cluster moves its keys
 // just now, and can be put in another form.
 func (s *Store) moving(err error, c *command) bool {
 	return s.cluster && c.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
@@ -39,12 +39,12 @@ func (s *Store) moving(err error, c *command) bool {
 // key to where it is (ASK).
 func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
 	form := c.withOneKey()
-	if c.onekey.do == "take" {
-		kept, err := s.one(ctx, "get", c.args[fenceAt])
+	if c.onekey.do == "acquire" {
+		fence, err := s.one(ctx, "get", c.args[fenceAt])
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return nil, err
 		}
-		form.args[len(form.args)-1] = kept
+		form.args[len(form.args)-1] = fence
 	}
 	value, err := s.one(ctx, form.named(true)...)
 	if unknownScript(err) {

@@ -23,7 +23,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	c := s.command()
 	c.token, c.terms = r.Token, terms(r.Ref)
 	s.about(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
-	c.onekey = oneKeyOf(r.Ref, "take", millis(r.TTL))
+	c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
 	if r.Place != (store.Place{}) || r.Fence > 0 {
 		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 	}
@@ -85,7 +85,7 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 	c := s.command()
 	c.token = r.Token
 	s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))
-	c.onekey = oneKeyOf(r, "give", 0)
+	c.onekey = oneKeyOf(r, "release", 0)
 	if leave {
 		c.args = append(c.args, terms(r))
 		c.entry = entry(r)
@@ -109,7 +109,7 @@ func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duratio
 	c := s.command()
 	ms := max(millis(stay), 1)
 	s.about(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
-	c.onekey = oneKeyOf(r, "give", ms)
+	c.onekey = oneKeyOf(r, "release", ms)
 	return s.release(ctx, deadline(ctx), r.Key, c)
 }
 
@@ -130,8 +130,8 @@ func (s *Store) ReleaseTo(
 	ctx context.Context, r, next store.Ref, place store.Place,
 ) (store.Released, store.Answer, error) {
 	c := s.command()
-	c.token, c.heir, c.terms = r.Token, next.Token, terms(next)
-	s.about(c, r.Key, releaseToScript, &c.token, &c.heir, &c.terms,
+	c.token, c.next, c.terms = r.Token, next.Token, terms(next)
+	s.about(c, r.Key, releaseToScript, &c.token, &c.next, &c.terms,
 		s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
 	reply, err := s.send(ctx, deadline(ctx), r.Key, c, nil)
 	if err != nil {

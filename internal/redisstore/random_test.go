@@ -220,7 +220,7 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.ticket, h.model.holder))
 	}
 	h.told(want.told)
-	c.Told(got)
+	c.NoteGrant(got)
 	if got.Granted {
 		if c.Kind == (store.Kind{}) && got.Contended != h.model.first() {
 			h.Errorf("the next one came at %d, want %d", got.Contended, h.model.first())
@@ -248,7 +248,7 @@ func (h *history) release(c *claim, leave bool, stay time.Duration) {
 	}
 	h.notef("%s releases (leave %v, after %v): %v", h.name(c), leave, stay, got)
 	if stay == 0 {
-		c.Told(store.Answer{})
+		c.NoteGrant(store.Answer{})
 	}
 	if err != nil {
 		h.Fatalf("Release: %v", err)
@@ -272,7 +272,7 @@ func (h *history) renew(c *claim) {
 	c.member.Renew(context.Background(), batch)
 	h.notef("%s renews for %v: %v, %v", h.name(c), r.TTL, batch[0].Held, batch[0].Err)
 	if !want {
-		c.Told(store.Answer{})
+		c.NoteGrant(store.Answer{})
 	}
 	if batch[0].Held != want || batch[0].Err != nil {
 		h.Errorf("Renew = %v, %v, want %v", batch[0].Held, batch[0].Err, want)

@@ -23,7 +23,7 @@ var errReply = errors.New("unexpected reply to a script")
 // malformed returns the error of a command whose reply cannot be read: the command may have been carried out.
 func malformed() *store.Error { return &store.Error{Err: errReply, Ambiguous: true} }
 
-// readAnswer reads the reply of acquire.lua, or of onekey.lua to "take".
+// readAnswer reads the reply of acquire.lua, or of onekey.lua to "acquire".
 func readAnswer(reply any) (store.Answer, error) {
 	if fence, ok := integer(reply); ok {
 		return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
@@ -119,7 +119,7 @@ func readFences(reply any, n int) ([]int64, error) {
 	return fences, nil
 }
 
-// readRenewed reads the reply of renew.lua, or of onekey.lua to "keep": whether the token holds the lock.
+// readRenewed reads the reply of renew.lua, or of onekey.lua to "renew": whether the token holds the lock.
 func readRenewed(reply any) (held bool, err error) {
 	n, ok := reply.(int64)
 	if !ok {
@@ -128,7 +128,7 @@ func readRenewed(reply any) (held bool, err error) {
 	return n == 1, nil
 }
 
-// readReleased reads the reply of release.lua or give.lua, or of onekey.lua to "give". messages are for waiters of the
+// readReleased reads the reply of release.lua or give.lua, or of onekey.lua to "release". messages are for waiters of the
 // releasing process: strings, each as readGrant reads it.
 func readReleased(reply any) (did store.Released, messages []any, err error) {
 	if list, ok := reply.([]any); ok && len(list) > 1 {

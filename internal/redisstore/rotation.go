@@ -25,8 +25,8 @@ type rotation struct {
 	hears    atomic.Bool   // it has subscribed
 	news     chan struct{} // one: there are new credentials
 
-	mu   sync.Mutex
-	told pair // by the provider, last
+	mu     sync.Mutex
+	latest pair // by the provider, last
 }
 
 // A pair is what a server wants to know of a user.
@@ -86,11 +86,11 @@ func (r *rotation) learn(c auth.Credentials, news bool) (differ bool) {
 	now.name, now.password = c.BasicAuth()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !news && r.told != (pair{}) {
+	if !news && r.latest != (pair{}) {
 		return false
 	}
-	differ = r.told != now
-	r.told = now
+	differ = r.latest != now
+	r.latest = now
 	return differ
 }
 

@@ -52,7 +52,7 @@ import (
 // the µs in the value. A forced release (force.lua), which does not know the fence, goes
 // above µs + OFF_US; whoever comes after the key's expiry has seen the clock pass it.
 //
-// The holder knows its fence, and tells it with each question about the lock. It gives the
+// The holder knows its fence, and tells it with each command about the lock. It gives the
 // lock back by give.lua, which does nothing where the value has changed; then release.lua
 // does the rest.
 
@@ -82,7 +82,7 @@ const (
 // set asks for a lock without a script, at now. There is an answer, or an error, if the
 // progress is decided. Only what is probably a free mutex is asked for so: not a lock of
 // another kind, nor one that replicas confirm, nor for who has asked before and may have it,
-// or a place. The first question of a process is a script's, which tells the server's clock.
+// or a place. The first command of a process is a script's, which tells the server's clock.
 func (s *Store) set(
 	ctx context.Context, r store.Request, now time.Time,
 ) (a store.Answer, at progress, err error) {

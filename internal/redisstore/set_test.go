@@ -31,7 +31,7 @@ func bySet(t *testing.T, client redis.UniversalClient, ns string) *probe {
 func (p *probe) took(client *redis.Client) store.Ref {
 	p.Helper()
 	r := p.ref(time.Minute)
-	r.Told(p.get(r, store.Wait))
+	r.NoteGrant(p.get(r, store.Wait))
 	if got := client.Get(p.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(got, r.Token+":~") {
 		p.Errorf("the lock is %q, want that it was taken by SET", got)
 	}
@@ -120,7 +120,7 @@ func TestAnotherAsksBetweenSetAndExists(t *testing.T) {
 			ours, waits := p.half(client), other.ref(time.Minute)
 			other.refused(waits, store.Wait)
 			other.refused(waits, store.Wait)
-			ours.Told(p.get(ours, join))
+			ours.NoteGrant(p.get(ours, join))
 			other.refused(waits, store.Wait)
 			p.release(ours, false, store.HandedOver)
 			if fence := other.get(waits, store.Wait).Fence; fence <= ours.Fence {
@@ -159,7 +159,7 @@ func TestSetHeedsAFenceThatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := p.ref(time.Minute)
-		if r.Told(p.get(r, store.Try)); r.Fence <= kept {
+		if r.NoteGrant(p.get(r, store.Try)); r.Fence <= kept {
 			t.Errorf("fence %d, want more than %d", r.Fence, kept)
 		}
 		p.release(r, false, store.Freed)
@@ -232,7 +232,7 @@ func TestALostReplyToSetIsFoundByAskingAgain(t *testing.T) {
 		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		wantLostReply(t, "Acquire", err)
 		other.refused(other.ref(time.Minute), store.Try)
-		r.Told(p.get(r, store.Try))
+		r.NoteGrant(p.get(r, store.Try))
 		p.renew(r, true)
 		p.release(r, false, store.Freed)
 	}
@@ -248,7 +248,7 @@ func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := other.ref(time.Minute)
-		if next.Told(other.get(next, store.Try)); next.Fence <= r.Fence {
+		if next.NoteGrant(other.get(next, store.Try)); next.Fence <= r.Fence {
 			t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
 		}
 		p.release(r, false, store.NotHeld)

@@ -112,7 +112,7 @@ func (s *setUp) goesOn(server bool) {
 		s.waits(server)
 		return
 	}
-	for _, waits := range s.dialer.toldBy() {
+	for _, waits := range s.dialer.pingsToTell() {
 		(*waits)(server)
 	}
 }

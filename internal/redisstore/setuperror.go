@@ -170,11 +170,11 @@ func (s *setUp) untrusted(err error) bool {
 	return strings.Contains(err.Error(), "remote error: tls: ")
 }
 
-// errNoConnection is a question that was not put: its time was over, or its caller
+// errNoConnection is a command that was not sent: its time was over, or its caller
 // gone, before there was a connection.
 var errNoConnection = errors.New("no free connection in time")
 
-// verdict says what an error of go-redis means for the question that met it.
+// verdict says what an error of go-redis means for the command that met it.
 func (d *dialer) verdict(err error) *store.Error {
 	if s, ok := errors.AsType[*setUpError](err); ok {
 		fault := s.fault

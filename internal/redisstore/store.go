@@ -1,13 +1,13 @@
 // Package redisstore keeps locks in one Redis: a single server, a master that
 // Sentinels watch, or a Cluster.
 //
-// A question about locks is one Lua script (lua/), so it is one round trip and atomic,
+// A command about locks is one Lua script (lua/), so it is one round trip and atomic,
 // with one exception: a free mutex is first taken by four plain commands (set.go), and
 // given back by give.lua.
 //
 // What to read, in this order:
 //
-//   - how a question is asked: ops.go (what each method asks), set.go, command.go (the
+//   - how a command is made and sent: ops.go (what each method sends), set.go, command.go (the
 //     bytes of a command), exchange.go (how it is sent, and what its errors mean),
 //     servers.go (the pool that it takes), package wire (the connections of a pool)
 //   - what lies in Redis: lua/lock.lua (the keys), then enter.lua, queue.lua,
@@ -114,7 +114,7 @@ const failoverAddr = "FailoverClient"
 // NewToken implements store.Store.
 func (s *Store) NewToken(note string) string { return newToken(s.process, note) }
 
-// Close waits for the questions under way, each of which is bounded by its
+// Close waits for the commands under way, each of which is bounded by its
 // timeout, and closes the Store's connections. One that is being set up is given
 // up. The user's client stays open.
 func (s *Store) Close() error {
@@ -127,7 +127,7 @@ func (s *Store) Close() error {
 }
 
 // EvictionPolicy returns the server's maxmemory-policy, which decides whether
-// it may throw away a held lock to make room. ctx bounds the question.
+// it may throw away a held lock to make room. ctx bounds the command.
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	info, err := s.section(ctx, "memory")
 	if err != nil {

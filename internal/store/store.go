@@ -1,6 +1,6 @@
 // Package store is the seam between the lock engine and the places that keep
 // locks. The engine (package lockmw) decides how to wait, renew and give up; a
-// Store only answers single questions about single tokens.
+// Store only carries out single commands about single tokens.
 //
 // Every Store keeps these promises, and storetest checks them:
 //
@@ -46,8 +46,8 @@ type Ref struct {
 	Taken int64
 }
 
-// Told notes what the answer said that granted the token.
-func (r *Ref) Told(a Answer) { r.Fence, r.Taken = a.Fence, a.Taken }
+// NoteGrant notes what the answer said that granted the token.
+func (r *Ref) NoteGrant(a Answer) { r.Fence, r.Taken = a.Fence, a.Taken }
 
 // A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
 // that differ, apart from the number of permits, exclude each other.
@@ -65,12 +65,12 @@ const (
 	// Wait puts the token at the tail of the queue, or keeps its place when
 	// it already stands there, and tells the store that its process lives.
 	Wait
-	// Last is the final question of a waiter: not granted, it leaves the
+	// Last is the last command of a waiter: not granted, it leaves the
 	// queue in the same step.
 	Last
 )
 
-// A Request is one Acquire question.
+// A Request is what one Acquire asks for.
 type Request struct {
 	Ref
 	Join Join
@@ -83,12 +83,12 @@ type Request struct {
 	// Wait. The zero Place is the last.
 	Place Place
 
-	// Timeout bounds the question, counted from the call.
+	// Timeout bounds the command, counted from the call.
 	Timeout time.Duration
 
 	// Late, if not nil, is called once when ctx ended before the answer came
 	// (the error is Pending): with the answer when it arrives at last, or with
-	// the error that ended the question. It runs on a goroutine of the store
+	// the error that ended the command. It runs on a goroutine of the store
 	// and must not block.
 	Late func(Answer, error)
 }
@@ -108,14 +108,14 @@ type Answer struct {
 	Taken   int64         // of the grant, for Ref.Taken; what it means is the store's alone
 	Left    time.Duration // not granted: what is left of the holder's TTL
 
-	// Holder is the one that has the key, if the question was not granted and one
+	// Holder is the one that has the key, if the command was not granted and one
 	// has the key exclusively, and HolderFence is the fence of its grant, or, where
 	// the store does not remember it, a number close to it that names the same grant.
 	// Both are zero where the store cannot tell.
 	Holder      Holder
 	HolderFence int64
 
-	// Waiting is how many stand in the queue, for a question that was not granted
+	// Waiting is how many stand in the queue, for a command that was not granted
 	// and leaves nothing there.
 	Waiting int
 
@@ -123,11 +123,11 @@ type Answer struct {
 	// epoch of its own. A Grant's Server counts on the same clock.
 	Server int64
 
-	// Contended is when the first who waits on came, on the clock of Server, for a question
+	// Contended is when the first who waits on came, on the clock of Server, for a command
 	// that was granted exclusively; 0 if nobody waits.
 	Contended int64
 
-	// Unqueued says that the question was granted without a look at the queue: others may
+	// Unqueued says that the command was granted without a look at the queue: others may
 	// wait, and the store tells nobody of them.
 	Unqueued bool
 
@@ -137,7 +137,7 @@ type Answer struct {
 	Siblings string
 
 	// Fresh says that the store did not know any waiter of this process on
-	// this key. After the first question it means that the queue was lost.
+	// this key. After the first command it means that the queue was lost.
 	Fresh bool
 
 	// Ballot is how the nodes of a quorum answered, where that did not grant.
@@ -324,14 +324,14 @@ type Holder struct {
 	Left     time.Duration // of the TTL; negative: there is none
 }
 
-// An Error is a question that the store could not answer.
+// An Error says why the store has not carried out a command.
 type Error struct {
 	Err error
 
-	// Ambiguous: the question may have been carried out, or still may be.
+	// Ambiguous: the command may have been carried out, or still may be.
 	Ambiguous bool
 
-	// Pending: ctx ended first. The question goes on, and Request.Late gets
+	// Pending: ctx ended first. The command goes on, and Request.Late gets
 	// its outcome.
 	Pending bool
 
@@ -352,24 +352,24 @@ type Error struct {
 	Ballot *Ballot
 }
 
-// A Reach says what a question without a usable answer tells about the store:
+// A Reach says what a command without a usable answer tells about the store:
 // whether it can be reached at all. Work that may run without its lock while
 // the store is away may do so for [Away] and for [Silent], and for nothing else.
 type Reach uint8
 
 const (
 	// Unclear: the error says nothing about the store. The caller left, the
-	// connection broke after the question was sent, or something between the
+	// connection broke after the command was sent, or something between the
 	// caller and the store is set up wrongly.
 	Unclear Reach = iota
 	// Away: the store cannot be reached, and that is certain. Nobody listens at
 	// its address, there is no way there, or a server says that it cannot serve
 	// yet (LOADING, CLUSTERDOWN).
 	Away
-	// Silent: the question was sent, or was to be sent, and nothing came back
+	// Silent: the command was sent, or was to be sent, and nothing came back
 	// within its time. Who else got an answer meanwhile knows more.
 	Silent
-	// Answered: the store is there. It refused the question, or what it did is
+	// Answered: the store is there. It refused the command, or what it did is
 	// not enough.
 	Answered
 )

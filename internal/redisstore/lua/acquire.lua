@@ -23,7 +23,7 @@
 -- Message  'contended <ticket> <token> <lock>' to the process of an exclusive holder,
 --          when one of another process waits, each time that it asks
 
--- Most questions are a mutex's, for a lock that is free. EXISTS and TIME come before SET:
+-- Most commands are about a mutex that is free. EXISTS and TIME come before SET:
 -- if an ACL forbids one, nothing has been written.
 local token, join, plain = ARGV[1], ARGV[3], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -95,7 +95,7 @@ local jumped = not empty and value and string.sub(value, 1, #token + 2) == token
 if plain and not value or jumped then
   -- Case 1, plain and not value: SET above took the lock, which was free. But there is a
   -- queue, since the holder died or a foreign program deleted the key, and the first live
-  -- waiter has the lock; or a fence is kept, and this grant's must be higher.
+  -- waiter has the lock; or a fence is remembered, and this grant's must be higher.
   -- Case 2, jumped: the token took the lock by SET before, and a queue was there already.
   -- Nobody was told of either grant, so it can be undone.
   redis.call('DEL', KEYS[1])

@@ -19,7 +19,7 @@ local state = read_state(now, value)
 -- is at least its fence. Its process may have used others since, up to LOCAL_FENCES above that.
 -- That counts also where last_fence is below the clock: a process that is not told goes on.
 -- It uses none above the clock, so none above a fence that was ahead of the clock by
--- LOCAL_FENCES when it was minted, and is kept beside the lock for that. So one release by
+-- LOCAL_FENCES when it was granted, and is remembered beside the lock for that. So one release by
 -- force after the other does not drive fences further and further ahead of the clock.
 local last_fence = state.since and state.since + OFF_US or state.last_fence
 local far_ahead = last_fence - now >= LOCAL_FENCES and last_fence == tonumber(redis.call('GET', KEYS[4]))

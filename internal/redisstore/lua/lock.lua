@@ -27,7 +27,7 @@
 --
 -- A token reads "<process>.<random>". All keys carry a TTL whenever they
 -- exist. A process whose waiters follow one another without asking uses higher fences than
--- the lock tells, and gives the last of them with each question about the lock.
+-- the lock tells, and gives the last of them with each command about the lock.
 -- Times are the server's, and durations come from outside. There are two
 -- exceptions: the µs behind ~ and ! are the client's estimate of the server's clock, and a
 -- fence that comes in is one that the server told before.
@@ -42,7 +42,7 @@ local ALIVE_US      = 2500000 -- a process counts as alive for so long after its
 local HEARTBEAT_US  = 500000  -- a process that asks again after that writes its heartbeat anew
 local DEAF_US       = 1500000 -- a process counts as alive for at most so long when nobody hears its channel
 local QUEUE_MS      = 10000   -- an untouched queue outlives the last heartbeat by that
-local GRACE_MS      = 1000    -- a fence outlives what it is kept for by that
+local GRACE_MS      = 1000    -- a fence is remembered for so long after what it is remembered for has ended
 local SIBLINGS_MOST = 64      -- holders of one process that are looked at for a lost message
 local LOCAL_FENCES  = 1000000 -- fences above its own that a holder's process may use without asking: one a µs, for a second (lockmw/tenure.go)
 local OFF_US        = 1000000 -- a holder by SET has no fence further from its value's µs; offMost in set.go
@@ -66,11 +66,12 @@ local function remember_fence(now, fence, ms)
   redis.call('SET', KEYS[4], digits(fence), 'PX', math.max(ms, math.ceil((fence - now) / 1000)) + GRACE_MS)
 end
 
--- highest_fence is the fence beside the lock, or that of state if it is higher. Where an
--- exclusive holder has told its last fence (told), nobody has had a higher one: the fence
--- beside the lock is from before its grant, or has room for fences that it has not used.
+-- highest_fence is the fence beside the lock, or that of state if it is higher. Where the
+-- caller is the exclusive holder and has told its last fence (caller_fence), nobody has had a
+-- higher one: the fence beside the lock is from before its grant, or has room for fences that
+-- it has not used.
 local function highest_fence(state)
-  if state.told then return state.last_fence end
+  if state.caller_fence then return state.last_fence end
   return math.max(state.last_fence, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
 end
 

@@ -5,7 +5,7 @@
 -- can have one:
 --   v  it subscribed on this server, which can count who listens
 --   u  it subscribed somewhere in the cluster, nobody can tell
---   p  it does not listen and polls: the grant waits for its next question
+--   p  it does not listen and polls: the grant waits for its next command
 --   dead  it has not asked for too long
 --   deaf  v, and nobody listens: it is gone, or has lost its connection
 -- The asking process needs nobody to listen, the answer tells it. A server on which
@@ -14,7 +14,7 @@ local function liveness(now, process, asking, channel)
   local till, how, behind = string.match(redis.call('HGET', KEYS[3], process) or '0p', '^(%d+)(%a)(%d*)')
   till = tonumber(till)
   if till <= now then
-    redis.call('HDEL', KEYS[3], process) -- its next question is told Fresh
+    redis.call('HDEL', KEYS[3], process) -- the reply to its next command says that it is new here
     return 'dead'
   end
   if how == 'v' and process ~= asking then
@@ -106,11 +106,11 @@ end
 -- that lapses has its TTL behind it, so the clock has passed its fence then, and those that
 -- its process has used without asking. But after the clock was set back it may lapse before.
 -- Then the fence is remembered, and if need be room for those that may be used from now
--- on: a process passes a lock on for less than half of its TTL. Who tells its fence (told)
--- uses no more.
+-- on: a process passes a lock on for less than half of its TTL. A caller that tells its
+-- last fence (caller_fence) uses no more.
 local function remember_used(now, state, ms)
   local fence = state.last_fence
-  local room = state.told and 0 or math.min(LOCAL_FENCES, ms * 500)
+  local room = state.caller_fence and 0 or math.min(LOCAL_FENCES, ms * 500)
   if fence + room >= now + ms * 1000 then fence = fence + room end
   if fence >= now then remember_fence(now, fence, 0) end
 end
@@ -122,7 +122,7 @@ local function grant(state, now, token, ms, kind, fence)
   local new = not fence
   if new then
     fence = next_fence(now, state)
-    state.told = nil -- the next grant must exceed this one
+    state.caller_fence = nil -- the next grant must exceed this one
   end
   if kind == '' then
     redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)
@@ -193,13 +193,13 @@ end
 -- admits. The deaf are passed over and keep their places, the dead are
 -- forgotten; a live one that is not admitted keeps all behind it out. self is the
 -- asking token, which needs no message; asking is its process. channel is the
--- prefix of the processes' channels. With own_news, grants to the asking process
+-- prefix of the processes' channels. With own_messages, grants to the asking process
 -- are listed there for the answer; other grants are made first and then
 -- published: whoever hears of a grant has it, also where the message takes its
 -- own way, as to a replica.
 -- Result: the token of the first who was granted the lock; self's fence, if self was;
 -- whether a live one is left that is not admitted
-local function grant_next(state, now, self, asking, channel, own_news)
+local function grant_next(state, now, self, asking, channel, own_messages)
   local passed_over, liveness_of, next_holder, own_fence, full = {}, {}, nil, nil, false
   while not state.holder and not full do
     local head = redis.call('ZPOPMIN', KEYS[2])
@@ -210,7 +210,7 @@ local function grant_next(state, now, self, asking, channel, own_news)
     if token and token == self then
       how = 'self'
     elseif token then
-      how = own_news and process == asking and 'v' or liveness_of[process] or liveness(now, process, asking, channel)
+      how = own_messages and process == asking and 'v' or liveness_of[process] or liveness(now, process, asking, channel)
       liveness_of[process] = how
     end
     if how == 'deaf' then
@@ -228,8 +228,8 @@ local function grant_next(state, now, self, asking, channel, own_news)
       local behind = kind == '' and (passed_over[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
       local ticket = behind and behind[1] and digits(tonumber(behind[2])) or '0' -- of the first who waits on
       local message = token .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. first_ttl .. ' ' .. ticket .. ' ' .. KEYS[1]
-      if own_news and process == asking then
-        own_news[#own_news + 1] = message
+      if own_messages and process == asking then
+        own_messages[#own_messages + 1] = message
       elseif how ~= 'p' then
         redis.call('PUBLISH', channel .. process, message)
       end

@@ -9,8 +9,8 @@
 -- ARGV[4]  on request, terms as they were given to acquire: leave the queue
 -- ARGV[5]  on request, ms that the lock stays taken; then ARGV[4] may be empty
 -- Result   0 the token did not hold the lock, 1 it did and gave it back,
---          2 it did and a waiter has it now; or that in a list, with the news
---          for waiters of the token's process behind it
+--          2 it did and a waiter has it now; or that in a list, with messages
+--          for waiters of the token's process behind it (see grant_next)
 
 local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
@@ -19,8 +19,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last_fence = own and tonumber(string.sub(value, #token + 2))
-local told = own and tonumber(ARGV[3])
-if told and told >= (last_fence or 0) then last_fence = told else told = nil end
+local caller_fence = own and tonumber(ARGV[3])
+if caller_fence and caller_fence >= (last_fence or 0) then last_fence = caller_fence else caller_fence = nil end
 if last_fence and not queue_or_fence and not ARGV[4] and last_fence < now then
   redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
   return 1
@@ -39,7 +39,7 @@ end
 local state, held = nil, own
 if own then
   -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
-  state = {last_fence = last_fence or 0, told = told}
+  state = {last_fence = last_fence or 0, caller_fence = caller_fence}
   if stay then
     extend(now, state, stay)
     return 1

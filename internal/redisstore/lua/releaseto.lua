@@ -14,7 +14,7 @@
 -- ARGV[7]  the fence, if the caller knows it, or ''
 -- Result   the waiter's fence: it has the lock, and the fence is now µs too; or
 --          {0, 1 or 2 as in release, its fence or '', now µs, the ticket of the
---          first who waits or '0', news for other waiters of the process…}. With 0
+--          first who waits or '0', messages for other waiters of the process…}. With 0
 --          and '' the waiter has no place.
 
 local token, waiter, plain = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -25,8 +25,8 @@ local now_text = time[1] .. string.sub(1000000 + time[2], 2)
 local now = tonumber(now_text)
 local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
 local last_fence = own and tonumber(string.sub(value, #token + 2))
-local told = own and tonumber(ARGV[7])
-if told and told >= (last_fence or 0) then last_fence = told else told = nil end
+local caller_fence = own and tonumber(ARGV[7])
+if caller_fence and caller_fence >= (last_fence or 0) then last_fence = caller_fence else caller_fence = nil end
 -- Out of memory this SET fails; then the lock is handed over below.
 if last_fence and not queue_or_fence and plain and last_fence < now
   and not redis.pcall('SET', KEYS[1], waiter .. ':' .. now_text, 'PX', plain).err then
@@ -47,7 +47,7 @@ if not own then
   return {0, '', now_text, '0'}
 end
 -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
-local state, answer = {last_fence = last_fence or 0, told = told}, {1, '', now_text, '0'}
+local state, answer = {last_fence = last_fence or 0, caller_fence = caller_fence}, {1, '', now_text, '0'}
 -- Once maxmemory is reached Redis lets a script write only if its first write needs no
 -- memory; this ZREM is that write. So what is held can be given back then, too.
 redis.call('ZREM', KEYS[2], '')

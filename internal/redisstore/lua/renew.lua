@@ -13,8 +13,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local own = value and string.sub(value, 1, #token + 1) == token .. ':'
 local last_fence = own and tonumber(string.sub(value, #token + 2))
-local told = own and tonumber(ARGV[3])
-if told and told > (last_fence or 0) then last_fence = told end
+local caller_fence = own and tonumber(ARGV[3])
+if caller_fence and caller_fence > (last_fence or 0) then last_fence = caller_fence end
 if last_fence and tonumber(ARGV[2]) and last_fence < now then
   redis.call('PEXPIRE', KEYS[1], ARGV[2]) -- most renewals
   return 1
