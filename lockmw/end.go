@@ -143,7 +143,7 @@ func (c *claim) failOpen(cause error) *Lease {
 	lease := newLease(c, nothing{}, new(sync.Mutex), 0, time.Now())
 	c.locker.keep(lease)
 	lease.limitHold()
-	c.locker.log.Warn("lockmw: runs without the lock, Redis cannot be reached", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
+	c.locker.log.Warn("lockmw: work runs without its lock, since Redis cannot be reached and the policy has FailOpen", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	e := c.event(EventFailedOpen)
 	e.Err = cause
 	c.note(e)

@@ -203,7 +203,7 @@ func (l *Lease) event(kind EventKind, err error) Event {
 
 // reportLost logs that the lease was lost, and tells the observers.
 func (l *Lease) reportLost(reason error) {
-	l.locker.log.Warn("lockmw: lock was lost while it was held", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
+	l.locker.log.Warn("lockmw: lock was lost while it was held; its context has ended, and another may have the lock", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
 	l.happened(EventLost, reason)
 	l.tellLater(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
 }

@@ -282,7 +282,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		l.reportLost(errNotHeld)
 		return err
 	case err != nil:
-		l.locker.log.Warn("lockmw: release failed; the lock ends by its TTL", "name", l.policy.Name, "key", l.ref.Key, "error", err)
+		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
 	default:
 		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}

@@ -110,7 +110,7 @@ func (o *Outage) Glance(key string) Prospect {
 }
 
 // Troubled reports whether a server cannot be reached, as far as is known, and is
-// looked for: nobody does that once the store is closed.
+// looked for: nobody does that once the Locker is closed.
 func (o *Outage) Troubled() bool {
 	if o == nil || o.troubled.Load() == 0 {
 		return false

@@ -32,8 +32,8 @@ const (
 )
 
 var (
-	errStoreClosed = errors.New("the store is closed")
-	errNewMaster   = errors.New("there is another master")
+	errStoreClosed = errors.New("the Locker is closed")
+	errNewMaster   = errors.New("another server has become the master")
 	errAbandoned   = errors.New("the client's Dialer, credentials provider or OnConnect does not return")
 )
 

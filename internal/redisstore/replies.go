@@ -18,7 +18,7 @@ import (
 // a *store.Error it is the one of malformed.
 
 // errReply is a reply that no version of the scripts gives.
-var errReply = errors.New("unexpected reply to a script")
+var errReply = errors.New("Redis has replied with something that no script of lockmw returns: is there a proxy in between?")
 
 // malformed returns the error of a command whose reply cannot be read: the command may have been carried out.
 func malformed() *store.Error { return &store.Error{Err: errReply, Ambiguous: true} }

@@ -81,7 +81,7 @@ var (
 	ErrStuck = errors.New("the server does not take more commands")
 
 	// ErrDeaf is a connection that does not heed read deadlines.
-	ErrDeaf = errors.New("the connection does not heed read deadlines")
+	ErrDeaf = errors.New("the connection does not heed read deadlines: is that a matter of the client's Dialer?")
 
 	// ErrClosed is a pool that was closed.
 	ErrClosed = errors.New("the connections are closed")
