@@ -34,10 +34,10 @@ type Lease struct {
 	maxHold *time.Timer
 	stuckAt time.Duration // held this long, the next stuck event is due
 
-	release  sync.Once
-	released error       // Release's answer, once release is done
-	unreported   atomic.Bool // the observers are to be told of the release
-	gaveBack error       // what came of it, for them
+	release    sync.Once
+	released   error       // Release's answer, once release is done
+	unreported atomic.Bool // the observers are to be told of the release
+	gaveBack   error       // what came of it, for them
 }
 
 type state uint8
