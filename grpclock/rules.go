@@ -8,12 +8,26 @@ import "github.com/lockmw/kit/internal/rpcdoor"
 // keyfunc.Skip takes one method out of those of "*". A method without a rule runs
 // without a lock.
 //
-// The interceptors copy the Rules; later changes have no effect.
+// The interceptors copy the Rules; later changes have no effect. They are the same type as
+// connectlock.Rules, a map with a method:
 //
-// They are the same type as connectlock.Rules. With adds rules given in code.
+//	type Rules map[string]Rule
+//
+//	// With returns the rules of r and of code, as new Rules. Where both have one for a
+//	// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
+//	// has for that service and its methods.
+//	func (r Rules) With(code Rules) Rules
 type Rules = rpcdoor.Rules
 
-// A Rule is a lock: its Key, a keyfunc.Func, says what is locked, and its Policy how.
+// A Rule is a lock: what is locked, and how it is taken. It is a struct with two fields:
+//
+//	type Rule struct {
+//		// Key derives the key from a call. It must not be nil.
+//		Key keyfunc.Func
+//
+//		// Policy is how the lock is taken and kept. Zero means one attempt.
+//		Policy lockmw.Policy
+//	}
 type Rule = rpcdoor.Rule
 
 // Annotated returns the rules that stand in .proto files, beside the methods:
