@@ -373,3 +373,42 @@ func TestBodyThatGinDoesNotTakeForJSONIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestRecordedErrorOfAnAnswerIsNoFailure is about MinHold: an error that handlers record is for a
+// middleware in front, which makes an answer of it, unless they have answered themselves.
+func TestRecordedErrorOfAnAnswerIsNoFailure(t *testing.T) {
+	mail := errors.New("the mail could not be sent")
+	for name, tc := range map[string]struct {
+		handle gin.HandlerFunc
+		again  bool // a second request comes through
+	}{
+		"answered with 200":       {func(c *gin.Context) { _ = c.Error(mail); c.String(http.StatusOK, "paid") }, false},
+		"answered, then recorded": {func(c *gin.Context) { c.String(http.StatusCreated, "paid"); _ = c.Error(mail) }, false},
+		"a status that is sent":   {func(c *gin.Context) { c.Status(http.StatusNoContent); c.Writer.WriteHeaderNow(); _ = c.Error(mail) }, false},
+		"answered with 400":       {func(c *gin.Context) { _ = c.Error(mail); c.String(http.StatusBadRequest, "no") }, true},
+		"no answer":               {func(c *gin.Context) { _ = c.Error(mail) }, true},
+		"a status alone":          {func(c *gin.Context) { c.Status(http.StatusOK); _ = c.Error(mail) }, true},
+		"aborted with an error":   {func(c *gin.Context) { _ = c.AbortWithError(http.StatusInternalServerError, mail) }, true},
+		"nothing recorded":        {func(*gin.Context) {}, false},
+	} {
+		for held, opts := range map[bool][]ginlock.Option{false: nil, true: {ginlock.WithBufferedResponse(100)}} {
+			locks, _ := testenv.Locker(t)
+			ran := 0
+			engine := gin.New()
+			engine.POST("/", ginlock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{MinHold: time.Minute}, opts...), func(c *gin.Context) {
+				ran++
+				tc.handle(c)
+			})
+			for range 2 {
+				send(engine, "/", "")
+			}
+			want := 1
+			if tc.again {
+				want = 2
+			}
+			if ran != want {
+				t.Errorf("%s, response held back: %v: the handler ran %d times for two requests, want %d", name, held, ran, want)
+			}
+		}
+	}
+}

@@ -32,6 +32,14 @@
 // Nothing in it shows a key, a token or what Redis said. For answers in an envelope of
 // your own there is WithErrorHandler, with lockmw.RefusalOf.
 //
+// # Failures
+//
+// With the policy's MinHold, work that has failed frees the key. The handlers have failed if they
+// panic or answer with a status of 400 or more, and if they add an error to c.Errors and write
+// nothing: it is left to middleware in front to make an answer of the error. Handlers that add an
+// error and write an answer of less than 400, such as one that could not send a mail, have done
+// their work: their client was told so.
+//
 // # Where it goes
 //
 // The middleware goes on a route or a group. A parameter that the route does not have is a mistake of the
@@ -189,7 +197,9 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 	errors := len(c.Errors)
 	next := func() {
 		c.Next()
-		if len(c.Errors) == errors { // otherwise a middleware around this one may answer with another status
+		// Without an answer of the handlers a middleware around this one may make one of the
+		// errors that they have recorded. With one, what they have recorded is for the log.
+		if len(c.Errors) == errors || c.Writer.Written() {
 			v.Returned(c.Writer.Status())
 		}
 	}
