@@ -26,6 +26,7 @@ var faults = []struct {
 	{"does not wait", []string{"WaiterIsServed", "FullQueueIsRefused", "WaiterWhoLeavesIsForgotten"}},
 	{"never releases", []string{"LockIsHeldWhileTheHandlerRuns", "EveryExitReleases", "ClientWhoLeavesEndsTheWork"}},
 	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns"}},
+	{"releases beside the answer", []string{"LockIsHeldWhileTheHandlerRuns"}},
 	{"releases on return only", []string{"EveryExitReleases"}},
 	{"takes failed work for done", []string{"SecondClickIsRefused"}},
 	{"takes all work for failed", []string{"SecondClickIsRefused"}},

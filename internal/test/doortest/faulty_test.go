@@ -185,10 +185,14 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	switch h.fault {
 	case "never releases":
 		leave = func() error { return nil }
-	case "releases late":
+	case "releases late", "releases beside the answer":
+		late := 20 * time.Millisecond
+		if h.fault == "releases beside the answer" {
+			late = 0
+		}
 		leave = func() error {
 			lease, _ := lockmw.FromContext(v.Inner().Context())
-			time.AfterFunc(20*time.Millisecond, func() { _ = lease.Release(context.Background()) })
+			time.AfterFunc(late, func() { _ = lease.Release(context.Background()) })
 			return nil
 		}
 	}

@@ -32,6 +32,10 @@ func lockIsHeldWhileTheHandlerRuns(e *env) {
 		e.WantFree() // before the client has the answer
 	}
 	e.WantRuns(20)
+	e.WantReleasedFirst(func(l *lockmw.Locker) {
+		e.Locks = l
+		e.serve(e.route(fine))
+	}, func() { e.wantStatus(e.pay(), http.StatusOK) })
 }
 
 func handlerFindsItsLease(e *env) {

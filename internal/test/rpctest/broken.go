@@ -32,6 +32,7 @@ var faults = []struct {
 	}},
 	{"keeps a lease that comes too late", []string{"LeaseThatComesTooLateIsReleased"}},
 	{"releases late", []string{"LockIsHeldWhileTheHandlerRuns", "StreamIsLockedFromStartToEnd"}},
+	{"releases beside the answer", []string{"LockIsHeldWhileTheHandlerRuns"}},
 	{"releases on return only", []string{"EveryExitReleases", "EveryExitOfAStreamReleases"}},
 	{"takes failed work for done", []string{"SecondClickIsRefused"}},
 	{"takes all work for failed", []string{"SecondClickIsRefused"}},

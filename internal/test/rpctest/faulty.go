@@ -260,10 +260,14 @@ func (f *Fault) around(l *lockmw.Locker, returned *bool) func() {
 				again()
 			}
 		}
-	case "releases late":
+	case "releases late", "releases beside the answer":
+		late := 20 * time.Millisecond
+		if f.Is("releases beside the answer") {
+			late = 0
+		}
 		return func() {
 			if lease := again(); lease != nil {
-				time.AfterFunc(20*time.Millisecond, func() { _ = lease.Release(context.Background()) })
+				time.AfterFunc(late, func() { _ = lease.Release(context.Background()) })
 			}
 		}
 	case "takes the other holder's key away":

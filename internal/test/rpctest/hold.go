@@ -33,6 +33,12 @@ func lockIsHeldWhileTheHandlerRuns(e *env) {
 		e.WantFree() // before the client has the answer
 	}
 	e.WantRuns(20)
+	for _, call := range []func() Answer{e.pay, func() Answer { a, _ := e.streamed(ChatMethod); return a }} {
+		e.WantReleasedFirst(func(l *lockmw.Locker) {
+			e.Locks = l
+			e.serve(&shop{})
+		}, func() { e.wantCode(call(), codes.OK) })
+	}
 }
 
 // wantLease fails the test unless ctx is that of the usual lock's holder.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/lockmw"
 )
 
 // RedisKey returns where Redis keeps the lock of a key, given with its prefix.
@@ -32,6 +36,31 @@ func (r *Env) Left() []string {
 	return slices.DeleteFunc(keys, func(key string) bool {
 		return !strings.HasPrefix(key, r.Namespace) || strings.HasSuffix(key, ":fence")
 	})
+}
+
+// WantReleasedFirst serves with a Locker whose releases take longer than an answer, and fails the
+// test if ask, which returns with a client's answer, has it before every lock is released. An
+// answer that does not wait for the release would often come a moment after it otherwise.
+func (r *Env) WantReleasedFirst(serve func(*lockmw.Locker), ask func()) {
+	r.Helper()
+	const slow = 100 * time.Millisecond
+	answered, late := make(chan struct{}), new(atomic.Bool)
+	serve(r.NewLocker(lockmw.WithObserver(func(_ context.Context, ev lockmw.Event) {
+		if ev.Kind != lockmw.EventReleased { // it is told before Release returns
+			return
+		}
+		select {
+		case <-answered:
+			late.Store(true)
+		case <-time.After(slow):
+		}
+	})))
+	ask()
+	close(answered)
+	r.Until("all locks are released", func() bool { return r.Seen(lockmw.EventReleased) == r.Seen(lockmw.EventAcquired) })
+	if late.Load() {
+		r.Error("the client has its answer before the lock is released")
+	}
 }
 
 // WantFree fails the test if a lock is held or waited for.
