@@ -96,6 +96,9 @@ func (version) Response(c echo.Context) *echo.Response { return c.Response() }
 // Below returns what Echo's writer writes to.
 func (version) Below(r *echo.Response) http.ResponseWriter { return r.Writer }
 
+// Beneath returns nil: the door's writer is the one below Echo's.
+func (version) Beneath(*echo.Response) *http.ResponseWriter { return nil }
+
 // Watch puts w below Echo's writer.
 func (version) Watch(_ echo.Context, r *echo.Response, w http.ResponseWriter) { r.Writer = w }
 

@@ -282,3 +282,87 @@ func TestBodyOfQueryOverwritesTheQuery(t *testing.T) {
 		t.Errorf("c.Bind has found %q, want 7", bound)
 	}
 }
+
+// TestAnswerPastTheDoorIsAnAnswer: a handler of Echo v5 finds Echo's own writer below the door's.
+func TestAnswerPastTheDoorIsAnAnswer(t *testing.T) {
+	own := func(c *echo.Context) *echo.Response {
+		r, err := echo.UnwrapResponse(c.Response())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for name, answer := range map[string]func(c *echo.Context) error{
+		"by Echo's writer":        func(c *echo.Context) error { return write(own(c), http.StatusCreated) },
+		"by the one below Echo's": func(c *echo.Context) error { return write(own(c).Unwrap(), http.StatusCreated) },
+		"by the one below the door's": func(c *echo.Context) error {
+			return write(c.Response().(interface{ Unwrap() http.ResponseWriter }).Unwrap(), http.StatusCreated)
+		},
+		"by a flush": func(c *echo.Context) error {
+			c.Response().Header().Set("X-Paid", "paid")
+			return http.NewResponseController(own(c)).Flush()
+		},
+		"by hijacking": func(c *echo.Context) error {
+			conn, rw, err := http.NewResponseController(own(c)).Hijack()
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, _ = rw.WriteString("HTTP/1.1 201 Created\r\nContent-Length: 4\r\nConnection: close\r\n\r\npaid")
+			return rw.Flush()
+		},
+	} {
+		locks, client := testenv.Locker(t)
+		e := newApp(echo.Config{})
+		e.POST("/", func(c *echo.Context) error {
+			if err := answer(c); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			lose(client)
+			return nil
+		}, lock(locks, echolock.WithErrorHandler(func(_ *echo.Context, err error) error {
+			t.Errorf("%s: the error handler is told %v, and there is no place for its answer", name, err)
+			return err
+		})))
+		server := httptest.NewServer(e)
+		response, err := server.Client().Post(server.URL, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		server.Close()
+		if got := string(body) + response.Header.Get("X-Paid"); err != nil || got != "paid" || response.StatusCode >= 300 {
+			t.Errorf("%s: the client gets %d %q, %v; want what the handler has written", name, response.StatusCode, got, err)
+		}
+	}
+}
+
+// write writes an answer.
+func write(w http.ResponseWriter, status int) error {
+	w.WriteHeader(status)
+	_, err := io.WriteString(w, "paid")
+	return err
+}
+
+// TestStatusPastTheDoorCounts is about MinHold, which a failure ends.
+func TestStatusPastTheDoorCounts(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	ran := 0
+	e := newApp(echo.Config{})
+	nested := echolock.Middleware(locks, keyfunc.Const("outer"), lockmw.Policy{})
+	e.POST("/", func(c *echo.Context) error {
+		ran++
+		r, err := echo.UnwrapResponse(c.Response())
+		if err != nil {
+			return err
+		}
+		return write(r, http.StatusBadRequest)
+	}, nested, echolock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{MinHold: time.Minute}))
+	for range 2 {
+		send(e, http.MethodPost, "/")
+	}
+	if ran != 2 {
+		t.Errorf("the handler that answers 400 ran %d times for two requests, want 2", ran)
+	}
+}

@@ -95,6 +95,16 @@ func (version) Response(c *echo.Context) http.ResponseWriter { return c.Response
 // Below returns the same.
 func (version) Below(r http.ResponseWriter) http.ResponseWriter { return r }
 
+// Beneath returns where Echo's own writer writes to, which echo.UnwrapResponse finds in a
+// handler, below the door's.
+func (version) Beneath(r http.ResponseWriter) *http.ResponseWriter {
+	own, err := echo.UnwrapResponse(r)
+	if err != nil {
+		return nil
+	}
+	return &own.ResponseWriter
+}
+
 // Watch gives the handler w.
 func (version) Watch(c *echo.Context, _, w http.ResponseWriter) { c.SetResponse(w) }
 

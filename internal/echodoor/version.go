@@ -55,6 +55,9 @@ type Responses[C Context, R http.ResponseWriter] interface {
 	Response(c C) R
 	// Below returns the writer that the door's writer goes on top of.
 	Below(r R) http.ResponseWriter
+	// Beneath returns the address of the writer that Echo's own writes to, if that is below what
+	// Below has returned, and nil otherwise: a handler may ask for Echo's own.
+	Beneath(r R) *http.ResponseWriter
 	// Watch has the handler write to w, on top of what Below has returned.
 	Watch(c C, r R, w http.ResponseWriter)
 	// Hold has the handler write to w, which holds the response back: r must not change

@@ -19,7 +19,7 @@ type Response struct {
 	http.ResponseWriter
 	visit   *Visit // nil: there is no handler under a lock
 	written bool
-	sent    bool // by Flush or Hijack
+	sent    bool // by Flush or Hijack, or past the Response
 	status  int  // that WriteHeader was called with; 0: it was not
 }
 
@@ -33,7 +33,7 @@ func Watch(w http.ResponseWriter, v *Visit) *Response {
 func (w *Response) Written() bool { return w.written }
 
 // Sent reports whether an answer has begun by Flush or Hijack, which are no calls of
-// WriteHeader or Write.
+// WriteHeader or Write, or past the Response.
 func (w *Response) Sent() bool { return w.sent }
 
 // Status returns the status of the answer, if the handler has set one, and 0 otherwise.
@@ -61,28 +61,64 @@ func (w *Response) Alike() http.ResponseWriter {
 // does not have, such as SetReadDeadline.
 func (w *Response) Unwrap() http.ResponseWriter { return lower{w.ResponseWriter, w} }
 
-// A lower is what an http.ResponseController finds below a Response. If the writer
-// below has no Hijack, but wraps one that has, then Alike has none either, and a
-// controller looks for it further down. lower has one, so that the Response is told.
+// A lower is what is found below a Response, by an http.ResponseController or by a handler that
+// unwraps it. What is done there goes past the Response, which is told of it: an answer is an
+// answer. If the writer below has no Hijack, but wraps one that has, then Alike has none either,
+// and a controller looks for it further down; so lower has one.
 type lower struct {
 	http.ResponseWriter
 	response *Response
 }
 
+// Beneath puts a lower into the place of a writer below, whose address it gets. It is for
+// frameworks that show handlers a writer of theirs, which is neither the Response nor what that
+// unwraps to at once.
+func (w *Response) Beneath(writer *http.ResponseWriter) { *writer = lower{*writer, w} }
+
+// NotBeneath undoes Beneath.
+func (w *Response) NotBeneath(writer *http.ResponseWriter) {
+	if ours, is := (*writer).(lower); is && ours.response == w {
+		*writer = ours.ResponseWriter
+	}
+}
+
 // Unwrap returns the writer below.
 func (w lower) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.response.hijack() }
+func (w lower) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.response.hijack(w.ResponseWriter)
+}
+
+// WriteHeader writes the header past the Response.
+func (w lower) WriteHeader(status int) {
+	w.response.note(status)
+	w.response.sent = w.response.written
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes past the Response.
+func (w lower) Write(p []byte) (int, error) {
+	w.response.written, w.response.sent = true, true
+	return w.ResponseWriter.Write(p)
+}
+
+// FlushError is what http.ResponseController looks for first.
+func (w lower) FlushError() error { return w.response.flush(w.ResponseWriter) }
 
 // WriteHeader writes the header. 1xx responses are no answer yet.
 func (w *Response) WriteHeader(status int) {
+	w.note(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// note remembers the status of an answer, which is the first.
+func (w *Response) note(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		if !w.written {
 			w.status = status
 		}
 		w.written = true
 	}
-	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write writes to the writer below.
@@ -136,7 +172,12 @@ func (w *Response) FlushError() error {
 	if err := w.answers(flushed); err != nil {
 		return err
 	}
-	err := http.NewResponseController(w.ResponseWriter).Flush()
+	return w.flush(w.ResponseWriter)
+}
+
+// flush flushes a writer below.
+func (w *Response) flush(below http.ResponseWriter) error {
+	err := http.NewResponseController(below).Flush()
 	if !errors.Is(err, http.ErrNotSupported) {
 		w.written, w.sent = true, true
 	}
@@ -152,16 +193,22 @@ type (
 func (w flusher) Flush()       { _ = w.FlushError() }
 func (w flushHijacker) Flush() { _ = w.FlushError() }
 
-func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error)      { return w.hijack() }
-func (w flushHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) { return w.hijack() }
+func (w hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.hijack(w.ResponseWriter)
+}
 
-func (w *Response) hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w flushHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.hijack(w.ResponseWriter)
+}
+
+// hijack hijacks the connection of a writer below.
+func (w *Response) hijack(below http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	if w.written { // then net/http sends it first
 		if err := w.answers(flushed); err != nil {
 			return nil, nil, err
 		}
 	}
-	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	conn, buffered, err := http.NewResponseController(below).Hijack()
 	if err == nil {
 		w.written, w.sent = true, true
 		w.duplex()
