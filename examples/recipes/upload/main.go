@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -64,7 +65,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, lockmw.ErrMaxHold): // silent, or slow
 		return http.StatusRequestTimeout
-	case errors.Is(err, io.ErrUnexpectedEOF): // less came than was announced
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled): // it left before the end
 		return http.StatusBadRequest
 	}
 	return http.StatusInternalServerError // the disk, or a lock that was lost

@@ -159,7 +159,8 @@ func TestAFailedStoreIsOurFault(t *testing.T) {
 	}
 }
 
-// A client that ends before its file does is not told that it is stored.
+// A client that ends before its file does is not told that it is stored. Whether the body ends or the
+// context does is seen first, is chance.
 func TestHalfAFileIsNotStored(t *testing.T) {
 	_, url, files := start(t, patient)
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/files/a.bin"))
