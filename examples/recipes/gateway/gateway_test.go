@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
 
 	"github.com/lockmw/kit/examples/grpc/shopv1"
 	"github.com/lockmw/kit/lockmw"
@@ -63,5 +65,51 @@ func TestTheInProcessGatewayGoesRoundTheLock(t *testing.T) {
 	}
 	if got := pay(mux); !strings.Contains(got.Body.String(), "without a lock") {
 		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}
+
+// The document has these statuses side by side.
+func TestTheGatewayAnswersOtherStatusesThanHTTP(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err                  error
+		code                 codes.Code
+		gateway, middlewares int
+	}{
+		"others hold the lock":            {lockmw.ErrNotAcquired, codes.Aborted, 409, 409},
+		"too many wait":                   {lockmw.ErrQueueFull, codes.ResourceExhausted, 429, 503},
+		"Redis cannot be reached":         {lockmw.ErrUnavailable, codes.Unavailable, 503, 503},
+		"the request's deadline":          {fmt.Errorf("%w: %w", lockmw.ErrNotAcquired, context.DeadlineExceeded), codes.DeadlineExceeded, 504, 409},
+		"no key can be made":              {lockmw.ErrInvalidKey, codes.InvalidArgument, 400, 400},
+		"the lock was lost":               {lockmw.ErrLost, codes.Internal, 500, 500},
+		"a mistake of the program":        {lockmw.ErrInvalidPolicy, codes.Internal, 500, 500},
+		"a nested acquire, a mistake too": {lockmw.ErrReentrant, codes.Internal, 500, 500},
+	} {
+		refusal, _ := lockmw.RefusalOf(tc.err)
+		code := codes.Code(refusal.GRPCCode)
+		if got := runtime.HTTPStatusFromCode(code); code != tc.code || got != tc.gateway || refusal.Status != tc.middlewares {
+			t.Errorf("%s: %v, %d through the gateway, %d by a middleware; want %v, %d, %d", name, code, got, refusal.Status, tc.code, tc.gateway, tc.middlewares)
+		}
+	}
+}
+
+// A call that does not get its lock is told when to ask again.
+func TestTheGatewayTellsWhoIsRefused(t *testing.T) {
+	locks := locktest.New(t)
+	server, err := NewServer(locks, orders{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, stop, err := NewHandler(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := locktest.Hold(t, locks, "order:42") // as another process would
+	got := pay(handler)
+	release()
+	if got.Code != http.StatusConflict || got.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %s %v", got.Code, got.Body, got.Header())
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
