@@ -71,11 +71,11 @@ func (c call) refuse(err error) error {
 // silent reports whether what an error handler has returned is no answer, or one that
 // some protocol would take for a success.
 func silent(own error) bool {
-	if own == nil || connect.IsNotModifiedError(own) {
+	// A nil *connect.Error comes first, because connect before 1.21.1 panics when it looks into one.
+	if coded, ok := errors.AsType[*connect.Error](own); ok && (coded == nil || coded.Code() == 0) {
 		return true
 	}
-	coded, ok := errors.AsType[*connect.Error](own)
-	return ok && (coded == nil || coded.Code() == 0)
+	return own == nil || connect.IsNotModifiedError(own)
 }
 
 // withText returns an error like e for clients, in which interceptors in front find e.
