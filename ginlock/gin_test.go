@@ -198,9 +198,10 @@ func TestParametersOfOtherRoutesAreNotUsed(t *testing.T) {
 	}
 }
 
-// TestRefusedHijackingDoesNotWaitForTheBody: Gin gives no connection away when
-// something was written, and net/http then reads the body before it answers.
-func TestRefusedHijackingDoesNotWaitForTheBody(t *testing.T) {
+// TestHijackingAfterAWriteDoesNotWaitForTheBody: Gin from 1.11 on gives no connection
+// away when something was written. Older ones have net/http send it first, which reads
+// the body before.
+func TestHijackingAfterAWriteDoesNotWaitForTheBody(t *testing.T) {
 	locks, _ := testenv.Locker(t)
 	written := make(chan struct{})
 	engine := gin.New()
@@ -208,8 +209,8 @@ func TestRefusedHijackingDoesNotWaitForTheBody(t *testing.T) {
 		func(c *gin.Context) {
 			defer close(written)
 			_, _ = c.Writer.WriteString("paid")
-			if _, _, err := c.Writer.Hijack(); err == nil {
-				t.Error("the connection is given away")
+			if conn, _, err := c.Writer.Hijack(); err == nil {
+				defer conn.Close()
 			}
 			_, _ = c.Writer.Write(make([]byte, 3<<10))
 		})
