@@ -12,7 +12,11 @@ import (
 
 // A goMod is what these tests read of a go.mod.
 type goMod struct {
-	Require []struct{ Path string }
+	Go      string
+	Require []struct {
+		Path, Version string
+		Indirect      bool
+	}
 	Replace []struct{ Old struct{ Path string } }
 }
 
