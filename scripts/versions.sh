@@ -25,8 +25,7 @@ newest)
 	copy=$(mktemp -d)
 	trap 'rm -rf "$copy"' EXIT
 	cp go.mod go.sum "$copy"
-	mapfile -t newest < <(go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}@latest{{end}}' all | grep .)
-	go get -modfile="$copy/go.mod" "${newest[@]}"
+	go list -m -f '{{if not (or .Main .Indirect)}}{{.Path}}@latest{{end}}' all | grep . | xargs go get -modfile="$copy/go.mod"
 	go mod tidy -modfile="$copy/go.mod"
 	go test -modfile="$copy/go.mod" -count=1 -p 2 -parallel 4 -timeout 15m "$@"
 	;;
