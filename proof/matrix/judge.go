@@ -191,19 +191,3 @@ func (o *Outcome) part(in func(lane string) bool) (those, others []history.Hold)
 	}
 	return those, others
 }
-
-// Kept returns the outcome of the lanes whose Redis kept its word.
-func (o *Outcome) Kept() (holds []history.Hold, writes []history.Write) {
-	forgot := make(map[string]bool)
-	for _, in := range o.Injections {
-		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
-	}
-	keeps := func(key string) bool { lane, _, _ := strings.Cut(key, "/"); return !forgot[lane] }
-	holds, _ = o.part(func(lane string) bool { return !forgot[lane] })
-	for _, w := range o.Writes {
-		if keeps(w.Key) {
-			writes = append(writes, w)
-		}
-	}
-	return holds, writes
-}
