@@ -30,6 +30,31 @@ func TestUnknownServiceIsReported(t *testing.T) {
 	}
 }
 
+// The annotation of a .proto file means the same here as for gRPC, and a mistake names this
+// package.
+func TestAnnotatedReadsWhatGRPCReads(t *testing.T) {
+	const service = "lockmwtest.v1.Annotated"
+	got, err := connectlock.Annotated(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := grpclock.Annotated(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) == 0 || len(got) != len(want) {
+		t.Errorf("%d rules, want %d", len(got), len(want))
+	}
+	for procedure, rule := range want {
+		if got[procedure].Policy != rule.Policy || got[procedure].Key == nil {
+			t.Errorf("%s: %+v, want %+v and a key", procedure, got[procedure].Policy, rule.Policy)
+		}
+	}
+	if _, err := connectlock.Annotated("elsewhere.Unknown"); err == nil || !strings.HasPrefix(err.Error(), "connectlock: ") {
+		t.Errorf("Annotated of a service that is not there = %v, want an error of connectlock", err)
+	}
+}
+
 func TestProcedureWithoutARuleCostsNothing(t *testing.T) {
 	locks, _ := testenv.Locker(t)
 	interceptor := connectlock.Interceptor(locks, grpclock.Rules{rpctest.PayMethod: {Key: keyfunc.Const("k")}})
