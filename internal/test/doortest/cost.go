@@ -40,7 +40,7 @@ func AddsFewAllocations(t *testing.T, opt lockmw.Option) {
 		}
 		return n
 	}
-	without, with := least(Instant(t)), least(InstantWith(t, opt))
+	without, with := least(Instant(t)), least(instantWith(t, opt))
 	t.Logf("%v allocations, and %v with it", without, with)
 	if with-without > addedAllocs {
 		t.Errorf("it adds %v allocations to %v, want at most %v", with-without, without, addedAllocs)
@@ -52,7 +52,7 @@ func AddsFewAllocations(t *testing.T, opt lockmw.Option) {
 // alternate.
 func BenchmarkAdded(b *testing.B, ctx context.Context, opt lockmw.Option) { //nolint:revive // b comes first, as everywhere
 	b.Helper()
-	without, with := Instant(b), InstantWith(b, opt)
+	without, with := Instant(b), instantWith(b, opt)
 	run := func(l *lockmw.Locker) float64 {
 		began := time.Now()
 		for range turnsEach {
@@ -81,7 +81,7 @@ func BenchmarkAdded(b *testing.B, ctx context.Context, opt lockmw.Option) { //no
 // 100,000 names as after those of 10,000. look is called after each, if it is not nil.
 func NamesTakeNoMemory(t *testing.T, look func(names int), opts ...lockmw.Option) {
 	t.Helper()
-	l := InstantWith(t, opts...)
+	l := instantWith(t, opts...)
 	heap := func() int64 {
 		var stats runtime.MemStats
 		runtime.GC()

@@ -15,11 +15,11 @@ import (
 // that is held. It is closed when the test ends.
 func Instant(tb testing.TB) *lockmw.Locker {
 	tb.Helper()
-	return InstantWith(tb)
+	return instantWith(tb)
 }
 
-// InstantWith is Instant with options.
-func InstantWith(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
+// instantWith is Instant with options.
+func instantWith(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 	tb.Helper()
 	all := make([]any, len(opts))
 	for i, opt := range opts {
