@@ -3,10 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -15,34 +12,6 @@ import (
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// turnsBetween listens at an address behind which the connections go to one server after
-// the other, as a load balancer's do.
-func turnsBetween(t *testing.T, servers ...string) (addr string) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	var turn atomic.Int64
-	go func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", servers[int(turn.Add(1))%len(servers)])
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
-		}
-	}()
-	return ln.Addr().String()
-}
 
 func TestPingSaysWhatIsWrong(t *testing.T) {
 	s := redistest.Real(t)
@@ -82,7 +51,7 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		{"no right to INFO", s.Client(t, user("info", "+info")), false, []string{"may not run INFO,"}},
 		{"no right to SCAN", s.Client(t, user("scan", "+scan")), false, []string{"may not run SCAN,"}},
 		{"nobody is there", redistest.NewClient(t, "127.0.0.1:1"), true, []string{"connection refused"}},
-		{"several servers", redistest.NewClient(t, turnsBetween(t, s.Addr(), redistest.Shared(t).Addr())), true, []string{"several servers answer at this address"}},
+		{"several servers", redistest.NewClient(t, redistest.TurnsBetween(t, s.Addr(), redistest.Shared(t).Addr())), true, []string{"several servers answer at this address"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := testenv.Open(t, tc.client)

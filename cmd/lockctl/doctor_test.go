@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,29 +228,8 @@ func TestDoctorFindsAProxy(t *testing.T) {
 
 // Behind a balancer are several servers.
 func TestDoctorFindsABalancer(t *testing.T) {
-	servers := []string{redistest.Real(t).Addr(), redistest.Shared(t).Addr()}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	var turn atomic.Int64
-	go func() {
-		for {
-			in, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", servers[int(turn.Add(1))%len(servers)])
-			if err != nil {
-				_ = in.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(out, in); _ = out.Close() }()
-			go func() { _, _ = io.Copy(in, out); _ = in.Close() }()
-		}
-	}()
-	got := lockctl(t, "", "doctor", "--redis", "redis://"+ln.Addr().String())
+	addr := redistest.TurnsBetween(t, redistest.Real(t).Addr(), redistest.Shared(t).Addr())
+	got := lockctl(t, "", "doctor", "--redis", "redis://"+addr)
 	if got.status != statusError || !strings.Contains(got.out, "several servers answer at this address") {
 		t.Errorf("%+v", got)
 	}
