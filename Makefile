@@ -25,6 +25,9 @@ LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals
 FIRST = ./lockmw ./internal/redisstore ./internal/quorum
 FIRST_IN_PROOF = ./matrix ./checks
 
+# What make lint looks at, in each of MODULES.
+PACKAGES ?= ./...
+
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -77,7 +80,7 @@ lint: ## Check format, generated code, vet and golangci-lint
 	go run ./cmd/lockgen -check ./...
 	@set -e; golangci=$(GOLANGCI); for m in $(MODULES); do \
 		echo "lint $$m"; \
-		(cd $$m && go vet ./... && "$$golangci" run --allow-parallel-runners ./...); \
+		(cd $$m && go vet $(PACKAGES) && "$$golangci" run --allow-parallel-runners $(PACKAGES)); \
 	done
 
 tidy: ## Bring go.mod and go.sum of all modules up to date

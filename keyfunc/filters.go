@@ -8,10 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// filter brings all spellings that a handler takes as equal to one.
+// A filter brings all spellings that a handler takes as equal to one. What every filter must do, and the
+// test that says so if it does not:
+//
+//   - Its own result it leaves as it is, unless it makes a digest, as hash does (filters_test.go).
+//   - Values that are not UTF-8 stay apart, which strings.ToLower and its like do not do (filters_test.go).
+//   - It takes the value that middlewares make up to learn what a template reads: 32 zeros, which are a number,
+//     and a UUID without hyphens (filters_test.go, internal/door/sample.go).
 type filter struct {
-	name  string // as it stands in a template, behind '|'
-	wants string // what apply accepts, for the error: "is not …"
+	name string // as it stands in a template, behind '|'
+	// wants says what apply accepts, for the error: "is not …". Empty if that is everything.
+	wants string
 	// missing is what an optional value becomes that is missing or empty.
 	missing string
 	// apply returns the changed value, which is never empty, and false if
@@ -19,14 +26,13 @@ type filter struct {
 	apply func(string) (string, bool)
 }
 
-// knownFilters are all filters of templates, by their names. A new one is an entry here, its line in the doc
-// comment of Parse, and an example in filters_test.go, which fails until it has both. Everything else asks
-// this table: what Parse says of an unknown name, the fuzz test, cmd/lockgen, and the made-up values of middlewares.
+// knownFilters are all filters of templates, in the order of their names. Parse, its errors, the tests,
+// cmd/lockgen and the middlewares ask this table. CONTRIBUTING.md lists what else a new one needs.
 var knownFilters = []filter{
-	{name: "hash", wants: "a value", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
+	{name: "hash", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
 	// A handler that reads a missing value into an integer sees 0.
 	{name: "int", wants: "an integer", missing: "0", apply: canonicalInt},
-	{name: "lower", wants: "a value", apply: func(s string) (string, bool) { return lower(s), true }},
+	{name: "lower", apply: func(s string) (string, bool) { return lower(s), true }},
 	{name: "uuid", wants: "a UUID", apply: canonicalUUID},
 }
 

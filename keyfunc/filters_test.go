@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func filtered(t *testing.T, template, v, want string) {
 	wantKey(t, keyfunc.MustParse(template), call{param: texts("v", v)}, want)
 }
 
-// examples has for each filter what it makes of some value.
+// examples has for each filter a value that it changes, and what it makes of it.
 var examples = map[string]struct{ value, want string }{
 	"hash":  {"ann", "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1"},
 	"int":   {"+007", "7"},
@@ -30,13 +31,24 @@ var examples = map[string]struct{ value, want string }{
 }
 
 func TestEveryFilterDoesWhatItsExampleSays(t *testing.T) {
+	for name := range examples {
+		if !slices.Contains(keyfunc.FilterNames(), name) {
+			t.Errorf("examples has a filter %q, which is not in knownFilters, in filters.go", name)
+		}
+	}
 	for _, name := range keyfunc.FilterNames() {
 		example, ok := examples[name]
 		if !ok {
 			t.Errorf("the filter %q has no example: add one to examples, above this test", name)
 			continue
 		}
+		if example.value == example.want {
+			t.Errorf("the example of the filter %q shows nothing: take a value that it changes", name)
+		}
 		filtered(t, "{param.v|"+name+"}", example.value, example.want)
+		if name != "hash" { // a digest of a digest is another one
+			filtered(t, "{param.v|"+name+"}", example.want, example.want)
+		}
 	}
 }
 
@@ -85,7 +97,7 @@ func TestFiltersKeepValuesApartThatAreNotUTF8(t *testing.T) {
 		one, err := f(call{param: texts("v", "a\xff")})
 		other, otherErr := f(call{param: texts("v", "a\xfe")})
 		if err == nil && otherErr == nil && one == other {
-			t.Errorf("the filter %q makes %q of two values that are not UTF-8; see lower", name, one)
+			t.Errorf("the filter %q makes %q of two values that are not UTF-8; the filter lower shows how to keep them apart", name, one)
 		}
 	}
 }
@@ -187,4 +199,16 @@ func TestMissingIsZeroToTheIntFilterOnly(t *testing.T) {
 		}
 	}
 	wantErr(t, keyfunc.MustParse("{body.shelf|int}"), call{}, keyfunc.ErrMissing)
+}
+
+func TestEveryFilterIsInTheDocumentOfKeys(t *testing.T) {
+	page, err := os.ReadFile("../docs/keys.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range keyfunc.FilterNames() {
+		if !regexp.MustCompile(`\|` + name + `\b`).Match(page) {
+			t.Errorf("docs/keys.md does not name the filter |%s", name)
+		}
+	}
 }

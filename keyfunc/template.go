@@ -24,9 +24,10 @@ import (
 // {params} is what [Params] gives without names.
 //
 // The filters make equal spellings one, so that a client cannot dodge the lock
-// by another. After {params} they apply to each parameter.
+// by another. All routes that lock the same thing need the same filter. After
+// {params} filters apply to each parameter.
 //
-//	lower   lower case
+//	lower   lower case, by the rules of Unicode for all languages
 //	int     a decimal integer without '+' and leading zeros, of any length;
 //	        an optional value that is missing or empty is 0
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
