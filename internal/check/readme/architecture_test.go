@@ -35,6 +35,9 @@ func TestArchitectureShowsTheStatesOfAWaiter(t *testing.T) {
 // A row of a table that names a method or function and its file.
 var placed = regexp.MustCompile("(?m)^\\|(?: \\d+ \\|)? `([a-z]+)\\.(?:\\(\\*(\\w+)\\)\\.)?(\\w+)` \\| (\\S+\\.go) \\|")
 
+// A file with its folder.
+var pathed = regexp.MustCompile(`\b(?:[a-z0-9]+/)+\w+\.(?:go|lua)\b`)
+
 func TestArchitectureNamesWhatIsThere(t *testing.T) {
 	text, err := os.ReadFile(architecture)
 	if err != nil {
@@ -47,6 +50,15 @@ func TestArchitectureNamesWhatIsThere(t *testing.T) {
 	for _, row := range rows {
 		if err := declares(filepath.Join(root, row[4]), row[1], row[2], row[3]); err != nil {
 			t.Error(err)
+		}
+	}
+	files := pathed.FindAllString(string(text), -1)
+	if len(files) == 0 {
+		t.Fatal("docs/architecture.md names no file")
+	}
+	for _, file := range files {
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			t.Errorf("docs/architecture.md names a file that is not there: %v", err)
 		}
 	}
 }
