@@ -57,7 +57,7 @@ func WithBodyTimeout(timeout time.Duration) Option {
 // WithBufferedResponse holds the response back until the lock is released, so
 // that a lost lock can be answered with an error although the handler has
 // written, and a slow client does not prolong the lock. A body of more than max
-// bytes is sent from then on as it is written, and such an answer can not be
+// bytes is sent from then on as it is written, and such an answer cannot be
 // taken back. While a response is held back Flush does nothing; Hijack fails.
 // Middleware panics unless max is positive.
 func WithBufferedResponse(max int) Option { return echodoor.WithBufferedResponse[echo.Context](max) }

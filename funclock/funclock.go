@@ -144,7 +144,8 @@ func checkSources(spec Spec, key string) {
 }
 
 // Key derives the keys of one call from its values, which are given in the order of
-// Spec.Values.
+// Spec.Values. It panics if there are more or fewer of them. Where no key can be derived,
+// Call.Keys and Call.Run return the error.
 func (l *Lock) Key(values ...Value) Call {
 	if len(values) != len(l.values) {
 		panic(fmt.Sprintf("funclock: %s: Key of %d values, want %d (%s)", l.name, len(values), len(l.values), strings.Join(l.values, ", ")))

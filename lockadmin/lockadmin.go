@@ -37,7 +37,8 @@ const defaultLimit = 10_000
 // this option the page is for reading alone.
 //
 // The former holder works on, beside the next one, until it learns that the lock is lost,
-// see lockmw.Locker.ForceRelease. The page asks for confirmation first.
+// see lockmw.Locker.ForceRelease. The page asks for confirmation first. authorise is called
+// by many goroutines at once; Handler panics if it is nil.
 func WithForceRelease(authorise func(*http.Request) bool) Option {
 	return func(o *options) {
 		if authorise == nil {
@@ -49,7 +50,7 @@ func WithForceRelease(authorise func(*http.Request) bool) Option {
 
 // WithLogger sets where the handler reports what the page does not tell: why Redis cannot
 // be reached, and releases by force with the address they were asked for from. By default
-// nothing is logged.
+// nothing is logged. Handler panics if logger is nil.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {
@@ -61,6 +62,7 @@ func WithLogger(logger *slog.Logger) Option {
 
 // WithLimit sets how many locks the page shows at most. Where there are more, it says so,
 // and finds the others by how their keys begin. The default is 10,000.
+// Handler panics unless n is positive.
 func WithLimit(n int) Option {
 	return func(o *options) {
 		if n < 1 {
@@ -70,8 +72,11 @@ func WithLimit(n int) Option {
 	}
 }
 
-// Handler returns the page about the locks in the Redis of locks. It panics if locks or
-// an option's argument is nil.
+// Handler returns the page about the locks in the Redis of locks. Up to a hundred people may
+// have it open at the same time; they share what is read of Redis. For as long as somebody has,
+// all locks are read once a second, or less often where reading takes long; otherwise nothing
+// is. The page itself says when Redis cannot be reached, and when the Locker is closed. Handler
+// panics if locks or an option is nil.
 func Handler(locks *lockmw.Locker, opts ...Option) http.Handler {
 	if locks == nil {
 		panic("lockadmin: Handler: the Locker is nil")
