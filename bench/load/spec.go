@@ -1,5 +1,5 @@
 // Package load makes a measured load in this process: locks that are taken and
-// given back, requests through a door, leases that are held, or what a library
+// given back, requests through a middleware, leases that are held, or what a library
 // sends, without the library.
 //
 // Start at spec.go; turns.go is where turns are made and measured.
@@ -53,7 +53,7 @@ type Result struct {
 	Turns    int64         // begun
 	Most     int64         // turns of one goroutine
 	Fewest   int64         // likewise
-	Waits    waits.Summary // from the question to the turn; through a door, the whole request
+	Waits    waits.Summary // from the question to the turn; through a middleware, the whole request
 	Gaps     waits.Summary // from a release to the entry of one who waited for it; One only
 	Held     time.Duration // all turns' time inside
 	Errors   int64         // locks that were refused, not given back, or lost

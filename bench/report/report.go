@@ -60,12 +60,12 @@ the spread is the lowest and the highest round. Each measurement has processes, 
 - **own keys, 24**: 24 goroutines, each with a key that nobody else asks for. **one key, 16**: 16 goroutines that all want the
   same, and do nothing under the lock (empty) or keep it for a millisecond. **4 processes x 16**: in each of four processes 16.
   **a service**: four processes with eight requests at a time, each for one of 10,000 keys, drawn at random, and 5 ms of work.
-- **turn**: a lock is taken and given back; through a door, a request. **wait**: from asking to having it; through a door,
+- **turn**: a lock is taken and given back; through a middleware, a request. **wait**: from asking to having it; through a middleware,
   the whole request. A wait that the end of the window cuts short counts as long as it had lasted.
 - **most / fewest**: turns of one goroutine.
 - **commands** are what the client sends, counted on its connections; **calls** are what scripts call inside Redis. **bytes**
   are what Redis has received and sent. **allocations** and **client CPU** are the whole process's, with the measurement itself;
-  through a door, the HTTP or gRPC client's and the server's too. All are per turn. **Redis CPU** is that of the thread that
+  through a middleware, the HTTP or gRPC client's and the server's too. All are per turn. **Redis CPU** is that of the thread that
   carries out commands. **connections** are those of one process to Redis, the most at a time.
 - **delay** is added by a proxy to each round trip, half of it in each direction. A **hand-over** is measured from the beginning
   of a release to the entry of one who waited for it, in round trips (a PING the same way).
