@@ -32,12 +32,12 @@ func (s servers) clients(tb testing.TB) (up, all []redis.UniversalClient) {
 	return up, all
 }
 
-// place returns a place whose locks begin with prefix.
-func (s servers) place(tb testing.TB, prefix string) storetest.Place {
+// keyspace returns one whose locks begin with prefix.
+func (s servers) keyspace(tb testing.TB, prefix string) storetest.Keyspace {
 	tb.Helper()
 	up, all := s.clients(tb)
 	key := func(lock string) string { return prefix + ":{" + lock + "}" }
-	return storetest.Place{
+	return storetest.Keyspace{
 		Open:  func(tb testing.TB) store.Store { return open(tb, all, len(up), prefix) },
 		Nodes: up, Prefix: prefix, Key: key,
 	}
@@ -82,8 +82,8 @@ func TestQuorumConforms(t *testing.T) {
 			for range size.down {
 				s.down = append(s.down, "127.0.0.1:1")
 			}
-			storetest.Run(t, storetest.Backend{New: func(tb testing.TB) storetest.Place {
-				return s.place(tb, redistest.Prefix(tb))
+			storetest.Run(t, storetest.Backend{New: func(tb testing.TB) storetest.Keyspace {
+				return s.keyspace(tb, redistest.Prefix(tb))
 			}})
 		})
 	}

@@ -14,31 +14,31 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for name, place := range map[string]func(tb testing.TB) storetest.Place{
-		"embedded": embeddedPlace,
-		"redis":    func(tb testing.TB) storetest.Place { return placeAt(tb, redistest.Shared(tb).Client(tb)) },
-		"set":      func(tb testing.TB) storetest.Place { return setPlace(tb, redistest.Shared(tb).Client(tb)) },
+	for name, keyspace := range map[string]func(tb testing.TB) storetest.Keyspace{
+		"embedded": embeddedKeyspace,
+		"redis":    func(tb testing.TB) storetest.Keyspace { return keyspaceAt(tb, redistest.Shared(tb).Client(tb)) },
+		"set":      func(tb testing.TB) storetest.Keyspace { return setKeyspace(tb, redistest.Shared(tb).Client(tb)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, storetest.Backend{New: place, Queues: true, Notices: true, Fences: true, Permits: true})
+			storetest.Run(t, storetest.Backend{New: keyspace, Queues: true, Notices: true, Fences: true, Permits: true})
 		})
 	}
 }
 
-// setPlace has Stores that take free locks by SET from the beginning: they know the
+// setKeyspace has Stores that take free locks by SET from the beginning: they know the
 // server and its clock.
-func setPlace(tb testing.TB, client *redis.Client) storetest.Place {
+func setKeyspace(tb testing.TB, client *redis.Client) storetest.Keyspace {
 	tb.Helper()
-	place := placeAt(tb, client)
-	open := place.Open
-	place.Open = func(tb testing.TB) store.Store {
+	keyspace := keyspaceAt(tb, client)
+	open := keyspace.Open
+	keyspace.Open = func(tb testing.TB) store.Store {
 		tb.Helper()
 		s, _ := open(tb).(*Store)
 		s.suits.Store(true)
 		s.sawClock(client.Time(context.Background()).Val().UnixMicro())
 		return s
 	}
-	return place
+	return keyspace
 }
 
 // In a Cluster a release cannot see who listens, so it passes nobody over.
@@ -46,28 +46,28 @@ func TestConformanceOfACluster(t *testing.T) {
 	slow.Test(t)
 	client := redistest.Cluster(t).Client(t)
 	storetest.Run(t, storetest.Backend{
-		New:    func(tb testing.TB) storetest.Place { return placeAt(tb, client) },
+		New:    func(tb testing.TB) storetest.Keyspace { return keyspaceAt(tb, client) },
 		Queues: true, Fences: true, Permits: true,
 	})
 }
 
-// embeddedPlace has a clock that moves only when the suite moves it.
-func embeddedPlace(tb testing.TB) storetest.Place {
+// embeddedKeyspace has a clock that moves only when the suite moves it.
+func embeddedKeyspace(tb testing.TB) storetest.Keyspace {
 	mini := redistest.Embedded(tb)
 	now := noon
 	mini.SetTime(now)
 	mini.ClockTTL(true) // TTLs count from noon on
-	place := placeAt(tb, mini.Client(tb))
-	place.Pass = func(d time.Duration) {
+	keyspace := keyspaceAt(tb, mini.Client(tb))
+	keyspace.Pass = func(d time.Duration) {
 		now = now.Add(d)
 		mini.SetTime(now)
 	}
-	return place
+	return keyspace
 }
 
-func placeAt(tb testing.TB, client redis.UniversalClient) storetest.Place {
+func keyspaceAt(tb testing.TB, client redis.UniversalClient) storetest.Keyspace {
 	ns := redistest.Prefix(tb) + "kit"
-	return storetest.Place{
+	return storetest.Keyspace{
 		Open: func(tb testing.TB) store.Store {
 			tb.Helper()
 			s, err := New(client, ns, "test")

@@ -100,9 +100,9 @@ func theLockTellsItsFence(w *world) {
 	p := w.open()
 	r := p.ref(long)
 	fence := p.mustGet(r, store.Try).Fence
-	for _, node := range w.place.Nodes {
+	for _, node := range w.keyspace.Nodes {
 		for name := range w.keysOf(node) {
-			if name == w.place.Key(lock) {
+			if name == w.keyspace.Key(lock) {
 				continue
 			}
 			if err := node.Del(w.Context(), name).Err(); err != nil {

@@ -151,7 +151,7 @@ func otherDataAreLeftAlone(w *world) {
 			if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Permanent {
 				w.Errorf("%s on a %s = %v, want a permanent error", what, kind, err)
 			}
-			if keys := w.keys(); len(keys) != len(w.place.Nodes) {
+			if keys := w.keys(); len(keys) != len(w.keyspace.Nodes) {
 				w.Errorf("after %s on a %s there are %v, want the %s alone", what, kind, keys, kind)
 			}
 		}

@@ -288,7 +288,7 @@ func oneOfManyAtOnceIsGranted(w *world) {
 		}
 		wg.Wait()
 		// A quorum may split its votes, so that nobody has the majority.
-		if len(granted) > 1 || len(granted) == 0 && len(w.place.Nodes) == 1 {
+		if len(granted) > 1 || len(granted) == 0 && len(w.keyspace.Nodes) == 1 {
 			w.Fatalf("%d of 16 were granted, want one", len(granted))
 		}
 		for _, r := range granted {

@@ -23,7 +23,7 @@ type settler interface{ Settle() }
 // open starts one more process. It does not listen yet.
 func (w *world) open() *process {
 	w.Helper()
-	s := w.place.Open(w)
+	s := w.keyspace.Open(w)
 	p := &process{world: w, Store: s}
 	p.close = sync.OnceFunc(func() {
 		if err := s.Close(); err != nil {

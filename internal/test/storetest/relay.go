@@ -248,7 +248,7 @@ func aStrangerPassesNothingOn(w *world) {
 	r := other.take(long)
 	p.passNothing(p.ref(long), p.ref(long))
 	w.mustHold(r.Token)
-	if n := len(w.keys()); n != len(w.place.Nodes) {
+	if n := len(w.keys()); n != len(w.keyspace.Nodes) {
 		w.Errorf("a stranger left %d keys", n)
 	}
 	waits := e.queue(long)

@@ -1,7 +1,7 @@
 // Package storetest is the conformance suite of package store: what every
 // Store promises, written once and run against each backend.
 //
-//	storetest.Run(t, storetest.Backend{New: newPlace, Queues: true, Notices: true, Fences: true, Permits: true})
+//	storetest.Run(t, storetest.Backend{New: newKeyspace, Queues: true, Notices: true, Fences: true, Permits: true})
 //
 // A backend says what it can do, and the tests of what it cannot do are left
 // out. After each question the suite looks at what lies in Redis: a key
@@ -26,8 +26,8 @@ import (
 
 // A Backend is one implementation of store.Store.
 type Backend struct {
-	// New returns a place for one test. It is empty and nobody else uses it.
-	New func(tb testing.TB) Place
+	// New returns a keyspace for one test. It is empty and nobody else uses it.
+	New func(tb testing.TB) Keyspace
 
 	Queues  bool // waiters stand in line, of whichever kind; a release hands over and tells
 	Notices bool // a release notices at once when nobody hears a waiter's process
@@ -38,8 +38,8 @@ type Backend struct {
 	// they have no order: a stream of readers may keep a writer out.
 }
 
-// A Place is where the stores of one test keep their locks.
-type Place struct {
+// A Keyspace is where the stores of one test keep their locks.
+type Keyspace struct {
 	// Open returns a Store as one more process would open it. The suite
 	// closes it.
 	Open func(tb testing.TB) store.Store
@@ -48,7 +48,7 @@ type Place struct {
 	// A Cluster counts as one.
 	Nodes []redis.UniversalClient
 
-	// Prefix begins all keys and channels of this place and of no other one.
+	// Prefix begins all keys and channels of this keyspace and of no other one.
 	// It holds no characters that Redis's patterns know.
 	Prefix string
 

@@ -32,22 +32,22 @@ const (
 
 var joins = [...]string{store.Try: "Try", store.Wait: "Wait", store.Last: "Last"}
 
-// A world is one test's place with the processes in it.
+// A world is one test's keyspace with the processes in it.
 type world struct {
 	*testing.T
-	place Place
+	keyspace Keyspace
 }
 
-func newWorld(t *testing.T, place Place) *world {
-	return &world{T: t, place: place}
+func newWorld(t *testing.T, keyspace Keyspace) *world {
+	return &world{T: t, keyspace: keyspace}
 }
 
-// keys returns what lies at the place, with the remaining TTLs. A negative
+// keys returns what lies in the keyspace, with the remaining TTLs. A negative
 // one is that of a key without a TTL.
 func (w *world) keys() map[string]time.Duration {
 	w.Helper()
 	all := make(map[string]time.Duration)
-	for i, node := range w.place.Nodes {
+	for i, node := range w.keyspace.Nodes {
 		for key, ttl := range w.keysOf(node) {
 			all[fmt.Sprintf("node %d: %s", i, key)] = ttl
 		}
@@ -60,7 +60,7 @@ func (w *world) keysOf(node redis.UniversalClient) map[string]time.Duration {
 	var mu sync.Mutex
 	all := make(map[string]time.Duration)
 	w.atServers(node, func(ctx context.Context, server *redis.Client) error {
-		names, err := server.Keys(ctx, w.place.Prefix+"*").Result()
+		names, err := server.Keys(ctx, w.keyspace.Prefix+"*").Result()
 		if err != nil || len(names) == 0 {
 			return err
 		}
@@ -86,13 +86,13 @@ func (w *world) keysOf(node redis.UniversalClient) map[string]time.Duration {
 	return all
 }
 
-// channels counts the channels of this place on which somebody listens.
+// channels counts the channels of this keyspace on which somebody listens.
 func (w *world) channels() int64 {
 	w.Helper()
 	var n atomic.Int64
-	for _, node := range w.place.Nodes {
+	for _, node := range w.keyspace.Nodes {
 		w.atServers(node, func(ctx context.Context, server *redis.Client) error {
-			names, err := server.PubSubChannels(ctx, w.place.Prefix+"*").Result()
+			names, err := server.PubSubChannels(ctx, w.keyspace.Prefix+"*").Result()
 			n.Add(int64(len(names)))
 			return err
 		})
@@ -127,7 +127,7 @@ func (w *world) mustExpire(after string) {
 	}
 }
 
-// mustBeEmpty fails the test if anything lies at the place.
+// mustBeEmpty fails the test if anything lies in the keyspace.
 func (w *world) mustBeEmpty(after string) {
 	w.Helper()
 	var left map[string]time.Duration
@@ -166,7 +166,7 @@ func (w *world) holds(cond func() bool) bool {
 	if cond() {
 		return true
 	}
-	if len(w.place.Nodes) == 1 {
+	if len(w.keyspace.Nodes) == 1 {
 		return false
 	}
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -188,8 +188,8 @@ func (w *world) holds(cond func() bool) bool {
 // other languages do.
 func (w *world) onNodes(do func(ctx context.Context, node redis.UniversalClient, key string) error) {
 	w.Helper()
-	for _, node := range w.place.Nodes {
-		if err := do(w.Context(), node, w.place.Key(lock)); err != nil {
+	for _, node := range w.keyspace.Nodes {
+		if err := do(w.Context(), node, w.keyspace.Key(lock)); err != nil {
 			w.Fatalf("at the lock's key: %v", err)
 		}
 	}
@@ -237,8 +237,8 @@ func (w *world) lasts(d time.Duration, when string) {
 
 // outlast lets so much time pass that what had d left is over.
 func (w *world) outlast(d time.Duration) {
-	if w.place.Pass != nil {
-		w.place.Pass(d)
+	if w.keyspace.Pass != nil {
+		w.keyspace.Pass(d)
 		return
 	}
 	<-time.After(d + time.Millisecond)
@@ -246,8 +246,8 @@ func (w *world) outlast(d time.Duration) {
 
 // pass lets time pass where the test is to do that.
 func (w *world) pass(d time.Duration) {
-	if w.place.Pass != nil {
-		w.place.Pass(d)
+	if w.keyspace.Pass != nil {
+		w.keyspace.Pass(d)
 	}
 }
 
@@ -259,10 +259,10 @@ func (w *world) drop() {
 	})
 }
 
-// wipe deletes everything at the place, as FLUSHALL or a restart does.
+// wipe deletes everything in the keyspace, as FLUSHALL or a restart does.
 func (w *world) wipe() {
 	w.Helper()
-	for _, node := range w.place.Nodes {
+	for _, node := range w.keyspace.Nodes {
 		for name := range w.keysOf(node) {
 			if err := node.Del(w.Context(), name).Err(); err != nil {
 				w.Fatalf("DEL %s: %v", name, err)
