@@ -64,7 +64,7 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 // newClaim returns a claim that began at start: the claim itself, which then costs its
 // caller no allocation. Several claims that have one budget share start and retries.
 func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *retry.Intervals) claim {
-	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries, most: opTimeout}
+	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries, longest: opTimeout}
 	c.ref = c.policy.ref(key)
 	return c
 }
@@ -102,51 +102,52 @@ func (c *claim) enter() bool {
 // writeNote asks the program for the claim's note.
 func (c *claim) writeNote() {
 	if c.locker.note != nil {
-		c.said = c.locker.note(c.ctx)
+		c.noteText = c.locker.note(c.ctx)
 	}
 }
 
-func (c *claim) newToken() string { return c.locker.store.NewToken(c.said) }
+func (c *claim) newToken() string { return c.locker.store.NewToken(c.noteText) }
 
-// A claim is one call of Acquire.
+// A claim is one call of Acquire: what is asked for, how far the call has come, and what it has heard. It belongs to the
+// goroutine of that call.
 type claim struct {
 	// What is asked for, and by whom.
-	locker  *Locker
-	ctx     context.Context
-	key     string // without the prefix
-	given   Policy // as the caller wrote it
-	policy  Policy // with defaults
-	ref     store.Ref
-	ledger  *ledger // in which it is counted
-	said    string  // its note, see WithNote
-	start   time.Time
-	retries *retry.Intervals // shared with other claims; nil: its own
-	most    time.Duration    // that a command of it may take
-	once    bool             // it is for a job, which need not run here: see Locker.Once
+	locker   *Locker
+	ctx      context.Context
+	key      string           // It is without the policy's prefix.
+	given    Policy           // The caller wrote it like this.
+	policy   Policy           // It is given, with the defaults filled in.
+	ref      store.Ref        // It says in the store's words what is asked for. It has no token before the store is asked.
+	ledger   *ledger          // The call is counted in it until it ends, so that Close waits for it.
+	noteText string           // The program's note about the call is a part of its token, see WithNote.
+	start    time.Time        // The call began then; Policy.Wait counts from it.
+	retries  *retry.Intervals // The claims of an AcquireAll share one budget of retries; nil: it has one of its own.
+	longest  time.Duration    // No command may take longer.
+	once     bool             // Locker.Once asks for a job's lock: that others have it is no refusal that operators look for.
 
 	// The wait.
-	waiter   *waitqueue.Waiter // nil: the claim may not wait, or does so no more
-	queuedAt time.Time         // when it began to wait for its turn; zero: it never did
-	heldBack bool              // it has a command to send, and Redis cannot be reached
+	waiter   *waitqueue.Waiter // It is the claim's place in the queue of this process; nil: the claim may not wait, or has ended its wait.
+	queuedAt time.Time         // It began to wait for its turn then; zero: it never did.
+	heldBack bool              // It would send a command now, but Redis cannot be reached. It sends that when Redis is back.
 
 	// Its commands.
-	attempts int
-	had      time.Duration // the time that the last one had
-	residue  residue       // what they may have left in the store
-	fault    *store.Error  // what kept the last one from an answer
+	attempts    int           // It has sent so many.
+	lastTimeout time.Duration // The last one had so long for its reply.
+	residue     residue       // They may have left this in the store.
+	fault       *store.Error  // The last one got no usable answer, for this reason; nil: it got one, or none was sent.
 
-	// The answers.
-	answers int           // to its own commands
-	reached bool          // Redis has answered a command about several keys, or about another one of them
-	ballot  *store.Ballot // how a quorum's nodes answered, unless they granted
-	seen    sighting      // who holds the lock
-	left    time.Duration // of the holder's TTL
-	others  int           // who wait for the lock, as far as is known
+	// What it has heard.
+	answers     int           // So many of its own commands were answered.
+	reached     bool          // Redis has answered a command about several keys, or one about another of them.
+	ballot      *store.Ballot // A quorum's nodes answered the last command so; nil: they granted, or there is no quorum.
+	seen        sighting      // The last answer told this of who holds the lock.
+	holderLeft  time.Duration // The holder's TTL had so much left by the last answer.
+	alsoWaiting int           // So many others wait for the lock, as far as is known.
 
 	// What becomes of it.
 	refusal   *AcquireError
-	events    []Event // what the observers are to be told, see tell
-	contended bool    // they are told that it waits
+	events    []Event // The observers are told of these at its end, see tell.
+	contended bool    // The observers were told that it waits.
 }
 
 // check finds the mistakes that need no command to Redis, and the lease that
@@ -177,7 +178,7 @@ func (c *claim) run() (*Lease, error) {
 	}
 	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.said}, how != holdsBack); joined.Waiter != nil {
+		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText}, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			defer func() {
@@ -186,7 +187,7 @@ func (c *claim) run() (*Lease, error) {
 				}
 			}()
 			if joined.Rests {
-				c.left = remains(tenureOf(joined.Holder))
+				c.holderLeft = remains(tenureOf(joined.Holder))
 				return c.wait(waitqueue.View{State: waitqueue.Resting})
 			}
 			c.noteToken(joined.Token)
@@ -216,7 +217,7 @@ func (c *claim) run() (*Lease, error) {
 	if c.residue == inDoubt {
 		c.giveBack() // the first of two commands may yet be carried out
 	}
-	c.others = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
+	c.alsoWaiting = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
 	if c.policy.waits() {
 		return nil, ErrQueueFull
 	}
@@ -245,7 +246,7 @@ const (
 
 // timeout bounds the next command by what is left of the policy's budget.
 func (c *claim) timeout() time.Duration {
-	p, left := c.policy, c.most
+	p, left := c.policy, c.longest
 	if p.Wait > 0 {
 		left = min(left, p.Wait-c.waited())
 	}
@@ -287,13 +288,13 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	asked := time.Now()
 	c.attempts++
 	epoch := l.subscriber.epoch()
-	c.had = c.timeout()
+	c.lastTimeout = c.timeout()
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	c.heldBack = false
 	claims := &c.ledger.claims
 	claims.Add(1) // Close waits for the command, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: c.had, Again: c.answers > 0 || before != noResidue || recovered,
+		Ref: ref, Join: join, Place: place, Timeout: c.lastTimeout, Again: c.answers > 0 || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
 			defer claims.Done()
 			if err != nil {
@@ -330,7 +331,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 		}
 		return c.granted(g, answered, &heard)
 	}
-	c.left, c.seen = answer.Left, newSighting(answer)
+	c.holderLeft, c.seen = answer.Left, newSighting(answer)
 	c.freshToken()
 	if c.waiter == nil {
 		return nil, nil

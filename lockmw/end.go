@@ -119,7 +119,7 @@ func (c *claim) unavailable() (*Lease, error) {
 	}
 	fault := c.fault
 	c.giveBack()
-	if short := c.policy.Wait < opTimeout || c.answers > 0 || c.reached; fault.Reach == store.Silent && c.had < opTimeout && c.policy.Wait > 0 && short {
+	if short := c.policy.Wait < opTimeout || c.answers > 0 || c.reached; fault.Reach == store.Silent && c.lastTimeout < opTimeout && c.policy.Wait > 0 && short {
 		return nil, errNoAnswer(p) // the policy had less patience than a well server may need
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
@@ -163,7 +163,7 @@ func (c *claim) leave() {
 	if seen := sightingIn(left); seen.at.After(c.seen.at) {
 		c.seen = seen
 	}
-	c.others = max(c.seen.waiting+left.Resting, left.Others)
+	c.alsoWaiting = max(c.seen.waiting+left.Resting, left.Others)
 	if s := left.State; s == waitqueue.Offered || s == waitqueue.Doubtful {
 		c.residue = inDoubt
 	} else if s == waitqueue.Queued || s == waitqueue.Served {

@@ -142,7 +142,7 @@ func (b *bundle) follow(c *claim) {
 	}
 	c.ctx = b.parts[len(b.parts)-1].ctx
 	if b.cutOff() {
-		c.most = leastTimeout
+		c.longest = leastTimeout
 	} else {
 		c.reached = true
 	}

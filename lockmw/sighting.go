@@ -117,7 +117,7 @@ func (c *claim) learn(over bool) {
 func (c *claim) comesFree() time.Duration {
 	lock := holds.Lock{
 		Name: c.policy.Name, TTL: c.ref.TTL, Least: c.policy.MinHold,
-		Left: c.ref.TTL, Turns: c.others / max(c.policy.Permits, 1),
+		Left: c.ref.TTL, Turns: c.alsoWaiting / max(c.policy.Permits, 1),
 	}
 	if c.seen.fresh() {
 		seen := c.seen.byNow()

@@ -49,7 +49,7 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	c.queuedAt = time.Now()
 	if c.fault == nil && !c.heldBack {
 		e := c.event(EventContended)
-		e.Left = c.left
+		e.Left = c.holderLeft
 		c.contends(e)
 	}
 	asked := c.queuedAt
@@ -148,8 +148,8 @@ func (c *claim) nextCommand(retries *retry.Intervals, asked, t time.Time, view w
 	if soon := view.Asked.Add(pollAtMost); soon.Before(at) { // any command of the queue keeps it alive
 		at, final = soon, false
 	}
-	if c.left > 0 {
-		if expired := asked.Add(c.left + expirySlack); expired.Before(at) && expired.After(t) {
+	if c.holderLeft > 0 {
+		if expired := asked.Add(c.holderLeft + expirySlack); expired.Before(at) && expired.After(t) {
 			at, final = expired, false
 		}
 	}
