@@ -287,7 +287,7 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	ref := c.ref
 	asked := time.Now()
 	c.attempts++
-	epoch := l.subscriber.epoch()
+	session := l.subscriber.session()
 	c.lastTimeout = c.timeout()
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	c.heldBack = false
@@ -323,11 +323,11 @@ func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
 	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
 	if answer.Granted {
 		if answer.Unqueued {
-			epoch = 0 // nobody will tell who waits, so the lock is not passed on here
+			session = 0 // nobody will tell who waits, so the lock is not passed on here
 		}
 		g := grant{
 			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
-			epoch: epoch, contended: answer.Contended,
+			session: session, contended: answer.Contended,
 		}
 		return c.granted(g, answered, &heard)
 	}

@@ -2,14 +2,14 @@ package lockmw
 
 import "time"
 
-// epoch is what instants count their monotonic time from.
-var epoch = time.Now()
+// processStart is what instants count their monotonic time from.
+var processStart = time.Now()
 
 // An instant is one moment on both clocks of the machine. Go's monotonic
 // clock stops while a virtual machine is suspended (golang/go#24595), and the
 // wall clock can be set; a lease must not outlive its TTL on either.
 type instant struct {
-	mono time.Duration // since epoch
+	mono time.Duration // since processStart
 	wall int64         // Unix, ns
 }
 
@@ -17,7 +17,7 @@ func now() instant { return instantOf(time.Now()) }
 
 // instantOf is t, which time.Now has returned.
 func instantOf(t time.Time) instant {
-	return instant{mono: t.Sub(epoch), wall: t.UnixNano()}
+	return instant{mono: t.Sub(processStart), wall: t.UnixNano()}
 }
 
 // since is the time that passed from earlier to i, on whichever clock more of

@@ -21,25 +21,26 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
-	has    holding
-	ctx    context.Context
-	own    leaseContext // ctx, where the lease has one of its own
-	cancel context.CancelCauseFunc
-	outer  *Lease // the next lease that the caller's context holds
+	has    holding                 // It is a lock of its own, a part in another lease's lock, several leases, or nothing.
+	ctx    context.Context         // The work under the lease uses it.
+	own    leaseContext            // It is ctx, where the lease has a context of its own.
+	cancel context.CancelCauseFunc // It ends ctx.
+	outer  *Lease                  // The context of the caller of Acquire held this one already, or nil.
 	start  time.Time
 
-	mu      *sync.Mutex // the tenure's, if it has a lock of its own
-	state   state
-	last    grant // at the end of the lease
-	maxHold *time.Timer
-	stuckAt time.Duration // held this long, the next stuck event is due
+	mu      *sync.Mutex   // It guards the fields up to the next blank line. It is the tenure's, if the lease has a lock of its own.
+	state   state         // It changes in end alone.
+	last    grant         // It is the tenure's grant when the lease ended.
+	maxHold *time.Timer   // It calls endMaxHold.
+	stuckAt time.Duration // When the lease was held this long, the next stuck event is due.
 
 	release    sync.Once
-	released   error       // Release's answer, once release is done
-	unreported atomic.Bool // the observers are to be told of the release
-	gaveBack   error       // what came of it, for them
+	released   error       // Release returns it, once release is done.
+	unreported atomic.Bool // The observers are to be told of the release.
+	gaveBack   error       // The release ended with it, and the observers are told so.
 }
 
+// A state is how far a lease has come. It goes from held to one of the others, and from overHeld to released.
 type state uint8
 
 const (

@@ -13,17 +13,17 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // calls of Acquire, Inspect, ForceRelease, Ping and List under way, and what they have left to do
+	claims sync.WaitGroup // It counts calls of Acquire, Inspect, ForceRelease, Ping and List, and what they have left to do.
 
 	mu      sync.Mutex
-	ended   bool                 // no more claims
-	leases  map[*Lease]struct{}  // held or failed open; a lost one is not there
-	tenures map[string]*tenure   // by token; a lost one is not there
-	joint   jointLeases          // those of leases that others may hold the key beside
-	stays   map[string]time.Time // tokens that were released, and keep their key taken until then
-	purge   int                  // stays this large are looked through for those that are over
-	revoked map[string]time.Time // tokens of no tenure that is known, whose lock was taken by force then
-	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
+	ended   bool                 // Close has begun: no more calls are counted in.
+	leases  map[*Lease]struct{}  // They are held, or have failed open. A lost one is not there.
+	tenures map[string]*tenure   // By token. A lost one is not there.
+	joint   jointLeases          // They are those of leases beside which others may hold the key.
+	stays   map[string]time.Time // Tokens that were released, and keep their key taken until then (MinHold).
+	purge   int                  // When there are so many stays, those that are over are removed.
+	revoked map[string]time.Time // Tokens whose lock was taken by force then, and whose tenure is not known, or not yet.
+	idle    chan struct{}        // It is closed with the last lease; nil: nobody waits for that.
 }
 
 // lockLedger returns the ledger that has key, with its mutex locked.

@@ -12,6 +12,9 @@ import (
 	"github.com/lockmw/kit/internal/report"
 )
 
+// The error of a call that got no lease (refuse), with what is known of who has the lock and when to ask again, and its line
+// in the log.
+
 // gaveUp is the error of a claim that its context ended. If Redis had been silent
 // for a while at a deadline, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {

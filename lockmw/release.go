@@ -68,7 +68,7 @@ func (l *Lease) MarkFailed() {
 	}
 	for _, owner := range owners {
 		if t := owner.tenure(); t != nil {
-			t.stayNot(l)
+			t.cancelStay(l)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 // releaseTo gives the lock back and names next, of this process, as the one that
 // waits for it.
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
-	sent, epoch := time.Now(), t.locker.subscriber.epoch()
+	sent, session := time.Now(), t.locker.subscriber.session()
 	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)
 	outcome := waitqueue.WasQueued
 	switch {
@@ -175,7 +175,7 @@ func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Plac
 		outcome = waitqueue.WasNotHeld
 	}
 	gone := t.locker.waiters.Named(waitqueue.Naming{
-		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Epoch: epoch, Contended: answer.Contended,
+		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Session: session, Contended: answer.Contended,
 	})
 	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
 		t.locker.janitor.Add(next, err == nil)

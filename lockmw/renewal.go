@@ -9,6 +9,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// When a tenure is renewed, and what comes of it: what the watchdog (internal/renew) asks a tenure, and tells it.
+
 const (
 	stuckAfter = 10 // TTLs
 

@@ -37,7 +37,7 @@ func (l *Locker) Stats() Stats {
 	s := Stats{
 		Names:      make(map[string]NameStats),
 		Connected:  !l.outage.Troubled(),
-		Subscribed: l.subscriber.epoch() != 0,
+		Subscribed: l.subscriber.session() != 0,
 	}
 	for name, n := range l.waiters.Names() {
 		s.Names[name] = NameStats{Waiting: n}

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	firstBackoff  = 20 * time.Millisecond // after a subscription that worked
-	maxBackoff    = time.Second           // what a missed wake-up may cost at most
-	refusedPause  = 30 * time.Second      // between tries where subscribing is not allowed
-	settledPeriod = 5 * time.Second       // a subscription this old was sound
+	firstBackoff = 20 * time.Millisecond // after a subscription that worked
+	maxBackoff   = time.Second           // what a missed wake-up may cost at most
+	refusedPause = 30 * time.Second      // between tries where subscribing is not allowed
+	soundAfter   = 5 * time.Second       // a subscription this old was sound
 )
 
 // A subscriber keeps one subscription to hand-overs alive. It begins with the
@@ -25,24 +25,26 @@ type subscriber struct {
 	cancel   context.CancelFunc
 	ctx      context.Context
 	ended    chan struct{}
-	listened bool // the present call of Listen had a subscription; Listen's goroutine and run, in turn
+	listened bool // The present call of Listen had a subscription. Listen's goroutine and run use it in turn.
 
-	// session is the number of the present subscription: another one for each, and after
-	// each time that the server could not be reached. 0: none is known to be alive.
-	session atomic.Uint64
+	// current is the number of the present session: another one for each subscription, and after each time that the server
+	// could not be reached. 0: no subscription is known to be alive.
+	current atomic.Uint64
 	last    atomic.Uint64 // the number that was given last
 }
 
-// epoch is to be taken before a command is sent, for hasHeardSince.
-func (s *subscriber) epoch() uint64 { return s.session.Load() }
+// session is the number of the present session, for hasHeardSince: whoever sends a command asks for it before.
+func (s *subscriber) session() uint64 { return s.current.Load() }
 
-// hasHeardSince reports whether all messages have come since epoch, as far as is known.
-func (s *subscriber) hasHeardSince(epoch uint64) bool { return epoch != 0 && s.session.Load() == epoch }
+// hasHeardSince reports whether all messages have come since session returned that number, as far as is known.
+func (s *subscriber) hasHeardSince(session uint64) bool {
+	return session != 0 && s.current.Load() == session
+}
 
 // doubt notes that messages may have been missed.
 func (s *subscriber) doubt() {
-	if was := s.session.Load(); was != 0 {
-		s.session.CompareAndSwap(was, s.last.Add(1))
+	if was := s.current.Load(); was != 0 {
+		s.current.CompareAndSwap(was, s.last.Add(1))
 	}
 }
 
@@ -68,7 +70,7 @@ func (s *subscriber) run() {
 		s.listened = false
 		began := time.Now()
 		err := s.locker.store.Listen(s.ctx, s)
-		s.session.Store(0)
+		s.current.Store(0)
 		if err == nil || s.ctx.Err() != nil {
 			return
 		}
@@ -76,7 +78,7 @@ func (s *subscriber) run() {
 		switch {
 		case store.AsError(err).Permanent:
 			pause = refusedPause
-		case s.listened && time.Since(began) > settledPeriod:
+		case s.listened && time.Since(began) > soundAfter:
 			backoff, pause, reported = firstBackoff, firstBackoff, false
 		default:
 			backoff = min(2*backoff, maxBackoff)
@@ -100,7 +102,7 @@ func (s *subscriber) run() {
 // nobody listened, and the store should know that somebody does now.
 func (s *subscriber) Listening() {
 	s.listened = true
-	s.session.Store(s.last.Add(1))
+	s.current.Store(s.last.Add(1))
 	s.locker.waiters.AskFirsts()
 }
 

@@ -25,21 +25,21 @@ import (
 // all of them.
 type tenure struct {
 	locker *Locker
-	ref    store.Ref // but for its Fence, which mu guards
+	ref    store.Ref // It does not change, but for its Fence, which mu guards.
 	ttl    time.Duration
-	began  time.Time // the grant came then
-	first  grant     // with which it began
-	also   residue   // what its claim may have left beside it
+	began  time.Time // The first grant was heard of then.
+	first  grant     // The tenure began with it.
+	also   residue   // Its claim may have left this in the store beside the lock.
 
-	renewal renew.Renewal // the watchdog's
+	renewal renew.Renewal // It is the watchdog's.
 
 	mu       sync.Mutex
 	state    tenureState
-	holder   *Lease      // nil while the lock passes from one to the next
-	grant    grant       // the last one, from the acquire or a renewal
-	expiry   *time.Timer // ends the tenure in time, whatever renewals do
-	stays    []stay      // for how long leases want the key to stay taken, if it is given back sooner
-	failures int         // renewals that failed in a row
+	holder   *Lease      // It has the lock; nil while the lock passes from one lease to the next.
+	grant    grant       // It is the last one, from the acquire or a renewal.
+	expiry   *time.Timer // It ends the tenure in time, whatever becomes of renewals.
+	stays    []stay      // Leases want the key to stay taken so long, if it is given back sooner.
+	failures int         // So many renewals have failed in a row.
 }
 
 // A stay is the MinHold of a lease, of the tenure's or of one that has joined it.
@@ -63,15 +63,15 @@ func (s tenureState) isLost() bool { return s == tenureLost || s == tenureExpire
 
 // A grant is what the store promised, and from when on.
 type grant struct {
-	fence  int64
-	clock  int64   // what the store's said then, or later, µs
-	taken  int64   // store.Answer's
-	since  instant // not later than when the store set the TTL
-	ttl    time.Duration
-	origin origin
-	epoch  uint64 // the subscription's, when the store was asked
+	fence   int64
+	clock   int64   // The store's clock said so when it granted, or later, in µs.
+	taken   int64   // It is store.Answer's, and means something to the store alone.
+	since   instant // The store set the TTL then, or later.
+	ttl     time.Duration
+	origin  origin
+	session uint64 // It is the subscription's session when the store was asked: later messages about the lock are heard in it.
 
-	contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
+	contended int64 // The first of those who wait on came then, by the store's clock; 0: nobody waits.
 }
 
 // An origin is where a grant was heard of.
@@ -166,7 +166,7 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	switch {
 	case t.state != tenureHeld, t.also == inDoubt, t.ref.Least > 0, len(t.stays) > 0, t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
 		return 0, false
-	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):
+	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.session):
 		return 0, false
 	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl-now.since(t.grant.since) < t.ttl/2, t.grant.left(now) <= 0:
 		return 0, false
@@ -333,8 +333,8 @@ func (t *tenure) stay(lease *Lease, till time.Time) (longer bool) {
 	return longer
 }
 
-// stayNot has the key not stay taken for lease.
-func (t *tenure) stayNot(lease *Lease) {
+// cancelStay has the key not stay taken for lease.
+func (t *tenure) cancelStay(lease *Lease) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state != tenureOver { // of a lost one something may be left, which is removed then

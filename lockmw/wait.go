@@ -11,6 +11,9 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
+// How a claim waits for its turn (wait), and what it does while Redis cannot be reached (outlook). It waits for a grant, for
+// a wake-up, for its timer, or for the end; only the first waiter of each process asks Redis again and again, for all.
+
 const (
 	// pollAtMost is the longest pause between two commands of the first of a
 	// queue, whatever the policy's interval: it keeps the queue alive in the
@@ -242,7 +245,7 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 	}
 	c.noteToken(g.Token)
 	if g.Published {
-		g.Epoch = c.locker.subscriber.epoch()
+		g.Session = c.locker.subscriber.session()
 	}
 	if g.Since.IsZero() || c.locker.confirms {
 		return nil, nil
@@ -252,7 +255,7 @@ func (c *claim) handedOver(g waitqueue.Grant) (*Lease, error) {
 		from = fromMessage
 	}
 	return c.granted(grant{
-		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, origin: from, epoch: g.Epoch, contended: g.Contended,
+		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, origin: from, session: g.Session, contended: g.Contended,
 	}, time.Now(), nil)
 }
 

@@ -11,6 +11,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// Renew and Remove, which send one command for each of many locks in one write to each server.
+
 // Renew implements store.Store.
 func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 	commands := make([]command, len(batch))

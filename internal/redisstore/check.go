@@ -13,6 +13,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// Two checks of the server: check, before the first command, which finds what keeps locks from working, and Health, for
+// operators, which also finds what locks can do without.
+
 // oldest is the first version of Redis whose commands the scripts can use.
 const oldest = "7.0"
 

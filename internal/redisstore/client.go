@@ -10,6 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// The Store's own client of go-redis, made from the user's: with the user's addresses and credentials, and with time limits
+// that locks can live with.
+
 // opTimeout bounds one exchange where the caller gives no tighter bound. The
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second

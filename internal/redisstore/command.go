@@ -9,6 +9,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// A command is a call of a script, with its arguments, and how its bytes are made.
+
 const (
 	keyCount    = 5
 	keyPosition = 3 // EVALSHA sha numkeys key …

@@ -15,6 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Where all connections of a Store come from: a dialer opens them, has them set up (setup.go), and closes them when another
+// server has become the master or the Store is closed.
+
 const (
 	// setUpTimeout bounds the setting up of one connection, unless the user's
 	// DialTimeout allows more. It is longer than callers wait: a credentials provider

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// What is said of a server's refusal, beside the server's own words: what it means for locks, and what to do.
+
 const (
 	seeACL = "see the ACL line in lockmw's README"
 

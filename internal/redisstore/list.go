@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Names, which walks through all keys of the servers for a list of the locks.
+
 // scanCount is how many keys a server looks at in one step of a list, whatever they are:
 // that takes it well under a millisecond.
 const scanCount = 1000

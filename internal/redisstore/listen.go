@@ -12,6 +12,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// The subscription to the channel of this process, on which scripts tell that its waiters have been granted a lock, that
+// others wait for a lock that it holds, and that a lock was taken from it by force.
+
 // pulse is how often the subscription is pinged; two silent pulses in a row
 // end it. go-redis's own health check writes a PING too, but never misses the
 // PONG: a black-holed connection went unnoticed for 20 s.

@@ -16,6 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// Which server is the master, where Sentinels watch one: they are asked before each connection, and again and again, since
+// go-redis tells nobody when there is another one.
+
 const (
 	// askEvery is how often Sentinels are asked for the master. go-redis hears of a new
 	// master from them and closes the connections of its own pool; it does not know of

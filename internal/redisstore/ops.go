@@ -8,6 +8,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// What each method of a Store sends to Redis, and what it makes of the reply: Acquire, the releases, AcquireAll, ForceRelease
+// and Inspect. Renew and Remove, which send many commands together, are in batch.go; how replies are read is in replies.go.
+
 var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"}
 
 // Acquire implements store.Store.

@@ -12,6 +12,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// Ping, by which the engine finds out in an outage whether a server can be reached, on connections that nothing else uses.
+
 var _ store.Pinger = (*Store)(nil)
 
 // ended is a context that has ended. MasterForKey is given it so that it answers from

@@ -8,6 +8,8 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 )
 
+// Credentials that change while connections are open, as those of a cloud provider do: connections are replaced by new ones.
+
 // rotationPause is how long connections are kept at least after others were replaced,
 // however often the credentials change.
 const rotationPause = time.Second

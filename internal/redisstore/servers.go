@@ -13,6 +13,8 @@ import (
 	"github.com/lockmw/kit/internal/redisstore/wire"
 )
 
+// The pools of connections (package wire): one for the server, or one for each master of a Cluster.
+
 // unusedFor is how long the pool of a Cluster's node is kept that nobody asks for: the
 // node may be no master any more.
 const unusedFor = time.Minute

@@ -13,6 +13,9 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
+// How a connection is set up before the first command is sent over it: dialled, encrypted, authenticated, and given to the
+// user's OnConnect. setuperror.go says what it means where that fails.
+
 // A stage of setting up a connection, in their order.
 type stage int32
 

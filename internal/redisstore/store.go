@@ -9,11 +9,13 @@
 //
 //   - how a command is made and sent: ops.go (what each method sends), set.go, command.go (the
 //     bytes of a command), exchange.go (how it is sent, and what its errors mean),
-//     servers.go (the pool that it takes), package wire (the connections of a pool)
-//   - what lies in Redis: lua/lock.lua (the keys), then enter.lua, queue.lua,
+//     servers.go (the pool that it takes), package wire (the connections of a pool),
+//     replies.go (how replies and messages are read)
+//   - what lies in Redis: lua/README.md and lua/lock.lua (the keys), then enter.lua, queue.lua,
 //     acquire.lua, release.lua, releaseto.lua and renew.lua
 //   - where connections come from: dial.go, setup.go, master.go,
 //     and rotation.go for credentials that change
+//   - whether a server suits: check.go
 package redisstore
 
 import (

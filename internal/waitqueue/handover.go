@@ -108,7 +108,7 @@ type Naming struct {
 	Sent    time.Time // when the command was
 	Clock   int64     // the store's, µs
 	Fence   int64     // of the grant
-	Epoch   uint64    // the caller's, for the Grant
+	Session uint64    // the caller's, for the Grant
 
 	Contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
 }
@@ -133,7 +133,7 @@ func (s *Set) Named(a Naming) (gone bool) {
 	w.queue.noteClock(Clock{a.Sent, a.Clock})
 	switch a.Outcome {
 	case WasGranted:
-		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Epoch: a.Epoch, Contended: a.Contended})
+		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Session: a.Session, Contended: a.Contended})
 	case WasNotHeld:
 		w.on(declined)
 		w.nudge(true)

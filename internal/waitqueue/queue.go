@@ -23,7 +23,7 @@ type queue struct {
 	// one of this process that has it.
 	contended contention
 
-	open     int       // commands of waiters under way
+	inFlight int       // so many commands of its waiters have no answer yet
 	asked    time.Time // when the last command was sent that was answered
 	answered time.Time // when its answer came
 	clock    Clock
@@ -102,7 +102,7 @@ type Grant struct {
 	Since     time.Time // not later than when the store granted it; zero: that is not known
 	TTL       time.Duration
 	Published bool   // it came as a message: no command of this process was answered by it
-	Epoch     uint64 // the Naming's
+	Session   uint64 // of the subscription, as the Naming says
 	Contended int64  // the store's clock when the first of those came who wait on after the grant, µs; 0: nobody
 	Tenure    any    // the key was handed on within the process, by this one; nil: the store gave it
 }

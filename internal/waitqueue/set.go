@@ -134,7 +134,7 @@ func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	}
 	p.name(w)
 	if sends {
-		q.open++
+		q.inFlight++
 	}
 	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
 }
@@ -164,7 +164,7 @@ func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 		return "", store.Place{}, false
 	}
 	w.shard.know(w)
-	w.queue.open++
+	w.queue.inFlight++
 	return w.ref.Token, w.position(), true
 }
 
@@ -178,7 +178,7 @@ type Answer struct {
 
 // answeredOwn notes an answer to a command of one of q's waiters.
 func (q *queue) answeredOwn(a Answer) {
-	q.open--
+	q.inFlight--
 	q.asked, q.seen = a.Sent, a.Seen
 	q.noteClock(Clock{a.Sent, a.Clock})
 }
@@ -201,7 +201,7 @@ func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 func (s *Set) Unanswered(w *Waiter) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
-	w.queue.open--
+	w.queue.inFlight--
 }
 
 // Take takes w out of its queue, since it has the key. answer is the one that said so, if
@@ -302,7 +302,7 @@ func (s *Set) Look(w *Waiter) View {
 	return View{
 		State: w.state, Front: w.place.Prev() == nil, Asker: q.asker() == w,
 		Held:  q.holder != nil && w.wantsAlone(),
-		Asked: q.asked, Unanswered: q.open > 0 && q.holder == nil && q.answered.Before(w.came),
+		Asked: q.asked, Unanswered: q.inFlight > 0 && q.holder == nil && q.answered.Before(w.came),
 	}
 }
 

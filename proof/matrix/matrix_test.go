@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// ttl is what faults.md asks for; a run of a few injections is content with less.
+// ttl is that of all locks here: two seconds, or one in a short run of a few injections.
 func ttl() time.Duration {
 	if testing.Short() {
 		return time.Second
@@ -131,7 +131,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	})
 }
 
-// Check 5.
+// Check 5 of REPORT.md.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	s := record.Seed(t)
 	kinds := chosen(forgotten())

@@ -43,7 +43,7 @@ func holders(t *testing.T, addr, name string, number int, change func(*worker.Ke
 	return p
 }
 
-// Check 7.
+// Check 7 of REPORT.md.
 func TestStoppedHolderFindsOutAtOnce(t *testing.T) {
 	redis := redistest.Real(t)
 	stops, each := record.Pick(2, 10), 5
@@ -97,7 +97,7 @@ func TestStoppedHolderFindsOutAtOnce(t *testing.T) {
 	})
 }
 
-// Check 8.
+// Check 8 of REPORT.md.
 func TestKilledHolderIsSucceeded(t *testing.T) {
 	redis := redistest.Real(t)
 	rounds, each := record.Pick(1, 10), 10
@@ -156,7 +156,7 @@ func TestKilledHolderIsSucceeded(t *testing.T) {
 	})
 }
 
-// Check 21.
+// Check 21 of REPORT.md.
 func TestCommandsOfManyWaiters(t *testing.T) {
 	redis := redistest.Real(t)
 	const processes = 4

@@ -76,7 +76,7 @@ func slope(readings []memory, of func(memory) float64) float64 {
 	return 0
 }
 
-// Check 24.
+// Check 24 of REPORT.md.
 func TestSoak(t *testing.T) {
 	s := record.Seed(t)
 	whole, least, most := soakFor(t)

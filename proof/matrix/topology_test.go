@@ -55,7 +55,7 @@ func someProcess() []Kind {
 	return all[:record.Pick(2, len(all))]
 }
 
-// Check 4 and 22, on a Cluster, and check 4 on a quorum of five.
+// Checks 4 and 22 of REPORT.md, on a Cluster, and check 4 on a quorum of five.
 func TestOtherTopologies(t *testing.T) {
 	s := record.Seed(t)
 	n := times(t, 25)
@@ -112,7 +112,7 @@ func TestOtherTopologies(t *testing.T) {
 	})
 }
 
-// Check 22, on Sentinels: the replica may be behind, which is out of the model.
+// Check 22 of REPORT.md, on Sentinels: the replica may be behind, which is out of the model.
 func TestFailover(t *testing.T) {
 	s := record.Seed(t)
 	var all Outcome

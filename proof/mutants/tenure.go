@@ -34,7 +34,7 @@ var tenures = []mutant{
 		what: "a process passes its lock on, though it would not be told of others who wait",
 		edits: []edit{{
 			"lockmw/tenure.go",
-			"	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.epoch):\n",
+			"	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.session):\n",
 			"	case t.locker.relay == nil:\n",
 		}},
 		in: inChecks, tests: unheard, says: "passed on without Redis",

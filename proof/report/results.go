@@ -93,7 +93,7 @@ func moreOf[T any](list *[]T, text []byte) error {
 	return nil
 }
 
-// judgeMutants makes the row of check 3 from the list of mutants, unless their
+// judgeMutants makes the row of check 3 of REPORT.md from the list of mutants, unless their
 // program has written one.
 func (r *Results) judgeMutants() {
 	const number, enough = 3, 29

@@ -217,7 +217,7 @@ func (k *conn) read(own *Call) {
 		k.timeOut(own, time.Now())
 	}
 	k.reading.giveUp()
-	k.passOn()
+	k.handOverReading()
 }
 
 // deadlinePassed reports whether a read failed for its deadline alone. Connections of
@@ -231,9 +231,9 @@ func deadlinePassed(err error) bool {
 	return errors.As(err, &failed) && failed.Timeout() && !errors.Is(err, syscall.ETIMEDOUT)
 }
 
-// passOn has the owner of the oldest call in flight read, or a goroutine of the
+// handOverReading has the owner of the oldest call in flight read, or a goroutine of the
 // connection's own if that owner has gone. The caller holds the pool's mutex.
-func (k *conn) passOn() {
+func (k *conn) handOverReading() {
 	c := k.inFlight.first
 	if c == nil || !k.reading.free() || k.broken != nil {
 		return

@@ -291,7 +291,7 @@ func (p *Pool) leave(c *Call) {
 	}
 	c.state = left
 	k := c.conn
-	k.passOn()                                 // it may have been its turn to read
+	k.handOverReading()                        // it may have been its turn to read
 	if k.writing.free() && len(k.buffer) > 0 { // or to write
 		k.writing.take(nil)
 		p.running.Go(func() {
