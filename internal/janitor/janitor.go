@@ -28,11 +28,11 @@ const (
 	batchesAtOnce = 8
 	batchTimeout  = time.Second
 
-	// probeSize is how many tokens a batch has while the store does not serve.
+	// smallBatchSize is how many tokens a batch has while the store does not serve.
 	// The pause between two such batches grows with the time that it does not.
-	probeSize     = 16
-	shortestPause = 50 * time.Millisecond
-	longestPause  = 250 * time.Millisecond
+	smallBatchSize = 16
+	shortestPause  = 50 * time.Millisecond
+	longestPause   = 250 * time.Millisecond
 
 	// stopPatience is how long a store may be silent until Stop gives up.
 	stopPatience = time.Second
@@ -140,7 +140,7 @@ func (j *Janitor) dispatch() {
 	}
 	atOnce, size := batchesAtOnce, batchSize
 	if !j.unserved.IsZero() {
-		atOnce, size = 1, probeSize
+		atOnce, size = 1, smallBatchSize
 	}
 	for at := time.Now(); j.underWay < atOnce && !at.Before(j.nextDue()); {
 		batch := j.waiting.take(at, size)

@@ -135,7 +135,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	advice = append(advice, s.between(ctx, denied)...)
+	advice = append(advice, s.unreachedCommands(ctx, denied)...)
 	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
 		advice = append(advice, fmt.Errorf("the server may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy))
 	}
@@ -203,10 +203,10 @@ func (s *Store) rights(ctx context.Context) (advice []error, denied map[string]b
 	return advice, denied, nil
 }
 
-// between tells of commands that do not come through to the server although the user may
+// unreachedCommands tells of commands that do not come through to the server although the user may
 // run them, as where a proxy lies in between. Those that are denied are not tried. Only
 // scripts can ask the server about rights, and what they ask passes no proxy.
-func (s *Store) between(ctx context.Context, denied map[string]bool) (advice []error) {
+func (s *Store) unreachedCommands(ctx context.Context, denied map[string]bool) (advice []error) {
 	for _, one := range []struct {
 		right
 

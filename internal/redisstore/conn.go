@@ -59,12 +59,12 @@ func (c *conn) Read(b []byte) (int, error) {
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.dialer.forget(c)
-	return c.cut()
+	return c.closeNow()
 }
 
-// cut closes the connection without the message with which TLS takes its leave:
+// closeNow closes the connection without the message with which TLS takes its leave:
 // sending that waits up to five seconds where the other side does not read.
-func (c *conn) cut() error {
+func (c *conn) closeNow() error {
 	if c.closed.Swap(true) {
 		return nil
 	}

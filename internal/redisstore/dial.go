@@ -237,11 +237,11 @@ func (d *dialer) newMaster() {
 	d.era.cancel(errNewMaster)
 	d.era = d.newEra()
 	d.mu.Unlock()
-	d.cut()
+	d.closeAll()
 }
 
-// cut closes all open connections.
-func (d *dialer) cut() {
+// closeAll closes all open connections.
+func (d *dialer) closeAll() {
 	d.mu.Lock()
 	open := d.open
 	d.open = make(map[*conn]struct{})
@@ -250,7 +250,7 @@ func (d *dialer) cut() {
 	for c := range open {
 		go func() { // a connection of the user's Dialer may take its time
 			defer d.running.Done()
-			_ = c.cut()
+			_ = c.closeNow()
 		}()
 	}
 }
@@ -277,7 +277,7 @@ func (d *dialer) atClose(f func()) {
 // long: functions of the user may go on after their context has ended.
 func (d *dialer) close() {
 	d.stop()
-	d.cut()
+	d.closeAll()
 	ended := make(chan struct{})
 	go func() { d.running.Wait(); close(ended) }()
 	select {

@@ -174,7 +174,7 @@ func TestASentinelMayHang(t *testing.T) {
 			end := make(chan struct{})
 			defer close(end)
 			n.hung.Store(&hang{deaf: deaf, after: time.Hour, end: end})
-			p.dialer.cut() // new ones have to be made
+			p.dialer.closeAll() // new ones have to be made
 			p.renewable(held)
 			p.release(held, false, store.Freed)
 		})
@@ -250,7 +250,7 @@ func TestAClosedFailoverClientDoesNotMatter(t *testing.T) {
 			p := open(t, client, redistest.Prefix(t))
 			held := p.take()
 			n.closed.Store(true)
-			p.dialer.cut() // new ones have to be made
+			p.dialer.closeAll() // new ones have to be made
 			p.renewable(held)
 			p.hear()
 			p.release(held, false, store.Freed)

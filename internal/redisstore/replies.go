@@ -262,7 +262,7 @@ func exclusiveHolder(value string, pttl, now int64) store.Holder {
 	if !ok {
 		return h
 	}
-	h.Instance, h.Note = said(token)
+	h.Instance, h.Note = readToken(token)
 	if fence, ok := integer(strings.TrimLeft(text, "~!")); ok && h.Instance != "" {
 		h.Age = age(now, fence)
 	}
@@ -288,7 +288,7 @@ func severalHolders(pairs []any, now int64) []store.Holder {
 	}
 	var all []store.Holder
 	for token, end := range ends {
-		instance, note := said(token)
+		instance, note := readToken(token)
 		all = append(all, store.Holder{
 			Instance: instance, Note: note, Age: age(now, fences[token]),
 			Left: time.Duration(end-now) * time.Microsecond,

@@ -45,14 +45,14 @@ func newToken(process, note string) string {
 		token = hex.AppendEncode(token, group)
 	}
 	if note != "" {
-		token = append(append(token, '.'), escape(cut(note, mostOfNote))...)
+		token = append(append(token, '.'), escape(beginning(note, mostOfNote))...)
 	}
 	return string(token)
 }
 
-// said returns what a token says of its process and of its caller. Both are empty for one
+// readToken returns what a token says of its process and of its caller. Both are empty for one
 // that is not ours.
-func said(token string) (instance, note string) {
+func readToken(token string) (instance, note string) {
 	process, rest, _ := strings.Cut(token, ".")
 	id, text, _ := strings.Cut(rest, ".")
 	if len(id) != uuidLen {
@@ -80,9 +80,9 @@ func instanceOf(process string) string {
 	return unescape(process)
 }
 
-// cut returns the beginning of text, which has most bytes at the most and ends with a whole
+// beginning returns the beginning of text, which has most bytes at the most and ends with a whole
 // character.
-func cut(text string, most int) string {
+func beginning(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

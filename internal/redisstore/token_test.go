@@ -19,7 +19,7 @@ func TestATokenSaysWhoMadeItAndWhy(t *testing.T) {
 			if n := strings.Count(token, "."); n > 2 || strings.ContainsAny(strings.ReplaceAll(token, ".", ""), cutters) {
 				t.Errorf("token %q", token)
 			}
-			instance, said := said(token)
+			instance, said := readToken(token)
 			if digits, ok := strings.CutPrefix(instance, name+"-"); !ok || len(digits) != digitsOfProcess || said != note {
 				t.Errorf("%q says %q and %q, want %q with digits and %q", token, instance, said, name, note)
 			}
@@ -41,7 +41,7 @@ func TestNoTwoProcessesOfOneName(t *testing.T) {
 func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 	for n := range 5 {
 		note := strings.Repeat("x", n) + strings.Repeat("日", 100)
-		_, said := said(newToken(newProcess("web"), note))
+		_, said := readToken(newToken(newProcess("web"), note))
 		if !strings.HasPrefix(note, said) || len(said) > mostOfNote || len(said) < mostOfNote-3 {
 			t.Errorf("%d bytes: %q", len(said), said)
 		}
@@ -64,7 +64,7 @@ func TestForeignTokensSayNothingHarmful(t *testing.T) {
 		"web%ZZ-0123456789." + id + ".%":              {"web%ZZ-0123456789", "%"},
 		"\xff\xfe-0123456789." + id + ".%E2%80%AEgpj": {"\uFFFD\uFFFD-0123456789", "\uFFFDgpj"},
 	} {
-		if instance, note := said(token); instance != want[0] || note != want[1] {
+		if instance, note := readToken(token); instance != want[0] || note != want[1] {
 			t.Errorf("%q says %q and %q, want %q", token, instance, note, want)
 		}
 	}
