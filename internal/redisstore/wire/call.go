@@ -80,8 +80,8 @@ var (
 	// ErrStuck is a connection whose server does not read.
 	ErrStuck = errors.New("the server does not take more commands")
 
-	// ErrDeaf is a connection that does not heed read deadlines.
-	ErrDeaf = errors.New("the connection does not heed read deadlines: is that a matter of the client's Dialer?")
+	// ErrIgnoresDeadlines is the end of a connection that does not heed read deadlines.
+	ErrIgnoresDeadlines = errors.New("the connection does not heed read deadlines: is that a matter of the client's Dialer?")
 
 	// ErrClosed is a pool that was closed.
 	ErrClosed = errors.New("the connections are closed")

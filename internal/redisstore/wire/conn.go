@@ -174,7 +174,7 @@ func wroteNothing(err error) bool {
 
 // read reads and hands out replies until own has its outcome, or its owner wants to leave.
 // Without own it reads until the last reply is handed out, or the owner of the oldest call
-// in flight can read; in a deaf pool until the end. The caller holds the pool's mutex, and
+// in flight can read; where connections ignore deadlines, until the end. The caller holds the pool's mutex, and
 // has it again afterwards.
 func (k *conn) read(own *Call) {
 	p := k.pool
@@ -205,7 +205,7 @@ func (k *conn) read(own *Call) {
 		if own != nil && (own.state == ended || interrupted) {
 			break
 		}
-		if first := k.inFlight.first; own == nil && !p.deaf && (first == nil && handed || first != nil && first.state == parked) {
+		if first := k.inFlight.first; own == nil && !p.ignoresDeadlines && (first == nil && handed || first != nil && first.state == parked) {
 			break
 		}
 	}

@@ -128,19 +128,19 @@ func TestAConnectionWithoutAPlace(t *testing.T) {
 	all.Wait()
 }
 
-// deaf is a connection that does not heed deadlines, like one through an SSH tunnel whose
+// ignoring is a connection that does not heed deadlines, like one through an SSH tunnel whose
 // errors somebody has taken away.
-type deaf struct{ net.Conn }
+type ignoring struct{ net.Conn }
 
-func (deaf) SetDeadline(time.Time) error      { return nil }
-func (deaf) SetReadDeadline(time.Time) error  { return nil }
-func (deaf) SetWriteDeadline(time.Time) error { return nil }
+func (ignoring) SetDeadline(time.Time) error      { return nil }
+func (ignoring) SetReadDeadline(time.Time) error  { return nil }
+func (ignoring) SetWriteDeadline(time.Time) error { return nil }
 
 // Callers leave although their connection does not heed deadlines. Only the first one
 // costs the connection.
 func TestAConnectionThatDoesNotHeedDeadlines(t *testing.T) {
 	s := newServer(t)
-	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return deaf{c} }))
+	p := s.pool(1, wrapped(func(c net.Conn) net.Conn { return ignoring{c} }))
 	for range 3 {
 		hold := make(chan struct{})
 		s.does(func(w io.Writer, argument string) error { <-hold; return echo(w, argument) })

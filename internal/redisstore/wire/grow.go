@@ -84,7 +84,7 @@ func (p *Pool) takeIn(netConn net.Conn, era int, began, now time.Time) *conn {
 	case !p.seat(k, began, now):
 		return nil
 	}
-	if p.deaf {
+	if p.ignoresDeadlines {
 		k.readAlone()
 	}
 	return k

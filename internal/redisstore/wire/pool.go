@@ -57,25 +57,25 @@ type Pool struct {
 	running sync.WaitGroup // the goroutines of the pool: dials, readers, writers and the tick
 	closing sync.WaitGroup // those that close a connection
 
-	mu      sync.Mutex
-	conns   []*conn       // by their places; nil: the place is free
-	retired []*conn       // that take no more calls, and have some in flight, see Retire
-	waiting queue         // calls that wait for a connection; those that ended stay until sift
-	patient queue         // calls that are held back (behind.go), likewise
-	owed    int           // replies since one of these was sent to a server that is behind, see heldMost
-	open    int           // calls that have no outcome, or whose Late has not returned
-	dials   int           // under way
-	dialled time.Time     // when the last dial began
-	swapped time.Time     // when the last dial began that was to take the place of a connection
-	era     int           // a connection that began to be dialled in an earlier one is retired
-	took    time.Duration // the last dial that succeeded
-	failed  time.Time     // when a dial failed last
-	doubted time.Time     // connections that had no reply since then are not trusted, see doubt
-	ticking bool
-	ticker  *time.Timer
-	closed  bool
-	deaf    bool          // a connection did not heed read deadlines: over those made from now on no caller reads
-	drained chan struct{} // closed when no call is open, after the last may have come
+	mu               sync.Mutex
+	conns            []*conn       // by their places; nil: the place is free
+	retired          []*conn       // that take no more calls, and have some in flight, see Retire
+	waiting          queue         // calls that wait for a connection; those that ended stay until sift
+	patient          queue         // calls that are held back (behind.go), likewise
+	owed             int           // replies since one of these was sent to a server that is behind, see heldMost
+	open             int           // calls that have no outcome, or whose Late has not returned
+	dials            int           // under way
+	dialled          time.Time     // when the last dial began
+	swapped          time.Time     // when the last dial began that was to take the place of a connection
+	era              int           // a connection that began to be dialled in an earlier one is retired
+	took             time.Duration // the last dial that succeeded
+	failed           time.Time     // when a dial failed last
+	doubted          time.Time     // connections that had no reply since then are not trusted, see doubt
+	ticking          bool
+	ticker           *time.Timer
+	closed           bool
+	ignoresDeadlines bool          // a connection did not heed read deadlines: over those made from now on no caller reads
+	drained          chan struct{} // closed when no call is open, after the last may have come
 
 	wake, wakeLast *Call   // to be woken by unlock
 	toTell         []*Call // whose Late is to be called by unlock

@@ -22,9 +22,9 @@ const (
 	warmMost = 4
 	restMost = 2 * time.Second
 
-	// deafAfter is how many ticks a reader that is interrupted may go on reading until
+	// ignoredAfter is how many ticks a reader that is interrupted may go on reading until
 	// its connection is taken for one that does not heed read deadlines.
-	deafAfter = 25
+	ignoredAfter = 25
 
 	// stuckAfter is how many ticks a writer that wants to leave is held up until its
 	// connection is given up, with the calls of all others on it. One that is merely slow to
@@ -140,9 +140,9 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	if r == nil || !r.leaves(now) {
 		return false
 	}
-	if k.reading.held++; k.reading.held > deafAfter {
-		k.pool.deaf = true
-		k.fail(ErrDeaf)
+	if k.reading.held++; k.reading.held > ignoredAfter {
+		k.pool.ignoresDeadlines = true
+		k.fail(ErrIgnoresDeadlines)
 		return false
 	}
 	return true
