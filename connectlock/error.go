@@ -48,7 +48,7 @@ func (c call) refuse(err error) error {
 		coded, isCoded := own.(*connect.Error) //nolint:errorlint // one that is wrapped may be the handler's, joined to err
 		switch {
 		case silent(own):
-		case !errors.Is(own, err):
+		case !door.HandsOn(own, err), isCoded && errors.Is(err, own): // the latter is the handler's answer
 			return own
 		case isCoded:
 			return withText(coded, o.Detail)
@@ -88,7 +88,7 @@ func withText(e *connect.Error, text string) *connect.Error {
 	return shown
 }
 
-// A handedOn is what an error handler has returned with what it was told in it.
+// A handedOn is what an error handler has returned with what it was told, or a part of it, in it.
 // Interceptors in front find that error; clients get the text, because that of the error
 // has the key.
 type handedOn struct {

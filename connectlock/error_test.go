@@ -69,6 +69,8 @@ func TestErrorOfAnErrorHandlerShowsNoKey(t *testing.T) {
 		"its own, wrapped":           {func(error) error { return fmt.Errorf("pay: %w", own(connect.CodeOutOfRange, errors.New("later"))) }, connect.CodeOutOfRange, "later", "own", ""},
 		"one that wraps what it got": {func(err error) error { return own(connect.CodeOutOfRange, err) }, connect.CodeOutOfRange, busy, "own", ""},
 		"with a text in front":       {func(err error) error { return own(connect.CodeOutOfRange, fmt.Errorf("pay: %w", err)) }, connect.CodeOutOfRange, busy, "own", ""},
+		"one that wraps the reason":  {func(err error) error { return own(connect.CodeOutOfRange, errors.Unwrap(err)) }, connect.CodeOutOfRange, busy, "own", ""},
+		"the reason":                 {errors.Unwrap, connect.CodeAborted, busy, "", lockmw.CodeBusy},
 		"what it got":                {func(err error) error { return err }, connect.CodeAborted, busy, "", lockmw.CodeBusy},
 		"nothing":                    {func(error) error { return nil }, connect.CodeAborted, busy, "", lockmw.CodeBusy},
 		"nothing, by its type":       {func(error) error { return (*connect.Error)(nil) }, connect.CodeAborted, busy, "", lockmw.CodeBusy},
@@ -109,6 +111,23 @@ func TestHandlersErrorIsNoAnswerToALostLock(t *testing.T) {
 	}
 	if !errors.Is(s.seen, lockmw.ErrLost) {
 		t.Errorf("interceptors in front see %v", s.seen)
+	}
+}
+
+// One that chooses the handler's own error answers with that: the text is the handler's.
+func TestHandlersErrorMayBeChosenAfterALostLock(t *testing.T) {
+	s := newShop(t)
+	s.options = append(s.options, connectlock.WithErrorHandler(func(_ context.Context, _ string, err error) error {
+		answer, _ := errors.AsType[*connect.Error](err)
+		return answer
+	}))
+	s.pay = func(context.Context) error {
+		s.lose("order:42")
+		return connect.NewError(connect.CodeNotFound, errors.New("no such order"))
+	}
+	_, err := s.client(t).CallUnary(t.Context(), connect.NewRequest(order("42")))
+	if connect.CodeOf(err) != connect.CodeNotFound || !strings.Contains(err.Error(), "no such order") {
+		t.Errorf("the client gets %v, want the handler's error", err)
 	}
 }
 

@@ -22,8 +22,8 @@ type options = rpcdoor.Options
 // metadata are handle's to set, too. If it returns nil, an error without a code, or one
 // of connect.NewNotModifiedError, the call ends as it would without WithErrorHandler; no
 // refusal becomes a success. So it does if handle returns err itself, or an error that
-// wraps err and is no *connect.Error. A *connect.Error that wraps err keeps its code,
-// details and metadata, and not its text: Connect would send that, with the key, to the
+// wraps err or a part of it and is no *connect.Error. A *connect.Error that wraps one of
+// these keeps its code, details and metadata, and not its text: Connect would send that, with the key, to the
 // client. handle is not called when the client is gone.
 func WithErrorHandler(handle func(ctx context.Context, procedure string, err error) error) Option {
 	return rpcdoor.WithErrorHandler(handle)

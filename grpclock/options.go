@@ -21,8 +21,8 @@ type options = rpcdoor.Options
 // What handle returns is the call's error, with its status, and details and
 // trailers are handle's to set, too. If it returns nil, or an error whose status is OK,
 // the call ends as it would without WithErrorHandler; no refusal becomes a success. So it
-// does if handle returns err itself, or an error that wraps err and has no status of its
-// own: gRPC would send its text, with the key, to the client. handle is not called when
+// does if handle returns err itself, or an error that wraps err or a part of it and has no
+// status of its own: gRPC would send its text, with the key, to the client. handle is not called when
 // the client is gone.
 func WithErrorHandler(handle func(ctx context.Context, method string, err error) error) Option {
 	return rpcdoor.WithErrorHandler(handle)

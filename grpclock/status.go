@@ -2,7 +2,6 @@ package grpclock
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -38,7 +37,7 @@ func (i *interceptor) refuse(ctx context.Context, method string, err error, setT
 		own := i.ErrorHandler(ctx, method, err)
 		_, answers := own.(interface{ GRPCStatus() *status.Status })
 		switch {
-		case !answers && errors.Is(own, err):
+		case !answers && door.HandsOn(own, err):
 			refusal = &handedOn{own, refusal}
 		case status.Code(own) != codes.OK: // it is OK for nil, too
 			return own
@@ -48,8 +47,8 @@ func (i *interceptor) refuse(ctx context.Context, method string, err error, setT
 	return refusal
 }
 
-// A handedOn is the error of a call whose error handler has returned what it was told,
-// and no status. Interceptors in front find that error in it; clients get the status,
+// A handedOn is the error of a call whose error handler has returned what it was told, or a part
+// of it, and no status. Interceptors in front find that error in it; clients get the status,
 // because gRPC would make one of the error's text, which has the key.
 type handedOn struct{ told, refusal error }
 

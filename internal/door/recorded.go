@@ -2,6 +2,7 @@ package door
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,25 @@ func Recorded(err error) error {
 	text := strings.ReplaceAll(err.Error(), "acquire "+strconv.Quote(refused.Key), "acquire")
 	quoted := strconv.Quote(refused.Key) // as a part of the name of a Redis key, see there
 	return recorded{strings.ReplaceAll(text, "{"+quoted[1:len(quoted)-1]+"}", "{…}"), err}
+}
+
+// HandsOn reports whether own, which an error handler has returned, is what it was told, or has
+// that or a part of it in it: the text of own has what is not for clients then, such as the key or
+// what Redis has said. That of any other error is the handler's own.
+func HandsOn(own, told error) bool {
+	if own == nil {
+		return false
+	}
+	if errors.Is(own, told) || errors.Is(told, own) {
+		return true
+	}
+	switch wraps := own.(type) { //nolint:errorlint // it goes through all that own wraps
+	case interface{ Unwrap() error }:
+		return HandsOn(wraps.Unwrap(), told)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(wraps.Unwrap(), func(err error) bool { return HandsOn(err, told) })
+	}
+	return false
 }
 
 type recorded struct {

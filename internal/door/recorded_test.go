@@ -37,3 +37,29 @@ func TestWhatIsRecordedHasNoKey(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestPartsOfWhatWasToldAreHandedOn(t *testing.T) {
+	reason := errors.New("dial tcp: connection refused")
+	handlers, lost := errors.New("no such order"), fmt.Errorf("lost: %w", lockmw.ErrLost)
+	refused := &lockmw.AcquireError{Key: "k", Err: reason}
+	for _, tc := range []struct {
+		name      string
+		own, told error
+		want      bool
+	}{
+		{"nothing", nil, refused, false},
+		{"all", refused, refused, true},
+		{"wrapped", fmt.Errorf("pay: %w", refused), refused, true},
+		{"the reason", reason, refused, true},
+		{"the reason, wrapped twice", fmt.Errorf("a: %w", fmt.Errorf("b: %w", reason)), refused, true},
+		{"the reason, joined", errors.Join(errors.New("pay"), reason), refused, true},
+		{"the loss", lost, door.WithLoss(handlers, lost), true},
+		{"the handler's error", handlers, door.WithLoss(handlers, lost), true},
+		{"an error of its own", errors.New("later"), refused, false},
+		{"several of its own", errors.Join(errors.New("later"), errors.New("much")), refused, false},
+	} {
+		if got := door.HandsOn(tc.own, tc.told); got != tc.want {
+			t.Errorf("%s: HandsOn = %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}

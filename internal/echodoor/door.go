@@ -117,8 +117,10 @@ func (d *Door[C, R]) refuse(c C, err error) error {
 		switch {
 		case written:
 			return own
-		case errors.Is(own, err) && !d.version.Answers(own):
-			err = own // with the refusal's status: Echo would make 500 of it
+		case door.HandsOn(own, err) && !d.version.Answers(own): // with the refusal's status: Echo would make 500 of it
+			if errors.Is(own, err) {
+				err = own
+			}
 		case own != nil:
 			return own
 		}

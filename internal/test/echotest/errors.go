@@ -75,8 +75,10 @@ func (v Version[C]) errorOfAnErrorHandlerIsEchos(t *testing.T) {
 // 500, and with Echo.Debug show its text.
 func (v Version[C]) errorThatIsHandedOnIsTheRefusal(t *testing.T) {
 	for name, handle := range map[string]func(error) error{
-		"as it is": func(err error) error { return err },
-		"wrapped":  func(err error) error { return fmt.Errorf("pay: %w", err) },
+		"as it is":            func(err error) error { return err },
+		"wrapped":             func(err error) error { return fmt.Errorf("pay: %w", err) },
+		"its reason":          errors.Unwrap,
+		"its reason, wrapped": func(err error) error { return fmt.Errorf("pay: %w", errors.Unwrap(err)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			locks, client := testenv.Locker(t)

@@ -80,6 +80,8 @@ func errorThatIsHandedOnShowsNothing(e *env) {
 		func(err error) error { return err },
 		func(err error) error { return fmt.Errorf("pay: %w", err) },
 		func(err error) error { return errors.Join(errors.New("pay"), err) },
+		errors.Unwrap, // the reason alone
+		func(err error) error { return fmt.Errorf("pay: %w", errors.Unwrap(err)) },
 	} {
 		e.serve(&shop{options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error { return handle(err) }}})
 		e.wantRefusal(e.pay(), codes.Aborted, "LOCK_BUSY")
@@ -88,6 +90,7 @@ func errorThatIsHandedOnShowsNothing(e *env) {
 			e.wantRefusal(a, codes.Aborted, "LOCK_BUSY")
 		}
 	}
+	e.handedOnAfterALoss()
 	// Interceptors outside still find what it was.
 	service := e.service(&shop{options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error { return err }}})
 	_, err := e.fw.Direct(context.Background(), service)
@@ -95,6 +98,46 @@ func errorThatIsHandedOnShowsNothing(e *env) {
 		e.Errorf("error = %v, want one that Is %v, without the key", err, lockmw.ErrNotAcquired)
 	}
 	e.WantRuns(0)
+}
+
+// handedOnAfterALoss: what is told of a lost lock has the handler's error beside it.
+func (e *env) handedOnAfterALoss() {
+	e.Helper()
+	e.cleared()
+	for name, handle := range map[string]func(err error) error{
+		"all":      func(err error) error { return err },
+		"the loss": func(err error) error { return partsOf(err)[len(partsOf(err))-1] },
+		"a part of it": func(err error) error {
+			parts := partsOf(err)
+			return fmt.Errorf("pay: %w", parts[len(parts)-1])
+		},
+	} {
+		for _, failed := range []error{nil, errors.New("the order " + id + " is gone")} {
+			e.serve(&shop{
+				rules:   usual(short),
+				options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error { return handle(err) }},
+				pay: func(context.Context, *testpb.Order) error {
+					e.ways()["deleted"]()
+					return failed
+				},
+			})
+			a := e.pay()
+			if a.Status.Code() != codes.Internal {
+				e.Errorf("%s: %v", name, a.Status)
+			}
+			e.wantRefusal(a, codes.Internal, "LOCK_LOST")
+		}
+	}
+	e.Ran.Store(0)
+	e.hold()
+}
+
+// partsOf returns what an error joins, or itself.
+func partsOf(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this very one
+		return joined.Unwrap()
+	}
+	return []error{err}
 }
 
 func errorHandlerHearsOfALostLock(e *env) {
