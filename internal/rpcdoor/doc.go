@@ -5,8 +5,9 @@
 // differs is how a framework calls an interceptor and how it sends a status, and that is
 // what the packages grpclock and connectlock add.
 //
-// Start reading at door.go (what an interceptor makes of its rules), then view.go and
-// fields.go (what key functions see), probe.go (what they are found to read), stream.go
-// (a stream under its lock), late.go (the context of one that is locked by its first
-// message), annotated.go (rules that stand in .proto files) and refusal.go.
+// Start reading at rules.go (what users write). When an interceptor is made, door.go makes
+// the rules ready, with fields.go (the fields that keys read) and, for rules that stand in
+// .proto files, annotated.go. A call with one message goes through call.go alone: its rule,
+// its key, its lock, its handler. One with several goes through stream.go. Both ask view.go
+// for what the key function sees, and refusal.go for what a client is told.
 package rpcdoor

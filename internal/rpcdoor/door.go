@@ -1,7 +1,6 @@
 package rpcdoor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -149,6 +148,17 @@ func newLock(w Words, name string, rule Rule, m protoreflect.MethodDescriptor) (
 	return l, nil
 }
 
+// probed calls a key function once, with a made-up call, and returns what it reads.
+// The error says that it can never find what it needs. Whatever else it does, such as
+// panic, says nothing about calls.
+func probed(w Words, method string, key keyfunc.Func) (*door.Sample, error) {
+	call := &door.Sample{CallMethod: method, CallRoute: method, Natives: nativeKeys}
+	if err := call.Ask(key); errors.Is(err, keyfunc.ErrMissing) && call.Absent != "" {
+		return nil, fmt.Errorf("its Key needs %s, and %s has none: take a body field or a header (metadata)", call.Absent, w.Call)
+	}
+	return call, nil
+}
+
 // MethodsOf returns the methods of a service, or nil if this program does not know it:
 // the packages that are generated of .proto files register what they describe.
 func MethodsOf(service string) protoreflect.MethodDescriptors {
@@ -186,49 +196,5 @@ func (d *Door) warn(name string) {
 	}
 }
 
-// Find returns the lock of a method, or nil if it has none or the call is to run
-// without it.
-func (d *Door) Find(ctx context.Context, method string) *Lock {
-	l := d.exact[method]
-	if l == nil {
-		service, _ := Cut(method)
-		l = d.wild[service]
-	}
-	if l != nil && d.Skipper != nil && d.Skipper(ctx, method) {
-		return nil
-	}
-	return l
-}
-
 // Methods returns the methods known to this program that have a rule, sorted.
 func (d *Door) Methods() []string { return slices.Sorted(maps.Keys(d.exact)) }
-
-// Enter takes the lock of a call whose message has come. Without an error and a lease,
-// the call asks for no lock.
-func (d *Door) Enter(c Call, l *Lock, message any) (*lockmw.Lease, error) {
-	keys, _, err := d.keys(c, l, message)
-	return d.acquire(c.Context, l, keys, err)
-}
-
-// acquire takes the lock of what the key function has returned. Without an
-// error and a lease, it asks for no lock.
-func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
-	return door.Acquire(ctx, d.Locker, keys, err, l.Policy)
-}
-
-// Under runs the handler of a call with one message under its lock, and gives that
-// back, also when the handler panics or calls runtime.Goexit; then it calls end. It
-// returns what the handler does, and an error that says that the lock was lost.
-func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool), handler func() (T, error)) (reply T, err, lost error) {
-	failed := true // so has a handler that panics
-	defer func() {
-		if failed {
-			lease.MarkFailed()
-		}
-		lost = door.Release(ctx, lease)
-		end(lost != nil)
-	}()
-	reply, err = handler()
-	failed = err != nil
-	return reply, err, nil
-}

@@ -2,7 +2,6 @@ package rpcdoor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -13,20 +12,6 @@ import (
 	"github.com/lockmw/kit/keyfunc"
 )
 
-// A Call is what a framework tells of one call before its message.
-type Call struct {
-	Context context.Context
-	Method  string // in full
-	Headers Headers
-}
-
-// Headers are the metadata that came with a call.
-type Headers interface {
-	// First returns the first value of the header called name, in any case. ctx is the
-	// call's context.
-	First(ctx context.Context, name string) (string, bool)
-}
-
 // A View is what a key function sees of a call.
 type View struct {
 	call    Call
@@ -35,17 +20,6 @@ type View struct {
 	message any   // nil: none has come yet
 	early   bool  // the message was asked for before it came
 	misuse  error // a value was asked for, and there are none
-}
-
-// keys derives the keys of a call. message is nil if none has come yet; early tells
-// that it was asked for all the same, and that the keys and the error mean nothing.
-func (d *Door) keys(c Call, l *Lock, message any) (keys keyfunc.Keys, early bool, err error) {
-	v := &View{call: c, door: d, lock: l, message: message}
-	keys, err = keyfunc.KeysOf(l.Key, v)
-	if v.misuse != nil && !errors.Is(err, keyfunc.Skip) {
-		return keyfunc.Keys{}, v.early, v.misuse
-	}
-	return keys, v.early, err
 }
 
 // Context returns the call's context.
@@ -116,6 +90,22 @@ func (v *View) Body(path string) (string, bool, error) {
 	}
 	s, ok := f.text(m)
 	return s, ok, nil
+}
+
+// Elements returns the elements of the repeated field at path.
+func (v *View) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+	if v.message == nil {
+		return nil, false, v.tooEarly()
+	}
+	m, err := v.reflected()
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := newList(m.Descriptor(), path)
+	if err != nil {
+		return nil, false, err
+	}
+	return f.elements(m, max), true, nil
 }
 
 // reflected returns the message, which may come from an old code generator.

@@ -1,0 +1,79 @@
+package rpcdoor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Call is what a framework tells of one call before its message.
+type Call struct {
+	Context context.Context
+	Method  string // in full
+	Headers Headers
+}
+
+// Headers are the metadata that came with a call.
+type Headers interface {
+	// First returns the first value of the header called name, in any case. ctx is the
+	// call's context.
+	First(ctx context.Context, name string) (string, bool)
+}
+
+// Find returns the lock of a method, or nil if it has none or the call is to run
+// without it.
+func (d *Door) Find(ctx context.Context, method string) *Lock {
+	l := d.exact[method]
+	if l == nil {
+		service, _ := Cut(method)
+		l = d.wild[service]
+	}
+	if l != nil && d.Skipper != nil && d.Skipper(ctx, method) {
+		return nil
+	}
+	return l
+}
+
+// Enter takes the lock of a call whose message has come. Without an error and a lease,
+// the call asks for no lock.
+func (d *Door) Enter(c Call, l *Lock, message any) (*lockmw.Lease, error) {
+	keys, _, err := d.keys(c, l, message)
+	return d.acquire(c.Context, l, keys, err)
+}
+
+// keys derives the keys of a call. message is nil if none has come yet; early tells
+// that it was asked for all the same, and that the keys and the error mean nothing.
+func (d *Door) keys(c Call, l *Lock, message any) (keys keyfunc.Keys, early bool, err error) {
+	v := &View{call: c, door: d, lock: l, message: message}
+	keys, err = keyfunc.KeysOf(l.Key, v)
+	if v.misuse != nil && !errors.Is(err, keyfunc.Skip) {
+		return keyfunc.Keys{}, v.early, v.misuse
+	}
+	return keys, v.early, err
+}
+
+// acquire takes the lock of what the key function has returned. Without an
+// error and a lease, it asks for no lock.
+func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
+	return door.Acquire(ctx, d.Locker, keys, err, l.Policy)
+}
+
+// Under runs the handler of a call with one message under its lock, and gives that
+// back, also when the handler panics or calls runtime.Goexit; then it calls end. It
+// returns what the handler does, and an error that says that the lock was lost.
+func Under[T any](ctx context.Context, lease *lockmw.Lease, end func(lost bool), handler func() (T, error)) (reply T, err, lost error) {
+	failed := true // so has a handler that panics
+	defer func() {
+		if failed {
+			lease.MarkFailed()
+		}
+		lost = door.Release(ctx, lease)
+		end(lost != nil)
+	}()
+	reply, err = handler()
+	failed = err != nil
+	return reply, err, nil
+}
