@@ -10,14 +10,12 @@ import (
 // Rules say which procedures run under which lock, by procedure ("/shop.v1.Orders/Pay")
 // or for all of a service ("/shop.v1.Orders/*"), its streams too. They are the same type
 // as grpclock.Rules, where more is said; a program that has no use for gRPC for Go need
-// not compile that package. It is a map with a method:
+// not compile that package.
 //
-//	type Rules map[string]Rule
-//
-//	// With returns the rules of r and of code, as new Rules. Where both have one for a
-//	// procedure, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that
-//	// r has for that service and its procedures.
-//	func (r Rules) With(code Rules) Rules
+// They are a map[string]Rule with one method. r.With(code) returns the rules of r and of
+// code, as new Rules. Where both have one for a procedure, that of code counts. A
+// "/shop.v1.Orders/*" of code replaces all rules that r has for that service and its
+// procedures.
 type Rules = rpcdoor.Rules
 
 // A Rule is a lock: what is locked, and how it is taken. It is a struct with two fields:

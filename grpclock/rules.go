@@ -8,15 +8,12 @@ import "github.com/lockmw/kit/internal/rpcdoor"
 // keyfunc.Skip takes one method out of those of "*". A method without a rule runs
 // without a lock.
 //
-// The interceptors copy the Rules; later changes have no effect. They are the same type as
-// connectlock.Rules, a map with a method:
+// The interceptors copy the Rules; later changes have no effect.
 //
-//	type Rules map[string]Rule
-//
-//	// With returns the rules of r and of code, as new Rules. Where both have one for a
-//	// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
-//	// has for that service and its methods.
-//	func (r Rules) With(code Rules) Rules
+// They are the same type as connectlock.Rules: a map[string]Rule with one method.
+// r.With(code) returns the rules of r and of code, as new Rules. Where both have one for a
+// method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r has
+// for that service and its methods.
 type Rules = rpcdoor.Rules
 
 // A Rule is a lock: what is locked, and how it is taken. It is a struct with two fields:

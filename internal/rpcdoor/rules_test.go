@@ -19,7 +19,7 @@ func TestGoDocShowsWhatRulesAre(t *testing.T) {
 		fields = append(fields, field.Name+" "+field.Type.String()+"\n")
 	}
 	for method := range reflect.TypeFor[rpcdoor.Rules]().Methods() {
-		methods = append(methods, "func (r Rules) "+method.Name+"(")
+		methods = append(methods, "r."+method.Name+"(code) returns")
 	}
 	for _, file := range []string{"../../grpclock/rules.go", "../../connectlock/rules.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
