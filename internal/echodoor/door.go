@@ -87,18 +87,14 @@ func (d *Door[C, R]) run(c C, response R, v *view[C], next func(C) error) (writt
 func (d *Door[C, R]) watch(c C, response R, v *httpdoor.Visit) *httpdoor.Response {
 	watched := httpdoor.Watch(d.version.Below(response), v)
 	d.version.Watch(c, response, watched.Alike())
-	if beneath := d.version.Beneath(response); beneath != nil {
-		watched.Beneath(beneath)
-	}
+	watched.Beneath(d.version.Beneath(response)) //nolint:bodyclose // it is a writer
 	return watched
 }
 
 // putBack undoes watch. What has been sent past Echo's own count is an answer, too.
 func (d *Door[C, R]) putBack(c C, response R, watched *httpdoor.Response) {
 	d.version.PutBack(c, response, watched.ResponseWriter)
-	if beneath := d.version.Beneath(response); beneath != nil {
-		watched.NotBeneath(beneath)
-	}
+	watched.NotBeneath(d.version.Beneath(response)) //nolint:bodyclose // it is a writer
 	if watched.Sent() {
 		d.version.Commit(response)
 	}

@@ -72,11 +72,18 @@ type lower struct {
 
 // Beneath puts a lower into the place of a writer below, whose address it gets. It is for
 // frameworks that show handlers a writer of theirs, which is neither the Response nor what that
-// unwraps to at once.
-func (w *Response) Beneath(writer *http.ResponseWriter) { *writer = lower{*writer, w} }
+// unwraps to at once. Where there is none the address is nil.
+func (w *Response) Beneath(writer *http.ResponseWriter) {
+	if writer != nil {
+		*writer = lower{*writer, w}
+	}
+}
 
 // NotBeneath undoes Beneath.
 func (w *Response) NotBeneath(writer *http.ResponseWriter) {
+	if writer == nil {
+		return
+	}
 	if ours, is := (*writer).(lower); is && ours.response == w {
 		*writer = ours.ResponseWriter
 	}
