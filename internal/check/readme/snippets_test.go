@@ -171,9 +171,7 @@ var others = []string{
 	"echolock: ID", // a field of a struct
 	"echolock/v5: ID",
 	"grpclock: Aborted",
-	"connectlock.Rules: type",    // of internal/rpcdoor, shown because go doc does not show what is internal
 	"grpclock.Annotated: import", // of a .proto file
-	"grpclock.Rules: type",
 	"httplock.WithParams: httplock.WithParams(mux.Vars)", // of a package that this module does not need; proof/routers does
 	"keyfunc.Parse: order:{param.id}",
 	"keyfunc.Parse: lower",
