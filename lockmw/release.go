@@ -15,9 +15,11 @@ import (
 // the end of this file), and for a lock of its own that is a tenure, which passes the lock on within the process or gives
 // it back to the store.
 
+// Release waits for its tries for releaseBudget from its start, in which a renewal that is in flight is awaited, too. It
+// gives up sooner where the next pause would not fit: with tries that fail at once after about 0.64 s.
 const (
 	releaseTimeout = 400 * time.Millisecond // one try
-	releaseBudget  = time.Second            // all tries that Release waits for
+	releaseBudget  = time.Second            // all tries
 	releasePause   = 10 * time.Millisecond  // after the first failed try, then doubled
 )
 
@@ -36,9 +38,10 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 // It returns nil when the lock was given back, also after MaxHold, and where the
 // policy failed open. The error Is ErrLost when the lease had ended before, so that
 // somebody else may have held the lock meanwhile, and when Close has taken the lock
-// from work that went on. It Is ErrUnavailable when Redis did not answer within one or
-// two seconds: the release is then tried further in the background, and the lock ends
-// by its TTL at the latest.
+// from work that went on. It Is ErrUnavailable when Redis has refused, or has not answered
+// for about a second: the release is then tried further in the background, and the lock ends
+// by its TTL, or its MinHold if that is longer, at the latest. A lease of several keys of which
+// some were lost says so, and which, also where others were not given back.
 //
 // Of ctx only the values are used: Release works just as well when ctx has ended.
 // Later calls, from whichever goroutine, wait for the first, have no effect and
@@ -90,7 +93,7 @@ func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	return err
 }
 
-// giveBack ends the tenure in the store, first asked at at.
+// giveBack ends the tenure in the store, for a Release that was called at at.
 func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	t.over()
 	t.locker.watchdog.Remove(&t.renewal)
@@ -102,14 +105,20 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// tryRelease sends the release, first at at, and repeats it until a reply comes or the budget ends.
+// tryRelease sends the release and repeats it until a reply comes or the budget ends, which counts from at, when Release
+// was called.
 //
-// A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the script
-// gives back only what the token still has, so it cannot take the lock from a later holder, and a second run says "not
-// held". After a try without a reply, "not held" therefore means that an earlier try had worked, as the lease was trusted
-// when that was sent; after none it means that the lock was lost. The next waiter has been told by Redis, whoever got
-// the reply; one of this process whom the release named is looked after in releaseTo. When the budget ends, the caller
-// is told ErrUnavailable, and the janitor goes on.
+// A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the scripts
+// give back only what the token still has, so they cannot take the lock from a later holder, and a second run says "not
+// held". After a try without a reply, "not held" therefore means that this try had worked, if the lease was trusted when
+// it was sent; otherwise the lock may have been gone before it, and that is a loss. The second try is another command
+// where the first one named a waiter (see endInStore): a waiter is named once.
+//
+// Who hears of it, where the reply is lost and Redis has carried the release out: the next waiter, if it is of another
+// process, by a message. One of this process, that Redis knew, would have been told in the reply, so it finds out when it
+// asks for itself, which AskFirst has it do when a later try is answered; one that the release named is looked after in
+// releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
+// long as this process lives. Should that die, the lock ends by its TTL.
 func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 	maybeReleased := false
 	pause := releasePause
@@ -161,7 +170,8 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 }
 
 // releaseTo gives the lock back and names next, of this process, as the one that
-// waits for it.
+// waits for it. Without a reply next may have the lock, or a place in the queue, or neither: it
+// asks then, with its own token, and is told.
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
 	sent, session := time.Now(), t.locker.subscriber.session()
 	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)

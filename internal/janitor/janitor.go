@@ -1,5 +1,6 @@
-// Package janitor cleans up behind callers that gave up: it removes tokens that
-// nobody waits for any more from a store, and tries again until that is done.
+// Package janitor removes tokens from a store that may still have a lock or a place in its
+// queue and must not: of calls that gave up waiting, of leases whose release was not answered, of
+// leases that were lost or not renewed in time. It tries again until that is done.
 //
 // Tokens wait in the order in which they are due and are removed many at a time,
 // so that a burst of thousands costs a few exchanges. While the store does not

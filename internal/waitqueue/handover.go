@@ -63,7 +63,8 @@ func (s *Set) Contended(key, token string, came int64) {
 // Name names the waiter to which holder passes key on, and must be called when holder is
 // about to give the key back by a command. It is not ok if there is none, or if the store
 // is sure to know of it. A waiter that asks at this moment may be named to the store
-// twice, at one place. If it is ok, Named must follow. waits says that somebody waits.
+// twice, at one place. If it is ok, Named must follow; a second call for the same holder names
+// nobody. waits says that somebody waits.
 func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
 	p := s.of(key)
 	p.mu.Lock()

@@ -317,7 +317,7 @@ func (s *Set) AskAgain(key, token string) {
 }
 
 // AskFirst has the first waiter for key that does not rest, if there is one, ask the
-// store: the key is free.
+// store: the key may be free, or its own by now.
 func (s *Set) AskFirst(key string) {
 	p := s.of(key)
 	p.mu.Lock()

@@ -208,7 +208,7 @@ func releaseInDoubt(s *scene) {
 	a := s.used("a")
 	var lease *lockmw.Lease
 	s.step("a: Acquire k", func() { lease = s.acquire(a, "k", once) })
-	s.step("a: Release, the reply is lost", func() {
+	s.step("a: Release, the reply is lost; the second give says 0, and release asks whether the token has anything else", func() {
 		a.proxies[0].DropReplies(1, faultproxy.MatchScript(redisstore.Scripts()["give"]))
 		s.release(lease)
 	})
