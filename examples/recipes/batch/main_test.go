@@ -34,6 +34,24 @@ func TestEachOrderIsLocked(t *testing.T) {
 	}
 }
 
+// What is shipped is what is locked, whatever spelling of its number a client finds.
+func TestAnOrderIsShippedUnderItsOwnLock(t *testing.T) {
+	locks := locktest.New(t)
+	handler := routes(locks, func(id int64) {
+		if keys, want := locktest.Keys(t, locks), fmt.Sprint("order:", id); !slices.Equal(keys, []string{want}) {
+			t.Errorf("order %d is shipped under %q", id, keys)
+		}
+	})
+	for spelling, want := range map[string]int{
+		"10": http.StatusOK, "010": http.StatusOK, "08": http.StatusOK, "+7": http.StatusOK, "-0": http.StatusOK,
+		"0x10": http.StatusBadRequest, "1_0": http.StatusBadRequest, "7%208": http.StatusBadRequest, "99999999999999999999": http.StatusBadRequest,
+	} {
+		if status := post(handler, "/orders/"+spelling+"/ship", ""); status != want {
+			t.Errorf("%s: status = %d, want %d", spelling, status, want)
+		}
+	}
+}
+
 func TestABatchWaitsForOneOfItsOrders(t *testing.T) {
 	locks := locktest.New(t)
 	shipped := make(chan int64, 2)

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,6 +36,10 @@ func routes(locks *lockmw.Locker, dir *os.Root, most limits) http.Handler {
 		httplock.WithBodyTimeout(most.silence))
 	mux := http.NewServeMux()
 	mux.Handle("PUT /files/{name}", limit(most.largest, lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !plain(r.PathValue("name")) {
+			http.Error(w, "that is no name of a file", http.StatusBadRequest)
+			return
+		}
 		if err := save(r, dir); err != nil {
 			slog.Warn("an upload failed", "error", err)
 			http.Error(w, "the file was not stored", statusOf(err))
@@ -56,6 +62,10 @@ func limit(largest int64, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// plain reports whether a file has no other name: "./a", which a client can send as .%2Fa, is the file a under another
+// lock, and a.part is where a is written.
+func plain(name string) bool { return name == filepath.Base(name) && !strings.HasSuffix(name, ".part") }
 
 // statusOf says who must do something so that an upload does not fail again: the client, or we.
 func statusOf(err error) int {

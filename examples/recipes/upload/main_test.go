@@ -209,3 +209,19 @@ func TestASecondUploadIsRefused(t *testing.T) {
 		t.Errorf("the first upload gets %d", status)
 	}
 }
+
+// Whoever finds another name for a file would write it under another lock, beside its owner.
+func TestAFileHasOneName(t *testing.T) {
+	_, url, files := start(t, patient)
+	for name, want := range map[string]int{
+		"a.bin": http.StatusCreated, "a.part.bin": http.StatusCreated, "%61.bin": http.StatusCreated,
+		".%2Fa.bin": http.StatusBadRequest, "b%2F..%2Fa.bin": http.StatusBadRequest, "a.bin%2F": http.StatusBadRequest, "a.bin.part": http.StatusBadRequest,
+	} {
+		if err := os.Mkdir(filepath.Join(files, "b"), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
+		if status := put(t, strings.TrimSuffix(url, "a.bin")+name, bytes.NewReader(file)); status != want {
+			t.Errorf("%s: status = %d, want %d", name, status, want)
+		}
+	}
+}
