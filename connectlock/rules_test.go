@@ -3,9 +3,11 @@ package connectlock_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -18,13 +20,13 @@ import (
 )
 
 func TestUnknownServiceIsReported(t *testing.T) {
-	const rule = "/elsewhere.UnknownServiceOfConnect/Pay"
+	rule := fmt.Sprintf("/elsewhere.Unknown%d/Pay", time.Now().UnixNano()) // a process reports each once, also with -count=2
 	locks, _ := testenv.Locker(t)
 	var log bytes.Buffer
 	logger := connectlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	connectlock.Interceptor(locks, grpclock.Rules{rule: {Key: keyfunc.Const("k")}, rpctest.PayMethod: {Key: keyfunc.Const("k")}}, logger)
 	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), " ")
-	const want = `level=WARN msg="connectlock: a rule is for a service that this program does not know: is it spelled right?" rule=` + rule
+	want := `level=WARN msg="connectlock: a rule is for a service that this program does not know: is it spelled right?" rule=` + rule
 	if got != want {
 		t.Errorf("logged %s\nwant   %s", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -106,7 +107,7 @@ func TestCodeWinsOverAnnotations(t *testing.T) {
 }
 
 func TestUnknownServiceIsReportedOnce(t *testing.T) {
-	const service = "/elsewhere.UnknownServiceIsReportedOnce/"
+	service := fmt.Sprintf("/elsewhere.Unknown%d/", time.Now().UnixNano()) // a process reports each once, also with -count=2
 	var log bytes.Buffer
 	logger := grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
 	locks, rules := newLocker(t), named(service+"Pay", service+"*", payMethod, rpctest.ShopService+"*")
