@@ -107,7 +107,7 @@ func WithBodyTimeout(timeout time.Duration) Option {
 	return func(o *options) { o.TimeBody(timeout) }
 }
 
-// WithBufferedResponse holds the response back until the lock is released, so
+// WithBufferedResponse holds the response back until the lock's Release has returned, so
 // that a lost lock can be answered with an error although the handler has
 // written, and a slow client does not prolong the lock. A body of more than max
 // bytes is sent from then on as it is written, and such an answer cannot be

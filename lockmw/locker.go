@@ -161,7 +161,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	err := l.releaseAll(ctx)
 	l.subscriber.stop()
 	if n := l.janitor.Stop(ctx); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
+		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts and unanswered releases could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
 	}
 	l.watchdog.Stop()
 	l.checks.Wait()

@@ -40,8 +40,8 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 // somebody else may have held the lock meanwhile, and when Close has taken the lock
 // from work that went on. It Is ErrUnavailable when Redis has refused, or has not answered
 // for about a second: the release is then tried further in the background, and the lock ends
-// by its TTL, or its MinHold if that is longer, at the latest. A lease of several keys of which
-// some were lost says so, and which, also where others were not given back.
+// by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
+// which some were lost, the error Is ErrLost alone and names those.
 //
 // Of ctx only the values are used: Release works just as well when ctx has ended.
 // Later calls, from whichever goroutine, wait for the first, have no effect and
@@ -110,14 +110,15 @@ func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
 //
 // A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the scripts
 // give back only what the token still has, so they cannot take the lock from a later holder, and a second run says "not
-// held". After a try without a reply, "not held" therefore means that this try had worked, if the lease was trusted when
-// it was sent; otherwise the lock may have been gone before it, and that is a loss. The second try is another command
+// held" (or, while MinHold keeps the key, the same again). After a try without a reply, "not held" is therefore taken for
+// the success of that try, if the lease was trusted when it was sent; that Redis had forgotten the lock before cannot be
+// told apart. Without such a try it is a loss. The second try is another command
 // where the first one named a waiter (see endInStore): a waiter is named once.
 //
 // Who hears of it, where the reply is lost and Redis has carried the release out: the next waiter, if it is of another
 // process, by a message. One of this process, that Redis knew, would have been told in the reply, so it finds out when it
-// asks for itself, which AskFirst has it do when a later try is answered; one that the release named is looked after in
-// releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
+// asks for itself: AskFirst has it do so when a later try is answered, otherwise its own polling does; one that the release
+// named is looked after in releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
 // long as this process lives. Should that die, the lock ends by its TTL.
 func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 	maybeReleased := false
@@ -149,7 +150,7 @@ func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
 }
 
 // endInStore has the store end the tenure: now, or when its MinHold has passed. waits says
-// that somebody of this process may wait for the key without Redis's knowing.
+// that somebody of this process may wait for the key.
 func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
 	waiters, s := t.locker.waiters, t.locker.store
 	if till := t.stayTill(); !till.IsZero() {
@@ -292,7 +293,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		l.reportLost(errNotHeld)
 		return err
 	case err != nil:
-		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
+		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
 	default:
 		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}

@@ -114,8 +114,8 @@ func WithLoss(err, lost error) error {
 // Release gives a lock back. The error is nil or lockmw.ErrLost: the handler may have worked
 // without the lock. It is the bare one, because frameworks record it: a Lease of several locks
 // names those that were lost, and keys are often private. The Locker's logger has them. A release
-// that Redis does not answer is no error: the work was done under the lock, and the Locker has
-// logged it.
+// that Redis does not answer, or refuses, is no error: the work was done under the lock, and the
+// Locker has logged it.
 func Release(ctx context.Context, lease *lockmw.Lease) error {
 	if errors.Is(lease.Release(ctx), lockmw.ErrLost) {
 		return lockmw.ErrLost

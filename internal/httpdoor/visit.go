@@ -110,7 +110,7 @@ func (v *Visit) Outer() *http.Request { return v.outer }
 func (v *Visit) Returned(status int) { v.done = status < http.StatusBadRequest }
 
 // Leave releases the lock. The error is nil, or Is lockmw.ErrLost: the handler
-// may have worked without the lock. A release that Redis does not answer is no
+// may have worked without the lock. A release that Redis does not answer, or refuses, is no
 // error: the work was done under the lock, and the Locker has logged it. Calling
 // Leave again changes nothing and returns the same.
 func (v *Visit) Leave() error {

@@ -101,7 +101,7 @@ func (j *Janitor) AddAt(notBefore time.Time, ref store.Ref, certain bool) {
 		at = notBefore
 	}
 	if !j.add(&leftover{ref: ref, certain: certain, from: at, due: at}) {
-		j.log.Warn("lockmw: too many abandoned attempts to clean up; what some left ends by its TTL",
+		j.log.Warn("lockmw: too many abandoned attempts and unanswered releases to clean up; what some left ends by its TTL",
 			"most", mostWaiting, "key", ref.Key)
 	}
 }
@@ -228,11 +228,11 @@ func (j *Janitor) remove(batch []*leftover) {
 	j.mu.Unlock()
 
 	if len(refused) > 0 {
-		j.log.Debug("lockmw: Redis refused to clean up abandoned attempts; what they left ends by its TTL",
+		j.log.Debug("lockmw: Redis refused to clean up abandoned attempts or unanswered releases; what they left ends by its TTL",
 			"attempts", len(refused), "key", refused[0].Key, "error", refused[0].Err)
 	}
 	if lost.attempts > 0 {
-		j.log.Warn("lockmw: abandoned attempts were not cleaned up; what they left ends by its TTL",
+		j.log.Warn("lockmw: abandoned attempts or unanswered releases were not cleaned up; what they left ends by its TTL",
 			"attempts", lost.attempts, "key", lost.one.Key, "error", lost.one.Err)
 	}
 }

@@ -203,7 +203,7 @@ func TestTooManyTokensAreToldOnce(t *testing.T) {
 		s.goAway(true)
 		j := janitor.New(s, slog.New(slog.NewTextHandler(&said, nil)))
 		add(j, burst, true)
-		if n := strings.Count(said.String(), "\n"); n != 1 || !strings.Contains(said.String(), "too many abandoned attempts") {
+		if n := strings.Count(said.String(), "\n"); n != 1 || !strings.Contains(said.String(), "too many abandoned attempts and unanswered releases") {
 			t.Errorf("%d log lines: %s", n, said.String())
 		}
 		s.goAway(false)
