@@ -20,7 +20,7 @@ import (
 // is nil then where others hold the lock, and otherwise Acquire's. After ErrUnavailable
 // nobody can know whether the job runs elsewhere. A policy with Wait or Retries is refused
 // with ErrInvalidPolicy: whoever waited would run the job after the others. So is one whose
-// Mode is Shared: readers share the lock, and all of them would run the job. A quorum is
+// Mode is Shared, or that has Permits: several share the lock, and all of them would run the job. A quorum is
 // asked again, after each RetryInterval and eight times at most, where others may have had
 // no majority either. Observers are told EventSkipped, not EventRefused, of a job that
 // others hold, and nothing is logged.
@@ -30,6 +30,8 @@ func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx con
 		return false, l.Refuse(ctx, p, badPolicy("Wait", "Once does not wait: the job would run after the one that holds the lock; leave out Wait and Retries"))
 	case p.Mode == Shared:
 		return false, l.Refuse(ctx, p, badPolicy("Mode", "Once with Shared: all who come share the lock, and each would run the job; leave out Mode"))
+	case p.Permits != 0:
+		return false, l.Refuse(ctx, p, badPolicy("Permits", "Once with Permits: as many as there are permits would run the job; leave out Permits"))
 	}
 	c, lease, err := l.attempt(ctx, key, p)
 	for tries := 1; tries < ballots && c.votesAreSplit(); tries++ {

@@ -103,6 +103,7 @@ func TestOnceTellsWhatItCannotKnow(t *testing.T) {
 		"it would wait":         {t.Context(), lockmw.Policy{Wait: time.Second}, lockmw.ErrInvalidPolicy},
 		"it would wait forever": {t.Context(), lockmw.Policy{Retries: lockmw.Forever}, lockmw.ErrInvalidPolicy},
 		"all would share it":    {t.Context(), lockmw.Policy{Mode: lockmw.Shared}, lockmw.ErrInvalidPolicy},
+		"several would hold it": {t.Context(), lockmw.Policy{Permits: 2}, lockmw.ErrInvalidPolicy},
 		"the context has ended": {over(), jobPolicy, context.Canceled},
 	} {
 		ran, err := l.Once(tc.ctx, "nightly", tc.p, never)
