@@ -8,13 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// A filter brings all spellings that a handler takes as equal to one. What every filter must do, and the
-// test that says so if it does not:
+// A filter brings all spellings that a handler takes as equal to one. What every filter must do; the tests of
+// filters_test.go and FuzzFilters say so if one does not:
 //
-//   - Its own result it leaves as it is, unless it makes a digest, as hash does (filters_test.go).
-//   - Values that are not UTF-8 stay apart, which strings.ToLower and its like do not do (filters_test.go).
+//   - It makes no empty value of one that is not.
+//   - Its own result it leaves as it is, unless it makes a digest, as hash does.
+//   - Values that are not UTF-8 stay apart, which strings.ToLower and its like do not do.
 //   - It takes the value that middlewares make up to learn what a template reads: 32 zeros, which are a number,
-//     and a UUID without hyphens (filters_test.go, internal/door/sample.go).
+//     and a UUID without hyphens (internal/door/sample.go).
 type filter struct {
 	name string // as it stands in a template, behind '|'
 	// wants says what apply accepts, for the error: "is not …". Empty if that is everything.
@@ -27,7 +28,8 @@ type filter struct {
 }
 
 // knownFilters are all filters of templates, in the order of their names. Parse, its errors, the tests,
-// cmd/lockgen and the middlewares ask this table. CONTRIBUTING.md lists what else a new one needs.
+// cmd/lockgen and the middlewares ask this table. Besides its entry a new one needs an example in filters_test.go,
+// which comes first, a line in the doc comment of Parse, and its name in docs/keys.md: the tests ask for these.
 var knownFilters = []filter{
 	{name: "hash", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
 	// A handler that reads a missing value into an integer sees 0.

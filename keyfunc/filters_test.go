@@ -22,12 +22,20 @@ func filtered(t *testing.T, template, v, want string) {
 	wantKey(t, keyfunc.MustParse(template), call{param: texts("v", v)}, want)
 }
 
-// examples has for each filter a value that it changes, and what it makes of it.
-var examples = map[string]struct{ value, want string }{
-	"hash":  {"ann", "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1"},
-	"int":   {"+007", "7"},
-	"lower": {"Ann@Example.COM", "ann@example.com"},
-	"uuid":  {"0F8FAD5BD9CB469FA16570867728950E", "0f8fad5b-d9cb-469f-a165-70867728950e"},
+// An example is a value that a filter changes, and what it makes of it. What a filter has of its own
+// is tested besides, in a test of its own.
+type example struct {
+	value, want string
+	missing     string // what it makes of an optional value that is missing
+	digest      bool   // it changes its own result, as no other may
+}
+
+// examples has one for each filter. The fuzz test asks it, too.
+var examples = map[string]example{
+	"hash":  {value: "ann", want: "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1", digest: true},
+	"int":   {value: "+007", want: "7", missing: "0"},
+	"lower": {value: "Ann@Example.COM", want: "ann@example.com"},
+	"uuid":  {value: "0F8FAD5BD9CB469FA16570867728950E", want: "0f8fad5b-d9cb-469f-a165-70867728950e"},
 }
 
 func TestEveryFilterDoesWhatItsExampleSays(t *testing.T) {
@@ -46,7 +54,8 @@ func TestEveryFilterDoesWhatItsExampleSays(t *testing.T) {
 			t.Errorf("the example of the filter %q shows nothing: take a value that it changes", name)
 		}
 		filtered(t, "{param.v|"+name+"}", example.value, example.want)
-		if name != "hash" { // a digest of a digest is another one
+		wantKey(t, keyfunc.MustParse("p:{body.v?|"+name+"}"), call{}, "p:"+example.missing)
+		if !example.digest {
 			filtered(t, "{param.v|"+name+"}", example.want, example.want)
 		}
 	}
@@ -185,7 +194,7 @@ func TestFiltersWorkFromLeftToRight(t *testing.T) {
 
 // A handler that reads an int sees 0 in both, one that reads a string or a
 // pointer does not.
-func TestMissingIsZeroToTheIntFilterOnly(t *testing.T) {
+func TestMissingIsZeroToTheIntFilter(t *testing.T) {
 	sum := sha256.Sum256([]byte("0"))
 	for _, r := range []call{{}, {fields: texts("shelf", "")}, {fields: texts("shelf", "0")}, {fields: texts("shelf", "-0")}} {
 		wantKey(t, keyfunc.MustParse("p:{body.shelf?|int}"), r, "p:0")
@@ -193,11 +202,6 @@ func TestMissingIsZeroToTheIntFilterOnly(t *testing.T) {
 		wantKey(t, keyfunc.MustParse("p:{body.shelf?|lower|int|hash}"), r, "p:"+hex.EncodeToString(sum[:]))
 	}
 	wantKey(t, keyfunc.MustParse("p:{body.shelf?}"), call{}, "p:")
-	for _, filter := range keyfunc.FilterNames() {
-		if filter != "int" {
-			wantKey(t, keyfunc.MustParse("p:{body.shelf?|"+filter+"}"), call{}, "p:")
-		}
-	}
 	wantErr(t, keyfunc.MustParse("{body.shelf|int}"), call{}, keyfunc.ErrMissing)
 }
 

@@ -118,8 +118,8 @@ func FuzzFilters(f *testing.F) {
 		for name, filter := range filters {
 			key, err := filter(tuple{value})
 			checkResult(t, key, err)
-			if err != nil || name == "hash" || len(value) > 50 {
-				continue // a hash of a hash is another one; a longer key may be a digest, which says nothing
+			if err != nil || examples[name].digest || len(value) > 50 {
+				continue // a longer key may be a digest, which says nothing
 			}
 			if again, err := filter(tuple{key}); !strings.Contains(key, "%") && (err != nil || again != key) {
 				t.Errorf("%s: %q gives %q, and that gives %q, %v", name, value, key, again, err)

@@ -27,7 +27,7 @@ import (
 // by another. All routes that lock the same thing need the same filter. After
 // {params} filters apply to each parameter.
 //
-//	lower   lower case, by the rules of Unicode for all languages
+//	lower   lower case, character by character, by the rules of Unicode
 //	int     a decimal integer without '+' and leading zeros, of any length;
 //	        an optional value that is missing or empty is 0
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits

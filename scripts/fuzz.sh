@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of every module for a while each: fuzz.sh [TIME]
+# Runs every fuzz target of every module for a while each, or the one of that name: fuzz.sh [TIME [NAME]]
 set -euo pipefail
 
 time=${1:-5s}
-targets=$(grep -rE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*\(' . |
+targets=$(grep -rE --include='*_test.go' "^func ${2:-Fuzz[A-Za-z0-9_]*}\\(" . |
 	sed -E 's|^(.*)/[^/]*:func (Fuzz[A-Za-z0-9_]*)\(.*|\1 \2|' | LC_ALL=C sort)
 if [ -z "$targets" ]; then
 	echo "no fuzz targets"
