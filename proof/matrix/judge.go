@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ type Injection struct {
 	Kind    string        `json:"kind"`
 	Forgets bool          `json:"forgets"`
 	Lane    string        `json:"lane"`
+	Began   time.Duration `json:"began"`  // the lane began to do it
 	Before  time.Duration `json:"before"` // Redis had not forgotten yet, if Gone names something
 	At      time.Duration `json:"at"`     // it began, or Redis had forgotten
 	Healed  time.Duration `json:"healed"` //
@@ -88,6 +90,10 @@ func (o *Outcome) Lines() []record.Line {
 	for _, overlap := range history.Overlaps(o.Holds) {
 		during(overlap.Hold.Key, overlap.Hold.Began).Overlaps++
 	}
+	met := o.met()
+	for kind, line := range lines {
+		line.Met = met[kind]
+	}
 	o.margins(during)
 	o.notice(lines)
 	return slices.SortedFunc(func(yield func(record.Line) bool) {
@@ -106,6 +112,25 @@ func one(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// met counts, by kind, the holds that the faults met: they had begun before the fault began, and had not ended by then.
+func (o *Outcome) met() map[string]int {
+	met := make(map[string]int)
+	byLane := make(map[string][]Injection) // in their order
+	for _, in := range o.Injections {
+		met[in.Kind] = 0
+		byLane[in.Lane] = append(byLane[in.Lane], in)
+	}
+	for _, h := range o.Holds {
+		lane, _, _ := strings.Cut(h.Key, "/")
+		ins := byLane[lane]
+		next := sort.Search(len(ins), func(i int) bool { return ins[i].Began > h.Began })
+		for ; next < len(ins) && ins[next].Began <= h.Ended; next++ {
+			met[ins[next].Kind]++
+		}
+	}
+	return met
 }
 
 // margins looks for the shortest time between a holder that did not release and
@@ -163,6 +188,11 @@ func (o *Outcome) Faults() []string {
 		forgot[in.Lane] = forgot[in.Lane] || in.Forgets
 		if len(in.Dead) > 0 {
 			add("no progress", fmt.Sprintf("%s after %q: %v", in.Lane, in.Kind, in.Dead))
+		}
+	}
+	for kind, met := range o.met() {
+		if met == 0 {
+			add("fault that met no hold, and proves nothing", kind)
 		}
 	}
 	for _, overlap := range history.Overlaps(o.Holds) {

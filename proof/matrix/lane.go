@@ -97,12 +97,15 @@ func keys(ttl time.Duration) []worker.Key {
 	r.Name, r.Kind, r.Writers = "r", history.Readers, 4
 	p.Name, p.Kind, p.Permits = "p", history.Permits, 2
 	all := []worker.Key{m, r, p}
-	for _, name := range []string{"l1", "l2"} {
-		all = append(all, worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: ttl / 4, Most: 3 * ttl / 2, Think: ttl / 20})
-	}
+	all = append(all, long("l1", ttl), long("l2", ttl))
 	free := turn // mostly
 	free.Name, free.Kind, free.Goroutines, free.Think = "f", history.Mutex, 1, 100*time.Millisecond
 	return append(all, free)
+}
+
+// long is a mutex that is held long enough to be renewed.
+func long(name string, ttl time.Duration) worker.Key {
+	return worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: ttl / 4, Most: 3 * ttl / 2, Think: ttl / 20}
 }
 
 // NewLane starts a lane; it ends with the test.
@@ -162,16 +165,20 @@ func (l *Lane) open() {
 // hire starts a worker in a place.
 func (l *Lane) hire(place int) {
 	l.started++
-	load := l.load
-	if l.loadAt != nil {
-		load = l.loadAt(place)
-	}
 	p := worker.Start(l.tb, worker.Config{
 		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
-		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: load,
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: l.loadOf(place),
 	}, l.began)
 	l.workers[place] = p
 	l.all = append(l.all, p)
+}
+
+// loadOf returns the keys of the worker in a place.
+func (l *Lane) loadOf(place int) []worker.Key {
+	if l.loadAt != nil {
+		return l.loadAt(place)
+	}
+	return l.load
 }
 
 // began notes the progress of a key.
@@ -217,10 +224,13 @@ func (l *Lane) part(share float64) time.Duration {
 // last lets the fault last.
 func (l *Lane) last(d time.Duration) { time.Sleep(d) }
 
-// Inject does one fault and waits until the lane is alive again.
+// Inject does one fault while somebody holds a lock, and waits until the lane is alive again.
 func (l *Lane) Inject(kind Kind) {
+	l.awaitHolders()
 	l.last(time.Duration(l.rnd.Int64N(int64(l.TTL / 4)))) // meet the holders at any point of their renewal
-	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, At: clock.Now()}
+	l.awaitHolders()                                      // once more, since all may have released by now
+	began := clock.Now()
+	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, Began: began, At: began}
 	in.Gone = kind.Do(l)
 	l.last(kind.Ahead)
 	in.At, in.Before = max(in.At, l.moment), l.before
@@ -229,9 +239,41 @@ func (l *Lane) Inject(kind Kind) {
 	l.injections = append(l.injections, in)
 }
 
+// awaitHolders waits until each key has had a holder, and one of them is held now. A fault among workers that still
+// start, or that hold nothing, strikes nobody: the judge fails one that met no hold.
+func (l *Lane) awaitHolders() {
+	for deadline := clock.Now() + l.patience(); ; time.Sleep(2 * time.Millisecond) {
+		never := l.neverHeld()
+		if len(never) == 0 && slices.ContainsFunc(l.workers, (*worker.Process).Holds) {
+			return
+		}
+		if clock.Now() > deadline {
+			l.tb.Errorf("%s: nobody holds a lock before the fault; keys that have never been held: %v", l.Name, never)
+			return
+		}
+	}
+}
+
+// neverHeld returns the keys that have had no holder yet.
+func (l *Lane) neverHeld() (never []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for place := range l.workers {
+		for _, key := range l.loadOf(place) {
+			if _, had := l.latest[key.Name]; !had && !slices.Contains(never, key.Name) {
+				never = append(never, key.Name)
+			}
+		}
+	}
+	return never
+}
+
+// patience is how long the nemesis waits for what the workers must come to, also on a machine that is busy with other tests.
+func (l *Lane) patience() time.Duration { return 10*l.TTL + 20*time.Second }
+
 // alive waits until each short key has a holder that began after since.
 func (l *Lane) alive(since time.Duration) (at time.Duration, dead []string) {
-	deadline := since + 10*l.TTL + 20*time.Second
+	deadline := since + l.patience()
 	for {
 		dead = dead[:0]
 		l.mu.Lock()

@@ -86,8 +86,8 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 		t.Error(fault)
 	}
 	for _, line := range lines {
-		t.Logf("%3d × %s: %d holds, %d lost, %d overlaps, margin %v, alive again after %v, noticed after %v (%d)",
-			line.Injections, line.Kind, line.Holds, line.Lost, line.Overlaps, line.Margin, line.Recovery, line.Noticed, line.Forgotten)
+		t.Logf("%3d × %s: %d met, %d holds, %d lost, %d overlaps, margin %v, alive again after %v, noticed after %v (%d)",
+			line.Injections, line.Kind, line.Met, line.Holds, line.Lost, line.Overlaps, line.Margin, line.Recovery, line.Noticed, line.Forgotten)
 	}
 }
 

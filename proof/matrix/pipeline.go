@@ -18,7 +18,7 @@ import (
 const crowd = 48
 
 // pipelined gives a lane's workers many keys, each with a goroutine of its own, so that
-// many commands share a connection. A Cluster's has half of the keys in one slot.
+// many commands share a connection, and a lock that is nearly always held. A Cluster's has half of the keys in one slot.
 func (l *Lane) pipelined(tb testing.TB) {
 	tb.Helper()
 	names := []string{"c0"}
@@ -29,7 +29,8 @@ func (l *Lane) pipelined(tb testing.TB) {
 		names = append(names, fmt.Sprint("d", i))
 	}
 	l.turnKeys = []string{names[0], "d0", "d1"}
-	l.epoch, l.load = 0, nil // another name would be another slot
+	l.epoch = 0                              // another name would be another slot
+	l.load = []worker.Key{long("l1", l.TTL)} // the others are so short that at times nobody holds one
 	for _, name := range names {
 		l.load = append(l.load, worker.Key{
 			Name: name, Kind: history.Mutex, Goroutines: 1, Least: time.Millisecond, Most: 5 * time.Millisecond, Think: 300 * time.Millisecond,

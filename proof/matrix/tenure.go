@@ -30,7 +30,8 @@ func (l *Lane) tenures() {
 	for place := range workersPerLane {
 		l.turnKeys = append(l.turnKeys, tenureKey(place))
 	}
-	l.loadAt = func(at int) (load []worker.Key) {
+	l.loadAt = func(at int) []worker.Key {
+		load := []worker.Key{long("l1", l.TTL)} // the others are so short that at times nobody holds one
 		for place, name := range l.turnKeys {
 			key := worker.Key{Name: name, Kind: history.Mutex, Goroutines: 1, Least: time.Millisecond, Most: 3 * time.Millisecond, Think: l.TTL}
 			if place == at {
@@ -68,7 +69,7 @@ func (l *Lane) passes(name string, h history.Hold) {
 // tenure waits until the process in a place it draws passes its lock on by itself.
 func (l *Lane) tenure() (place int, key string) {
 	place = l.place()
-	deadline := clock.Now() + 10*l.TTL + 20*time.Second
+	deadline := clock.Now() + l.patience()
 	for {
 		l.mu.Lock()
 		if p := l.passings[tenureKey(place)]; p != nil && p.length >= 3 && p.last.Worker == l.workers[place].Config.Name && clock.Now()-p.last.Began < 20*time.Millisecond {

@@ -132,7 +132,7 @@ func (l *Lane) between(p *faultproxy.Proxy, share float64, do func(key string)) 
 	l.last(l.part(share))
 	select {
 	case <-ran:
-	case <-time.After(10*l.TTL + 20*time.Second):
+	case <-time.After(l.patience()):
 		l.tb.Errorf("%s: no free lock was asked for", l.Name)
 	}
 }

@@ -13,6 +13,7 @@ type Line struct {
 	Kind       string        `json:"kind"`
 	Forgets    bool          `json:"forgets"`
 	Injections int           `json:"injections"`
+	Met        int           `json:"met"`       // holds that were open when such a fault began
 	Holds      int           `json:"holds"`     // that began between such an injection and the next one of its lane
 	Lost       int           `json:"lost"`      // of those that were open then or began, how many were lost
 	Overlaps   int           `json:"overlaps"`  //

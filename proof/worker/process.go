@@ -195,6 +195,18 @@ func (p *Process) End() error {
 	}
 }
 
+// Holds reports whether the worker holds a lock that it is not about to release, as far as it has told.
+func (p *Process) Holds() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.open {
+		if h.Ended == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Ended is closed when the process has ended by itself or otherwise.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
