@@ -82,6 +82,15 @@
 // keys; a handler that reads an int sees 0 in both, so its template says
 // {body.shelf?|int}.
 //
+// # Long answers
+//
+// net/http sends an answer of more than a few KiB while the handler writes it, under the
+// lock. A client that does not read it keeps the handler at its Write, and the lock, for as
+// long as http.Server.WriteTimeout allows, which is for ever by default. So give the server
+// a WriteTimeout, or the policy a MaxHold: within a TTL after that the lock comes free, though
+// the handler hears of it only when its Write returns. WithBufferedResponse sends what it
+// holds back after the release.
+//
 // # Names in several places
 //
 // A client can say that a body is something else than it looks like, and put a
