@@ -120,26 +120,33 @@ func (p *pingClients) take(o *redis.Options, d *dialer) *pingClient {
 	return client
 }
 
-// put keeps a client for the next ping.
+// put keeps a client for the next ping, or closes it if there is one already.
 func (p *pingClients) put(client *pingClient) {
+	if !p.keep(client) {
+		_ = client.Close() // without the mutex: a connection of the user's Dialer may take its time
+	}
+}
+
+func (p *pingClients) keep(client *pingClient) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.idle[client.addr] != nil {
-		_ = client.Close()
-		return
+		return false
 	}
 	if p.idle == nil {
 		p.idle = make(map[string]*pingClient)
 	}
 	p.idle[client.addr] = client
+	return true
 }
 
 // close closes what is kept.
 func (p *pingClients) close() (err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	for _, client := range p.idle {
+	idle := p.idle
+	p.closed, p.idle = true, nil
+	p.mu.Unlock()
+	for _, client := range idle {
 		err = errors.Join(err, client.Close())
 	}
 	return err

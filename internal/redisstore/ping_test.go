@@ -2,12 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 )
@@ -63,6 +65,54 @@ func TestAnyReplyIsAServerThatIsThere(t *testing.T) {
 	}
 	if n := m.TotalConnectionCount() - before; n > 1 {
 		t.Errorf("ten pings made %d connections", n)
+	}
+}
+
+// slowToClose is a connection whose Close takes its time, as one of the user's Dialer may.
+type slowToClose struct {
+	net.Conn
+	closes chan<- struct{} // gets one when Close is called
+	goesOn <-chan struct{} // closed when Close may return
+}
+
+func (c slowToClose) Close() error {
+	c.closes <- struct{}{}
+	<-c.goesOn
+	return c.Conn.Close()
+}
+
+// Of two pings to one server at a time one leaves its connection for the next ping, and the other closes it. Pings
+// that begin meanwhile wait for neither: in a Cluster nobody would find out about any server.
+func TestAPingDoesNotWaitUntilAnotherHasClosedItsConnection(t *testing.T) {
+	closes, goesOn := make(chan struct{}, 8), make(chan struct{})
+	s := newStore(t, redistest.Embedded(t).Client(t, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return slowToClose{c, closes, goesOn}, err
+		}
+	}))
+	t.Cleanup(func() { close(goesOn) }) // before the store is closed
+	var clients []*pingClient
+	for range 2 {
+		options := singleOptions(s.client.(*redis.Client).Options(), s.dialer)
+		client := s.pings.take(options, s.dialer)
+		waits := func(bool) {}
+		client.waits.Store(&waits)
+		if err := client.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	s.pings.put(clients[0])
+	go s.pings.put(clients[1])
+	await.Receive(t, "the connection of the second ping is being closed", closes)
+	answered := make(chan bool, 1)
+	go func() {
+		_, there := pinged(t, s)
+		answered <- there
+	}()
+	if !await.Receive(t, "the answer to the third ping", answered) {
+		t.Error("the server was not found")
 	}
 }
 
