@@ -3,15 +3,21 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 )
 
-// forgets lists how a Redis forgets or rewrites a lock that is held. Two may hold
+// forget lists how a Redis forgets or rewrites a lock that is held. Two may hold
 // it then, until the first one's next renewal; the fence is what helps.
-func forgets() []Kind {
+func forget() []Kind {
+	return slices.Concat(forgetHeld(), forgetBetween(), forgetInTenure())
+}
+
+// forgetHeld lists what befalls locks that are held, at any moment.
+func forgetHeld() []Kind {
 	everything := []string{"*"}
 	return []Kind{
 		{Name: "FLUSHALL", Forgets: true, Needs: forgetful, Do: func(l *Lane) []string {
@@ -61,6 +67,52 @@ func forgets() []Kind {
 			})
 			return everything
 		}},
+	}
+}
+
+// aheadByForce is how far a release by force may put fences ahead of the clock (force.lua),
+// and a little more.
+const aheadByForce = 2500 * time.Millisecond
+
+// forgetBetween lists what another client can do to a lock between the commands that
+// take it, after which Redis has forgotten it.
+func forgetBetween() []Kind {
+	between := func(do func(l *Lane, key string)) func(*Lane) []string {
+		return func(l *Lane) []string {
+			l.forget(func() {
+				l.between(l.proxies[l.place()], 0.3, func(key string) { do(l, key) })
+			})
+			return nil
+		}
+	}
+	return []Kind{
+		{Name: "the key is deleted between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+			l.do("DEL", redisKey(key))
+		})},
+		{Name: "the key is overwritten between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
+			l.do("SET", redisKey(key), "foreign", "PX", 20)
+		})},
+		{Name: "an operator forces the release between SET, EXISTS and TIME", Ahead: aheadByForce, Forgets: true, Needs: forgetful, Do: between((*Lane).force)},
+	}
+}
+
+func (l *Lane) force(key string) { l.check(admin.Force(l.rival.locks, key)) }
+
+// forgetInTenure lists what takes a lock from its holder in the middle of a tenure.
+func forgetInTenure() []Kind {
+	in := func(name string, do func(l *Lane, key string)) Kind {
+		return Kind{Name: "tenure: " + name, Forgets: true, Needs: tenuredForgetful, Do: func(l *Lane) []string {
+			place, key := l.tenure()
+			l.forget(func() { do(l, key) })
+			return []string{tenureKey(place)}
+		}}
+	}
+	forced := in("an operator forces the release", (*Lane).force)
+	forced.Ahead = aheadByForce
+	return []Kind{
+		forced,
+		in("the key is deleted", func(l *Lane, key string) { l.do("DEL", redisKey(key)) }),
+		in("the key is overwritten", func(l *Lane, key string) { l.do("SET", redisKey(key), "foreign", "PX", 50) }),
 	}
 }
 

@@ -30,7 +30,7 @@ type table struct {
 func tables() []table {
 	return []table{
 		{TestHoldersDoNotOverlapWhileRedisKeepsItsWord, keptWord()},
-		{TestFencesHoldWhereRedisForgets, forgotten()},
+		{TestFencesHoldWhereRedisForgets, forget()},
 		{TestOtherTopologies, slices.Concat(onCluster(), []Kind{slotOfPipeline}, onQuorum())},
 		{TestFailover, []Kind{failover, masterOfPipeline}},
 	}

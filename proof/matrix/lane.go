@@ -1,8 +1,7 @@
-// Package matrix has worker processes take locks on real servers while a nemesis
-// injects faults, and judges the histories. A lane is one Redis with its workers
-// and its nemesis: lane.go; the faults are in network.go, wire.go, pipeline.go, server.go, process.go,
-// tenure.go and, those that no lock on one Redis can survive, forget.go; judge.go says what
-// became of all lanes.
+// Package matrix has worker processes take locks on real servers while a nemesis injects faults, and judges the
+// histories. A lane is a Redis (one server, a Cluster, a quorum or what Sentinels watch) with its workers and its
+// nemesis. lane.go starts one over a single server and injects into it, end.go ends it; judge.go says what became of all
+// lanes. kind.go says what a kind of fault is, and which file lists which kinds.
 package matrix
 
 import (
@@ -78,15 +77,6 @@ type Lane struct {
 	moment     time.Duration // it had
 	injections []Injection
 }
-
-// What the server of a lane must be able to do for some kinds of faults.
-const (
-	anyServer  = ""
-	fromFile   = "append-only file" // it keeps what it was told over a restart
-	movedClock = "clock"
-	forgetful  = "forgets" // its lane is not judged by overlaps
-	narrow     = "narrow"  // its workers' connections have small buffers
-)
 
 // keys is the load: short turns on a lock of each kind, and mutexes that are held
 // long enough to be renewed.

@@ -93,12 +93,7 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 
 // keptWord lists all faults in which Redis keeps each key until its TTL is over.
 func keptWord() []Kind {
-	return slices.Concat(network(), connections(), server(), process(), inTenures())
-}
-
-// forgotten lists all faults in which Redis forgets or rewrites a lock that is held.
-func forgotten() []Kind {
-	return slices.Concat(forgets(), forgottenBetween(), forgottenInTenures())
+	return slices.Concat(network(), connection(), server(), process(), tenure())
 }
 
 // Checks 2 and 4.
@@ -134,7 +129,7 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 // Check 5 of REPORT.md.
 func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	s := record.Seed(t)
-	kinds := chosen(forgotten())
+	kinds := chosen(forget())
 	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)
 	lines := o.Lines()
 	report(t, &o, lines)

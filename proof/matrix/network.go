@@ -7,23 +7,6 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 )
 
-// Kind is one kind of fault. It is an entry in one of the lists: network, connections, server, process, inTenures,
-// forgets and what goes with it. PROOF_KINDS, a regular expression, chooses kinds by their names.
-type Kind struct {
-	Name string // no other kind has it: the report has a line for each
-	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it.
-	Forgets bool
-	// Needs says what the server must be able to do; see anyServer and its like. Lanes are started for each.
-	Needs string
-	// Do injects the fault, lets it last, and heals. It returns which keys Redis
-	// has forgotten (without epochs; "*" for all).
-	Do func(l *Lane) (gone []string)
-
-	// Ahead is for how long fences may be ahead of the clock after it. What makes Redis
-	// forget them comes later: by the clock the next fences would be lower.
-	Ahead time.Duration
-}
-
 // network lists what can happen between one worker and Redis.
 func network() []Kind {
 	hole := func(dir faultproxy.Direction, share float64) func(*Lane) []string {

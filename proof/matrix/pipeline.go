@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
-	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 	"github.com/lockmw/kit/proof/worker"
 )
@@ -74,33 +73,3 @@ func (l *Lane) gather(node *redistest.Server) {
 	l.check(c.Do(context.Background(), "CLIENT", "PAUSE", 300, "WRITE").Err())
 	l.last(250 * time.Millisecond)
 }
-
-// slotOfPipeline moves a slot while many commands on its keys are in flight.
-var slotOfPipeline = Kind{Name: "Cluster: a slot is moved in the middle of a pipeline", Do: func(l *Lane) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	name := redisKey(l.turnKeys[0])
-	from, err := l.shards.Owner(ctx, name)
-	l.check(err)
-	if err == nil {
-		l.gather(from)
-		l.check(l.shards.Move(ctx, name, l.shards.Other(from), nil))
-	}
-	return nil
-}}
-
-// masterOfPipeline has the Sentinels replace a master that is well, while many commands
-// are in flight to it. What had not reached the replica is forgotten.
-var masterOfPipeline = Kind{Name: "Sentinel: fail-over in the middle of a pipeline", Forgets: true, Do: func(l *Lane) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	old, err := l.watched.Master(ctx)
-	l.check(err)
-	if err != nil {
-		return nil
-	}
-	l.gather(old)
-	l.check(l.watched.Replace(ctx))
-	l.moment = clock.Now()
-	return nil
-}}

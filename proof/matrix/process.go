@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"fmt"
+	"slices"
 )
 
 // process lists what can happen to a worker process.
@@ -59,4 +60,9 @@ func process() []Kind {
 			return nil
 		}},
 	}
+}
+
+// processWithoutProxy lists those that need no proxy before the worker.
+func processWithoutProxy() []Kind {
+	return slices.DeleteFunc(process(), func(k Kind) bool { return k.Name == "worker stopped in a partition" })
 }

@@ -88,7 +88,7 @@ func TestSoak(t *testing.T) {
 	var running sync.WaitGroup
 	for i, need := range needs {
 		lane := NewLane(t, fmt.Sprintf("soak%d", i+1), s+uint64(i), ttl(), need)
-		kinds := slices.Concat(keptWord(), forgotten())
+		kinds := slices.Concat(keptWord(), forget())
 		kinds = slices.DeleteFunc(kinds, func(k Kind) bool {
 			return k.Needs != need && (k.Needs != anyServer || need == forgetful || need == tenuredForgetful)
 		})

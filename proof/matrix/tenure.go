@@ -87,8 +87,8 @@ func (l *Lane) tenure() (place int, key string) {
 	}
 }
 
-// inTenures lists what can happen in the middle of a tenure while Redis keeps its word.
-func inTenures() []Kind {
+// tenure lists what can happen in the middle of a tenure while Redis keeps its word.
+func tenure() []Kind {
 	in := func(name string, do func(l *Lane, place int)) Kind {
 		return Kind{Name: "tenure: " + name, Needs: tenured, Do: func(l *Lane) []string {
 			place, _ := l.tenure()
@@ -132,23 +132,5 @@ func inTenures() []Kind {
 			l.check(l.workers[place].End())
 			l.hire(place)
 		}),
-	}
-}
-
-// forgottenInTenures lists what takes a lock from its holder in the middle of a tenure.
-func forgottenInTenures() []Kind {
-	in := func(name string, do func(l *Lane, key string)) Kind {
-		return Kind{Name: "tenure: " + name, Forgets: true, Needs: tenuredForgetful, Do: func(l *Lane) []string {
-			place, key := l.tenure()
-			l.forget(func() { do(l, key) })
-			return []string{tenureKey(place)}
-		}}
-	}
-	forced := in("an operator forces the release", (*Lane).force)
-	forced.Ahead = aheadByForce
-	return []Kind{
-		forced,
-		in("the key is deleted", func(l *Lane, key string) { l.do("DEL", redisKey(key)) }),
-		in("the key is overwritten", func(l *Lane, key string) { l.do("SET", redisKey(key), "foreign", "PX", 50) }),
 	}
 }

@@ -44,7 +44,7 @@ func onQuorum() []Kind { return append(quorum(), over("quorum", someProcess())..
 
 // someProcess lists the faults of processes, in a short run two of them, unless somebody has chosen.
 func someProcess() []Kind {
-	all := workers()
+	all := processWithoutProxy()
 	if os.Getenv(kindsEnv) != "" {
 		return all
 	}

@@ -13,14 +13,13 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
-	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 )
 
-// connections lists what can happen to one of the connections that a process shares
+// connection lists what can happen to one of the connections that a process shares
 // among its callers, or to the bytes on them.
-func connections() []Kind {
+func connection() []Kind {
 	// one strikes the connection that a worker uses most.
 	one := func(strike func(l *Lane, c *faultproxy.Conn)) func(*Lane) []string {
 		return func(l *Lane) []string {
@@ -86,34 +85,6 @@ func connections() []Kind {
 		}},
 	}
 }
-
-// aheadByForce is how far a release by force may put fences ahead of the clock (force.lua),
-// and a little more.
-const aheadByForce = 2500 * time.Millisecond
-
-// forgottenBetween lists what another client can do to a lock between the commands that
-// take it, after which Redis has forgotten it.
-func forgottenBetween() []Kind {
-	between := func(do func(l *Lane, key string)) func(*Lane) []string {
-		return func(l *Lane) []string {
-			l.forget(func() {
-				l.between(l.proxies[l.place()], 0.3, func(key string) { do(l, key) })
-			})
-			return nil
-		}
-	}
-	return []Kind{
-		{Name: "the key is deleted between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
-			l.do("DEL", redisKey(key))
-		})},
-		{Name: "the key is overwritten between SET, EXISTS and TIME", Forgets: true, Needs: forgetful, Do: between(func(l *Lane, key string) {
-			l.do("SET", redisKey(key), "foreign", "PX", 20)
-		})},
-		{Name: "an operator forces the release between SET, EXISTS and TIME", Ahead: aheadByForce, Forgets: true, Needs: forgetful, Do: between((*Lane).force)},
-	}
-}
-
-func (l *Lane) force(key string) { l.check(admin.Force(l.rival.locks, key)) }
 
 // between has do run between a SET and its EXISTS, and between that and its TIME, for
 // a share of the TTL, and at least until it has run.

@@ -1,0 +1,77 @@
+package matrix
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/engines"
+)
+
+// NewClusterLane starts a lane over a Cluster of three masters.
+func NewClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return newClusterLane(tb, name, seed, ttl, func(*Lane) {})
+}
+
+func newClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration, prepare func(l *Lane)) *Lane {
+	tb.Helper()
+	l := newLane(tb, name, seed, ttl)
+	l.shards = redistest.Cluster(tb)
+	l.nodes = l.shards.Nodes
+	at := engines.Redis{Kind: engines.Cluster, Addrs: addrs(l.nodes)}
+	l.where = func(int) engines.Redis { return at }
+	prepare(l)
+	l.open()
+	return l
+}
+
+// NewPipelineLane is NewClusterLane with many commands in flight at a time.
+func NewPipelineLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane {
+	tb.Helper()
+	return newClusterLane(tb, name, seed, ttl, func(l *Lane) { l.pipelined(tb) })
+}
+
+func addrs(nodes []*redistest.Server) (all []string) {
+	for _, node := range nodes {
+		all = append(all, node.Addr())
+	}
+	return all
+}
+
+// cluster lists what can happen to a Cluster that keeps its word.
+func cluster() []Kind {
+	return []Kind{
+		{Name: "Cluster: a slot is moved", Do: func(l *Lane) []string {
+			name := fmt.Sprintf("lock:{%s@%d}", l.turnKeys[l.rnd.IntN(len(l.turnKeys))], clock.Now()/epoch)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			l.check(l.shards.Move(ctx, name, l.nodes[l.rnd.IntN(len(l.nodes))], func() { l.last(l.part(0.1)) }))
+			return nil
+		}},
+		{Name: "Cluster: a node stopped, shorter than the TTL", Do: func(l *Lane) []string {
+			node := l.nodes[l.rnd.IntN(len(l.nodes))]
+			l.check(node.Stop())
+			l.last(l.part(0.3))
+			l.check(node.Cont())
+			return nil
+		}},
+	}
+}
+
+// slotOfPipeline moves a slot while many commands on its keys are in flight.
+var slotOfPipeline = Kind{Name: "Cluster: a slot is moved in the middle of a pipeline", Do: func(l *Lane) []string {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	name := redisKey(l.turnKeys[0])
+	from, err := l.shards.Owner(ctx, name)
+	l.check(err)
+	if err == nil {
+		l.gather(from)
+		l.check(l.shards.Move(ctx, name, l.shards.Other(from), nil))
+	}
+	return nil
+}}
