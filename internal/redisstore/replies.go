@@ -18,7 +18,7 @@ import (
 // a *store.Error it is the one of malformed.
 
 // errReply is a reply that no version of the scripts gives.
-var errReply = errors.New("Redis has replied with something that no script of lockmw returns: is there a proxy in between?")
+var errReply = errors.New("a reply that no script of lockmw returns: is there a proxy in front of Redis?")
 
 // malformed returns the error of a command whose reply cannot be read: the command may have been carried out.
 func malformed() *store.Error { return &store.Error{Err: errReply, Ambiguous: true} }

@@ -187,7 +187,8 @@ const takenBySet = ":~"
 func (s *Store) afterSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
 	clock, at, err := readSet(replies, token, about)
 	s.sawClock(clock)
-	if refusal, ok := errors.AsType[wire.Refusal](err); ok && at == takenInDoubt && !(s.cluster && redirected(refusal)) {
+	refusal, refused := errors.AsType[wire.Refusal](err)
+	if refused && at == takenInDoubt && (!s.cluster || !redirected(refusal)) {
 		e := s.dialer.verdict(refusal)
 		e.Ambiguous = true
 		return 0, at, e

@@ -134,7 +134,7 @@ func (e *env) handedOnAfterALoss() {
 
 // partsOf returns what an error joins, or itself.
 func partsOf(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this very one
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}
