@@ -39,6 +39,7 @@ func routes(locks *lockmw.Locker, longest, beat time.Duration) http.Handler {
 			if err := stream.SetWriteDeadline(time.Now().Add(beat)); err != nil { // for a client that reads no more
 				return err
 			}
+			defer func() { _ = stream.SetWriteDeadline(time.Time{}) }() // HTTP/2 ends a stream whose deadline passes between two events
 			if _, err := fmt.Fprintf(w, "event: %s\ndata: {}\n\n", event); err != nil {
 				return err
 			}

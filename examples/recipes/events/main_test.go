@@ -16,11 +16,16 @@ import (
 // edit opens a stream. next returns its next event, or "" at its end.
 func edit(ctx context.Context, t *testing.T, url string) (status int, next func() string) {
 	t.Helper()
+	return editBy(ctx, t, http.DefaultClient, url)
+}
+
+func editBy(ctx context.Context, t *testing.T, client *http.Client, url string) (status int, next func() string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/documents/7/edit", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,5 +82,21 @@ func TestTheStreamEndsWithTheLock(t *testing.T) {
 	locktest.Lose(t, locks, "document:7")
 	if event := next(); event != "lost" {
 		t.Errorf("the client is told %q", event)
+	}
+}
+
+// Over HTTP/2 a write deadline that passes while nothing is written ends the stream, over HTTP/1 it does not.
+func TestAStreamGoesOnOverHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(routes(locktest.New(t), time.Minute, 300*time.Millisecond))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	_, next := editBy(ctx, t, server.Client(), server.URL)
+	for i, want := range []string{"yours", "beat", "beat", "beat"} {
+		if got := next(); got != want {
+			t.Fatalf("event %d is %q, want %q", i, got, want)
+		}
 	}
 }
