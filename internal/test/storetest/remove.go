@@ -81,6 +81,9 @@ func removeTakesWaitersAndHandsOver(w *world) {
 	w.mustHold(next.Token)
 	e.remove(next)
 	p.hears(last)
+	own := p.queue(long)
 	p.remove(last)
+	p.hears(own) // by the reply: no message goes to the process that removes
+	p.remove(own)
 	w.mustBeEmpty("the last removal")
 }
