@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/redisstore/wire"
@@ -184,6 +185,33 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNone("a fence is kept", takenInDoubt)
+}
+
+// Where Redis refuses a command behind SET, as after the ACL has changed, SET has taken the lock: the error must say that
+// something may be left, or nobody removes it.
+func TestARefusalBehindSetIsInDoubt(t *testing.T) {
+	m := redistest.Embedded(t)
+	client := m.Client(t)
+	p := bySet(t, client, "kit")
+	for _, refused := range []string{"EXISTS", "TIME", "GET"} {
+		m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if cmd != refused {
+				return false
+			}
+			c.WriteError("NOPERM no permissions")
+			return true
+		})
+		r := p.ref(time.Minute)
+		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
+		m.Server().SetPreHook(nil)
+		if e := store.AsError(err); !e.Ambiguous || !e.Permanent || e.Reach != store.Answered {
+			t.Errorf("Acquire where %s is refused = %+v, want it in doubt and permanent", refused, e)
+		}
+		if value := client.Get(t.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(value, r.Token) {
+			t.Errorf("where %s is refused the lock is %q, want it to be taken", refused, value)
+		}
+		p.leave(r, true)
+	}
 }
 
 // A script may wait while the server is behind only if nothing depends on it yet.
