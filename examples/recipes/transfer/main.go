@@ -68,7 +68,8 @@ func routes(locks *lockmw.Locker, b *bank) http.Handler {
 	return mux
 }
 
-// settle does the same where there is no request: in a job, or a consumer of a queue.
+// settle does the same where there is no request: in a job, or a consumer of a queue. The names of accounts have no "%", which
+// a template escapes, and 200 bytes at most.
 func settle(ctx context.Context, locks *lockmw.Locker, b *bank, from, to string, amount int) error {
 	return locks.WithLocks(ctx, []string{from, to}, account, func(ctx context.Context) error {
 		return b.move(ctx, from, to, amount)
