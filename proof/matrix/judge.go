@@ -62,7 +62,7 @@ func (o *Outcome) Lines() []record.Line {
 	for _, in := range o.Injections {
 		line := lines[in.Kind]
 		if line == nil {
-			line = &record.Line{Kind: in.Kind, Forgets: in.Forgets, Margin: -1}
+			line = &record.Line{Kind: in.Kind, Forgets: in.Forgets, Margin: record.NoMargin}
 			lines[in.Kind] = line
 		}
 		line.Injections++
@@ -149,7 +149,7 @@ func (o *Outcome) margins(during func(string, time.Duration) *record.Line) {
 				continue
 			}
 			line, margin := during(key, h.Ended), holds[i+1].Began-h.Ended
-			if line.Margin < 0 || margin < line.Margin {
+			if line.Margin == record.NoMargin || margin < line.Margin {
 				line.Margin = margin
 			}
 		}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// ttl is that of all locks here: two seconds, or one in a short run of a few injections.
+// ttl is that of all locks here: two seconds, or one in a short run (go test -short).
 func ttl() time.Duration {
 	if testing.Short() {
 		return time.Second
@@ -56,7 +56,7 @@ func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
 	for _, need := range needs {
 		jobs := byNeed[need]
 		rnd.Shuffle(len(jobs), func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
-		share := max(1, (lanes*len(jobs)+total/2)/total) // of the lanes
+		share := min(len(jobs), max(1, (lanes*len(jobs)+total/2)/total)) // of the lanes; each has something to do
 		for i := range share {
 			n++
 			lane := NewLane(t, fmt.Sprintf("lane%d", n), rnd.Uint64(), ttl(), need)
@@ -86,10 +86,36 @@ func report(t *testing.T, o *Outcome, lines []record.Line) {
 		t.Error(fault)
 	}
 	for _, line := range lines {
-		t.Logf("%3d × %s: %d met, %d holds, %d lost, %d overlaps, margin %v, alive again after %v, noticed after %v (%d)",
-			line.Injections, line.Kind, line.Met, line.Holds, line.Lost, line.Overlaps, line.Margin, line.Recovery, line.Noticed, line.Forgotten)
+		t.Logf("%3d × %s: %s", line.Injections, line.Kind, seen(line))
 	}
 }
+
+// seen says in words what became of the locks under a kind of fault.
+func seen(line record.Line) string {
+	all := []string{
+		"met " + record.Plural(line.Met, "hold"),
+		record.Thousands(line.Holds) + " began after it",
+		record.Thousands(line.Lost) + " lost",
+		record.Plural(line.Overlaps, "overlap"),
+	}
+	switch {
+	case line.Margin == record.NoMargin:
+	case line.Margin < 0:
+		all = append(all, fmt.Sprintf("the next holder came %v before the end of a lost or killed one", brief(-line.Margin)))
+	default:
+		all = append(all, fmt.Sprintf("the next holder came %v after the end of a lost or killed one", brief(line.Margin)))
+	}
+	if line.Recovery > 0 {
+		all = append(all, fmt.Sprintf("all short locks had a new holder within %v of its end", brief(line.Recovery)))
+	}
+	if line.Forgotten > 0 {
+		all = append(all, fmt.Sprintf("%s forgotten, which the holders noticed within %v", record.Plural(line.Forgotten, "hold"), brief(line.Noticed)))
+	}
+	return strings.Join(all, ", ")
+}
+
+// brief leaves out the digits that say nothing.
+func brief(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
 // keptWord lists all faults in which Redis keeps each key until its TTL is over.
 func keptWord() []Kind {
@@ -111,16 +137,17 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 	record.Save(t, "matrix", lines)
 	record.Add(t, record.Row{
 		Check: 4, Name: "faults while Redis keeps its word",
-		Goal:   fmt.Sprintf("≥ %d kinds × ≥ %d: 0 overlaps", wantKinds, wantTimes),
-		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections in %v, %d holds: %d overlaps", kindsSeen, least, injections, took.Round(time.Second), len(o.Holds), overlaps),
-		Met:    kindsSeen >= wantKinds && least >= wantTimes && overlaps == 0,
-		Note:   fmt.Sprintf("seed %d", s),
+		Goal: fmt.Sprintf("≥ %s × ≥ %d: 0 overlaps", record.Plural(wantKinds, "kind"), wantTimes),
+		Figure: fmt.Sprintf("%s × ≥ %d, %s in %v, %s in all: %s", record.Plural(kindsSeen, "kind"), least, record.Plural(injections, "injection"),
+			took.Round(time.Second), record.Plural(len(o.Holds), "hold"), record.Plural(overlaps, "overlap")),
+		Met:  kindsSeen >= wantKinds && least >= wantTimes && overlaps == 0,
+		Note: fmt.Sprintf("seed %d", s),
 	})
 	verdict := history.Check(o.Holds, o.Writes, 5*time.Minute)
 	record.Add(t, record.Row{
 		Check: 2, Name: "porcupine on the same histories",
-		Goal:   fmt.Sprintf("≥ %d operations, ≥ %d keys: 0 illegal, 0 unknown", wantOperations, wantKeys),
-		Figure: fmt.Sprintf("%d operations (%v), %d keys: %d illegal, %d unknown", verdict.Total(), record.Counts(verdict.Operations), verdict.Keys, len(verdict.Illegal), len(verdict.Unknown)),
+		Goal:   fmt.Sprintf("≥ %s, ≥ %s: 0 illegal, 0 unknown", record.Plural(wantOperations, "operation"), record.Plural(wantKeys, "key")),
+		Figure: fmt.Sprintf("%s (%v), %s: %d illegal, %d unknown", record.Plural(verdict.Total(), "operation"), record.Counts(verdict.Operations), record.Plural(verdict.Keys, "key"), len(verdict.Illegal), len(verdict.Unknown)),
 		Met:    verdict.Total() >= wantOperations && verdict.Keys >= wantKeys && len(verdict.Illegal)+len(verdict.Unknown) == 0,
 		Note:   strings.Join(append(verdict.Illegal, verdict.Unknown...), " "),
 	})
@@ -153,9 +180,10 @@ func TestFencesHoldWhereRedisForgets(t *testing.T) {
 	}
 	record.Add(t, record.Row{
 		Check: 5, Name: "Redis forgets, with the fenced store",
-		Goal: fmt.Sprintf("≥ %d kinds × %d: 0 stale writes accepted, noticed within %v", wantKinds, wantTimes, limit),
-		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections: %d stale writes accepted (%d writes, %d late ones refused), noticed within %v; %d overlaps",
-			kindsSeen, least, injections, stale, len(o.Writes), late, noticed.Round(time.Millisecond), overlaps),
+		Goal: fmt.Sprintf("≥ %s × %d: 0 stale writes accepted, noticed within %v", record.Plural(wantKinds, "kind"), wantTimes, limit),
+		Figure: fmt.Sprintf("%s × ≥ %d, %s: %s accepted (%s, %d late ones refused), noticed within %v; %s",
+			record.Plural(kindsSeen, "kind"), least, record.Plural(injections, "injection"), record.Plural(stale, "stale write"),
+			record.Plural(len(o.Writes), "write"), late, noticed.Round(time.Millisecond), record.Plural(overlaps, "overlap")),
 		Met:  kindsSeen >= wantKinds && least >= wantTimes && stale == 0 && noticed <= limit,
 		Note: fmt.Sprintf("seed %d", s),
 	})

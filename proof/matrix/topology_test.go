@@ -90,8 +90,9 @@ func TestOtherTopologies(t *testing.T) {
 	record.Add(t, record.Row{
 		Check: 4, Name: "faults of a Cluster of three and of a quorum of five",
 		Goal: "0 overlaps, porcupine agrees",
-		Figure: fmt.Sprintf("%d kinds × ≥ %d, %d injections, %d holds: %d overlaps; %d operations, %d illegal, %d unknown",
-			kinds, least, injections, len(o.Holds), overlaps, verdict.Total(), len(verdict.Illegal), len(verdict.Unknown)),
+		Figure: fmt.Sprintf("%s × ≥ %d, %s, %s in all: %s; %s, %d illegal, %d unknown",
+			record.Plural(kinds, "kind"), least, record.Plural(injections, "injection"), record.Plural(len(o.Holds), "hold"), record.Plural(overlaps, "overlap"),
+			record.Plural(verdict.Total(), "operation"), len(verdict.Illegal), len(verdict.Unknown)),
 		Met:  overlaps == 0 && len(verdict.Illegal)+len(verdict.Unknown) == 0,
 		Note: fmt.Sprintf("seed %d %v", s, verdict.Illegal),
 	})
@@ -102,8 +103,8 @@ func TestOtherTopologies(t *testing.T) {
 	record.Add(t, record.Row{
 		Check: 22, Name: "Cluster of three, a slot moved under load",
 		Goal: "recovers by itself; overlaps published",
-		Figure: fmt.Sprintf("%d moves, %d holds, %d lost, %d overlaps; turns on all keys again within %v",
-			lines[i].Injections, lines[i].Holds, lines[i].Lost, lines[i].Overlaps, lines[i].Recovery.Round(time.Millisecond)),
+		Figure: fmt.Sprintf("%s, %s after them, %d lost, %s; turns on all keys again within %v",
+			record.Plural(lines[i].Injections, "move"), record.Plural(lines[i].Holds, "hold"), lines[i].Lost, record.Plural(lines[i].Overlaps, "overlap"), lines[i].Recovery.Round(time.Millisecond)),
 		Met: lines[i].Overlaps == 0,
 	})
 }
@@ -155,8 +156,9 @@ func TestFailover(t *testing.T) {
 	record.Add(t, record.Row{
 		Check: 22, Name: "Sentinel fail-over under load",
 		Goal: "recovers by itself, 0 stale writes accepted; overlaps published",
-		Figure: fmt.Sprintf("%d fail-overs, %d holds, %d refused; turns on all keys again within %v of each; %d overlaps, %d stale writes accepted",
-			injections, len(all.Holds), all.Refused, recovery.Round(time.Millisecond), overlaps, stale),
+		Figure: fmt.Sprintf("%s, %s in all, %d refused; turns on all keys again within %v of each; %s, %s accepted",
+			record.Plural(injections, "fail-over"), record.Plural(len(all.Holds), "hold"), all.Refused, recovery.Round(time.Millisecond),
+			record.Plural(overlaps, "overlap"), record.Plural(stale, "stale write")),
 		Met:  stale == 0 && recovery < limit,
 		Note: fmt.Sprintf("seed %d", s),
 	})

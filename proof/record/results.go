@@ -17,11 +17,14 @@ type Line struct {
 	Holds      int           `json:"holds"`     // that began between such an injection and the next one of its lane
 	Lost       int           `json:"lost"`      // of those that were open then or began, how many were lost
 	Overlaps   int           `json:"overlaps"`  //
-	Margin     time.Duration `json:"margin"`    // the shortest time from the end of a lost or killed holder to the next one; -1: there was none
+	Margin     time.Duration `json:"margin"`    // the shortest time from the end of a lost or killed holder to the next one; NoMargin: there was none
 	Recovery   time.Duration `json:"recovery"`  // the longest from healing until all short keys had a new holder
 	Noticed    time.Duration `json:"noticed"`   // the longest from the forgetting to the end of a hold that was forgotten
 	Forgotten  int           `json:"forgotten"` // how many of those there were
 }
+
+// NoMargin is the Margin of a kind in which no holder was lost or killed before another one.
+const NoMargin time.Duration = -1
 
 // Count returns how many kinds and injections there were, and of the rarest kind.
 func Count(lines []Line, forgets bool) (kinds, injections, overlaps, least int) {

@@ -22,18 +22,18 @@ func (p *page) combos() {
 		p.missing(makeCombos)
 		return
 	}
-	p.printf("%s in %s over %s: **%s**.\n", plural(c.Injections, "injection"), plural(c.Rounds, "round"),
-		plural(c.Combinations, "distinct combination"), found(c))
+	p.printf("%s in %s over %s: **%s**.\n", record.Plural(c.Injections, "injection"), record.Plural(c.Rounds, "round"),
+		record.Plural(c.Combinations, "distinct combination"), found(c))
 	p.head("fault", ">rounds", ">injections", ">locks granted", ">refused", ">went on without, as allowed", ">rounds with a finding")
 	for _, l := range c.Lines {
-		p.row(cell(l.Fault), count(l.Rounds), count(l.Injections), count(l.Granted), count(l.Refused), count(l.Open), loud(l.Found))
+		p.row(cell(l.Fault), record.Thousands(l.Rounds), record.Thousands(l.Injections), record.Thousands(l.Granted), record.Thousands(l.Refused), record.Thousands(l.Open), loud(l.Found))
 	}
 	p.printf("")
 	p.head("dimension", "rounds of each value")
 	for _, name := range dimensions {
 		var values []string
 		for _, value := range slices.Sorted(maps.Keys(c.Values[name])) {
-			values = append(values, fmt.Sprintf("%s: %s", cell(value), count(c.Values[name][value])))
+			values = append(values, fmt.Sprintf("%s: %s", cell(value), record.Thousands(c.Values[name][value])))
 		}
 		p.row(name, strings.Join(values, "; "))
 	}
@@ -42,7 +42,7 @@ func (p *page) combos() {
 		p.printf("- **%s**: %s (`PROOF_ROUND=%s`; %s)", cell(f.Rule), cell(f.Text), f.Token, cell(f.Combination))
 	}
 	for _, what := range slices.Sorted(maps.Keys(c.Known)) {
-		p.printf("- Known, and not mended yet, seen in %s: %s", plural(c.Known[what], "round"), cell(what))
+		p.printf("- Known, and not mended yet, seen in %s: %s", record.Plural(c.Known[what], "round"), cell(what))
 	}
 	if len(c.Found)+len(c.Known) > 0 {
 		p.printf("")
@@ -54,5 +54,5 @@ func found(c *record.Combos) string {
 	if len(c.Found) == 0 {
 		return "nothing that must not be"
 	}
-	return plural(len(c.Found), "finding")
+	return record.Plural(len(c.Found), "finding")
 }

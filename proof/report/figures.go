@@ -43,11 +43,11 @@ func (r *Results) headline() string {
 	}
 	p.row("the checks of the report", text)
 	if kinds, injections, overlaps, _ := record.Count(r.Matrix, false); kinds > 0 {
-		p.row("faults while Redis keeps its word", fmt.Sprintf("%s, %s: **%s**", plural(kinds, "kind"), plural(injections, "injection"), plural(overlaps, "overlap")))
+		p.row("faults while Redis keeps its word", fmt.Sprintf("%s, %s: **%s**", record.Plural(kinds, "kind"), record.Plural(injections, "injection"), record.Plural(overlaps, "overlap")))
 	}
 	if c := r.Combos; c != nil {
 		p.row("faults crossed with clients, loads, policies, servers", fmt.Sprintf("%s over %s: **%s**",
-			plural(c.Injections, "injection"), plural(c.Combinations, "distinct combination"), found(c)))
+			record.Plural(c.Injections, "injection"), record.Plural(c.Combinations, "distinct combination"), found(c)))
 	}
 	for _, c := range []struct {
 		number int
@@ -81,7 +81,7 @@ func (r *Results) sums(engines []string) string {
 			}
 		}
 		if tries > 0 {
-			all = append(all, fmt.Sprintf("%s: %s of %s", cell(engine), count(overlaps), count(tries)))
+			all = append(all, fmt.Sprintf("%s: %s of %s", cell(engine), record.Thousands(overlaps), record.Thousands(tries)))
 		}
 	}
 	return strings.Join(all, "; ")

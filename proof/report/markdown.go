@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/lockmw/kit/proof/record"
 )
 
 // page is the report while it is written.
@@ -177,7 +179,7 @@ func (p *page) repeat() {
 	p.printf("A commit that ends in `-dirty` had changes that were not committed.\n")
 	var machines, modules []string
 	for _, run := range p.Runs {
-		machines = append(machines, fmt.Sprintf("- %s, %s, %s, Redis %s", cell(run.CPU), plural(run.Cores, "core"), cell(run.Go), cell(run.Redis)))
+		machines = append(machines, fmt.Sprintf("- %s, %s, %s, Redis %s", cell(run.CPU), record.Plural(run.Cores, "core"), cell(run.Go), cell(run.Redis)))
 		for name, version := range run.Versions {
 			modules = append(modules, fmt.Sprintf("- %s %s", name, version))
 		}

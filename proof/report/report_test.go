@@ -159,8 +159,8 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := count(n); got != want {
-			t.Errorf("count(%d) = %q, want %q", n, got, want)
+		if got := record.Thousands(n); got != want {
+			t.Errorf("record.Thousands(%d) = %q, want %q", n, got, want)
 		}
 	}
 	if got, want := numbers([]int{1, 2, 4, 6, 7, 8}), "1–2, 4, 6–8"; got != want {

@@ -18,12 +18,12 @@ func (p *page) matrix() {
 	}
 	kinds, injections, overlaps, least := record.Count(p.Matrix, false)
 	p.printf("Redis keeps each key until its TTL is over. %s, %s, of each kind %s or more: **%s**.",
-		plural(kinds, "kind"), plural(injections, "injection"), count(least), plural(overlaps, "overlap"))
+		record.Plural(kinds, "kind"), record.Plural(injections, "injection"), record.Thousands(least), record.Plural(overlaps, "overlap"))
 	p.printf("*Next holder after* is the shortest time from the end of a holder that did not release to its successor;")
 	p.printf("*alive again* is the longest from the end of the fault until all short locks had a new holder.\n")
 	p.head("fault", ">injections", ">holds", ">of them lost", ">overlaps", ">next holder after", ">alive again")
 	for _, l := range p.Matrix {
-		p.row(cell(l.Kind), count(l.Injections), count(l.Holds), count(l.Lost), loud(l.Overlaps), short(l.Margin), short(l.Recovery))
+		p.row(cell(l.Kind), record.Thousands(l.Injections), record.Thousands(l.Holds), record.Thousands(l.Lost), loud(l.Overlaps), short(l.Margin), short(l.Recovery))
 	}
 	p.printf("")
 }
@@ -31,7 +31,7 @@ func (p *page) matrix() {
 // loud makes a number that should be zero stand out.
 func loud(n int) string {
 	if n > 0 {
-		return "**" + count(n) + "**"
+		return "**" + record.Thousands(n) + "**"
 	}
 	return "0"
 }
@@ -51,7 +51,7 @@ func (p *page) forgets() {
 		if l.Forgotten == 0 {
 			noticed = "–"
 		}
-		p.row(cell(l.Kind), count(l.Injections), count(l.Holds), count(l.Overlaps), count(l.Forgotten), noticed)
+		p.row(cell(l.Kind), record.Thousands(l.Injections), record.Thousands(l.Holds), record.Thousands(l.Overlaps), record.Thousands(l.Forgotten), noticed)
 	}
 	p.printf("")
 }
@@ -165,15 +165,15 @@ func outcome(r record.Rival) string {
 	if r.Tries == 0 {
 		return "–"
 	}
-	text := fmt.Sprintf("%s of %s", count(r.Overlaps), count(r.Tries))
+	text := fmt.Sprintf("%s of %s", record.Thousands(r.Overlaps), record.Thousands(r.Tries))
 	if r.Overlaps > 0 {
 		text += ", up to " + short(r.Worst)
 	}
 	if r.False > 0 {
-		text += "; " + plural(r.False, "wrong answer")
+		text += "; " + record.Plural(r.False, "wrong answer")
 	}
 	if r.Stuck > 0 {
-		text += "; " + count(r.Stuck) + " stuck"
+		text += "; " + record.Thousands(r.Stuck) + " stuck"
 	}
 	return text
 }

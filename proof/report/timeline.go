@@ -53,7 +53,7 @@ func title(t record.Timeline) string {
 	if len(overlaps) == 0 {
 		return t.Engine + ": no overlap"
 	}
-	return fmt.Sprintf("%s: %s, the longest %s", t.Engine, plural(len(overlaps), "overlap"), short(longest(overlaps).For))
+	return fmt.Sprintf("%s: %s, the longest %s", t.Engine, record.Plural(len(overlaps), "overlap"), short(longest(overlaps).For))
 }
 
 func longest(overlaps []history.Overlap) history.Overlap {

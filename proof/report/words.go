@@ -39,23 +39,6 @@ func digits(x float64, behind int) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// count writes a number with commas: 40,000.
-func count(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// plural writes a number and a noun in the form that goes with it.
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return count(n) + " " + noun
-}
-
 var inCell = strings.NewReplacer("|", `\|`, "\r", "", "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "'")
 
 // cell makes text fit for a table: what others wrote is shown as it is.
