@@ -52,8 +52,9 @@ func WithValues(values func(ctx context.Context, name string) (any, bool)) Optio
 }
 
 // WithLogger sets where rules are reported whose service this program does not know,
-// at start-up. The default is slog.Default(). What happens to locks later is logged by the
-// Locker, see lockmw.WithLogger.
+// at start-up, and, once, the method of a stream that ran without its lock, because its handler
+// received no message. The default is slog.Default(). What happens to locks later is logged by
+// the Locker, see lockmw.WithLogger.
 func WithLogger(logger *slog.Logger) Option {
 	return rpcdoor.WithLogger(logger)
 }

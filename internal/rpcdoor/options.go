@@ -75,7 +75,7 @@ func WithValues(values func(ctx context.Context, name string) (any, bool)) func(
 	}
 }
 
-// WithLogger sets where doubtful rules are reported.
+// WithLogger sets where doubtful rules are reported, and handlers that go round them.
 func WithLogger(logger *slog.Logger) func(*Options) {
 	return func(o *Options) {
 		o.need("WithLogger", "logger", logger == nil)

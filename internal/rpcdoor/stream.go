@@ -84,8 +84,23 @@ func (d *Door) Stream(l *Lock, c StreamCall) error {
 		return s.refusal
 	case lost != nil:
 		return s.Refuse(door.WithLoss(err, lost))
+	case err == nil && !s.decided && c.Context.Err() == nil:
+		d.warnUnlocked(c.Method)
 	}
 	return err
+}
+
+// unlocked has the methods that were reported by warnUnlocked, with the Locker that would have
+// had their lock.
+var unlocked sync.Map
+
+// warnUnlocked reports a stream that is locked by its first message, and whose handler has
+// succeeded without asking for one: whatever it did was done without the lock.
+func (d *Door) warnUnlocked(method string) {
+	if _, again := unlocked.LoadOrStore(d.Locker.Instance()+" "+method, true); !again {
+		d.Logger.Warn(d.Package+": a stream ran without its lock, which is taken when its handler receives the first message: the handler has received none",
+			"method", method)
+	}
 }
 
 // run runs the handler and releases the lock, if one was taken, also when the

@@ -1,9 +1,12 @@
 package rpcdoor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -26,6 +29,7 @@ func (noHeaders) First(context.Context, string) (string, bool) { return "", fals
 
 // A calledStream is a stream without a framework: what became of it.
 type calledStream struct {
+	log     []func(*rpcdoor.Options)
 	ended   bool // the handler's answer is not the call's
 	refused error
 }
@@ -36,7 +40,7 @@ var errStatus = errors.New("a status")
 func (c *calledStream) run(t *testing.T, locks *lockmw.Locker, key keyfunc.Func, handler func(*rpcdoor.Stream) error) error {
 	t.Helper()
 	words := rpcdoor.Words{Package: "rpcdoor", Constructor: "New"}
-	d := rpcdoor.New(rpcdoor.NewOptions[func(*rpcdoor.Options)](words, nil), locks, rpcdoor.Rules{method: {Key: key}})
+	d := rpcdoor.New(rpcdoor.NewOptions(words, c.log), locks, rpcdoor.Rules{method: {Key: key}})
 	return d.Stream(d.Find(t.Context(), method), rpcdoor.StreamCall{
 		Call:   rpcdoor.Call{Context: t.Context(), Method: method, Headers: noHeaders{}},
 		Inner:  t.Context(),
@@ -92,5 +96,32 @@ func TestStreamWithoutAMessageIsRefused(t *testing.T) {
 	})
 	if !errors.Is(err, errStatus) || !c.ended || !errors.Is(c.refused, lockmw.ErrInvalidKey) {
 		t.Errorf("the stream ends with %v, refused %v: %v", err, c.ended, c.refused)
+	}
+}
+
+// Work that is done without its lock is told of, once for each method.
+func TestHandlerThatReceivesNothingIsReported(t *testing.T) {
+	receive := func(s *rpcdoor.Stream) error { return s.Receive(new(wrapperspb.StringValue), message) }
+	for name, tc := range map[string]struct {
+		handler func(*rpcdoor.Stream) error
+		want    int
+	}{
+		"nothing received": {func(*rpcdoor.Stream) error { return nil }, 1},
+		"received":         {receive, 0},
+		"failed":           {func(*rpcdoor.Stream) error { return errStatus }, 0},
+		"lost interest": {func(s *rpcdoor.Stream) error {
+			_ = s.Receive(new(wrapperspb.StringValue), func(any) error { return io.EOF })
+			return nil
+		}, 0},
+	} {
+		locks, _ := testenv.Locker(t)
+		var log bytes.Buffer
+		c := calledStream{log: []func(*rpcdoor.Options){rpcdoor.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))}}
+		for range 2 {
+			_ = c.run(t, locks, keyfunc.Body("value"), tc.handler)
+		}
+		if got := strings.Count(log.String(), "method="+method); got != tc.want {
+			t.Errorf("%s: it is reported %d times, want %d:\n%s", name, got, tc.want, &log)
+		}
 	}
 }
