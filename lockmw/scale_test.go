@@ -104,7 +104,8 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 		}
 	}
 	t.Logf("%d leases over five thirds of a TTL of %v: %d lost, %d goroutines before, at most %d meanwhile", n, ttl, lost, before, most)
-	if lost > 0 || most > before+10 {
+	// Up to eight connections have a reader; callbacks of timers and a ping come and go.
+	if lost > 0 || most > before+20 {
 		t.Errorf("%d lost, %d more goroutines", lost, most-before)
 	}
 	forEach(t, n, func(i int) error { return leases[i].Release(context.Background()) })
