@@ -34,7 +34,7 @@ func ttl() time.Duration {
 }
 
 // run does each kind so many times, on lanes side by side.
-func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
+func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind) Outcome {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	byNeed := make(map[string][]Kind)
@@ -76,7 +76,7 @@ func run(t *testing.T, lanes, times int, seed uint64, kinds []Kind) Outcome {
 }
 
 // report says what must not be, and logs each kind's line.
-func report(t *testing.T, o *Outcome, lines []record.Line) {
+func report(t testing.TB, o *Outcome, lines []record.Line) {
 	t.Helper()
 	for i, fault := range o.Faults() {
 		if i == 30 {
@@ -123,7 +123,8 @@ func keptWord() []Kind {
 }
 
 // Checks 2 and 4.
-func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
+func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(test *testing.T) {
+	t := reasonsLast(test)
 	s := record.Seed(t)
 	began := time.Now()
 	kinds := chosen(keptWord())
@@ -154,7 +155,8 @@ func TestHoldersDoNotOverlapWhileRedisKeepsItsWord(t *testing.T) {
 }
 
 // Check 5 of REPORT.md.
-func TestFencesHoldWhereRedisForgets(t *testing.T) {
+func TestFencesHoldWhereRedisForgets(test *testing.T) {
+	t := reasonsLast(test)
 	s := record.Seed(t)
 	kinds := chosen(forget())
 	o := run(t, record.Pick(2, 6), times(t, 30), s, kinds)

@@ -18,7 +18,7 @@ import (
 
 // soakFor returns how long the soak lasts, and how long a lane is left alone
 // between two faults.
-func soakFor(t *testing.T) (whole, least, most time.Duration) {
+func soakFor(t testing.TB) (whole, least, most time.Duration) {
 	t.Helper()
 	if text := os.Getenv("PROOF_SOAK"); text != "" {
 		d, err := time.ParseDuration(text)
@@ -77,7 +77,8 @@ func slope(readings []memory, of func(memory) float64) float64 {
 }
 
 // Check 24 of REPORT.md.
-func TestSoak(t *testing.T) {
+func TestSoak(test *testing.T) {
+	t := reasonsLast(test)
 	s := record.Seed(t)
 	whole, least, most := soakFor(t)
 	until := clock.Now() + whole

@@ -52,7 +52,8 @@ func someProcess() []Kind {
 }
 
 // Checks 4 and 22 of REPORT.md, on a Cluster, and check 4 on a quorum of five.
-func TestOtherTopologies(t *testing.T) {
+func TestOtherTopologies(test *testing.T) {
+	t := reasonsLast(test)
 	s := record.Seed(t)
 	n := times(t, 25)
 	var o Outcome
@@ -110,7 +111,8 @@ func TestOtherTopologies(t *testing.T) {
 }
 
 // Check 22 of REPORT.md, on Sentinels: the replica may be behind, which is out of the model.
-func TestFailover(t *testing.T) {
+func TestFailover(test *testing.T) {
+	t := reasonsLast(test)
 	s := record.Seed(t)
 	var all Outcome
 	add := func(o Outcome) {
