@@ -12,8 +12,9 @@ import (
 // A fault in a lane where nobody holds anything says nothing about locks, so it must not pass.
 func TestJudgeFailsKindsThatMeetNoHold(t *testing.T) {
 	const began, healed = 100 * time.Millisecond, 200 * time.Millisecond
-	hold := func(lane string, from, to time.Duration) history.Hold {
-		return history.Hold{Key: lane + "/m", Kind: history.Mutex, Began: from * time.Millisecond, Ended: to * time.Millisecond, How: history.Released}
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	hold := func(lane string, from, to int) history.Hold {
+		return history.Hold{Key: lane + "/m", Kind: history.Mutex, Began: ms(from), Ended: ms(to), How: history.Released}
 	}
 	for name, tc := range map[string]struct {
 		holds []history.Hold

@@ -13,17 +13,26 @@ import "time"
 //	forget      Redis forgets a lock          one server, not judged by overlaps
 //	cluster     a Cluster of three            a Cluster
 //	quorum      two or three nodes of five    a quorum
-//	sentinel    fail-over                     a master and a replica, not judged by overlaps
+//	sentinel    fail-over                     a master and a replica, not judged by overlaps; no list: TestFailover has its two kinds
 //
-// pipeline.go has the load under which cluster and sentinel strike many commands in flight.
+// pipeline.go has the load under which a Cluster and Sentinels are struck with many commands in flight.
 type Kind struct {
-	Name string // no other kind has it: the report has a line for each
-	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it.
+	// Name is that of no other kind: the report has a line for each, and PROOF_KINDS, a regular expression, chooses by it. A
+	// process, also that of Redis, that is "stopped" got SIGSTOP and goes on with SIGCONT, one that is "killed" got SIGKILL. A pause that
+	// Redis makes by itself is called after its command, CLIENT PAUSE.
+	Name string
+
+	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden.
 	Forgets bool
-	// Needs says what the server must be able to do; see anyServer and its like. Lanes are started for each.
+
+	// Needs says what the lane must have, one of the constants below. Only kinds for lanes with one server can need something.
 	Needs string
-	// Do injects the fault, lets it last, and heals. It returns which keys Redis
-	// has forgotten (without epochs; "*" for all).
+
+	// Do injects the fault, lets it last, and heals. It returns which keys Redis has forgotten (without epochs; "*" for all).
+	// The lane waits for holders before it, and for new ones after it. How long something lasts: see Lane.part.
+	//
+	// Nothing notices a Do that does nothing. The judge fails a kind that met no hold, but a fault that locks survive well,
+	// such as SCRIPT FLUSH, leaves their history as it would be without it.
 	Do func(l *Lane) (gone []string)
 
 	// Ahead is for how long fences may be ahead of the clock after it. What makes Redis
@@ -31,11 +40,13 @@ type Kind struct {
 	Ahead time.Duration
 }
 
-// What the server of a lane must be able to do for some kinds of faults.
+// What a lane with one server must have for some kinds of faults. Kinds with the same Needs share lanes.
 const (
-	anyServer  = ""
-	fromFile   = "append-only file" // it keeps what it was told over a restart
-	movedClock = "clock"
-	forgetful  = "forgets" // its lane is not judged by overlaps
-	narrow     = "narrow"  // its workers' connections have small buffers
+	anyServer        = ""                 // a server as it comes
+	fromFile         = "append-only file" // a server that keeps what it was told over a restart
+	movedClock       = "clock"            // a server whose clock can be moved
+	forgetful        = "forgets"          // a server that may forget: the lane is not judged by overlaps
+	narrow           = "narrow"           // workers whose connections have small buffers
+	tenured          = "tenures"          // workers that pass a lock on among their goroutines: see tenures
+	tenuredForgetful = "tenures, forgets" // the same, and the lane is not judged by overlaps
 )

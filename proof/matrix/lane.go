@@ -206,7 +206,10 @@ func (l *Lane) watch(ctx context.Context) {
 // place draws one of the workers' places.
 func (l *Lane) place() int { return l.rnd.IntN(workersPerLane) }
 
-// part returns a time of about this share of the TTL, between 0.8 and 1.2 of it.
+// part returns a time of about this share of the TTL, between 0.8 and 1.2 of it. What decides a fault's outcome by being longer
+// or shorter than the TTL, or than the third of it after which a lock is renewed, is such a share, since the TTL of a short
+// run is half of that of a long one. Times that have nothing to do with it, such as the pauses between one SCRIPT FLUSH and the next, are
+// written as they are.
 func (l *Lane) part(share float64) time.Duration {
 	return time.Duration(share * float64(l.TTL) * (0.8 + 0.4*l.rnd.Float64()))
 }

@@ -10,21 +10,15 @@ import (
 	"github.com/lockmw/kit/proof/worker"
 )
 
-// What a lane must have for faults in the middle of a tenure: each process has a key on
-// which many of its goroutines take turns, so that the lock passes from one to the next
-// without Redis for as long as nobody else wants it. Now and then one of each other process
-// does.
-const (
-	tenured          = "tenures"
-	tenuredForgetful = "tenures, forgets" // and it is not judged by overlaps
-)
-
 const tenureCrowd = 6 // goroutines
 
 // tenureKey is the key of the crowd in a place.
 func tenureKey(place int) string { return fmt.Sprint("t", place) }
 
-// tenures has a lane's workers pass locks on within their processes.
+// tenures has a lane's workers pass locks on within their processes: each process has a key on
+// which many of its goroutines take turns, so that the lock passes from one to the next
+// without Redis for as long as nobody else wants it. Now and then one of each other process
+// does.
 func (l *Lane) tenures() {
 	l.turnKeys = nil
 	for place := range workersPerLane {
