@@ -255,13 +255,13 @@ func (s *Store) oneServer(ctx context.Context) error {
 		if err != nil {
 			return nil //nolint:nilerr // a user without INFO; rights says so
 		}
-		id := infoField(info, "run_id")
-		switch {
-		case id == "":
-		case first == "":
-			first = id
-		case first != id:
-			return &store.Error{Err: errSeveral, Permanent: true, Reach: store.Answered}
+		for id := range infoFields(info, "run_id") {
+			if first == "" {
+				first = id
+			}
+			if first != id {
+				return &store.Error{Err: errSeveral, Permanent: true, Reach: store.Answered}
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -210,5 +211,27 @@ func TestAClientThatReadsFromReplicasIsRefused(t *testing.T) {
 			_ = s.Close()
 		}
 		_ = client.Close()
+	}
+}
+
+// A proxy may answer INFO with what all servers say, one after the other: then every reply is the same.
+func TestOneReplyMayTellOfSeveralServers(t *testing.T) {
+	m := redistest.Embedded(t)
+	s := newStore(t, m.Client(t))
+	for info, want := range map[string]error{
+		"# Server\r\nrun_id:a\r\n# Server\r\nrun_id:a\r\n": nil,
+		"# Server\r\nrun_id:a\r\n# Server\r\nrun_id:b\r\n": errSeveral,
+		"# Server\r\nredis_version:7.0.0\r\n":              nil,
+	} {
+		m.Server().SetPreHook(func(c *server.Peer, cmd string, _ ...string) bool {
+			if cmd != "INFO" {
+				return false
+			}
+			c.WriteBulk(info)
+			return true
+		})
+		if err := s.oneServer(t.Context()); !errors.Is(err, want) {
+			t.Errorf("where INFO says %q: %v, want %v", info, err, want)
+		}
 	}
 }

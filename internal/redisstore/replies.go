@@ -3,6 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"errors"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -383,12 +384,22 @@ func placesIn(list any, n int) (places []int) {
 
 // infoField returns the value of a field in the text of INFO, or "" if it is not there.
 func infoField(info, field string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			return strings.TrimSpace(value)
-		}
+	for value := range infoFields(info, field) {
+		return value
 	}
 	return ""
+}
+
+// infoFields returns the values of a field in the text of INFO. There are several where a proxy says what all of its
+// servers do.
+func infoFields(info, field string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(info) {
+			if value, ok := strings.CutPrefix(line, field+":"); ok && !yield(strings.TrimSpace(value)) {
+				return
+			}
+		}
+	}
 }
 
 // integer reads a number that a script sent as text, to keep all its digits.
