@@ -30,6 +30,9 @@ func routes(locks *lockmw.Locker, longest, beat time.Duration) http.Handler {
 	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{
 		Prefix: "document:", TTL: 10 * time.Second, MaxHold: longest, RetryAfter: 10 * time.Second})
 	mux := http.NewServeMux()
+	mux.HandleFunc("HEAD /documents/{id}/edit", func(w http.ResponseWriter, _ *http.Request) { // GET has it, too: a lock without a stream
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	})
 	mux.Handle("GET /documents/{id}/edit", lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")

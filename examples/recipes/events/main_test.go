@@ -100,3 +100,21 @@ func TestAStreamGoesOnOverHTTP2(t *testing.T) {
 		}
 	}
 }
+
+// A pattern of GET is one of HEAD, too. Whoever asks so gets no events, and its connection lives on: it would have the
+// document until MaxHold is over.
+func TestWhoAsksForTheHeaderDoesNotEdit(t *testing.T) {
+	locks, url := start(t, time.Minute, time.Minute)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, url+"/documents/7/edit", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if keys := locktest.Keys(t, locks); response.StatusCode != http.StatusMethodNotAllowed || len(keys) != 0 {
+		t.Errorf("HEAD gets %d and holds %q", response.StatusCode, keys)
+	}
+}
