@@ -28,7 +28,7 @@ func (i *interceptor) gives(constructor, method string) string {
 	return i.Locker.Instance() + " " + constructor + " " + method
 }
 
-// give notes the rules that d has for methods known to this program.
+// give notes the rules that i has for methods known to this program.
 func (i *interceptor) give() {
 	for _, method := range i.Methods() {
 		given.Store(i.gives(i.Constructor, method), true)

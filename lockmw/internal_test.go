@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -186,6 +187,22 @@ func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%d have a place in the queue, and nobody waits", info.Waiting)
+		}
+	}
+}
+
+// A call that waits for itself, because it has handed on another context, finds one holder for all of
+// its wait. In ordinary contention holders change, and the hint would send people looking for a mistake.
+func TestTheHintIsForOneHolderOfAllOfTheWait(t *testing.T) {
+	for _, tc := range []struct {
+		age  time.Duration
+		want string
+	}{
+		{500 * time.Millisecond, "lock not acquired: held by another call of this process for 500ms, and until the wait was over"},
+		{3 * time.Second, "lock not acquired: held by another call of this process for 3s, and until the wait was over: if that call waits for this one, its context was not handed on"},
+	} {
+		if got := heldHere(errUsedUp, tc.age, 2*time.Second).Error(); !strings.HasSuffix(got, tc.want) {
+			t.Errorf("after 2s, held for %v: %q, want %q", tc.age, got, tc.want)
 		}
 	}
 }

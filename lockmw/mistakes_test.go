@@ -93,7 +93,7 @@ var mistakes = []struct {
 		defer mustRelease(s, lease)
 		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 1.2s: is a context missing? (1 attempt in 0s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 1.2s: if that call waits for this one, its context was not handed on (1 attempt in 0s)`},
 	{"another context under the lock, and a wait", func(s scene) error {
 		lease := s.holdsFor(s.locks, order, 1200*time.Millisecond)
 		defer mustRelease(s, lease)
@@ -101,7 +101,7 @@ var mistakes = []struct {
 		p.Wait = 2 * time.Second
 		_, _, err := s.locks.Acquire(context.Background(), "42", p)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 3.2s, and until the wait was over: is a context missing? (N attempts in 2s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 3.2s, and until the wait was over: if that call waits for this one, its context was not handed on (N attempts in 2s)`},
 	{"another context under the lock, and a deadline", func(s scene) error {
 		lease := s.holdsFor(s.locks, order, 1200*time.Millisecond)
 		defer mustRelease(s, lease)
@@ -111,7 +111,7 @@ var mistakes = []struct {
 		defer cancel()
 		_, _, err := s.locks.Acquire(ctx, "42", p)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: context deadline exceeded; held by this process for 2.2s: is a context missing? (N attempts in 1s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: context deadline exceeded; held by another call of this process for 2.2s: if that call waits for this one, its context was not handed on (N attempts in 1s)`},
 	{"another context under a lock that is shared", func(s scene) error {
 		p := order
 		p.Mode = lockmw.Shared
@@ -119,7 +119,7 @@ var mistakes = []struct {
 		defer mustRelease(s, lease)
 		_, _, err := s.locks.Acquire(context.Background(), "42", order)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: held by this process for 1s: is a context missing? (1 attempt in 0s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 1s: if that call waits for this one, its context was not handed on (1 attempt in 0s)`},
 	{"the same context under the lock", func(s scene) error {
 		lease := s.holdsFor(s.locks, order, time.Second)
 		defer mustRelease(s, lease)

@@ -47,7 +47,7 @@ func (c *claim) refuse(err error) error {
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
 		var own bool
 		if refusal.Holder, own = c.who(); own && errors.Is(err, ErrNotAcquired) {
-			refusal.Err = heldHere(err, refusal.Holder.Age)
+			refusal.Err = heldHere(err, refusal.Holder.Age, refusal.Waited)
 		}
 		c.learn(false)
 	}
@@ -64,19 +64,22 @@ func (c *claim) refuse(err error) error {
 	return refusal
 }
 
-// heldHere is err of a claim for a lock that this Locker has itself. Most often that
-// is another request. But a call under the lock that hands on another context than the
-// lease's waits for itself, and nobody else can tell.
-func heldHere(err error, age time.Duration) error {
-	held := fmt.Sprintf("held by this process for %v", age.Round(time.Millisecond))
-	const hint = "is a context missing?"
+// heldHere is err of a claim that has waited for a lock that this Locker has itself, for age.
+// Most often that is another request. But a call under the lock that hands on another context
+// than the lease's waits for itself, and nobody else can tell: it finds one holder for all of its wait.
+func heldHere(err error, age, waited time.Duration) error {
+	held := fmt.Sprintf("held by another call of this process for %v", age.Round(time.Millisecond))
+	hint := ""
+	if age >= waited {
+		hint = ": if that call waits for this one, its context was not handed on"
+	}
 	switch {
 	case errors.Is(err, errHeld):
-		return fmt.Errorf("%w: %s: %s", ErrNotAcquired, held, hint)
+		return fmt.Errorf("%w: %s%s", ErrNotAcquired, held, hint)
 	case errors.Is(err, errUsedUp):
-		return fmt.Errorf("%w: %s, and until the wait was over: %s", ErrNotAcquired, held, hint)
+		return fmt.Errorf("%w: %s, and until the wait was over%s", ErrNotAcquired, held, hint)
 	}
-	return fmt.Errorf("%w; %s: %s", err, held, hint)
+	return fmt.Errorf("%w; %s%s", err, held, hint)
 }
 
 // Refuse returns the refusal of a call that could not even ask for its lock, because of

@@ -218,7 +218,7 @@ func parseLine(line string) (commands []command, together bool, err error) {
 		case c == ";" || c == "&":
 			endCommand()
 			signs += c
-		case strings.Contains("\"\\$`|<>()*?!~", c):
+		case strings.Contains("\"\\$`|<>()*?!~", c): //nolint:gocritic // c is one character of the line
 			return nil, false, fmt.Errorf("%q has a %s, which is not understood", line, c)
 		default:
 			word.WriteString(c)

@@ -16,7 +16,7 @@ import (
 // This file reads whatever Redis says about locks: the replies of the scripts, the replies of the four commands with
 // which a free lock is taken, the messages that scripts publish, and the text of INFO. What a script replies is in the
 // first lines of its file in lua/, behind "Result". The functions here send nothing and know no Store; where they return
-// a *store.Error it is the one of malformed.
+// a *store.Error the reply could not be read, and the command may have been carried out.
 
 // errReply is a reply that no version of the scripts gives.
 var errReply = errors.New("a reply that no script of lockmw returns: is there a proxy in front of Redis?")

@@ -1,9 +1,10 @@
 // Package redisstore keeps locks in one Redis: a single server, a master that
 // Sentinels watch, or a Cluster.
 //
-// A command about locks is one Lua script (lua/), so it is one round trip and atomic,
-// with one exception: a free mutex is first taken by four plain commands (set.go), and
-// given back by give.lua.
+// Each Lua script (lua/) is atomic, and one round trip. A mutex that is probably free is first
+// asked for by four plain commands in one write (set.go); only where these do not decide is
+// acquire.lua sent. A lock that they took is given back by give.lua, or, if that finds more than
+// the token alone, by release.lua behind it.
 //
 // What to read, in this order:
 //

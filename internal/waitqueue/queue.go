@@ -137,7 +137,7 @@ func (w *Waiter) wantsAlone() bool { return w.ref.Kind == (store.Kind{}) }
 // at returns the waiter at a place of a queue.
 func at(e *list.Element) *Waiter { return e.Value.(*Waiter) }
 
-// add puts w at the end. canRest says that the store can pass keys on.
+// add puts w at the end. canRest says that a holder can name the next to the store, so that the store need not know it before.
 func (q *queue) add(w *Waiter, canRest bool) {
 	w.queue, w.state = q, Asking
 	if canRest && w.wantsAlone() && (q.holder != nil || q.alone != nil) {

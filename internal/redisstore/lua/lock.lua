@@ -1,4 +1,4 @@
--- A lock and what lies beside it; a part of every script but give, onekey and check.
+-- A lock and what lies beside it; a part of the scripts that README.md says.
 -- scripts.go puts this text in the place of a line "-- include lock".
 --
 -- KEYS[1] lock     string, always with a TTL; see below for its value
