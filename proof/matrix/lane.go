@@ -241,7 +241,7 @@ func (l *Lane) awaitHolders() {
 			return
 		}
 		if clock.Now() > deadline {
-			l.tb.Errorf("%s: nobody holds a lock before the fault; keys that have never been held: %v", l.Name, never)
+			l.tb.Errorf("%s: before the fault nobody holds a lock, or keys have never been held: %v", l.Name, never)
 			return
 		}
 	}

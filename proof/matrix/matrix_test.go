@@ -101,9 +101,9 @@ func seen(line record.Line) string {
 	switch {
 	case line.Margin == record.NoMargin:
 	case line.Margin < 0:
-		all = append(all, fmt.Sprintf("the next holder came %v before the end of a lost or killed one", brief(-line.Margin)))
+		all = append(all, fmt.Sprintf("the next holder came up to %v before the end of a lost or killed one", brief(-line.Margin)))
 	default:
-		all = append(all, fmt.Sprintf("the next holder came %v after the end of a lost or killed one", brief(line.Margin)))
+		all = append(all, fmt.Sprintf("the next holder came at least %v after the end of a lost or killed one", brief(line.Margin)))
 	}
 	if line.Recovery > 0 {
 		all = append(all, fmt.Sprintf("all short locks had a new holder within %v of its end", brief(line.Recovery)))
