@@ -68,6 +68,32 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 	}
 }
 
+// A release names the next waiter of the process. Where Redis has forgotten the lock by then nothing was handed to that one,
+// so it has to ask at once, and not when it would have asked anyway.
+func TestTheWaiterThatAFutileReleaseNamesAsksAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l, c, key := testenv.Open(t, s.Client(t)), s.Client(t), "k"
+		holder := mustAcquire(t, l, key, lockmw.Policy{TTL: 12 * time.Second, Wait: time.Second})
+		got := make(chan *lockmw.Lease, 1)
+		go func() { // for another TTL, so that Redis is told when the lock changes hands
+			got <- mustAcquire(t, l, key, lockmw.Policy{TTL: time.Minute, Wait: 30 * time.Second, RetryInterval: 20 * time.Second})
+		}()
+		await.Until(t, "it waits", func() bool { return lockmw.Waiting(l, key) == 1 })
+		if err := c.Del(t.Context(), "lock:{k}").Err(); err != nil {
+			t.Fatal(err)
+		}
+		released := time.Now()
+		if err := holder.Release(t.Context()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Release = %v, want ErrLost", err)
+		}
+		lease := await.Receive(t, "the lock", got)
+		if took := time.Since(released); took > 100*time.Millisecond {
+			t.Errorf("the waiter had the lock %v after the release", took)
+		}
+		mustRelease(t, lease)
+	})
+}
+
 func TestALocalWaiterIsToldWhyItWasRefused(t *testing.T) {
 	t.Parallel()
 	l, key := testenv.Open(t, redistest.Shared(t).Client(t)), redistest.Prefix(t)
