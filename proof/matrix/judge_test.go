@@ -58,12 +58,12 @@ func TestJudgeTellsKindsThatMeetNoHoldApart(t *testing.T) {
 func TestWhatWasSeenIsSaidInWords(t *testing.T) {
 	nothing := Outcome{Injections: []Injection{{Kind: "fault", Lane: "lane1", Dead: []string{"m"}}}}
 	for want, line := range map[string]record.Line{
-		"met 0 holds, 0 began after it, 0 lost, 0 overlaps": nothing.Lines()[0],
-		"met 1 hold, 1,200 began after it, 2 lost, 1 overlap, the next holder came up to 204.3ms before the end of a lost or killed one, " +
+		"met 0 holds, 0 began since its start, 0 lost, 0 overlaps": nothing.Lines()[0],
+		"met 1 hold, 1,200 began since its start, 2 lost, 1 overlap, the next holder came up to 204.3ms before the end of a lost or killed one, " +
 			"all short locks had a new holder within 12ms of its end, 2 holds forgotten, which the holders noticed within 300ms": {
 			Met: 1, Holds: 1200, Lost: 2, Overlaps: 1, Margin: -204_345_678, Recovery: 12 * time.Millisecond, Forgotten: 2, Noticed: 300 * time.Millisecond,
 		},
-		"met 2 holds, 3 began after it, 1 lost, 0 overlaps, the next holder came at least 40ms after the end of a lost or killed one": {
+		"met 2 holds, 3 began since its start, 1 lost, 0 overlaps, the next holder came at least 40ms after the end of a lost or killed one": {
 			Met: 2, Holds: 3, Lost: 1, Margin: 40 * time.Millisecond,
 		},
 	} {

@@ -94,7 +94,7 @@ func report(t testing.TB, o *Outcome, lines []record.Line) {
 func seen(line record.Line) string {
 	all := []string{
 		"met " + record.Plural(line.Met, "hold"),
-		record.Thousands(line.Holds) + " began after it",
+		record.Thousands(line.Holds) + " began since its start",
 		record.Thousands(line.Lost) + " lost",
 		record.Plural(line.Overlaps, "overlap"),
 	}
