@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +11,18 @@ import (
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
+
+// One call of Acquire is a claim. It goes this way, from top to bottom of this file:
+//
+//   - acquire finds the mistakes that need no command (check), or the lease of the caller's own that the claim joins;
+//   - run sends the first command. Most claims end with its reply: Redis has granted the lock, or others hold it and the
+//     policy does not wait;
+//   - otherwise the claim has joined the queue of this process's waiters, and wait (wait.go) goes on: for a grant, or until it
+//     has to ask again;
+//   - end.go makes a lease of the grant, or removes what a claim that gets none has left in Redis. outage.go has what becomes
+//     of a claim whose command gets no answer, or whose Redis cannot be reached.
+//
+// Each step returns an outcome: the claim's end, or why it goes on.
 
 // Acquire takes the lock of p.Prefix+key and returns a lease for it. The Locker
 // renews the lock, after about a third of the TTL each time, until the lease is
@@ -61,6 +72,48 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 	return lease, err
 }
 
+// A claim is one call of Acquire: what is asked for, how far the call has come, and what it knows of the lock. It belongs to
+// the goroutine of that call.
+type claim struct {
+	// What is asked for, and by whom.
+	locker   *Locker
+	ctx      context.Context
+	key      string           // without the policy's prefix
+	given    Policy           // as the caller wrote it
+	policy   Policy           // given, with the defaults filled in
+	ref      store.Ref        // what is asked for, in the store's words; without a token until the store is asked
+	ledger   *ledger          // the one that counts the call until it ends, so that Close waits for it
+	noteText string           // the program's note about the call, a part of its token: see WithNote
+	start    time.Time        // the begin of the call, from which Policy.Wait counts
+	retries  *retry.Intervals // the budget of retries that all claims of an AcquireAll share; nil: the claim has one of its own
+	longest  time.Duration    // the longest time that a command may take
+	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
+
+	// The wait.
+	waiter   *waitqueue.Waiter // the claim's place in the queue of this process; nil: it may not wait, or has ended its wait
+	queuedAt time.Time         // the begin of the wait for its turn; zero: it did not wait
+	heldBack bool              // a command is due, and not sent until Redis can be reached again
+
+	// Its commands.
+	attempts    int           // how many it has sent
+	lastTimeout time.Duration // the time that the last one had for its reply
+	residue     residue       // what they may have left in the store
+	fault       *store.Error  // why the last one got no usable answer; nil: it got one, or none was sent
+
+	// What it knows by the answers.
+	answers     int           // how many of its own commands were answered
+	reached     bool          // of several keys: Redis has answered a command about all of them, or about another one
+	ballot      *store.Ballot // the votes of a quorum's nodes on the last command; nil: they granted it, or there is no quorum
+	seen        sighting      // who holds the lock, by the last answer
+	holderLeft  time.Duration // what was left of the holder's TTL, by the last answer
+	alsoWaiting int           // how many others wait for the lock, as far as is known
+
+	// What becomes of it.
+	refusal   *AcquireError
+	events    []Event // what the observers are told at its end, see tell
+	contended bool    // whether the observers were told that it waits
+}
+
 // newClaim returns a claim that began at start: the claim itself, which then costs its
 // caller no allocation. Several claims that have one budget share start and retries.
 func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *retry.Intervals) claim {
@@ -84,70 +137,13 @@ func (c *claim) acquire() (*Lease, error) {
 		return nil, c.refuse(ErrClosed)
 	}
 	defer c.ledger.claims.Done()
-	l.check.Do(l.checkServer)
+	l.checkOnce.Do(l.checkServer)
 
 	lease, err := c.run()
 	if err != nil {
 		return nil, c.refuse(err)
 	}
 	return lease, nil
-}
-
-// enter counts the claim in, unless the Locker is closed.
-func (c *claim) enter() bool {
-	c.ledger = c.locker.enter(c.ref.Key)
-	return c.ledger != nil
-}
-
-// writeNote asks the program for the claim's note.
-func (c *claim) writeNote() {
-	if c.locker.note != nil {
-		c.noteText = c.locker.note(c.ctx)
-	}
-}
-
-func (c *claim) newToken() string { return c.locker.store.NewToken(c.noteText) }
-
-// A claim is one call of Acquire: what is asked for, how far the call has come, and what it has heard. It belongs to the
-// goroutine of that call.
-type claim struct {
-	// What is asked for, and by whom.
-	locker   *Locker
-	ctx      context.Context
-	key      string           // It is without the policy's prefix.
-	given    Policy           // The caller wrote it like this.
-	policy   Policy           // It is given, with the defaults filled in.
-	ref      store.Ref        // It says in the store's words what is asked for. It has no token before the store is asked.
-	ledger   *ledger          // The call is counted in it until it ends, so that Close waits for it.
-	noteText string           // The program's note about the call is a part of its token, see WithNote.
-	start    time.Time        // The call began then; Policy.Wait counts from it.
-	retries  *retry.Intervals // The claims of an AcquireAll share one budget of retries; nil: it has one of its own.
-	longest  time.Duration    // No command may take longer.
-	once     bool             // Locker.Once asks for a job's lock: that others have it is no refusal that operators look for.
-
-	// The wait.
-	waiter   *waitqueue.Waiter // It is the claim's place in the queue of this process; nil: the claim may not wait, or has ended its wait.
-	queuedAt time.Time         // It began to wait for its turn then; zero: it never did.
-	heldBack bool              // It would send a command now, but Redis cannot be reached. It sends that when Redis is back.
-
-	// Its commands.
-	attempts    int           // It has sent so many.
-	lastTimeout time.Duration // The last one had so long for its reply.
-	residue     residue       // They may have left this in the store.
-	fault       *store.Error  // The last one got no usable answer, for this reason; nil: it got one, or none was sent.
-
-	// What it has heard.
-	answers     int           // So many of its own commands were answered.
-	reached     bool          // Redis has answered a command about several keys, or one about another of them.
-	ballot      *store.Ballot // A quorum's nodes answered the last command so; nil: they granted, or there is no quorum.
-	seen        sighting      // The last answer told this of who holds the lock.
-	holderLeft  time.Duration // The holder's TTL had so much left by the last answer.
-	alsoWaiting int           // So many others wait for the lock, as far as is known.
-
-	// What becomes of it.
-	refusal   *AcquireError
-	events    []Event // The observers are told of these at its end, see tell.
-	contended bool    // The observers were told that it waits.
 }
 
 // check finds the mistakes that need no command to Redis, and the lease that
@@ -183,7 +179,7 @@ func (c *claim) run() (*Lease, error) {
 			c.locker.subscriber.start()
 			defer func() {
 				if c.waiter != nil { // nothing below has ended: the store has panicked
-					c.giveBack()
+					c.withdraw()
 				}
 			}()
 			if joined.Rests {
@@ -201,21 +197,21 @@ func (c *claim) run() (*Lease, error) {
 	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
 		c.ref.Token = c.newToken()
 	}
-	lease, err := c.send(join, place)
-	if lease == nil && err == nil && c.fault != nil && c.fault.Stale {
+	o := c.send(join, place)
+	if o.why == noAnswer && c.fault.Stale {
 		// The server had closed the connection, as it does when it restarts.
-		lease, err = c.ask(join)
+		o = c.ask(join)
 	}
 	switch {
-	case lease != nil || err != nil:
-		return lease, err
+	case o.ends():
+		return o.lease, o.err
 	case c.waiter != nil:
 		return c.wait(c.locker.waiters.Look(c.waiter))
-	case c.fault != nil:
+	case o.why != lockHeld:
 		return c.unavailable()
 	}
 	if c.residue == inDoubt {
-		c.giveBack() // the first of two commands may yet be carried out
+		c.withdraw() // the first of two commands may yet be carried out
 	}
 	c.alsoWaiting = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
 	if c.policy.waits() {
@@ -224,15 +220,122 @@ func (c *claim) run() (*Lease, error) {
 	return nil, errHeld
 }
 
-// noteToken notes the token by which the store knows the claim, or may do so.
-func (c *claim) noteToken(token string) {
-	if c.ref.Token == "" {
-		c.ref.Token = token
-	}
+// An outcome is what one step of a claim has come to: its end, with a lease or with an error, or why it goes on.
+type outcome struct {
+	lease *Lease
+	err   error
+	why   goingOn
 }
 
-// errHeld: the one attempt found the lock held.
-var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)
+// goingOn is why a claim goes on after a step.
+type goingOn uint8
+
+const (
+	hasEnded     goingOn = iota // it does not go on
+	lockHeld                    // others hold the lock, by the store's answer
+	noAnswer                    // the command got no answer that could be used, for the reason in claim.fault
+	grantWaits                  // it was granted the lock meanwhile: the grant lies in its waiter's Grants
+	grantUseless                // a grant was too old, of unknown age or lost, or replicas are to confirm it: asking again mends each
+)
+
+func ended(lease *Lease, err error) outcome { return outcome{lease: lease, err: err} }
+
+func goesOn(why goingOn) outcome { return outcome{why: why} }
+
+func (o outcome) ends() bool { return o.why == hasEnded }
+
+// ask sends another command, for a claim that waits.
+func (c *claim) ask(join store.Join) outcome {
+	var place store.Place
+	if c.waiter != nil {
+		token, its, ok := c.locker.waiters.Ask(c.waiter)
+		if !ok {
+			return goesOn(grantWaits)
+		}
+		c.noteToken(token)
+		place = its
+		if c.queuedAt.IsZero() { // it comes with this command
+			place.Waited = 0
+		}
+	}
+	return c.send(join, place)
+}
+
+// send sends one command, of which the queue of this process's waiters knows.
+func (c *claim) send(join store.Join, place store.Place) outcome {
+	l := c.locker
+	ref := c.ref
+	asked := time.Now()
+	c.attempts++
+	session := l.subscriber.session()
+	c.lastTimeout = c.timeout()
+	before, recovered := c.residue, c.fault != nil || c.heldBack
+	c.heldBack = false
+	claims := &c.ledger.claims
+	claims.Add(1) // Close waits for the command, also when its caller has left
+	answer, err := l.store.Acquire(c.ctx, store.Request{
+		Ref: ref, Join: join, Place: place, Timeout: c.lastTimeout, Again: c.answers > 0 || before != noResidue || recovered,
+		Late: func(a store.Answer, err error) {
+			defer claims.Done()
+			if err != nil {
+				l.remove(ref, before.unanswered(store.AsError(err)))
+			} else {
+				l.remove(ref, before.answered(a.Granted || join == store.Wait))
+			}
+		},
+	})
+	if err != nil {
+		fault := store.AsError(err)
+		c.ballot = fault.Ballot
+		if !fault.Pending {
+			claims.Done()
+		}
+		if err := c.failed(fault); err != nil {
+			return ended(nil, err)
+		}
+		return goesOn(noAnswer)
+	}
+	answered := time.Now()
+	claims.Done()
+	c.fault, c.ballot = nil, answer.Ballot
+	c.answers++
+	c.residue = before.answered(answer.Granted || join == store.Wait)
+	for sibling := range strings.FieldsSeq(answer.Siblings) {
+		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
+	}
+	own := waitqueue.Answer{Sent: asked, Clock: answer.Server}
+	if answer.Granted {
+		if answer.Unqueued {
+			session = 0 // nobody will tell who waits, so the lock is not passed on here
+		}
+		g := grant{
+			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
+			session: session, nextCame: answer.NextCame,
+		}
+		return c.granted(g, answered, &own)
+	}
+	c.holderLeft, c.seen = answer.Left, newSighting(answer)
+	c.freshToken()
+	if c.waiter == nil {
+		return goesOn(lockHeld)
+	}
+	own.Seen, own.Queued = c.seen, join == store.Wait && answer.Ballot == nil // a quorum has no queue
+	first := l.waiters.Answered(c.waiter, own)
+	if join == store.Wait && (answer.Fresh || recovered && first) {
+		// The store did not know the queue, or had forgotten it when a
+		// command came through whose answer did not.
+		l.waiters.AskOthers(c.waiter)
+	}
+	return goesOn(lockHeld)
+}
+
+// freshToken changes the token after an attempt at a quorum that failed: what
+// it left is being taken back, by token, and that may arrive late.
+func (c *claim) freshToken() {
+	if c.ballot != nil {
+		c.ref.Token, c.residue = c.newToken(), noResidue
+	}
+}
 
 const (
 	// opTimeout bounds one command. A Redis that takes longer is no use for
@@ -262,131 +365,27 @@ func (c *claim) timeout() time.Duration {
 	return max(left, leastTimeout)
 }
 
-// ask sends another command, for a claim that waits. It returns what send does.
-func (c *claim) ask(join store.Join) (*Lease, error) {
-	var place store.Place
-	if c.waiter != nil {
-		token, its, ok := c.locker.waiters.Ask(c.waiter)
-		if !ok { // it has the lock
-			return nil, nil
-		}
-		c.noteToken(token)
-		place = its
-		if c.queuedAt.IsZero() { // it comes with this command
-			place.Waited = 0
-		}
-	}
-	return c.send(join, place)
+// enter counts the claim in, unless the Locker is closed.
+func (c *claim) enter() bool {
+	c.ledger = c.locker.enter(c.ref.Key)
+	return c.ledger != nil
 }
 
-// send sends one command, of which the queue of local waiters knows. It returns a lease,
-// or an error that ends the claim, or neither; then c.fault says whether there was an
-// answer.
-func (c *claim) send(join store.Join, place store.Place) (*Lease, error) {
-	l := c.locker
-	ref := c.ref
-	asked := time.Now()
-	c.attempts++
-	session := l.subscriber.session()
-	c.lastTimeout = c.timeout()
-	before, recovered := c.residue, c.fault != nil || c.heldBack
-	c.heldBack = false
-	claims := &c.ledger.claims
-	claims.Add(1) // Close waits for the command, also when its caller has left
-	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: c.lastTimeout, Again: c.answers > 0 || before != noResidue || recovered,
-		Late: func(a store.Answer, err error) {
-			defer claims.Done()
-			if err != nil {
-				l.remove(ref, before.unanswered(store.AsError(err)))
-			} else {
-				l.remove(ref, before.answered(a.Granted || join == store.Wait))
-			}
-		},
-	})
-	if err != nil {
-		fault := store.AsError(err)
-		c.ballot = fault.Ballot
-		if !fault.Pending {
-			claims.Done()
-		}
-		return nil, c.failed(fault)
-	}
-	answered := time.Now()
-	claims.Done()
-	c.fault, c.ballot = nil, answer.Ballot
-	c.answers++
-	c.residue = before.answered(answer.Granted || join == store.Wait)
-	for sibling := range strings.FieldsSeq(answer.Siblings) {
-		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
-	}
-	heard := waitqueue.Answer{Sent: asked, Clock: answer.Server}
-	if answer.Granted {
-		if answer.Unqueued {
-			session = 0 // nobody will tell who waits, so the lock is not passed on here
-		}
-		g := grant{
-			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
-			session: session, contended: answer.Contended,
-		}
-		return c.granted(g, answered, &heard)
-	}
-	c.holderLeft, c.seen = answer.Left, newSighting(answer)
-	c.freshToken()
-	if c.waiter == nil {
-		return nil, nil
-	}
-	heard.Seen, heard.Queued = c.seen, join == store.Wait && answer.Ballot == nil // a quorum has no queue
-	first := l.waiters.Answered(c.waiter, heard)
-	if join == store.Wait && (answer.Fresh || recovered && first) {
-		// The store did not know the queue, or had forgotten it when a
-		// command came through whose answer did not.
-		l.waiters.AskOthers(c.waiter)
-	}
-	return nil, nil
-}
-
-// freshToken changes the token after an attempt at a quorum that failed: what
-// it left is being taken back, by token, and that may arrive late.
-func (c *claim) freshToken() {
-	if c.ballot != nil {
-		c.ref.Token, c.residue = c.newToken(), noResidue
+// writeNote asks the program for the claim's note.
+func (c *claim) writeNote() {
+	if c.locker.note != nil {
+		c.noteText = c.locker.note(c.ctx)
 	}
 }
 
-// failed notes a command without an answer. It returns the error of a claim that
-// this ends.
-func (c *claim) failed(fault *store.Error) error {
-	if c.waiter != nil {
-		c.locker.waiters.Unanswered(c.waiter)
+func (c *claim) newToken() string { return c.locker.store.NewToken(c.noteText) }
+
+// noteToken notes the token by which the store knows the claim, or may do so.
+func (c *claim) noteToken(token string) {
+	if c.ref.Token == "" {
+		c.ref.Token = token
 	}
-	switch {
-	case fault.Pending: // whatever comes of it, its Late cleans up all
-		c.residue = noResidue
-	case c.ctx.Err() == nil || fault.Ambiguous: // otherwise it was not sent
-		c.freshToken()
-		c.residue = c.residue.unanswered(fault)
-	}
-	err := c.endedBy(fault)
-	if err != nil {
-		c.giveBack()
-	}
-	return err
 }
 
-// endedBy returns the error of a claim that ends with this fault, or nil: then the
-// claim may go on. A command that its caller left, or that was not sent since ctx
-// had ended, says nothing about Redis.
-func (c *claim) endedBy(fault *store.Error) error {
-	left := fault.Pending || !fault.Ambiguous || errors.Is(fault, context.Cause(c.ctx))
-	if c.ctx.Err() == nil || !left {
-		c.fault = fault
-	}
-	switch {
-	case c.ctx.Err() != nil:
-		return c.gaveUp()
-	case fault.Permanent:
-		return fmt.Errorf("%w: %w", ErrUnavailable, fault.Err)
-	}
-	return nil
-}
+// errHeld: the one attempt found the lock held.
+var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)

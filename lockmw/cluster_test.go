@@ -57,7 +57,7 @@ func TestSentinelFailoverUnderLoad(t *testing.T) {
 	t.Logf("a master was up again %v after the kill, turns went on after %v, the last error was %v after the kill; %d overlaps",
 		up.Sub(killed), back.Sub(killed), last.Sub(killed), ld.overlaps(t))
 	// Whoever asked while there was no master may wait for its budget and the
-	// cleaning up of its traces.
+	// clean-up of what it left.
 	if late := last.Sub(up); late > 5*time.Second {
 		t.Errorf("the last error came %v after a master was up", late)
 	}

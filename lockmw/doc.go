@@ -78,13 +78,14 @@
 //
 // # Reading on
 //
-// The code begins at locker.go. One call of Acquire, a claim, is in three files: acquire.go (what it asks Redis for),
-// wait.go (how it waits for its turn, and what it does in an outage) and end.go (how it gets its lease, or gives up).
+// The code begins at locker.go. One call of Acquire, a claim, begins in acquire.go (what it asks Redis for); wait.go has how it
+// waits for its turn, end.go how it gets its lease or gives up, and outage.go what it does without an answer.
 // internal/waitqueue has the waiters of this process, and decides which of them Redis has to know.
 //
 // What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go has all of both.
-// renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives back:
-// a lock, a part in another lease's lock (reentrant.go), or several locks (multi.go). internal/janitor removes from Redis
+// renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock
+// back. reentrant.go has leases with a part in another lease's lock, multi.go (how they are taken) and bundle.go (what they
+// have) those of several keys. internal/janitor removes from Redis
 // what calls that gave up have left. internal/outage knows whether Redis can be reached.
 //
 // refuse.go makes the error of a call that got no lease, from what was seen of the lock (sighting.go) and of how long others

@@ -28,16 +28,18 @@ var (
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held: Redis has forgotten the lock or
-	// given it to somebody else, or no renewal came through in time. Somebody else
-	// may hold the lock.
+	// given it to somebody else, ForceRelease has taken it, or no renewal came through
+	// in time. Somebody else may hold the lock. It is also what Release returns to work
+	// from which Close has taken the lock.
 	ErrLost = errors.New("lockmw: lock was lost")
 
 	// ErrInvalidKey: the key is empty, too long, or has braces or control
 	// characters; in a middleware, it cannot be derived from the request.
 	ErrInvalidKey = errors.New("lockmw: invalid key")
 
-	// ErrInvalidPolicy: the Policy contradicts itself, or asks for something
-	// this version does not have.
+	// ErrInvalidPolicy: the Policy contradicts itself, or asks for what this Locker or
+	// this call cannot do, such as permits on a quorum or a Wait in Once. AcquireAll
+	// without a key is one, too.
 	ErrInvalidPolicy = errors.New("lockmw: invalid policy")
 
 	// ErrReentrant: the context already holds this lock, so the call would wait
@@ -121,15 +123,18 @@ func (e *AcquireError) Error() string {
 	if e.Attempts == 0 && !e.Queued {
 		return fmt.Sprintf("lockmw: acquire %s: %s", lock, reason)
 	}
-	tries := "attempts"
-	if e.Attempts == 1 {
-		tries = "attempt"
+	tries := strconv.Itoa(e.Attempts) + " attempts"
+	switch e.Attempts {
+	case 0: // it has waited behind others of its process, or for Redis to be back
+		tries = "nothing was sent"
+	case 1:
+		tries = "1 attempt"
 	}
 	votes := ""
 	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) { // otherwise the reason has them
 		votes = fmt.Sprintf(" %v", e.Votes)
 	}
-	return fmt.Sprintf("lockmw: acquire %s: %s%s (%d %s in %v)", lock, reason, votes, e.Attempts, tries, e.Waited.Round(time.Millisecond))
+	return fmt.Sprintf("lockmw: acquire %s: %s%s (%s in %v)", lock, reason, votes, tries, e.Waited.Round(time.Millisecond))
 }
 
 // Unwrap returns the reason.

@@ -34,7 +34,7 @@ func proxied(tb testing.TB, s redistest.Backend) (*redis.Client, *faultproxy.Pro
 	return redistest.NewClient(tb, p.Addr()), p
 }
 
-// Invariant 9: a holder that is cut off is told before anybody else can have
+// A holder that is cut off is told before anybody else can have
 // the lock.
 func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
@@ -327,7 +327,7 @@ func TestExhaustedPoolDoesNotEndLeases(t *testing.T) {
 	})
 }
 
-// Validity counts from before the question, so a slow answer shortens it.
+// Validity counts from before the command, so a slow answer shortens it.
 func TestValidityNeverOutlastsTheKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		c, key := s.Client(t), redistest.Prefix(t)

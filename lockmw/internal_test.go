@@ -54,7 +54,7 @@ func besideAHolder(t *testing.T) (l, other *Locker) {
 	return l, other
 }
 
-// A slowStore leaves its first question on the way until it is told.
+// A slowStore leaves its first command on the way until it is told.
 type slowStore struct {
 	store.Store
 	first *store.Request
@@ -68,7 +68,7 @@ func (s *slowStore) Acquire(ctx context.Context, r store.Request) (store.Answer,
 	return s.Store.Acquire(ctx, r)
 }
 
-// A question that timed out is still on its way when a second one is granted
+// A command that timed out is still on its way when a second one is granted
 // and the lease is released. Then it arrives, and takes the free lock for
 // nobody.
 func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
@@ -89,7 +89,7 @@ func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond) // the first clean-up finds nothing
 	if _, err := slow.Store.Acquire(context.Background(), *slow.first); err != nil || !m.Exists("lock:{k}") {
-		t.Fatalf("the late question: %v", err)
+		t.Fatalf("the late command: %v", err)
 	}
 	for end := time.Now().Add(5 * time.Second); m.Exists("lock:{k}"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -98,7 +98,7 @@ func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
 	}
 }
 
-// A hangingStore answers no question about a lock in time, but the first ones. All
+// A hangingStore answers no command about a lock in time, but the first ones. All
 // else is answered.
 type hangingStore struct {
 	store.Store
@@ -117,7 +117,7 @@ func (s *hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 	}
 }
 
-// A policy that waits for less than a second gives a question less than that. A
+// A policy that waits for less than a second gives a command less than that. A
 // server far away may need more, on a connection that has to be made: as long as
 // it answers others it is well.
 func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
 	}
 }
 
-// A leavingStore carries out the first question about a lock. Whoever has put the
+// A leavingStore carries out the first command about a lock. Whoever has put the
 // second one leaves before there is a connection for it.
 type leavingStore struct {
 	store.Store
@@ -167,7 +167,7 @@ func (s *leavingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 	return store.Answer{}, &store.Error{Err: ctx.Err(), Ambiguous: true, Pending: true}
 }
 
-// Who stands in the queue, and leaves while its next question has no connection, has
+// Who stands in the queue, and leaves while its next command has no connection, has
 // sent nothing then. Its place is given up all the same.
 func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
 	t.Parallel()

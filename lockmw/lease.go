@@ -21,33 +21,33 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
-	has    holding                 // It is a lock of its own, a part in another lease's lock, several leases, or nothing.
-	ctx    context.Context         // The work under the lease uses it.
-	own    leaseContext            // It is ctx, where the lease has a context of its own.
-	cancel context.CancelCauseFunc // It ends ctx.
-	outer  *Lease                  // The context of the caller of Acquire held this one already, or nil.
-	start  time.Time
+	has    holding                 // a lock of its own, a part in another lease's lock, several leases, or nothing
+	ctx    context.Context         // the context of the work under the lease: &own
+	own    leaseContext            // the context itself, here so that it costs no allocation
+	cancel context.CancelCauseFunc // what ends ctx
+	outer  *Lease                  // the lease that the context of Acquire's caller had already, or nil
+	start  time.Time               // the begin of the lease, from which MaxHold counts
 
-	mu      *sync.Mutex   // It guards the fields up to the next blank line. It is the tenure's, if the lease has a lock of its own.
-	state   state         // It changes in end alone.
-	last    grant         // It is the tenure's grant when the lease ended.
-	maxHold *time.Timer   // It calls endMaxHold.
-	stuckAt time.Duration // When the lease was held this long, the next stuck event is due.
+	mu      *sync.Mutex   // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
+	state   state         // changes in end alone
+	last    grant         // the tenure's grant when the lease ended
+	maxHold *time.Timer   // calls endMaxHold
+	stuckAt time.Duration // the age of the lease at which the next EventStuck is due
 
-	release    sync.Once
-	released   error       // Release returns it, once release is done.
-	unreported atomic.Bool // The observers are to be told of the release.
-	gaveBack   error       // The release ended with it, and the observers are told so.
+	releaseOnce sync.Once
+	releaseErr  error       // what Release returns, set within releaseOnce
+	unreported  atomic.Bool // the observers are still to be told of the release: EventReleased
+	eventErr    error       // the Err of that event: nil where the lock was given back, whatever Release returns
 }
 
 // A state is how far a lease has come. It goes from held to one of the others, and from overHeld to released.
 type state uint8
 
 const (
-	held state = iota
-	overHeld
-	lost
-	released
+	held     state = iota
+	overHeld       // its MaxHold has passed: the work was told to stop, and the lock is no longer renewed
+	lost           // somebody else may have the lock
+	released       // given back, or about to be
 )
 
 // newLease returns c's lease with what it has since start. It guards itself by mu.
@@ -123,8 +123,9 @@ func (l *Lease) Valid() bool {
 }
 
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
-// before. The lease's context ends earlier than that, by a tenth of the TTL and at
-// least by 50 ms. ValidUntil is the zero time where the policy failed open.
+// before; of several keys, when the first of them cannot. The lease's context ends
+// earlier than that, by a tenth of the TTL and at least by 50 ms. ValidUntil is the zero
+// time where the policy failed open.
 func (l *Lease) ValidUntil() time.Time {
 	left, ok := l.has.remains(l)
 	if !ok {
@@ -177,6 +178,64 @@ func (l *Lease) endMaxHold() {
 	}
 }
 
+// A holding is what a Lease has, by how it came to be:
+//
+//   - *tenure: a lock of its own;
+//   - joined: a part in the lock of another lease, which it has joined (Policy.Reentrant);
+//   - *bundle: several locks, each with a lease of its own (AcquireAll);
+//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen).
+type holding interface {
+	// trusted reports whether what is held can be relied on now. Leases that are over
+	// are told so.
+	trusted() bool
+
+	// remains is how long l can rely on it if no renewal comes. ok is false where there is
+	// no lock that could be lost.
+	remains(l *Lease) (left time.Duration, ok bool)
+
+	// reliesOn returns those whose locks l relies on, where it has none of its own.
+	reliesOn() []*Lease
+
+	// release ends l, gives back what is held, and returns what Lease.Release does.
+	release(ctx context.Context, l *Lease) error
+}
+
+// tenure returns the one within which the lease has a lock of its own, or nil.
+func (l *Lease) tenure() *tenure {
+	t, _ := l.has.(*tenure)
+	return t
+}
+
+// owner returns the lease whose lock this one works under: itself, unless it has joined
+// another one. It is nil for a lease of several keys.
+func (l *Lease) owner() *Lease {
+	switch has := l.has.(type) {
+	case joined:
+		return has.base
+	case *bundle:
+		return nil
+	}
+	return l
+}
+
+type nothing struct{}
+
+func (nothing) trusted() bool { return true }
+
+func (nothing) remains(*Lease) (left time.Duration, ok bool) { return 0, false }
+
+func (nothing) reliesOn() []*Lease { return nil }
+
+func (nothing) release(_ context.Context, l *Lease) error {
+	l.finish()
+	l.locker.forget(l)
+	l.unreported.Store(true)
+	return nil
+}
+
+// runsWithout reports whether the lease has no lock, because its policy failed open.
+func (l *Lease) runsWithout() bool { return l.has == (nothing{}) }
+
 // heldBy returns the lease by which ctx holds the lock called key, or nil.
 func (l *Locker) heldBy(ctx context.Context, key string) *Lease {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
@@ -226,7 +285,7 @@ var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHo
 
 const failedOpen = "failed open, there is no lock"
 
-// String describes the lease for people: what it locks, how it stands, for how long it
+// String describes the lease for people: what it locks, whether it is held, for how long it
 // was held and how long it can be relied on without a renewal. The token, with which
 // the lock could be released, is not in it.
 func (l *Lease) String() string {
@@ -277,7 +336,7 @@ func (l *Lease) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// facts returns how the lease stands, its age, and how long it can be relied on; that
+// facts returns the lease's state in words, its age, and how long it can be relied on; that
 // is 0 for a lease without a lock of its own in Redis. One that has joined another, or
 // that has several keys, has ended when one of those has whose locks it relies on.
 func (l *Lease) facts() (state string, age, left time.Duration) {

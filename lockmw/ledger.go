@@ -13,17 +13,17 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // It counts calls of Acquire, Inspect, ForceRelease, Ping and List, and what they have left to do.
+	claims sync.WaitGroup // the calls of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
 
 	mu      sync.Mutex
-	ended   bool                 // Close has begun: no more calls are counted in.
-	leases  map[*Lease]struct{}  // They are held, or have failed open. A lost one is not there.
-	tenures map[string]*tenure   // By token. A lost one is not there.
-	joint   jointLeases          // They are those of leases beside which others may hold the key.
-	stays   map[string]time.Time // Tokens that were released, and keep their key taken until then (MinHold).
-	purge   int                  // When there are so many stays, those that are over are removed.
-	revoked map[string]time.Time // Tokens whose lock was taken by force then, and whose tenure is not known, or not yet.
-	idle    chan struct{}        // It is closed with the last lease; nil: nobody waits for that.
+	ended   bool                 // Close has begun: no more calls are counted in
+	leases  map[*Lease]struct{}  // those that are held, or have failed open; a lost one is not there
+	tenures map[string]*tenure   // by token; a lost one is not there
+	joint   jointLeases          // those of leases beside which others may hold the key
+	stays   map[string]time.Time // until when a token that was released keeps its key taken (MinHold)
+	purge   int                  // the number of stays at which those that are over are removed
+	revoked map[string]time.Time // when a token's lock was taken by force, of tokens whose tenure is not known, or not yet
+	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
 }
 
 // lockLedger returns the ledger that has key, with its mutex locked.
@@ -54,6 +54,7 @@ func (l *Locker) endClaims() {
 	}
 }
 
+// keep has the Locker know the lease until forget: Close waits for it, and Stats count it.
 func (l *Locker) keep(lease *Lease) {
 	led := l.lockLedger(lease.ref.Key)
 	defer led.mu.Unlock()
@@ -66,6 +67,7 @@ func (l *Locker) keep(lease *Lease) {
 	}
 }
 
+// forget undoes keep. It may be called more than once.
 func (l *Locker) forget(lease *Lease) {
 	led := l.lockLedger(lease.ref.Key)
 	defer led.mu.Unlock()
@@ -91,6 +93,7 @@ func (l *Locker) keepTenure(t *tenure) (revoked bool) {
 	return revoked
 }
 
+// forgetTenure undoes keepTenure. It may be called more than once.
 func (l *Locker) forgetTenure(t *tenure) {
 	led := l.lockLedger(t.ref.Key)
 	defer led.mu.Unlock()
@@ -125,12 +128,12 @@ func (l *Locker) tenureRevoked(key, token string) *tenure {
 	defer led.mu.Unlock()
 	t := led.tenures[token]
 	if t == nil {
-		at := time.Now()
-		maps.DeleteFunc(led.revoked, func(_ string, then time.Time) bool { return at.Sub(then) > revokedFor })
+		noted := time.Now()
+		maps.DeleteFunc(led.revoked, func(_ string, before time.Time) bool { return noted.Sub(before) > revokedFor })
 		if led.revoked == nil {
 			led.revoked = make(map[string]time.Time)
 		}
-		led.revoked[token] = at
+		led.revoked[token] = noted
 	}
 	return t
 }
@@ -152,8 +155,8 @@ func (l *Locker) noteStaying(ref store.Ref, till time.Time) {
 	led := l.lockLedger(ref.Key)
 	defer led.mu.Unlock()
 	if len(led.stays) >= led.purge { // not each time: there may be many
-		at := time.Now()
-		maps.DeleteFunc(led.stays, func(_ string, till time.Time) bool { return till.Before(at) })
+		noted := time.Now()
+		maps.DeleteFunc(led.stays, func(_ string, till time.Time) bool { return till.Before(noted) })
 		led.purge = 2*len(led.stays) + leastPurge
 	}
 	if led.stays == nil {

@@ -68,7 +68,7 @@ func TestTimeIsUpWhileTheLockIsPassedOn(t *testing.T) {
 	}
 }
 
-// A release names the next waiter of the process. Where Redis has forgotten the lock by then nothing was handed to that one,
+// A release offers the lock to the next waiter of the process. Where Redis has forgotten the lock by then nothing was handed to that one,
 // so it has to ask at once, and not when it would have asked anyway.
 func TestTheWaiterThatAFutileReleaseNamesAsksAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {

@@ -102,7 +102,7 @@ func TestALocalWaiterThatGivesUpCostsNothing(t *testing.T) {
 	mustRelease(t, holder)
 }
 
-// Invariant 6, where some of a line need Redis to know of them and others do
+// Waiters are served in order where some of a queue need Redis to know of them and others do
 // not.
 func TestKindsKeepTheirOrderOverProcesses(t *testing.T) {
 	t.Parallel()
@@ -224,7 +224,7 @@ func TestGivingUpWhileTheLockIsPassedOn(t *testing.T) {
 }
 
 // A holder that lost the lock does not keep the others of its process from
-// asking for themselves, though they are not the first of their line.
+// asking for themselves, though they are not the first of their queue.
 func TestWaitersBehindALostHolderAskForThemselves(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()

@@ -45,11 +45,11 @@ type Locker struct {
 	recent     recent.Log // for operators
 	stops      []func()   // of those who read Stats
 
-	closing chan struct{}  // closed when Close begins
-	checks  sync.WaitGroup // the check of the server's settings
-	check   sync.Once
-	close   sync.Once
-	closed  error // Close's answer, once close is done
+	closing   chan struct{}  // closed when Close begins
+	checkOnce sync.Once      // begins the check of the server's settings
+	checks    sync.WaitGroup // that check, while it is under way
+	closeOnce sync.Once
+	closeErr  error // what Close returns, set within closeOnce
 
 	ledgers shards.Of[ledger]
 }
@@ -145,8 +145,8 @@ func (l *Locker) Validate(p Policy) error {
 // its goroutine ends when it returns. Later calls wait for the first and return the
 // same.
 func (l *Locker) Close(ctx context.Context) error {
-	l.close.Do(func() { l.closed = l.shutDown(ctx) })
-	return l.closed
+	l.closeOnce.Do(func() { l.closeErr = l.shutDown(ctx) })
+	return l.closeErr
 }
 
 func (l *Locker) shutDown(ctx context.Context) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,7 +119,7 @@ func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error)
 		claims = claims[len(b.parts)-had:]
 		if err != nil {
 			for _, c := range claims {
-				c.giveBack() // what a command for all of them may have left
+				c.withdraw() // what a command for all of them may have left
 			}
 			return failed, err
 		}
@@ -177,7 +176,7 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err er
 	for _, c := range claims {
 		c.ledger = first.ledger // together they are one call
 	}
-	b.locker.check.Do(b.locker.checkServer)
+	b.locker.checkOnce.Do(b.locker.checkServer)
 	b.follow(first)
 	grants, fault := first.askTogether(bundler, claims)
 	var end func(i int, c *claim) (*Lease, error)
@@ -186,7 +185,7 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err er
 		end = func(i int, c *claim) (*Lease, error) { return c.grantedTogether(grants[i]) }
 	case fault != nil && (b.cutOff() || !first.policy.waits()):
 		end = func(_ int, c *claim) (*Lease, error) {
-			c.giveBack()
+			c.withdraw()
 			return c.endUnanswered(fault)
 		}
 	default:
@@ -206,12 +205,11 @@ func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err er
 // grantedTogether makes a lease of a grant. Where the grant came too late for that,
 // the claim asks by itself if its policy waits.
 func (c *claim) grantedTogether(g grant) (*Lease, error) {
-	lease, err := c.granted(g, time.Now(), nil)
-	if lease != nil || err != nil {
-		return lease, err
+	if o := c.granted(g, time.Now(), nil); o.ends() {
+		return o.lease, o.err
 	}
 	if c.policy.waits() {
-		c.giveBack()
+		c.withdraw()
 		c.ref.Token = ""
 		return c.run()
 	}
@@ -348,41 +346,4 @@ func (b *bundle) releaseSoon(ctx context.Context) {
 		<-released
 	}
 	b.tellReleased()
-}
-
-// releaseTogether gives back the parts, all at the same time, within the time
-// that one release has. It returns what came of each.
-func (b *bundle) releaseTogether(ctx context.Context) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
-	defer cancel()
-	errs := make([]error, len(b.parts))
-	var releases sync.WaitGroup
-	for i, part := range b.parts {
-		releases.Go(func() { errs[i] = part.releaseWithin(ctx) })
-	}
-	releases.Wait()
-	return errs
-}
-
-// keys names the keys of all parts.
-func (b *bundle) keys() string {
-	names := make([]string, len(b.parts))
-	for i, part := range b.parts {
-		names[i] = part.Key()
-	}
-	return strings.Join(names, ", ")
-}
-
-// FenceOf returns the fence of one of the lease's keys, given with its prefix,
-// and 0 for a key that is not among them. For a lease of one key it is Fence.
-func (l *Lease) FenceOf(key string) int64 {
-	if l.owner() != nil && l.ref.Key == key {
-		return l.fence
-	}
-	for _, part := range l.has.reliesOn() {
-		if part.ref.Key == key {
-			return part.fence
-		}
-	}
-	return 0
 }

@@ -119,7 +119,7 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 	}
 }
 
-// A context that ends while Redis has the question gives the same error for many
+// A context that ends while Redis has the command gives the same error for many
 // keys as for one: nothing is known of Redis, and no key is said to be held.
 func TestManyKeysGiveUpLikeOne(t *testing.T) {
 	type ending struct {

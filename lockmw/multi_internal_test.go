@@ -111,7 +111,7 @@ func TestManyKeysAreAskedForAfterOneHasFailedOpen(t *testing.T) {
 	})
 }
 
-// An unheardStore carries out the question for several keys, but its answer does not
+// An unheardStore carries out the command for several keys, but its answer does not
 // come. Nothing is cleaned up meanwhile. While it is away, it answers nothing else.
 type unheardStore struct {
 	store.Store
@@ -147,7 +147,7 @@ func (s *unheardStore) Remove(ctx context.Context, batch []store.Removal) {
 	s.Store.Remove(ctx, batch)
 }
 
-// Keys that a question without an answer has got are not held by others: each is
+// Keys that a command without an answer has got are not held by others: each is
 // asked for with the same token.
 func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
@@ -174,7 +174,7 @@ func TestManyKeysAreHadWhoseAnswerWasLost(t *testing.T) {
 	nothingIsLeft(t, m)
 }
 
-// Keys that failed open although an unheard question had got them are given back, each.
+// Keys that failed open although an unheard command had got them are given back, each.
 func TestManyKeysThatFailOpenAreGivenBack(t *testing.T) {
 	t.Parallel()
 	m, l, unheard, end := unheardLocker(t)

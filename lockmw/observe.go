@@ -213,7 +213,7 @@ func (l *Lease) reportLost(reason error) {
 // release waits for an observer.
 func (l *Lease) tellReleased() {
 	if l.unreported.CompareAndSwap(true, false) {
-		l.tell(EventReleased, l.gaveBack)
+		l.tell(EventReleased, l.eventErr)
 	}
 	if b, ok := l.has.(*bundle); ok {
 		b.tellReleased()

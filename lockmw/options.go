@@ -167,7 +167,7 @@ func WithObserver(observer func(context.Context, Event)) Option {
 	}
 }
 
-// WithStats has New call begin with a function that returns the Locker's Stats, for gauges
+// WithStats has New and NewQuorum call begin with a function that returns the Locker's Stats, for gauges
 // that are read again and again. Close calls the stop that begin returned, unless it is
 // nil, before it returns; Stats may be read until then and after it. The option may be
 // given more than once.

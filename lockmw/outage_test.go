@@ -302,7 +302,7 @@ func TestARestartIsWaitedThrough(t *testing.T) {
 								t.Errorf("after %v: %v", after, err)
 								return
 							}
-							// A question that went out before it was known has its second.
+							// A command that went out before it was known has its second.
 							if after > 1500*time.Millisecond {
 								t.Errorf("locked after %v", after)
 							}

@@ -107,7 +107,8 @@ type Policy struct {
 	// RetryInterval is the pause between two retries. Each is drawn anew from
 	// [interval, 2·interval), so that waiters do not ask at the same moments. Retries
 	// find what a release cannot tell a waiter, such as a holder that has crashed.
-	// Zero means 100 ms.
+	// Without Wait and Retries nothing is tried again, so it does nothing then, but in
+	// Leader, and in Once on a quorum. Zero means 100 ms.
 	RetryInterval time.Duration
 
 	// MaxHold ends the lease's context (cause ErrMaxHold) and its renewal after this
@@ -130,6 +131,7 @@ type Policy struct {
 	// status but OK. Code that uses Acquire says so by Lease.MarkFailed. That the client has left
 	// is no failure: a browser gives up the first request of a double click, and the work may be
 	// done by then. A handler that gives up for that reason must answer with such a status, too.
+	// Without MinHold it does nothing.
 	MinHoldOnError bool
 
 	// Mode is Exclusive or Shared. Zero means Exclusive.

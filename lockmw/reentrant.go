@@ -8,6 +8,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// How a nested call of Acquire joins the lease that its context has already, where Policy.Reentrant says so: it gets a lease of
+// its own, with a part in the outer one's lock.
+
 // covers reports whether work of a kind may be done under the lease.
 func (l *Lease) covers(kind store.Kind) bool {
 	has := l.ref.Kind
@@ -32,6 +35,23 @@ func (l *Lease) join(c *claim) *Lease {
 	j.mu.Unlock()
 	l.stay(j, c.policy.MinHold)
 	return j
+}
+
+type joined struct{ base *Lease }
+
+func (j joined) trusted() bool { return j.base.Valid() }
+
+func (j joined) remains(*Lease) (left time.Duration, ok bool) { return j.base.has.remains(j.base) }
+
+func (j joined) reliesOn() []*Lease { return []*Lease{j.base} }
+
+// release leaves the lock with the lease that l has joined.
+func (j joined) release(_ context.Context, l *Lease) error {
+	l.finish()
+	if !j.base.Valid() && !j.base.holds(overHeld) {
+		return ErrLost
+	}
+	return nil
 }
 
 // stay keeps the key taken for min from now on behalf of lease, if l is released sooner.

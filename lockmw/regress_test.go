@@ -82,7 +82,7 @@ func TestSlowObserverDoesNotCostLeases(t *testing.T) {
 	}))
 }
 
-// After Redis lost the queue, or this process lost Redis, all of a line get
+// After Redis lost the queue, or this process lost Redis, all of a queue get
 // their places back, not only the one that polls.
 func TestWholeLineReturnsToAQueueThatWasLost(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
@@ -201,7 +201,7 @@ func TestNobodyIsToldOfAGrantThatWasNotMade(t *testing.T) {
 	})
 }
 
-// A waiter that is not the first of its line, and so does not poll, is granted
+// A waiter that is not the first of its queue, and so does not poll, is granted
 // the lock, and the message is lost: the one that polls sees it.
 func TestLostGrantOfAWaiterThatDoesNotPollIsFound(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
@@ -223,10 +223,17 @@ func TestLostGrantOfAWaiterThatDoesNotPollIsFound(t *testing.T) {
 		token, _, _ := strings.Cut(entry, ":")
 		at := c.Time(ctx).Val().UnixMicro()
 		end := at + (2 * time.Second).Microseconds()
-		c.Set(ctx, "lock:{"+key+"}", fmt.Sprint("*permits 1 ", end), 2*time.Second)
-		c.Del(ctx, "lock:{"+key+"}:holders")
-		c.ZAdd(ctx, "lock:{"+key+"}:holders", redis.Z{Score: float64(end), Member: token}, redis.Z{Score: -float64(at), Member: "=" + token})
-		c.ZRem(ctx, "lock:{"+key+"}:queue", entry)
+		// In one step, for the first waiter asks in between otherwise, and is granted what has no holder.
+		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Set(ctx, "lock:{"+key+"}", fmt.Sprint("*permits 1 ", end), 2*time.Second)
+			p.Del(ctx, "lock:{"+key+"}:holders")
+			p.ZAdd(ctx, "lock:{"+key+"}:holders", redis.Z{Score: float64(end), Member: token}, redis.Z{Score: -float64(at), Member: "=" + token})
+			p.ZRem(ctx, "lock:{"+key+"}:queue", entry)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		select {
 		case first := <-got:
 			if first.waiter != 1 {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// How a lease is released: Release ends the lease's context, then its holding gives back what the lease has (see holding, at
-// the end of this file), and for a lock of its own that is a tenure, which passes the lock on within the process or gives
-// it back to the store.
+// How a lease is released. Release ends the lease's context. Then what the lease has is given back: for a lock of its own that
+// is a tenure (what the process holds in Redis under one token), which passes the lock on to the next waiter of this process,
+// or gives it back to Redis. The other things that a lease may have are told of at holding, in lease.go.
 
 // Release waits for its tries for releaseBudget from its start, in which a renewal that is in flight is awaited, too. It
 // gives up sooner where the next pause would not fit: with tries that fail at once after about 0.64 s.
@@ -78,55 +77,95 @@ func (l *Lease) MarkFailed() {
 
 // releaseWithin is Release, within ctx. It leaves the observers to tellReleased.
 func (l *Lease) releaseWithin(ctx context.Context) error {
-	l.release.Do(func() { l.released = l.has.release(ctx, l) })
-	return l.released
+	l.releaseOnce.Do(func() { l.releaseErr = l.has.release(ctx, l) })
+	return l.releaseErr
 }
 
 // releaseForClose releases the lease of work that may go on. What that is told when it
 // releases is ErrLost: somebody else may have the lock by then.
 func (l *Lease) releaseForClose(ctx context.Context) (err error) {
-	l.release.Do(func() {
+	l.releaseOnce.Do(func() {
 		err = l.has.release(ctx, l)
-		l.released = ErrLost
+		l.releaseErr = ErrLost
 	})
 	l.locker.reports.Later(l.tellReleased)
 	return err
 }
 
-// giveBack ends the tenure in the store, for a Release that was called at at.
-func (t *tenure) giveBack(ctx context.Context, at time.Time) error {
+// release gives the lock to the next waiter of this process, or back to the store.
+func (t *tenure) release(ctx context.Context, l *Lease) error {
+	called := time.Now()
+	defer l.locker.forget(l)
+	t.holdsAt(instantOf(called), false) // a lease that is over was lost, though its timer may be late
+	if !l.finish() {                    // reported when it happened
+		l.locker.watchdog.Remove(&t.renewal)
+		t.cleanUp()
+		return ErrLost
+	}
+	var err error
+	if !t.passOn(called) {
+		err = t.giveBack(ctx, called)
+	}
+	switch {
+	case errors.Is(err, ErrLost):
+		l.reportLost(errNotHeld)
+		return err
+	case err != nil:
+		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
+	default:
+		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
+	}
+	l.eventErr = err
+	l.unreported.Store(true)
+	return err
+}
+
+// finish ends the lease's trust because it is released. It reports false if the lock was
+// lost before.
+func (l *Lease) finish() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == lost {
+		return false
+	}
+	l.end(released, ErrReleased)
+	return true
+}
+
+// giveBack ends the tenure in the store, for a Release that was called then.
+func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 	t.over()
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
-	err := t.tryRelease(ctx, at)
+	err := t.tryRelease(ctx, called)
 	if t.also == inDoubt {
 		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
 	return err
 }
 
-// tryRelease sends the release and repeats it until a reply comes or the budget ends, which counts from at, when Release
-// was called.
+// tryRelease sends the release and repeats it until a reply comes or the budget ends, which counts from when
+// Release was called.
 //
 // A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the scripts
 // give back only what the token still has, so they cannot take the lock from a later holder, and a second run says "not
 // held" (or, while MinHold keeps the key, the same again). After a try without a reply, "not held" is therefore taken for
 // the success of that try, if the lease was trusted when it was sent; that Redis had forgotten the lock before cannot be
 // told apart. Without such a try it is a loss. The second try is another command
-// where the first one named a waiter (see endInStore): a waiter is named once.
+// where the first one offered the lock to a waiter (see endInStore): it is offered once.
 //
-// Who hears of it, where the reply is lost and Redis has carried the release out: the next waiter, if it is of another
+// Who is told, where the reply is lost and Redis has carried the release out: the next waiter, if it is of another
 // process, by a message. One of this process, that Redis knew, would have been told in the reply, so it finds out when it
-// asks for itself: AskFirst has it do so when a later try is answered, otherwise its own polling does; one that the release
-// named is looked after in releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
+// asks for itself: AskFirst has it do so when a later try is answered, otherwise its own polling does; one to which the release
+// offered the lock is looked after in releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
 // long as this process lives. Should that die, the lock ends by its TTL.
-func (t *tenure) tryRelease(ctx context.Context, at time.Time) error {
+func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 	maybeReleased := false
 	pause := releasePause
-	deadline := at.Add(releaseBudget)
-	for ; ; pause, at = 2*pause, time.Now() {
-		try := store.Until(ctx, earlier(deadline, at.Add(releaseTimeout)))
-		trusted := t.leftAt(at) > 0
+	deadline := called.Add(releaseBudget)
+	for sent := called; ; pause, sent = 2*pause, time.Now() {
+		try := store.Until(ctx, earlier(deadline, sent.Add(releaseTimeout)))
+		trusted := t.leftAt(sent) > 0
 		did, waits, err := t.endInStore(try)
 		switch {
 		case err == nil && did == store.NotHeld && !maybeReleased:
@@ -161,7 +200,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 			return did, true, err
 		}
 	}
-	next, place, ok, waits := waiters.Name(t.ref.Key, t)
+	next, place, ok, waits := waiters.Offer(t.ref.Key, t)
 	if ok {
 		did, err = t.releaseTo(ctx, next, place)
 		return did, true, err
@@ -170,8 +209,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 	return did, waits || t.locker.relay == nil, err // without a queue in the store, also those who came meanwhile
 }
 
-// releaseTo gives the lock back and names next, of this process, as the one that
-// waits for it. Without a reply next may have the lock, or a place in the queue, or neither: it
+// releaseTo gives the lock back and offers it to next, a waiter of this process. Without a reply next may have the lock, or a place in the queue, or neither: it
 // asks then, with its own token, and is told.
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
 	sent, session := time.Now(), t.locker.subscriber.session()
@@ -185,8 +223,8 @@ func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Plac
 	case did == store.NotHeld:
 		outcome = waitqueue.WasNotHeld
 	}
-	gone := t.locker.waiters.Named(waitqueue.Naming{
-		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Session: session, Contended: answer.Contended,
+	gone := t.locker.waiters.OfferEnded(waitqueue.OfferResult{
+		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Session: session, NextCame: answer.NextCame,
 	})
 	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
 		t.locker.janitor.Add(next, err == nil)
@@ -209,192 +247,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// A holding is what a Lease has, by how it came to be:
-//
-//   - *tenure: a lock of its own;
-//   - joined: a part in the lock of another lease, which it has joined (Policy.Reentrant);
-//   - *bundle: several locks, each with a lease of its own (AcquireAll);
-//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen).
-type holding interface {
-	// trusted reports whether what is held can be relied on now. Leases that are over
-	// are told so.
-	trusted() bool
-
-	// remains is how long l can rely on it if no renewal comes. ok is false where there is
-	// no lock that could be lost.
-	remains(l *Lease) (left time.Duration, ok bool)
-
-	// reliesOn returns those whose locks l relies on, where it has none of its own.
-	reliesOn() []*Lease
-
-	// release ends l, gives back what is held, and returns what Lease.Release does.
-	release(ctx context.Context, l *Lease) error
-}
-
-// tenure returns the one within which the lease has a lock of its own, or nil.
-func (l *Lease) tenure() *tenure {
-	t, _ := l.has.(*tenure)
-	return t
-}
-
-// owner returns the lease whose lock this one works under: itself, unless it has joined
-// another one. It is nil for a lease of several keys.
-func (l *Lease) owner() *Lease {
-	switch has := l.has.(type) {
-	case joined:
-		return has.base
-	case *bundle:
-		return nil
-	}
-	return l
-}
-
-// finish ends the lease's trust because it is released. It reports false if the lock was
-// lost before.
-func (l *Lease) finish() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == lost {
-		return false
-	}
-	l.end(released, ErrReleased)
-	return true
-}
-
-func (t *tenure) trusted() bool { return t.holdsAt(now(), false) }
-
-func (t *tenure) remains(l *Lease) (left time.Duration, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	g := l.grant()
-	return validity(g.ttl) - now().since(g.since), true
-}
-
-func (*tenure) reliesOn() []*Lease { return nil }
-
-// release gives the lock to the next waiter of this process, or back to the store.
-func (t *tenure) release(ctx context.Context, l *Lease) error {
-	at := time.Now()
-	defer l.locker.forget(l)
-	t.holdsAt(instantOf(at), false) // a lease that is over was lost, though its timer may be late
-	if !l.finish() {                // reported when it happened
-		l.locker.watchdog.Remove(&t.renewal)
-		t.cleanUp()
-		return ErrLost
-	}
-	var err error
-	if !t.passOn(at) {
-		err = t.giveBack(ctx, at)
-	}
-	switch {
-	case errors.Is(err, ErrLost):
-		l.reportLost(errNotHeld)
-		return err
-	case err != nil:
-		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
-	default:
-		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
-	}
-	l.gaveBack = err
-	l.unreported.Store(true)
-	return err
-}
-
-type nothing struct{}
-
-func (nothing) trusted() bool { return true }
-
-func (nothing) remains(*Lease) (left time.Duration, ok bool) { return 0, false }
-
-func (nothing) reliesOn() []*Lease { return nil }
-
-func (nothing) release(_ context.Context, l *Lease) error {
-	l.finish()
-	l.locker.forget(l)
-	l.unreported.Store(true)
-	return nil
-}
-
-// runsWithout reports whether the lease has no lock, because its policy failed open.
-func (l *Lease) runsWithout() bool { return l.has == (nothing{}) }
-
-type joined struct{ base *Lease }
-
-func (j joined) trusted() bool { return j.base.Valid() }
-
-func (j joined) remains(*Lease) (left time.Duration, ok bool) { return j.base.has.remains(j.base) }
-
-func (j joined) reliesOn() []*Lease { return []*Lease{j.base} }
-
-// release leaves the lock with the lease that l has joined.
-func (j joined) release(_ context.Context, l *Lease) error {
-	l.finish()
-	if !j.base.Valid() && !j.base.holds(overHeld) {
-		return ErrLost
-	}
-	return nil
-}
-
-// A bundle has the leases of several keys. Each ends with the one before it, see
-// bundle.take.
-type bundle struct {
-	locker *Locker
-	parts  []*Lease
-}
-
-func (b *bundle) trusted() bool {
-	trusted := true
-	for _, part := range b.parts {
-		trusted = part.Valid() && trusted // each one that has ended is told so
-	}
-	return trusted
-}
-
-// remains is what the first of the parts to end has left.
-func (b *bundle) remains(*Lease) (left time.Duration, ok bool) {
-	for _, part := range b.parts {
-		if its, has := part.has.remains(part); has && (!ok || its < left) {
-			left, ok = its, true
-		}
-	}
-	return left, ok
-}
-
-func (b *bundle) reliesOn() []*Lease { return b.parts }
-
-// owners returns the leases that have the locks of the parts.
-func (b *bundle) owners() []*Lease {
-	owners := make([]*Lease, len(b.parts))
-	for i, part := range b.parts {
-		owners[i] = part.owner()
-	}
-	return owners
-}
-
-// tellReleased tells the observers of the parts that were released.
-func (b *bundle) tellReleased() {
-	for _, part := range b.parts {
-		part.tellReleased()
-	}
-}
-
-// release gives back all parts at the same time. The error is ErrLost, with their keys, if
-// some were lost.
-func (b *bundle) release(ctx context.Context, l *Lease) error {
-	b.trusted() // parts that are over are told so, with ErrLost, before the context ends
-	l.finish()
-	errs := b.releaseTogether(ctx)
-	err := errors.Join(errs...)
-	if !errors.Is(err, ErrLost) {
-		return err
-	}
-	var lost []string
-	for i, part := range b.parts {
-		if errors.Is(errs[i], ErrLost) {
-			lost = append(lost, part.Key())
-		}
-	}
-	return fmt.Errorf("%w: %s", ErrLost, strings.Join(lost, ", "))
 }

@@ -36,13 +36,6 @@ func (t *tenure) firstRenewal() time.Duration {
 	return renewAfter(t.ttl)
 }
 
-// renews reports whether the tenure is to be renewed.
-func (t *tenure) renews() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == tenureHeld
-}
-
 // Terms implements renew.Item. A tenure is renewed while it is held. The time for that is a
 // sixth of the TTL, which leaves time for further attempts, and more after a failed one: a
 // new connection over a slow network takes several round trips before the renewal goes out
@@ -75,7 +68,7 @@ func (t *tenure) Ask() store.Ref {
 }
 
 // Renewed implements renew.Item. It ends the tenure if the store says that it is gone, and
-// prolongs the grant otherwise, counted from sent.
+// extends the grant otherwise, counted from sent.
 func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) {
 	if r.Err == nil && !r.Held {
 		t.lostInStore(errNotHeld)

@@ -8,6 +8,9 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
+// What lockadmin and locktest may do with a Locker and users may not: package internal/seam has the functions as variables,
+// so that this package exports none of them.
+
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
 	seam.NewLocker = func(s store.Store, opts ...any) any {
 		of := make([]Option, len(opts))
@@ -36,9 +39,9 @@ func (l *Locker) renewNow(key string) {
 // waiting returns how many calls of Acquire wait for key: in the queue, behind others of
 // this process, or for Redis to be back.
 func (l *Locker) waiting(key string) (n int) {
-	cut := l.outage.Prospect(key).Reach != outage.Reachable
+	away := l.outage.Prospect(key).Reach != outage.Reachable
 	for _, state := range l.waiters.States(key) {
-		if cut || state != waitqueue.Asking {
+		if away || state != waitqueue.Asking {
 			n++
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // A sighting is what an answer of the store told of a lock that others hold.
 type sighting struct {
-	at       time.Time // when the answer came; zero: there was none
+	answered time.Time // when the answer came; zero: there was none
 	left     time.Duration
 	holder   Holder // with an Instance only if one holds the lock exclusively
 	fence    int64  // of the holder; 0: not known
@@ -20,7 +20,7 @@ type sighting struct {
 
 func newSighting(a store.Answer) sighting {
 	return sighting{
-		at: time.Now(), left: a.Left, holder: Holder(a.Holder), fence: a.HolderFence,
+		answered: time.Now(), left: a.Left, holder: Holder(a.Holder), fence: a.HolderFence,
 		siblings: a.Siblings, waiting: a.Waiting,
 	}
 }
@@ -30,12 +30,12 @@ func newSighting(a store.Answer) sighting {
 const freshFor = time.Second
 
 // fresh reports whether the sighting is recent.
-func (s sighting) fresh() bool { return !s.at.IsZero() && time.Since(s.at) <= freshFor }
+func (s sighting) fresh() bool { return !s.answered.IsZero() && time.Since(s.answered) <= freshFor }
 
 // byNow returns the sighting as it is now, if the lock did not change hands since.
 func (s sighting) byNow() sighting {
-	since := time.Since(s.at)
-	s.at = s.at.Add(since)
+	since := time.Since(s.answered)
+	s.answered = s.answered.Add(since)
 	s.left = max(s.left-since, 0)
 	if s.holder.Age > 0 {
 		s.holder.Age += since
@@ -50,13 +50,12 @@ func (s sighting) byNow() sighting {
 func sightingOf(lease *Lease) sighting {
 	left := remains(lease.tenure())
 	return sighting{
-		at: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
+		answered: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
 		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},
 	}
 }
 
-// sightingIn returns the last that was heard of a lock by whoever of this Locker waits for
-// it.
+// sightingIn returns what the last answer to any waiter of this Locker told of a lock.
 func sightingIn(left waitqueue.Left) sighting {
 	if lease := tenureOf(left.Holder).lease(); lease != nil {
 		return sightingOf(lease)

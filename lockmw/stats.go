@@ -39,7 +39,7 @@ func (l *Locker) Stats() Stats {
 		Connected:  !l.outage.Troubled(),
 		Subscribed: l.subscriber.session() != 0,
 	}
-	for name, n := range l.waiters.Names() {
+	for name, n := range l.waiters.CountByName() {
 		s.Names[name] = NameStats{Waiting: n}
 	}
 	for led := range l.ledgers.All() {

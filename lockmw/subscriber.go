@@ -18,7 +18,7 @@ const (
 )
 
 // A subscriber keeps one subscription to hand-overs alive. It begins with the
-// first call that may wait. While it does not hear, waiters poll.
+// first call that may wait. While there is no subscription, waiters poll.
 type subscriber struct {
 	locker   *Locker
 	once     sync.Once

@@ -25,21 +25,21 @@ import (
 // all of them.
 type tenure struct {
 	locker *Locker
-	ref    store.Ref // It does not change, but for its Fence, which mu guards.
-	ttl    time.Duration
-	began  time.Time // The first grant was heard of then.
-	first  grant     // The tenure began with it.
-	also   residue   // Its claim may have left this in the store beside the lock.
+	ref    store.Ref     // the key and the token; only its Fence changes, which mu guards
+	ttl    time.Duration // the policy's
+	began  time.Time     // when the news of the first grant came
+	first  grant         // the grant that the tenure began with
+	also   residue       // what its claim may have left in the store beside the lock
 
-	renewal renew.Renewal // It is the watchdog's.
+	renewal renew.Renewal // the watchdog's
 
 	mu       sync.Mutex
 	state    tenureState
-	holder   *Lease      // It has the lock; nil while the lock passes from one lease to the next.
-	grant    grant       // It is the last one, from the acquire or a renewal.
-	expiry   *time.Timer // It ends the tenure in time, whatever becomes of renewals.
-	stays    []stay      // Leases want the key to stay taken so long, if it is given back sooner.
-	failures int         // So many renewals have failed in a row.
+	holder   *Lease      // the lease that has the lock; nil while the lock passes from one to the next
+	grant    grant       // the last one, from the acquire or a renewal
+	expiry   *time.Timer // ends the tenure in time, whatever becomes of renewals
+	stays    []stay      // how long leases want the key to stay taken, if it is given back sooner
+	failures int         // how many renewals have failed in a row
 }
 
 // A stay is the MinHold of a lease, of the tenure's or of one that has joined it.
@@ -64,17 +64,17 @@ func (s tenureState) isLost() bool { return s == tenureLost || s == tenureExpire
 // A grant is what the store promised, and from when on.
 type grant struct {
 	fence   int64
-	clock   int64   // The store's clock said so when it granted, or later, in µs.
-	taken   int64   // It is store.Answer's, and means something to the store alone.
-	since   instant // The store set the TTL then, or later.
-	ttl     time.Duration
-	origin  origin
-	session uint64 // It is the subscription's session when the store was asked: later messages about the lock are heard in it.
+	clock   int64         // the store's clock when it granted, or later, in µs
+	taken   int64         // store.Answer's Taken, which means something to the store alone
+	since   instant       // when the store set the TTL, or earlier
+	ttl     time.Duration // how long the store keeps the lock from then on
+	origin  origin        // how the news of the grant came
+	session uint64        // the subscription's session when the store was asked: see subscriber.hasHeardSince
 
-	contended int64 // The first of those who wait on came then, by the store's clock; 0: nobody waits.
+	nextCame int64 // when the first of those who still wait came, by the store's clock in µs; 0: nobody waits
 }
 
-// An origin is where a grant was heard of.
+// An origin is how the news of a grant came.
 type origin uint8
 
 const (
@@ -124,6 +124,13 @@ func (t *tenure) begin(lease *Lease) {
 	lease.limitHold()
 }
 
+// isHeld reports whether the tenure is held: it is renewed, and can pass its lock on, until it ends in whatever way.
+func (t *tenure) isHeld() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state == tenureHeld
+}
+
 // isLost reports whether the tenure was lost.
 func (t *tenure) isLost() bool {
 	t.mu.Lock()
@@ -145,13 +152,14 @@ func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3)
 //
 //   - where the next waiter came before any other process's, wants the same, and does not
 //     stand in the store's queue;
-//   - while this process hears of others who wait, and has heard since the tenure's first
-//     command was sent;
-//   - for localPass, while the last grant has half of the policy's TTL left (a published one
-//     has less, until it is renewed), and the store's clock has passed the lease's fence,
-//     also where the fence that the store gave was ahead of its clock. So the store has no
-//     need to know that fence: the next that it mints is higher, even if this process ends
-//     now.
+//   - while this process has a subscription, and has missed no message about others who wait
+//     since the tenure's first command was sent;
+//   - for localPass, and while the last grant has half of the policy's TTL left (one that came
+//     by a message has less, until it is renewed);
+//   - where the next fence is lower than the store's clock by now, which the fence that the
+//     store gave may not have been. The store makes each new fence from its clock, so its next
+//     one is higher than all that were given here, even if this process ends now and the store
+//     is never told of them.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
 	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
@@ -295,6 +303,17 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	}
 	return false
 }
+
+func (t *tenure) trusted() bool { return t.holdsAt(now(), false) }
+
+func (t *tenure) remains(l *Lease) (left time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.grant()
+	return validity(g.ttl) - now().since(g.since), true
+}
+
+func (*tenure) reliesOn() []*Lease { return nil }
 
 // lostInStore ends the tenure because the store says that another has the lock, or nobody.
 func (t *tenure) lostInStore(reason error) {

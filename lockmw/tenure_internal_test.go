@@ -39,8 +39,8 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	}
 	held.lostInStore(errForced)
 	<-c.waiter.Grants
-	if next, err := c.takeOver(held, lease.fence+1); next != nil || err != nil {
-		t.Errorf("takeOver = %v, %v", next, err)
+	if got, want := c.takeOver(held, lease.fence+1), goesOn(grantUseless); got != want {
+		t.Errorf("takeOver = %+v, want %+v", got, want)
 	}
 	if got, want := l.waiters.States("k"), []waitqueue.State{waitqueue.Asking}; !slices.Equal(got, want) {
 		t.Errorf("the waiters are %v, want %v", got, want)
@@ -48,7 +48,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if leases, tenures := l.allLeases(), l.tenuresOf("k"); !slices.Equal(leases, []*Lease{lease}) || len(tenures) > 0 {
 		t.Errorf("the Locker has %d leases and %d tenures", len(leases), len(tenures))
 	}
-	c.giveBack()
+	c.withdraw()
 	if err := lease.Release(context.Background()); err != nil {
 		t.Logf("release = %v", err)
 	}
@@ -83,9 +83,9 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 		t.Fatal("the lock was not passed on")
 	}
 	<-c.waiter.Grants
-	next, err := c.takeOver(held, lease.fence+1)
-	if next == nil || err != nil {
-		t.Fatalf("takeOver = %v, %v", next, err)
+	next := c.takeOver(held, lease.fence+1).lease
+	if next == nil {
+		t.Fatal("takeOver gave no lease")
 	}
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		info, err := l.Inspect(ctx, "k")
@@ -96,7 +96,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%+v: the place of the first question is still there", info)
+			t.Fatalf("%+v: the place of the first command is still there", info)
 		}
 	}
 	l.forget(lease) // it was passed on without a release

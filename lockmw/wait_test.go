@@ -48,7 +48,7 @@ func TestWaitEndsAtTheFirstOfItsBounds(t *testing.T) {
 					t.Errorf("waited %v, want %v to %v", waited, tc.shortest, tc.longer)
 				}
 				// The subscription, once it hears, and a long interval cost one more
-				// question each.
+				// command each.
 				if refusal.Attempts < tc.attempts-1 || refusal.Attempts > tc.attempts+1 {
 					t.Errorf("%d attempts, want about %d", refusal.Attempts, tc.attempts)
 				}
@@ -79,7 +79,7 @@ func TestWaitersOfACrashedProcessDelayOthersByMoments(t *testing.T) {
 	bubble(t, func(t *testing.T, m *redistest.Mini, l *lockmw.Locker) {
 		holder := mustAcquire(t, l, "k", lockmw.Policy{})
 		// A process that stood in the queue and crashed leaves this behind: it
-		// is not listening, but its last question is not old.
+		// is not listening, but its last command is not old.
 		alive := time.Now().Add(3 * time.Second).UnixMicro()
 		m.HSet("lock:{k}:alive", "gone", text(alive)+"v")
 		for _, token := range []string{"gone.1", "gone.2", "gone.3"} {

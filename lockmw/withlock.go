@@ -33,7 +33,8 @@ func WithLock[T any](ctx context.Context, l *Locker, key string, p Policy, fn fu
 }
 
 // WithLocks runs fn under the locks of several keys, as Locker.WithLock does under
-// one. It takes all of them, as AcquireAll does, or fn does not run.
+// one. It takes all of them, as AcquireAll does, or fn does not run and the error is
+// AcquireAll's.
 func (l *Locker) WithLocks(ctx context.Context, keys []string, p Policy, fn func(ctx context.Context) error) error {
 	lease, err := l.acquireAll(ctx, keys, p)
 	if err != nil {
@@ -67,7 +68,8 @@ func runUnder[T any](ctx context.Context, lease *Lease, fn func(ctx context.Cont
 
 // Wrap returns a function that runs fn under the lock of p.Prefix+key(arg), as WithLock
 // does. If key returns an error, fn does not run, and the error of the call Is
-// ErrInvalidKey and wraps it. Wrap panics if l, key or fn is nil or p is invalid.
+// ErrInvalidKey and wraps it. Many goroutines may call the returned function at the same
+// time, if they may call key and fn. Wrap panics if l, key or fn is nil or p is invalid.
 func Wrap[A, R any](l *Locker, key func(A) (string, error), p Policy, fn func(context.Context, A) (R, error)) func(context.Context, A) (R, error) {
 	switch {
 	case l == nil:

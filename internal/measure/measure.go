@@ -72,29 +72,29 @@ func ModeOf(mode lockmw.Mode, permits int) string {
 // Reason is the label of a refusal.
 func Reason(e lockmw.Event) string {
 	if e.Reason == "" {
-		return Canceled
+		return canceled
 	}
 	return e.Reason
 }
 
-// Canceled is the reason of a refusal whose caller has left.
-const Canceled = "CANCELED"
+// canceled is the reason of a refusal whose caller has left.
+const canceled = "CANCELED"
 
 // Reasons are the labels that a refusal can have.
 var Reasons = []string{
 	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
-	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, Canceled,
+	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, canceled,
 }
 
 // Text is what somebody has written, as UTF-8: Prometheus and OpenTelemetry refuse whatever
 // else is in a report of which one text is none.
 func Text(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// mostNames is how many names there are labels for. Other names get Other.
+// mostNames is how many names there are labels for. Further names get other.
 const mostNames = 200
 
-// Other is the label of the names for which there was no room.
-const Other = "other"
+// other is the label of the names for which there was no room.
+const other = "other"
 
 // Names bounds how many names are used as labels, so that a name which is made of data
 // cannot make metrics without number. A name that has a label keeps it. The zero Names is empty, and
@@ -109,7 +109,7 @@ type Names struct {
 // longestName is how many bytes of a name are used, as many as a policy's Name may have.
 const longestName = 256
 
-// Label returns name, or Other if there are too many already. That is logged once. A call
+// Label returns name, or "other" if there are too many already. That is logged once. A call
 // whose policy is refused has a Name that nobody has checked: what is no UTF-8, which no
 // label may be, is replaced, and what is too long is cut.
 func (n *Names) Label(name string) string {
@@ -118,7 +118,7 @@ func (n *Names) Label(name string) string {
 	}
 	name = Text(name[:min(len(name), longestName)])
 	if n.full.Load() {
-		return Other
+		return other
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,9 +131,9 @@ func (n *Names) Label(name string) string {
 		return name
 	}
 	if n.full.CompareAndSwap(false, true) {
-		slog.Warn("lockmw: too many names of policies for metrics; further ones count as \""+Other+"\"", "most", mostNames)
+		slog.Warn("lockmw: too many names of policies for metrics; further ones count as \""+other+"\"", "most", mostNames)
 	}
-	return Other
+	return other
 }
 
 // All yields the labels that names have so far.
@@ -145,7 +145,7 @@ func (n *Names) All() iter.Seq[string] {
 			return more
 		})
 		if more && n.full.Load() {
-			yield(Other)
+			yield(other)
 		}
 	}
 }

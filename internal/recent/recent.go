@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Most is how many incidents of each sort are kept.
-const Most = 50
+// mostKept is how many incidents of each sort are kept.
+const mostKept = 50
 
 // An Incident is one of those that are kept.
 type Incident struct {
@@ -24,7 +24,7 @@ type Incident struct {
 	Held   time.Duration
 }
 
-// A Log has the last Most refusals, and the last Most other incidents: a flood of refusals
+// A Log has the last refusals and the last other incidents, mostKept of each: a flood of refusals
 // leaves the others where they are. The zero Log is empty, and safe for concurrent use.
 type Log struct {
 	mu               sync.Mutex
@@ -32,16 +32,16 @@ type Log struct {
 }
 
 type ring struct {
-	all  [Most]Incident // without their keys
-	keys [Most][]byte   // copies: a key may be a small part of a large request, which must not stay
-	n    uint64         // how many there were
+	all  [mostKept]Incident // without their keys
+	keys [mostKept][]byte   // copies: a key may be a small part of a large request, which must not stay
+	n    uint64             // how many there were
 }
 
 // mostKey is more than a key has that is no mistake.
 const mostKey = 1 << 10
 
 func (r *ring) add(i Incident) {
-	at := r.n % Most
+	at := r.n % mostKept
 	r.keys[at] = append(r.keys[at][:0], i.Key[:min(len(i.Key), mostKey)]...)
 	if len(i.Key) > mostKey {
 		r.keys[at] = append(r.keys[at], "\u2026"...)
@@ -52,8 +52,8 @@ func (r *ring) add(i Incident) {
 }
 
 func (r *ring) at(n uint64) Incident {
-	i := r.all[n%Most]
-	i.Key = string(r.keys[n%Most])
+	i := r.all[n%mostKept]
+	i.Key = string(r.keys[n%mostKept])
 	return i
 }
 
@@ -77,7 +77,7 @@ func (l *Log) Newest() (incidents []Incident, version uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range []*ring{&l.refusals, &l.others} {
-		for back := range min(r.n, Most) {
+		for back := range min(r.n, mostKept) {
 			incidents = append(incidents, r.at(r.n-1-back))
 		}
 	}

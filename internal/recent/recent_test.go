@@ -12,19 +12,19 @@ func TestTheNewestAreKept(t *testing.T) {
 	var l Log
 	start := time.Now()
 	l.Happened(Incident{At: start, Kind: "lost", Key: "first"})
-	for n := range 3 * Most {
+	for n := range 3 * mostKept {
 		l.Refused(Incident{At: start.Add(time.Duration(n+1) * time.Second), Kind: "refused", Key: fmt.Sprint(n)})
 	}
 	all, version := l.Newest()
-	if len(all) != Most+1 || version != 3*Most+1 || version != l.Version() {
-		t.Fatalf("%d incidents, version %d; want %d, %d", len(all), version, Most+1, 3*Most+1)
+	if len(all) != mostKept+1 || version != 3*mostKept+1 || version != l.Version() {
+		t.Fatalf("%d incidents, version %d; want %d, %d", len(all), version, mostKept+1, 3*mostKept+1)
 	}
-	for n, i := range all[:Most] {
-		if want := fmt.Sprint(3*Most - 1 - n); i.Key != want {
+	for n, i := range all[:mostKept] {
+		if want := fmt.Sprint(3*mostKept - 1 - n); i.Key != want {
 			t.Errorf("incident %d is about %q, want %q", n, i.Key, want)
 		}
 	}
-	if last := all[Most]; last.Key != "first" {
+	if last := all[mostKept]; last.Key != "first" {
 		t.Errorf("the refusals have pushed out what was lost: %+v", last)
 	}
 }
@@ -48,18 +48,18 @@ func TestNoRequestStays(t *testing.T) {
 	}
 	const request = 1 << 20
 	before := heap()
-	for range Most {
+	for range mostKept {
 		l.Refused(Incident{Key: strings.Repeat("k", request)[:10]})
 	}
-	if kept := heap() - before; kept > Most*request/5 {
-		t.Errorf("%d MB are kept of %d requests", kept>>20, Most)
+	if kept := heap() - before; kept > mostKept*request/5 {
+		t.Errorf("%d MB are kept of %d requests", kept>>20, mostKept)
 	}
 	runtime.KeepAlive(&l)
 }
 
 func TestKeepingARefusalAllocatesNothing(t *testing.T) {
 	var l Log
-	for range Most {
+	for range mostKept {
 		l.Refused(Incident{Key: "k"})
 	}
 	if n := testing.AllocsPerRun(100, func() { l.Refused(Incident{Key: "k", Reason: "LOCK_BUSY"}) }); n > 0 {

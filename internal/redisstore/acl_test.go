@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,15 +25,23 @@ const minimalACL = "resetkeys ~kit:* resetchannels &kit:grants:* -@all" +
 	" +hset +hget +hdel +hgetall" +
 	" +publish +pubsub|numsub +subscribe +ping +client|setname"
 
-// Errors tell whoever lacks a right to look at the ACL line in the README, so it stands there.
+// Errors tell whoever lacks a right to look at the ACL line in the README, so it stands there,
+// as a shell takes it: without quotes '>password' is a file, and what begins with '&' a command.
 func TestTheReadmeHasTheACLLine(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "ACL SETUSER locks on >password " + strings.ReplaceAll(minimalACL, "kit", "lock")
-	if got := strings.Join(strings.Fields(string(text)), " "); !strings.Contains(got, want+" ") {
-		t.Errorf("README.md does not have the line\n%s", want)
+	_, line, found := strings.Cut(string(text), "    redis-cli ACL ")
+	line, _, ended := strings.Cut(line, "\n\n")
+	if !found || !ended {
+		t.Fatal("README.md has no line that begins with redis-cli ACL")
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s ' "+line)
+	shell.Dir = t.TempDir()
+	got, err := shell.Output()
+	if want := "SETUSER locks on >password " + strings.ReplaceAll(minimalACL, "kit", "lock") + " "; err != nil || string(got) != want {
+		t.Errorf("a shell makes of README.md's line, with the error %v,\n%s\nwant\n%s", err, got, want)
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 	for i := range batch {
 		r, c := &batch[i], &commands[i]
 		c.token, c.terms = r.Token, terms(r.Ref)
-		s.about(c, r.Key, renewScript, &c.token, &c.terms)
+		s.onLock(c, r.Key, renewScript, &c.token, &c.terms)
 		if r.Fence > 0 {
 			c.args = append(c.args, c.fenced(r.Ref))
 		}
@@ -40,7 +40,7 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	for i := range batch {
 		r, c := &batch[i], &commands[i]
 		c.token, c.terms = r.Token, terms(r.Ref)
-		s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
+		s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
 		c.onekey = oneKeyOf(r.Ref, "release", 0)
 		c.entry = entry(r.Ref)
 	}

@@ -80,7 +80,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 					var told int64
 					var got store.Answer
 					s.advance(2 * time.Second) // no fence is kept any more
-					p.sawClock(s.micros())
+					p.noteClock(s.micros())
 					hook.during(func() { got = p.ask(r, store.Try) }, func(cmd string) (more bool) {
 						if cmd != before {
 							return true
@@ -114,7 +114,7 @@ func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
 		p, other := s.open(), s.open()
 		p.release(p.take(), false, store.Freed) // now it knows the server and its clock
 		s.advance(2 * time.Second)              // no fence is kept any more
-		p.sawClock(s.micros() - 500_000)        // it lags behind, so the lock says that it was taken earlier
+		p.noteClock(s.micros() - 500_000)       // it lags behind, so the lock says that it was taken earlier
 		r := p.took(s.client)
 		s.advance(back)
 		if err := other.ForceRelease(t.Context(), "k"); err != nil {
@@ -138,7 +138,7 @@ func TestForceDoesNotDriveFencesFarAheadOfTheClock(t *testing.T) {
 			p, other := s.open(), s.open()
 			p.release(p.take(), false, store.Freed) // now it knows the server and its clock
 			s.advance(2 * time.Second)
-			p.sawClock(s.micros())
+			p.noteClock(s.micros())
 			r := take(s, p)
 			const most = 2_500_000 // OFF, TURNS, and more than the lock's µs may be off
 			for range 20 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,21 +99,24 @@ func TestAReleaseIsBoundedOnce(t *testing.T) {
 	r := p.took(client)
 	mini.Del(p.keys("k")[0]) // so give.lua does nothing
 	var asked int
-	var gave time.Time
+	var gave atomic.Pointer[time.Time] // when give.lua was answered
 	var took time.Duration
 	var err error
 	returned := make(chan struct{})
 	hook.during(func() {
 		defer close(returned)
 		_, err = p.Release(context.Background(), r, false)
-		took = time.Since(gave)
+		if at := gave.Load(); at != nil {
+			took = time.Since(*at)
+		}
 	}, func(cmd string) (more bool) {
 		if cmd != "EVALSHA" {
 			return true
 		}
 		if asked++; asked == 1 {
 			<-time.After(opTimeout * 4 / 5) // a slow server
-			gave = time.Now()
+			now := time.Now()
+			gave.Store(&now)
 			return true
 		}
 		<-returned // a server that does not answer

@@ -27,7 +27,7 @@ const oldest = "7.0"
 // its own. Its error is the error of c, which is not sent then.
 //
 // Until all is well it comes before each command, so as soon as the mistake is mended
-// locks work without a restart of the process.
+// locks work without a restart of the program.
 func (s *Store) check(ctx context.Context, name string, c *command) error {
 	args := []any{"eval", checkScript.text, 1, c.args[keyPosition], s.channels}
 	if !s.cluster {
@@ -146,7 +146,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 func (s *Store) look(ctx context.Context) error {
 	c := s.command()
 	defer s.free(c)
-	s.about(c, ofHealth, inspectScript)
+	s.onLock(c, ofHealth, inspectScript)
 	c.call.Deadline = deadline(ctx)
 	return s.check(ctx, ofHealth, c)
 }

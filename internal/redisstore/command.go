@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,6 +80,15 @@ func (k redisKey) appendTo(b []byte) []byte {
 	return wire.AppendParts(b, k.namespace, keyOpen, k.lock, k.end)
 }
 
+// lockOf returns the name of the lock whose first Redis key is given: the inverse of keys.
+func lockOf(namespace, key string) (string, bool) {
+	rest, ok := strings.CutPrefix(key, namespace+keyOpen)
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(rest, "}")
+}
+
 // command returns one to fill in.
 func (s *Store) command() *command {
 	if c, ok := s.spare.Get().(*command); ok {
@@ -96,8 +106,8 @@ func (s *Store) free(c *command) {
 	s.spare.Put(c)
 }
 
-// about makes c a command on one lock.
-func (s *Store) about(c *command, name string, script *script, args ...any) {
+// onLock makes c a call of script about the lock called name.
+func (s *Store) onLock(c *command, name string, script *script, args ...any) {
 	c.script, c.keys = script, s.redisKeys(name)
 	c.args = append(appendKeys(append(c.room[:0], nil, nil, keyCount), &c.keys), args...)
 }

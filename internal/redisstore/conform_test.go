@@ -35,7 +35,7 @@ func setKeyspace(tb testing.TB, client *redis.Client) storetest.Keyspace {
 		tb.Helper()
 		s, _ := open(tb).(*Store)
 		s.suits.Store(true)
-		s.sawClock(client.Time(context.Background()).Val().UnixMicro())
+		s.noteClock(client.Time(context.Background()).Val().UnixMicro())
 		return s
 	}
 	return keyspace

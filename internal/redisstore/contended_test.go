@@ -57,21 +57,21 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 		came := other.refused(second, store.Wait).Server
 
 		p.release(held, false, store.HandedOver)
-		if g := await.Receive(t, "the grant", e.grants); g.Token != first.Token || g.Contended != came {
+		if g := await.Receive(t, "the grant", e.grants); g.Token != first.Token || g.NextCame != came {
 			t.Errorf("by a release: %+v, want that the next one came at %d", g, came)
 		}
-		if a := p.get(first, store.Wait); a.Contended != came {
-			t.Errorf("asked again: the next one came at %d, want %d", a.Contended, came)
+		if a := p.get(first, store.Wait); a.NextCame != came {
+			t.Errorf("asked again: the next one came at %d, want %d", a.NextCame, came)
 		}
 		third := p.ref(time.Minute)
 		did, a, err := p.ReleaseTo(t.Context(), first, third, store.Place{Waited: time.Hour})
-		if did != store.HandedOver || !a.Granted || a.Contended != came || err != nil {
+		if did != store.HandedOver || !a.Granted || a.NextCame != came || err != nil {
 			t.Errorf("ReleaseTo = %v, %+v, %v, want that the next one came at %d", did, a, err, came)
 		}
 		other.release(second, true, store.NotHeld)
 		fourth := p.ref(time.Minute)
-		if a := p.passOn(third, fourth, store.HandedOver, true); a.Contended != 0 {
-			t.Errorf("nobody waits on, and the answer says that one came at %d", a.Contended)
+		if a := p.passOn(third, fourth, store.HandedOver, true); a.NextCame != 0 {
+			t.Errorf("nobody waits on, and the answer says that one came at %d", a.NextCame)
 		}
 		p.release(fourth, false, store.Freed)
 	})

@@ -25,7 +25,7 @@ import (
 //	          a command, or for so long that no connection came free.
 //	Answered  Anything else that a server says, whatever it refuses.
 //	Unclear   The rest. A connection that broke, a server that is not trusted, an
-//	          address that is none, a process without free sockets: such an error
+//	          address that is none, a program without free sockets: such an error
 //	          tells nothing about the locks, which others may well hold.
 //
 // MASTERDOWN is Answered. A replica says so that has lost its master: so does a

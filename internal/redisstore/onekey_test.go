@@ -111,7 +111,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		}
 		q.refused(other, store.Last)
 		p.renew(r, true)
-		if did, err := p.ReleaseAfter(t.Context(), r, 20*time.Millisecond); did != store.Freed || err != nil {
+		if did, err := p.ReleaseAfter(t.Context(), r, 300*time.Millisecond); did != store.Freed || err != nil {
 			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
 		}
 		q.refused(other, store.Try)

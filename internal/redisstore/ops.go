@@ -9,8 +9,10 @@ import (
 )
 
 // What each method of a Store sends to Redis, and what it makes of the reply: Acquire, the releases, AcquireAll, ForceRelease
-// and Inspect. Renew and Remove, which send many commands together, are in batch.go; how replies are read is in replies.go.
+// and Inspect. Each makes a command (command.go), the call of one script, and has it sent (exchange.go). Renew and Remove,
+// which send many commands together, are in batch.go. How replies are read is in replies.go.
 
+// joins are the words of acquire.lua for what a command leaves behind that does not get the lock.
 var joins = [...]string{store.Try: "try", store.Wait: "wait", store.Last: "last"}
 
 // Acquire implements store.Store.
@@ -25,7 +27,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	c := s.command()
 	c.token, c.terms = r.Token, terms(r.Ref)
-	s.about(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
+	s.onLock(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
 	c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
 	if r.Place != (store.Place{}) || r.Fence > 0 {
 		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
@@ -49,21 +51,22 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	a, err = readAnswer(reply)
 	if err == nil {
-		s.sawClock(a.Server)
+		s.noteClock(a.Server)
 	}
 	return a, err
 }
 
-// patient reports whether the script may wait while the server is behind (wire/behind.go):
-// whoever asks has no place in a queue, and left nothing in Redis that only the script
-// brings to an end; nor has Redis answered already, so that "behind" would be no news of it.
+// patient reports whether acquire.lua may be held back while the server is behind
+// (wire/behind.go). It may if the token has no place in a queue, and if the four commands of
+// set.go were not sent: they may have taken the lock, which only the script puts in order,
+// and they were answered, so that the server cannot be said to give no answer.
 func patient(at progress, r store.Request) bool {
 	return at == notSent && !r.Again && r.Place == (store.Place{})
 }
 
-// timeToSend returns until, or a millisecond after now if that is later. A command that
-// is asked for when its time has just run out is sent all the same: where a release is
-// not sent the lock stays taken for the rest of its TTL.
+// timeToSend returns until, or a millisecond after now if that is later. So a command whose
+// time has just run out is sent all the same: if a release were not sent, the lock would stay
+// taken for the rest of its TTL.
 func timeToSend(until, now time.Time) time.Time {
 	if least := now.Add(time.Millisecond); until.Before(least) {
 		return least
@@ -71,8 +74,8 @@ func timeToSend(until, now time.Time) time.Time {
 	return until
 }
 
-// ambiguousIfTaken is err, of the script that was asked after the four commands of set.go. Where
-// SET had taken the lock by then, the token may have it.
+// ambiguousIfTaken describes err, which came of acquire.lua. If the four commands of set.go
+// were sent before and SET took the lock, the token may have it.
 func ambiguousIfTaken(err error, at progress) error {
 	e := store.AsError(err)
 	e.Ambiguous = e.Ambiguous || at == takenInDoubt
@@ -81,13 +84,13 @@ func ambiguousIfTaken(err error, at progress) error {
 
 // Release implements store.Store.
 func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	until := deadline(ctx) // of both scripts
+	until := deadline(ctx) // of both scripts together
 	if did, err := s.give(ctx, until, r, leave); did != store.NotHeld || err != nil {
 		return did, err
 	}
 	c := s.command()
 	c.token = r.Token
-	s.about(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))
+	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))
 	c.onekey = oneKeyOf(r, "release", 0)
 	if leave {
 		c.args = append(c.args, terms(r))
@@ -96,8 +99,9 @@ func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Rel
 	return s.release(ctx, until, r.Key, c)
 }
 
-// deadline is when ctx's deadline is, but in opTimeout at the latest. Also a context that
-// does not end by itself has one: see store.Until.
+// deadline returns until when a command may take that ctx bounds: ctx's deadline, or opTimeout
+// from now if that is earlier. The deadline counts although contexts made by store.Until, which
+// have one, never end.
 func deadline(ctx context.Context) time.Time {
 	now := time.Now()
 	until := now.Add(opTimeout)
@@ -111,11 +115,13 @@ func deadline(ctx context.Context) time.Time {
 func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
 	c := s.command()
 	ms := max(millis(stay), 1)
-	s.about(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
+	s.onLock(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
 	c.onekey = oneKeyOf(r, "release", ms)
 	return s.release(ctx, deadline(ctx), r.Key, c)
 }
 
+// release sends c, a script that gives a lock back, and tells the Listener of the waiters of
+// this process to whom the lock went.
 func (s *Store) release(
 	ctx context.Context, until time.Time, name string, c *command,
 ) (store.Released, error) {
@@ -134,7 +140,7 @@ func (s *Store) ReleaseTo(
 ) (store.Released, store.Answer, error) {
 	c := s.command()
 	c.token, c.next, c.terms = r.Token, next.Token, terms(next)
-	s.about(c, r.Key, releaseToScript, &c.token, &c.next, &c.terms,
+	s.onLock(c, r.Key, releaseToScript, &c.token, &c.next, &c.terms,
 		s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
 	reply, err := s.send(ctx, deadline(ctx), r.Key, c, nil)
 	if err != nil {
@@ -145,9 +151,9 @@ func (s *Store) ReleaseTo(
 	return did, a, err
 }
 
-// AcquireAll implements store.Bundler. A Cluster keeps the keys on several
-// servers, and replicas are asked about one lock at a time: there it asks
-// nothing and answers that not all can be had.
+// AcquireAll implements store.Bundler. A Cluster keeps the keys on several servers, and
+// replicas confirm one lock at a time: in both cases nothing is sent, and the answer is that
+// not all can be had.
 func (s *Store) AcquireAll(
 	ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error),
 ) ([]int64, error) {
@@ -190,7 +196,7 @@ func (s *Store) Instance() string { return instanceOf(s.process) }
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
 	c := s.command()
-	s.about(c, key, forceScript, &s.channels)
+	s.onLock(c, key, forceScript, &s.channels)
 	_, err := s.send(ctx, deadline(ctx), key, c, nil)
 	return err
 }
@@ -198,7 +204,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) error {
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	c := s.command()
-	s.about(c, key, inspectScript)
+	s.onLock(c, key, inspectScript)
 	reply, err := s.send(ctx, deadline(ctx), key, c, nil)
 	if err != nil {
 		return store.Info{}, err

@@ -25,8 +25,8 @@ func (h *history) told(heirs []*claim) {
 	h.Helper()
 	for _, c := range heirs {
 		g, ok := readGrant(c.member.ns, await.Receive(h, "a message", h.news))
-		if c.Kind == (store.Kind{}) && g.Contended != h.model.first() {
-			h.Errorf("told that the next one came at %d, want %d", g.Contended, h.model.first())
+		if c.Kind == (store.Kind{}) && g.NextCame != h.model.first() {
+			h.Errorf("told that the next one came at %d, want %d", g.NextCame, h.model.first())
 		}
 		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Server != h.micros() {
 			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
@@ -55,7 +55,7 @@ func (h *history) answered(m *member, heirs []*claim) {
 			Fence: c.fence, Server: h.micros(),
 		}
 		if c.Kind == (store.Kind{}) {
-			want.Contended = h.model.first()
+			want.NextCame = h.model.first()
 		}
 		if i >= len(m.heard) || m.heard[i] != want {
 			h.Errorf("the answer told %+v, want %+v at %d", m.heard, want, i)

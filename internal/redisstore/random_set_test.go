@@ -89,7 +89,7 @@ func (h *history) ask(c *claim, join store.Join, place store.Place) (want turn, 
 		return want, got, err
 	}
 	if h.rand.IntN(8) > 0 {
-		c.member.sawClock(h.micros()) // which has moved by more than a clock does
+		c.member.noteClock(h.micros()) // which has moved by more than a clock does
 	}
 	var began, took, alone, ours, scripted bool
 	h.hook.during(func() { got, err = c.member.Acquire(context.Background(), r) }, func(cmd string) (more bool) {

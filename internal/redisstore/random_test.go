@@ -222,8 +222,8 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 	h.told(want.told)
 	c.NoteGrant(got)
 	if got.Granted {
-		if c.Kind == (store.Kind{}) && got.Contended != h.model.first() {
-			h.Errorf("the next one came at %d, want %d", got.Contended, h.model.first())
+		if c.Kind == (store.Kind{}) && got.NextCame != h.model.first() {
+			h.Errorf("the next one came at %d, want %d", got.NextCame, h.model.first())
 		}
 		if got.Fence != c.fence {
 			h.Errorf("fence = %d, want %d", got.Fence, c.fence)

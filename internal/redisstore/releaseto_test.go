@@ -108,7 +108,7 @@ func (h *history) releaseTo(c *claim) {
 	}
 	answer := store.Answer{Granted: want.granted, Server: h.micros()}
 	if want.granted {
-		answer.Fence, answer.Contended = next.fence, h.model.first()
+		answer.Fence, answer.NextCame = next.fence, h.model.first()
 	}
 	if did != want.released || got != answer {
 		h.Errorf("ReleaseTo = %v, %+v, want %v, %+v", did, got, want.released, answer)

@@ -13,10 +13,14 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// This file reads whatever Redis says about locks: the replies of the scripts, the replies of the four commands with
-// which a free lock is taken, the messages that scripts publish, and the text of INFO. What a script replies is in the
-// first lines of its file in lua/, behind "Result". The functions here send nothing and know no Store; where they return
-// a *store.Error the reply could not be read, and the command may have been carried out.
+// This file reads whatever Redis says about locks: the replies of the four commands with which a free lock is taken, the
+// replies of the scripts, the messages that scripts publish, and the text of INFO. What a script replies is in the first
+// lines of its file in lua/, behind "Result". The functions here send nothing and know no Store; where they return a
+// *store.Error the reply could not be read, and the command may have been carried out.
+//
+// They stand in the order in which a lock meets them: it is taken, renewed and given back, messages tell of it, operators
+// look at it (what the values mean that they see is in holders.go), and the server is checked. At the end is what the others
+// share: values, by which a list is read one value after the other.
 
 // errReply is a reply that no version of the scripts gives.
 var errReply = errors.New("a reply that no script of lockmw returns: is there a proxy in front of Redis?")
@@ -24,98 +28,143 @@ var errReply = errors.New("a reply that no script of lockmw returns: is there a 
 // malformed returns the error of a command whose reply cannot be read: the command may have been carried out.
 func malformed() *store.Error { return &store.Error{Err: errReply, Ambiguous: true} }
 
+var (
+	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n") // SET took the lock, EXISTS found nothing beside it, and TIME follows
+	replyNil  = []byte("$-1\r\n")
+)
+
+// readSet reads the replies of the four commands of set.go: SET, EXISTS, TIME and GET. It reads them byte by byte,
+// because most locks are taken so, and Parse would allocate for each value. clock is TIME's reply in µs, or 0 where that
+// was not looked at; at is how far the four have come, and decided says that the lock is taken, with clock as its fence.
+// The error is a wire.Refusal or a *store.Error; with at takenInDoubt SET had taken the lock before it.
+func readSet(replies []byte, token string, estimate int64) (clock int64, at progress, err error) {
+	if bytes.HasPrefix(replies, replyNil) {
+		return 0, notTaken, nil
+	}
+	if !bytes.HasPrefix(replies, tookAlone) {
+		at, err = readUndecided(replies)
+		return 0, at, err
+	}
+	clock, rest, ok := readTime(replies[len(tookAlone):])
+	if !ok {
+		return 0, takenInDoubt, malformed()
+	}
+	off := time.Duration(clock-estimate) * time.Microsecond
+	if off > offMost || off < -offMost || !isSetBy(rest, token, estimate) {
+		at, err = readUndecided(replies)
+		return clock, at, err
+	}
+	return clock, decided, nil
+}
+
+// readUndecided reads the four replies where they do not make the token the holder.
+func readUndecided(replies []byte) (at progress, err error) {
+	for rest := replies; len(rest) > 0; {
+		var value any
+		if value, rest, err = wire.Parse(rest); err != nil {
+			return at, &store.Error{Err: err, Ambiguous: true}
+		}
+		if refusal, ok := value.(wire.Refusal); ok {
+			return at, refusal
+		}
+		if value == "OK" {
+			at = takenInDoubt
+		}
+	}
+	return at, nil
+}
+
+// readTime reads the two values of TIME's reply, in µs, and returns what is behind them.
+func readTime(reply []byte) (now int64, rest []byte, ok bool) {
+	seconds, rest, ok0 := wire.Bulk(reply)
+	micros, rest, ok1 := wire.Bulk(rest)
+	if !ok0 || !ok1 {
+		return 0, nil, false
+	}
+	s, err0 := strconv.ParseInt(string(seconds), 10, 64)
+	us, err1 := strconv.ParseInt(string(micros), 10, 64)
+	return s*1_000_000 + us, rest, err0 == nil && err1 == nil && s > 0
+}
+
+// isSetBy reports whether GET's reply is what SET wrote for the token.
+func isSetBy(reply []byte, token string, estimate int64) bool {
+	value, rest, ok := wire.Bulk(reply)
+	n := len(token) + len(takenBySet)
+	if !ok || len(rest) > 0 || len(value) < n ||
+		string(value[:len(token)]) != token || string(value[len(token):n]) != takenBySet {
+		return false
+	}
+	since, err := strconv.ParseInt(string(value[n:]), 10, 64)
+	return err == nil && since == estimate
+}
+
 // readAnswer reads the reply of acquire.lua, or of onekey.lua to "acquire".
-func readAnswer(reply any) (store.Answer, error) {
-	if fence, ok := integer(reply); ok {
+func readAnswer(reply any) (a store.Answer, err error) {
+	if fence, ok := number(reply); ok {
 		return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
 	}
-	f, ok := reply.([]any)
-	if !ok || len(f) < 3 {
-		return store.Answer{}, malformed()
-	}
-	var a store.Answer
-	switch f[0] {
-	case int64(1):
-		a, ok = readGranted(f)
-	case int64(0):
-		a, ok = readNotGranted(f)
+	v := valuesOf(reply)
+	switch v.integer() {
+	case 1:
+		a = readGranted(&v)
+	case 0:
+		a = readNotGranted(&v)
 	default:
-		ok = false
+		v.bad = true
 	}
-	if !ok {
+	if v.bad {
 		return store.Answer{}, malformed()
 	}
 	return a, nil
 }
 
-// readGranted reads an answer that grants the lock: a list of three values, or of more.
-func readGranted(f []any) (a store.Answer, ok bool) {
-	fence, ok1 := integer(f[1])
-	server, ok2 := integer(f[2])
-	a = store.Answer{Granted: true, Fence: fence, Server: server}
-	ok3, ok4 := true, true
-	if len(f) > 3 {
-		a.Siblings, ok3 = f[3].(string)
+// readGranted reads the rest of an answer that grants the lock: two values, or more.
+func readGranted(v *values) (a store.Answer) {
+	a = store.Answer{Granted: true, Fence: v.number(), Server: v.number()}
+	if v.more() {
+		a.Siblings = v.text()
 	}
-	if len(f) > 4 {
-		a.Contended, ok4 = integer(f[4])
+	if v.more() {
+		a.NextCame = v.number()
 	}
-	a.Unqueued = len(f) > 5 // only onekey.lua says so
-	return a, ok1 && ok2 && ok3 && ok4
+	a.Unqueued = v.more() // only onekey.lua says so
+	return a
 }
 
-// readNotGranted reads an answer that does not grant the lock: a list of five values, or of seven that tell of the
-// holder and of those who wait. onekey.lua, which sees the lock alone, tells nothing of these.
-func readNotGranted(f []any) (a store.Answer, ok bool) {
-	if len(f) < 5 {
-		return store.Answer{}, false
+// readNotGranted reads the rest of an answer that does not grant the lock: four values, or six that tell of the holder and
+// of those who wait. onekey.lua, which sees the lock alone, tells nothing of these.
+func readNotGranted(v *values) (a store.Answer) {
+	a.Left = time.Duration(max(v.integer(), 0)) * time.Millisecond
+	a.Server, a.Siblings, a.Fresh = v.number(), v.text(), v.integer() == 1
+	if !v.more() {
+		return a
 	}
-	left, ok1 := f[1].(int64)
-	server, ok2 := integer(f[2])
-	siblings, ok3 := f[3].(string)
-	fresh, ok4 := f[4].(int64)
-	if !ok1 || !ok2 || !ok3 || !ok4 {
-		return store.Answer{}, false
-	}
-	a = store.Answer{Left: time.Duration(max(left, 0)) * time.Millisecond, Server: server, Siblings: siblings, Fresh: fresh == 1}
-	switch len(f) {
-	case 5:
-		return a, true
-	case 6:
-		return store.Answer{}, false
-	}
-	holder, ok5 := f[5].(string)
-	waiting, ok6 := f[6].(int64)
-	if !ok5 || !ok6 {
-		return store.Answer{}, false
-	}
-	a.Waiting = int(waiting)
+	holder := v.text()
+	a.Waiting = int(v.integer())
 	if holder == "" {
-		return a, true
+		return a
 	}
 	process, text, _ := strings.Cut(holder, ":")
-	fence, ok := integer(text)
-	if !ok || process == "" {
-		return store.Answer{}, false
-	}
-	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(process), Age: age(server, fence), Left: a.Left}, fence
-	return a, true
+	fence, ok := number(text)
+	v.bad = v.bad || !ok || process == ""
+	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(process), Age: age(a.Server, fence), Left: a.Left}, fence
+	return a
 }
 
 // readFences reads the reply of all.lua for n locks: their fences, or nil if none was granted.
 func readFences(reply any, n int) ([]int64, error) {
-	f, ok := reply.([]any)
-	switch {
-	case ok && len(f) == 1 && f[0] == int64(0):
+	v := valuesOf(reply)
+	granted := v.integer()
+	if granted == 0 && v.read() {
 		return nil, nil
-	case !ok || len(f) != n+2 || f[0] != int64(1):
-		return nil, malformed()
 	}
+	_ = v.next() // the time
 	fences := make([]int64, n)
 	for i := range fences {
-		if fences[i], ok = integer(f[i+2]); !ok {
-			return nil, malformed()
-		}
+		fences[i] = v.number()
+	}
+	if granted != 1 || !v.read() {
+		return nil, malformed()
 	}
 	return fences, nil
 }
@@ -142,27 +191,22 @@ func readReleased(reply any) (did store.Released, messages []any, err error) {
 	return did, messages, nil
 }
 
-// readReleasedTo reads the reply of releaseto.lua: what became of the lock, the answer to the waiter that was named, and
-// messages for other waiters of the process.
+// readReleasedTo reads the reply of releaseto.lua: what became of the lock, the answer to the waiter to which it was
+// offered, and messages for other waiters of the process.
 func readReleasedTo(reply any) (did store.Released, next store.Answer, messages []any, err error) {
-	if fence, ok := integer(reply); ok {
+	if fence, ok := number(reply); ok {
 		return store.HandedOver, store.Answer{Granted: true, Fence: fence, Server: fence}, nil, nil
 	}
-	f, ok := reply.([]any)
-	if !ok || len(f) < 4 {
-		return store.NotHeld, store.Answer{}, nil, malformed()
+	v := valuesOf(reply)
+	did, ok := released(v.next())
+	fence := v.text()
+	if next.Granted = fence != ""; next.Granted {
+		var isNumber bool
+		next.Fence, isNumber = number(fence)
+		ok = ok && isNumber
 	}
-	did, ok0 := released(f[0])
-	ok1 := f[1] == ""
-	if !ok1 {
-		next.Granted = true
-		next.Fence, ok1 = integer(f[1])
-	}
-	var ok2, ok3 bool
-	next.Server, ok2 = integer(f[2])
-	next.Contended, ok3 = integer(f[3])
-	messages = f[4:]
-	if !ok0 || !ok1 || !ok2 || !ok3 || !areStrings(messages) {
+	next.Server, next.NextCame = v.number(), v.number()
+	if messages = v.rest; !ok || v.bad || !areStrings(messages) {
 		return store.NotHeld, store.Answer{}, nil, malformed()
 	}
 	return did, next, messages, nil
@@ -191,13 +235,13 @@ func readGrant(namespace, message string) (store.Grant, bool) {
 	fence, err1 := strconv.ParseInt(f[1], 10, 64)
 	server, err2 := strconv.ParseInt(f[2], 10, 64)
 	first, err3 := strconv.ParseInt(f[3], 10, 64)
-	contended, err4 := strconv.ParseInt(f[4], 10, 64)
+	nextCame, err4 := strconv.ParseInt(f[4], 10, 64)
 	key, ok := lockOf(namespace, f[5])
 	if !ok || errors.Join(err1, err2, err3, err4) != nil {
 		return store.Grant{}, false
 	}
 	ref := store.Ref{Key: key, Token: f[0], TTL: time.Duration(first) * time.Millisecond}
-	return store.Grant{Ref: ref, Fence: fence, Server: server, Contended: contended}, true
+	return store.Grant{Ref: ref, Fence: fence, Server: server, NextCame: nextCame}, true
 }
 
 // readContended reads what follows the word "contended" in a message to a holder's process: ticket, token, lock.
@@ -215,28 +259,12 @@ func readRevoked(namespace, rest string) (key, token string, ok bool) {
 	return key, token, ok
 }
 
-// lockOf returns the name of the lock whose first Redis key is given: the inverse of keys.
-func lockOf(namespace, key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, namespace+keyOpen)
-	if !ok {
-		return "", false
-	}
-	return strings.CutSuffix(rest, "}")
-}
-
 // readInfo reads the reply of inspect.lua. process is the one that asks, which knows by itself who waits in it.
 func readInfo(process string, reply any) (store.Info, error) {
-	f, ok := reply.([]any)
-	if !ok || len(f) != 6 {
-		return store.Info{}, malformed()
-	}
-	value, ok0 := f[0].(string)
-	pttl, ok1 := f[1].(int64)
-	now, ok2 := integer(f[2])
-	queued, ok3 := f[3].(int64)
-	several, ok4 := f[4].([]any)
-	heartbeats, ok5 := f[5].([]any)
-	if !ok0 || !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+	v := valuesOf(reply)
+	value, pttl, now, queued := v.text(), v.integer(), v.number(), v.integer()
+	several, heartbeats := v.list(), v.list()
+	if !v.read() {
 		return store.Info{}, malformed()
 	}
 	i := store.Info{Waiting: int(queued) + waitingBehind(process, heartbeats, now)}
@@ -254,89 +282,6 @@ func readInfo(process string, reply any) (store.Info, error) {
 	}
 	i.Holders = severalHolders(several, now)
 	return i, nil
-}
-
-// exclusiveHolder reads the holder of a mutex from the lock's value. Another program may have written that.
-func exclusiveHolder(value string, pttl, now int64) store.Holder {
-	h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
-	token, text, ok := strings.Cut(value, ":")
-	if !ok {
-		return h
-	}
-	h.Instance, h.Note = readToken(token)
-	if fence, ok := integer(strings.TrimLeft(text, "~!")); ok && h.Instance != "" {
-		h.Age = age(now, fence)
-	}
-	return h
-}
-
-// severalHolders reads the holders of a lock that several may hold, those whose lease began first in front. pairs are
-// tokens, each followed by the end of its lease, and "=" and a token, each followed by its fence, negated.
-func severalHolders(pairs []any, now int64) []store.Holder {
-	ends, fences := make(map[string]int64), make(map[string]int64)
-	for i := 0; i+1 < len(pairs); i += 2 {
-		token, _ := pairs[i].(string)
-		text, _ := pairs[i+1].(string)
-		score, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			continue
-		}
-		if own, ok := strings.CutPrefix(token, "="); ok {
-			fences[own] = int64(-score)
-		} else if end := int64(score); end > now {
-			ends[token] = end
-		}
-	}
-	var all []store.Holder
-	for token, end := range ends {
-		instance, note := readToken(token)
-		all = append(all, store.Holder{
-			Instance: instance, Note: note, Age: age(now, fences[token]),
-			Left: time.Duration(end-now) * time.Microsecond,
-		})
-	}
-	slices.SortFunc(all, func(a, b store.Holder) int { return int(b.Age - a.Age) })
-	return all
-}
-
-// waitingBehind adds up how many wait in other processes without a place in the queue, as the heartbeats of those that
-// are alive at now tell: pairs of a process and of what enter.lua writes about it.
-func waitingBehind(process string, heartbeats []any, now int64) (n int) {
-	for i := 0; i+1 < len(heartbeats); i += 2 {
-		other, _ := heartbeats[i].(string)
-		heartbeat, _ := heartbeats[i+1].(string)
-		how := strings.IndexAny(heartbeat, "vup")
-		if other == process || how < 0 {
-			continue
-		}
-		till, ok := integer(heartbeat[:how])
-		if count, err := strconv.Atoi(heartbeat[how+1:]); ok && err == nil && till > now {
-			n += count
-		}
-	}
-	return n
-}
-
-// smallestLimit is the smallest number of permits that binds at now. limits are pairs of a number and until when it
-// binds.
-func smallestLimit(limits []string, now int64) (n int) {
-	for i := 0; i+1 < len(limits); i += 2 {
-		limit, err1 := strconv.Atoi(limits[i])
-		till, err2 := strconv.ParseInt(limits[i+1], 10, 64)
-		if err1 == nil && err2 == nil && till > now && (n == 0 || limit < n) {
-			n = limit
-		}
-	}
-	return max(n, 1)
-}
-
-// age is how long ago a grant with that fence was made: a fence is the server's time, or a little more after its clock
-// was set back.
-func age(now, fence int64) time.Duration {
-	if fence <= 0 || fence > now {
-		return 0
-	}
-	return time.Duration(now-fence) * time.Microsecond
 }
 
 // A suitability is the reply of check.lua.
@@ -402,9 +347,56 @@ func infoFields(info, field string) iter.Seq[string] {
 	}
 }
 
-// integer reads a number that a script sent as text, to keep all its digits.
-func integer(v any) (int64, bool) {
-	text, ok := v.(string)
+// values are those of a list in a reply that are still to be read. A value that is missing, or is of another type than it
+// is read as, makes the list bad, and is read as a zero. So whoever reads a list looks at that once, at the end.
+type values struct {
+	rest []any
+	bad  bool
+}
+
+// valuesOf returns the values of a reply, which is bad if it is no list.
+func valuesOf(reply any) values {
+	list, ok := reply.([]any)
+	return values{list, !ok}
+}
+
+// more reports whether there are further values.
+func (v *values) more() bool { return len(v.rest) > 0 }
+
+// read reports whether all values were read, and none was bad.
+func (v *values) read() bool { return !v.bad && !v.more() }
+
+// next reads a value of any type.
+func (v *values) next() (value any) {
+	if !v.more() {
+		v.bad = true
+		return nil
+	}
+	value, v.rest = v.rest[0], v.rest[1:]
+	return value
+}
+
+// nextAs reads a value of one type.
+func nextAs[T any](v *values) T {
+	value, ok := v.next().(T)
+	v.bad = v.bad || !ok
+	return value
+}
+
+func (v *values) text() string   { return nextAs[string](v) }
+func (v *values) list() []any    { return nextAs[[]any](v) }
+func (v *values) integer() int64 { return nextAs[int64](v) }
+
+// number reads a number that a script sent as text, see the function of this name.
+func (v *values) number() int64 {
+	n, ok := number(v.next())
+	v.bad = v.bad || !ok
+	return n
+}
+
+// number reads a number that a script sent as text, to keep all its digits.
+func number(value any) (int64, bool) {
+	text, ok := value.(string)
 	if !ok {
 		return 0, false
 	}
@@ -418,74 +410,4 @@ func areStrings(values []any) bool {
 		_, ok := v.(string)
 		return !ok
 	})
-}
-
-var (
-	tookAlone = []byte("+OK\r\n:0\r\n*2\r\n") // SET took the lock, EXISTS found nothing beside it, and TIME follows
-	replyNil  = []byte("$-1\r\n")
-)
-
-// readSet reads the replies of the four commands of set.go: SET, EXISTS, TIME and GET. It reads them byte by byte,
-// because most locks are taken so, and Parse would allocate for each value. clock is TIME's reply in µs, or 0 where that
-// was not looked at; at is how far the four have come, and decided says that the lock is taken, with clock as its fence.
-// The error is a wire.Refusal or a *store.Error; with at takenInDoubt SET had taken the lock before it.
-func readSet(replies []byte, token string, about int64) (clock int64, at progress, err error) {
-	if bytes.HasPrefix(replies, replyNil) {
-		return 0, notTaken, nil
-	}
-	if !bytes.HasPrefix(replies, tookAlone) {
-		at, err = readUndecided(replies)
-		return 0, at, err
-	}
-	clock, rest, ok := readTime(replies[len(tookAlone):])
-	if !ok {
-		return 0, takenInDoubt, malformed()
-	}
-	off := time.Duration(clock-about) * time.Microsecond
-	if off > offMost || off < -offMost || !isSetBy(rest, token, about) {
-		at, err = readUndecided(replies)
-		return clock, at, err
-	}
-	return clock, decided, nil
-}
-
-// readUndecided reads the four replies where they do not make the token the holder.
-func readUndecided(replies []byte) (at progress, err error) {
-	for rest := replies; len(rest) > 0; {
-		var value any
-		if value, rest, err = wire.Parse(rest); err != nil {
-			return at, &store.Error{Err: err, Ambiguous: true}
-		}
-		if refusal, ok := value.(wire.Refusal); ok {
-			return at, refusal
-		}
-		if value == "OK" {
-			at = takenInDoubt
-		}
-	}
-	return at, nil
-}
-
-// readTime reads the two values of TIME's reply, in µs, and returns what is behind them.
-func readTime(reply []byte) (now int64, rest []byte, ok bool) {
-	seconds, rest, ok0 := wire.Bulk(reply)
-	micros, rest, ok1 := wire.Bulk(rest)
-	if !ok0 || !ok1 {
-		return 0, nil, false
-	}
-	s, err0 := strconv.ParseInt(string(seconds), 10, 64)
-	us, err1 := strconv.ParseInt(string(micros), 10, 64)
-	return s*1_000_000 + us, rest, err0 == nil && err1 == nil && s > 0
-}
-
-// isSetBy reports whether GET's reply is what SET wrote for the token.
-func isSetBy(reply []byte, token string, about int64) bool {
-	value, rest, ok := wire.Bulk(reply)
-	n := len(token) + len(takenBySet)
-	if !ok || len(rest) > 0 || len(value) < n ||
-		string(value[:len(token)]) != token || string(value[len(token):n]) != takenBySet {
-		return false
-	}
-	since, err := strconv.ParseInt(string(value[n:]), 10, 64)
-	return err == nil && since == about
 }

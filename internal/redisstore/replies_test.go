@@ -25,7 +25,7 @@ func TestAnswersAreRead(t *testing.T) {
 		"granted":     {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
 		"at once":     {"1763726400123457", store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}},
 		"siblings":    {[]any{int64(1), "5", "7", "p.t p.u"}, store.Answer{Granted: true, Fence: 5, Server: 7, Siblings: "p.t p.u"}},
-		"others wait": {[]any{int64(1), "5", "7", "", "3"}, store.Answer{Granted: true, Fence: 5, Server: 7, Contended: 3}},
+		"others wait": {[]any{int64(1), "5", "7", "", "3"}, store.Answer{Granted: true, Fence: 5, Server: 7, NextCame: 3}},
 		"by one key":  {[]any{int64(1), "5", "7", "", "0", int64(1)}, store.Answer{Granted: true, Fence: 5, Server: 7, Unqueued: true}},
 		"the highest": {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
 		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
@@ -136,8 +136,8 @@ func TestRepliesToChecksAreRead(t *testing.T) {
 
 // The four plain commands are SET, EXISTS, TIME and GET: see set.go.
 func TestRepliesToSetAreRead(t *testing.T) {
-	const token, about = "p.t", int64(1_000_000_000_007)
-	const clock = about + 500_000
+	const token, estimate = "p.t", int64(1_000_000_000_007)
+	const clock = estimate + 500_000
 	const took, time, own = "+OK\r\n:0\r\n", "*2\r\n$7\r\n1000000\r\n$6\r\n500007\r\n", "$18\r\np.t:~1000000000007\r\n"
 	for name, c := range map[string]struct {
 		replies string
@@ -160,7 +160,7 @@ func TestRepliesToSetAreRead(t *testing.T) {
 		"something else":      {"+OK\r\n?\r\n", 0, takenInDoubt, wire.ErrProtocol.Error()},
 		"cut off after a bit": {took + time + "$19\r\np.t", clock, takenInDoubt, wire.ErrProtocol.Error()},
 	} {
-		clock, at, err := readSet([]byte(c.replies), token, about)
+		clock, at, err := readSet([]byte(c.replies), token, estimate)
 		text := ""
 		if err != nil {
 			text = err.Error()
@@ -172,7 +172,7 @@ func TestRepliesToSetAreRead(t *testing.T) {
 }
 
 func TestMessagesAreRead(t *testing.T) {
-	want := store.Grant{Ref: store.Ref{Key: "a key", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3}
+	want := store.Grant{Ref: store.Ref{Key: "a key", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, NextCame: 3}
 	if got, ok := readGrant("kit", "p.t 5 7 2000 3 kit:{a key}"); got != want || !ok {
 		t.Errorf("grant = %+v, %v, want %+v", got, ok, want)
 	}
@@ -326,7 +326,7 @@ func TestRepliesToHandOversAreRead(t *testing.T) {
 		messages []any
 	}{
 		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}, nil},
-		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7, Contended: 4}, nil},
+		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7, NextCame: 4}, nil},
 		"not granted":    {[]any{int64(2), "", "7", "0"}, store.HandedOver, store.Answer{Server: 7}, nil},
 		"freed":          {[]any{int64(1), "", "7", "0"}, store.Freed, store.Answer{Server: 7}, nil},
 		"not held":       {[]any{int64(0), "", "7", "0"}, store.NotHeld, store.Answer{Server: 7}, nil},
@@ -348,7 +348,7 @@ func TestMessagesInRepliesAreHeard(t *testing.T) {
 	s.listener.Store(&l)
 	s.tellAll([]any{"p.t 5 7 2000 3 kit:{k}", "p.u 6 8 1000 0 kit:{k}"})
 	want := []store.Grant{
-		{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, Contended: 3},
+		{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, NextCame: 3},
 		{Ref: store.Ref{Key: "k", Token: "p.u", TTL: time.Second}, Fence: 6, Server: 8},
 	}
 	if !slices.Equal(m.heard, want) {

@@ -234,7 +234,10 @@ func TestTheProviderIsSubscribedToOnce(t *testing.T) {
 	stop()
 	await.Until(t, "the Store alone listens", func() bool { return s.provider.heardBy() == 1 })
 	before := s.ids("first")
-	s.provider.listeners[0].OnError(errOdd)
+	s.provider.mu.Lock()
+	listener := s.provider.listeners[0]
+	s.provider.mu.Unlock()
+	listener.OnError(errOdd)
 	s.provider.rotate("first")
 	asks.release(asks.take(), false, store.Freed)
 	after := s.ids("first")

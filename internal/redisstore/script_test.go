@@ -3,10 +3,8 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/golden"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -143,27 +142,13 @@ func TestScriptsAreCalledByTheirHash(t *testing.T) {
 	})
 }
 
-var update = flag.Bool("update", false, "write testdata anew")
-
 // A server knows a script by its hash. Where that changes, processes of two versions that run
 // beside each other during an upgrade send two scripts for one thing: each must do with what
 // the other has left. So the hashes are written down, and no script changes unseen.
 func TestTheScriptsAreTheOnesWrittenDown(t *testing.T) {
-	const file = "testdata/scripts.sha1"
 	var got string
 	for _, name := range slices.Sorted(maps.Keys(scripts)) {
 		got += scripts[name].sha + "  " + name + "\n"
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the scripts are\n%swant, as %s has them (-update writes it anew):\n%s", got, file, want)
-	}
+	golden.Check(t, "testdata/scripts.sha1", got)
 }

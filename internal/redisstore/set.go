@@ -10,20 +10,22 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Most locks are free when they are asked for, and a script costs Redis more than what
-// it does. So a mutex is first asked for by four commands in one write:
+// This file has the way to a free lock without a script. Most locks are free when they are
+// asked for, and a script costs Redis more than what it does. So a mutex is first asked for
+// by four commands in one write:
 //
-//	SET lock <token>:~<about now> NX PX <ttl>
+//	SET lock <token>:~<estimate> NX PX <ttl>
 //	EXISTS queue processes fence
 //	TIME
 //	GET lock
 //
-// The lock is ours if all four hold:
+// The estimate is what the server's clock shows, about, in µs: the Store does not know it
+// exactly. The lock is ours if all four hold:
 //
 //   - SET took it;
 //   - EXISTS is 0;
 //   - GET is what SET wrote;
-//   - TIME differs by at most offMost from the time that SET wrote.
+//   - TIME differs by at most offMost from the estimate.
 //
 // Then TIME is our fence. If SET took nothing, or any of the rest does not hold,
 // acquire.lua is asked. Nobody was told by then that we have the lock, so acquire.lua
@@ -46,43 +48,47 @@ import (
 //     lock with its fence in the value; that is given back by release.lua, which clears
 //     them.
 //
-// The lock's value does not tell the fence, but about when the lock was taken: an estimate
-// of the server's clock, in µs. In a Cluster it is the clock of whichever master answered
-// last. The fence of such a holder is TIME after its SET, at most OFF_US (offMost) away from
-// the µs in the value. A forced release (force.lua), which does not know the fence, goes
-// above µs + OFF_US; whoever comes after the key's expiry has seen the clock pass it.
+// The lock's value does not tell the fence, but the estimate. In a Cluster the estimate is of
+// the clock of whichever master answered last. The fence of such a holder is TIME after its
+// SET, at most offMost (in Lua, OFF_US) away from the estimate. A forced release (force.lua),
+// which does not know the fence, goes above the estimate and OFF_US; whoever comes after the
+// key's expiry has seen the clock pass the fence.
 //
 // The holder knows its fence, and tells it with each command about the lock. It gives the
 // lock back by give.lua, which does nothing where the value has changed; then release.lua
 // does the rest.
 
-// started is when this process did, about: the server's clock is noted relative to it.
+// started is when this program started, or a moment later. Store.clock says what the server's
+// clock showed then, so that an estimate for now is that and what has passed since.
 var started = time.Now()
 
-// offMost is how far a fence may be from what the lock's value says: OFF_US in lock.lua.
+// offMost is how far a fence may be from the estimate in the lock's value: OFF_US in lock.lua.
 const offMost = time.Second
 
-// sawClock notes the server's clock, in µs.
-func (s *Store) sawClock(server int64) {
+// noteClock notes what the server's clock showed in a reply that came just now, in µs; 0 says
+// nothing.
+func (s *Store) noteClock(server int64) {
 	if server > 0 {
 		s.clock.Store(server - time.Since(started).Microseconds())
 	}
 }
 
-// A progress is how far the four commands have come, and so what is sent next.
+// A progress is how far the four commands have come. Unless it is decided, acquire.lua is
+// sent next.
 type progress uint8
 
 const (
-	notTaken     progress = iota // the token does not have the lock: acquire.lua is asked
-	takenInDoubt                 // SET took the lock; somebody may come before the token: acquire.lua decides
-	decided                      // no script is asked: there is an answer, or an error
-	notSent                      // they were not sent: acquire.lua is asked
+	notTaken     progress = iota // SET found the lock taken
+	takenInDoubt                 // SET took the lock, but somebody else may be first: acquire.lua finds out
+	decided                      // there is an answer, or an error
+	notSent                      // the four commands were not sent
 )
 
-// set asks for a lock without a script, at now. There is an answer, or an error, if the
-// progress is decided. Only what is probably a free mutex is asked for so: not a lock of
-// another kind, nor one that replicas confirm, nor for who has asked before and may have it,
-// or a place. The first command of a process is a script's, which tells the server's clock.
+// set asks for a lock by the four commands, at now. There is an answer, or an error, if the
+// progress is decided. The commands are sent only for what is probably a free mutex: not for a
+// lock of another kind, nor for one that replicas confirm, nor for a token that has asked
+// before and may have the lock, or a place in the queue. Nor are they the first command of a
+// Store: that is a script, whose reply tells the server's clock.
 func (s *Store) set(
 	ctx context.Context, r store.Request, now time.Time,
 ) (a store.Answer, at progress, err error) {
@@ -99,11 +105,11 @@ func (s *Store) set(
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
-	about := clock + now.Sub(started).Microseconds()
-	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, about), 4
+	estimate := clock + now.Sub(started).Microseconds()
+	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, estimate), 4
 	c.call.Deadline, c.call.Patient = now.Add(bounded(r.Timeout)), true
 	if r.Late != nil {
-		c.call.Late = s.afterLeaving(ctx, c, r, about)
+		c.call.Late = s.afterLeaving(ctx, c, r, estimate)
 	}
 	reusable, err := pool.Do(ctx, &c.call)
 	if err != nil {
@@ -112,49 +118,50 @@ func (s *Store) set(
 		}
 		return store.Answer{}, decided, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.afterSet(c.call.Reply, r.Token, about)
+	fence, at, err := s.afterSet(c.call.Reply, r.Token, estimate)
 	s.free(c)
-	if err != nil && (!s.cluster || !redirected(err)) { // a script is told more
+	if err != nil && (!s.cluster || !redirected(err)) { // where redirected, acquire.lua is: go-redis sends that on
 		return store.Answer{}, decided, s.failed(err)
 	}
 	if at != decided {
 		return store.Answer{}, at, nil
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil
+	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil
 }
 
-// A lateSet is what setLate needs when the replies come after their caller has left. It is
-// kept with the command, so that those who do not leave need no memory for it.
+// A lateSet is what setLate needs when the replies come after their caller has left. It is a
+// part of the command, so that nobody needs more memory for the case that a caller leaves.
 type lateSet struct {
-	ctx   context.Context
-	token string
-	about int64
-	tell  func(store.Answer, error)
-	call  func(replies []byte, err error) // calls setLate with the others; kept with them
+	ctx      context.Context
+	token    string
+	estimate int64
+	tell     func(store.Answer, error)
+	call     func(replies []byte, err error) // calls setLate with the fields above; made once
 }
 
-// afterLeaving returns the function that tells r.Late what came of c.
+// afterLeaving returns the function that tells r.Late what came of c, for Call.Late.
 func (s *Store) afterLeaving(
-	ctx context.Context, c *command, r store.Request, about int64,
+	ctx context.Context, c *command, r store.Request, estimate int64,
 ) func(replies []byte, err error) {
 	late := &c.late
-	late.ctx, late.token, late.about, late.tell = ctx, r.Token, about, r.Late
+	late.ctx, late.token, late.estimate, late.tell = ctx, r.Token, estimate, r.Late
 	if late.call == nil {
 		late.call = func(replies []byte, err error) {
-			late.tell(s.setLate(late.ctx, late.token, late.about, replies, err))
+			late.tell(s.setLate(late.ctx, late.token, late.estimate, replies, err))
 		}
 	}
 	return late.call
 }
 
-// setLate reads the four replies that came after their caller had left.
+// setLate reads the four replies that came after their caller had left. acquire.lua is not sent
+// any more; whoever left sees to what the token may have.
 func (s *Store) setLate(
-	ctx context.Context, token string, about int64, replies []byte, err error,
+	ctx context.Context, token string, estimate int64, replies []byte, err error,
 ) (store.Answer, error) {
 	if err != nil {
 		return store.Answer{}, s.failed(s.unanswered(ctx, err))
 	}
-	fence, at, err := s.afterSet(replies, token, about)
+	fence, at, err := s.afterSet(replies, token, estimate)
 	switch {
 	case err != nil:
 		return store.Answer{}, s.failed(err)
@@ -164,14 +171,15 @@ func (s *Store) setLate(
 	return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
 }
 
-// errHalf is a lock that was asked for by half: its caller left before the rest.
+// errHalf is the outcome where the caller left after the four commands, and acquire.lua would
+// have been next.
 var errHalf = errors.New("the caller left before it was known who comes first")
 
-// appendSet appends the four commands.
-func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
+// appendSet appends the four commands to b.
+func appendSet(b []byte, c *command, r store.Request, estimate int64) []byte {
 	var digits [20]byte
 	b = c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 6), "SET"))
-	b = wire.AppendParts(b, r.Token, takenBySet, string(strconv.AppendInt(digits[:0], about, 10)))
+	b = wire.AppendParts(b, r.Token, takenBySet, string(strconv.AppendInt(digits[:0], estimate, 10)))
 	b = wire.AppendInt(wire.AppendString(wire.AppendString(b, "NX"), "PX"), millis(r.TTL))
 	b = c.keys[1].appendTo(wire.AppendString(wire.AppendCommand(b, 4), "EXISTS"))
 	b = c.keys[3].appendTo(c.keys[2].appendTo(b))
@@ -179,14 +187,14 @@ func appendSet(b []byte, c *command, r store.Request, about int64) []byte {
 	return c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 2), "GET"))
 }
 
-// takenBySet is between the token and about when it took the lock by SET.
+// takenBySet stands between the token and the estimate in the value that SET writes.
 const takenBySet = ":~"
 
-// afterSet reads the four replies, and says what their errors mean. With an error, at is takenInDoubt if SET has taken the
-// lock.
-func (s *Store) afterSet(replies []byte, token string, about int64) (fence int64, at progress, err error) {
-	clock, at, err := readSet(replies, token, about)
-	s.sawClock(clock)
+// afterSet reads the four replies, and says what their errors mean. With an error, at is
+// takenInDoubt if SET has taken the lock.
+func (s *Store) afterSet(replies []byte, token string, estimate int64) (fence int64, at progress, err error) {
+	clock, at, err := readSet(replies, token, estimate)
+	s.noteClock(clock)
 	refusal, refused := errors.AsType[wire.Refusal](err)
 	if refused && at == takenInDoubt && (!s.cluster || !redirected(refusal)) {
 		e := s.dialer.verdict(refusal)
@@ -196,8 +204,8 @@ func (s *Store) afterSet(replies []byte, token string, about int64) (fence int64
 	return clock, at, err
 }
 
-// give gives back a lock that was taken by SET, by give.lua. NotHeld, without an error,
-// is that it did nothing: release.lua is to be asked.
+// give gives back a lock that was taken by SET, by give.lua. If it returns NotHeld and no
+// error, nothing was done, and release.lua has to be sent.
 func (s *Store) give(ctx context.Context, until time.Time, r store.Ref, leave bool) (store.Released, error) {
 	if r.Taken == 0 || leave || r.Fence == 0 {
 		return store.NotHeld, nil

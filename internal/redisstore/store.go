@@ -6,17 +6,27 @@
 // acquire.lua sent. A lock that they took is given back by give.lua, or, if that finds more than
 // the token alone, by release.lua behind it.
 //
-// What to read, in this order:
+// A process, here and in the scripts, is one Store: the name of it is a part of each token that
+// it makes, and scripts tell it of its locks over a channel of its own. Two Stores of one program
+// are two processes.
 //
-//   - how a command is made and sent: ops.go (what each method sends), set.go, command.go (the
-//     bytes of a command), exchange.go (how it is sent, and what its errors mean),
-//     servers.go (the pool that it takes), package wire (the connections of a pool),
-//     replies.go (how replies and messages are read)
+// Which file to open:
+//
+//   - what is sent: ops.go (Acquire, the releases, AcquireAll, Inspect), set.go (a free lock
+//     without a script), batch.go (Renew and Remove), list.go (Names)
+//   - how it is sent: command.go (the bytes of a command), scripts.go (the scripts, and how they
+//     are put together), exchange.go (a command goes out, and what its errors mean), onekey.go
+//     (while a Cluster moves a lock's keys), confirm.go (WAIT, for replicas), servers.go (the
+//     pool that a command takes), package wire (the connections of a pool)
+//   - what comes back: replies.go (replies and messages), holders.go (what the values mean that lie
+//     in Redis), token.go (tokens), listen.go (the subscription to messages), errors.go (what an
+//     error tells of the command and of the server), explain.go (what it means for people)
 //   - what lies in Redis: lua/README.md and lua/lock.lua (the keys), then enter.lua, queue.lua,
 //     acquire.lua, release.lua, releaseto.lua and renew.lua
-//   - where connections come from: dial.go, setup.go, master.go,
-//     and rotation.go for credentials that change
-//   - whether a server suits: check.go
+//   - where connections come from: client.go (the Store's own client, made from the user's),
+//     dial.go, setup.go and setuperror.go (what may go wrong), conn.go (a connection), master.go
+//     (which server is the master), rotation.go (credentials that change)
+//   - whether a server suits, and is there: check.go, ping.go
 package redisstore
 
 import (
@@ -37,33 +47,33 @@ import (
 
 // Store is a store.Store over one Redis.
 type Store struct {
-	client   redis.UniversalClient // It is the Store's own, made from the user's (client.go).
-	dialer   *dialer               // It makes all connections, also those of client.
-	cluster  bool                  // The client is one for a Cluster.
-	ns       string                // All keys and channels begin with it.
-	process  string                // It names this Store in tokens and channels.
-	channels string                // It is what the channels on which processes hear of grants begin with.
+	client   redis.UniversalClient // the Store's own client, made from the user's (client.go)
+	dialer   *dialer               // makes all connections, also those of client
+	cluster  bool                  // whether client is one for a Cluster
+	ns       string                // the beginning of all keys and channels: the namespace
+	process  string                // the name of this Store in tokens and channels
+	channels string                // the beginning of the channels on which processes hear of grants
 
-	polls, unseen, visible string // A script is told one of them: how this process hears of grants (hears).
+	polls, unseen, visible string // how this process hears of grants, as scripts are told it: hears returns one of the three
 
-	suits      atomic.Bool                    // The server was found to suit (check).
-	moved      atomic.Bool                    // A client for a single server leads to a node of a Cluster.
-	subscribed atomic.Bool                    // Listen hears messages at present.
-	listener   atomic.Pointer[store.Listener] // It is told of grants while Listen runs.
+	suits      atomic.Bool                    // the server was found to suit (check.go)
+	moved      atomic.Bool                    // client is for a single server, and leads to a node of a Cluster
+	subscribed atomic.Bool                    // Listen hears messages at present
+	listener   atomic.Pointer[store.Listener] // who is told of messages since the first Listen
 
-	replicas int                   // So many replicas have to confirm a grant; 0: none is asked (confirm.go).
-	within   time.Duration         // They have so long to confirm it.
-	waits    redis.UniversalClient // It is client, with the patience for that.
+	replicas int                   // the replicas that have to confirm a grant; 0: none is asked (confirm.go)
+	within   time.Duration         // the time that replicas have to confirm it
+	waits    redis.UniversalClient // client, with read timeouts that leave that time
 
-	pings pingClients // They are for Ping, which takes no connection from others.
+	pings pingClients // the clients of Ping, which takes no connection from others
 
-	scripted bool         // A free lock is taken by a script, too. Only tests set it.
-	clock    atomic.Int64 // The server's clock showed this when this process started, in µs; 0: not known.
+	scripted bool         // a free lock is taken by a script, too; only tests set it
+	clock    atomic.Int64 // what the server's clock showed at started (set.go), in µs; 0: not known
 
-	servers servers        // They have the connections that commands take.
-	single  *wire.Pool     // It is the only server's; nil for a Cluster.
-	spare   sync.Pool      // It keeps each *command that is not in use.
-	running sync.WaitGroup // It counts the commands that go-redis sends (aside).
+	servers servers        // the connections that commands take
+	single  *wire.Pool     // the pool of the only server; nil for a Cluster
+	spare   sync.Pool      // of *command: those that are not in use
+	running sync.WaitGroup // the commands that go-redis sends (aside)
 }
 
 var (

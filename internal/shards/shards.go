@@ -10,22 +10,22 @@ import (
 	"iter"
 )
 
-// Count is how many parts there are. It makes it unlikely that two cores are at work in
+// count is how many parts there are. It makes it unlikely that two cores are at work in
 // one, in which each is for some 50 ns.
-const Count = 32
+const count = 32
 
 var seed = maphash.MakeSeed()
 
 // An Of has the parts of something whose parts are Ts. A part has a mutex of its own, and
 // nobody holds those of two parts at the same time. The zero Of has zero parts.
-type Of[T any] [Count]struct {
+type Of[T any] [count]struct {
 	part T
 	_    [64]byte // a core that writes to a part does not take the next one's cache line away
 }
 
 // Part returns the part that has key: the same one each time.
 func (s *Of[T]) Part(key string) *T {
-	return &s[maphash.String(seed, key)%Count].part
+	return &s[maphash.String(seed, key)%count].part
 }
 
 // All returns all parts.

@@ -1,16 +1,14 @@
-package shards_test
+package shards
 
 import (
 	"strconv"
 	"testing"
-
-	"github.com/lockmw/kit/internal/shards"
 )
 
 // Every key has its part, which is one of all parts, and keys that differ do not all meet.
 func TestEveryKeyHasOnePart(t *testing.T) {
-	var counts shards.Of[int]
-	const keys = 100 * shards.Count
+	var counts Of[int]
+	const keys = 100 * count
 	for range 2 {
 		for i := range keys {
 			*counts.Part(strconv.Itoa(i))++
@@ -27,14 +25,14 @@ func TestEveryKeyHasOnePart(t *testing.T) {
 			t.Errorf("none of %d keys has this part", keys)
 		}
 	}
-	if parts != shards.Count || sum != 2*keys {
-		t.Errorf("%d parts with %d, want %d with %d", parts, sum, shards.Count, 2*keys)
+	if parts != count || sum != 2*keys {
+		t.Errorf("%d parts with %d, want %d with %d", parts, sum, count, 2*keys)
 	}
 }
 
 // Who has seen enough of the parts sees no more.
 func TestAllEndsWithItsReader(t *testing.T) {
-	var parts shards.Of[int]
+	var parts Of[int]
 	n := 0
 	for range parts.All() {
 		if n++; n == 2 {

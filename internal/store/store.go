@@ -123,9 +123,9 @@ type Answer struct {
 	// epoch of its own. A Grant's Server counts on the same clock.
 	Server int64
 
-	// Contended is when the first who waits on came, on the clock of Server, for a command
+	// NextCame is when the first who waits on came, on the clock of Server, for a command
 	// that was granted exclusively; 0 if nobody waits.
-	Contended int64
+	NextCame int64
 
 	// Unqueued says that the command was granted without a look at the queue: others may
 	// wait, and the store tells nobody of them.
@@ -163,7 +163,7 @@ type Grant struct {
 	Fence  int64 // of this grant
 	Server int64 // the store's clock at the grant, see Answer.Server
 
-	Contended int64 // Answer's
+	NextCame int64 // Answer's
 }
 
 // A Renewal asks to extend one held key to its full TTL. Renew fills in Held

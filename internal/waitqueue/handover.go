@@ -6,16 +6,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// This file is about how a key goes from one who has it to a waiter: PassOn, within the
-// process and without the store's knowing; Name and Named, by a command that gives the key
-// back; Granted, by a message of the store.
+// This file is about how a key goes from one who has it to a waiter of this process:
+//
+//   - PassOn, within the process: no command is sent, and the store need not know.
+//   - Offer and OfferEnded, before and after a command that gives the key back and tells the
+//     store who is next.
+//   - Granted, by a message: the store gave the key to the waiter when somebody of another
+//     process gave it back.
 
-// PassOn hands key from holder, who gives it back, to the first waiter of the process,
-// without the store's knowing. It does so only if that waiter rests, so that nobody else
-// of the process is in front of it, if it wants the key for the grant's TTL, and if it came
+// PassOn passes key on from holder, who has no more use for it, to the first waiter of the
+// process, and reports whether it did. It does so only if that waiter rests, so that nobody
+// of the process is in front of it; if it wants the key for the grant's TTL; and if it came
 // before all others of whom Contended has told. The grant has the token by which the store
-// knows the holder. The holder stays the one that passes the key on. The waiter is out of
-// its queue then.
+// knows the holder, who stands for the key as before. The waiter is out of its queue then.
 func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	p := s.of(key)
 	p.mu.Lock()
@@ -35,8 +38,8 @@ func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	return true
 }
 
-// Return has a waiter wait on to which a key was handed in vain. It was the first, so it is
-// the first again, and asks the store.
+// Return has a waiter wait on that PassOn gave a key of no use, such as one that was lost
+// meanwhile. It was the first, so it is the first again, and asks the store.
 func (s *Set) Return(w *Waiter) {
 	p := w.shard
 	p.mu.Lock()
@@ -44,28 +47,30 @@ func (s *Set) Return(w *Waiter) {
 	s.length.Add(1)
 	q := p.open(w.ref.Key)
 	q.addFirst(w)
-	p.know(w)
+	p.startAsking(w)
 }
 
-// Contended notes that somebody of another process, who came at came on the store's clock,
-// waits for the key that token has.
+// Contended notes a message of the store: somebody of another process, who came at came on
+// the store's clock, waits for the key that token has.
 func (s *Set) Contended(key, token string, came int64) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[key]
 	if q == nil || q.holder != nil && q.contended.token != token {
-		return // it is late: another token of this process has the key by now
+		return // the message is late: another token of this process has the key by now
 	}
 	q.contend(token, came)
 }
 
-// Name names the waiter to which holder passes key on, and must be called when holder is
-// about to give the key back by a command. It is not ok if there is none, or if the store
-// is sure to know of it. A waiter that asks at this moment may be named to the store
-// twice, at one place. If it is ok, Named must follow; a second call for the same holder names
-// nobody. waits says that somebody waits.
-func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
+// Offer returns the waiter to which holder offers key, and the place that the store is to
+// give to that waiter. It must be called when holder is about to give the key back by a
+// command, which tells both to the store. It is not ok if nobody waits for the key alone, or
+// if the store is sure to know the first who does. The store may hear twice of a waiter that
+// asks at this moment, and gives it one place. If it is ok, OfferEnded must follow. Either
+// way holder is forgotten, so a second call offers the key to nobody. waits says that somebody
+// waits.
+func (s *Set) Offer(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,17 +83,17 @@ func (s *Set) Name(key string, holder any) (to store.Ref, place store.Place, ok,
 		return store.Ref{}, store.Place{}, false, waits
 	}
 	q.holder, q.seen = nil, nil
-	if q.alone == nil || at(q.alone).state == Queued || at(q.alone).state == Served {
+	if q.firstAlone == nil || at(q.firstAlone).state == Queued || at(q.firstAlone).state == Served {
 		p.tidy(q)
 		return store.Ref{}, store.Place{}, false, waits
 	}
-	w := at(q.alone)
-	p.name(w)
+	w := at(q.firstAlone)
+	p.register(w)
 	w.on(offered)
 	return w.ref, w.position(), true, true
 }
 
-// An Outcome is what a command that gives a key back brought the waiter that it named.
+// An Outcome is what an offer brought the waiter to which the key was offered.
 type Outcome uint8
 
 const (
@@ -96,27 +101,27 @@ const (
 	WasQueued Outcome = iota
 	// WasGranted: the waiter has the key.
 	WasGranted
-	// WasNotHeld: the key was not held by the one who gave it back, so the waiter has no place by that.
+	// WasNotHeld: the one who gave the key back did not have it, so the waiter has no place by that.
 	WasNotHeld
-	// WasUnanswered: there was no answer, so the waiter may have a place, or the key, or neither.
+	// WasUnanswered: the command ended without an answer, so the waiter may have a place, or the
+	// key, or neither.
 	WasUnanswered
 )
 
-// A Naming is what came of a command that gave a key back and named a waiter.
-type Naming struct {
-	To      store.Ref // the waiter that was named
-	Outcome Outcome
-	Sent    time.Time // when the command was
-	Clock   int64     // the store's, µs
-	Fence   int64     // of the grant
-	Session uint64    // the caller's, for the Grant
-
-	Contended int64 // when the first of those came who wait on, on the store's clock; 0: nobody
+// An OfferResult is what came of a command that gave a key back and offered it to a waiter.
+type OfferResult struct {
+	To       store.Ref // the waiter to which the key was offered
+	Outcome  Outcome
+	Sent     time.Time // when the command was sent
+	Clock    int64     // the store's clock in the answer, µs
+	Fence    int64     // the fence of the grant, with WasGranted
+	Session  uint64    // passed to the Grant as it is
+	NextCame int64     // when the first of those came who wait on, on the store's clock; 0: nobody waits on
 }
 
-// Named notes what came of a command for which Name has named a waiter. It reports
-// whether that waits no more.
-func (s *Set) Named(a Naming) (gone bool) {
+// OfferEnded notes what came of the command for which Offer has returned a waiter. It
+// reports whether that one waits no more.
+func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 	p := s.of(a.To.Key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,15 +131,15 @@ func (s *Set) Named(a Naming) (gone bool) {
 	}
 	if a.Outcome == WasUnanswered {
 		w.on(unanswered)
-		w.nudge(true) // whatever came of it
+		w.nudge(true) // its own command finds out
 		return false
 	}
-	// What the queue's last command said, and when, stays: this answer says nothing of
-	// those that stand in the store's queue.
+	// asked and seen stay as they are: this answer says nothing of the key's holder, nor of
+	// the places of those that stand in the store's queue.
 	w.queue.noteClock(Clock{a.Sent, a.Clock})
 	switch a.Outcome {
 	case WasGranted:
-		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Session: a.Session, Contended: a.Contended})
+		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Session: a.Session, NextCame: a.NextCame})
 	case WasNotHeld:
 		w.on(declined)
 		w.nudge(true)
@@ -145,8 +150,8 @@ func (s *Set) Named(a Naming) (gone bool) {
 	return false
 }
 
-// Granted delivers the news that a message has brought. It reports false when nobody waits
-// for it.
+// Granted delivers a grant of which the store has told in a message. It reports whether
+// somebody waits for it.
 func (s *Set) Granted(g store.Grant) bool {
 	p := s.of(g.Key)
 	p.mu.Lock()
@@ -159,11 +164,12 @@ func (s *Set) Granted(g store.Grant) bool {
 	if !ok {
 		since = time.Time{}
 	}
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, TTL: g.TTL, Published: true, Contended: g.Contended})
+	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, TTL: g.TTL, Published: true, NextCame: g.NextCame})
 	return true
 }
 
-// ForgetHolder notes that holder does not pass key on any more, though it may have it still.
+// ForgetHolder notes that holder neither passes key on nor offers it any more, though it may
+// still have it.
 func (s *Set) ForgetHolder(key string, holder any) {
 	p := s.of(key)
 	p.mu.Lock()

@@ -303,7 +303,7 @@ func (h *history) pass() {
 	if h.rand.IntN(8) == 0 || holder == "" {
 		holder = "another"
 	}
-	to, place, ok, waits := h.set.Name("k", holder)
+	to, place, ok, waits := h.set.Offer("k", holder)
 	h.notef("%s passes on to %q: %t", holder, to.Token, ok)
 	if waits != (len(m.waiters) > 0) {
 		h.Errorf("somebody waits: %t", waits)
@@ -325,7 +325,7 @@ func (h *history) pass() {
 	}
 	next.state, next.token = Offered, to.Token
 	if got := h.set.States("k"); got[slices.Index(m.waiters, next)] != Offered {
-		h.Errorf("%q was named, and the first is another one", to.Token)
+		h.Errorf("the key was offered to %q, and the first is another one", to.Token)
 	}
 	if want := m.resting(); place.Behind != want {
 		h.Errorf("%d behind, want %d", place.Behind, want)
@@ -333,14 +333,14 @@ func (h *history) pass() {
 	m.offers = append(m.offers, to.Token)
 }
 
-// passed has a command end that gave the key back and named a waiter.
+// passed has a command end that gave the key back and offered it to a waiter.
 func (h *history) passed() {
 	m := h.model
 	if len(m.offers) == 0 {
 		return
 	}
 	i := h.rand.IntN(len(m.offers))
-	a := Naming{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
+	a := OfferResult{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
 	m.offers = slices.Delete(m.offers, i, i+1)
 	outcome := Outcome(h.rand.IntN(4))
 	a.Outcome = outcome
@@ -352,7 +352,7 @@ func (h *history) passed() {
 			w = each
 		}
 	}
-	gone := h.set.Named(a)
+	gone := h.set.OfferEnded(a)
 	h.notef("%s was offered the key: outcome %d, gone %t", a.To.Token, outcome, gone)
 	if gone != (w == nil) {
 		h.Fatalf("gone = %t", gone)
@@ -459,7 +459,7 @@ func (h *history) check() {
 	}
 	for i, w := range m.waiters {
 		v := h.set.Look(w.Waiter)
-		if v.State != w.state || v.Front != (i == 0) || v.Asker != (m.asker() == w) || v.Held != (w.alone && m.holder != "") {
+		if v.State != w.state || v.Front != (i == 0) || v.Asker != (m.asker() == w) || v.HasHolder != (w.alone && m.holder != "") {
 			h.Fatalf("waiter %d: Look = %+v", i, v)
 		}
 		if first := m.firstAlone(); w.state == Resting && m.holder == "" && first.state == Resting {

@@ -14,10 +14,10 @@ const mostUnused = 8
 
 // A Set has the waiters of one process. It is safe for concurrent use.
 type Set struct {
-	perKey, total int
-	canRest       bool
-	length        atomic.Int64 // of all queues
-	spare         sync.Pool    // of *Waiter, which have left
+	perKey, total int          // the most waiters of a key, and of all
+	canRest       bool         // the store need not know all waiters, see NewSet
+	length        atomic.Int64 // of all queues together
+	spare         sync.Pool    // of *Waiter: those that have left, to be used again
 	parts         shards.Of[shard]
 }
 
@@ -28,13 +28,14 @@ type shard struct {
 
 	mu     sync.Mutex
 	queues map[string]*queue  // by key
-	tokens map[string]*Waiter // those of whom the store may know
-	unused []*queue
+	tokens map[string]*Waiter // by token: the waiters of whom the store may know
+	unused []*queue           // empty ones, to be used again
 }
 
-// NewSet returns a Set with room for so many waiters in all, and for each key. canRest
-// says that the store can pass a key on within a process; otherwise all waiters ask.
-// newToken makes a token, when the store is to know of a waiter that has none.
+// NewSet returns a Set with room for total waiters in all, and perKey for each key. canRest
+// says that a release can offer the key to a waiter that the store does not know (see
+// store.Relay); otherwise all waiters ask. newToken makes a token, when the store is to know
+// of a waiter that has none.
 func NewSet(perKey, total int, canRest bool, newToken func(note string) string) *Set {
 	s := &Set{perKey: perKey, total: total, canRest: canRest}
 	for part := range s.parts.All() {
@@ -47,14 +48,15 @@ func NewSet(perKey, total int, canRest bool, newToken func(note string) string) 
 // of returns the shard of key.
 func (s *Set) of(key string) *shard { return s.parts.Part(key) }
 
-// know notes that the store may know of w from now on, for which w needs a token.
-func (p *shard) know(w *Waiter) {
+// startAsking notes that w asks the store, which may know of it from now on. For that w needs
+// a token.
+func (p *shard) startAsking(w *Waiter) {
 	w.on(asks)
-	p.name(w)
+	p.register(w)
 }
 
-// name has messages for w's token reach it.
-func (p *shard) name(w *Waiter) {
+// register has messages for w's token reach it.
+func (p *shard) register(w *Waiter) {
 	if w.ref.Token == "" {
 		w.ref.Token = p.newToken(w.caller.Note)
 	}
@@ -77,7 +79,8 @@ func (p *shard) open(key string) *queue {
 	return q
 }
 
-// tidy restores what holds of q at all times, and forgets q if it is of no use any more.
+// tidy comes after each change of q. It has somebody see to the turn of those who rest, and
+// forgets q if it is of no use any more.
 func (p *shard) tidy(q *queue) {
 	if !q.promote() {
 		return
@@ -89,24 +92,26 @@ func (p *shard) tidy(q *queue) {
 	}
 }
 
-// A Joined is what Join did. Without a Waiter there was no room.
+// A Joined is what came of Join. The Waiter is nil if there was no room.
 type Joined struct {
 	*Waiter
+
 	Rests  bool   // the waiter need not ask
-	Token  string // for its commands
-	Behind int    // so many more of the process wait of whom the store does not know
-	Holder any    // who has the key and passes it on, as far as that is known
+	Holder any    // if it rests: who of the process has the key and passes it on, or nil
+	Token  string // if it does not rest: the token for its commands
+	Behind int    // if it does not rest: how many more of the process wait, of whom the store does not know
 }
 
-// A Caller is what is told of a waiter's caller.
+// A Caller is what is known of the caller for whom a waiter waits.
 type Caller struct {
-	Name string // for Names
+	Name string // for CountByName
 	Note string // for the waiter's token
 }
 
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
-// has to ask; sends says that it does so at once, so that a command is under way from now
-// on. If ref has no token, the waiter is given one as soon as the store is to know of it.
+// has to ask. sends says that it does so at once: then a command is under way from now on,
+// and what follows an Ask must follow. If ref has no token, the waiter is given one as soon
+// as the store is to know of it.
 func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	came := time.Now()
 	p := s.of(ref.Key)
@@ -132,15 +137,15 @@ func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	if w.state == Resting {
 		return Joined{Waiter: w, Rests: true, Holder: q.holder}
 	}
-	p.name(w)
+	p.register(w)
 	if sends {
 		q.inFlight++
 	}
 	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
 }
 
-// Names returns how many wait, by the names that they joined with.
-func (s *Set) Names() map[string]int {
+// CountByName returns how many wait, by the names that they joined with.
+func (s *Set) CountByName() map[string]int {
 	names := make(map[string]int)
 	for p := range s.parts.All() {
 		p.mu.Lock()
@@ -156,24 +161,24 @@ func (s *Set) Names() map[string]int {
 
 // Ask notes that w sends a command about its key, and returns the token and the place to
 // put into it. An Answered, a Take with an answer or an Unanswered must follow. It is not ok if
-// the key was handed to w just now: there is nothing to ask then.
+// the key was passed on to w just now: there is nothing to ask then.
 func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	if w.queue == nil {
 		return "", store.Place{}, false
 	}
-	w.shard.know(w)
+	w.shard.startAsking(w)
 	w.queue.inFlight++
 	return w.ref.Token, w.position(), true
 }
 
 // An Answer is what the store said to a command of a waiter.
 type Answer struct {
-	Sent   time.Time // the command was
-	Clock  int64     // the store's, µs
-	Queued bool      // the waiter has a place in the queue
-	Seen   any       // what it told of the key's holder, for those who ask what was seen
+	Sent   time.Time // when the command was sent
+	Clock  int64     // the store's clock in the answer, µs
+	Queued bool      // the waiter has a place in the store's queue
+	Seen   any       // the caller's value for what the answer told of the key's holder; see Left.Seen
 }
 
 // answeredOwn notes an answer to a command of one of q's waiters.
@@ -184,7 +189,7 @@ func (q *queue) answeredOwn(a Answer) {
 }
 
 // Answered notes the answer to a command of w that did not give it the key. It reports
-// whether w is the one that asks for the others of its queue.
+// whether w is the one that asks on behalf of its queue.
 func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -204,11 +209,12 @@ func (s *Set) Unanswered(w *Waiter) {
 	w.queue.inFlight--
 }
 
-// Take takes w out of its queue, since it has the key. answer is the one that said so, if
-// it was one to a command of w. holder passes the key on when it gives it back, if w wants
-// the key for itself alone; contended is when the first of those came who wait on, or 0. w
-// must not be used any more.
-func (s *Set) Take(w *Waiter, holder any, contended int64, answer *Answer) {
+// Take takes w out of its queue, since the store has granted it the key. answer is the one
+// that said so, or nil if it was no answer to a command of w. If w wants the key for itself
+// alone, holder stands for it from now on, and must call PassOn, Offer or ForgetHolder when
+// it gives the key back. nextCame is when the first of those came who wait on, on the store's
+// clock, or 0. w must not be used any more.
+func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	p := w.shard
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,30 +225,30 @@ func (s *Set) Take(w *Waiter, holder any, contended int64, answer *Answer) {
 	q.remove(w, leaves)
 	if s.canRest && w.wantsAlone() {
 		q.holder = holder
-		q.contend(w.ref.Token, contended)
+		q.contend(w.ref.Token, nextCame)
 	}
 	s.recycle(w)
 	p.tidy(q)
 }
 
-// A Left is how a waiter stood that gave up.
+// A Left is how a waiter stood when it gave up.
 type Left struct {
 	State   State
 	Token   string
-	Seen    any    // what the last answer to any of its queue told of the holder
-	Holder  any    // who of the process has the key, if one passes it on
-	Others  int    // so many of the process wait on
-	Resting int    // so many of them rest
-	Handed  *Grant // the key was handed to it within the process, and it is to hand it on
+	Seen    any    // the Answer.Seen of the last answer to any waiter of the queue
+	Holder  any    // who of the process has the key and passes it on, or nil
+	Others  int    // how many of the process wait on
+	Resting int    // how many of those rest
+	Handed  *Grant // not nil: the key was passed on to the waiter, so its caller has to give it back
 }
 
-// Leave takes w out of its queue, since it gives up. It must not be used any more.
+// Leave takes w out of its queue, since it gives up. w must not be used any more.
 func (s *Set) Leave(w *Waiter) Left {
 	p := w.shard
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := w.queue
-	if q == nil { // PassOn has taken it out
+	if q == nil { // PassOn has taken w out
 		g := <-w.Grants
 		s.Free(w)
 		return Left{State: Served, Handed: &g}
@@ -264,9 +270,9 @@ func (s *Set) recycle(w *Waiter) {
 	s.Free(w)
 }
 
-// Free has a waiter be used again that was handed the key, and has taken it, or handed it
-// on. A message reaches a waiter through its token or its queue, so nothing reaches this
-// one any more.
+// Free has a waiter be used again to which the key was passed on, and which has taken it or
+// passed it on. Take and Leave do that by themselves. Everything reaches a waiter through its
+// token or its queue, so nothing reaches this one any more.
 func (s *Set) Free(w *Waiter) {
 	select {
 	case <-w.Grants:
@@ -284,11 +290,11 @@ func (s *Set) Free(w *Waiter) {
 // A View is how a waiter stands.
 type View struct {
 	State      State
-	Front      bool      // it is the first of its queue
-	Asker      bool      // it asks the store for all of its queue, again and again
-	Held       bool      // somebody of the process has the key, and passes it on to those who want it alone
+	Front      bool      // the waiter is the first of its queue
+	Asker      bool      // the waiter asks the store for all of its queue, again and again
+	HasHolder  bool      // somebody of the process has the key, and passes it on to those who want it alone, as the waiter does
 	Asked      time.Time // when the last command of its queue was sent that was answered
-	Unanswered bool      // nothing is known of the key: a command is under way, and none was answered since it came
+	Unanswered bool      // nothing is known of the key: a command is under way, and none was answered since the waiter came
 }
 
 // Look returns how w stands.
@@ -296,13 +302,13 @@ func (s *Set) Look(w *Waiter) View {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	q := w.queue
-	if q == nil { // the key was handed to it
+	if q == nil { // PassOn has taken w out
 		return View{State: w.state}
 	}
 	return View{
 		State: w.state, Front: w.place.Prev() == nil, Asker: q.asker() == w,
-		Held:  q.holder != nil && w.wantsAlone(),
-		Asked: q.asked, Unanswered: q.inFlight > 0 && q.holder == nil && q.answered.Before(w.came),
+		HasHolder: q.holder != nil && w.wantsAlone(),
+		Asked:     q.asked, Unanswered: q.inFlight > 0 && q.holder == nil && q.answered.Before(w.came),
 	}
 }
 

@@ -132,7 +132,7 @@ func TestTheFirstThatWantsTheKeyAloneIsKnown(t *testing.T) {
 			}
 		}
 		var got *Waiter
-		if e := s.of("k").queues["k"].alone; e != nil {
+		if e := s.of("k").queues["k"].firstAlone; e != nil {
 			got = at(e)
 		}
 		if got != want {
@@ -190,8 +190,8 @@ func TestTurnsOnSeveralKeys(t *testing.T) {
 				lock.Lock()
 				lock.inside--
 				lock.Unlock()
-				if to, _, ok, _ := s.Name(key, holder); ok {
-					s.Named(Naming{To: to, Sent: time.Now(), Outcome: WasGranted})
+				if to, _, ok, _ := s.Offer(key, holder); ok {
+					s.OfferEnded(OfferResult{To: to, Sent: time.Now(), Outcome: WasGranted})
 				} else {
 					lock.free <- struct{}{}
 				}
@@ -226,19 +226,19 @@ func behind(t *testing.T, n int) (s *Set, resting []*Waiter) {
 }
 
 // Redis may carry out a release before the command of a waiter that is under way. Then it
-// does not know the waiter, and the release must name it.
-func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
+// does not know the waiter, and the release must tell of it.
+func TestAReleaseOffersTheKeyToAWaiterThatAsksJustThen(t *testing.T) {
 	s, w := behind(t, 2)
 	token, _, _ := s.Ask(w[0])
-	if to, place, ok, _ := s.Name("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
-		t.Errorf("Name = %v, %+v, %t", to, place, ok)
+	if to, place, ok, _ := s.Offer("k", "holder"); !ok || to.Token != token || place.Behind != 1 {
+		t.Errorf("Offer = %v, %+v, %t", to, place, ok)
 	}
 
 	s, w = behind(t, 2)
 	s.Ask(w[0])
 	s.Answered(w[0], Answer{Sent: time.Now(), Clock: 1, Queued: true})
-	if to, _, ok, _ := s.Name("k", "holder"); ok {
-		t.Errorf("%v is named, and has a place already", to)
+	if to, _, ok, _ := s.Offer("k", "holder"); ok {
+		t.Errorf("the key is offered to %v, which has a place already", to)
 	}
 }
 
@@ -246,11 +246,11 @@ func TestAReleaseNamesAWaiterThatAsksJustThen(t *testing.T) {
 // nothing more comes of it, so nobody whose time is up waits for that.
 func TestALostAnswerOfAReleaseIsNotWaitedFor(t *testing.T) {
 	s, w := behind(t, 1)
-	to, _, ok, _ := s.Name("k", "holder")
+	to, _, ok, _ := s.Offer("k", "holder")
 	if state := s.Look(w[0]).State; !ok || state != Offered {
-		t.Fatalf("named: %t, the waiter is %v", ok, state)
+		t.Fatalf("offered: %t, the waiter is %v", ok, state)
 	}
-	if s.Named(Naming{To: to, Sent: time.Now(), Outcome: WasUnanswered}) {
+	if s.OfferEnded(OfferResult{To: to, Sent: time.Now(), Outcome: WasUnanswered}) {
 		t.Fatal("it waits no more")
 	}
 	if state := s.Look(w[0]).State; state != Doubtful || !w[0].MustAsk() {

@@ -1,6 +1,7 @@
 package waitqueue
 
-// A State is what is known of a waiter. The package comment has a picture.
+// A State is what is known of a waiter. The package comment has a picture of the ways between
+// them.
 type State uint8
 
 const (
@@ -8,15 +9,16 @@ const (
 	// has the key and passes it on, or asks for it.
 	Resting State = iota
 	// Asking: the waiter has to ask the store. A command is under way, or is to be sent.
-	// What commands without an answer have left in the store is not known here.
+	// Earlier commands that had no answer may have left a place in the store, or the key;
+	// that is not known here.
 	Asking
 	// Queued: the waiter has a place in the store's queue.
 	Queued
-	// Offered: a command that gives the key back names the waiter as the next one, and its
-	// answer is not there yet.
+	// Offered: a command is under way that gives the key back and tells the store that the
+	// waiter is the next one. Its answer is not there yet.
 	Offered
-	// Doubtful: such a command was not answered. The waiter may have a place, or the key,
-	// or may get either yet, if the command is still carried out.
+	// Doubtful: such a command ended without an answer. The waiter may have a place, or the
+	// key, or may get either yet, if the command is still carried out.
 	Doubtful
 	// Served: the key was granted to the waiter, which has not taken it yet.
 	Served
@@ -31,31 +33,32 @@ var stateNames = [states]string{"resting", "asking", "queued", "offered", "doubt
 // String returns the state in one word.
 func (s State) String() string { return stateNames[s] }
 
-// An event changes the state of a waiter.
+// An event is something that happens to a waiter, and may change its state.
 type event uint8
 
 const (
-	asks       event = iota // it asks the store, or is told to
-	queued                  // the store's answer to it: it has a place in the queue
-	unqueued                // the store's answer to it: it has none
-	offered                 // a command that gives the key back names it
-	placed                  // that command's answer: it has a place
-	declined                // that command's answer: the key was not given back, and it has no place by that
-	unanswered              // there was no answer to that command
-	served                  // it has the key
-	leaves
+	asks       event = iota // the waiter asks the store, or is told to
+	queued                  // the store's answer to the waiter's command: it has a place in the queue
+	unqueued                // the store's answer to the waiter's command: it has no place
+	offered                 // a command that gives the key back offers it to the waiter
+	placed                  // that command's answer: the waiter has a place
+	declined                // that command's answer: the key was not given back, so the waiter has no place by that
+	unanswered              // that command ended without an answer
+	served                  // the key was granted to the waiter
+	leaves                  // the waiter takes the key, or gives up
 
 	events = iota
 )
 
-// next has all transitions. An event that says nothing new leaves a state as it is. So
+// next has all transitions. The first line of each state has those that lead to another one,
+// apart from the state Gone. An event that says nothing new leaves a state as it is, and so
 // does one that cannot happen in that state.
 var next = [states][events]State{
 	Resting: {
 		asks: Asking, offered: Offered, served: Served, leaves: Gone,
 		queued: Resting, unqueued: Resting, placed: Resting, declined: Resting, unanswered: Resting,
 	},
-	Asking: { // it is named if its command may reach the store after the one that names it
+	Asking: { // it is offered the key all the same: its own command may reach the store after the release
 		queued: Queued, offered: Offered, served: Served, leaves: Gone,
 		asks: Asking, unqueued: Asking, placed: Asking, declined: Asking, unanswered: Asking,
 	},
@@ -63,15 +66,15 @@ var next = [states][events]State{
 		unqueued: Asking, served: Served, leaves: Gone,
 		asks: Queued, queued: Queued, offered: Queued, placed: Queued, declined: Queued, unanswered: Queued,
 	},
-	Offered: { // an answer to a command of its own may be older than the offer
+	Offered: { // queued and unqueued change nothing: that answer may be older than the offer
 		placed: Queued, declined: Asking, unanswered: Doubtful, served: Served, leaves: Gone,
 		asks: Offered, queued: Offered, unqueued: Offered, offered: Offered,
 	},
-	Doubtful: { // the answer to a command of its own does not say what becomes of the other one
+	Doubtful: { // queued and unqueued change nothing: the release without an answer may yet be carried out
 		offered: Offered, served: Served, leaves: Gone,
 		asks: Doubtful, queued: Doubtful, unqueued: Doubtful, placed: Doubtful, declined: Doubtful, unanswered: Doubtful,
 	},
-	Served: { // it asks if the grant is of no use
+	Served: { // it asks again where the grant came too late, or has to be confirmed
 		asks: Asking, leaves: Gone,
 		queued: Served, unqueued: Served, offered: Served, placed: Served, declined: Served, unanswered: Served, served: Served,
 	},
@@ -80,14 +83,16 @@ var next = [states][events]State{
 	},
 }
 
-// on takes in an event.
+// on changes the state of w as the table says. Whoever rests has done so since it joined, so
+// the queue's count of them can only fall here. One that stops resting and stays in the queue,
+// to ask or with an offer, is awake from now on; in any other state it is about to be removed.
 func (w *Waiter) on(e event) {
 	was := w.state
 	w.state = next[was][e]
-	if was == Resting && w.state != Resting { // none begins to rest later
+	if was == Resting && w.state != Resting {
 		w.queue.resting--
-		if w.state == Asking || w.state == Offered { // otherwise it leaves
-			w.queue.awake(w)
+		if w.state == Asking || w.state == Offered {
+			w.queue.noteAwake(w)
 		}
 	}
 }

@@ -12,21 +12,17 @@ package commands
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/golden"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
@@ -78,30 +74,9 @@ func TestTheCommandsOfScenarios(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, scenario.servers, scenario.fresh)
 			scenario.run(s)
-			got, file := s.all.String(), filepath.Join("testdata", scenario.name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("%s: other commands are sent than %s has (-update writes it anew):\n%s", scenario.name, file, difference(string(want), got))
-			}
+			golden.Check(t, filepath.Join("testdata", scenario.name+".txt"), s.all.String())
 		})
 	}
-}
-
-// difference returns both texts from their first line that differs on.
-func difference(want, got string) string {
-	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
-	for len(w) > 0 && len(g) > 0 && w[0] == g[0] {
-		w, g = w[1:], g[1:]
-	}
-	return "got\n" + strings.Join(g, "\n") + "\nwant\n" + strings.Join(w, "\n")
 }
 
 // closing is the last step of a scenario: what comes late stands there.

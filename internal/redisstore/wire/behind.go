@@ -19,11 +19,11 @@ const (
 	// time with fewer, it is not for them.
 	behindLeast = 64
 
-	// heldMost is how long calls that are not patient may keep a patient one from being
-	// sent: then one goes along for each heldShare replies. Where so much gives back and
+	// heldBackMost is how long calls that are not patient may keep a patient one from being
+	// sent: then one goes along for each heldBackShare replies. Where so much gives back and
 	// renews that the server stays behind, it would never be sent otherwise.
-	heldMost  = 100 * time.Millisecond
-	heldShare = 16
+	heldBackMost  = 100 * time.Millisecond
+	heldBackShare = 16
 
 	// fastestFades is what each tick adds to the time that the fastest reply took, 3 ms in
 	// a minute: the way to the server may have become longer.
@@ -59,7 +59,7 @@ func (p *Pool) holdsBack(c *Call, k *conn, now time.Time) bool {
 
 // admit puts patient calls on k after replies to as many calls have come over it. For each
 // reply two go along, so that soon as many are in flight as keep the server busy, and none
-// while it is behind, but see heldMost. The caller holds the pool's mutex.
+// while it is behind, but see heldBackMost. The caller holds the pool's mutex.
 func (k *conn) admit(answered int, now time.Time) {
 	p := k.pool
 	for p.patient.n > 0 && p.patient.first.state == ended {
@@ -70,11 +70,11 @@ func (k *conn) admit(answered int, now time.Time) {
 	}
 	room := max(2*answered, behindLeast-k.inFlight.n)
 	if k.behind(now) {
-		if now.Sub(p.patient.first.added) < heldMost {
+		if now.Sub(p.patient.first.added) < heldBackMost {
 			return
 		}
 		p.owed += answered
-		room, p.owed = p.owed/heldShare, p.owed%heldShare
+		room, p.owed = p.owed/heldBackShare, p.owed%heldBackShare
 	}
 	for room > 0 && p.patient.n > 0 {
 		if c := p.patient.take(); c.state != ended {

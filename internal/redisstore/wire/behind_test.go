@@ -200,7 +200,7 @@ func TestACallIsNotHeldBackForEver(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				c := patientCall("patient")
-				c.Deadline = time.Now().Add(5 * heldMost)
+				c.Deadline = time.Now().Add(5 * heldBackMost)
 				s.answers(t.Context(), c, "patient")
 			})
 		}

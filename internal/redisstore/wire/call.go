@@ -10,10 +10,10 @@ import (
 // again where Do says so, which saves the memory for its bytes.
 type Call struct {
 	Commands []byte    // encoded, see AppendCommand
-	Replies  int       // one for each command
-	Deadline time.Time // of the whole call; it is found to have passed within a tick (10 ms)
-	Urgent   bool      // it goes behind as few others as may be
-	Patient  bool      // it is not sent while the server is behind, see behind.go
+	Replies  int       // how many there will be: one for each command
+	Deadline time.Time // the end of the whole call; that it has passed is found within a tick (10 ms)
+	Urgent   bool      // the call goes behind as few others as may be
+	Patient  bool      // the call is not sent while the server is behind, see behind.go
 
 	// Late, if not nil, is called once if Do returned an error that is Pending: with the
 	// replies that have come since, or with an error. It must not block.
@@ -23,26 +23,27 @@ type Call struct {
 	// there is an error.
 	Reply []byte
 
-	// The pool's.
+	// What follows is the pool's, and guarded by its mutex. The owner of a call is the
+	// goroutine that called Do with it.
 	ctx     context.Context
 	state   state
-	err     error
-	missing int           // replies
-	conn    *conn         // nil: it waits for one, or is held back
-	added   time.Time     // when it was put on conn, or among those that are held back
-	next    *Call         // behind it, in the same queue
-	toWake  *Call         // see Pool.unlock
-	woken   chan struct{} // one: its owner, which is parked, goes on
+	err     error         // the outcome, once the state is ended
+	missing int           // replies that have not come
+	conn    *conn         // nil: the call waits for one, or is held back
+	added   time.Time     // when the call was put on conn, or among those that are held back
+	next    *Call         // the call behind it in the same queue
+	toWake  *Call         // the next one to be woken, see Pool.unlock
+	woken   chan struct{} // has room for one: the owner, which is parked, is to go on
 }
 
-// A state says what the owner of a call does. It changes in Pool.try, park,
-// rouse, leave and finish alone.
+// A state says what the owner of a call does. Only Pool.try, park, rouse, leave and finish
+// change it.
 type state uint8
 
 const (
-	busy   state = iota // it chooses a connection, writes, reads, or was woken and will look what to do
-	parked              // it waits until it is woken
-	left                // it has gone; what comes of the call is for Late
+	busy   state = iota // the owner chooses a connection, writes, reads, or was woken and will look what to do
+	parked              // the owner waits until it is woken
+	left                // the owner has gone; what comes of the call is for Late
 	ended               // the call has its outcome; replies that still come are dropped
 )
 
@@ -87,10 +88,12 @@ var (
 	ErrClosed = errors.New("the connections are closed")
 )
 
-// queue is a list of calls, the oldest first.
+// A queue is a list of calls, the oldest first. They are linked through themselves, by
+// Call.next, so that to send a call takes no memory: container/list would take an element for
+// each.
 type queue struct {
 	first, last *Call
-	n           int
+	n           int // its length
 }
 
 func (q *queue) add(c *Call) {

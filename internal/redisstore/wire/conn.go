@@ -10,47 +10,48 @@ import (
 	"time"
 )
 
-// A conn is one connection and what is in flight on it. All but the input is guarded
-// by the pool's mutex.
+// A conn is one connection and what is in flight on it. All but its input is guarded by
+// the pool's mutex.
 type conn struct {
 	net.Conn
+
 	pool   *Pool
-	era    int   // the pool's when it began to be dialled
-	broken error // it is given up, and why; its calls have their outcome
+	era    int   // the pool's era when the dial began; noEra once the connection is retired
+	broken error // why the connection was given up, or nil; then all its calls have their outcome
 
 	buffer   []byte    // commands that nobody has begun to write
-	spare    []byte    // the memory of those that were written last
-	inFlight queue     // calls whose replies are to come
-	unsent   *Call     // the first of those that are in the buffer, or nil
-	soonest  time.Time // no call in flight has an earlier deadline
+	spare    []byte    // memory of the commands that were written last, for the next
+	inFlight queue     // calls whose replies are to come, those in the buffer included
+	unsent   *Call     // the first of the calls in the buffer, or nil
+	soonest  time.Time // a moment not later than the deadlines of all calls in flight
 
-	// Three moments say how well it is. heard is when the last reply came, or, if the first
-	// call in flight was put on it later, when that was: if it is long ago, a reply is
-	// overdue. arrived is when bytes came that did not complete a reply, as of a large one.
-	// proven is when a reply came last, or it was made: one that was proven before another
-	// connection went bad is not trusted.
+	// Three moments say how well the connection is. heard is when the last reply came, or, if
+	// the first call in flight was put on it later, when that was: if it is long ago, a reply
+	// is overdue. arrived is when bytes came that did not complete a reply, as of a large one.
+	// proven is when a reply came last, or the connection was made: one that was proven before
+	// another connection went bad is not trusted.
 	heard, arrived, proven time.Time
 
-	fastest time.Duration // that a call was in flight, see behind.go; 0: none had its replies yet
-	untried bool          // it took the place of one that hung, and nothing was answered over it yet
+	fastest time.Duration // the shortest time a call was in flight (behind.go), 0 before the first reply
+	untried bool          // the connection took the place of one that hung, and has brought no reply yet
 
 	writing side
 	since   time.Time // when the present write began
 	reading side
 
-	in input // the reader's
+	in input // used by whoever is reading, without the mutex
 }
 
-// An input has what has arrived and is not handed out.
+// An input has the bytes that have arrived and were not handed out.
 type input struct {
 	bytes  []byte
 	cutter cutter
-	ends   []int // of the complete replies in bytes
+	ends   []int // where the complete replies in bytes end
 }
 
 const (
 	inputLeast = 4 << 10
-	writesMost = 16 // of a caller, until another one writes
+	writesMost = 16 // writes of one caller, until another one writes
 
 	// manyInFlight is how many calls are in flight when a writer first lets others run, so
 	// that their commands go along. With fewer it only loses time. To do so always cost 24
@@ -58,7 +59,7 @@ const (
 	manyInFlight = 8
 
 	writeMost  = 64 << 10  // bytes in one piece
-	bufferMost = 256 << 10 // of memory that is kept for the next commands, or replies
+	bufferMost = 256 << 10 // bytes of memory that are kept for the next commands, or replies
 )
 
 // add puts c behind the calls in flight. The caller holds the pool's mutex.
@@ -156,7 +157,7 @@ func (k *conn) write(own *Call) {
 // pool's mutex, and has it again afterwards.
 func (k *conn) writeAll(out []byte) (n int, err error) {
 	for n < len(out) && err == nil {
-		k.since, k.writing.held = time.Now(), 0
+		k.since, k.writing.leaving = time.Now(), 0
 		k.pool.unlock()
 		var written int
 		written, err = k.Conn.Write(out[n:min(len(out), n+writeMost)])
@@ -187,7 +188,7 @@ func (k *conn) read(own *Call) {
 			err = k.Conn.SetReadDeadline(time.Time{})
 		}
 		p.mu.Lock()
-		k.reading.held = 0
+		k.reading.leaving = 0
 		if k.broken != nil {
 			break
 		}

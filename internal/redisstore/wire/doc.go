@@ -23,22 +23,24 @@
 //     the owner of the oldest call in flight is woken and goes on reading. One
 //     caller alone so writes and reads without any other goroutine; many make a
 //     pipeline.
-//   - Only where no owner can do so, a goroutine of the connection's own does: it writes
-//     what a caller that left has not written, and reads where the oldest call has lost
-//     its owner, where that one's write is stuck, and on the first connections while they
-//     rest, so that their end is seen.
+//   - Where no owner can write or read, a goroutine of the connection's own does. It writes
+//     what a caller has appended that left before it was written. It reads when the owner of
+//     the oldest call in flight has left, and when a write takes long and nobody reads: the
+//     server may be waiting until its replies are read. And it reads on the first few
+//     connections while nothing is in flight on them, so that their end is seen.
 //
-// A pool has up to Size connections, in a fixed order. A call takes the first that
-// is idle. Where none is, it takes the first whose replies are not overdue, and one more
-// connection is dialled for those who come later. So four callers have a connection
-// each, and five hundred share a pipeline. An urgent call takes the connection with the
-// fewest in flight.
+// A pool has up to Size connections, in a fixed order. A call takes the first one on which
+// nothing is in flight. Where there is none, it goes behind the calls in flight on the first
+// one whose replies are not overdue, and one more connection is dialled for later calls, until
+// there are Size. So four callers have a connection each, and five hundred share a pipeline. An
+// urgent call takes the connection with the fewest calls in flight.
 //
-// Replies come, but 64 calls or more are in flight, and the oldest for half as long again as
-// the fastest reply took, and 5 ms more: the server is behind. Then calls that are Patient
-// are held back, and are sent as replies come (behind.go).
+// The server is behind if replies come, but slowly: 64 calls or more are in flight, and the
+// oldest has been for more than one and a half times as long as the fastest reply took, and
+// 5 ms. Then calls that are Patient are held back in the pool, and are sent as replies come
+// (behind.go).
 //
-// Nothing comes, for
+// If calls are in flight and nothing comes at all, it depends on for how long:
 //
 //	10 ms                 The reply is overdue: new calls go past the connection.
 //	100 ms, or twice the  The connection hangs. If all places are taken, one more is
@@ -73,9 +75,9 @@
 // done while it is held: reading, writing, dialling, closing, waking others and calling
 // Late come after [Pool.unlock]. Of others' code only a context's Err and Cause are called under it.
 //
-// Start at call.go (c, a call, and its states) and side.go (who writes and who reads). Then
-// pool.go has how a call finds a connection, grow.go where that comes from, conn.go how a
-// call is written and read over k, a connection, tick.go who looks after time, behind.go the
-// calls that are held back, and retire.go how connections are replaced. resp.go has the
-// protocol.
+// In all files p is a pool, k a connection, and c a call. Start at call.go (a call and its
+// states) and side.go (who writes and who reads). Then pool.go has how a call finds a
+// connection, grow.go where that comes from, conn.go how a call is written and read over it,
+// tick.go who looks after time, behind.go the calls that are held back, and retire.go how
+// connections are replaced. resp.go has the protocol.
 package wire

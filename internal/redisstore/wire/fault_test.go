@@ -359,7 +359,7 @@ func TestAllConnectionsHang(t *testing.T) {
 				return false
 			}
 		}
-		p.dialled = time.Now()
+		p.dialBegan = time.Now()
 		return true
 	})
 	start := time.Now()
@@ -415,7 +415,7 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	hang := hangsLeast + 2*p.took
+	hang := hangsLeast + 2*p.dialTook
 	for i, k := range p.conns {
 		k.heard = now.Add(-time.Duration(size-i) * hang)
 		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]

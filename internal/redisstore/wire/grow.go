@@ -12,14 +12,14 @@ func (p *Pool) grow(best *conn, now time.Time) {
 	have := p.have()
 	full := have == len(p.conns)
 	switch {
-	case full && (!best.overdue(now) || now.Sub(p.swapped) < dialAgain || p.hanging(now, now) == nil):
-	case p.dials > 0 && now.Sub(p.dialled) < dialAgain, p.dials == dialsMost:
-	case have > 0 && now.Sub(p.failed) < dialPause:
+	case full && (!best.overdue(now) || now.Sub(p.swapDialled) < dialAgain || p.hanging(now, now) == nil):
+	case p.dials > 0 && now.Sub(p.dialBegan) < dialAgain, p.dials == dialsMost:
+	case have > 0 && now.Sub(p.dialFailed) < dialPause:
 	default:
 		p.dials++
-		p.dialled = now
+		p.dialBegan = now
 		if full {
-			p.swapped = now
+			p.swapDialled = now
 		}
 		era := p.era
 		p.running.Go(func() { p.dial(era) })
@@ -47,9 +47,9 @@ func (p *Pool) dial(era int) {
 	now := time.Now()
 	var k *conn
 	if err != nil {
-		p.failed = now
+		p.dialFailed = now
 	} else {
-		p.took = now.Sub(began)
+		p.dialTook = now.Sub(began)
 		if k = p.takeIn(netConn, era, began, now); k == nil {
 			p.discard(netConn)
 		}

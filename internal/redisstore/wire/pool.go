@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// This file is the pool of connections, and the way of a call through it: Do, try, and whom
+// unlock wakes. The package comment has the whole picture.
+
 const (
 	// overdueAfter is how long the oldest call in flight waits for a reply until new
 	// calls take another connection. A write that takes longer counts as stuck, see tick.go.
@@ -45,40 +48,45 @@ type Options struct {
 	// price of that connection: from then on goroutines of the pool's own read.
 	Dial func(ctx context.Context) (net.Conn, error)
 
-	Size    int           // connections at most
-	Silence time.Duration // for which a reply may be missing until its connection is given up
+	Size    int           // the most connections
+	Silence time.Duration // how long a reply may be missing until its connection is given up
 }
 
 // A Pool has the connections to one server. It is safe for concurrent use.
 type Pool struct {
 	options Options
-	ctx     context.Context // of the dials; ends with Close
+	ctx     context.Context // the context of dials, which ends with Close
 	cancel  context.CancelFunc
 	running sync.WaitGroup // the goroutines of the pool: dials, readers, writers and the tick
-	closing sync.WaitGroup // those that close a connection
+	closing sync.WaitGroup // the goroutines that close a connection
 
-	mu               sync.Mutex
-	conns            []*conn       // by their places; nil: the place is free
-	retired          []*conn       // that take no more calls, and have some in flight, see Retire
-	waiting          queue         // calls that wait for a connection; those that ended stay until sift
-	patient          queue         // calls that are held back (behind.go), likewise
-	owed             int           // replies since one of these was sent to a server that is behind, see heldMost
-	open             int           // calls that have no outcome, or whose Late has not returned
-	dials            int           // under way
-	dialled          time.Time     // when the last dial began
-	swapped          time.Time     // when the last dial began that was to take the place of a connection
-	era              int           // a connection that began to be dialled in an earlier one is retired
-	took             time.Duration // the last dial that succeeded
-	failed           time.Time     // when a dial failed last
-	doubted          time.Time     // connections that had no reply since then are not trusted, see doubt
-	ticking          bool
-	ticker           *time.Timer
-	closed           bool
-	ignoresDeadlines bool          // a connection did not heed read deadlines: over those made from now on no caller reads
-	drained          chan struct{} // closed when no call is open, after the last may have come
+	mu      sync.Mutex
+	conns   []*conn       // by their places; nil: the place is free
+	retired []*conn       // connections that take no more calls, and have some in flight, see Retire
+	waiting queue         // calls that wait for a connection, and some that ended meanwhile: sift takes these out
+	patient queue         // calls that are held back (behind.go), and some that ended meanwhile
+	owed    int           // replies that came while the server was behind, counted towards the next call of patient, see heldBackMost
+	open    int           // calls that have no outcome, or whose Late has not returned
+	closed  bool          // Close was called
+	drained chan struct{} // closed when the pool is, and no call is open
 
-	wake, wakeLast *Call   // to be woken by unlock
-	toTell         []*Call // whose Late is to be called by unlock
+	era         int           // grows with each Retire; a connection that began to be dialled in an earlier one is retired
+	dials       int           // dials under way
+	dialBegan   time.Time     // when the last dial began
+	swapDialled time.Time     // when the last dial began that was to take the place of a connection
+	dialTook    time.Duration // how long the last dial took that succeeded
+	dialFailed  time.Time     // when a dial failed last
+
+	doubted          time.Time // connections that had no reply since then are not trusted, see doubt
+	ignoresDeadlines bool      // a connection did not heed read deadlines: goroutines of the pool read over those made since, no caller does
+
+	ticker  *time.Timer
+	ticking bool // ticker is set to tickEvery, or the pool is closed
+
+	// What unlock has to do. The calls to be woken are linked by Call.toWake: each may be in
+	// flight, and so in a queue, at the same time.
+	wake, wakeLast *Call   // calls whose owners are to be woken
+	toTell         []*Call // calls whose Late is to be called
 }
 
 // New returns a pool. It opens no connection before the first call.
@@ -359,7 +367,7 @@ func (p *Pool) lightest(k *conn, now time.Time) *conn {
 
 // hangsAfter is how long replies are missing until their connection counts as one that
 // hangs. The caller holds mu.
-func (p *Pool) hangsAfter() time.Duration { return max(hangsLeast, 2*p.took) }
+func (p *Pool) hangsAfter() time.Duration { return max(hangsLeast, 2*p.dialTook) }
 
 // Open returns how many calls have no outcome, including those whose callers have left
 // until Late has returned.

@@ -3,9 +3,9 @@ package wire
 // A side is one direction of a connection: the writing, or the reading. One goroutine at
 // a time has it. The pool's mutex guards it; take and giveUp alone change who has it.
 type side struct {
-	by   by
-	call *Call // of the caller who has it; nil: no caller has
-	held int   // ticks for which that caller has wanted to leave, and has not come back from I/O
+	by      by
+	call    *Call // the call of the caller who has it; nil: no caller has
+	leaving int   // ticks for which that caller has wanted to leave and could not, since its I/O has not returned
 }
 
 // A by says who has a side.

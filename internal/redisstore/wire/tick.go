@@ -125,7 +125,7 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	}
 	if stuck := !k.writing.free() && now.Sub(k.since) > overdueAfter; stuck {
 		if w != nil && w.leaves(now) {
-			if k.writing.held++; k.writing.held >= stuckAfter {
+			if k.writing.leaving++; k.writing.leaving >= stuckAfter {
 				k.bad(now, ErrStuck) // its owner wants to go, and nothing else ends a write
 				return false
 			}
@@ -140,7 +140,7 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	if r == nil || !r.leaves(now) {
 		return false
 	}
-	if k.reading.held++; k.reading.held > ignoredAfter {
+	if k.reading.leaving++; k.reading.leaving > ignoredAfter {
 		k.pool.ignoresDeadlines = true
 		k.fail(ErrIgnoresDeadlines)
 		return false

@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. The head of
+// lua/lock.lua tells how they are written; inspect.lua returns them as they are, and readInfo (replies.go) has them read here.
+
+// exclusiveHolder reads the holder of a mutex from the lock's value. Another program may have written that.
+func exclusiveHolder(value string, pttl, now int64) store.Holder {
+	h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
+	token, text, ok := strings.Cut(value, ":")
+	if !ok {
+		return h
+	}
+	h.Instance, h.Note = readToken(token)
+	if fence, ok := number(strings.TrimLeft(text, "~!")); ok && h.Instance != "" {
+		h.Age = age(now, fence)
+	}
+	return h
+}
+
+// severalHolders reads the holders of a lock that several may hold, those whose lease began first in front. list has
+// tokens, each followed by the end of its lease, and "=" and a token, each followed by its fence, negated.
+func severalHolders(list []any, now int64) []store.Holder {
+	ends, fences := make(map[string]int64), make(map[string]int64)
+	for token, text := range inPairs(list) {
+		score, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			continue
+		}
+		if own, ok := strings.CutPrefix(token, "="); ok {
+			fences[own] = int64(-score)
+		} else if end := int64(score); end > now {
+			ends[token] = end
+		}
+	}
+	var all []store.Holder
+	for token, end := range ends {
+		instance, note := readToken(token)
+		all = append(all, store.Holder{
+			Instance: instance, Note: note, Age: age(now, fences[token]),
+			Left: time.Duration(end-now) * time.Microsecond,
+		})
+	}
+	slices.SortFunc(all, func(a, b store.Holder) int { return int(b.Age - a.Age) })
+	return all
+}
+
+// waitingBehind adds up how many wait in other processes without a place in the queue, as the heartbeats of those that
+// are alive at now tell: pairs of a process and of what enter.lua writes about it.
+func waitingBehind(process string, heartbeats []any, now int64) (n int) {
+	for other, heartbeat := range inPairs(heartbeats) {
+		how := strings.IndexAny(heartbeat, "vup")
+		if other == process || how < 0 {
+			continue
+		}
+		till, ok := number(heartbeat[:how])
+		if count, err := strconv.Atoi(heartbeat[how+1:]); ok && err == nil && till > now {
+			n += count
+		}
+	}
+	return n
+}
+
+// smallestLimit returns the smallest number of permits that binds at now. limits are pairs of a number and until when it
+// binds.
+func smallestLimit(limits []string, now int64) (n int) {
+	for i := 0; i+1 < len(limits); i += 2 {
+		limit, err1 := strconv.Atoi(limits[i])
+		till, err2 := strconv.ParseInt(limits[i+1], 10, 64)
+		if err1 == nil && err2 == nil && till > now && (n == 0 || limit < n) {
+			n = limit
+		}
+	}
+	return max(n, 1)
+}
+
+// age returns how long ago a grant with that fence was made, or 0 where that cannot be told: a fence is the server's time,
+// or a little more after its clock was set back.
+func age(now, fence int64) time.Duration {
+	if fence <= 0 || fence > now {
+		return 0
+	}
+	return time.Duration(now-fence) * time.Microsecond
+}
+
+// inPairs yields the strings of a list two by two; another value is an empty one.
+func inPairs(list []any) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for ; len(list) > 1; list = list[2:] {
+			first, _ := list[0].(string)
+			second, _ := list[1].(string)
+			if !yield(first, second) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A bundle is what the lease of several keys has (AcquireAll, in multi.go): the lease of each key. Each lease's context is
+// the parent of the next one's, so that all end with the first that is lost.
+type bundle struct {
+	locker *Locker
+	parts  []*Lease
+}
+
+func (b *bundle) trusted() bool {
+	trusted := true
+	for _, part := range b.parts {
+		trusted = part.Valid() && trusted // each one that has ended is told so
+	}
+	return trusted
+}
+
+// remains is what the first of the parts to end has left.
+func (b *bundle) remains(*Lease) (left time.Duration, ok bool) {
+	for _, part := range b.parts {
+		if its, has := part.has.remains(part); has && (!ok || its < left) {
+			left, ok = its, true
+		}
+	}
+	return left, ok
+}
+
+func (b *bundle) reliesOn() []*Lease { return b.parts }
+
+// owners returns the leases that have the locks of the parts.
+func (b *bundle) owners() []*Lease {
+	owners := make([]*Lease, len(b.parts))
+	for i, part := range b.parts {
+		owners[i] = part.owner()
+	}
+	return owners
+}
+
+// tellReleased tells the observers of the parts that were released.
+func (b *bundle) tellReleased() {
+	for _, part := range b.parts {
+		part.tellReleased()
+	}
+}
+
+// release gives back all parts at the same time. The error is ErrLost, with their keys, if
+// some were lost.
+func (b *bundle) release(ctx context.Context, l *Lease) error {
+	b.trusted() // parts that are over are told so, with ErrLost, before the context ends
+	l.finish()
+	errs := b.releaseTogether(ctx)
+	err := errors.Join(errs...)
+	if !errors.Is(err, ErrLost) {
+		return err
+	}
+	var lost []string
+	for i, part := range b.parts {
+		if errors.Is(errs[i], ErrLost) {
+			lost = append(lost, part.Key())
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrLost, strings.Join(lost, ", "))
+}
+
+// releaseTogether gives back the parts, all at the same time, within the time
+// that one release has. It returns what came of each.
+func (b *bundle) releaseTogether(ctx context.Context) []error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	defer cancel()
+	errs := make([]error, len(b.parts))
+	var releases sync.WaitGroup
+	for i, part := range b.parts {
+		releases.Go(func() { errs[i] = part.releaseWithin(ctx) })
+	}
+	releases.Wait()
+	return errs
+}
+
+// keys names the keys of all parts.
+func (b *bundle) keys() string {
+	names := make([]string, len(b.parts))
+	for i, part := range b.parts {
+		names[i] = part.Key()
+	}
+	return strings.Join(names, ", ")
+}
+
+// FenceOf returns the fence of one of the lease's keys, given with its prefix,
+// and 0 for a key that is not among them. For a lease of one key it is Fence.
+func (l *Lease) FenceOf(key string) int64 {
+	if l.owner() != nil && l.ref.Key == key {
+		return l.fence
+	}
+	for _, part := range l.has.reliesOn() {
+		if part.ref.Key == key {
+			return part.fence
+		}
+	}
+	return 0
+}
