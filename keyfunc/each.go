@@ -35,8 +35,8 @@ type Element func(path string) (string, bool, error)
 // that is in the elements of another one. The first error of key, [Skip] among them,
 // is returned as it is; an element whose key is [Optional] and missing is left out.
 //
-// Each panics if array does not begin with "body." or ends there, and if key is
-// nil.
+// Each panics if array does not begin with "body." or ends there, if a name in its path
+// is empty, and if key is nil.
 func Each(array string, key Func) Func {
 	path, inBody := strings.CutPrefix(array, string(sourceBody)+".")
 	switch {
@@ -44,6 +44,9 @@ func Each(array string, key Func) Func {
 		panic(fmt.Sprintf(`keyfunc: Each of %q: it takes an array in the body, as in Each("body.ids", …)`, array))
 	case key == nil:
 		panic(fmt.Sprintf("keyfunc: Each of %q: the key function is nil", array))
+	}
+	if _, reason := badName(sourceBody, path); reason != "" {
+		panic(fmt.Sprintf("keyfunc: Each of %q: %s", array, reason))
 	}
 	v := value{source: sourceBody, name: path}
 	return func(r Request) (string, error) {

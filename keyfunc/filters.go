@@ -3,6 +3,7 @@ package keyfunc
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,6 +21,11 @@ type filter struct {
 	name string // as it stands in a template, behind '|'
 	// wants says what apply accepts, for the error: "is not …". Empty if that is everything.
 	wants string
+	// gives is one of the values that apply makes, if another filter may refuse all of
+	// them. Parse tries it, to find filters that refuse every value together.
+	gives string
+	// digest says that apply's results tell nothing of the value.
+	digest bool
 	// missing is what an optional value becomes that is missing or empty.
 	missing string
 	// apply returns the changed value, which is never empty, and false if
@@ -31,11 +37,35 @@ type filter struct {
 // cmd/lockgen and the middlewares ask this table. Besides its entry a new one needs an example in filters_test.go,
 // which comes first, a line in the doc comment of Parse, and its name in docs/keys.md: the tests ask for these.
 var knownFilters = []filter{
-	{name: "hash", apply: func(s string) (string, bool) { return hexSHA256(s), true }},
+	{name: "hash", digest: true, apply: func(s string) (string, bool) { return hexSHA256(s), true }},
 	// A handler that reads a missing value into an integer sees 0.
-	{name: "int", wants: "an integer", missing: "0", apply: canonicalInt},
+	{name: "int", wants: "an integer", gives: "7", missing: "0", apply: canonicalInt},
 	{name: "lower", apply: func(s string) (string, bool) { return lower(s), true }},
-	{name: "uuid", wants: "a UUID", apply: canonicalUUID},
+	{name: "uuid", wants: "a UUID", gives: "0f8fad5b-d9cb-469f-a165-70867728950e", apply: canonicalUUID},
+}
+
+// contradicts returns why f makes no sense behind the source and the filters of v. What
+// is merely needless, as |int|int or |uuid|lower, is none of its business.
+//
+// Behind a digest |int and |uuid refuse everything, and |lower does what nobody wants
+// silently: it leaves "Ann" and "ann" two keys.
+func (v *value) contradicts(f filter) string {
+	if f.wants != "" && (v.source == sourceMethod || v.source == sourceRoute) {
+		return fmt.Sprintf("no request's %s is %s", v.source, f.wants)
+	}
+	for _, before := range v.filters {
+		if before.digest && !f.digest {
+			return fmt.Sprintf("behind |%[1]s there is a digest and no longer the value; write |%[2]s|%[1]s", before.name, f.name)
+		}
+		if before.gives == "" {
+			continue
+		}
+		if _, ok := f.apply(before.gives); !ok {
+			return fmt.Sprintf("|%s takes %s and |%s %s, so together they refuse every value; write the one that the handler reads",
+				before.name, before.wants, f.name, f.wants)
+		}
+	}
+	return ""
 }
 
 func filterNames() []string {

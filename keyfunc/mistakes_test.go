@@ -55,6 +55,28 @@ var templateMistakes = []struct {
 	{"order:{parm.id}", 8, `unknown source "parm"; did you mean "param"?`},
 	{"order:{params.id}", 14, "params takes no name; did you mean {param.id}?"},
 	{"order:{param}", 13, "param needs a name, as in {param.id}"},
+
+	{"{header.X User}", 10, "no header has ' ' in its name; write {header.X-User}"},
+	{"user:{header.Authorization: Bearer?}", 27, "no header has ':' in its name; write the name alone, as in {header.X-User}"},
+	{"{header.Größe}", 11, "no header has 'ö' in its name; write the name alone, as in {header.X-User}"},
+	{"{cookie.my session}", 11, "no cookie has ' ' in its name; write the name alone, as in {cookie.session}"},
+	{"{cookie.a;b}", 10, "no cookie has ';' in its name; write the name alone, as in {cookie.session}"},
+	{"{body.a..b}", 9, "a name is empty in the path of the field; write {body.a.b}"},
+	{"{body..a}", 7, "a name is empty in the path of the field; write {body.a}"},
+	{"{body.größe.?}", 13, "a name is empty in the path of the field; write {body.größe}"},
+	{"{body...}", 7, "a name is empty in the path of the field; write names with dots between, as in {body.customer.id}"},
+	{"{param.id\u200b}", 10, "the invisible character U+200B in a placeholder; remove it"},
+	{"{param.\ufeffid}", 8, "the invisible character U+FEFF in a placeholder; remove it"},
+
+	{"{param.id|int|uuid}", 15, "|int takes an integer and |uuid a UUID, so together they refuse every value; write the one that the handler reads"},
+	{"{param.id?|uuid|lower|int}", 23, "|uuid takes a UUID and |int an integer, so together they refuse every value; write the one that the handler reads"},
+	{"{param.id|hash|int}", 16, "behind |hash there is a digest and no longer the value; write |int|hash"},
+	{"user:{body.mail|hash|lower}", 22, "behind |hash there is a digest and no longer the value; write |lower|hash"},
+	{"{method|int}", 9, "no request's method is an integer"},
+	{"{route|lower|uuid}", 14, "no request's route is a UUID"},
+
+	{"{query.a?0}", 10, "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
+	{"{?query.a}", 2, "'?' must stand after the name"},
 }
 
 const (
@@ -104,6 +126,42 @@ func TestTextBesidePlaceholdersStaysText(t *testing.T) {
 		t.Run(tc.template, func(t *testing.T) {
 			wantKey(t, keyfunc.MustParse(tc.template), r, tc.want)
 		})
+	}
+}
+
+// The functions refuse the names that templates refuse.
+func TestNameThatNoRequestHasPanics(t *testing.T) {
+	x := keyfunc.Const("x")
+	for _, tc := range []struct {
+		wrote func()
+		says  string
+	}{
+		{func() { keyfunc.Header("X User") }, `header "X User": no header has ' ' in its name; write {header.X-User}`},
+		{func() { keyfunc.Cookie("a=b") }, `cookie "a=b": no cookie has '=' in its name; write the name alone, as in {cookie.session}`},
+		{func() { keyfunc.Body("a..b") }, `body "a..b": a name is empty in the path of the field; write {body.a.b}`},
+		{func() { keyfunc.Each("body.items.", x) }, `Each of "body.items.": a name is empty in the path of the field; write {body.items}`},
+	} {
+		t.Run(tc.says, func(t *testing.T) {
+			if got := panicOf(t, tc.wrote); got != "keyfunc: "+tc.says {
+				t.Errorf("panic = %v\nwant    keyfunc: %s", got, tc.says)
+			}
+		})
+	}
+}
+
+// Names and filters that look odd, or do nothing, and are right somewhere.
+func TestWhatSomeRequestHasIsTaken(t *testing.T) {
+	const authority = ":authority" // of gRPC's metadata
+	r := call{
+		header: texts(authority, "shop.test", "X_User.v1~", "ann"), cookie: texts("__Host-sid", "7"), query: texts("a..b", "1", "x y", "2"),
+		fields: texts("items[0]", "3", "größe", "4", "a\u200db", "5"), form: texts("a..b", "6"), values: map[string]any{"a..b": "7"},
+	}
+	for template, want := range map[string]string{
+		"{header.:authority}": "shop.test", "{header.X_User.v1~}": "ann", "{cookie.__Host-sid}": "7", "{query.a..b}": "1", "{query.x y}": "2",
+		"{body.items[0]}": "3", "{body.größe}": "4", "{body.a\u200db}": "5", "{form.a..b}": "6", "{value.a..b}": "7",
+		"{query.x y|int|int|lower}": "2", "{header.X_User.v1~|lower|lower}": "ann",
+	} {
+		t.Run(template, func(t *testing.T) { wantKey(t, keyfunc.MustParse(template), r, want) })
 	}
 }
 

@@ -78,6 +78,9 @@ func (p parser) placeholder(pos int) (v value, size int, err error) {
 		if err != nil {
 			return v, 0, err
 		}
+		if reason := v.contradicts(f); reason != "" {
+			return v, 0, p.errorAt(start+at, "%s", reason)
+		}
 		v.filters = append(v.filters, f)
 		at += len(name)
 	}
@@ -96,8 +99,11 @@ var (
 // source.
 func (p parser) subject(pos int, text string) (value, error) {
 	text, after, optional := strings.Cut(text, "?")
-	if after != "" {
-		return value{}, p.errorAt(pos+len(text), "'?' must stand after the name")
+	switch {
+	case after != "" && text == "":
+		return value{}, p.errorAt(pos, "'?' must stand after the name")
+	case after != "":
+		return value{}, p.errorAt(pos+len(text)+len("?"), "nothing but filters may stand behind '?'; write {%s?}: a missing value has no default", text)
 	}
 	word, name, dotted := strings.Cut(text, ".")
 	dot := pos + len(word)
@@ -123,6 +129,9 @@ func (p parser) subject(pos int, text string) (value, error) {
 		}
 		if err := p.trimmed(dot+len("."), name); err != nil {
 			return value{}, err
+		}
+		if at, reason := badName(source(word), name); reason != "" {
+			return value{}, p.errorAt(dot+len(".")+at, "%s", reason)
 		}
 	default:
 		reason := oneOf(word, slices.Concat(namedSources, plainSources))
@@ -153,19 +162,26 @@ func (p parser) filter(pos int, name string) (filter, error) {
 	return filter{}, p.errorAt(pos, "unknown filter %q; %s", name, oneOf(name, filterNames()))
 }
 
-// trimmed refuses space around a word. In a name it would be part of the name,
-// which no request has then, and nobody sees why.
+// trimmed refuses space and what nobody sees around a word. In a name it would be
+// part of the name, which no request has then, and nobody sees why.
 func (p parser) trimmed(pos int, word string) error {
-	trimmed := strings.TrimLeftFunc(word, unicode.IsSpace)
-	if trimmed == word {
-		trimmed = strings.TrimRightFunc(word, unicode.IsSpace)
+	blanks := word[:len(word)-len(strings.TrimLeftFunc(word, isBlank))]
+	if blanks == "" {
+		trimmed := strings.TrimRightFunc(word, isBlank)
+		blanks = word[len(trimmed):]
 		pos += len(trimmed)
 	}
-	if trimmed != word {
+	switch r, _ := utf8.DecodeRuneInString(blanks); {
+	case blanks == "":
+		return nil
+	case unicode.IsSpace(r):
 		return p.errorAt(pos, "space in a placeholder")
+	default:
+		return p.errorAt(pos, "the invisible character %U in a placeholder; remove it", r)
 	}
-	return nil
 }
+
+func isBlank(r rune) bool { return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf) }
 
 // errorAt returns the error for the position pos.
 func (p parser) errorAt(pos int, format string, args ...any) error {

@@ -144,13 +144,14 @@ func Query(name string) Func { return one(sourceQuery, name) }
 
 // Header returns a Func whose key is the header of that name, in gRPC the incoming
 // metadata; of several, the first. The errors are [ErrMissing] and, for a value over
-// 8 KiB, [ErrInvalidValue]. It panics if name is empty.
+// 8 KiB, [ErrInvalidValue]. It panics if name is empty, or has a character that no
+// name of a header has.
 func Header(name string) Func { return one(sourceHeader, name) }
 
 // Body returns a Func whose key is the body field at a path such as
 // "customer.id". The errors are [ErrMissing], [ErrInvalidValue] for a value
 // over 8 KiB, and whatever [Request.Body] returns, wrapped.
-// It panics if path is empty.
+// It panics if path, or a name in it, is empty.
 func Body(path string) Func { return one(sourceBody, path) }
 
 // Form returns a Func whose key is the value of that name in a form that is the
@@ -164,7 +165,8 @@ func Form(name string) Func { return one(sourceForm, name) }
 // client chooses it like any other value: a session is only as good for a key as
 // what has checked it. The errors are [ErrMissing], [ErrInvalidValue] for a value
 // over 8 KiB, and whatever [CookieRequest] returns, wrapped. A Request that is no
-// CookieRequest is an error of its own. It panics if name is empty.
+// CookieRequest is an error of its own. It panics if name is empty, or has a character
+// that no name of a cookie has.
 func Cookie(name string) Func { return one(sourceCookie, name) }
 
 // Value returns a Func whose key is what [Request.Value] returns for name, which
@@ -182,6 +184,9 @@ func Value(name string) Func { return one(sourceValue, name) }
 func one(s source, name string) Func {
 	if name == "" {
 		panic(fmt.Sprintf("keyfunc: %s with an empty name: no request has one, all would be refused", s))
+	}
+	if _, reason := badName(s, name); reason != "" {
+		panic(fmt.Sprintf("keyfunc: %s %q: %s", s, name, reason))
 	}
 	v := value{source: s, name: name}
 	return func(r Request) (string, error) {

@@ -31,7 +31,7 @@ import (
 //	int     a decimal integer without '+' and leading zeros, of any length;
 //	        an optional value that is missing or empty is 0
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
-//	hash    SHA-256 in hexadecimal, for long values
+//	hash    SHA-256 in hexadecimal, for long values; comes last
 //
 // Without a filter a missing value and 0 are two keys, which is right for a
 // handler that tells them apart: one that reads a string, or a pointer. One
@@ -44,6 +44,10 @@ import (
 // write: "{id}", "${", "%s" and "{{param.id}}" always, "#{" unless the '#' stands
 // behind a word or a placeholder, and "{{id}}", ":id", "#id", "<id>" and "$id"
 // where there is no placeholder.
+//
+// What no request can have is an error, too: a header or a cookie with a space in its
+// name, an empty name in the path of a body's field, filters that no value passes together
+// ("|int|uuid", "{method|int}"), and any other filter behind "|hash".
 //
 // "{{" and "}}" stand for braces. As no key may hold braces, they appear there
 // as %7B and %7D.

@@ -30,7 +30,6 @@ type listed struct {
 	GoFiles, CgoFiles, IgnoredGoFiles, TestGoFiles, XTestGoFiles []string
 
 	ImportMap map[string]string
-	Standard  bool
 	DepOnly   bool
 	Error     *struct{ Err string }
 }
@@ -73,7 +72,7 @@ type file struct {
 func load(ctx context.Context, dir string, flags, patterns []string) (*loader, []*pack, error) {
 	l := &loader{fset: token.NewFileSet(), all: make(map[string]*listed), source: make(map[string]*types.Package)}
 	args := slices.Concat([]string{"list", "-e", "-export", "-deps",
-		"-json=ImportPath,Name,Dir,Export,GoFiles,CgoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,ImportMap,Standard,DepOnly,Error"}, flags, []string{"--"}, patterns)
+		"-json=ImportPath,Name,Dir,Export,GoFiles,CgoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,ImportMap,DepOnly,Error"}, flags, []string{"--"}, patterns)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer

@@ -297,7 +297,7 @@ type Keys interface {
 	I5(ctx context.Context, yes bool) error
 	// want 17: |uuid of n, whose type is uint8: no call would have a key
 	//
-	//lockmw:lock {n|int|hash|uuid}
+	//lockmw:lock {n|lower|uuid}
 	I6(ctx context.Context, n uint8) error
 }
 
