@@ -50,7 +50,9 @@
 // It goes behind recovery, logging, authentication and rate limits, and directly
 // before the handler: a lock before authorisation lets strangers block
 // somebody's resource. Echo's Timeout middleware runs the handler in another
-// goroutine; the lock belongs inside of it.
+// goroutine; the lock belongs inside of it. It keeps the answer until the handler has returned, and
+// drops it for an error: if the lock was lost behind what the handler has written, clients get an
+// empty 200, unless middleware inside of Timeout answers errors.
 //
 // # Route parameters
 //

@@ -20,6 +20,7 @@ type view struct {
 	c          *gin.Context
 	middleware *middleware
 	notFound   bool // Gin's own answer is to stay
+	response   response
 }
 
 var _ httpdoor.Routed = (*view)(nil)

@@ -447,19 +447,3 @@ func TestHijackingByAControllerIsAnAnswer(t *testing.T) {
 type unwrapping struct{ http.ResponseWriter }
 
 func (w unwrapping) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// TestAnswerPastTheDoorIsAnAnswer: a handler may unwrap its writer.
-func TestAnswerPastTheDoorIsAnAnswer(t *testing.T) {
-	locks, client := testenv.Locker(t)
-	lock := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{})
-	w := httptest.NewRecorder()
-	lock(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		below := w.(interface{ Unwrap() http.ResponseWriter }).Unwrap()
-		below.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(below, "paid")
-		client.Del(context.Background(), "lock:{k}")
-	})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
-	if w.Code != http.StatusCreated || w.Body.String() != "paid" {
-		t.Errorf("answer = %d %q, want 201 paid", w.Code, w.Body)
-	}
-}

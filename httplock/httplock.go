@@ -51,7 +51,9 @@
 // It goes behind recovery, logging, authentication and rate limits, and directly before
 // the handler: a lock before authorisation lets strangers block somebody's
 // resource. http.TimeoutHandler runs its handler in another goroutine; the lock
-// belongs inside of it.
+// belongs inside of it, and does not see its 503. So with the policy's MinHold a handler that
+// gives up because its context has ended must answer with a status of 400 or more, although
+// nobody reads that; one that returns without an answer has done its work.
 //
 // # Request bodies
 //

@@ -66,14 +66,16 @@
 // Echo takes "42/" for the last parameter of /orders/:id; so a slash in c.Param("id") is
 // refused, also where a router that decodes parameters has made it of %2F.
 //
-// # Request bodies, and names in several places
+// # Request bodies, long answers, and names in several places
 //
 // What the package for Echo v4 says about these is true here as well: a body is read
 // before the lock is taken, so that a slow client holds none; a field is looked up as
-// encoding/json does it; and where a client has put a name into several places, so that
-// handlers may differ about which of them counts, the request is refused (400). Where
-// c.Bind reads the query, in a GET, HEAD, DELETE or QUERY, it reads the body after it, into
-// the same fields; so with a key of the query such a request must not have a body.
+// encoding/json does it; a client that does not read a long answer keeps the lock, unless
+// the server has a WriteTimeout or the policy a MaxHold; and where a client has put a name
+// into several places, so that handlers may differ about which of them counts, the request
+// is refused (400). Where c.Bind reads the query, in a GET, HEAD, DELETE or QUERY, it reads
+// the body after it, into the same fields; so with a key of the query such a request must
+// not have a body.
 //
 // A handler must read a value where the key does. c.Bind lets a body overwrite what it
 // took from the path, by any field of the struct that the body's format has a name for.

@@ -91,21 +91,23 @@ func (d *Door[C, R]) watch(c C, response R, v *httpdoor.Visit) *httpdoor.Respons
 	return watched
 }
 
-// putBack undoes watch. What has been sent past Echo's own count is an answer, too.
+// putBack undoes watch. What a handler has sent past Echo's own writer, which counts what goes
+// through it, is an answer, too. Where the door's writer is below Echo's, that is whatever was written.
 func (d *Door[C, R]) putBack(c C, response R, watched *httpdoor.Response) {
 	d.version.PutBack(c, response, watched.ResponseWriter)
-	watched.NotBeneath(d.version.Beneath(response)) //nolint:bodyclose // it is a writer
-	if watched.Sent() {
+	beneath := d.version.Beneath(response) //nolint:bodyclose // it is a writer
+	watched.NotBeneath(beneath)
+	if watched.Sent() || watched.Written() && beneath == nil {
 		d.version.Commit(response)
 	}
 }
 
 // refuse returns the error of a request that did not get the lock, or lost it.
 func (d *Door[C, R]) refuse(c C, err error) error {
-	o := door.Refusal(err)
+	refusal := door.Refusal(err)
 	response := d.version.Response(c)
-	if door.ClientGone(o) {
-		httpdoor.WriteProblem(response, c.Request(), o)
+	if door.ClientGone(refusal) {
+		httpdoor.WriteProblem(response, c.Request(), refusal)
 		return err // for those who log it: an answer is committed
 	}
 	if d.options.onError != nil {
@@ -121,8 +123,8 @@ func (d *Door[C, R]) refuse(c C, err error) error {
 			return own
 		}
 	}
-	httpdoor.SetProblemHeader(response.Header(), c.Request(), o)
-	return d.version.Refusal(o, door.Recorded(err))
+	httpdoor.SetProblemHeader(response.Header(), c.Request(), refusal)
+	return d.version.Refusal(refusal, door.Recorded(err))
 }
 
 // handleError calls the function of WithErrorHandler. It returns whether that has written

@@ -41,6 +41,7 @@ var faults = []struct {
 	{"does not notice a loss", []string{"LostLockIsAnswered", "LostLockReplacesAHeldResponse", "ErrorHandlerHearsOfALostLock"}},
 	{"keeps the handler's headers", []string{"LostLockTakesHeadersBack"}},
 	{"takes an empty copy for an answer", []string{"EmptyCopyIsNoAnswer"}},
+	{"does not look past its writer", []string{"AnswerPastTheWriterIsAnAnswer"}},
 	{"always answers a loss", []string{"LostLockLeavesAWrittenResponse", "LostLockLeavesAResponseOverTheLimit"}},
 	{"takes the other holder's key away", []string{"LostLockEndsTheWork"}},
 	{"hides the writer", []string{"StreamingSurvives", "HijackingSurvives", "ConnectionIsWithinReach"}},

@@ -223,7 +223,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	case "disturbs the connection":
 		defer time.AfterFunc(bodyTimeout/2, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }).Stop()
 	}
-	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit}
+	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit, blind: h.fault == "does not look past its writer"}
 	switch h.fault {
 	case "waits for bodies before it answers":
 		watched.visit = nil

@@ -131,6 +131,7 @@ type watchedWriter struct {
 	visit   *httpdoor.Visit // nil: none
 	written bool
 	status  int
+	blind   bool // it does not notice what is written past it
 }
 
 func (w *watchedWriter) Flush() {
@@ -149,7 +150,26 @@ func (w *watchedWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.ResponseWriter.(http.Hijacker).Hijack()
 }
 
-func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *watchedWriter) Unwrap() http.ResponseWriter {
+	if w.blind {
+		return w.ResponseWriter
+	}
+	return lowerWriter{w.ResponseWriter, w}
+}
+
+// A lowerWriter is the writer below a watchedWriter, which it tells of what is done there.
+type lowerWriter struct {
+	http.ResponseWriter
+	above *watchedWriter
+}
+
+func (w lowerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w lowerWriter) WriteHeader(status int) { w.above.WriteHeader(status) }
+
+func (w lowerWriter) Write(p []byte) (int, error) { return w.above.Write(p) }
+
+func (w lowerWriter) Flush() { w.above.Flush() }
 
 func (w *watchedWriter) WriteHeader(status int) {
 	w.written = true

@@ -186,6 +186,57 @@ func lostLockLeavesAWrittenResponse(e *env) {
 	e.WantRuns(2)
 }
 
+// answerPastTheWriterIsAnAnswer: a handler may unwrap its writer, and write to what it finds
+// below. That is an answer, which no problem follows when the lock is lost, and whose status tells
+// whether the work has failed.
+func answerPastTheWriterIsAnAnswer(e *env) {
+	lose := e.ways()["deleted"]
+	below := func(w http.ResponseWriter) http.ResponseWriter {
+		return w.(interface{ Unwrap() http.ResponseWriter }).Unwrap()
+	}
+	for name, answer := range map[string]func(x *Exchange){
+		"a status": func(x *Exchange) { below(x.W).WriteHeader(http.StatusOK) },
+		"a body":   func(x *Exchange) { _, _ = io.WriteString(below(x.W), "paid") },
+		"a flush":  func(x *Exchange) { _ = http.NewResponseController(below(x.W)).Flush() },
+	} {
+		route := e.lossy(func(x *Exchange) error {
+			answer(x)
+			lose()
+			return nil
+		})
+		route.Options.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {
+			e.Errorf("%s: the error handler is called, and there is no place for its answer", name)
+		}
+		e.serve(route)
+		if a := e.pay(); a.status != http.StatusOK || a.body != strings.Repeat("paid", strings.Count(name, "body")) {
+			e.Errorf("%s: answer = %d %q, want what the handler has written", name, a.status, a.body)
+		}
+		e.cleared()
+	}
+	e.WantRuns(3)
+
+	failing := e.route(func(x *Exchange) error {
+		below(x.W).WriteHeader(http.StatusBadRequest)
+		return nil
+	})
+	failing.Policy.MinHold = e.Patience
+	e.serve(failing)
+	for range 2 {
+		e.wantStatus(e.pay(), http.StatusBadRequest)
+	}
+	e.WantRuns(5)
+
+	refused := e.route(fine)
+	refused.Options.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
+		below(w).WriteHeader(http.StatusTeapot)
+	}
+	e.serve(refused)
+	e.hold()
+	if a := e.pay(); a.status != http.StatusTeapot || a.body != "" {
+		e.Errorf("refused: answer = %d %q, want that of the error handler", a.status, a.body)
+	}
+}
+
 func lostLockReplacesAHeldResponse(e *env) {
 	for _, lose := range e.ways() {
 		route := e.lossy(paid(lose))

@@ -93,6 +93,7 @@ func Cases() []Case {
 		{Name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
 		{Name: "EmptyCopyIsNoAnswer", check: emptyCopyIsNoAnswer},
 		{Name: "LostLockLeavesAWrittenResponse", check: lostLockLeavesAWrittenResponse},
+		{Name: "AnswerPastTheWriterIsAnAnswer", check: answerPastTheWriterIsAnAnswer},
 		{Name: "LostLockReplacesAHeldResponse", check: lostLockReplacesAHeldResponse},
 		{Name: "LostLockLeavesAResponseOverTheLimit", check: lostLockLeavesAResponseOverTheLimit},
 
