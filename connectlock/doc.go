@@ -69,7 +69,8 @@
 // the handler's next Receive or Send returns an error. A Receive that is waiting for
 // a message already is not interrupted.
 //
-// Start reading at this file, then interceptor.go, stream.go and error.go. What an
+// Start reading at this file, then rules.go and options.go (what users write), interceptor.go
+// (unary calls), stream.go, and error.go (what clients get). What an
 // interceptor makes of its rules, what key functions see and how a stream takes its lock
 // is in internal/rpcdoor, which grpclock has in common with this package.
 package connectlock

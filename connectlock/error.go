@@ -38,11 +38,11 @@ func values(details []*connect.ErrorDetail) iter.Seq[any] {
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 func (c call) refuse(err error) error {
-	o := door.Refusal(err)
-	if door.ClientGone(o) {
-		return errorOf(o)
+	refusal := door.Refusal(err)
+	if door.ClientGone(refusal) {
+		return errorOf(refusal)
 	}
-	shown := errors.New(o.Detail)
+	shown := errors.New(refusal.Detail)
 	if c.door.ErrorHandler != nil {
 		own := c.door.ErrorHandler(c.Context, c.Method, err)
 		coded, isCoded := own.(*connect.Error) //nolint:errorlint // one that is wrapped may be the handler's, joined to err
@@ -51,21 +51,21 @@ func (c call) refuse(err error) error {
 		case !door.HandsOn(own, err), isCoded && errors.Is(err, own): // the latter is the handler's answer
 			return own
 		case isCoded:
-			return withText(coded, o.Detail)
+			return withText(coded, refusal.Detail)
 		default:
-			shown = &handedOn{own, o.Detail}
+			shown = &handedOn{own, refusal.Detail}
 		}
 	}
-	refusal := newError(o, shown)
+	answer := newError(refusal, shown)
 	switch c.protocol {
 	case connect.ProtocolConnect:
-		if seconds := door.RetryAfter(o); seconds != "" {
-			refusal.Meta().Set("Retry-After", seconds)
+		if seconds := door.RetryAfter(refusal); seconds != "" {
+			answer.Meta().Set("Retry-After", seconds)
 		}
 	case connect.ProtocolGRPC, connect.ProtocolGRPCWeb:
-		refusal.Meta().Set(rpcdoor.Pushback, rpcdoor.PushbackOf(o))
+		answer.Meta().Set(rpcdoor.Pushback, rpcdoor.PushbackOf(refusal))
 	}
-	return refusal
+	return answer
 }
 
 // silent reports whether what an error handler has returned is no answer, or one that
@@ -102,23 +102,23 @@ func (h *handedOn) Error() string { return h.text }
 // Unwrap returns what the error handler has returned.
 func (h *handedOn) Unwrap() error { return h.told }
 
-// errorOf returns the error that tells a client of o.
-func errorOf(o lockmw.Refusal) error {
-	if door.ClientGone(o) {
+// errorOf returns the error that tells a client of a refusal.
+func errorOf(refusal lockmw.Refusal) error {
+	if door.ClientGone(refusal) {
 		return connect.NewError(connect.CodeCanceled, context.Canceled) // nobody reads it
 	}
-	return newError(o, errors.New(o.Detail))
+	return newError(refusal, errors.New(refusal.Detail))
 }
 
-// newError returns the error of o, with another text.
-func newError(o lockmw.Refusal, shown error) *connect.Error {
-	refusal := connect.NewError(connect.Code(o.GRPCCode), shown)
-	for _, detail := range rpcdoor.Details(o) {
+// newError returns the error of a refusal, with the text of shown.
+func newError(refusal lockmw.Refusal, shown error) *connect.Error {
+	answer := connect.NewError(connect.Code(refusal.GRPCCode), shown)
+	for _, detail := range rpcdoor.Details(refusal) {
 		encoded, err := connect.NewErrorDetail(detail)
 		if err != nil {
 			panic(err) // the details are strings and numbers
 		}
-		refusal.AddDetail(encoded)
+		answer.AddDetail(encoded)
 	}
-	return refusal
+	return answer
 }

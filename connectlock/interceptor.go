@@ -48,12 +48,12 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if spec.IsClient {
 			return next(ctx, req)
 		}
-		lock := i.door.Find(ctx, spec.Procedure)
-		if lock == nil {
+		rule := i.door.Find(ctx, spec.Procedure)
+		if rule == nil {
 			return next(ctx, req)
 		}
 		call := i.call(ctx, spec, req.Peer(), req.Header())
-		lease, err := i.door.Enter(call.Call, lock, req.Any())
+		lease, err := i.door.Enter(call.Call, rule, req.Any())
 		if err != nil {
 			return nil, call.refuse(err)
 		}

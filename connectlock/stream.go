@@ -16,12 +16,12 @@ import (
 func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		spec := conn.Spec()
-		lock := i.door.Find(ctx, spec.Procedure)
-		if lock == nil {
+		rule := i.door.Find(ctx, spec.Procedure)
+		if rule == nil {
 			return next(ctx, conn)
 		}
 		call := i.call(ctx, spec, conn.Peer(), conn.RequestHeader())
-		return i.door.Stream(lock, rpcdoor.StreamCall{
+		return i.door.Stream(rule, rpcdoor.StreamCall{
 			Call:       call.Call,
 			OneMessage: spec.StreamType&connect.StreamTypeClient == 0,
 			Inner:      ctx,

@@ -59,14 +59,19 @@ func TestServiceWithoutAnnotationsIsAnError(t *testing.T) {
 
 // So would all, where the package with the annotations is not imported.
 func TestProgramWithoutAnnotationsIsAnError(t *testing.T) {
-	all := protoregistry.GlobalFiles
-	defer func() { protoregistry.GlobalFiles = all }()
-	protoregistry.GlobalFiles = new(protoregistry.Files)
+	knowNoFiles(t)
 	rules, err := grpclock.Annotated()
 	const want = "grpclock: Annotated: no method that this program knows has the option (lockmw.v1.lock): all would run without a lock; import the package generated of its .proto file"
 	if fmt.Sprint(err) != want || rules != nil {
 		t.Errorf("%d rules, err = %v\nwant %s", len(rules), err, want)
 	}
+}
+
+// knowNoFiles has the program know no .proto file until the test ends.
+func knowNoFiles(t *testing.T) {
+	all := protoregistry.GlobalFiles
+	protoregistry.GlobalFiles = new(protoregistry.Files)
+	t.Cleanup(func() { protoregistry.GlobalFiles = all })
 }
 
 func TestWrongAnnotationsAreErrors(t *testing.T) {
@@ -130,6 +135,7 @@ func TestAnnotationThatWasReadAsUnknownBytesIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	knowNoFiles(t) // beside this one, which cannot be registered twice
 	if err := protoregistry.GlobalFiles.RegisterFile(built); err != nil {
 		t.Fatal(err)
 	}

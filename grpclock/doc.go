@@ -101,9 +101,10 @@
 // Package connectlock has an interceptor for handlers of connectrpc.com/connect, with
 // the same Rules and annotations.
 //
-// Start reading at this file, then rules.go, unary.go and stream.go; metadata.go is what
-// they do with a handler's header and trailers,
-// both.go compares the rules of the two interceptors, and status.go is what clients get.
+// Start reading at this file, then rules.go and options.go (what users write), interceptor.go
+// (what is made of that), unary.go and stream.go (a call's way). metadata.go is what these do
+// with a handler's header and trailers, both.go finds rules that only one of the two
+// interceptors was given, and status.go is what clients get.
 // What an interceptor makes of its rules, what key functions see and how a stream takes
 // its lock is in internal/rpcdoor, which connectlock has in common with this package.
 package grpclock

@@ -28,23 +28,23 @@ func CodeOf(err error) string {
 // refuse returns the error of a call that did not get the lock, or lost it.
 // setTrailer sets a trailer of the call.
 func (i *interceptor) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
-	o := door.Refusal(err)
-	if door.ClientGone(o) {
-		return statusOf(o)
+	refusal := door.Refusal(err)
+	answer := statusOf(refusal)
+	if door.ClientGone(refusal) {
+		return answer
 	}
-	refusal := statusOf(o)
 	if i.ErrorHandler != nil {
 		own := i.ErrorHandler(ctx, method, err)
 		_, answers := own.(interface{ GRPCStatus() *status.Status })
 		switch {
 		case !answers && door.HandsOn(own, err):
-			refusal = &handedOn{own, refusal}
+			answer = &handedOn{own, answer}
 		case status.Code(own) != codes.OK: // it is OK for nil, too
 			return own
 		}
 	}
-	setTrailer(metadata.Pairs(rpcdoor.Pushback, rpcdoor.PushbackOf(o)))
-	return refusal
+	setTrailer(metadata.Pairs(rpcdoor.Pushback, rpcdoor.PushbackOf(refusal)))
+	return answer
 }
 
 // A handedOn is the error of a call whose error handler has returned what it was told, or a part
@@ -61,16 +61,16 @@ func (h *handedOn) Unwrap() error { return h.told }
 // GRPCStatus returns what clients get.
 func (h *handedOn) GRPCStatus() *status.Status { return status.Convert(h.refusal) }
 
-// statusOf returns the error that tells a client of o.
-func statusOf(o lockmw.Refusal) error {
-	if door.ClientGone(o) {
+// statusOf returns the error that tells a client of a refusal.
+func statusOf(refusal lockmw.Refusal) error {
+	if door.ClientGone(refusal) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
 	var details []protoadapt.MessageV1
-	for _, detail := range rpcdoor.Details(o) {
+	for _, detail := range rpcdoor.Details(refusal) {
 		details = append(details, protoadapt.MessageV1Of(detail))
 	}
-	s, err := status.New(codes.Code(o.GRPCCode), o.Detail).WithDetails(details...)
+	s, err := status.New(codes.Code(refusal.GRPCCode), refusal.Detail).WithDetails(details...)
 	if err != nil {
 		panic(err) // the code is none of OK, and the details are strings and numbers
 	}

@@ -29,12 +29,12 @@ func StreamServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc
 func (i *interceptor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	i.first.Do(i.checkOther)
 	outer, method := ss.Context(), info.FullMethod
-	l := i.Find(outer, method)
-	if l == nil {
+	rule := i.Find(outer, method)
+	if rule == nil {
 		return handler(srv, ss)
 	}
 	inner, held := holdTrailer(outer, ss)
-	return i.Stream(l, rpcdoor.StreamCall{
+	return i.Stream(rule, rpcdoor.StreamCall{
 		Call:       rpcdoor.Call{Context: outer, Method: method, Headers: incoming{}},
 		OneMessage: !info.IsClientStream,
 		Inner:      inner,

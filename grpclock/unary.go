@@ -32,11 +32,11 @@ func UnaryServerInterceptor(l *lockmw.Locker, rules Rules, opts ...Option) grpc.
 
 func (i *interceptor) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	i.first.Do(i.checkOther)
-	l := i.Find(ctx, info.FullMethod)
-	if l == nil {
+	rule := i.Find(ctx, info.FullMethod)
+	if rule == nil {
 		return handler(ctx, req)
 	}
-	lease, err := i.Enter(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, l, req)
+	lease, err := i.Enter(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, rule, req)
 	if err != nil {
 		return nil, i.refuseUnary(ctx, info.FullMethod, err)
 	}

@@ -88,7 +88,7 @@ func annotation(w Words, m protoreflect.MethodDescriptor) (rule Rule, annotated 
 	}
 	lock, _ := proto.GetExtension(options, lockmwv1.E_Lock).(*lockmwv1.Lock)
 	if rule, err = ruleOf(lock); err == nil {
-		err = Check(w, rule, m) // the fields, which the interceptors look for again
+		err = checkFields(w, rule, m) // the fields, which the interceptors look for again
 	}
 	return rule, true, err
 }

@@ -23,32 +23,32 @@ type Headers interface {
 	First(ctx context.Context, name string) (string, bool)
 }
 
-// Find returns the lock of a method, or nil if it has none or the call is to run
-// without it.
-func (d *Door) Find(ctx context.Context, method string) *Lock {
-	l := d.exact[method]
-	if l == nil {
+// Find returns the rule of a method, or nil if it has none or the call is to run
+// without its lock.
+func (d *Door) Find(ctx context.Context, method string) *MethodRule {
+	rule := d.exact[method]
+	if rule == nil {
 		service, _ := Cut(method)
-		l = d.wild[service]
+		rule = d.wild[service]
 	}
-	if l != nil && d.Skipper != nil && d.Skipper(ctx, method) {
+	if rule != nil && d.skipper != nil && d.skipper(ctx, method) {
 		return nil
 	}
-	return l
+	return rule
 }
 
 // Enter takes the lock of a call whose message has come. Without an error and a lease,
 // the call asks for no lock.
-func (d *Door) Enter(c Call, l *Lock, message any) (*lockmw.Lease, error) {
-	keys, _, err := d.keys(c, l, message)
-	return d.acquire(c.Context, l, keys, err)
+func (d *Door) Enter(c Call, rule *MethodRule, message any) (*lockmw.Lease, error) {
+	keys, _, err := d.keys(c, rule, message)
+	return d.acquire(c.Context, rule, keys, err)
 }
 
 // keys derives the keys of a call. message is nil if none has come yet; early tells
 // that it was asked for all the same, and that the keys and the error mean nothing.
-func (d *Door) keys(c Call, l *Lock, message any) (keys keyfunc.Keys, early bool, err error) {
-	v := &View{call: c, door: d, lock: l, message: message}
-	keys, err = keyfunc.KeysOf(l.Key, v)
+func (d *Door) keys(c Call, rule *MethodRule, message any) (keys keyfunc.Keys, early bool, err error) {
+	v := &view{call: c, door: d, rule: rule, message: message}
+	keys, err = keyfunc.KeysOf(rule.Key, v)
 	if v.misuse != nil && !errors.Is(err, keyfunc.Skip) {
 		return keyfunc.Keys{}, v.early, v.misuse
 	}
@@ -57,8 +57,8 @@ func (d *Door) keys(c Call, l *Lock, message any) (keys keyfunc.Keys, early bool
 
 // acquire takes the lock of what the key function has returned. Without an
 // error and a lease, it asks for no lock.
-func (d *Door) acquire(ctx context.Context, l *Lock, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
-	return door.Acquire(ctx, d.Locker, keys, err, l.Policy)
+func (d *Door) acquire(ctx context.Context, rule *MethodRule, keys keyfunc.Keys, err error) (*lockmw.Lease, error) {
+	return door.Acquire(ctx, d.Locker, keys, err, rule.Policy)
 }
 
 // Under runs the handler of a call with one message under its lock, and gives that

@@ -21,30 +21,30 @@ import (
 type Door struct {
 	Options
 	Locker *lockmw.Locker
-	exact  map[string]*Lock // by full method
-	wild   map[string]*Lock // by service, as in "/shop.v1.Orders/"
+	exact  map[string]*MethodRule // by full method
+	wild   map[string]*MethodRule // by service, as in "/shop.v1.Orders/"
 }
 
-// A Lock is a rule, made ready for one method.
-type Lock struct {
+// A MethodRule is a rule, made ready for one method.
+type MethodRule struct {
 	Rule
-	fields []field  // of the method's message, as far as known at start-up
-	values []string // of earlier interceptors that the key is known to read
-	late   bool     // the key is known to be made from the message
+	fields       []field  // of the method's message, as far as known at start-up
+	values       []string // of earlier interceptors that the key is known to read
+	needsMessage bool     // the key is known to be made from the message
 }
 
 // New makes rules ready. It panics about what cannot work.
 func New(o Options, l *lockmw.Locker, rules Rules) *Door {
-	d := &Door{Options: o, Locker: l, exact: make(map[string]*Lock), wild: make(map[string]*Lock)}
+	d := &Door{Options: o, Locker: l, exact: make(map[string]*MethodRule), wild: make(map[string]*MethodRule)}
 	switch {
 	case l == nil:
-		d.Panicf("the Locker is nil")
+		d.panicf("the Locker is nil")
 	case rules == nil:
-		d.Panicf("the Rules are nil; no method would run under a lock")
+		d.panicf("the Rules are nil; no method would run under a lock")
 	}
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		if err := d.add(name, rules); err != nil {
-			d.Panicf("rule %q: %v", name, err)
+			d.panicf("rule %q: %v", name, err)
 		}
 	}
 	return d
@@ -58,7 +58,7 @@ func (d *Door) add(name string, rules Rules) error {
 	}
 	service, method := Cut(name)
 	methods := MethodsOf(service)
-	if method == Wildcard && methods != nil {
+	if method == wildcard && methods != nil {
 		return d.addAll(service, methods, rules)
 	}
 	var known protoreflect.MethodDescriptor
@@ -67,17 +67,17 @@ func (d *Door) add(name string, rules Rules) error {
 			return noMethod(service, method, methods)
 		}
 	}
-	l, err := d.newLock(name, rule, known)
+	ready, err := d.newMethodRule(name, rule, known)
 	if err != nil {
 		return err
 	}
 	if known == nil {
 		d.warn(name)
 	}
-	if method == Wildcard {
-		d.wild[service] = l
+	if method == wildcard {
+		d.wild[service] = ready
 	} else {
-		d.exact[name] = l
+		d.exact[name] = ready
 	}
 	return nil
 }
@@ -85,49 +85,49 @@ func (d *Door) add(name string, rules Rules) error {
 // addAll makes the rule of a service ready for all methods that have none of
 // their own.
 func (d *Door) addAll(service string, methods protoreflect.MethodDescriptors, rules Rules) error {
-	rule := rules[service+Wildcard]
-	d.wild[service] = &Lock{Rule: rule} // for what is served and not in the descriptor
+	rule := rules[service+wildcard]
+	d.wild[service] = &MethodRule{Rule: rule} // for what is served and not in the descriptor
 	for i := range methods.Len() {
 		m := methods.Get(i)
 		name := FullMethod(m)
 		if _, has := rules[name]; has {
 			continue
 		}
-		l, err := d.newLock(name, rule, m)
+		ready, err := d.newMethodRule(name, rule, m)
 		if err != nil {
 			return fmt.Errorf("method %s: %w", name, err)
 		}
-		d.exact[name] = l
+		d.exact[name] = ready
 	}
 	return nil
 }
 
-// newLock makes a rule ready for a method. m is nil if that is not known.
-func (d *Door) newLock(name string, rule Rule, m protoreflect.MethodDescriptor) (*Lock, error) {
-	l, err := newLock(d.Words, name, rule, m)
-	if err == nil && len(l.values) > 0 && d.Values == nil {
-		return nil, errors.New(d.noValues(l.values[0]))
+// newMethodRule makes a rule ready for a method. m is nil if that is not known.
+func (d *Door) newMethodRule(name string, rule Rule, m protoreflect.MethodDescriptor) (*MethodRule, error) {
+	ready, err := newMethodRule(d.Words, name, rule, m)
+	if err == nil && len(ready.values) > 0 && d.values == nil {
+		return nil, errors.New(d.noValues(ready.values[0]))
 	}
-	return l, err
+	return ready, err
 }
 
-// Check returns the mistakes that are found in the rule of a known method before there
+// checkFields returns the mistakes that are found in the rule of a known method before there
 // is a Locker.
-func Check(w Words, rule Rule, m protoreflect.MethodDescriptor) error {
-	_, err := newLock(w, FullMethod(m), rule, m)
+func checkFields(w Words, rule Rule, m protoreflect.MethodDescriptor) error {
+	_, err := newMethodRule(w, FullMethod(m), rule, m)
 	return err
 }
 
-// newLock asks the key function what it reads, and finds the fields of that in
+// newMethodRule asks the key function what it reads, and finds the fields of that in
 // the method's message. m is nil if the method is not known.
-func newLock(w Words, name string, rule Rule, m protoreflect.MethodDescriptor) (*Lock, error) {
+func newMethodRule(w Words, name string, rule Rule, m protoreflect.MethodDescriptor) (*MethodRule, error) {
 	read, err := probed(w, name, rule.Key)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lock{Rule: rule, values: read.Values, late: len(read.Fields)+len(read.Lists) > 0}
+	ready := &MethodRule{Rule: rule, values: read.Values, needsMessage: len(read.Fields)+len(read.Lists) > 0}
 	if m == nil {
-		return l, nil
+		return ready, nil
 	}
 	for _, of := range read.Lists {
 		list, err := newList(m.Input(), of.List)
@@ -143,9 +143,9 @@ func newLock(w Words, name string, rule Rule, m protoreflect.MethodDescriptor) (
 		if err != nil {
 			return nil, err
 		}
-		l.fields = append(l.fields, f)
+		ready.fields = append(ready.fields, f)
 	}
-	return l, nil
+	return ready, nil
 }
 
 // probed calls a key function once, with a made-up call, and returns what it reads.

@@ -13,8 +13,8 @@ type Words struct {
 	Call        string // "a gRPC call"
 }
 
-// Panicf panics about a mistake in what the constructor was given.
-func (w Words) Panicf(format string, args ...any) {
+// panicf panics about a mistake in what the constructor was given.
+func (w Words) panicf(format string, args ...any) {
 	panic(w.Package + ": " + w.Constructor + ": " + fmt.Sprintf(format, args...))
 }
 
@@ -23,9 +23,9 @@ func (w Words) Panicf(format string, args ...any) {
 type Options struct {
 	Words
 	Logger       *slog.Logger
-	Skipper      func(ctx context.Context, method string) bool
+	skipper      func(ctx context.Context, method string) bool
 	ErrorHandler func(ctx context.Context, method string, err error) error
-	Values       func(ctx context.Context, name string) (any, bool)
+	values       func(ctx context.Context, name string) (any, bool)
 }
 
 // NewOptions applies options in order. It panics if one is nil.
@@ -33,7 +33,7 @@ func NewOptions[O ~func(*Options)](w Words, opts []O) Options {
 	o := Options{Words: w}
 	for i, opt := range opts {
 		if opt == nil {
-			o.Panicf("option %d is nil", i+1)
+			o.panicf("option %d is nil", i+1)
 		}
 		opt(&o)
 	}
@@ -46,7 +46,7 @@ func NewOptions[O ~func(*Options)](w Words, opts []O) Options {
 // need panics if what an option was given is nil.
 func (o *Options) need(option, what string, isNil bool) {
 	if isNil {
-		o.Panicf("%s: the %s is nil", option, what)
+		o.panicf("%s: the %s is nil", option, what)
 	}
 }
 
@@ -63,7 +63,7 @@ func WithErrorHandler(handle func(ctx context.Context, method string, err error)
 func WithSkipper(skip func(ctx context.Context, method string) bool) func(*Options) {
 	return func(o *Options) {
 		o.need("WithSkipper", "function", skip == nil)
-		o.Skipper = skip
+		o.skipper = skip
 	}
 }
 
@@ -71,7 +71,7 @@ func WithSkipper(skip func(ctx context.Context, method string) bool) func(*Optio
 func WithValues(values func(ctx context.Context, name string) (any, bool)) func(*Options) {
 	return func(o *Options) {
 		o.need("WithValues", "function", values == nil)
-		o.Values = values
+		o.values = values
 	}
 }
 

@@ -19,21 +19,21 @@ const domain = "lockmw"
 const Pushback = "grpc-retry-pushback-ms"
 
 // PushbackOf returns the value of that trailer.
-func PushbackOf(o lockmw.Refusal) string {
-	if o.RetryAfter > 0 {
-		return strconv.FormatInt(o.RetryAfter.Milliseconds(), 10)
+func PushbackOf(refusal lockmw.Refusal) string {
+	if refusal.RetryAfter > 0 {
+		return strconv.FormatInt(refusal.RetryAfter.Milliseconds(), 10)
 	}
 	return "-1"
 }
 
 // Details returns what the status of a refusal has beside its code and message.
-func Details(o lockmw.Refusal) []proto.Message {
-	if o.Code == "" {
+func Details(refusal lockmw.Refusal) []proto.Message {
+	if refusal.Code == "" {
 		return nil
 	}
-	details := []proto.Message{&errdetails.ErrorInfo{Reason: o.Code, Domain: domain}}
-	if o.RetryAfter > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(o.RetryAfter)})
+	details := []proto.Message{&errdetails.ErrorInfo{Reason: refusal.Code, Domain: domain}}
+	if refusal.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.RetryAfter)})
 	}
 	return details
 }

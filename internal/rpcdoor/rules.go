@@ -41,7 +41,7 @@ func (r Rules) With(code Rules) Rules {
 	both := make(Rules, len(r)+len(code))
 	for name, rule := range r {
 		service, _ := Cut(name)
-		if _, replaced := code[service+Wildcard]; !replaced {
+		if _, replaced := code[service+wildcard]; !replaced {
 			both[name] = rule
 		}
 	}
@@ -49,8 +49,8 @@ func (r Rules) With(code Rules) Rules {
 	return both
 }
 
-// Wildcard stands for all methods of a service.
-const Wildcard = "*"
+// wildcard stands for all methods of a service.
+const wildcard = "*"
 
 // Cut parts "/shop.v1.Orders/Pay" into "/shop.v1.Orders/" and "Pay".
 func Cut(name string) (service, method string) {
@@ -66,7 +66,7 @@ func (r Rule) check(l *lockmw.Locker, name string) error {
 	if len(service) < 2 || service[0] != '/' || !serviceName(service).IsValid() {
 		return errName
 	}
-	if method != Wildcard && !protoreflect.Name(method).IsValid() {
+	if method != wildcard && !protoreflect.Name(method).IsValid() {
 		return errName
 	}
 	if r.Key == nil {

@@ -21,7 +21,8 @@ type StreamCall struct {
 	// nothing to do: the lock is taken when that has come, whatever the key is made from.
 	OneMessage bool
 
-	// Inner is the parent of the handler's context: the call's context, or a child.
+	// Inner is the context of which the handler's is made: that of the call, or a child in which
+	// the framework's interceptor has put what the handler is to find.
 	Inner context.Context
 
 	// Status returns the error that tells a client of a refusal.
@@ -47,7 +48,7 @@ type StreamCall struct {
 type Stream struct {
 	StreamCall
 	door *Door
-	lock *Lock
+	rule *MethodRule
 	ctx  context.Context // the handler's
 	late *lateContext    // the same, of a stream that is locked by its first message; or nil
 
@@ -59,12 +60,14 @@ type Stream struct {
 }
 
 // Stream runs the handler of a stream under its lock, and returns the call's error.
-func (d *Door) Stream(l *Lock, c StreamCall) error {
-	s := &Stream{StreamCall: c, door: d, lock: l}
-	if !l.late && !c.OneMessage {
-		keys, early, err := d.keys(c.Call, l, nil)
-		if !early { // else the message is needed, whatever it made of having none
-			lease, err := d.acquire(c.Inner, l, keys, err)
+func (d *Door) Stream(rule *MethodRule, c StreamCall) error {
+	s := &Stream{StreamCall: c, door: d, rule: rule}
+	if !rule.needsMessage && !c.OneMessage {
+		keys, early, err := d.keys(c.Call, rule, nil)
+		// A key function that has asked for the message was told that there is none yet. The key or
+		// error that it has made of that does not count: it is asked again when the message has come.
+		if !early {
+			lease, err := d.acquire(c.Inner, rule, keys, err)
 			switch {
 			case err != nil:
 				return c.Refuse(err)
@@ -144,8 +147,8 @@ func (s *Stream) leave(failed bool) error {
 // as soon as there is one.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Receive receives a message by the framework's receive. The first is what a late stream
-// is locked by; if that is refused, this and every later call returns the refusal.
+// Receive receives a message by the framework's receive. If the lock is not taken yet, it is by the
+// first message; if that is refused, this and every later call returns the refusal.
 func (s *Stream) Receive(m any, receive func(any) error) error {
 	decided, err := s.state()
 	if err != nil {
@@ -161,7 +164,7 @@ func (s *Stream) Receive(m any, receive func(any) error) error {
 	case err == nil:
 		return s.enter(m)
 	case errors.Is(err, io.EOF):
-		return s.refuse(door.NoKey(s.Call.Context, s.door.Locker, s.lock.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
+		return s.refuse(door.NoKey(s.Call.Context, s.door.Locker, s.rule.Policy, fmt.Errorf("%w: the stream has ended before its first message", keyfunc.ErrMissing)))
 	}
 	return err
 }
@@ -218,7 +221,7 @@ func (s *Stream) over(lease *lockmw.Lease) error {
 func (s *Stream) enter(m any) error {
 	call := s.Call
 	call.Context = s.late.Context // without the lease that is to come
-	lease, err := s.door.Enter(call, s.lock, m)
+	lease, err := s.door.Enter(call, s.rule, m)
 	if err != nil {
 		return s.refuse(err)
 	}

@@ -12,49 +12,49 @@ import (
 	"github.com/lockmw/kit/keyfunc"
 )
 
-// A View is what a key function sees of a call.
-type View struct {
+// A view is what a key function sees of a call.
+type view struct {
 	call    Call
 	door    *Door
-	lock    *Lock
+	rule    *MethodRule
 	message any   // nil: none has come yet
 	early   bool  // the message was asked for before it came
 	misuse  error // a value was asked for, and there are none
 }
 
 // Context returns the call's context.
-func (v *View) Context() context.Context { return v.call.Context }
+func (v *view) Context() context.Context { return v.call.Context }
 
 // Method returns the full method.
-func (v *View) Method() string { return v.call.Method }
+func (v *view) Method() string { return v.call.Method }
 
 // Route returns the full method.
-func (v *View) Route() string { return v.call.Method }
+func (v *view) Route() string { return v.call.Method }
 
 // Header returns the first value of the header called name, in any case.
-func (v *View) Header(name string) (string, bool) {
+func (v *view) Header(name string) (string, bool) {
 	return v.call.Headers.First(v.call.Context, name)
 }
 
 // Param returns nothing: a call has no route parameters.
-func (v *View) Param(string) (string, bool) { return "", false }
+func (v *view) Param(string) (string, bool) { return "", false }
 
 // Query returns nothing: a call has no query.
-func (v *View) Query(string) (string, bool) { return "", false }
+func (v *view) Query(string) (string, bool) { return "", false }
 
 // Form returns nothing: a call has no form.
-func (v *View) Form(string) (string, bool, error) { return "", false, nil }
+func (v *view) Form(string) (string, bool, error) { return "", false, nil }
 
 // Cookie returns nothing: a call has no cookies.
-func (v *View) Cookie(string) (string, bool, error) { return "", false, nil }
+func (v *view) Cookie(string) (string, bool, error) { return "", false, nil }
 
 // Value returns what WithValues says.
-func (v *View) Value(name string) (any, bool) {
-	if v.door.Values == nil {
+func (v *view) Value(name string) (any, bool) {
+	if v.door.values == nil {
 		v.misuse = fmt.Errorf("%w: %s", keyfunc.ErrMisuse, v.door.noValues(name))
 		return nil, false
 	}
-	return v.door.Values(v.call.Context, name)
+	return v.door.values(v.call.Context, name)
 }
 
 // noValues is said of a key that reads a value without WithValues.
@@ -64,13 +64,13 @@ func (w Words) noValues(name string) string {
 }
 
 // tooEarly notes that the message was asked for before it came.
-func (v *View) tooEarly() error {
+func (v *view) tooEarly() error {
 	v.early = true
 	return fmt.Errorf("%s: the stream's first message has not come yet", v.door.Package)
 }
 
 // Body returns the text of the field at path.
-func (v *View) Body(path string) (string, bool, error) {
+func (v *view) Body(path string) (string, bool, error) {
 	if v.message == nil {
 		return "", false, v.tooEarly()
 	}
@@ -78,8 +78,8 @@ func (v *View) Body(path string) (string, bool, error) {
 	if err != nil {
 		return "", false, err
 	}
-	for i := range v.lock.fields {
-		if f := &v.lock.fields[i]; f.path == path && f.of == m.Descriptor() {
+	for i := range v.rule.fields {
+		if f := &v.rule.fields[i]; f.path == path && f.of == m.Descriptor() {
 			s, ok := f.text(m)
 			return s, ok, nil
 		}
@@ -93,7 +93,7 @@ func (v *View) Body(path string) (string, bool, error) {
 }
 
 // Elements returns the elements of the repeated field at path.
-func (v *View) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
+func (v *view) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
 	if v.message == nil {
 		return nil, false, v.tooEarly()
 	}
@@ -109,7 +109,7 @@ func (v *View) Elements(path string, max int) ([]keyfunc.Element, bool, error) {
 }
 
 // reflected returns the message, which may come from an old code generator.
-func (v *View) reflected() (protoreflect.Message, error) {
+func (v *view) reflected() (protoreflect.Message, error) {
 	switch m := v.message.(type) {
 	case proto.Message:
 		return m.ProtoReflect(), nil
@@ -131,7 +131,7 @@ func Key(pkg string, key func(ctx context.Context, req any) (string, error)) key
 		panic(pkg + ": Key: the function is nil")
 	}
 	return func(r keyfunc.Request) (string, error) {
-		v, ok := keyfunc.As[*View](r)
+		v, ok := keyfunc.As[*view](r)
 		if !ok {
 			return door.NativeElsewhere(name, r)
 		}

@@ -19,6 +19,7 @@ var meaningless = map[string]string{
 	"AnswerToHeadHasNoBody":                    "gRPC has no HEAD",
 	"BodyOverItsLengthIsRefused":               "a message has no length of its own",
 	"EmptyCopyIsNoAnswer":                      "a gRPC handler has no writer",
+	"AnswerPastTheWriterIsAnAnswer":            "a gRPC handler has no writer",
 	"SilentBodyEndsTheHold":                    "messages of a client stream are what it is for; MaxHold bounds it",
 	"TrickleHoldsNoLock":                       "messages of a client stream are what it is for; MaxHold bounds it",
 	"EndedLockEndsTheBody":                     "a stream has messages: LostLockEndsAStream, LongHoldEndsAStream",
