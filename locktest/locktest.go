@@ -27,6 +27,9 @@
 // lock. Where they fail the test, they call t.Fatalf, which ends the goroutine that it is
 // called from: in another goroutine than the test's own, the test is marked as failed
 // and goes on.
+//
+// stage.go says what stands behind a Locker of this package; asked.go remembers for which keys
+// it was asked, outage.go takes its Redis away, and look.go looks into it.
 package locktest
 
 import (

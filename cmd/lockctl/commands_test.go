@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -107,6 +109,33 @@ func TestHelp(t *testing.T) {
 	golden(t, "help", s.String())
 	if got := lockctl(t, "", "--version"); got.status != 0 || !strings.HasPrefix(got.out, "lockctl version ") {
 		t.Errorf("--version: %+v", got)
+	}
+}
+
+// The Sentinels have users of their own: that of the master is none of theirs.
+func TestTheSentinelsAreToldWhoAsks(t *testing.T) {
+	sentinel, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sentinel.Close()
+	asked := make(chan string, 1000)
+	go func() {
+		for {
+			conn, err := sentinel.Accept()
+			if err != nil {
+				return
+			}
+			request := make([]byte, 1<<10)
+			n, _ := conn.Read(request)
+			_ = conn.Close()
+			asked <- string(request[:n])
+		}
+	}()
+	lockctl(t, "", "doctor", "--sentinel", "main", "--redis",
+		"redis://master:one@"+sentinel.Addr().String()+"?sentinel_username=ada&sentinel_password=two")
+	if first, want := await.Receive(t, "a request", asked), "auth\r\n$3\r\nada\r\n$3\r\ntwo\r\n"; !strings.Contains(first, want) {
+		t.Errorf("a Sentinel is asked %q, want %q in it", first, want)
 	}
 }
 

@@ -33,7 +33,7 @@ func (l *link) between(f frame) {
 	}
 	l.mu.Lock()
 	for len(l.owed.list) > 0 && l.ctx.Err() == nil {
-		l.settled.Wait()
+		l.answered.Wait()
 	}
 	l.mu.Unlock()
 	if l.ctx.Err() == nil {

@@ -15,5 +15,6 @@
 //
 // Start reading at proxy.go; a connection's two ways are in link.go and pipe.go,
 // faults of one connection alone in single.go, lost replies in drop.go, lost messages in
-// lose.go, what comes between two requests in between.go, the protocol in resp.go.
+// lose.go, what comes between two requests in between.go, which requests are meant in
+// match.go, the protocol in resp.go.
 package faultproxy

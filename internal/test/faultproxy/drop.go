@@ -128,9 +128,9 @@ func (e *expectations) add(x expectation) {
 	e.subscribed = e.subscribed || x.confirms
 }
 
-// settle takes note of what came from the server and returns the rule under
+// answer takes note of what came from the server and returns the rule under
 // which it is to be dropped, or nil.
-func (e *expectations) settle(f frame) *rule {
+func (e *expectations) answer(f frame) *rule {
 	what := e.pushed(f)
 	if slices.Contains(confirmations, what) {
 		e.confirm()

@@ -62,7 +62,7 @@ func TestTheRightValueIsDropped(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if e.settle(f) != nil {
+				if e.answer(f) != nil {
 					dropped = i
 				}
 			}

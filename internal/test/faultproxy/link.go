@@ -23,10 +23,10 @@ type link struct {
 	requests atomic.Int64 // that were forwarded
 	earlier  []byte       // the request before; of up's goroutine that delivers
 
-	mu      sync.Mutex
-	server  net.Conn // nil before it was dialled
-	owed    expectations
-	settled sync.Cond // a reply came, or the link is closed
+	mu       sync.Mutex
+	server   net.Conn // nil before it was dialled
+	owed     expectations
+	answered sync.Cond // a reply came, or the link is closed
 
 	up, down *pipe
 }
@@ -34,7 +34,7 @@ type link struct {
 func newLink(p *Proxy, client net.Conn) *link {
 	l := &link{proxy: p, client: client, over: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.settled.L = &l.mu
+	l.answered.L = &l.mu
 	l.up, l.down = &pipe{link: l, way: &p.toServer}, &pipe{link: l, way: &p.toClient}
 	return l
 }
@@ -46,7 +46,7 @@ func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cancel()
-	l.settled.Broadcast()
+	l.answered.Broadcast()
 	_ = l.client.Close() // the connection is given up; its peer may have been first
 	if l.server != nil {
 		_ = l.server.Close()
@@ -61,7 +61,7 @@ func (l *link) fail(err error) {
 // serve forwards until both sides have ended or the link was closed. It returns
 // when none of its goroutines is left.
 func (l *link) serve() {
-	defer l.settleAccounts()
+	defer l.giveBackOwed()
 	defer l.close()
 	if l.proxy.toServer.blocked() != nil {
 		_, _ = io.Copy(io.Discard, l.client) // dead, but open until the client leaves
@@ -97,9 +97,9 @@ func (l *link) dial() (net.Conn, bool) {
 	return server, true
 }
 
-// settleAccounts returns what DropReplies had assigned to replies that no longer
+// giveBackOwed returns what DropReplies had assigned to replies that no longer
 // come.
-func (l *link) settleAccounts() {
+func (l *link) giveBackOwed() {
 	l.mu.Lock()
 	owed := l.owed.list
 	l.mu.Unlock()
@@ -159,8 +159,8 @@ func (l *link) reply(f frame) {
 	}
 	l.mu.Lock()
 	message := slices.Contains(messages, l.owed.pushed(f))
-	r := l.owed.settle(f)
-	l.settled.Broadcast()
+	r := l.owed.answer(f)
+	l.answered.Broadcast()
 	l.mu.Unlock()
 	if message && l.proxy.losesMessage(f) {
 		return

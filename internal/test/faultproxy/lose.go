@@ -13,8 +13,8 @@ func (p *Proxy) LoseMessages(match func(payload []byte) bool) {
 	p.loses = match
 }
 
-// LostMessages returns how many messages LoseMessages has swallowed since New.
-func (p *Proxy) LostMessages() int {
+// lostMessages returns how many messages LoseMessages has swallowed since New.
+func (p *Proxy) lostMessages() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lost

@@ -37,7 +37,7 @@ func TestMessagesAreLost(t *testing.T) {
 			if err := by.Ping(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			await.Until(t, "both are lost", func() bool { return p.LostMessages() == 2 })
+			await.Until(t, "both are lost", func() bool { return p.lostMessages() == 2 })
 			p.LoseMessages(nil)
 			say("contended 2")
 			for _, sub := range []*redis.PubSub{by, like} {
@@ -55,7 +55,7 @@ func TestMessagesAreLost(t *testing.T) {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}
-			if n := p.LostMessages(); n != 2 {
+			if n := p.lostMessages(); n != 2 {
 				t.Errorf("%d are lost, want 2", n)
 			}
 		})

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Pipe returns the two ends of a connection in memory. Each takes whatever is
+// pipe returns the two ends of a connection in memory. Each takes whatever is
 // written to it, as Buffered describes.
-func Pipe() (a, b net.Conn) {
+func pipe() (a, b net.Conn) {
 	c, d := net.Pipe()
 	return Buffered(c), Buffered(d)
 }

@@ -20,11 +20,11 @@ func Listen() *Listener {
 	return &Listener{accepted: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Dial returns an end of a Pipe whose other end Accept returns. It ends with ctx
+// Dial returns an end of a connection whose other end Accept returns. It ends with ctx
 // or Close, if nobody accepts. Network and address are those of the Listener,
 // whatever they are.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	ours, theirs := Pipe()
+	ours, theirs := pipe()
 	err := net.ErrClosed
 	select {
 	case l.accepted <- theirs:

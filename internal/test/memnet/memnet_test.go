@@ -47,7 +47,7 @@ func TestBothEndsWriteBeforeEitherReads(t *testing.T) {
 
 func TestReadsEndWithTheirDeadlineOnTheBubblesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := Pipe()
+		a, b := pipe()
 		defer b.Close()
 		defer a.Close()
 		began := time.Now()
@@ -61,7 +61,7 @@ func TestReadsEndWithTheirDeadlineOnTheBubblesClock(t *testing.T) {
 
 func TestClosedEndsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := Pipe()
+		a, b := pipe()
 		_ = a.Close()
 		if _, err := a.Write(nil); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("write to a closed end: %v", err)

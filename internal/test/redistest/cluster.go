@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	slots       = 16384
-	settleAfter = 30 * time.Second // for several servers to know each other, on a busy machine
+	slots         = 16384
+	readyTogether = 30 * time.Second // for several servers to know each other, on a busy machine
 )
 
 // Shards are the masters of a Redis Cluster. They have no replicas: what a
@@ -34,7 +34,7 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
 			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))...))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)
 	defer cancel()
 	for i, node := range c.Nodes {
 		first, last := i*slots/masters, (i+1)*slots/masters-1
@@ -44,7 +44,7 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 		command(ctx, tb, c.Nodes[0], "CLUSTER", "MEET", host, port)
 	}
 	for _, node := range c.Nodes {
-		settle(ctx, tb, node, "serves in the Cluster", func(client *redis.Client) (string, bool) {
+		awaitSaid(ctx, tb, node, "serves in the Cluster", func(client *redis.Client) (string, bool) {
 			info := client.ClusterInfo(ctx).Val()
 			whole := true
 			for _, sign := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d\r", masters), fmt.Sprintf("cluster_slots_ok:%d\r", slots)} {
@@ -182,8 +182,8 @@ func command(ctx context.Context, tb testing.TB, s *Server, args ...any) {
 	}
 }
 
-// settle asks a server until it says what it should.
-func settle(ctx context.Context, tb testing.TB, s *Server, what string, ask func(client *redis.Client) (said string, ok bool)) {
+// awaitSaid asks a server until it says what it should.
+func awaitSaid(ctx context.Context, tb testing.TB, s *Server, what string, ask func(client *redis.Client) (said string, ok bool)) {
 	tb.Helper()
 	client := redis.NewClient(Options(s.Addr()))
 	defer client.Close()
@@ -197,7 +197,7 @@ func settle(ctx context.Context, tb testing.TB, s *Server, what string, ask func
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			tb.Fatalf("redistest: the server at %s is not there after %v: it %s; it says:\n%s", s.Addr(), settleAfter, what, said)
+			tb.Fatalf("redistest: the server at %s is not there after %v: it %s; it says:\n%s", s.Addr(), readyTogether, what, said)
 		}
 	}
 }

@@ -17,6 +17,9 @@
 // is needed. Servers listen on loopback only and keep nothing on disk: what a
 // restarted server held before is gone.
 //
-// Start reading at server.go, then process.go; tests use what is in
-// backend.go, cluster.go and sentinel.go.
+// Start reading at server.go, then process.go, which keeps its process, and ready.go,
+// which waits until it answers. What tests use besides is in backend.go (clients, and
+// what all kinds have in common), shared.go, embedded.go, example.go, cluster.go,
+// sentinel.go, save.go (a server that cannot save), tls.go and balancer.go (what may
+// stand in front of servers).
 package redistest

@@ -33,9 +33,9 @@ func Sentinel(tb testing.TB, opts ...Option) *Watched {
 	host, port, _ := strings.Cut(master.Addr(), ":")
 	replica := Real(tb, append(data, Args("--replicaof", host, port))...)
 	w := &Watched{servers: []*Server{master, replica}}
-	ctx, cancel := context.WithTimeout(context.Background(), settleAfter)
+	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)
 	defer cancel()
-	settle(ctx, tb, replica, "follows its master", func(client *redis.Client) (string, bool) {
+	awaitSaid(ctx, tb, replica, "follows its master", func(client *redis.Client) (string, bool) {
 		info := client.Info(ctx, "replication").Val()
 		return info, strings.Contains(info, "master_link_status:up")
 	})
@@ -46,7 +46,7 @@ func Sentinel(tb testing.TB, opts ...Option) *Watched {
 				"sentinel failover-timeout %[1]s 3000\n", masterName, host, port)))...))
 	}
 	for _, s := range w.sentinels {
-		settle(ctx, tb, s, "knows the replica and the other Sentinels", func(*redis.Client) (string, bool) {
+		awaitSaid(ctx, tb, s, "knows the replica and the other Sentinels", func(*redis.Client) (string, bool) {
 			client := redis.NewSentinelClient(Options(s.Addr()))
 			defer client.Close()
 			said := client.Master(ctx, masterName).Val()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ErrNoBinary tells that there is no redis-server to start.
-var ErrNoBinary = errors.New("redistest: no redis-server found; `make test` installs it, or set REDIS_SERVER to its path")
+// errNoBinary tells that there is no redis-server to start.
+var errNoBinary = errors.New("redistest: no redis-server found; `make test` installs it, or set REDIS_SERVER to its path")
 
 const (
 	startTimeout = 20 * time.Second // for one server to answer, on a busy machine
@@ -64,9 +64,9 @@ type Server struct {
 	closed bool
 }
 
-// Start starts a redis-server and returns once it answers. It returns
-// ErrNoBinary when there is none. The caller owns the server and must Close it;
-// on Linux it dies with this process in any case.
+// Start starts a redis-server and returns once it answers. It is an error if there
+// is none. The caller owns the server and must Close it; on Linux it dies with this
+// process in any case.
 func Start(opts ...Option) (*Server, error) {
 	s := &Server{binary: os.Getenv("REDIS_SERVER")}
 	for _, opt := range opts {
@@ -91,7 +91,7 @@ func findBinary(name string) (string, error) {
 	}
 	binary, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoBinary, err)
+		return "", fmt.Errorf("%w: %w", errNoBinary, err)
 	}
 	return filepath.Abs(binary) // the process runs in another directory
 }

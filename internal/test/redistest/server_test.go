@@ -162,8 +162,8 @@ func TestBadArgumentIsReportedWithTheLog(t *testing.T) {
 func TestMissingBinaryNamesTheRemedy(t *testing.T) {
 	t.Setenv("REDIS_SERVER", "no-such-redis-server")
 	_, err := Start()
-	if !errors.Is(err, ErrNoBinary) {
-		t.Fatalf("error = %v, want %v", err, ErrNoBinary)
+	if !errors.Is(err, errNoBinary) {
+		t.Fatalf("error = %v, want %v", err, errNoBinary)
 	}
 	if !strings.Contains(err.Error(), "make test") {
 		t.Errorf("error = %q, want it to say what to do", err)

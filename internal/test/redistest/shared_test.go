@@ -56,8 +56,8 @@ func TestSharedServerThatDoesNotStartIsReported(t *testing.T) {
 	var shared sharedServer
 	shared.open()
 	for range 2 {
-		if _, err := shared.get(); !errors.Is(err, ErrNoBinary) {
-			t.Errorf("shared server = %v, want %v", err, ErrNoBinary)
+		if _, err := shared.get(); !errors.Is(err, errNoBinary) {
+			t.Errorf("shared server = %v, want %v", err, errNoBinary)
 		}
 	}
 	if err := shared.close(false); err != nil {

@@ -5,8 +5,9 @@
 // It is for tests. What it wants and does not get fails the test; it returns no
 // errors. An Env is not for two tests at once, but for all goroutines of one.
 //
-// Start reading at this file, then want.go (what is found in Redis) and locker.go
-// (a Locker without an Env, where that is enough).
+// Start reading at this file, then want.go (what is found in Redis), log.go (what was
+// logged of refusals), ask.go (a request to a handler) and locker.go (a Locker without
+// an Env, where that is enough).
 package testenv
 
 import (
