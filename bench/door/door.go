@@ -1,5 +1,5 @@
 // Package door serves requests through each door, and through its bare
-// framework, to a real client over loopback.
+// framework, to a real client over loopback: http.go and grpc.go.
 package door
 
 import (

@@ -1,11 +1,12 @@
 // Package library puts this library, three rivals and the bare commands behind
-// one interface, each used as its documentation recommends.
+// one interface, each used as its documentation recommends: ours.go and rivals.go.
+// wire.go counts what they send, tape.go records it, and scripts.go is for a comparison
+// of two of our own ways.
 package library
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,9 +43,6 @@ func Names() []string { return append(append([]string{Ours}, Rivals()...), Raw) 
 
 // Rivals returns the other libraries, without the floor.
 func Rivals() []string { return []string{Redislock, Redsync, Rueidis} }
-
-// IsRival reports whether name is one of Rivals.
-func IsRival(name string) bool { return slices.Contains(Rivals(), name) }
 
 const (
 	ttl   = 30 * time.Second      // of each lock

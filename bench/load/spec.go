@@ -2,7 +2,8 @@
 // given back, requests through a middleware, leases that are held, or what a library
 // sends, without the library.
 //
-// Start at spec.go; turns.go is where turns are made and measured.
+// Start at spec.go; turns.go is where turns are made and measured. leases.go holds
+// locks, replay.go sends without the library, use.go says what a load has used.
 package load
 
 import (

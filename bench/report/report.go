@@ -1,5 +1,6 @@
 // Package report writes what was measured as a page of markdown, and the
-// curves beside it.
+// curves beside it. tables.go, curves.go and pipeline.go each write one part, short.go
+// the few lines that docs/speed.md has too, and env.go what the figures depend on.
 package report
 
 import (

@@ -1,6 +1,7 @@
 // Package scenario says what is measured, and measures it.
 //
-// Start at tables.go for what; run.go measures one, rounds.go all of them.
+// Start at tables.go for what; run.go measures one, rounds.go all of them, and
+// figures.go says what the rounds have shown.
 package scenario
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// Clients returns a client of each server. Their patience is short: a fault may
-// have the server hang.
+// Clients returns a client of each server, which waits a second for a reply and tries
+// once: a fault may have the server hang.
 func Clients(tb testing.TB, servers []*redistest.Server) []*redis.Client {
 	tb.Helper()
 	clients := make([]*redis.Client, len(servers))
@@ -45,10 +45,10 @@ func Do(client *redis.Client, args ...any) error {
 // Force releases a lock by force, and tries again for some seconds: one command has a
 // second, which is little while a machine is busy with other tests.
 func Force(locks *lockmw.Locker, key string) error {
-	const patience = 20 * time.Second
-	for until := time.Now().Add(patience); ; {
+	const limit = 20 * time.Second
+	for end := time.Now().Add(limit); ; {
 		err := locks.ForceRelease(context.Background(), key)
-		if !errors.Is(err, lockmw.ErrUnavailable) || time.Now().After(until) {
+		if !errors.Is(err, lockmw.ErrUnavailable) || time.Now().After(end) {
 			return err
 		}
 	}

@@ -8,9 +8,12 @@
 // A round (round.go) is one combination (combination.go) on a group of servers
 // (site.go) with a fault (faults.go, election.go), from the making of a client to
 // the end of its goroutines. Bursts of callers (load.go) take locks (call.go) while
-// observers and loggers misbehave (observer.go). judge.go says what must not be,
-// finish.go what must not be left. Rounds run in child processes (lane.go), several
-// at a time.
+// observers and loggers misbehave (observer.go), through what may stand in front of a
+// server (front.go). locker.go is as much of a Locker as a round uses, so that tests of
+// the judge can put mistakes in. judge.go says what must not be of a call, judgeall.go
+// of all calls together, finish.go what must not be left, and known.go what is known
+// and not mended yet; meter.go measures how busy the machine was, since bounds in time
+// grow with that. Rounds run in child processes (lane.go), several at a time.
 //
 //	make combos                                          the whole matrix
 //	PROOF_SEED=7 go test -short ./combos                 a short run, again

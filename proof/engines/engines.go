@@ -1,6 +1,7 @@
 // Package engines puts this library and its rivals behind one small interface,
 // so that one worker and one nemesis serve all. Each rival is used as its own
-// documentation recommends for work that may outlast the TTL.
+// documentation recommends for work that may outlast the TTL: rivals.go, and watched.go
+// for those that renew nothing by themselves. ours.go is this library.
 package engines
 
 import (
@@ -91,8 +92,8 @@ func Open(name string, at Redis, ttl time.Duration) (Engine, error) {
 	return nil, fmt.Errorf("engines: no engine %q", name)
 }
 
-// ErrTaken is what a rival returns when others hold the lock.
-var ErrTaken = errors.New("engines: taken")
+// errTaken is what a rival returns when others hold the lock.
+var errTaken = errors.New("engines: taken")
 
 // client opens a client with go-redis's defaults; only the maintenance
 // notifications are off, whose handshake a Redis 7 does not know.

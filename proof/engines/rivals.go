@@ -31,7 +31,7 @@ func (e *viaRedislock) Acquire(ctx context.Context, ask Ask) (Hold, error) {
 	defer cancel()
 	lock, err := e.locks.Obtain(waiting, ask.Key, ask.TTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(pause)})
 	if errors.Is(err, redislock.ErrNotObtained) {
-		return nil, ErrTaken
+		return nil, errTaken
 	}
 	if err != nil {
 		return nil, err
@@ -58,14 +58,14 @@ func (e *viaRedsync) Acquire(ctx context.Context, ask Ask) (Hold, error) {
 		redsync.WithExpiry(ask.TTL), redsync.WithTries(1+int(ask.Wait/pause)), redsync.WithRetryDelay(pause))
 	err := mutex.LockContext(ctx)
 	if _, taken := errors.AsType[*redsync.ErrTaken](err); taken || errors.Is(err, redsync.ErrFailed) {
-		return nil, ErrTaken
+		return nil, errTaken
 	}
 	if err != nil {
 		return nil, err
 	}
 	w := watch(ctx, ask.TTL, func(ctx context.Context) error {
 		if ok, err := mutex.ExtendContext(ctx); !ok || err != nil {
-			return errors.Join(ErrTaken, err)
+			return errors.Join(errTaken, err)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func (e viaRueidislock) Acquire(ctx context.Context, ask Ask) (Hold, error) {
 	held, release, err := e.locks.WithContext(waiting, ask.Key)
 	if !limit.Stop() && err == nil {
 		release()
-		err = ErrTaken
+		err = errTaken
 	}
 	if err != nil {
 		stop()

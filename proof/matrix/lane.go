@@ -217,12 +217,24 @@ func (l *Lane) part(share float64) time.Duration {
 // last lets the fault last.
 func (l *Lane) last(d time.Duration) { time.Sleep(d) }
 
-// Inject does one fault while somebody holds a lock, and waits until the lane is alive again.
+// Inject does one fault while somebody holds a lock, and waits until the lane is alive again. On a
+// busy machine the lock may be released before the fault begins: then it is done again.
 func (l *Lane) Inject(kind Kind) {
+	const tries = 5
+	for range tries {
+		began := l.injectOnce(kind)
+		if slices.ContainsFunc(l.all, func(p *worker.Process) bool { return p.HeldAt(began) }) {
+			return
+		}
+	}
+}
+
+// injectOnce does a fault, and returns when it began.
+func (l *Lane) injectOnce(kind Kind) (began time.Duration) {
 	l.awaitHolders()
 	l.last(time.Duration(l.rnd.Int64N(int64(l.TTL / 4)))) // meet the holders at any point of their renewal
 	l.awaitHolders()                                      // once more, since all may have released by now
-	began := clock.Now()
+	began = clock.Now()
 	in := Injection{Kind: kind.Name, Forgets: kind.Forgets, Lane: l.Name, Began: began, At: began}
 	in.Gone = kind.Do(l)
 	l.last(kind.Ahead)
@@ -230,6 +242,7 @@ func (l *Lane) Inject(kind Kind) {
 	in.Healed = clock.Now()
 	in.Alive, in.Dead = l.alive(in.Healed)
 	l.injections = append(l.injections, in)
+	return began
 }
 
 // awaitHolders waits until each key has had a holder, and one of them is held now. A fault among workers that still

@@ -53,8 +53,8 @@ var mutants = []mutant{
 			},
 			{
 				"internal/redisstore/ops.go",
-				"	a, err = readAnswer(reply)\n	if err == nil {\n		s.sawClock",
-				"	a, err = readAnswer(reply)\n	time.Sleep(50 * time.Millisecond) // a slow way to Redis\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	if err == nil {\n		s.sawClock",
+				"	a, err = readAnswer(reply)\n	if err == nil {\n		s.noteClock",
+				"	a, err = readAnswer(reply)\n	time.Sleep(50 * time.Millisecond) // a slow way to Redis\n	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	if err == nil {\n		s.noteClock",
 			},
 		},
 		in: inMatrix, tests: underLoad, says: "key without TTL:",

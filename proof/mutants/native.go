@@ -32,8 +32,8 @@ var native = []mutant{
 			},
 			{
 				"internal/redisstore/set.go",
-				"	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil\n",
-				"	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: about}, decided, nil\n",
+				"	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil\n",
+				"	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil\n",
 			},
 		},
 		in: inChecks, tests: between, says: "the lock's TTL is",
@@ -87,7 +87,7 @@ var native = []mutant{
 		edits: []edit{{
 			"internal/redisstore/replies.go",
 			"	return clock, decided, nil\n",
-			"	return about, decided, nil\n",
+			"	return estimate, decided, nil\n",
 		}},
 		in: inChecks, tests: between, says: "fence ",
 	},
@@ -96,7 +96,7 @@ var native = []mutant{
 		what: "whoever takes a lock by SET has it, though somebody else has it by the time of its fence",
 		edits: []edit{{
 			"internal/redisstore/replies.go",
-			"|| !isSetBy(rest, token, about) {",
+			"|| !isSetBy(rest, token, estimate) {",
 			"|| len(rest) == 0 {",
 		}},
 		in: inChecks, tests: between, says: "granted, though another came first",
@@ -157,7 +157,7 @@ var native = []mutant{
 				"	if r != noResidue {\n		usedTokens.Store(ref.Key, ref.Token)\n",
 			},
 			{
-				"lockmw/end.go",
+				"lockmw/outage.go",
 				"// unavailable ends a claim",
 				"var usedTokens sync.Map\n\n// unavailable ends a claim",
 			},

@@ -13,7 +13,7 @@ var tenures = []mutant{
 		name: "tenure that ignores contended",
 		what: "a process passes its lock on to its own, though it was told that another's came before",
 		edits: []edit{{
-			"internal/waitqueue/queue.go",
+			"internal/waitqueue/waiter.go",
 			"	if q.contended.token != token || q.contended.came == 0 {\n",
 			"	if q.contended.token != token || q.contended.came != -1 {\n",
 		}},

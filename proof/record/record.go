@@ -1,5 +1,7 @@
 // Package record keeps what the checks found. A check adds a Row; `make proof`
-// has the rows written to a folder, from which the report is made.
+// has the rows written to a folder, from which the report is made. results.go and
+// combos.go have what the matrices write besides, env.go the seed of a run, words.go
+// how numbers are written.
 package record
 
 import (

@@ -8,7 +8,10 @@
 //	go run ./report -again proof go test ...  the same for a part of that run that
 //	                                          had failed, noted beside it
 //
-// Start reading at results.go, then markdown.go; timeline.go draws the pictures.
+// Start reading at results.go, which reads the folder, then markdown.go, which has the
+// page with its parts: checks.go, combos.go and tables.go. timeline.go draws the
+// pictures, whose texts labels.go puts side by side; figures.go writes into docs/proof.md,
+// note.go keeps what figures depend on, and words.go says how figures are written.
 package main
 
 import (

@@ -210,6 +210,26 @@ func (p *Process) Holds() bool {
 // Ended is closed when the process has ended by itself or otherwise.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// HeldAt reports whether the worker held anything at that moment, as far as it has told.
+func (p *Process) HeldAt(at time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.open {
+		if h.Began < at && (h.Ended == 0 || h.Ended >= at) {
+			return true
+		}
+	}
+	for _, h := range slices.Backward(p.holds) { // in the order in which they ended, but for a moment
+		if h.Began < at && h.Ended >= at {
+			return true
+		}
+		if h.Ended < at-time.Minute {
+			break
+		}
+	}
+	return false
+}
+
 // Saw is what a worker told so far.
 type Saw struct {
 	Holds    []history.Hold // that have ended
