@@ -20,10 +20,15 @@ TESTS = -parallel 4
 # those that want a Prometheus or a browser.
 LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
 
-# The packages that take longest start first, or the others would be done long before.
-# One package more than there are cores runs at a time, for they wait a lot.
+# The packages that take longest start first, or the others would be done long before, and so do the
+# modules: these are tested one after the other, behind the root.
 FIRST = ./lockmw ./internal/redisstore ./internal/quorum
 FIRST_IN_PROOF = ./matrix ./checks
+OTHERS = proof lockadmin/browsertest $(filter-out . proof lockadmin/browsertest,$(MODULES))
+
+# One package more than there are cores runs at a time, for they wait a lot; no module beside another, for
+# many tests measure time. vet is make check's and make lint's.
+TEST = -race -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
 PACKAGES ?= ./...
@@ -38,7 +43,7 @@ D ?= 30m
 # proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check test board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
+.PHONY: help demo check test recipes board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -53,22 +58,22 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 	bash scripts/ensure.sh cc redis-server
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
-	@set -e; for m in $(MODULES); do \
-		echo "$(REPORT) -quick \"$(CURDIR)/$$m\""; \
-		(cd $$m && go vet ./...); \
+	go vet ./...
+	printf '%s\n' $(OTHERS) | xargs -P 2 -I{} go -C {} vet ./...
+	@runs=(); for m in . $(OTHERS); do \
 		first=; if [ $$m = . ]; then first="$(FIRST)"; fi; \
-		packages=$$(cd $$m && go list ./... | grep -vE '$(LONG)' || true); \
-		if [ -n "$$packages" ]; then $(REPORT) -quick "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages; fi; \
-	done
+		packages=$$(go -C $$m list ./... | grep -vE '$(LONG)' || true); \
+		if [ -n "$$packages" ]; then runs+=(-- "$(CURDIR)/$$m" $(RACE) -vet=off -p 3 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages); fi; \
+	done; echo "$(REPORT) -quick -beside 2, all modules"; $(REPORT) -quick -beside 2 "$${runs[@]}"
 
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium
-	$(REPORT) "$(CURDIR)" -race -shuffle=on -p 3 $(TESTS) -timeout 10m $(TESTFLAGS) $(FIRST) ./...
-	@set -e; for m in $(filter-out .,$(MODULES)); do \
-		echo "$(REPORT) \"$(CURDIR)/$$m\" -short"; \
-		first=; if [ $$m = proof ]; then first="$(FIRST_IN_PROOF)"; fi; \
-		$(REPORT) "$(CURDIR)/$$m" -race -shuffle=on -p 3 -timeout 10m -short $(TESTFLAGS) $$first ./...; \
-	done
+	$(REPORT) "$(CURDIR)" $(TEST) -p 3 $(TESTS) $(FIRST) ./... \
+		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(TEST) -short -p 3 $(if $(filter proof,$(m)),$(FIRST_IN_PROOF)) ./...)
+
+recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
+	bash scripts/ensure.sh redis-server
+	$(REPORT) "$(CURDIR)/examples/recipes" -count=1 -timeout 10m .
 
 board: ## See the board and the alerts of dashboards/ at work with a real Prometheus that scrapes the demo, for a minute or two
 	bash scripts/ensure.sh redis-server prometheus

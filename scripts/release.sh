@@ -2,7 +2,7 @@
 # Makes the commit and the tags of a release, and pushes nothing: release.sh v1.2.3
 #
 # Before it, CHANGELOG.md has a section of that version, all is committed, and make lint
-# and make test have passed.
+# and make test have passed. A heading without a date, "## [1.2.3]", is given today's.
 #
 # The root, lockprom, lockotel and cmd/lockctl are modules of one version. Those that
 # require another of them are given that version in their go.mod, in one commit, and each
@@ -51,6 +51,10 @@ for folder in $modules; do
 	done
 	git add "$folder/go.mod"
 done
+heading="## [${version#v}]"
+changes=$(awk -v heading="$heading" -v today="$(date -u +%F)" '$0 == heading { $0 = heading " - " today } { print }' CHANGELOG.md)
+printf '%s\n' "$changes" >CHANGELOG.md
+git add CHANGELOG.md
 git commit -q --allow-empty -m "release: $version"
 for tag in "${tags[@]}"; do git tag -a -m "$tag" "$tag"; done
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the quick tests of the engine and of the middlewares with other versions of what they
+# Runs the tests of the engine and of the middlewares with other versions of what they
 # require:
 #
 #   versions.sh lowest [PACKAGE…]    as go.mod says, which is the lowest of each

@@ -160,6 +160,13 @@ func TestARelease(t *testing.T) {
 	if out, err := repository.try(t, "bash", "scripts/release.sh", version); err == nil || !strings.Contains(out, "a tag "+version+" already") {
 		t.Errorf("once more: %v, %s", err, out)
 	}
+	t.Run("the date", func(t *testing.T) {
+		heading := regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(strings.TrimPrefix(version, "v")) + `\] - \d{4}-\d\d-\d\d$`)
+		before, after := repository.run(t, "git", "show", version+"~:CHANGELOG.md"), repository.run(t, "git", "show", version+":CHANGELOG.md")
+		if heading.MatchString(before) || !heading.MatchString(after) || strings.Count(before, "\n") != strings.Count(after, "\n") {
+			t.Errorf("no date was put behind the heading, and nothing else changed, in\n%s", after)
+		}
+	})
 	env := proxied(t, repository)
 
 	t.Run("the checkout", func(t *testing.T) {

@@ -1,10 +1,14 @@
-// Command testreport runs go test and prints what go test prints, with two
-// differences: a skipped test fails the run, and at the end stands how many tests
-// there were.
+// Command testreport runs go test and prints what go test prints, with these
+// differences: a skipped test fails the run, and at the end stands what failed, what
+// took longest, and how many tests there were.
 //
-//	testreport [-quick] DIR [arguments of go test]
+//	testreport [-quick] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...
 //
-// It runs in the folder DIR. With -v among the arguments everything is shown, as
+// It runs in the folder DIR, and in those behind each --, in their order: one at a time, or n
+// with -beside. What they print stands in that order, too: the first that has not ended
+// is shown as it goes on, and those beside it after it. Where one fails, the others run all the same.
+//
+// With -v among the arguments everything is shown, as
 // with go test. With -quick it runs go test -short and accepts that a test is
 // skipped by slow.Test of the root module, and for no other reason. Without
 // -quick that fails the run as well, also when -short is among the arguments: in
@@ -13,44 +17,102 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
+	"sync"
 )
 
 func main() {
-	args := os.Args[1:]
-	quick := len(args) > 0 && args[0] == "-quick"
-	if quick {
-		args = args[1:]
+	flags := flag.NewFlagSet("testreport", flag.ExitOnError)
+	quick := flags.Bool("quick", false, "run go test -short, and accept that slow tests are left out")
+	beside := flags.Int("beside", 1, "how many folders are tested at a time")
+	flags.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: testreport [-quick] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...")
 	}
-	if len(args) == 0 {
-		fmt.Fprintln(os.Stderr, "usage: testreport [-quick] DIR [arguments of go test]")
+	_ = flags.Parse(os.Args[1:]) // it exits
+	runs := split(flags.Args())
+	if len(runs) == 0 || *beside < 1 {
+		flags.Usage()
 		os.Exit(2)
 	}
-	if err := run(quick, args[0], args[1:], os.Stdout, os.Stderr); err != nil {
+	// An interrupt reaches go test as well; testreport stays to show what it says, and begins no other.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := runAll(ctx, *quick, *beside, runs, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
 }
 
-// run returns nil if all tests have passed and none was skipped, but for the slow
-// ones of a quick run.
-func run(quick bool, dir string, args []string, stdout, stderr io.Writer) error {
-	// An interrupt reaches go test as well; testreport stays to show what it says.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+// A testRun is one go test.
+type testRun struct {
+	dir  string
+	args []string
+}
 
+// split returns what stands between each two "--".
+func split(args []string) (runs []testRun) {
+	for len(args) > 0 {
+		one := args
+		if end := slices.Index(args, "--"); end >= 0 {
+			one, args = args[:end], args[end+1:]
+		} else {
+			args = nil
+		}
+		if len(one) > 0 {
+			runs = append(runs, testRun{dir: one[0], args: one[1:]})
+		}
+	}
+	return runs
+}
+
+// runAll returns nil if all tests of all runs have passed and none was skipped, but for the slow
+// ones of a quick run.
+func runAll(ctx context.Context, quick bool, beside int, runs []testRun, out io.Writer) error {
+	places := inOrder(out, len(runs))
+	reports, errs := make([]*report, len(runs)), make([]error, len(runs))
+	free := make(chan struct{}, beside)
+	var running sync.WaitGroup
+	for i, one := range runs {
+		reports[i] = newReport(places[i], slices.Contains(one.args, "-v"), quick)
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			defer places[i].end()
+			if errs[i] = ctx.Err(); errs[i] != nil {
+				return
+			}
+			if len(runs) > 1 {
+				fmt.Fprintf(places[i], "in %s: go test %s\n", one.dir, strings.Join(one.args, " "))
+			}
+			errs[i] = reports[i].of(one)
+			if errs[i] != nil && len(runs) > 1 {
+				errs[i] = fmt.Errorf("in %s: %w", one.dir, errs[i])
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errors.Join(errs...), closing(out, quick, reports))
+}
+
+// of runs a go test and reports it.
+func (r *report) of(one testRun) error {
 	command := []string{"test", "-json"}
-	if quick {
+	if r.quick {
 		command = append(command, "-short")
 	}
-	cmd := exec.Command("go", append(command, args...)...)
-	cmd.Dir = dir
-	cmd.Stderr = stderr
+	cmd := exec.Command("go", append(command, one.args...)...)
+	cmd.Dir = one.dir
+	cmd.Stderr = r.out
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -58,6 +120,5 @@ func run(quick bool, dir string, args []string, stdout, stderr io.Writer) error 
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	r := newReport(stdout, slices.Contains(args, "-v"), quick)
-	return errors.Join(r.read(events), cmd.Wait(), r.close())
+	return errors.Join(r.read(events), cmd.Wait())
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// module writes a module with the body of one test file and returns its folder.
+// module writes a module with the body of one test file, which may use os and time, and returns its folder.
 func module(t *testing.T, tests string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":       "module example.test/m\n\ngo 1.26.0\n",
-		"m_test.go":    "package m\n\nimport \"testing\"\n\n" + tests,
+		"m_test.go":    "package m\n\nimport (\"os\"; \"testing\"; \"time\"); var _, _ = os.Stat, time.Now\n\n" + tests,
 		"none/none.go": "package none\n",
 	} {
 		path := filepath.Join(dir, name)
@@ -48,6 +48,13 @@ func TestReportOfARun(t *testing.T) {
 				func TestB(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Skip("no reason") }) }`,
 			fails: true,
 			shows: []string{"ok  \texample.test/m\t", "example.test/m TestB/sub\n", "no reason", "tests: 2 passed, 0 failed, 1 skipped"},
+		},
+		{
+			name: "what took long stands at the end, without those whose time is that of their subtests",
+			tests: `func TestA(t *testing.T) { t.Run("sub", func(*testing.T) { time.Sleep(1100 * time.Millisecond) }) }
+				func TestB(t *testing.T) {}`,
+			shows: []string{"the packages that took longest:\n     1.", "s  example.test/m\nthe tests that took longest:\n     1.", "s  example.test/m TestA/sub\ntests: 3 passed"},
+			hides: []string{"s  example.test/m TestA\n"},
 		},
 		{
 			name: "slow in a quick run",
@@ -112,7 +119,7 @@ func TestReportOfARun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
-			err := run(tc.quick, module(t, tc.tests), append(tc.args, "-shuffle=on", "./..."), &out, &out)
+			err := runAll(t.Context(), tc.quick, 1, []testRun{{module(t, tc.tests), append(tc.args, "-shuffle=on", "./...")}}, &out)
 			if got := err != nil; got != tc.fails {
 				t.Errorf("failed = %t (%v), want %t", got, err, tc.fails)
 			}
@@ -137,7 +144,7 @@ func TestReportOfARun(t *testing.T) {
 func TestVerboseShowsEverythingOnce(t *testing.T) {
 	var out strings.Builder
 	dir := module(t, `func TestA(t *testing.T) { t.Error("wrong") }`)
-	if err := run(false, dir, []string{"-v", "./..."}, &out, &out); err == nil {
+	if err := runAll(t.Context(), false, 1, []testRun{{dir, []string{"-v", "./..."}}}, &out); err == nil {
 		t.Error("a failed test passed")
 	}
 	for _, s := range []string{"=== RUN   TestA", "wrong", "--- FAIL: TestA"} {
@@ -152,7 +159,7 @@ func TestVerboseShowsEverythingOnce(t *testing.T) {
 func TestTheMarkOfTheRootModuleIsKnown(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		var out strings.Builder
-		if err := run(quick, "../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}, &out, &out); err != nil {
+		if err := runAll(t.Context(), quick, 1, []testRun{{"../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}}}, &out); err != nil {
 			t.Errorf("quick = %t: %v", quick, err)
 		}
 		want := map[bool]string{false: "tests: 1 passed, 0 failed, 0 skipped\n", true: "tests: 0 passed, 0 failed, 0 skipped, 1 slow ones left out\n"}[quick]

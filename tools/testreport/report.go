@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +18,16 @@ type event struct {
 	Package string
 	Test    string // empty: about the package
 	Output  string
+	Elapsed float64 // seconds, at its end
 }
 
 // name identifies a test, or a package.
 type name struct{ pkg, test string }
+
+// parent returns the test of which n is a subtest, or the package.
+func (n name) parent() name {
+	return name{n.pkg, n.test[:max(0, strings.LastIndexByte(n.test, '/'))]}
+}
 
 // report turns events into the output of go test.
 type report struct {
@@ -31,13 +38,18 @@ type report struct {
 	said    map[name][]string // by what has not ended yet
 	passed  int
 	failed  int
-	why     strings.Builder // of what failed, in short
-	slow    int             // tests that were left out of a quick run
-	skipped []string        // for any other reason
+	why     string   // of what failed, in short
+	slow    int      // tests that were left out of a quick run
+	skipped []string // for any other reason
+
+	packages []took
+	tests    []took // that have no subtests, of packages whose result was not kept from an earlier run
+	begun    []took // the same, of packages that have not ended yet
+	parents  map[name]bool
 }
 
 func newReport(out io.Writer, verbose, quick bool) *report {
-	return &report{out: out, verbose: verbose, quick: quick, said: make(map[name][]string)}
+	return &report{out: out, verbose: verbose, quick: quick, said: make(map[name][]string), parents: make(map[name]bool)}
 }
 
 // read reports all events. Lines that are none are passed on.
@@ -62,18 +74,53 @@ func (r *report) read(events io.Reader) error {
 	}
 }
 
-// close prints in short what failed, and the totals, and returns an error if a test was skipped.
-func (r *report) close() error {
-	slow := ""
-	if r.quick {
-		slow = fmt.Sprintf(", %d slow ones left out", r.slow)
+// closing prints what failed in all runs, in short, what took longest, and the totals, and returns an error if a
+// test was skipped.
+func closing(out io.Writer, quick bool, reports []*report) error {
+	var all report
+	for _, r := range reports {
+		if !r.verbose {
+			all.why += r.why
+		}
+		all.passed += r.passed
+		all.failed += r.failed
+		all.slow += r.slow
+		all.skipped = append(all.skipped, r.skipped...)
+		all.packages = append(all.packages, r.packages...)
+		all.tests = append(all.tests, r.tests...)
 	}
-	r.show([]string{r.why.String()})
-	r.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped%s\n", r.passed, r.failed, len(r.skipped), slow))
-	if len(r.skipped) == 0 {
+	left := ""
+	if quick {
+		left = fmt.Sprintf(", %d slow ones left out", all.slow)
+	}
+	fmt.Fprintf(out, "%s%s%stests: %d passed, %d failed, %d skipped%s\n", all.why,
+		longest("packages", all.packages), longest("tests", all.tests), all.passed, all.failed, len(all.skipped), left)
+	if len(all.skipped) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a run with skipped tests proves nothing about them:\n%s", strings.Join(r.skipped, ""))
+	return fmt.Errorf("a run with skipped tests proves nothing about them:\n%s", strings.Join(all.skipped, ""))
+}
+
+// took is how long a test, or a package, took.
+type took struct {
+	name
+	seconds float64
+}
+
+// longest lists the ten that took longest, and no less than noticeable.
+func longest(what string, all []took) string {
+	const most, noticeable = 10, 1
+	all = slices.DeleteFunc(all, func(one took) bool { return one.seconds < noticeable })
+	if len(all) == 0 {
+		return ""
+	}
+	slices.SortFunc(all, func(a, b took) int { return cmp.Compare(b.seconds, a.seconds) })
+	var list strings.Builder
+	fmt.Fprintf(&list, "the %s that took longest:\n", what)
+	for _, one := range all[:min(most, len(all))] {
+		fmt.Fprintf(&list, "  %6.1fs  %s\n", one.seconds, strings.TrimSpace(one.pkg+" "+one.test))
+	}
+	return list.String()
 }
 
 func (r *report) take(e event) {
@@ -85,9 +132,12 @@ func (r *report) take(e event) {
 		r.output(n, e.Output)
 	case "pass", "fail", "skip":
 		if e.Test == "" {
+			r.lasted(n, e.Elapsed)
 			r.endPackage(n, e.Action)
 		} else {
 			r.endTest(n, e.Action)
+			r.begun = append(r.begun, took{n, e.Elapsed})
+			r.parents[n.parent()] = true
 		}
 	}
 }
@@ -108,7 +158,7 @@ func (r *report) endTest(n name, action string) {
 	case "fail":
 		r.failed++
 		r.show(r.said[n])
-		fmt.Fprintf(&r.why, "failed: %s %s\n%s", n.pkg, n.test, strings.Join(inShort(r.said[n]), ""))
+		r.why += fmt.Sprintf("failed: %s %s\n%s", n.pkg, n.test, strings.Join(inShort(r.said[n]), ""))
 	case "skip":
 		if r.quick && isSlow(r.said[n]) {
 			r.slow++
@@ -134,6 +184,20 @@ func (r *report) endPackage(pkg name, action string) {
 		}
 	}
 	delete(r.said, pkg)
+}
+
+// lasted notes how long a package and its tests took, unless they did not run.
+func (r *report) lasted(pkg name, seconds float64) {
+	ran := !strings.Contains(strings.Join(r.said[pkg], ""), "\t(cached)")
+	if ran {
+		r.packages = append(r.packages, took{pkg, seconds})
+	}
+	r.begun = slices.DeleteFunc(r.begun, func(one took) bool {
+		if ran && one.pkg == pkg.pkg && !r.parents[one.name] {
+			r.tests = append(r.tests, one)
+		}
+		return one.pkg == pkg.pkg
+	})
 }
 
 func (r *report) unfinished(pkg string) []name {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// A place is where one of several runs writes. What all have written stands in the order of their
+// places: the first that has not ended writes through, and those behind it once it is their turn.
+type place struct {
+	row    *row
+	number int
+	held   bytes.Buffer // until it is its turn
+	ended  bool
+}
+
+// row is all places.
+type row struct {
+	out io.Writer
+
+	mu     sync.Mutex
+	places []*place
+	turn   int // whose it is
+}
+
+// inOrder returns so many places.
+func inOrder(out io.Writer, number int) []*place {
+	r := &row{out: out}
+	for i := range number {
+		r.places = append(r.places, &place{row: r, number: i})
+	}
+	return r.places
+}
+
+// Write may be called concurrently.
+func (p *place) Write(text []byte) (int, error) {
+	p.row.mu.Lock()
+	defer p.row.mu.Unlock()
+	if p.row.turn == p.number {
+		return p.row.out.Write(text)
+	}
+	return p.held.Write(text)
+}
+
+// end tells that nothing more comes from this place.
+func (p *place) end() {
+	r := p.row
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.ended = true
+	for r.turn < len(r.places) && r.places[r.turn].ended {
+		r.turn++
+		if r.turn < len(r.places) {
+			_, _ = r.places[r.turn].held.WriteTo(r.out) // nobody to tell
+		}
+	}
+}
