@@ -10,6 +10,10 @@
 //
 // The page changes nothing, unless WithForceRelease says who may take a lock from its
 // holder.
+//
+// Start reading at page.go, which answers what the page asks for. poller.go reads all locks,
+// table.go keeps them as lock.go describes them, and stream.go tells the page; find.go and
+// release.go are what an operator asks for. The page itself is in the folder static.
 package lockadmin
 
 import (

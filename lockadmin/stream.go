@@ -16,9 +16,9 @@ const (
 	// lookEvery is how often a page is told of new refusals and losses.
 	lookEvery = time.Second
 
-	// beatEvery is how often a page is told something in any case: it takes longer
+	// mostSilence is how long a page is told nothing at the most: it takes longer
 	// silence for a broken connection.
-	beatEvery = 3
+	mostSilence = 3 * lookEvery
 )
 
 // stream tells a page of all locks, and of every change, as server-sent events. It ends
@@ -44,7 +44,7 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 	defer look.Stop()
 	var at cursor
 	var incidents uint64
-	first, due, beats := true, true, 0
+	first, due, silence := true, true, time.Duration(0)
 	for {
 		news, was := shared.table.news(), at
 		var m message
@@ -60,7 +60,7 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 			if write(w, m) != nil || out.Flush() != nil {
 				return
 			}
-			beats = 0
+			silence = 0
 		}
 		first, due = false, m.More
 		if m.More {
@@ -74,8 +74,8 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 		case <-news:
 			due = true // the status may be another one
 		case <-look.C:
-			beats++
-			due = beats == beatEvery
+			silence += lookEvery
+			due = silence >= mostSilence
 		}
 	}
 }

@@ -71,17 +71,17 @@ func serve(ctx context.Context, listener net.Listener) error {
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		defer time.AfterFunc(patience, server.Stop).Stop()
+		defer time.AfterFunc(toEnd, server.Stop).Stop()
 		server.GracefulStop() // waits for the calls under way
 		err = <-ended
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), toEnd)
 	defer cancel()
 	return errors.Join(err, locks.Close(last))
 }
 
-// patience is how long calls have to end when the server does.
-const patience = 10 * time.Second
+// toEnd is how long calls have to end when the server does.
+const toEnd = 10 * time.Second
 
 // newServer returns a server whose methods are locked as their annotations
 // say.

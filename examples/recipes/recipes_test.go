@@ -223,6 +223,26 @@ func TestRecipesDoInANewModuleWhatTheDocumentSays(t *testing.T) {
 	}
 }
 
+// A service may have several of these jobs. The key of a run is the time for which it was planned, so two
+// jobs of one prefix would keep each other from running.
+func TestEachJobHasAPrefixOfItsOwn(t *testing.T) {
+	job := regexp.MustCompile(`Prefix: "([^"]+)",.* MinHoldOnError: true`)
+	users := make(map[string][]string)
+	for name, r := range inDocument(t) {
+		for _, policy := range job.FindAllStringSubmatch(r["main.go"], -1) {
+			users[policy[1]] = append(users[policy[1]], name)
+		}
+	}
+	if len(users) == 0 {
+		t.Error("no recipe has a job")
+	}
+	for prefix, names := range users {
+		if len(names) > 1 {
+			t.Errorf("%q is the prefix of jobs in %q", prefix, names)
+		}
+	}
+}
+
 // test runs the tests of the recipes of which the document says so.
 func (m *module) test(t *testing.T) {
 	t.Helper()

@@ -21,8 +21,8 @@ import (
 const every = time.Second
 
 var (
-	once  = lockmw.Policy{Prefix: "report:", MinHold: 10 * time.Minute, MinHoldOnError: true}
-	alone = lockmw.Policy{Prefix: "report:"} // and the key "at work"
+	once  = lockmw.Policy{Prefix: "cleanup:", MinHold: 10 * time.Minute, MinHoldOnError: true}
+	alone = lockmw.Policy{Prefix: "cleanup:"} // and the key "at work"
 )
 
 // loop runs job until ctx ends.
@@ -63,7 +63,7 @@ func runOnce(ctx context.Context, locks *lockmw.Locker, slot time.Time, job func
 	return ran, err
 }
 
-func report(ctx context.Context, _ time.Time) error {
+func cleanup(ctx context.Context, _ time.Time) error {
 	return ctx.Err() // the work; ctx ends if a lock is lost, and when the program ends
 }
 
@@ -81,7 +81,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	loop(ctx, locks, report)
+	loop(ctx, locks, cleanup)
 	last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return errors.Join(locks.Close(last), client.Close())

@@ -20,7 +20,7 @@ func TestASlotIsRunOnce(t *testing.T) {
 	if ran, err := runOnce(ctx, locks, slot, failing); ran || err != nil {
 		t.Errorf("the second: %v, %v; want no run, also after a failed one", ran, err)
 	}
-	if ran, err := runOnce(ctx, locks, slot.Add(every), report); !ran || err != nil {
+	if ran, err := runOnce(ctx, locks, slot.Add(every), cleanup); !ran || err != nil {
 		t.Errorf("the next slot: %v, %v", ran, err)
 	}
 }
@@ -29,7 +29,7 @@ func TestRunsOfTwoSlotsDoNotOverlap(t *testing.T) {
 	locks := locktest.New(t)
 	slot := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
 	ran, err := runOnce(t.Context(), locks, slot, func(ctx context.Context, _ time.Time) error {
-		ran, err := runOnce(context.WithoutCancel(t.Context()), locks, slot.Add(every), report)
+		ran, err := runOnce(context.WithoutCancel(t.Context()), locks, slot.Add(every), cleanup)
 		if ran || err != nil {
 			t.Errorf("beside a run: %v, %v; want no run", ran, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,4 +108,79 @@ func receiver(f *ast.FuncDecl) string {
 		}
 	}
 	return "?"
+}
+
+// A row of the table of words; what stands in brackets behind a word says how it is used.
+var defined = regexp.MustCompile(`(?m)^\| ([^|(]+?)(?: \([^|]*\))? \| .+ \|$`)
+
+func TestWordsAreSortedAndInUse(t *testing.T) {
+	text, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := definedIn(string(text))
+	if len(words) < 30 {
+		t.Fatalf("docs/architecture.md defines %q, want a word for each idea", words)
+	}
+	if !slices.IsSorted(words) {
+		t.Errorf("the words of docs/architecture.md are not sorted: %q", words)
+	}
+	code := engine(t)
+	for _, word := range words {
+		if !uses(code, word) {
+			t.Errorf("docs/architecture.md defines %q, which the code does not use", word)
+		}
+	}
+}
+
+// A check that finds nothing would pass, too.
+func TestAWordThatNobodyUsesIsFound(t *testing.T) {
+	words := definedIn("# Page\n\n## Words\n\n| word | meaning |\n|---|---|\n| Beta | b |\n| alpha (to) | a |\n\n## Other\n\n| gamma | c |\n")
+	if want := []string{"beta", "alpha"}; !slices.Equal(words, want) {
+		t.Errorf("defined are %q, want %q", words, want)
+	}
+	if code := engine(t); uses(code, "leas") || uses(code, "mint condition") || !uses(code, "hand-over") {
+		t.Error("a part of a word is taken for a word, or one that is there is not found")
+	}
+}
+
+// definedIn returns the words of the section of that name, in lower case.
+func definedIn(text string) (words []string) {
+	_, section, _ := strings.Cut(text, "\n## Words\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, row := range defined.FindAllStringSubmatch(section, -1) {
+		if word := strings.ToLower(row[1]); word != "word" && strings.Trim(word, "-") != "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// engine returns the code of lockmw and of what it is made of, in lower case.
+func engine(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, dir := range []string{"lockmw", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(name string, d os.DirEntry, err error) error {
+			if d != nil && d.IsDir() && (d.Name() == "check" || d.Name() == "test" || d.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			ext := filepath.Ext(name)
+			if err != nil || ext != ".go" && ext != ".lua" || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			all.WriteString(strings.ToLower(string(text)))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
+
+// uses reports whether word, or word with an s, stands in code.
+func uses(code, word string) bool {
+	return regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `s?\b`).MatchString(code)
 }
