@@ -21,13 +21,14 @@ TESTS = -parallel 4
 LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
 
 # The packages that take longest start first, or the others would be done long before, and so do the
-# modules: these are tested one after the other, behind the root.
+# modules.
 FIRST = ./lockmw ./internal/redisstore ./internal/quorum
 FIRST_IN_PROOF = ./matrix ./checks
-OTHERS = proof lockadmin/browsertest $(filter-out . proof lockadmin/browsertest,$(MODULES))
+LONGEST = lockadmin/browsertest cmd/lockctl examples/orders
+OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
-# One package more than there are cores runs at a time, for they wait a lot; no module beside another, for
-# many tests measure time. vet is make check's and make lint's.
+# One package more than there are cores runs at a time, for they wait a lot: three of the root, then three
+# of the proof, then one of each of three modules. vet is make check's and make lint's.
 TEST = -race -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
@@ -68,8 +69,9 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium
-	$(REPORT) "$(CURDIR)" $(TEST) -p 3 $(TESTS) $(FIRST) ./... \
-		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(TEST) -short -p 3 $(if $(filter proof,$(m)),$(FIRST_IN_PROOF)) ./...)
+	$(REPORT) -alone 2 -beside 3 "$(CURDIR)" $(TEST) -p 3 $(TESTS) $(FIRST) ./... \
+		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
+		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
 	bash scripts/ensure.sh redis-server

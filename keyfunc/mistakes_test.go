@@ -56,15 +56,16 @@ var templateMistakes = []struct {
 	{"order:{params.id}", 14, "params takes no name; did you mean {param.id}?"},
 	{"order:{param}", 13, "param needs a name, as in {param.id}"},
 
-	{"{header.X User}", 10, "no header has ' ' in its name; write {header.X-User}"},
-	{"user:{header.Authorization: Bearer?}", 27, "no header has ':' in its name; write the name alone, as in {header.X-User}"},
-	{"{header.Größe}", 11, "no header has 'ö' in its name; write the name alone, as in {header.X-User}"},
-	{"{cookie.my session}", 11, "no cookie has ' ' in its name; write the name alone, as in {cookie.session}"},
-	{"{cookie.a;b}", 10, "no cookie has ';' in its name; write the name alone, as in {cookie.session}"},
-	{"{body.a..b}", 9, "a name is empty in the path of the field; write {body.a.b}"},
-	{"{body..a}", 7, "a name is empty in the path of the field; write {body.a}"},
-	{"{body.größe.?}", 13, "a name is empty in the path of the field; write {body.größe}"},
-	{"{body...}", 7, "a name is empty in the path of the field; write names with dots between, as in {body.customer.id}"},
+	{"{header.X User}", 10, "no header has ' ' in its name; write X-User"},
+	{"user:{header.Authorization: Bearer?}", 27, "no header has ':' in its name; write the name alone, such as X-User"},
+	{"{header.:}", 9, "no header has this name; write one such as X-User"},
+	{"{header.Größe}", 11, "no header has 'ö' in its name; write the name alone, such as X-User"},
+	{"{cookie.my session}", 11, "no cookie has ' ' in its name; write the name alone, such as session"},
+	{"{cookie.a;b}", 10, "no cookie has ';' in its name; write the name alone, such as session"},
+	{"{body.a..b}", 9, "a name is empty in the path of the field; write a.b"},
+	{"{body..a}", 7, "a name is empty in the path of the field; write a"},
+	{"{body.größe.?}", 13, "a name is empty in the path of the field; write größe"},
+	{"{body...}", 7, "a name is empty in the path of the field; write names with dots between, such as customer.id"},
 	{"{param.id\u200b}", 10, "the invisible character U+200B in a placeholder; remove it"},
 	{"{param.\ufeffid}", 8, "the invisible character U+FEFF in a placeholder; remove it"},
 
@@ -136,10 +137,12 @@ func TestNameThatNoRequestHasPanics(t *testing.T) {
 		wrote func()
 		says  string
 	}{
-		{func() { keyfunc.Header("X User") }, `header "X User": no header has ' ' in its name; write {header.X-User}`},
-		{func() { keyfunc.Cookie("a=b") }, `cookie "a=b": no cookie has '=' in its name; write the name alone, as in {cookie.session}`},
-		{func() { keyfunc.Body("a..b") }, `body "a..b": a name is empty in the path of the field; write {body.a.b}`},
-		{func() { keyfunc.Each("body.items.", x) }, `Each of "body.items.": a name is empty in the path of the field; write {body.items}`},
+		{func() { keyfunc.Header("X User") }, `header "X User": no header has ' ' in its name; write X-User`},
+		{func() { keyfunc.Header("  ") }, `header "  ": no header has ' ' in its name; write the name alone, such as X-User`},
+		{func() { keyfunc.Header(":") }, `header ":": no header has this name; write one such as X-User`},
+		{func() { keyfunc.Cookie("a=b") }, `cookie "a=b": no cookie has '=' in its name; write the name alone, such as session`},
+		{func() { keyfunc.Body("a..b") }, `body "a..b": a name is empty in the path of the field; write a.b`},
+		{func() { keyfunc.Each("body.items.", x) }, `Each of "body.items.": a name is empty in the path of the field; write items`},
 	} {
 		t.Run(tc.says, func(t *testing.T) {
 			if got := panicOf(t, tc.wrote); got != "keyfunc: "+tc.says {

@@ -14,22 +14,25 @@ func badName(s source, name string) (at int, reason string) {
 	case sourceHeader:
 		// gRPC has pseudo-headers, which begin with a colon: ":authority".
 		rest := strings.TrimPrefix(name, ":")
+		if rest == "" {
+			return 0, "no header has this name; write one such as X-User"
+		}
 		if at := notToken(rest); at >= 0 {
-			advice := "the name alone, as in {header.X-User}"
-			if words := strings.Join(strings.Fields(name), "-"); notToken(words) < 0 {
-				advice = "{header." + words + "}"
+			advice := "the name alone, such as X-User"
+			if words := strings.Join(strings.Fields(name), "-"); words != "" && notToken(words) < 0 {
+				advice = words
 			}
 			return len(name) - len(rest) + at, noneHas(s, rest[at:]) + advice
 		}
 	case sourceCookie:
 		if at := notToken(name); at >= 0 {
-			return at, noneHas(s, name[at:]) + "the name alone, as in {cookie.session}"
+			return at, noneHas(s, name[at:]) + "the name alone, such as session"
 		}
 	case sourceBody:
 		if at := emptyPart(name); at >= 0 {
-			advice := "names with dots between, as in {body.customer.id}"
+			advice := "names with dots between, such as customer.id"
 			if parts := strings.FieldsFunc(name, func(r rune) bool { return r == '.' }); len(parts) > 0 {
-				advice = "{body." + strings.Join(parts, ".") + "}"
+				advice = strings.Join(parts, ".")
 			}
 			return at, "a name is empty in the path of the field; write " + advice
 		}

@@ -123,18 +123,19 @@ func (e *AcquireError) Error() string {
 	if e.Attempts == 0 && !e.Queued {
 		return fmt.Sprintf("lockmw: acquire %s: %s", lock, reason)
 	}
-	tries := strconv.Itoa(e.Attempts) + " attempts"
+	tried := "after " // it has waited behind others of its process, or for Redis to be back
 	switch e.Attempts {
-	case 0: // it has waited behind others of its process, or for Redis to be back
-		tries = "nothing was sent"
+	case 0:
 	case 1:
-		tries = "1 attempt"
+		tried = "1 attempt in "
+	default:
+		tried = strconv.Itoa(e.Attempts) + " attempts in "
 	}
 	votes := ""
 	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) { // otherwise the reason has them
 		votes = fmt.Sprintf(" %v", e.Votes)
 	}
-	return fmt.Sprintf("lockmw: acquire %s: %s%s (%s in %v)", lock, reason, votes, tries, e.Waited.Round(time.Millisecond))
+	return fmt.Sprintf("lockmw: acquire %s: %s%s (%s%v)", lock, reason, votes, tried, e.Waited.Round(time.Millisecond))
 }
 
 // Unwrap returns the reason.

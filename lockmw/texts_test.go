@@ -122,7 +122,7 @@ func TestNoVerbShowsTheToken(t *testing.T) {
 // A refusal says in words how much was tried, also where nothing was.
 func TestARefusalSaysHowMuchWasTried(t *testing.T) {
 	refusal := lockmw.AcquireError{Key: "k", Queued: true, Waited: time.Second, Err: lockmw.ErrNotAcquired}
-	for attempts, want := range []string{"(nothing was sent in 1s)", "(1 attempt in 1s)", "(2 attempts in 1s)"} {
+	for attempts, want := range []string{"(after 1s)", "(1 attempt in 1s)", "(2 attempts in 1s)"} {
 		refusal.Attempts = attempts
 		if got := refusal.Error(); !strings.HasSuffix(got, " "+want) {
 			t.Errorf("%d attempts: %q, want %q at its end", attempts, got, want)

@@ -3,15 +3,13 @@ package plot
 import (
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write testdata anew")
+	"github.com/lockmw/kit/internal/test/golden"
+)
 
 func chart() Chart {
 	return Chart{
@@ -27,19 +25,7 @@ func TestSVGIsAsBefore(t *testing.T) {
 	for name, log := range map[string]bool{"testdata/linear.svg": false, "testdata/log.svg": true} {
 		c := chart()
 		c.LogY = log
-		got := c.SVG()
-		if *update {
-			if err := os.WriteFile(name, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != string(want) {
-			t.Errorf("%s differs; see it with -update", name)
-		}
+		golden.Check(t, name, string(c.SVG()))
 	}
 }
 

@@ -1,17 +1,14 @@
 package report
 
 import (
-	"flag"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/bench/library"
 	"github.com/lockmw/kit/bench/load"
 	"github.com/lockmw/kit/bench/scenario"
+	"github.com/lockmw/kit/internal/test/golden"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 func example() Report {
 	figures := func(perSecond float64) scenario.Figures {
@@ -51,20 +48,7 @@ func example() Report {
 }
 
 func TestMarkdownIsAsBefore(t *testing.T) {
-	const name = "testdata/results.md"
-	got := example().Markdown()
-	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		t.Errorf("the page differs; see it with -update:\n%s", got)
-	}
+	golden.Check(t, "testdata/results.md", string(example().Markdown()))
 }
 
 func TestDurationsHaveThreeDigits(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/golden"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -76,7 +77,7 @@ func TestEachCommand(t *testing.T) {
 			take(t, l, "night", "", lockmw.Policy{})
 			s.run("", "--namespace", "other", "ls")
 			s.run("", "--namespace", "other", "release", "--yes", "night")
-			golden(t, "commands", s.String())
+			golden.Check(t, "testdata/commands.golden", s.String())
 		})
 	}
 }
@@ -97,7 +98,7 @@ func TestMistakes(t *testing.T) {
 	}
 	t.Setenv("REDIS_URL", "redis://127.0.0.1:1/x") // what is wrong with it is not shown: it may have a password
 	s.run("", "ls")
-	golden(t, "mistakes", s.String())
+	golden.Check(t, "testdata/mistakes.golden", s.String())
 }
 
 func TestHelp(t *testing.T) {
@@ -106,7 +107,7 @@ func TestHelp(t *testing.T) {
 	for _, command := range []string{"ls", "show", "watch", "release", "doctor"} {
 		s.run("", command, "--help")
 	}
-	golden(t, "help", s.String())
+	golden.Check(t, "testdata/help.golden", s.String())
 	if got := lockctl(t, "", "--version"); got.status != 0 || !strings.HasPrefix(got.out, "lockctl version ") {
 		t.Errorf("--version: %+v", got)
 	}

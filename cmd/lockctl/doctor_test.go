@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/golden"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
@@ -46,7 +47,7 @@ func TestDoctor(t *testing.T) {
 	do("CONFIG", "SET", "min-replicas-to-write", "0", "requirepass", "secret")
 	s.run("", "doctor", "--redis", at(server, ""))
 	s.run("", "doctor", "--redis", at(server, ":secret@"))
-	golden(t, "doctor", s.String())
+	golden.Check(t, "testdata/doctor.golden", s.String())
 }
 
 // Each right that is missing is named.

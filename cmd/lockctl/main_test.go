@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,8 +27,6 @@ func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
 	redistest.Main(m)
 }
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // A call is one of lockctl, and what came of it.
 type call struct {
@@ -63,24 +59,6 @@ func masked(text string) string {
 		text = c.is.ReplaceAllString(text, c.as)
 	}
 	return text
-}
-
-// golden compares what the calls wrote with a file.
-func golden(t *testing.T, name string, said string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(said), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", file, said, want)
-	}
 }
 
 // A script is calls one after the other, as a golden file has them.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,11 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/golden"
 	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/record"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 func load(t *testing.T, folder string) *Results {
 	t.Helper()
@@ -25,34 +23,17 @@ func load(t *testing.T, folder string) *Results {
 	return r
 }
 
-// same compares with a file, or writes it.
-func same(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what is written now; see it with -update", file)
-	}
-}
-
 func TestReportIsAsBefore(t *testing.T) {
 	r := load(t, "testdata/results")
-	same(t, "testdata/REPORT.md", r.Markdown("results"))
+	golden.Check(t, "testdata/REPORT.md", string(r.Markdown("results")))
 	for name, timeline := range r.Timelines {
-		same(t, filepath.Join("testdata/results", name+".svg"), SVG(timeline))
+		golden.Check(t, filepath.Join("testdata/results", name+".svg"), string(SVG(timeline)))
 	}
 	document, err := r.Figures([]byte("before\n" + opening + "old\n" + closing + "after\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "testdata/proof.md", document)
+	golden.Check(t, "testdata/proof.md", string(document))
 }
 
 // What is checked in belongs together: run `go run ./report` if it does not.

@@ -2,10 +2,10 @@
 // differences: a skipped test fails the run, and at the end stands what failed, what
 // took longest, and how many tests there were.
 //
-//	testreport [-quick] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...
+//	testreport [-quick] [-alone n] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...
 //
 // It runs in the folder DIR, and in those behind each --, in their order: one at a time, or n
-// with -beside. What they print stands in that order, too: the first that has not ended
+// with -beside; of these the first -alone have no other beside them. What they print stands in that order, too: the first that has not ended
 // is shown as it goes on, and those beside it after it. Where one fails, the others run all the same.
 //
 // With -v among the arguments everything is shown, as
@@ -34,8 +34,9 @@ func main() {
 	flags := flag.NewFlagSet("testreport", flag.ExitOnError)
 	quick := flags.Bool("quick", false, "run go test -short, and accept that slow tests are left out")
 	beside := flags.Int("beside", 1, "how many folders are tested at a time")
+	alone := flags.Int("alone", 0, "how many of the first folders are tested with no other beside them")
 	flags.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: testreport [-quick] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...")
+		fmt.Fprintln(os.Stderr, "usage: testreport [-quick] [-alone n] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...")
 	}
 	_ = flags.Parse(os.Args[1:]) // it exits
 	runs := split(flags.Args())
@@ -45,7 +46,7 @@ func main() {
 	}
 	// An interrupt reaches go test as well; testreport stays to show what it says, and begins no other.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := runAll(ctx, *quick, *beside, runs, os.Stdout)
+	err := runAll(ctx, *quick, *alone, *beside, runs, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
@@ -77,7 +78,7 @@ func split(args []string) (runs []testRun) {
 
 // runAll returns nil if all tests of all runs have passed and none was skipped, but for the slow
 // ones of a quick run.
-func runAll(ctx context.Context, quick bool, beside int, runs []testRun, out io.Writer) error {
+func runAll(ctx context.Context, quick bool, alone, beside int, runs []testRun, out io.Writer) error {
 	places := inOrder(out, len(runs))
 	reports, errs := make([]*report, len(runs)), make([]error, len(runs))
 	free := make(chan struct{}, beside)
@@ -99,6 +100,9 @@ func runAll(ctx context.Context, quick bool, beside int, runs []testRun, out io.
 				errs[i] = fmt.Errorf("in %s: %w", one.dir, errs[i])
 			}
 		})
+		if i < alone {
+			running.Wait()
+		}
 	}
 	running.Wait()
 	return errors.Join(errors.Join(errs...), closing(out, quick, reports))

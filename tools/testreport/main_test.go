@@ -119,7 +119,7 @@ func TestReportOfARun(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var out strings.Builder
-			err := runAll(t.Context(), tc.quick, 1, []testRun{{module(t, tc.tests), append(tc.args, "-shuffle=on", "./...")}}, &out)
+			err := runAll(t.Context(), tc.quick, 0, 1, []testRun{{module(t, tc.tests), append(tc.args, "-shuffle=on", "./...")}}, &out)
 			if got := err != nil; got != tc.fails {
 				t.Errorf("failed = %t (%v), want %t", got, err, tc.fails)
 			}
@@ -144,7 +144,7 @@ func TestReportOfARun(t *testing.T) {
 func TestVerboseShowsEverythingOnce(t *testing.T) {
 	var out strings.Builder
 	dir := module(t, `func TestA(t *testing.T) { t.Error("wrong") }`)
-	if err := runAll(t.Context(), false, 1, []testRun{{dir, []string{"-v", "./..."}}}, &out); err == nil {
+	if err := runAll(t.Context(), false, 0, 1, []testRun{{dir, []string{"-v", "./..."}}}, &out); err == nil {
 		t.Error("a failed test passed")
 	}
 	for _, s := range []string{"=== RUN   TestA", "wrong", "--- FAIL: TestA"} {
@@ -159,7 +159,7 @@ func TestVerboseShowsEverythingOnce(t *testing.T) {
 func TestTheMarkOfTheRootModuleIsKnown(t *testing.T) {
 	for _, quick := range []bool{false, true} {
 		var out strings.Builder
-		if err := runAll(t.Context(), quick, 1, []testRun{{"../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}}}, &out); err != nil {
+		if err := runAll(t.Context(), quick, 0, 1, []testRun{{"../../internal/test/slow", []string{"-run", "^TestSlowOne$", "."}}}, &out); err != nil {
 			t.Errorf("quick = %t: %v", quick, err)
 		}
 		want := map[bool]string{false: "tests: 1 passed, 0 failed, 0 skipped\n", true: "tests: 0 passed, 0 failed, 0 skipped, 1 slow ones left out\n"}[quick]

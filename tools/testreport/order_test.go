@@ -59,7 +59,27 @@ func TestFoldersAreTestedBesideEachOther(t *testing.T) {
 	}
 	var out strings.Builder
 	runs := []testRun{{dir: module(t, meet("a", "b")), args: []string{"."}}, {dir: module(t, meet("b", "a")), args: []string{"."}}}
-	if err := runAll(t.Context(), false, 2, runs, &out); err != nil {
+	if err := runAll(t.Context(), false, 0, 2, runs, &out); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// The second folder's test passes if the first one's has ended.
+func TestAFolderIsTestedAlone(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "ended")
+	first := module(t, fmt.Sprintf(`func TestFirst(t *testing.T) {
+		time.Sleep(100 * time.Millisecond) // whoever runs beside it does not see its end
+		if err := os.WriteFile(%q, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}`, mark))
+	second := module(t, fmt.Sprintf(`func TestSecond(t *testing.T) {
+		if _, err := os.Stat(%q); err != nil {
+			t.Error(err)
+		}
+	}`, mark))
+	var out strings.Builder
+	if err := runAll(t.Context(), false, 1, 3, split([]string{first, ".", "--", second, "."}), &out); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -69,7 +89,7 @@ func TestOneFolderFailsAndTheOthersRun(t *testing.T) {
 	good := module(t, `func TestGood(t *testing.T) {}`)
 	for _, beside := range []int{1, 2} {
 		var out strings.Builder
-		err := runAll(t.Context(), false, beside, split([]string{bad, ".", "--", good, "-short", "."}), &out)
+		err := runAll(t.Context(), false, 0, beside, split([]string{bad, ".", "--", good, "-short", "."}), &out)
 		if err == nil || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), good) {
 			t.Errorf("beside = %d: error = %v, want one that names %s alone", beside, err, bad)
 		}
@@ -88,7 +108,7 @@ func TestNothingBeginsAfterAnInterrupt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	var out strings.Builder
-	if err := runAll(ctx, false, 1, split([]string{module(t, `func TestA(t *testing.T) {}`), "."}), &out); err == nil {
+	if err := runAll(ctx, false, 0, 1, split([]string{module(t, `func TestA(t *testing.T) {}`), "."}), &out); err == nil {
 		t.Error("tests that did not run have passed")
 	}
 	if want := "tests: 0 passed, 0 failed, 0 skipped\n"; out.String() != want {
