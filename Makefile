@@ -24,7 +24,7 @@ LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals
 # modules.
 FIRST = ./lockmw ./internal/redisstore ./internal/quorum
 FIRST_IN_PROOF = ./matrix ./checks
-LONGEST = lockadmin/browsertest cmd/lockctl examples/orders
+LONGEST = tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
 # One package more than there are cores runs at a time, for they wait a lot: three of the root, then three
