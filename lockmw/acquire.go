@@ -15,10 +15,10 @@ import (
 // One call of Acquire is a claim. It goes this way, from top to bottom of this file:
 //
 //   - acquire finds the mistakes that need no command (check), or the lease of the caller's own that the claim joins;
-//   - run sends the first command. Most claims end with its reply: Redis has granted the lock, or others hold it and the
+//   - run has a claim whose policy lets it wait join the queue of the Locker's waiters, and sends the first command, unless
+//     another waiter sees to that. Most claims end with the reply: Redis has granted the lock, or others hold it and the
 //     policy does not wait;
-//   - otherwise the claim has joined the queue of this process's waiters, and wait (wait.go) goes on: for a grant, or until it
-//     has to ask again;
+//   - otherwise wait (wait.go) goes on: for a grant, or until the claim has to ask again;
 //   - end.go makes a lease of the grant, or removes what a claim that gets none has left in Redis. outage.go has what becomes
 //     of a claim whose command gets no answer, or whose Redis cannot be reached.
 //
@@ -90,7 +90,7 @@ type claim struct {
 	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
 
 	// The wait.
-	waiter   *waitqueue.Waiter // the claim's place in the queue of this process; nil: it may not wait, or has ended its wait
+	waiter   *waitqueue.Waiter // the claim's place in the queue of this Locker; nil: it may not wait, or has ended its wait
 	queuedAt time.Time         // the begin of the wait for its turn; zero: it did not wait
 	heldBack bool              // a command is due, and not sent until Redis can be reached again
 
@@ -194,7 +194,7 @@ func (c *claim) run() (*Lease, error) {
 			}
 		}
 	}
-	if c.ref.Token == "" { // otherwise it has asked together with others, see multi.go
+	if c.ref.Token == "" { // otherwise its waiter has one, or it has asked together with others (multi.go)
 		c.ref.Token = c.newToken()
 	}
 	o := c.send(join, place)
@@ -214,7 +214,7 @@ func (c *claim) run() (*Lease, error) {
 		c.withdraw() // the first of two commands may yet be carried out
 	}
 	c.alsoWaiting = c.seen.waiting + c.locker.waiters.Resting(c.ref.Key)
-	if c.policy.waits() {
+	if c.policy.waits() { // Join had no room
 		return nil, ErrQueueFull
 	}
 	return nil, errHeld
@@ -244,7 +244,7 @@ func goesOn(why goingOn) outcome { return outcome{why: why} }
 
 func (o outcome) ends() bool { return o.why == hasEnded }
 
-// ask sends another command, for a claim that waits.
+// ask sends one more command: for a claim that waits, or after a connection that the server had closed.
 func (c *claim) ask(join store.Join) outcome {
 	var place store.Place
 	if c.waiter != nil {
@@ -254,14 +254,14 @@ func (c *claim) ask(join store.Join) outcome {
 		}
 		c.noteToken(token)
 		place = its
-		if c.queuedAt.IsZero() { // it comes with this command
+		if c.queuedAt.IsZero() { // its wait has not begun: it comes with this command
 			place.Waited = 0
 		}
 	}
 	return c.send(join, place)
 }
 
-// send sends one command, of which the queue of this process's waiters knows.
+// send sends one command. Where the claim has a waiter, its queue knows already that a command is under way.
 func (c *claim) send(join store.Join, place store.Place) outcome {
 	l := c.locker
 	ref := c.ref

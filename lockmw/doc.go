@@ -38,9 +38,9 @@
 // Waiters stand in one queue per key, in Redis, in the order in which they
 // came, over all processes. The release itself gives the lock to the first
 // live waiter and tells its process, so a hand-over takes one round trip. Where
-// several goroutines of one process wait for a mutex, the release of one hands the
-// lock to the next in the same command, if it is their turn, and without any command
-// while nobody of another process waits: then leases follow one another under one token,
+// several calls of one Locker wait for a mutex, the release of one offers the
+// lock to the next in the same command, and passes it on without any command
+// while nobody of another Locker waits: then leases follow one another under one token,
 // each with a higher fence, and Redis is asked at least once a second. Retries at random
 // intervals run beside that, and find what no message can tell: a holder that died,
 // another program's release, a lost message.
@@ -80,7 +80,7 @@
 //
 // The code begins at locker.go. One call of Acquire, a claim, begins in acquire.go (what it asks Redis for); wait.go has how it
 // waits for its turn, end.go how it gets its lease or gives up, and outage.go what it does without an answer.
-// internal/waitqueue has the waiters of this process, and decides which of them Redis has to know.
+// internal/waitqueue has the waiters of the Locker, and decides which of them Redis has to know.
 //
 // What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go has all of both.
 // renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock

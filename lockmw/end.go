@@ -11,7 +11,7 @@ import (
 // How a claim, which is one call of Acquire, ends: with a lease (granted, takeOver), or without one (withdraw).
 //
 // A claim has its lock in one of two ways. Redis grants it, in the reply to a command or in a message: then a tenure begins,
-// and its first lease with it (granted). Or another lease of this process passes on what Redis has granted to that one: then
+// and its first lease with it (granted). Or another lease of the Locker passes on what Redis has granted to that one: then
 // the tenure goes on with the claim's lease (takeOver). Either may come too late to be of use. Whatever the claim's commands
 // may have left in Redis (a residue) is removed in the background.
 
@@ -47,7 +47,7 @@ func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outco
 	return ended(c.begun(lease, left, g.origin != fromReply), nil)
 }
 
-// takeOver makes a lease of a lock that another lease of this process has passed on, unless
+// takeOver makes a lease of a lock that another lease of the Locker has passed on, unless
 // the lock was lost meanwhile.
 func (c *claim) takeOver(t *tenure, fence int64) outcome {
 	waiters, taken := c.locker.waiters, time.Now()

@@ -34,7 +34,7 @@ type Locker struct {
 	note       func(context.Context) string // nil: there are no notes
 	reports    *report.Queue                // to the observers and the log
 	log        *slog.Logger                 // of reports
-	relay      store.Relay                  // the store, if that can pass locks on
+	relay      store.Relay                  // the store, if its releases can offer a lock to a waiter that it does not know; otherwise nil
 	outage     *outage.Outage               // nil: the store cannot tell whether it can be reached
 	waiters    *waitqueue.Set
 	watchdog   *renew.Watchdog

@@ -11,11 +11,11 @@ import (
 )
 
 // How a lease is released. Release ends the lease's context. Then what the lease has is given back: for a lock of its own that
-// is a tenure (what the process holds in Redis under one token), which passes the lock on to the next waiter of this process,
+// is a tenure (what the Locker holds in Redis under one token), which passes the lock on to the next waiter of the Locker,
 // or gives it back to Redis. The other things that a lease may have are told of at holding, in lease.go.
 
-// Release waits for its tries for releaseBudget from its start, in which a renewal that is in flight is awaited, too. It
-// gives up sooner where the next pause would not fit: with tries that fail at once after about 0.64 s.
+// Release takes no longer than releaseBudget, of which a renewal that is in flight takes its part, since it is awaited
+// first. It gives up sooner where the next pause would not fit: with tries that fail at once after about 0.64 s.
 const (
 	releaseTimeout = 400 * time.Millisecond // one try
 	releaseBudget  = time.Second            // all tries
@@ -92,7 +92,7 @@ func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	return err
 }
 
-// release gives the lock to the next waiter of this process, or back to the store.
+// release passes the lock on to the next waiter of the Locker, or gives it back to the store.
 func (t *tenure) release(ctx context.Context, l *Lease) error {
 	called := time.Now()
 	defer l.locker.forget(l)
@@ -138,7 +138,7 @@ func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, called)
-	if t.also == inDoubt {
+	if t.also == inDoubt { // a command of the claim may take the lock anew, behind this release
 		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
 	return err
@@ -151,14 +151,17 @@ func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 // give back only what the token still has, so they cannot take the lock from a later holder, and a second run says "not
 // held" (or, while MinHold keeps the key, the same again). After a try without a reply, "not held" is therefore taken for
 // the success of that try, if the lease was trusted when it was sent; that Redis had forgotten the lock before cannot be
-// told apart. Without such a try it is a loss. The second try is another command
-// where the first one offered the lock to a waiter (see endInStore): it is offered once.
+// told apart. Without such a try it is a loss. The second try is another command where the first one offered the lock to a
+// waiter (see endInStore): it is offered once.
 //
-// Who is told, where the reply is lost and Redis has carried the release out: the next waiter, if it is of another
-// process, by a message. One of this process, that Redis knew, would have been told in the reply, so it finds out when it
-// asks for itself: AskFirst has it do so when a later try is answered, otherwise its own polling does; one to which the release
-// offered the lock is looked after in releaseTo. When the budget ends, or Redis refuses, the caller is told ErrUnavailable, and the janitor goes on for as
-// long as this process lives. Should that die, the lock ends by its TTL.
+// Where the reply is lost and Redis has carried the release out, these are told:
+//
+//   - the next waiter, if it is of another Locker: by a message, as always;
+//   - one of this Locker to which the release offered the lock: it asks, see releaseTo;
+//   - another one of this Locker, which Redis knew and would have named in the reply: AskFirst has it ask when a later try is
+//     answered, and it polls in any case;
+//   - the caller, when no try is answered within the budget, or Redis refuses: ErrUnavailable. The janitor then tries on for
+//     as long as this process lives. Should that die, the lock ends by its TTL.
 func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 	maybeReleased := false
 	pause := releasePause
@@ -189,7 +192,7 @@ func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 }
 
 // endInStore has the store end the tenure: now, or when its MinHold has passed. waits says
-// that somebody of this process may wait for the key.
+// that somebody of this Locker may wait for the lock.
 func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
 	waiters, s := t.locker.waiters, t.locker.store
 	if till := t.stayTill(); !till.IsZero() {
@@ -206,11 +209,11 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 		return did, true, err
 	}
 	did, err = s.Release(ctx, t.ref, false)
-	return did, waits || t.locker.relay == nil, err // without a queue in the store, also those who came meanwhile
+	return did, waits || t.locker.relay == nil, err // without a relay, also for the sake of those who came meanwhile
 }
 
-// releaseTo gives the lock back and offers it to next, a waiter of this process. Without a reply next may have the lock, or a place in the queue, or neither: it
-// asks then, with its own token, and is told.
+// releaseTo gives the lock back and offers it to next, a waiter of this Locker. Without a reply next may have the lock, or a
+// place in the queue, or neither: it asks then, with its own token, and is told.
 func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
 	sent, session := time.Now(), t.locker.subscriber.session()
 	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)

@@ -37,7 +37,7 @@ func (l *Locker) renewNow(key string) {
 }
 
 // waiting returns how many calls of Acquire wait for key: in the queue, behind others of
-// this process, or for Redis to be back.
+// this Locker, or for Redis to be back.
 func (l *Locker) waiting(key string) (n int) {
 	away := l.outage.Prospect(key).Reach != outage.Reachable
 	for _, state := range l.waiters.States(key) {

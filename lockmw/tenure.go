@@ -11,7 +11,7 @@ import (
 )
 
 // A tenure is what a Locker holds in the store under one token. It begins with a grant of
-// the store, is renewed, and ends with a release, or is lost. Leases of this process
+// the store, is renewed, and ends with a release, or is lost. Leases of the Locker
 // follow one another within it, and the store is not asked: passOn says when. A lock that
 // several may hold, and one of a quorum, has one lease in its tenure.
 //
@@ -29,7 +29,7 @@ type tenure struct {
 	ttl    time.Duration // the policy's
 	began  time.Time     // when the news of the first grant came
 	first  grant         // the grant that the tenure began with
-	also   residue       // what its claim may have left in the store beside the lock
+	also   residue       // what its claim may have left in the store beside the lock: in doubt, a command of it may yet take the lock anew
 
 	renewal renew.Renewal // the watchdog's
 
@@ -140,32 +140,34 @@ func (t *tenure) isLost() bool {
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
 // knowing, counted from the tenure's first grant: renewals do not count anew. So nobody
-// is overtaken for longer whose coming this process was not told of, and a store that has
+// is overtaken for longer whose coming the Locker was not told of, and a store that has
 // forgotten the lock is asked after no more time than renewals leave. LOCAL_FENCES in
 // lock.lua is the same second.
 func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3) }
 
-// passOn gives the lock to the next waiter of this process without the store's knowing,
+// passOn gives the lock to the next waiter of the Locker without the store's knowing,
 // and reports whether it could. The tenure has no lease by then, and if it could not, the
 // caller must end it. Only the tenure of a claim that had a waiter can: others are not the
 // holder that the queue knows. It may
 //
-//   - where the next waiter came before any other process's, wants the same, and does not
-//     stand in the store's queue;
-//   - while this process has a subscription, and has missed no message about others who wait
+//   - with a store that has fences and can be offered a waiter, for a mutex, without MinHold, and
+//     where no command of the tenure's claim may still be carried out;
+//   - where the next waiter came before those of any other Locker, wants the same TTL, and does
+//     not stand in the store's queue;
+//   - while the Locker has a subscription, and has missed no message about others who wait
 //     since the tenure's first command was sent;
 //   - for localPass, and while the last grant has half of the policy's TTL left (one that came
 //     by a message has less, until it is renewed);
-//   - where the next fence is lower than the store's clock by now, which the fence that the
-//     store gave may not have been. The store makes each new fence from its clock, so its next
-//     one is higher than all that were given here, even if this process ends now and the store
-//     is never told of them.
+//   - where the next fence is lower than what the store's clock says by now. The store makes each
+//     new fence from its clock, so its next one is higher than all that were given here, even if
+//     this process ends now and the store is never told of them.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
 	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
 }
 
-// nextFence returns the fence of the next lease, if the lock may pass on to it at at.
+// nextFence ends the time of the lease that had the lock, and counts the fence on for the next
+// one, if the lock may be passed on at at.
 func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 )
 
 // How a claim, which is one call of Acquire, waits for its turn: for a grant, for a wake-up, for its timer, or for the end. Of
-// the waiters of a process only the first asks Redis again and again, on behalf of all.
+// the waiters of a Locker only one, the asker, asks Redis again and again, on behalf of all.
 
 const (
-	// pollAtMost is the longest pause between two commands of the first of a
+	// pollAtMost is the longest pause between two commands of the asker of a
 	// queue, whatever the policy's interval: it keeps the queue alive in the
 	// store, and bounds what a lost wake-up costs. freshFor (sighting.go) and
 	// ALIVE_US (lock.lua) are longer.
@@ -46,7 +46,7 @@ const (
 )
 
 // wait has the claim wait until it is granted or given up. Its first command is behind
-// it, or was not needed. view is its place in the queue of this process.
+// it, or was not needed. view is its place in the queue of this Locker.
 func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.queuedAt = time.Now()

@@ -13,8 +13,8 @@
 //	run the handler with v.Inner()
 //	if err := v.Leave(); err != nil { lost: v.TakeBack and refuse, if nothing was written }
 //
-// Start reading at door.go, then visit.go, body.go, json.go and number.go (what
-// a key function sees of a body), places.go (what it must not see, because a
-// handler may look somewhere else), upload.go (a body that the handler reads
+// Start reading at door.go, then visit.go, body.go, json.go, number.go, elements.go
+// and form.go (what a key function sees of a body), places.go (what it must not
+// see, because a handler may look somewhere else), upload.go (a body that the handler reads
 // under the lock), problem.go, response.go and buffer.go (what the client gets).
 package httpdoor

@@ -18,46 +18,46 @@ type Problem struct {
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 }
 
-// ProblemOf returns the body that tells of o.
-func ProblemOf(o lockmw.Refusal) Problem {
+// ProblemOf returns the body that tells of the refusal.
+func ProblemOf(refusal lockmw.Refusal) Problem {
 	return Problem{
-		Type: "about:blank", Title: http.StatusText(o.Status), Status: o.Status, Detail: o.Detail,
-		Code: o.Code, RetryAfterMS: o.RetryAfter.Milliseconds(),
+		Type: "about:blank", Title: http.StatusText(refusal.Status), Status: refusal.Status, Detail: refusal.Detail,
+		Code: refusal.Code, RetryAfterMS: refusal.RetryAfter.Milliseconds(),
 	}
 }
 
 // String returns the problem in short, for logs.
 func (p Problem) String() string { return p.Title + " (" + p.Code + ")" }
 
-// SetProblemHeader prepares h for the body that tells of o. What it may say of
+// SetProblemHeader prepares h for the body that tells of the refusal. What it may say of
 // another body is taken back, but for the Content-Encoding: outer middleware
 // that compresses has set it, and compresses this body too.
-func SetProblemHeader(h http.Header, r *http.Request, o lockmw.Refusal) {
+func SetProblemHeader(h http.Header, r *http.Request, refusal lockmw.Refusal) {
 	for _, name := range []string{"Content-Length", "ETag", "Last-Modified", "Retry-After"} {
 		h.Del(name)
 	}
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	if seconds := door.RetryAfter(o); seconds != "" {
+	if seconds := door.RetryAfter(refusal); seconds != "" {
 		h.Set("Retry-After", seconds)
 	}
-	if o.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {
+	if refusal.Status == http.StatusRequestEntityTooLarge && r.ProtoMajor == 1 {
 		h.Set("Connection", "close") // rather than read the rest of the body
 	}
 }
 
-// WriteProblem answers r with o. If the client is gone only the status is set,
+// WriteProblem answers r with the refusal. If the client is gone only the status is set,
 // for those who log it.
-func WriteProblem(w http.ResponseWriter, r *http.Request, o lockmw.Refusal) {
-	if door.ClientGone(o) {
-		w.WriteHeader(o.Status)
+func WriteProblem(w http.ResponseWriter, r *http.Request, refusal lockmw.Refusal) {
+	if door.ClientGone(refusal) {
+		w.WriteHeader(refusal.Status)
 		return
 	}
-	body, err := json.Marshal(ProblemOf(o))
+	body, err := json.Marshal(ProblemOf(refusal))
 	if err != nil {
 		panic(err) // it has strings and numbers only
 	}
-	SetProblemHeader(w.Header(), r, o)
-	w.WriteHeader(o.Status)
+	SetProblemHeader(w.Header(), r, refusal)
+	w.WriteHeader(refusal.Status)
 	_, _ = w.Write(append(body, '\n')) // to a client that left, perhaps
 }

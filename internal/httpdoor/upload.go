@@ -40,19 +40,19 @@ type upload struct {
 	early []byte     // what was read before the handler asked for it
 	own   []byte     // for reads by a goroutine
 
-	mu      sync.Mutex
-	count   int64 // of bytes that came
-	reading bool
-	since   time.Time     // when the Read began
-	until   time.Time     // when it is to fail
-	waited  time.Duration // how long Reads have waited since leastUpload bytes came last
-	came    int           // how many bytes came since then
-	timer   *time.Timer   // calls expire
-	err     error         // of every Read from now on, if not nil
-	gaveUp  chan struct{} // closed with err set, if a goroutine reads
-	settled bool          // settle need not be called, or not again
-	closed  bool          // the handler has called Close
-	answer  int           // how many bytes of the answer were written
+	mu       sync.Mutex
+	count    int64 // of bytes that came
+	reading  bool
+	since    time.Time     // when the Read began
+	until    time.Time     // when it is to fail
+	waited   time.Duration // how long Reads have waited since leastUpload bytes came last
+	came     int           // how many bytes came since then
+	timer    *time.Timer   // calls expire
+	err      error         // of every Read from now on, if not nil
+	gaveUp   chan struct{} // closed with err set, if a goroutine reads
+	restRead bool          // readRest need not be called, or not again
+	closed   bool          // the handler has called Close
+	answer   int           // how many bytes of the answer were written
 }
 
 const (
@@ -93,7 +93,7 @@ var longAgo = time.Unix(1, 0)
 func newUpload(outer, inner *http.Request, w http.ResponseWriter, timeout time.Duration) *upload {
 	u := &upload{
 		below: outer.Body, request: outer, inner: inner, ctx: inner.Context(), timeout: timeout, deadline: deadlineOf(w),
-		settled: outer.ProtoMajor != 1, // later versions answer while they read
+		restRead: outer.ProtoMajor != 1, // later versions answer while they read
 	}
 	if u.deadline == nil {
 		u.gaveUp = make(chan struct{})
@@ -123,7 +123,7 @@ func deadlineOf(w http.ResponseWriter) func(time.Time) error {
 	}
 }
 
-// Read returns what settle has read, and then reads from the client.
+// Read returns what readRest has read, and then reads from the client.
 func (u *upload) Read(p []byte) (int, error) {
 	u.turn.Lock()
 	defer u.turn.Unlock()
@@ -246,7 +246,7 @@ func (u *upload) leave() {
 	u.unfollow()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.settled = true
+	u.restRead = true
 	u.fail(fmt.Errorf("lockmw: the request's body is not read any more: %w", lockmw.ErrReleased))
 }
 
@@ -259,14 +259,14 @@ func (u *upload) closeBelow() {
 }
 
 // answers is called before n bytes of the answer are written. n is flushed before
-// those that were written so far are sent. The error is settle's.
+// those that were written so far are sent. The error is readRest's.
 func (u *upload) answers(n int) error {
 	u.mu.Lock()
 	u.answer += max(n, 0)
-	send := !u.settled && (n == flushed || u.answer > serverHolds)
+	send := !u.restRead && (n == flushed || u.answer > serverHolds)
 	u.mu.Unlock()
 	if send {
-		return u.settle()
+		return u.readRest()
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (u *upload) answers(n int) error {
 // flushed is an n of answers.
 const flushed = -1
 
-// settle is called before the handler's answer is sent. Over HTTP/1, net/http
+// readRest is called before the handler's answer is sent. Over HTTP/1, net/http
 // then reads the rest of the body, for as long as the client takes to send it. So
 // the rest is read here first, in the time that a Read has, and kept for the
 // handler. If it does not come, or is more than net/http reads, the read
@@ -286,7 +286,7 @@ const flushed = -1
 // nobody would look after the time that net/http takes to read the rest.
 //
 // The error is nil unless the answer cannot be sent within that time.
-func (u *upload) settle() error {
+func (u *upload) readRest() error {
 	u.duplex()
 	if left, _ := u.progress(); serverLeaves(u.below, left) {
 		return nil
@@ -337,7 +337,7 @@ func expectsContinue(r *http.Request) bool {
 func (u *upload) duplex() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.settled = true
+	u.restRead = true
 }
 
 // A reader is a function that is an io.Reader.

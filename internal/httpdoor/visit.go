@@ -134,13 +134,10 @@ func (v *Visit) Leave() error {
 	return v.lost
 }
 
-// Uploads reports whether the handler reads the body from the client. The door
-// then calls Answers and Duplex.
-func (v *Visit) Uploads() bool { return v.rest != nil }
-
 // Answers is called before n bytes of the answer are written. The error is for
 // the handler: nothing must be written, because net/http would first wait for
-// the client, which sends nothing.
+// the client, which sends nothing. It, Flushes and Duplex matter to a handler that reads
+// the body from the client, and do nothing otherwise.
 func (v *Visit) Answers(n int) error {
 	if v.rest == nil {
 		return nil

@@ -10,10 +10,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. The head of
-// lua/lock.lua tells how they are written; inspect.lua returns them as they are, and readInfo (replies.go) has them read here.
+// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. For an
+// operator they are read as they are; all times are the server's, in µs.
+//
+//	a mutex             the lock's value is "<token>:<fence>", or "<token>:~<µs>" where SET took it without a script:
+//	                    about when it did. "!" in place of "~" says that somebody has come to wait since
+//	several holders     a sorted set has each token by the end of its lease, and "=<token>" by its fence, negated;
+//	                    of permits, the lock's value has each number that was asked for, and until when it binds
+//	who may be waiting  a hash has for each process until when it counts as alive, a letter for how it hears of
+//	                    grants (v, u or p), and how many wait in it without a place in the queue
+//
+// A token begins with its Locker's, and a program that is not this library may have written any value.
 
-// exclusiveHolder reads the holder of a mutex from the lock's value. Another program may have written that.
+// exclusiveHolder reads the holder of a mutex from the lock's value.
 func exclusiveHolder(value string, pttl, now int64) store.Holder {
 	h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
 	token, text, ok := strings.Cut(value, ":")
@@ -27,8 +36,8 @@ func exclusiveHolder(value string, pttl, now int64) store.Holder {
 	return h
 }
 
-// severalHolders reads the holders of a lock that several may hold, those whose lease began first in front. list has
-// tokens, each followed by the end of its lease, and "=" and a token, each followed by its fence, negated.
+// severalHolders reads the holders of a lock that several may hold, those whose lease began first in front. list is the
+// sorted set, with each score behind its member.
 func severalHolders(list []any, now int64) []store.Holder {
 	ends, fences := make(map[string]int64), make(map[string]int64)
 	for token, text := range inPairs(list) {
@@ -54,8 +63,8 @@ func severalHolders(list []any, now int64) []store.Holder {
 	return all
 }
 
-// waitingBehind adds up how many wait in other processes without a place in the queue, as the heartbeats of those that
-// are alive at now tell: pairs of a process and of what enter.lua writes about it.
+// waitingBehind adds up how many wait without a place in the queue, in processes other than this one that are alive at
+// now. heartbeats is the hash, in pairs.
 func waitingBehind(process string, heartbeats []any, now int64) (n int) {
 	for other, heartbeat := range inPairs(heartbeats) {
 		how := strings.IndexAny(heartbeat, "vup")
@@ -70,8 +79,7 @@ func waitingBehind(process string, heartbeats []any, now int64) (n int) {
 	return n
 }
 
-// smallestLimit returns the smallest number of permits that binds at now. limits are pairs of a number and until when it
-// binds.
+// smallestLimit returns the smallest number of permits that binds at now, of pairs of a number and until when it binds.
 func smallestLimit(limits []string, now int64) (n int) {
 	for i := 0; i+1 < len(limits); i += 2 {
 		limit, err1 := strconv.Atoi(limits[i])

@@ -33,7 +33,7 @@ func Annotated(w Words, services ...string) (Rules, error) {
 			case err != nil:
 				errs = append(errs, fmt.Errorf("%s: annotation of %s: %w", w.Package, m.FullName(), err))
 			case annotated:
-				rules[FullMethod(m)] = rule
+				rules[fullMethod(m)] = rule
 			}
 		}
 		if len(services) > 0 && len(rules)+len(errs) == before {

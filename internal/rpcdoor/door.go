@@ -89,7 +89,7 @@ func (d *Door) addAll(service string, methods protoreflect.MethodDescriptors, ru
 	d.wild[service] = &MethodRule{Rule: rule} // for what is served and not in the descriptor
 	for i := range methods.Len() {
 		m := methods.Get(i)
-		name := FullMethod(m)
+		name := fullMethod(m)
 		if _, has := rules[name]; has {
 			continue
 		}
@@ -114,7 +114,7 @@ func (d *Door) newMethodRule(name string, rule Rule, m protoreflect.MethodDescri
 // checkFields returns the mistakes that are found in the rule of a known method before there
 // is a Locker.
 func checkFields(w Words, rule Rule, m protoreflect.MethodDescriptor) error {
-	_, err := newMethodRule(w, FullMethod(m), rule, m)
+	_, err := newMethodRule(w, fullMethod(m), rule, m)
 	return err
 }
 
@@ -174,7 +174,7 @@ func MethodsOf(service string) protoreflect.MethodDescriptors {
 func noMethod(service, method string, methods protoreflect.MethodDescriptors) error {
 	var all []string
 	for i := range methods.Len() {
-		name := FullMethod(methods.Get(i))
+		name := fullMethod(methods.Get(i))
 		if strings.EqualFold(name, service+method) {
 			return fmt.Errorf("the service has no such method: did you mean %s?", name)
 		}

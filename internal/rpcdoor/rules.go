@@ -80,7 +80,7 @@ func serviceName(service string) protoreflect.FullName {
 	return protoreflect.FullName(service[1 : len(service)-1])
 }
 
-// FullMethod makes "/shop.v1.Orders/Pay" of a method.
-func FullMethod(m protoreflect.MethodDescriptor) string {
+// fullMethod makes "/shop.v1.Orders/Pay" of a method.
+func fullMethod(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// This file is about how a key goes from one who has it to a waiter of this process:
+// This file is about how a lock goes from one who has it to a waiter of this Locker:
 //
-//   - PassOn, within the process: no command is sent, and the store need not know.
-//   - Offer and OfferEnded, before and after a command that gives the key back and tells the
+//   - PassOn, within the Locker: no command is sent, and the store need not know.
+//   - Offer and OfferEnded, before and after a command that gives the lock back and tells the
 //     store who is next.
-//   - Granted, by a message: the store gave the key to the waiter when somebody of another
-//     process gave it back.
+//   - Granted, by a message: the store gave the lock to the waiter when somebody of another
+//     Locker gave it back.
 
-// PassOn passes key on from holder, who has no more use for it, to the first waiter of the
-// process, and reports whether it did. It does so only if that waiter rests, so that nobody
-// of the process is in front of it; if it wants the key for the grant's TTL; and if it came
+// PassOn passes the lock on from holder, who has no more use for it, to the first waiter of the
+// Locker, and reports whether it did. It does so only if that waiter rests, so that nobody
+// of the Locker is in front of it; if it wants the lock for the grant's TTL; and if it came
 // before all others of whom Contended has told. The grant has the token by which the store
-// knows the holder, who stands for the key as before. The waiter is out of its queue then.
+// knows the holder, who stands for the lock as before. The waiter is out of its queue then.
 func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	p := s.of(key)
 	p.mu.Lock()
@@ -38,7 +38,7 @@ func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	return true
 }
 
-// Return has a waiter wait on that PassOn gave a key of no use, such as one that was lost
+// Return has a waiter wait on that PassOn gave a lock of no use, such as one that was lost
 // meanwhile. It was the first, so it is the first again, and asks the store.
 func (s *Set) Return(w *Waiter) {
 	p := w.shard
@@ -50,25 +50,25 @@ func (s *Set) Return(w *Waiter) {
 	p.startAsking(w)
 }
 
-// Contended notes a message of the store: somebody of another process, who came at came on
-// the store's clock, waits for the key that token has.
+// Contended notes a message of the store: somebody of another Locker, who came at came on
+// the store's clock, waits for the lock that token has.
 func (s *Set) Contended(key, token string, came int64) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[key]
 	if q == nil || q.holder != nil && q.contended.token != token {
-		return // the message is late: another token of this process has the key by now
+		return // the message is late: another token of this Locker has the lock by now
 	}
 	q.contend(token, came)
 }
 
-// Offer returns the waiter to which holder offers key, and the place that the store is to
-// give to that waiter. It must be called when holder is about to give the key back by a
-// command, which tells both to the store. It is not ok if nobody waits for the key alone, or
+// Offer returns the waiter to which holder offers the lock, and the place that the store is to
+// give to that waiter. It must be called when holder is about to give the lock back by a
+// command, which tells both to the store. It is not ok if nobody waits for the lock alone, or
 // if the store is sure to know the first who does. The store may hear twice of a waiter that
 // asks at this moment, and gives it one place. If it is ok, OfferEnded must follow. Either
-// way holder is forgotten, so a second call offers the key to nobody. waits says that somebody
+// way holder is forgotten, so a second call offers the lock to nobody. waits says that somebody
 // waits.
 func (s *Set) Offer(key string, holder any) (to store.Ref, place store.Place, ok, waits bool) {
 	p := s.of(key)
@@ -93,24 +93,24 @@ func (s *Set) Offer(key string, holder any) (to store.Ref, place store.Place, ok
 	return w.ref, w.position(), true, true
 }
 
-// An Outcome is what an offer brought the waiter to which the key was offered.
+// An Outcome is what an offer brought the waiter to which the lock was offered.
 type Outcome uint8
 
 const (
 	// WasQueued: the waiter has a place in the store's queue.
 	WasQueued Outcome = iota
-	// WasGranted: the waiter has the key.
+	// WasGranted: the waiter has the lock.
 	WasGranted
-	// WasNotHeld: the one who gave the key back did not have it, so the waiter has no place by that.
+	// WasNotHeld: the one who gave the lock back did not have it, so the waiter has no place by that.
 	WasNotHeld
 	// WasUnanswered: the command ended without an answer, so the waiter may have a place, or the
-	// key, or neither.
+	// lock, or neither.
 	WasUnanswered
 )
 
-// An OfferResult is what came of a command that gave a key back and offered it to a waiter.
+// An OfferResult is what came of a command that gave a lock back and offered it to a waiter.
 type OfferResult struct {
-	To       store.Ref // the waiter to which the key was offered
+	To       store.Ref // the waiter to which the lock was offered
 	Outcome  Outcome
 	Sent     time.Time // when the command was sent
 	Clock    int64     // the store's clock in the answer, µs
@@ -134,7 +134,7 @@ func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 		w.nudge(true) // its own command finds out
 		return false
 	}
-	// asked and seen stay as they are: this answer says nothing of the key's holder, nor of
+	// asked and seen stay as they are: this answer says nothing of the lock's holder, nor of
 	// the places of those that stand in the store's queue.
 	w.queue.noteClock(Clock{a.Sent, a.Clock})
 	switch a.Outcome {
@@ -168,7 +168,7 @@ func (s *Set) Granted(g store.Grant) bool {
 	return true
 }
 
-// ForgetHolder notes that holder neither passes key on nor offers it any more, though it may
+// ForgetHolder notes that holder neither passes the lock on nor offers it any more, though it may
 // still have it.
 func (s *Set) ForgetHolder(key string, holder any) {
 	p := s.of(key)

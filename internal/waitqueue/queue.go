@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// A queue has the waiters of this process for one key, in the order in which they came. It
-// exists while somebody waits, or has the key and can pass it on. The mutex of its shard
+// A queue has the waiters of this Locker for one key, in the order in which they came. It
+// exists while somebody waits, or has the lock and can pass it on. The mutex of its shard
 // guards it and its waiters.
 type queue struct {
 	key        string
 	waiters    list.List     // of *Waiter
-	firstAlone *list.Element // of those that want the key for themselves alone, or nil
+	firstAlone *list.Element // of those that want the lock for themselves alone, or nil
 	firstAwake *list.Element // of those that do not rest, or nil
 	resting    int           // how many of the waiters rest
-	holder     any           // the caller's value for whoever has the key and passes it on or offers it at its end, or nil
+	holder     any           // the caller's value for whoever has the lock and passes it on or offers it at its end, or nil
 
-	contended contention // the first of another process that waits for the key
+	contended contention // the first of another Locker that waits for the lock
 
 	inFlight int       // commands of the waiters that have no answer yet
 	asked    time.Time // when the last command was sent that was answered
 	answered time.Time // when the last answer came
 	clock    Clock     // what the last answer said of the store's clock
-	seen     any       // the caller's value for what the last answer told of the key's holder
+	seen     any       // the caller's value for what the last answer told of the lock's holder
 }
 
 // A contention is what is known of others who wait: the first of them came at came, on the
-// store's clock, while token had the key. If came is 0, nobody is known to wait.
+// store's clock, while token had the lock. If came is 0, nobody is known to wait.
 type contention struct {
 	token string
 	came  int64
 }
 
-// contend notes that somebody of another process came, at came, while token had the key.
+// contend notes that somebody of another Locker came, at came, while token had the lock.
 func (q *queue) contend(token string, came int64) {
 	switch c := &q.contended; {
 	case c.token != token:
@@ -45,7 +45,7 @@ func (q *queue) contend(token string, came int64) {
 // at returns the waiter at a place of queue.waiters.
 func at(e *list.Element) *Waiter { return e.Value.(*Waiter) }
 
-// add puts w at the end. If canRest, a holder can offer the key to a waiter that the store does
+// add puts w at the end. If canRest, a holder can offer the lock to a waiter that the store does
 // not know before, so w rests where somebody in front of it sees to its turn.
 func (q *queue) add(w *Waiter, canRest bool) {
 	w.queue, w.state = q, Asking

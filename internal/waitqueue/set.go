@@ -12,7 +12,7 @@ import (
 // mostUnused bounds the queues that a shard keeps to be used again.
 const mostUnused = 8
 
-// A Set has the waiters of one process. It is safe for concurrent use.
+// A Set has the waiters of one Locker. It is safe for concurrent use.
 type Set struct {
 	perKey, total int          // the most waiters of a key, and of all
 	canRest       bool         // the store need not know all waiters, see NewSet
@@ -33,7 +33,7 @@ type shard struct {
 }
 
 // NewSet returns a Set with room for total waiters in all, and perKey for each key. canRest
-// says that a release can offer the key to a waiter that the store does not know (see
+// says that a release can offer the lock to a waiter that the store does not know (see
 // store.Relay); otherwise all waiters ask. newToken makes a token, when the store is to know
 // of a waiter that has none.
 func NewSet(perKey, total int, canRest bool, newToken func(note string) string) *Set {
@@ -97,9 +97,9 @@ type Joined struct {
 	*Waiter
 
 	Rests  bool   // the waiter need not ask
-	Holder any    // if it rests: who of the process has the key and passes it on, or nil
+	Holder any    // if it rests: who of the Locker has the lock and passes it on, or nil
 	Token  string // if it does not rest: the token for its commands
-	Behind int    // if it does not rest: how many more of the process wait, of whom the store does not know
+	Behind int    // if it does not rest: how many more of the Locker wait, of whom the store does not know
 }
 
 // A Caller is what is known of the caller for whom a waiter waits.
@@ -159,9 +159,9 @@ func (s *Set) CountByName() map[string]int {
 	return names
 }
 
-// Ask notes that w sends a command about its key, and returns the token and the place to
+// Ask notes that w sends a command about its lock, and returns the token and the place to
 // put into it. An Answered, a Take with an answer or an Unanswered must follow. It is not ok if
-// the key was passed on to w just now: there is nothing to ask then.
+// the lock was passed on to w just now: there is nothing to ask then.
 func (s *Set) Ask(w *Waiter) (token string, place store.Place, ok bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -178,7 +178,7 @@ type Answer struct {
 	Sent   time.Time // when the command was sent
 	Clock  int64     // the store's clock in the answer, µs
 	Queued bool      // the waiter has a place in the store's queue
-	Seen   any       // the caller's value for what the answer told of the key's holder; see Left.Seen
+	Seen   any       // the caller's value for what the answer told of the lock's holder; see Left.Seen
 }
 
 // answeredOwn notes an answer to a command of one of q's waiters.
@@ -188,7 +188,7 @@ func (q *queue) answeredOwn(a Answer) {
 	q.noteClock(Clock{a.Sent, a.Clock})
 }
 
-// Answered notes the answer to a command of w that did not give it the key. It reports
+// Answered notes the answer to a command of w that did not give it the lock. It reports
 // whether w is the one that asks on behalf of its queue.
 func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 	w.shard.mu.Lock()
@@ -209,10 +209,10 @@ func (s *Set) Unanswered(w *Waiter) {
 	w.queue.inFlight--
 }
 
-// Take takes w out of its queue, since the store has granted it the key. answer is the one
-// that said so, or nil if it was no answer to a command of w. If w wants the key for itself
+// Take takes w out of its queue, since the store has granted it the lock. answer is the one
+// that said so, or nil if it was no answer to a command of w. If w wants the lock for itself
 // alone, holder stands for it from now on, and must call PassOn, Offer or ForgetHolder when
-// it gives the key back. nextCame is when the first of those came who wait on, on the store's
+// it gives the lock back. nextCame is when the first of those came who wait on, on the store's
 // clock, or 0. w must not be used any more.
 func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	p := w.shard
@@ -236,10 +236,10 @@ type Left struct {
 	State   State
 	Token   string
 	Seen    any    // the Answer.Seen of the last answer to any waiter of the queue
-	Holder  any    // who of the process has the key and passes it on, or nil
-	Others  int    // how many of the process wait on
+	Holder  any    // who of the Locker has the lock and passes it on, or nil
+	Others  int    // how many of the Locker wait on
 	Resting int    // how many of those rest
-	Handed  *Grant // not nil: the key was passed on to the waiter, so its caller has to give it back
+	Handed  *Grant // not nil: the lock was passed on to the waiter, so its caller has to give it back
 }
 
 // Leave takes w out of its queue, since it gives up. w must not be used any more.
@@ -270,7 +270,7 @@ func (s *Set) recycle(w *Waiter) {
 	s.Free(w)
 }
 
-// Free has a waiter be used again to which the key was passed on, and which has taken it or
+// Free has a waiter be used again to which the lock was passed on, and which has taken it or
 // passed it on. Take and Leave do that by themselves. Everything reaches a waiter through its
 // token or its queue, so nothing reaches this one any more.
 func (s *Set) Free(w *Waiter) {
@@ -292,9 +292,9 @@ type View struct {
 	State      State
 	Front      bool      // the waiter is the first of its queue
 	Asker      bool      // the waiter asks the store for all of its queue, again and again
-	HasHolder  bool      // somebody of the process has the key, and passes it on to those who want it alone, as the waiter does
+	HasHolder  bool      // somebody of the Locker has the lock, and passes it on to those who want it alone, as the waiter does
 	Asked      time.Time // when the last command of its queue was sent that was answered
-	Unanswered bool      // nothing is known of the key: a command is under way, and none was answered since the waiter came
+	Unanswered bool      // nothing is known of the lock: a command is under way, and none was answered since the waiter came
 }
 
 // Look returns how w stands.
@@ -322,8 +322,8 @@ func (s *Set) AskAgain(key, token string) {
 	}
 }
 
-// AskFirst has the first waiter for key that does not rest, if there is one, ask the
-// store: the key may be free, or its own by now.
+// AskFirst has the first waiter for the lock that does not rest, if there is one, ask the
+// store: the lock may be free, or its own by now.
 func (s *Set) AskFirst(key string) {
 	p := s.of(key)
 	p.mu.Lock()
@@ -361,7 +361,7 @@ func (s *Set) AskOthers(w *Waiter) {
 	}
 }
 
-// Resting returns how many wait for key of whom the store does not know.
+// Resting returns how many wait for the lock of whom the store does not know.
 func (s *Set) Resting(key string) int {
 	p := s.of(key)
 	p.mu.Lock()
@@ -372,7 +372,7 @@ func (s *Set) Resting(key string) int {
 	return 0
 }
 
-// States returns how the waiters for key stand, in their order. It is for tests.
+// States returns how the waiters for the lock stand, in their order. It is for tests.
 func (s *Set) States(key string) []State {
 	p := s.of(key)
 	p.mu.Lock()

@@ -5,22 +5,22 @@ package waitqueue
 type State uint8
 
 const (
-	// Resting: the store does not know the waiter, and need not. Somebody of its process
-	// has the key and passes it on, or asks for it.
+	// Resting: the store does not know the waiter, and need not. Somebody of its Locker
+	// has the lock and passes it on, or asks for it.
 	Resting State = iota
 	// Asking: the waiter has to ask the store. A command is under way, or is to be sent.
-	// Earlier commands that had no answer may have left a place in the store, or the key;
+	// Earlier commands that had no answer may have left a place in the store, or the lock;
 	// that is not known here.
 	Asking
 	// Queued: the waiter has a place in the store's queue.
 	Queued
-	// Offered: a command is under way that gives the key back and tells the store that the
+	// Offered: a command is under way that gives the lock back and tells the store that the
 	// waiter is the next one. Its answer is not there yet.
 	Offered
 	// Doubtful: such a command ended without an answer. The waiter may have a place, or the
-	// key, or may get either yet, if the command is still carried out.
+	// lock, or may get either yet, if the command is still carried out.
 	Doubtful
-	// Served: the key was granted to the waiter, which has not taken it yet.
+	// Served: the lock was granted to the waiter, which has not taken it yet.
 	Served
 	// Gone: the waiter has left.
 	Gone
@@ -40,12 +40,12 @@ const (
 	asks       event = iota // the waiter asks the store, or is told to
 	queued                  // the store's answer to the waiter's command: it has a place in the queue
 	unqueued                // the store's answer to the waiter's command: it has no place
-	offered                 // a command that gives the key back offers it to the waiter
+	offered                 // a command that gives the lock back offers it to the waiter
 	placed                  // that command's answer: the waiter has a place
-	declined                // that command's answer: the key was not given back, so the waiter has no place by that
+	declined                // that command's answer: the lock was not given back, so the waiter has no place by that
 	unanswered              // that command ended without an answer
-	served                  // the key was granted to the waiter
-	leaves                  // the waiter takes the key, or gives up
+	served                  // the lock was granted to the waiter
+	leaves                  // the waiter takes the lock, or gives up
 
 	events = iota
 )
@@ -58,7 +58,7 @@ var next = [states][events]State{
 		asks: Asking, offered: Offered, served: Served, leaves: Gone,
 		queued: Resting, unqueued: Resting, placed: Resting, declined: Resting, unanswered: Resting,
 	},
-	Asking: { // it is offered the key all the same: its own command may reach the store after the release
+	Asking: { // it is offered the lock all the same: its own command may reach the store after the release
 		queued: Queued, offered: Offered, served: Served, leaves: Gone,
 		asks: Asking, unqueued: Asking, placed: Asking, declined: Asking, unanswered: Asking,
 	},

@@ -8,11 +8,11 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A Waiter is one call that waits for a key. Its exported fields and methods are for the
+// A Waiter is one call that waits for a lock. Its exported fields and methods are for the
 // goroutine that waits. What the Set and its queues know of it is guarded by the mutex of
 // its shard, but for mustAsk.
 type Waiter struct {
-	Grants chan Grant    // has room for one: the news that the key is the waiter's
+	Grants chan Grant    // has room for one: the news that the lock is the waiter's
 	Wake   chan struct{} // has room for one: a reason to look at MustAsk, and at Set.Look
 
 	mustAsk atomic.Bool
@@ -26,17 +26,17 @@ type Waiter struct {
 	state   State // changed by on alone (state.go)
 }
 
-// A Grant is the news that a waiter has the key.
+// A Grant is the news that a waiter has the lock.
 type Grant struct {
 	Token     string
 	Fence     int64
-	Clock     int64     // the store's clock when it granted the key, µs
+	Clock     int64     // the store's clock when it granted the lock, µs
 	Since     time.Time // a moment not later than that, on this machine's clock; zero: not known
 	TTL       time.Duration
-	Published bool   // the grant came as a message: no command of this process was answered by it
+	Published bool   // the grant came as a message: no command of this Locker was answered by it
 	Session   uint64 // of the subscription; what the OfferResult had
 	NextCame  int64  // the store's clock when the first of those came who wait on, µs; 0: nobody waits on
-	Tenure    any    // what the key is held under if it was handed on within the process; nil: the store granted it
+	Tenure    any    // what the lock is held under if it was handed on within the Locker; nil: the store granted it
 }
 
 // MustAsk reports whether the waiter has been told to ask the store, and forgets it.
@@ -62,8 +62,8 @@ func (w *Waiter) serve(g Grant) {
 	}
 }
 
-// wantsAlone reports whether the waiter wants the key for itself alone. Only such waiters
-// rest, and pass the key on to one another.
+// wantsAlone reports whether the waiter wants the lock for itself alone. Only such waiters
+// rest, and pass the lock on to one another.
 func (w *Waiter) wantsAlone() bool { return w.ref.Kind == (store.Kind{}) }
 
 // position is what the store needs to know to give w its place in the store's queue,
@@ -72,7 +72,7 @@ func (w *Waiter) position() store.Place {
 	return store.Place{Waited: time.Since(w.came), Behind: w.queue.resting}
 }
 
-// before reports whether w came before all others that wait for the key that token has, as
+// before reports whether w came before all others that wait for the lock that token has, as
 // far as is known.
 func (w *Waiter) before(token string) bool {
 	q := w.queue
