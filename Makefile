@@ -67,6 +67,7 @@ check: ## Check format, vet, generated code and the quick tests of all packages,
 		if [ -n "$$packages" ]; then runs+=(-- "$(CURDIR)/$$m" $(RACE) -vet=off -p 3 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages); fi; \
 	done; echo "$(REPORT) -quick -beside 2, all modules"; $(REPORT) -quick -beside 2 "$${runs[@]}"
 
+test: export GOFLAGS += -trimpath
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium
 	$(REPORT) -alone 2 -beside 3 "$(CURDIR)" $(TEST) -p 3 $(TESTS) $(FIRST) ./... \
