@@ -96,6 +96,9 @@
 // the handler hears of it only when its Write returns. WithBufferedResponse sends what it
 // holds back after the release.
 //
+// What a handler writes past Gin's writer, to what that unwraps to, is no answer for Gin, nor
+// for this package: when the lock is lost, a problem may follow it.
+//
 // # Names in several places
 //
 // A client can say that a body is something else than it looks like, and put a
@@ -172,7 +175,7 @@ func (m *middleware) handle(c *gin.Context) {
 	v.checkPlace()
 	locked, err := v.Enter(v, c.Writer)
 	if err != nil {
-		m.refuse(v, err)
+		m.refuse(c, err)
 		return
 	}
 	v.keepBody()
@@ -182,49 +185,48 @@ func (m *middleware) handle(c *gin.Context) {
 	if !locked {
 		return
 	}
-	switch written, err := m.run(v); {
+	switch err := m.run(c, v); {
 	case err == nil:
-	case written:
+	case c.Writer.Written():
 		record(c, err)
 	default:
 		v.TakeBack()
-		m.refuse(v, err)
+		m.refuse(c, err)
 	}
 }
 
-// run runs the handlers and releases the lock, also when they panic. It returns whether they
-// have written an answer that cannot be taken back, and an error that says that the lock was lost.
-func (m *middleware) run(v *view) (written bool, lost error) {
+// run runs the handlers and releases the lock, also when they panic. The error
+// says that the lock was lost.
+func (m *middleware) run(c *gin.Context, v *view) error {
 	defer v.Leave() //nolint:errcheck // it is for panics; otherwise its second call
-	c := v.c
 	c.Request = v.Inner()
 	defer func() { c.Request = v.Outer() }()
-	below := v.watch()
+	below := c.Writer
 	defer func() { c.Writer = below }() // also in the place of what the handlers left there
+	if v.Uploads() {
+		c.Writer = &uploadResponse{ResponseWriter: below, v: v}
+	}
+	errors := len(c.Errors)
+	next := func() {
+		c.Next()
+		// Without an answer of the handlers a middleware around this one may make one of the
+		// errors that they have recorded. With one, what they have recorded is for the log.
+		if len(c.Errors) == errors || c.Writer.Written() {
+			v.Returned(c.Writer.Status())
+		}
+	}
 	if !v.HoldsResponse() {
-		v.next(v.response.answer)
-		lost = v.Leave()
-		written, _ = v.response.answer()
-		return written, lost
+		next()
+		return v.Leave()
 	}
 	w := &heldResponse{ResponseWriter: c.Writer, held: v.Hold(c.Writer), status: c.Writer.Status()}
 	c.Writer = w
-	v.next(w.answer)
-	if lost = v.Leave(); lost == nil || !w.held.Held() {
+	next()
+	err := v.Leave()
+	if err == nil || !w.held.Held() {
 		w.send()
 	}
-	return !w.held.Held(), lost
-}
-
-// next runs the handlers. answer tells whether they have written one, and its status.
-func (v *view) next(answer func() (written bool, status int)) {
-	errors := len(v.c.Errors)
-	v.c.Next()
-	// Without an answer of the handlers a middleware around this one may make one of the
-	// errors that they have recorded. With one, what they have recorded is for the log.
-	if written, status := answer(); written || len(v.c.Errors) == errors {
-		v.Returned(status)
-	}
+	return err
 }
 
 // record has Gin record an error. Its text is for logs and traces: what gin.ErrorLogger and
@@ -234,27 +236,19 @@ func record(c *gin.Context, err error) {
 }
 
 // refuse answers a request that did not get the lock, or lost it.
-func (m *middleware) refuse(v *view, err error) {
-	c := v.c
+func (m *middleware) refuse(c *gin.Context, err error) {
 	c.Abort()
 	record(c, err)
 	if c.Writer.Written() { // by a handler in front of the middleware
 		return
 	}
 	refusal := door.Refusal(err)
-	if m.onError != nil && !door.ClientGone(refusal) && m.handleError(v, err) {
-		return
+	if m.onError != nil && !door.ClientGone(refusal) {
+		c.Status(defaultStatus) // forget what a handler may have set that lost the lock
+		m.onError(c, err)
+		if c.Writer.Written() || c.Writer.Status() != defaultStatus {
+			return
+		}
 	}
 	httpdoor.WriteProblem(c.Writer, c.Request, refusal)
-}
-
-// handleError calls the function of WithErrorHandler, and reports whether that has answered. A
-// status is an answer, too.
-func (m *middleware) handleError(v *view, err error) bool {
-	v.c.Status(defaultStatus) // forget what a handler may have set that lost the lock
-	below := v.watch()
-	defer func() { v.c.Writer = below }()
-	m.onError(v.c, err)
-	written, status := v.response.answer()
-	return written || status != defaultStatus
 }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-var framework = doortest.Framework{Door: "ginlock", Serve: serve, Key: key}
+var framework = doortest.Framework{Door: "ginlock", Serve: serve, Key: key, KnowsItsOwnWriterAlone: true}
 
 func TestDoor(t *testing.T) { doortest.Run(t, framework) }
 

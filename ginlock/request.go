@@ -20,7 +20,6 @@ type view struct {
 	c          *gin.Context
 	middleware *middleware
 	notFound   bool // Gin's own answer is to stay
-	response   response
 }
 
 var _ httpdoor.Routed = (*view)(nil)

@@ -50,9 +50,6 @@ func (w *heldResponse) Status() int { return w.status }
 
 func (w *heldResponse) Written() bool { return w.held.Written() }
 
-// answer is that of a response.
-func (w *heldResponse) answer() (written bool, status int) { return w.Written(), w.Status() }
-
 func (w *heldResponse) Size() int {
 	if !w.Written() {
 		return noSize
@@ -78,82 +75,54 @@ func (w *heldResponse) send() {
 	w.held.Send()
 }
 
-// A response is the writer of handlers that do not have their answer held back. It tells the
-// visit before the answer is sent, and finds out whether there is one. What the handlers write
-// to Gin's writer Gin knows; past knows what they write to the one below that.
-type response struct {
-	gin.ResponseWriter // the one below
-	visit              *httpdoor.Visit
-	past               httpdoor.Response
+// An uploadResponse is the writer of handlers that read the request's body from
+// the client. It tells the visit before the answer is sent, and changes nothing.
+type uploadResponse struct {
+	gin.ResponseWriter
+	v *view
 }
 
-// watch has what runs next write to v.response, on top of c.Writer, which it returns.
-func (v *view) watch() (below gin.ResponseWriter) {
-	below = v.c.Writer
-	v.response = response{ResponseWriter: below, visit: &v.Visit}
-	if gins, ok := below.(interface{ Unwrap() http.ResponseWriter }); ok {
-		v.response.past = *httpdoor.Watch(gins.Unwrap(), &v.Visit)
-	}
-	v.c.Writer = &v.response
-	return below
-}
+// Unwrap is for http.ResponseController.
+func (w *uploadResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Unwrap returns what the writer below unwraps to: the one below Gin's, which without a lock
-// handlers reach by one Unwrap, too. If there is none it returns the writer below.
-func (w *response) Unwrap() http.ResponseWriter {
-	if w.past.ResponseWriter == nil {
-		return w.ResponseWriter
-	}
-	return w.past.Alike()
-}
-
-// answer reports whether the handlers have written an answer, and returns the status that they
-// have set, which is 0 if they have left that to the server.
-func (w *response) answer() (written bool, status int) {
-	if w.past.Written() && !w.Written() {
-		return true, w.past.Status()
-	}
-	return w.Written(), w.Status()
-}
-
-func (w *response) Write(p []byte) (int, error) {
-	if err := w.visit.Answers(len(p)); err != nil {
+func (w *uploadResponse) Write(p []byte) (int, error) {
+	if err := w.v.Answers(len(p)); err != nil {
 		return 0, err
 	}
 	return w.ResponseWriter.Write(p)
 }
 
-func (w *response) WriteString(s string) (int, error) {
-	if err := w.visit.Answers(len(s)); err != nil {
+func (w *uploadResponse) WriteString(s string) (int, error) {
+	if err := w.v.Answers(len(s)); err != nil {
 		return 0, err
 	}
 	return w.ResponseWriter.WriteString(s)
 }
 
-func (w *response) Flush() {
-	if w.visit.Flushes() == nil {
+func (w *uploadResponse) Flush() {
+	if w.v.Flushes() == nil {
 		w.ResponseWriter.Flush()
 	}
 }
 
-func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w *uploadResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.Written() { // then net/http sends it first
-		if err := w.visit.Flushes(); err != nil {
+		if err := w.v.Flushes(); err != nil {
 			return nil, nil, err
 		}
 	}
 	conn, buffered, err := w.ResponseWriter.Hijack()
 	if err == nil {
-		w.visit.Duplex()
+		w.v.Duplex()
 	}
 	return conn, buffered, err
 }
 
 // EnableFullDuplex is for http.ResponseController.
-func (w *response) EnableFullDuplex() error {
+func (w *uploadResponse) EnableFullDuplex() error {
 	err := http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
 	if err == nil {
-		w.visit.Duplex()
+		w.v.Duplex()
 	}
 	return err
 }

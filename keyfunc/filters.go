@@ -22,7 +22,7 @@ type filter struct {
 	// wants says what apply accepts, for the error: "is not …". Empty if that is everything.
 	wants string
 	// gives is one of the values that apply makes, if another filter may refuse all of
-	// them. Parse tries it, to find filters that refuse every value together.
+	// them. Parse tries it, to find filters that contradict each other.
 	gives string
 	// digest says that apply's results tell nothing of the value.
 	digest bool
@@ -61,7 +61,7 @@ func (v *value) contradicts(f filter) string {
 			continue
 		}
 		if _, ok := f.apply(before.gives); !ok {
-			return fmt.Sprintf("|%s takes %s and |%s %s, so together they refuse every value; write the one that the handler reads",
+			return fmt.Sprintf("|%s takes %s and |%s %s; write the one that the handler reads",
 				before.name, before.wants, f.name, f.wants)
 		}
 	}

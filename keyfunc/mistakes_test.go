@@ -69,13 +69,15 @@ var templateMistakes = []struct {
 	{"{param.id\u200b}", 10, "the invisible character U+200B in a placeholder; remove it"},
 	{"{param.\ufeffid}", 8, "the invisible character U+FEFF in a placeholder; remove it"},
 
-	{"{param.id|int|uuid}", 15, "|int takes an integer and |uuid a UUID, so together they refuse every value; write the one that the handler reads"},
-	{"{param.id?|uuid|lower|int}", 23, "|uuid takes a UUID and |int an integer, so together they refuse every value; write the one that the handler reads"},
+	{"{param.id|int|uuid}", 15, "|int takes an integer and |uuid a UUID; write the one that the handler reads"},
+	{"{param.id?|uuid|lower|int}", 23, "|uuid takes a UUID and |int an integer; write the one that the handler reads"},
 	{"{param.id|hash|int}", 16, "behind |hash there is a digest and no longer the value; write |int|hash"},
 	{"user:{body.mail|hash|lower}", 22, "behind |hash there is a digest and no longer the value; write |lower|hash"},
 	{"{method|int}", 9, "no request's method is an integer"},
 	{"{route|lower|uuid}", 14, "no request's route is a UUID"},
 
+	{"{param?.id}", 6, "'?' must stand at the end of the name, as in {param.id?}"},
+	{"{method?x}", 7, "'?' must stand at the end of the name, as in {param.id?}"},
 	{"{query.a?0}", 10, "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
 	{"{?query.a}", 2, "'?' must stand after the name"},
 }
@@ -130,7 +132,7 @@ func TestTextBesidePlaceholdersStaysText(t *testing.T) {
 	}
 }
 
-// The functions refuse the names that templates refuse.
+// The functions refuse names of headers, cookies and fields as templates do.
 func TestNameThatNoRequestHasPanics(t *testing.T) {
 	x := keyfunc.Const("x")
 	for _, tc := range []struct {

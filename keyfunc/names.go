@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// badName returns why no request has a value of this name, which is not empty, and where
-// in the name the mistake is. The reason is empty if there may be such a request: query
-// values, fields of a form and those of a JSON body may have any name, spaces and all.
+// badName returns why this name, which is not empty, cannot be meant, and where in it the
+// mistake is. HTTP allows no such header or cookie, or a name in the path of a field is empty,
+// which is a slip, though JSON has such fields. The reason is empty otherwise: query values,
+// fields of a form and those of a JSON body may have any name, spaces and all.
 func badName(s source, name string) (at int, reason string) {
 	switch s {
 	case sourceHeader:

@@ -103,6 +103,9 @@ func (p parser) subject(pos int, text string) (value, error) {
 	case after != "" && text == "":
 		return value{}, p.errorAt(pos, "'?' must stand after the name")
 	case after != "":
+		if _, err := p.subject(pos, text+"?"); err != nil { // as of {param?.id}
+			return value{}, p.errorAt(pos+len(text), "'?' must stand at the end of the name, as in {param.id?}")
+		}
 		return value{}, p.errorAt(pos+len(text)+len("?"), "nothing but filters may stand behind '?'; write {%s?}: a missing value has no default", text)
 	}
 	word, name, dotted := strings.Cut(text, ".")

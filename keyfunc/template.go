@@ -45,9 +45,9 @@ import (
 // behind a word or a placeholder, and "{{id}}", ":id", "#id", "<id>" and "$id"
 // where there is no placeholder.
 //
-// What no request can have is an error, too: a header or a cookie with a space in its
-// name, an empty name in the path of a body's field, filters that no value passes together
-// ("|int|uuid", "{method|int}"), and any other filter behind "|hash".
+// What cannot be meant is an error, too: a header or a cookie with a space in its name, an
+// empty name in the path of a body's field, filters that contradict each other ("|int|uuid",
+// "{method|int}"), and any other filter behind "|hash".
 //
 // "{{" and "}}" stand for braces. As no key may hold braces, they appear there
 // as %7B and %7D.

@@ -244,7 +244,7 @@ func goesOn(why goingOn) outcome { return outcome{why: why} }
 
 func (o outcome) ends() bool { return o.why == hasEnded }
 
-// ask sends one more command: for a claim that waits, or after a connection that the server had closed.
+// ask sends a command: for a claim that waits, or again after a connection that the server had closed.
 func (c *claim) ask(join store.Join) outcome {
 	var place store.Place
 	if c.waiter != nil {
@@ -254,7 +254,7 @@ func (c *claim) ask(join store.Join) outcome {
 		}
 		c.noteToken(token)
 		place = its
-		if c.queuedAt.IsZero() { // its wait has not begun: it comes with this command
+		if c.queuedAt.IsZero() { // its first command: it has not waited before
 			place.Waited = 0
 		}
 	}

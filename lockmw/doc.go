@@ -40,8 +40,8 @@
 // live waiter and tells its process, so a hand-over takes one round trip. Where
 // several calls of one Locker wait for a mutex, the release of one offers the
 // lock to the next in the same command, and passes it on without any command
-// while nobody of another Locker waits: then leases follow one another under one token,
-// each with a higher fence, and Redis is asked at least once a second. Retries at random
+// until it is the turn of somebody who waits elsewhere: then leases follow one another under one
+// token, each with a higher fence, for a second at most, and the next release goes to Redis. Retries at random
 // intervals run beside that, and find what no message can tell: a holder that died,
 // another program's release, a lost message.
 //

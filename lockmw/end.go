@@ -16,7 +16,7 @@ import (
 // may have left in Redis (a residue) is removed in the background.
 
 // granted makes a lease of a grant, unless that came too late to be of use. answer is the one
-// that granted it, if it was one to the claim.
+// to the claim's own command that granted it; nil: the grant came otherwise.
 func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outcome {
 	left := g.left(instantOf(came))
 	if c.ctx.Err() != nil || left <= 0 {
@@ -85,7 +85,8 @@ func (c *claim) nextLease(t *tenure, fence int64, taken time.Time) (lease *Lease
 }
 
 // begun has the observers be told of a lease that begins. left is how long it can be
-// trusted, and handedOver says that it is a waiter's.
+// trusted. handedOver says that it came by another's release or a message, and not by the
+// reply to a command of the claim.
 func (c *claim) begun(lease *Lease, left time.Duration, handedOver bool) *Lease {
 	c.learn(true)
 	if len(c.locker.observers) == 0 {

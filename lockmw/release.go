@@ -31,8 +31,8 @@ var errForced = errors.New("released by force")
 var errNotHeld = errors.New("forgotten by Redis, or given to others")
 
 // Release gives the lock back, to the next waiter if there is one. The
-// lease's context ends first (cause ErrReleased), then renewal has stopped,
-// then the lock is given back.
+// lease's context ends first (cause ErrReleased). Then the lock passes to the next waiter
+// of this Locker, or renewal stops and it is given back to Redis.
 //
 // It returns nil when the lock was given back, also after MaxHold, and where the
 // policy failed open. The error Is ErrLost when the lease had ended before, so that
@@ -138,7 +138,7 @@ func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, called)
-	if t.also == inDoubt { // a command of the claim may take the lock anew, behind this release
+	if t.mayReturn { // a command of the claim may take the lock anew, behind this release
 		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
 	return err
@@ -158,10 +158,10 @@ func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 //
 //   - the next waiter, if it is of another Locker: by a message, as always;
 //   - one of this Locker to which the release offered the lock: it asks, see releaseTo;
-//   - another one of this Locker, which Redis knew and would have named in the reply: AskFirst has it ask when a later try is
-//     answered, and it polls in any case;
-//   - the caller, when no try is answered within the budget, or Redis refuses: ErrUnavailable. The janitor then tries on for
-//     as long as this process lives. Should that die, the lock ends by its TTL.
+//   - another one of this Locker, which Redis knew and would have named in the reply: the answer to the next command of the
+//     asker names it (store.Answer.Siblings), and it is woken. AskFirst has the asker ask at once when a later try is answered;
+//   - the caller, when no try is answered within the budget, or Redis refuses: ErrUnavailable, as the log and the observers.
+//     The janitor then tries on for as long as this process lives. Should that die, the lock ends by its TTL or its MinHold.
 func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 	maybeReleased := false
 	pause := releasePause
@@ -209,7 +209,7 @@ func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool
 		return did, true, err
 	}
 	did, err = s.Release(ctx, t.ref, false)
-	return did, waits || t.locker.relay == nil, err // without a relay, also for the sake of those who came meanwhile
+	return did, waits || t.locker.relay == nil, err // without a relay also those who came meanwhile are to ask
 }
 
 // releaseTo gives the lock back and offers it to next, a waiter of this Locker. Without a reply next may have the lock, or a

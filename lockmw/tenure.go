@@ -24,12 +24,12 @@ import (
 // So whoever holds one of these calls no method of the watchdog. docs/architecture.md has
 // all of them.
 type tenure struct {
-	locker *Locker
-	ref    store.Ref     // the key and the token; only its Fence changes, which mu guards
-	ttl    time.Duration // the policy's
-	began  time.Time     // when the news of the first grant came
-	first  grant         // the grant that the tenure began with
-	also   residue       // what its claim may have left in the store beside the lock: in doubt, a command of it may yet take the lock anew
+	locker    *Locker
+	ref       store.Ref     // the key and the token; only its Fence changes, which mu guards
+	ttl       time.Duration // the policy's
+	began     time.Time     // when the news of the first grant came
+	first     grant         // the grant that the tenure began with
+	mayReturn bool          // a command of its claim without an answer may yet take the lock anew
 
 	renewal renew.Renewal // the watchdog's
 
@@ -69,7 +69,7 @@ type grant struct {
 	since   instant       // when the store set the TTL, or earlier
 	ttl     time.Duration // how long the store keeps the lock from then on
 	origin  origin        // how the news of the grant came
-	session uint64        // the subscription's session when the store was asked: see subscriber.hasHeardSince
+	session uint64        // the subscription's session when the store was asked, or when the message came: see subscriber.hasHeardSince
 
 	nextCame int64 // when the first of those who still wait came, by the store's clock in µs; 0: nobody waits
 }
@@ -79,8 +79,8 @@ type origin uint8
 
 const (
 	fromReply   origin = iota // in the reply to a command of its own claim, or to a renewal
-	fromRelease               // in the reply to a release of this Locker, which named the claim as the next one
-	fromMessage               // in a message about a release; no command of ours has confirmed it yet
+	fromRelease               // in the reply to a release of this Locker, which offered the lock to the claim
+	fromMessage               // in a message of a script; no command of the claim has confirmed it yet
 )
 
 // validity is how much of a TTL can be relied on: our clock and the store's
@@ -92,14 +92,15 @@ func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.M
 // so that the work can stop before the lock passes on.
 func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, ttl/10) }
 
-// left is how long a lease can be trusted from at.
+// left is how long from at on the work may go on: what is left of the validity, less the guard. A lease is trusted that
+// long.
 func (g grant) left(at instant) time.Duration {
 	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
 }
 
 // newTenure returns the tenure that begins with c's grant, which came at began.
 func newTenure(c *claim, g grant, began time.Time) *tenure {
-	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, also: c.residue, grant: g}
+	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, mayReturn: c.residue == inDoubt, grant: g}
 	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
 	t.ref.Fence, t.ref.Taken = g.fence, g.taken
 	return t
@@ -167,14 +168,14 @@ func (t *tenure) passOn(at time.Time) bool {
 }
 
 // nextFence ends the time of the lease that had the lock, and counts the fence on for the next
-// one, if the lock may be passed on at at.
+// one, if the lock may be passed on at that moment.
 func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holder = nil
 	now := instantOf(at)
 	switch {
-	case t.state != tenureHeld, t.also == inDoubt, t.ref.Least > 0, len(t.stays) > 0, t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
+	case t.state != tenureHeld, t.mayReturn, t.ref.Least > 0, len(t.stays) > 0, t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
 		return 0, false
 	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.session):
 		return 0, false
@@ -228,12 +229,12 @@ func (t *tenure) over() {
 	}
 }
 
-// cleanUp has the janitor remove what may be left of the tenure in the store: it may keep
-// a lock that was lost if a renewal came through whose answer did not, or at the minority
-// of a quorum's nodes.
+// cleanUp has the janitor remove what may be left of the tenure in the store: for decline the
+// lock itself; otherwise one that was lost, which the store may keep if a renewal came through
+// whose answer did not, or at the minority of a quorum's nodes.
 func (t *tenure) cleanUp() {
 	t.mu.Lock()
-	till, ref, certain := t.stayTill(), t.ref, t.state != tenureExpired && t.also != inDoubt
+	till, ref, certain := t.stayTill(), t.ref, t.state != tenureExpired && !t.mayReturn
 	t.mu.Unlock()
 	t.locker.janitor.AddAt(till, ref, certain)
 }
@@ -266,8 +267,8 @@ func (t *tenure) lose(s tenureState) *Lease {
 	return nil
 }
 
-// expire is for the expiry timer. A tenure that is not renewed is not trusted any more, and
-// when the timer fires the store has forgotten it.
+// expire is called by the expiry timer: when the trust in a tenure that is held ends, or when
+// the TTL of one that is not renewed has passed, and the store has forgotten it.
 func (t *tenure) expire() {
 	if t.holdsAt(now(), true) {
 		return
@@ -283,7 +284,7 @@ func (t *tenure) expire() {
 	}
 }
 
-// holdsAt reports whether the lock can be relied on at at, and ends the tenure if not. A
+// holdsAt reports whether the lock can be relied on at that moment, and ends the tenure if not. A
 // timer that fired although a renewal moved the end is armed anew.
 func (t *tenure) holdsAt(at instant, rearm bool) bool {
 	t.mu.Lock()

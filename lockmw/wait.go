@@ -12,7 +12,7 @@ import (
 )
 
 // How a claim, which is one call of Acquire, waits for its turn: for a grant, for a wake-up, for its timer, or for the end. Of
-// the waiters of a Locker only one, the asker, asks Redis again and again, on behalf of all.
+// the waiters of a Locker for one key mostly one, the asker, asks Redis again and again, on behalf of all.
 
 const (
 	// pollAtMost is the longest pause between two commands of the asker of a
@@ -46,7 +46,7 @@ const (
 )
 
 // wait has the claim wait until it is granted or given up. Its first command is behind
-// it, or was not needed. view is its place in the queue of this Locker.
+// it, was not needed, or is held back. view is how it stands in the queue of this Locker.
 func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.queuedAt = time.Now()
@@ -177,7 +177,7 @@ func (c *claim) nextLook(t time.Time, p outage.Prospect, view waitqueue.View) ti
 }
 
 // last is the claim's end at its deadline. It is one more command, which gives
-// up the place in the queue; where one of the same process has the lock, there is
+// up the place in the queue; where one of the same Locker has the lock, there is
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
 	view, g := c.awaitOffer()
@@ -236,7 +236,8 @@ func (c *claim) awaitOffer() (waitqueue.View, *waitqueue.Grant) {
 
 var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
 
-// handedOver makes a lease of a grant that a release brought, if that is of use as it is.
+// handedOver makes a lease of a grant that lay in the waiter's Grants, if that is of use as it
+// is: the lock was passed on, or offered by a release, or a message has told of it.
 func (c *claim) handedOver(g waitqueue.Grant) outcome {
 	if g.Tenure != nil {
 		return c.takeOver(tenureOf(g.Tenure), g.Fence)

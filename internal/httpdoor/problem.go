@@ -30,7 +30,7 @@ func ProblemOf(refusal lockmw.Refusal) Problem {
 func (p Problem) String() string { return p.Title + " (" + p.Code + ")" }
 
 // SetProblemHeader prepares h for the body that tells of the refusal. What it may say of
-// another body is taken back, but for the Content-Encoding: outer middleware
+// another answer is taken back, but for the Content-Encoding: outer middleware
 // that compresses has set it, and compresses this body too.
 func SetProblemHeader(h http.Header, r *http.Request, refusal lockmw.Refusal) {
 	for _, name := range []string{"Content-Length", "ETag", "Last-Modified", "Retry-After"} {

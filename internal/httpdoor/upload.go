@@ -22,8 +22,9 @@ import (
 // client counts.
 //
 // A Read that is blocked can be ended from outside only by the connection's
-// read deadline. The deadline is touched when a Read is to fail, and never
-// before: until then the server's own ReadTimeout stays in force, and a
+// read deadline. The deadline is touched when a Read is to fail, or when the answer
+// begins before the body has come (readRest), and never before: until then the server's own
+// ReadTimeout stays in force, and a
 // connection that the handler hijacks is not disturbed. Where outer middleware
 // hides the deadlines (a ResponseWriter without Unwrap), each Read is done by
 // a goroutine that the handler can stop waiting for.
@@ -40,19 +41,19 @@ type upload struct {
 	early []byte     // what was read before the handler asked for it
 	own   []byte     // for reads by a goroutine
 
-	mu       sync.Mutex
-	count    int64 // of bytes that came
-	reading  bool
-	since    time.Time     // when the Read began
-	until    time.Time     // when it is to fail
-	waited   time.Duration // how long Reads have waited since leastUpload bytes came last
-	came     int           // how many bytes came since then
-	timer    *time.Timer   // calls expire
-	err      error         // of every Read from now on, if not nil
-	gaveUp   chan struct{} // closed with err set, if a goroutine reads
-	restRead bool          // readRest need not be called, or not again
-	closed   bool          // the handler has called Close
-	answer   int           // how many bytes of the answer were written
+	mu      sync.Mutex
+	count   int64 // of bytes that came
+	reading bool
+	since   time.Time     // when the Read began
+	until   time.Time     // when it is to fail
+	waited  time.Duration // how long Reads have waited since leastUpload bytes came last
+	came    int           // how many bytes came since then
+	timer   *time.Timer   // calls expire
+	err     error         // of every Read from now on, if not nil
+	gaveUp  chan struct{} // closed with err set, if a goroutine reads
+	noRest  bool          // readRest is not called, or not again
+	closed  bool          // the handler has called Close
+	answer  int           // how many bytes of the answer were written
 }
 
 const (
@@ -93,7 +94,7 @@ var longAgo = time.Unix(1, 0)
 func newUpload(outer, inner *http.Request, w http.ResponseWriter, timeout time.Duration) *upload {
 	u := &upload{
 		below: outer.Body, request: outer, inner: inner, ctx: inner.Context(), timeout: timeout, deadline: deadlineOf(w),
-		restRead: outer.ProtoMajor != 1, // later versions answer while they read
+		noRest: outer.ProtoMajor != 1, // later versions answer while they read
 	}
 	if u.deadline == nil {
 		u.gaveUp = make(chan struct{})
@@ -240,13 +241,14 @@ func (u *upload) fail(err error) {
 	}
 }
 
-// leave is called when the handler has returned, before the release. From then
-// on nothing here touches the connection, which is the server's again.
+// leave is called when the handler has returned, before the release. From then on no Read of
+// the handler touches the connection, which is the server's again. closeBelow may, after the
+// release, and so may a goroutine that reads, until the client sends something or leaves.
 func (u *upload) leave() {
 	u.unfollow()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.restRead = true
+	u.noRest = true
 	u.fail(fmt.Errorf("lockmw: the request's body is not read any more: %w", lockmw.ErrReleased))
 }
 
@@ -258,12 +260,12 @@ func (u *upload) closeBelow() {
 	}
 }
 
-// answers is called before n bytes of the answer are written. n is flushed before
-// those that were written so far are sent. The error is readRest's.
+// answers is called before n bytes of the answer are written, and with the constant flushed in
+// place of n before those that were written so far are sent. The error is readRest's.
 func (u *upload) answers(n int) error {
 	u.mu.Lock()
 	u.answer += max(n, 0)
-	send := !u.restRead && (n == flushed || u.answer > serverHolds)
+	send := !u.noRest && (n == flushed || u.answer > serverHolds)
 	u.mu.Unlock()
 	if send {
 		return u.readRest()
@@ -281,9 +283,9 @@ const flushed = -1
 // deadline ends net/http's own attempt: it sends the answer and then closes
 // the connection, as it does with every body that is too long.
 //
-// Somebody else may be at a Read, as a proxy is whose server has answered
-// early. That is waited for, as net/http would: it may be the last one, and
-// nobody would look after the time that net/http takes to read the rest.
+// Another goroutine may be in a Read, as that of a proxy is whose server has answered early.
+// It is waited for, as net/http would: the body may end with it, and otherwise nobody would
+// limit the time that net/http takes to read the rest.
 //
 // The error is nil unless the answer cannot be sent within that time.
 func (u *upload) readRest() error {
@@ -332,12 +334,13 @@ func expectsContinue(r *http.Request) bool {
 	return strings.EqualFold(strings.TrimSpace(r.Header.Get("Expect")), "100-continue")
 }
 
-// duplex is called when net/http will not read before the answer: the handler has
-// asked to write while it reads (EnableFullDuplex), or has hijacked the connection.
+// duplex has readRest not be called from now on: it runs already, or net/http will not read
+// before the answer, since the handler has asked to write while it reads (EnableFullDuplex) or
+// has hijacked the connection.
 func (u *upload) duplex() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.restRead = true
+	u.noRest = true
 }
 
 // A reader is a function that is an io.Reader.

@@ -122,7 +122,7 @@ func TestAnswerWaitsForWhoReads(t *testing.T) {
 		answering := func() bool {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			return u.restRead
+			return u.noRest
 		}
 		for range 1_000_000 { // who waits for a mutex is not blocked to a bubble
 			if answering() {

@@ -24,7 +24,7 @@ type Visit struct {
 	view    keyfunc.Request
 	refused error // why no key may be made of the request, or nil
 	lease   *lockmw.Lease
-	done    bool // the handler has done its work, see Returned
+	done    bool // the handler's work has not failed, see Returned
 	left    bool
 	lost    error // Leave's answer, once left
 	body    body
@@ -134,10 +134,13 @@ func (v *Visit) Leave() error {
 	return v.lost
 }
 
+// Uploads reports whether the handler reads the body from the client. Only then Answers, Flushes
+// and Duplex do something.
+func (v *Visit) Uploads() bool { return v.rest != nil }
+
 // Answers is called before n bytes of the answer are written. The error is for
 // the handler: nothing must be written, because net/http would first wait for
-// the client, which sends nothing. It, Flushes and Duplex matter to a handler that reads
-// the body from the client, and do nothing otherwise.
+// the client, which sends nothing.
 func (v *Visit) Answers(n int) error {
 	if v.rest == nil {
 		return nil
@@ -192,8 +195,8 @@ func (v *Visit) Header(name string) (string, bool) {
 
 // Body returns the field at path of the JSON body, see field. The error is an
 // *http.MaxBytesError if the body is over the limit. A body that is not said to
-// be JSON is an error, and so is a name that is in the query as well, or that is
-// missing in the body and a parameter of the route.
+// be JSON is an error, and so is a name that is in the query, whether or not
+// the body has it, or that is missing in the body and a parameter of the route.
 func (v *Visit) Body(path string) (string, bool, error) {
 	text, ok, err := v.body.field(v.outer, v.door.bodyLimit, path)
 	if err == nil {
@@ -205,8 +208,8 @@ func (v *Visit) Body(path string) (string, bool, error) {
 	return text, ok, nil
 }
 
-// checkPlaces returns an error if the name of a body's field is somewhere else as
-// well. ok tells whether it is in the body.
+// checkPlaces returns an error if the name of a body's field is somewhere else, as
+// Body says. ok tells whether it is in the body.
 func (v *Visit) checkPlaces(path string, ok bool) error {
 	if queryHasField(v.outer.URL.RawQuery, path, ok) {
 		return errInQuery

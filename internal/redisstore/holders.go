@@ -11,7 +11,7 @@ import (
 )
 
 // What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. For an
-// operator they are read as they are; all times are the server's, in µs.
+// operator they are read as they are. Times are the server's, in µs; what stands behind "~" and "!" is an estimate of them.
 //
 //	a mutex             the lock's value is "<token>:<fence>", or "<token>:~<µs>" where SET took it without a script:
 //	                    about when it did. "!" in place of "~" says that somebody has come to wait since

@@ -78,9 +78,9 @@ func (s *Store) noteClock(server int64) {
 type progress uint8
 
 const (
-	notTaken     progress = iota // SET found the lock taken
+	notTaken     progress = iota // SET found the lock taken, or the key is served elsewhere
 	takenInDoubt                 // SET took the lock, but somebody else may be first: acquire.lua finds out
-	decided                      // there is an answer, or an error
+	decided                      // the lock is taken, or there is an error
 	notSent                      // the four commands were not sent
 )
 

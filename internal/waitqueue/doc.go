@@ -15,8 +15,8 @@
 // other waiters rest, and cost no command. But one that has rested in front of all others for
 // a while asks all the same, so that other Lockers see that somebody waits.
 //
-// While nobody of another Locker waits, the holder need not give the lock back at all. It
-// passes the lock on to the next waiter, and the store is told nothing.
+// Until it is the turn of somebody of another Locker, the holder need not give the lock back at
+// all. It passes the lock on to the next waiter, and the store is told nothing.
 //
 // (The idea of a local queue below a global lock is that of cohort locks: Dice, Marathe,
 // Shavit: Lock Cohorting, PPoPP 2012. Those let a process keep the lock for a while although

@@ -11,13 +11,12 @@ import (
 //   - PassOn, within the Locker: no command is sent, and the store need not know.
 //   - Offer and OfferEnded, before and after a command that gives the lock back and tells the
 //     store who is next.
-//   - Granted, by a message: the store gave the lock to the waiter when somebody of another
-//     Locker gave it back.
+//   - Granted, by a message: a script, sent by whichever Locker, has given the lock to the waiter.
 
 // PassOn passes the lock on from holder, who has no more use for it, to the first waiter of the
-// Locker, and reports whether it did. It does so only if that waiter rests, so that nobody
-// of the Locker is in front of it; if it wants the lock for the grant's TTL; and if it came
-// before all others of whom Contended has told. The grant has the token by which the store
+// Locker, and reports whether it did. It does so only if that waiter rests, so that the store
+// does not know it; if it wants the lock for the grant's TTL, and no MinHold; and if it came
+// before all others of whom Take or Contended has told. The grant has the token by which the store
 // knows the holder, who stands for the lock as before. The waiter is out of its queue then.
 func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	p := s.of(key)

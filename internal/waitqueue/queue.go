@@ -16,23 +16,25 @@ type queue struct {
 	resting    int           // how many of the waiters rest
 	holder     any           // the caller's value for whoever has the lock and passes it on or offers it at its end, or nil
 
-	contended contention // the first of another Locker that waits for the lock
+	contended contention // the first of those that wait in the store
 
 	inFlight int       // commands of the waiters that have no answer yet
-	asked    time.Time // when the last command was sent that was answered
+	asked    time.Time // when the last command was sent that was answered; at first, when the queue was made
 	answered time.Time // when the last answer came
 	clock    Clock     // what the last answer said of the store's clock
 	seen     any       // the caller's value for what the last answer told of the lock's holder
 }
 
-// A contention is what is known of others who wait: the first of them came at came, on the
-// store's clock, while token had the lock. If came is 0, nobody is known to wait.
+// A contention is what a grant or a message has told of those that wait in the store: the first
+// of them came at came, on the store's clock, while token had the lock. If came is 0, nobody is
+// known to.
 type contention struct {
 	token string
 	came  int64
 }
 
-// contend notes that somebody of another Locker came, at came, while token had the lock.
+// contend notes that somebody who waits in the store came at the time came, while token had
+// the lock; 0: nobody does.
 func (q *queue) contend(token string, came int64) {
 	switch c := &q.contended; {
 	case c.token != token:

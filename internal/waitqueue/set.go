@@ -110,7 +110,7 @@ type Caller struct {
 
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
 // has to ask. sends says that it does so at once: then a command is under way from now on,
-// and what follows an Ask must follow. If ref has no token, the waiter is given one as soon
+// and an Answered, a Take with an answer or an Unanswered must follow, as after Ask. If ref has no token, the waiter is given one as soon
 // as the store is to know of it.
 func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	came := time.Now()

@@ -12,7 +12,7 @@ const (
 	// Earlier commands that had no answer may have left a place in the store, or the lock;
 	// that is not known here.
 	Asking
-	// Queued: the waiter has a place in the store's queue.
+	// Queued: the waiter has a place in the store's queue, as far as an answer tells.
 	Queued
 	// Offered: a command is under way that gives the lock back and tells the store that the
 	// waiter is the next one. Its answer is not there yet.

@@ -18,7 +18,7 @@ type Waiter struct {
 	mustAsk atomic.Bool
 	shard   *shard
 	queue   *queue        // nil: PassOn has taken the waiter out
-	place   *list.Element // in queue.waiters
+	place   *list.Element // of the waiter in queue.waiters
 	number  int64         // grows along a queue, so that two waiters can be compared
 	ref     store.Ref     // without a token until the store is to know of the waiter
 	caller  Caller
@@ -33,7 +33,7 @@ type Grant struct {
 	Clock     int64     // the store's clock when it granted the lock, µs
 	Since     time.Time // a moment not later than that, on this machine's clock; zero: not known
 	TTL       time.Duration
-	Published bool   // the grant came as a message: no command of this Locker was answered by it
+	Published bool   // the grant came as a message of a script, published or in the reply to a release of this Locker; its TTL is a short first one
 	Session   uint64 // of the subscription; what the OfferResult had
 	NextCame  int64  // the store's clock when the first of those came who wait on, µs; 0: nobody waits on
 	Tenure    any    // what the lock is held under if it was handed on within the Locker; nil: the store granted it

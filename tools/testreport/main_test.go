@@ -53,7 +53,7 @@ func TestReportOfARun(t *testing.T) {
 			name: "what took long stands at the end, without those whose time is that of their subtests",
 			tests: `func TestA(t *testing.T) { t.Run("sub", func(*testing.T) { time.Sleep(1100 * time.Millisecond) }) }
 				func TestB(t *testing.T) {}`,
-			shows: []string{"the packages that took longest:\n     1.", "s  example.test/m\nthe tests that took longest:\n     1.", "s  example.test/m TestA/sub\ntests: 3 passed"},
+			shows: []string{"the packages that took longest:\n ", "s  example.test/m\nthe tests that took longest:\n ", "s  example.test/m TestA/sub\ntests: 3 passed"},
 			hides: []string{"s  example.test/m TestA\n"},
 		},
 		{

@@ -68,7 +68,7 @@ func TestFoldersAreTestedBesideEachOther(t *testing.T) {
 func TestAFolderIsTestedAlone(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "ended")
 	first := module(t, fmt.Sprintf(`func TestFirst(t *testing.T) {
-		time.Sleep(100 * time.Millisecond) // whoever runs beside it does not see its end
+		time.Sleep(300 * time.Millisecond) // whoever runs beside it does not see its end
 		if err := os.WriteFile(%q, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestArchitectureShowsTheStatesOfAWaiter(t *testing.T) {
 }
 
 // A row of a table that names a method or function and its file.
-var placed = regexp.MustCompile("(?m)^\\|(?: \\d+ \\|)? `([a-z]+)\\.(?:\\(\\*(\\w+)\\)\\.)?(\\w+)` \\| (\\S+\\.go) \\|")
+var placed = regexp.MustCompile("(?m)^\\|(?: \\w+ \\|)? `([a-z]+)\\.(?:\\(\\*(\\w+)\\)\\.)?(\\w+)` \\| (\\S+\\.go) \\|")
 
 // A file with its folder.
 var pathed = regexp.MustCompile(`\b(?:[a-z0-9]+/)+\w+\.(?:go|lua)\b`)
