@@ -109,7 +109,10 @@ func (s *scene) used(name string) *process {
 	s.Helper()
 	p := s.process(name)
 	key := "before " + name
-	for done := 0; done < 2; { // the first goes by a script, and tells the server's clock
+	for done, tries := 0, 0; done < 2; tries++ { // the first goes by a script, and tells the server's clock
+		if tries == 20 {
+			s.Fatal("there is a node that is never asked")
+		}
 		lease, began := s.acquire(p, key, waits), time.Now()
 		all := func() bool { return s.asked() >= len(s.servers) }
 		await.Until(s, "asked at all nodes", func() bool { return all() || time.Since(began) > 2*time.Second })
