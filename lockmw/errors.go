@@ -63,8 +63,8 @@ var (
 )
 
 // An AcquireError says why there is no lease. Every error of Acquire, AcquireAll
-// and Refuse is one, and so is every error of WithLock, WithLocks and Wrap that does
-// not come from the function they run.
+// and Refuse is one, and so is every error with which WithLock, WithLocks and Wrap do not run their
+// function. ErrLost, after it has run, is none.
 type AcquireError struct {
 	Name     string        // what the lock is called: the policy's Name, or its Prefix
 	Key      string        // the policy's prefix and the key; of Refuse, the prefix alone

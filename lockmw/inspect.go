@@ -81,7 +81,7 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 }
 
 // Instance returns the name by which Info and AcquireError.Holder call this Locker: what
-// WithInstance said, and digits that New has drawn. It is no secret: nothing can be
+// WithInstance said, and what New has drawn. It is no secret: nothing can be
 // released with it.
 func (l *Locker) Instance() string { return l.store.Instance() }
 

@@ -95,7 +95,8 @@ func (l *Lease) limit(max time.Duration) {
 
 // Context returns the context that Acquire has returned: the one to run the work
 // with, a child of the context that Acquire was called with. It ends with the cause
-// ErrLost before somebody else can have the lock, with ErrMaxHold when the policy's
+// ErrLost when the lock is lost: before somebody else can have it, unless Redis has forgotten
+// it or it was released by force; with ErrMaxHold when the policy's
 // MaxHold has passed, with ErrReleased at the release, or with its parent.
 func (l *Lease) Context() context.Context { return l.ctx }
 

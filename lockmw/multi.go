@@ -17,8 +17,8 @@ import (
 // them: losing one of the locks ends it. The keys are sorted and their
 // duplicates removed, so callers that name the same keys in different orders
 // never wait for each other in a circle. Where nobody else wants any of them
-// they are taken in one round trip; otherwise one after the other, each in its
-// own queue. Wait and Retries bound the wait for all of them together. MaxHold and
+// they are taken in one round trip on one server without WithReplicaAcks; otherwise one after
+// the other, each in its own queue. Wait and Retries bound the wait for all of them together. MaxHold and
 // MinHold count from when all are held. Release gives all of them back at the same
 // time.
 //

@@ -20,7 +20,8 @@ import (
 // is nil then where others hold the lock, and otherwise Acquire's. After ErrUnavailable
 // nobody can know whether the job runs elsewhere. A policy with Wait or Retries is refused
 // with ErrInvalidPolicy: whoever waited would run the job after the others. So is one whose
-// Mode is Shared, or that has Permits: several share the lock, and all of them would run the job. A quorum is
+// Mode is Shared, or that has Permits: several share the lock, and all of them would run the job.
+// With FailOpen every process runs it while Redis is away. A quorum is
 // asked again, after each RetryInterval and eight times at most, where others may have had
 // no majority either. Observers are told EventSkipped, not EventRefused, of a job that
 // others hold, and nothing is logged.

@@ -81,7 +81,7 @@ func WithNamespace(ns string) Option {
 
 // WithInstance says what this process is called, for Info and AcquireError.Holder: its pod,
 // or whatever it is found by. It is 1 to 64 bytes of printable UTF-8. New adds ten random
-// digits, because no two Lockers may be called the same. The default is the host's name
+// letters and digits, because no two Lockers may be called the same. The default is the host's name
 // and the number of the process.
 func WithInstance(name string) Option {
 	return func(o *options) error {
@@ -126,8 +126,8 @@ func WithNote(note func(ctx context.Context) string) Option {
 }
 
 // WithLogger sets where the Locker reports what an operator should know: refusals (of
-// each Name and code the first, and then at most one a second; of a mistake of the
-// program, such as LOCK_MISUSE of a route, one line as long as the program runs; of all
+// each Name and code the first, and then at most one a second; of a key that no
+// request of its route can have, one line as long as the program runs; of all
 // together at most 100 a second), leases that were lost, releases that failed, work that runs without its lock, a Redis that
 // cannot be reached. It logs keys, never tokens. By default nothing is logged, mistakes
 // of the program included.
