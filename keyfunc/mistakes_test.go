@@ -76,8 +76,8 @@ var templateMistakes = []struct {
 	{"{method|int}", 9, "no request's method is an integer"},
 	{"{route|lower|uuid}", 14, "no request's route is a UUID"},
 
-	{"{param?.id}", 6, "'?' must stand at the end of the name, as in {param.id?}"},
-	{"{method?x}", 7, "'?' must stand at the end of the name, as in {param.id?}"},
+	{"{param?.id}", 7, "'?' must stand at the end of the name, as in {param.id?}"},
+	{"{method?x}", 8, "'?' must stand at the end of the name, as in {param.id?}"},
 	{"{query.a?0}", 10, "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
 	{"{?query.a}", 2, "'?' must stand after the name"},
 }

@@ -8,7 +8,7 @@ import (
 
 // This file is about how a lock goes from one who has it to a waiter of this Locker:
 //
-//   - PassOn, within the Locker: no command is sent, and the store need not know.
+//   - PassOn, to pass on within the Locker: no command is sent, and the store need not know.
 //   - Offer and OfferEnded, before and after a command that gives the lock back and tells the
 //     store who is next.
 //   - Granted, by a message: a script, sent by whichever Locker, has given the lock to the waiter.
