@@ -191,7 +191,8 @@ func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
 	l := newNodes(t, 3).locker(t)
 	var waited time.Duration
 	for range turns {
-		first := mustAcquire(t, l, "k", lockmw.Policy{})
+		// A release is answered before the slowest node has carried it out, so this one may have to wait.
+		first := mustAcquire(t, l, "k", lockmw.Policy{Wait: time.Minute, RetryInterval: 10 * time.Millisecond})
 		got := make(chan error, 1)
 		go func() {
 			_, next, err := l.Acquire(context.Background(), "k", lockmw.Policy{Wait: time.Minute, RetryInterval: 20 * time.Second})
