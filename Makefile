@@ -18,7 +18,7 @@ TESTS = -parallel 4
 # Of the other modules make check leaves out the packages that repeat the proof
 # or the benchmarks or install a release, which take a minute in their shortest form, and
 # those that want a Prometheus or a browser.
-LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|matrix|rivals)$$|/tools/release$$
+LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|rivals)$$|/tools/release$$
 
 # The packages that take longest start first, or the others would be done long before, and so do the
 # modules.

@@ -51,11 +51,9 @@ var protocols = []protocol{
 func frameworks() (fws []rpctest.Framework) {
 	for _, p := range protocols {
 		fws = append(fws, rpctest.Framework{
-			Name: p.name,
-			// One protocol with a real Redis as well: no protocol knows of Redis.
-			Embedded: p.name != "Connect",
-			Package:  "connectlock",
-			Key:      connectlock.Key,
+			Name:    p.name,
+			Package: "connectlock",
+			Key:     connectlock.Key,
 			Constructors: map[string]func(*lockmw.Locker, grpclock.Rules, rpctest.Options){
 				"Interceptor": func(l *lockmw.Locker, r grpclock.Rules, o rpctest.Options) {
 					connectlock.Interceptor(l, r, options(o)...)

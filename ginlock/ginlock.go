@@ -38,7 +38,8 @@
 // panic or answer with a status of 400 or more, and if they add an error to c.Errors and write
 // nothing: it is left to middleware in front to make an answer of the error. Handlers that add an
 // error and write an answer of less than 400, such as one that could not send a mail, have done
-// their work: their client was told so.
+// their work: their client was told so. What they write past Gin's writer, to what that unwraps to,
+// Gin does not know of, and neither does this package: it is no answer.
 //
 // # Where it goes
 //
@@ -95,9 +96,6 @@
 // a WriteTimeout, or the policy a MaxHold: within a TTL after that the lock comes free, though
 // the handler hears of it only when its Write returns. WithBufferedResponse sends what it
 // holds back after the release.
-//
-// What a handler writes past Gin's writer, to what that unwraps to, is no answer for Gin, nor
-// for this package: when the lock is lost, a problem may follow it.
 //
 // # Names in several places
 //

@@ -128,7 +128,7 @@ func TestAReleaseWithAnOldFence(t *testing.T) {
 // before and behind it.
 func TestRandomTenuresKeepTheirFencesApart(t *testing.T) {
 	const steps = 1500
-	for seed := uint64(1); seed <= 24; seed++ {
+	for seed := uint64(1); seed <= 40; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel() // each has its own server and clock
 			h := &tenures{still: newStill(t), rand: rand.New(rand.NewPCG(seed, seed))}

@@ -16,7 +16,7 @@ import (
 )
 
 // A reply that comes 100 ms late holds up those whose commands are behind it on its
-// connection, and nobody else: of 500 callers (100 under the race detector), new calls go
+// connection, and nobody else: of 500 callers (100 in the short form), new calls go
 // on over other connections. No lease is lost.
 func TestALateReplyUnderManyCallers(t *testing.T) {
 	const leases, late = 100, 100 * time.Millisecond

@@ -5,11 +5,11 @@
 //	testreport [-quick] [-alone n] [-beside n] DIR [arguments of go test] [-- DIR [arguments of go test]]...
 //
 // It runs in the folder DIR, and in those behind each --, in their order: one at a time, or n
-// with -beside; of these the first -alone have no other beside them. What they print stands in that order, too: the first that has not ended
-// is shown as it goes on, and those beside it after it. Where one fails, the others run all the same.
+// with -beside, but for the first ones, as many as -alone says, which have no other beside
+// them. What they print stands in that order, too: the first that has not ended is shown as it
+// goes on, and those beside it after it. Where one fails, the others run all the same.
 //
-// With -v among the arguments everything is shown, as
-// with go test. With -quick it runs go test -short and accepts that a test is
+// With -v among the arguments everything is shown, as with go test. With -quick it runs go test -short and accepts that a test is
 // skipped by slow.Test of the root module, and for no other reason. Without
 // -quick that fails the run as well, also when -short is among the arguments: in
 // the modules where make test passes it, -short means fewer repetitions, and no
@@ -27,7 +27,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 )
 
 func main() {
@@ -81,30 +80,22 @@ func split(args []string) (runs []testRun) {
 func runAll(ctx context.Context, quick bool, alone, beside int, runs []testRun, out io.Writer) error {
 	places := inOrder(out, len(runs))
 	reports, errs := make([]*report, len(runs)), make([]error, len(runs))
-	free := make(chan struct{}, beside)
-	var running sync.WaitGroup
 	for i, one := range runs {
 		reports[i] = newReport(places[i], slices.Contains(one.args, "-v"), quick)
-		free <- struct{}{}
-		running.Go(func() {
-			defer func() { <-free }()
-			defer places[i].end()
-			if errs[i] = ctx.Err(); errs[i] != nil {
-				return
-			}
-			if len(runs) > 1 {
-				fmt.Fprintf(places[i], "in %s: go test %s\n", one.dir, strings.Join(one.args, " "))
-			}
-			errs[i] = reports[i].of(one)
-			if errs[i] != nil && len(runs) > 1 {
-				errs[i] = fmt.Errorf("in %s: %w", one.dir, errs[i])
-			}
-		})
-		if i < alone {
-			running.Wait()
-		}
 	}
-	running.Wait()
+	inTurn(len(runs), alone, beside, func(i int) {
+		defer places[i].end()
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
+		}
+		if len(runs) > 1 {
+			fmt.Fprintf(places[i], "in %s: go test %s\n", runs[i].dir, strings.Join(runs[i].args, " "))
+		}
+		errs[i] = reports[i].of(runs[i])
+		if errs[i] != nil && len(runs) > 1 {
+			errs[i] = fmt.Errorf("in %s: %w", runs[i].dir, errs[i])
+		}
+	})
 	return errors.Join(errors.Join(errs...), closing(out, quick, reports))
 }
 

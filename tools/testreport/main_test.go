@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// module writes a module with the body of one test file, which may use os and time, and returns its folder.
+// module writes a module with the body of one test file, which may use time, and returns its folder.
 func module(t *testing.T, tests string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":       "module example.test/m\n\ngo 1.26.0\n",
-		"m_test.go":    "package m\n\nimport (\"os\"; \"testing\"; \"time\"); var _, _ = os.Stat, time.Now\n\n" + tests,
+		"m_test.go":    "package m\n\nimport (\"testing\"; \"time\"); var _ = time.Now\n\n" + tests,
 		"none/none.go": "package none\n",
 	} {
 		path := filepath.Join(dir, name)

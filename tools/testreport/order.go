@@ -6,6 +6,25 @@ import (
 	"sync"
 )
 
+// inTurn calls do with 0 to number-1, in that order, and returns when all calls have. The first
+// ones, as many as alone says, run with no other beside them; of the others so many run at a time as
+// beside says.
+func inTurn(number, alone, beside int, do func(i int)) {
+	free := make(chan struct{}, beside)
+	var running sync.WaitGroup
+	for i := range number {
+		if i <= alone {
+			running.Wait()
+		}
+		free <- struct{}{}
+		running.Go(func() {
+			defer func() { <-free }()
+			do(i)
+		})
+	}
+	running.Wait()
+}
+
 // A place is where one of several runs writes. What all have written stands in the order of their
 // places: the first that has not ended writes through, and those behind it once it is their turn.
 type place struct {

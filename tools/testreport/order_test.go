@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestPlacesAreReadInTheirOrder(t *testing.T) {
@@ -40,47 +41,30 @@ func TestPlacesAreReadInTheirOrder(t *testing.T) {
 	shown("aAbcCd")
 }
 
-// Each of two tests passes once the other one runs.
-func TestFoldersAreTestedBesideEachOther(t *testing.T) {
-	room := t.TempDir()
-	meet := func(mine, other string) string {
-		return fmt.Sprintf(`func TestMeet(t *testing.T) {
-			if err := os.WriteFile(%q, nil, 0o600); err != nil {
-				t.Fatal(err)
+// Each run takes a second, so the seconds in which runs begin say which were beside each other.
+func TestRunsBeginInTheirTurn(t *testing.T) {
+	for _, tc := range []struct {
+		alone, beside int
+		begins        []int
+	}{
+		{0, 1, []int{0, 1, 2, 3, 4}},
+		{0, 2, []int{0, 0, 1, 1, 2}},
+		{0, 9, []int{0, 0, 0, 0, 0}},
+		{1, 3, []int{0, 1, 1, 1, 2}},
+		{2, 2, []int{0, 1, 2, 2, 3}},
+		{9, 9, []int{0, 1, 2, 3, 4}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			begins := make([]int, len(tc.begins))
+			inTurn(len(begins), tc.alone, tc.beside, func(i int) {
+				begins[i] = int(time.Since(began) / time.Second)
+				time.Sleep(time.Second)
+			})
+			if !slices.Equal(begins, tc.begins) {
+				t.Errorf("alone %d, beside %d: begun at %v, want %v", tc.alone, tc.beside, begins, tc.begins)
 			}
-			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-				if _, err := os.Stat(%q); err == nil {
-					return
-				} else if time.Now().After(end) {
-					t.Fatal("the other one does not come")
-				}
-			}
-		}`, filepath.Join(room, mine), filepath.Join(room, other))
-	}
-	var out strings.Builder
-	runs := []testRun{{dir: module(t, meet("a", "b")), args: []string{"."}}, {dir: module(t, meet("b", "a")), args: []string{"."}}}
-	if err := runAll(t.Context(), false, 0, 2, runs, &out); err != nil {
-		t.Errorf("%v\n%s", err, &out)
-	}
-}
-
-// The second folder's test passes if the first one's has ended.
-func TestAFolderIsTestedAlone(t *testing.T) {
-	mark := filepath.Join(t.TempDir(), "ended")
-	first := module(t, fmt.Sprintf(`func TestFirst(t *testing.T) {
-		time.Sleep(300 * time.Millisecond) // whoever runs beside it does not see its end
-		if err := os.WriteFile(%q, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}`, mark))
-	second := module(t, fmt.Sprintf(`func TestSecond(t *testing.T) {
-		if _, err := os.Stat(%q); err != nil {
-			t.Error(err)
-		}
-	}`, mark))
-	var out strings.Builder
-	if err := runAll(t.Context(), false, 1, 3, split([]string{first, ".", "--", second, "."}), &out); err != nil {
-		t.Errorf("%v\n%s", err, &out)
+		})
 	}
 }
 

@@ -28,13 +28,12 @@ type Framework struct {
 	// middleware.
 	Serve func(routes ...Route) http.Handler
 
-	// KnowsItsOwnWriterAlone says that the framework, and so the door, knows of no answer that a
-	// handler writes to what it unwraps its writer to.
-	KnowsItsOwnWriterAlone bool
-
 	// Key is the door's Key: a key function that gets the framework's own
 	// view of the request, of which it shows r.
 	Key func(key func(r *http.Request) (string, error)) keyfunc.Func
+
+	// Meaningless are cases that say nothing about the framework, with the reason.
+	Meaningless map[string]string
 }
 
 // A Route is one route with the door's middleware on it.

@@ -190,9 +190,6 @@ func lostLockLeavesAWrittenResponse(e *env) {
 // below. That is an answer, which no problem follows when the lock is lost, and whose status tells
 // whether the work has failed.
 func answerPastTheWriterIsAnAnswer(e *env) {
-	if e.fw.KnowsItsOwnWriterAlone {
-		return
-	}
 	lose := e.ways()["deleted"]
 	below := func(w http.ResponseWriter) http.ResponseWriter {
 		return w.(interface{ Unwrap() http.ResponseWriter }).Unwrap()

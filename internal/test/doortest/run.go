@@ -1,6 +1,7 @@
 package doortest
 
 import (
+	"maps"
 	"testing"
 	"testing/synctest"
 
@@ -28,7 +29,12 @@ type Case struct {
 // where it can, against a real one too, which a quick run leaves out: Redis is
 // the engine's affair. The package's TestMain must be redistest.Main.
 func Run(t *testing.T, fw Framework) {
+	meaningless := maps.Clone(fw.Meaningless)
 	for _, c := range Cases() {
+		if meaningless[c.Name] != "" {
+			delete(meaningless, c.Name)
+			continue
+		}
 		t.Run(c.Name, func(t *testing.T) {
 			if c.slow {
 				slow.Test(t)
@@ -54,6 +60,9 @@ func Run(t *testing.T, fw Framework) {
 				})
 			}
 		})
+	}
+	for name := range meaningless {
+		t.Errorf("%q is said to be meaningless, and is no case", name)
 	}
 }
 

@@ -52,9 +52,6 @@ type Framework struct {
 	// beside its RetryInfo; millis is what that says, and 0 if the client is not to.
 	Retry func(a Answer, millis int64) error
 
-	// Embedded says that an embedded Redis is enough.
-	Embedded bool
-
 	// Meaningless are cases and faults that say nothing about the framework, with the
 	// reason.
 	Meaningless map[string]string

@@ -122,7 +122,7 @@ func (c doorCase) run(t *testing.T, fw Framework) {
 	t.Helper()
 	switch {
 	case fw.Meaningless[c.name] != "":
-	case c.embedded || fw.Embedded:
+	case c.embedded:
 		c.check(newEnv(t, fw, nil, redistest.Embedded(t)))
 	default:
 		redistest.Each(t, func(t *testing.T, s redistest.Backend) {
