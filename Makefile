@@ -55,7 +55,7 @@ demo: ## Run 10000 payments with the lock and again without (ARGS="-serve": shop
 # What is built does not depend on the folder, so a second clone builds little. What
 # a change does not touch is not tested again: the order is fixed, so results are kept.
 check: export GOFLAGS += -trimpath
-check: ## Check format, vet, generated code and the quick tests of all packages, in a minute or two, in seconds where little has changed; without the race detector, unless RACE=-race
+check: ## Check format, vet, generated code and the quick tests of all packages whose build has changed; without the race detector, unless RACE=-race
 	bash scripts/ensure.sh cc redis-server
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
