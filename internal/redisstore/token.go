@@ -35,19 +35,24 @@ func newProcess(name string) string {
 
 // newToken returns a token of a process. Of a long note it has the beginning.
 func newToken(process, note string) string {
-	id := uuid.New()
-	token := make([]byte, 0, len(process)+1+uuidLen+len(note)+1)
-	token = append(append(token, process...), '.')
+	var room [uuidLen]byte
+	id, text := uuid.New(), room[:0]
 	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
 		if i > 0 {
-			token = append(token, '-')
+			text = append(text, '-')
 		}
-		token = hex.AppendEncode(token, group)
+		text = hex.AppendEncode(text, group)
 	}
+	var token strings.Builder
+	token.Grow(len(process) + 1 + uuidLen + len(note) + 1)
+	token.WriteString(process)
+	token.WriteByte('.')
+	token.Write(text)
 	if note != "" {
-		token = append(append(token, '.'), escape(beginning(note, mostOfNote))...)
+		token.WriteByte('.')
+		token.WriteString(escape(beginning(note, mostOfNote)))
 	}
-	return string(token)
+	return token.String()
 }
 
 // readToken returns what a token says of its process and of its caller. Both are empty for one
