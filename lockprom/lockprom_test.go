@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
@@ -152,6 +153,8 @@ func TestMetrics(t *testing.T) {
 		next <- lease
 	}()
 	locktest.AwaitWaiters(t, locks, "order:42", 1)
+	// A waiter to whom no message would come is handed nothing: it asks again.
+	await.Within(t, 20*time.Second, "messages arrive", func() bool { return locks.Stats().Subscribed })
 	release(t, lease)
 	release(t, <-next)
 	begun(want, "pay", "permits")
