@@ -47,9 +47,13 @@ var protocols = []protocol{
 	{name: "gRPC-Web", options: []connect.ClientOption{connect.WithGRPCWeb()}, contentType: "application/grpc-web", enveloped: true, retry: rpctest.Pushback},
 }
 
-// frameworks are ConnectRPC, by each protocol.
+// frameworks are ConnectRPC, by each protocol; in a short run by the first alone.
 func frameworks() (fws []rpctest.Framework) {
-	for _, p := range protocols {
+	spoken := protocols
+	if testing.Short() {
+		spoken = spoken[:1]
+	}
+	for _, p := range spoken {
 		fws = append(fws, rpctest.Framework{
 			Name:    p.name,
 			Package: "connectlock",

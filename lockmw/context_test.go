@@ -26,6 +26,7 @@ type mark struct{}
 // What everybody writes first is right: work that uses the context it gets back
 // hears of a loss, finds its lease, and does not wait for itself.
 func TestTheContextThatComesBackIsTheLeases(t *testing.T) {
+	t.Parallel()
 	for name, acquire := range acquirers {
 		t.Run(name, func(t *testing.T) {
 			m := redistest.Embedded(t)

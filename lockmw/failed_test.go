@@ -67,6 +67,7 @@ func TestALeaseIsTrustedNoLongerThanARenewalWithoutAReplyAskedFor(t *testing.T) 
 // Work that has failed after its lock was lost leaves nothing, either: here the replies to
 // renewals are lost, so Redis has the key for the rest of the MinHold.
 func TestWorkThatFailedAfterALossDoesNotKeepTheKey(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		client, proxy := proxied(t, s)
 		l := testenv.Open(t, client)

@@ -24,7 +24,7 @@ import (
 func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 	slow.Test(t)
 	const (
-		rounds, burst = 5, 40
+		rounds, burst = 3, 40
 		connections   = 8 + 1 // and the subscription
 	)
 	for name, connect := range map[string]func(t *testing.T, p *faultproxy.Proxy) *redis.Client{

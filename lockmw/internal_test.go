@@ -72,6 +72,7 @@ func (s *slowStore) Acquire(ctx context.Context, r store.Request) (store.Answer,
 // and the lease is released. Then it arrives, and takes the free lock for
 // nobody.
 func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
+	t.Parallel()
 	m := redistest.Embedded(t)
 	l, err := New(m.Client(t))
 	if err != nil {
@@ -121,6 +122,7 @@ func (s *hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 // server far away may need more, on a connection that has to be made: as long as
 // it answers others it is well.
 func TestAQuestionCutShortByThePolicyIsNoOutage(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		policy Policy
 		first  int64 // questions are answered

@@ -190,6 +190,7 @@ func TestATermEndsWithMaxHold(t *testing.T) {
 }
 
 func TestRunEndsWithItsContextAndWithTheLocker(t *testing.T) {
+	t.Parallel()
 	m := redistest.Embedded(t)
 	first, second := testenv.Open(t, m.Client(t)), testenv.Open(t, m.Client(t))
 	stopped := errors.New("stopped")

@@ -164,6 +164,7 @@ func TestMinHoldCountsFromAHandOver(t *testing.T) {
 // The message about a grant may come after the lease has ended. It must not
 // free a key that stays taken.
 func TestLateMessageDoesNotCutMinHoldShort(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		ctx := context.Background()
 		l := testenv.Open(t, c)

@@ -17,6 +17,7 @@ import (
 // A connection that breaks is no reason to run without the locks of many keys, or
 // to refuse them.
 func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
+	t.Parallel()
 	for name, p := range map[string]lockmw.Policy{
 		"one attempt":               {},
 		"one attempt, fails open":   {FailOpen: true},
@@ -52,6 +53,7 @@ func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 // Where the connection breaks, a key that somebody else holds is waited for, or
 // refused: the policy fails open only while Redis is away.
 func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T) {
+	t.Parallel()
 	for _, wait := range []time.Duration{0, time.Minute} {
 		t.Run(fmt.Sprint(wait), func(t *testing.T) {
 			t.Parallel()

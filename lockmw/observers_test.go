@@ -326,6 +326,7 @@ func TestTheEventsOfACallComeInOrder(t *testing.T) {
 
 // A lease that was lost is nothing to wait for.
 func TestCloseDoesNotWaitForLostLeases(t *testing.T) {
+	t.Parallel()
 	for name, p := range map[string]lockmw.Policy{
 		"lost":          {TTL: 400 * time.Millisecond},
 		"over its hold": {TTL: 400 * time.Millisecond, MaxHold: 100 * time.Millisecond},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -139,6 +140,7 @@ func TestASkippedJobIsNoIncident(t *testing.T) {
 // Of all processes that come at the same time one runs a job, on a quorum too: votes that are
 // split are nobody's.
 func TestOneOfManyRunsAJobOnAQuorum(t *testing.T) {
+	slow.Test(t)
 	t.Parallel()
 	ns := newNodes(t, 3)
 	const processes, rounds = 3, 5

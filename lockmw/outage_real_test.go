@@ -132,6 +132,7 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 // A Redis that answers is there, whatever it says: nobody runs without the lock.
 func TestARefusalDoesNotFailOpen(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	config := func(t *testing.T, c *redis.Client, name, value string) {
 		t.Helper()
 		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {
@@ -482,6 +483,7 @@ func TestABlackHoleIsAnOutage(t *testing.T) {
 // A connection that ends after it was accepted is none of the ways in which Redis
 // is away: something between the caller and Redis is set up wrongly.
 func TestAConnectionThatIsClosedDoesNotFailOpen(t *testing.T) {
+	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l := testenv.Open(t, client)
 	proxy.Refuse(true)
@@ -500,6 +502,7 @@ func wantNotOpen(t *testing.T, l *lockmw.Locker) {
 
 // A user's dialer that fails is a mistake of the program, or of its set-up.
 func TestADialerThatFailsDoesNotFailOpen(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	l := testenv.Open(t, s.Client(t, func(o *redis.Options) {
 		o.Dialer = func(context.Context, string, string) (net.Conn, error) {

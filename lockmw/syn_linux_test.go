@@ -49,7 +49,7 @@ func dropsSYN(t *testing.T) string {
 // A caller that leaves while a connection is being made is back at once: also if the
 // network drops what would make it, or a Dialer of the user does not heed its context.
 func TestWhoLeavesWhileAConnectionIsMadeIsBackAtOnce(t *testing.T) {
-	const times, within = 60, 300 * time.Millisecond // 20 ms on a quiet machine
+	const times, within = 40, 300 * time.Millisecond // 20 ms on a quiet machine
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	nobody := dropsSYN(t)
