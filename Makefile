@@ -45,7 +45,7 @@ D ?= 30m
 # proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check test recipes board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
+.PHONY: help demo check budgets test recipes board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -58,7 +58,7 @@ demo: ## Run 10000 payments with the lock and again without (ARGS="-serve": shop
 # Nothing of ours is inlined, which compiles in two thirds of the time: after a change in the engine
 # most of a check is building tests.
 check: export GOFLAGS += -trimpath -gcflags=github.com/lockmw/kit/...=-l
-check: ## Check format, vet and the quick tests of the packages of the root module whose build has changed, without the race detector; MODULES="proof bench" for others, RACE=-race
+check: ## Check format, vet, generated code and the quick tests of what has changed in the root module, but for examples, lockgen and check/urls, without the race detector; MODULES="lockprom cmd/lockctl" for others, RACE=-race
 	bash scripts/ensure.sh cc redis-server
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go run -C tools ./protogen -check "$(CURDIR)"
@@ -67,7 +67,13 @@ check: ## Check format, vet and the quick tests of the packages of the root modu
 		first=; if [ $$m = . ]; then first="$(FIRST)"; fi; \
 		packages=$$(go -C $$m list ./... | grep -vE '$(LONG)' || true); \
 		if [ -n "$$packages" ]; then runs+=(-- "$(CURDIR)/$$m" $(RACE) -vet=off -p 4 $(TESTS) -timeout 3m $(TESTFLAGS) $$first $$packages); fi; \
-	done; echo "$(REPORT) -quick, $(CHECKED)"; $(REPORT) -quick "$${runs[@]}"
+	done; \
+	if [ $${#runs[@]} = 0 ]; then echo "no quick tests in $(CHECKED): make test has them"; else $(REPORT) -quick "$${runs[@]}"; fi
+
+budgets: ## Hold allocations and the time of ten thousand locks to their bounds, in code as users build it: inlined, and without the race detector
+	bash scripts/ensure.sh cc redis-server
+	$(REPORT) "$(CURDIR)" -count=1 -p 1 -run 'Allocations|AllocatesNothing' ./lockmw ./keyfunc ./httplock ./ginlock ./internal/lockgen ./internal/recent \
+		-- "$(CURDIR)/lockprom" -count=1 -run Allocations . -- "$(CURDIR)/lockotel" -count=1 -run Allocations . -- "$(CURDIR)/cmd/lockctl" -count=1 -run TestManyLocks .
 
 test: export GOFLAGS += -trimpath
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing

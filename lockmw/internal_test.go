@@ -72,7 +72,6 @@ func (s *slowStore) Acquire(ctx context.Context, r store.Request) (store.Answer,
 // and the lease is released. Then it arrives, and takes the free lock for
 // nobody.
 func TestQuestionThatArrivesAfterTheReleaseTakesNothing(t *testing.T) {
-	t.Parallel()
 	m := redistest.Embedded(t)
 	l, err := New(m.Client(t))
 	if err != nil {

@@ -132,7 +132,6 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 // A Redis that answers is there, whatever it says: nobody runs without the lock.
 func TestARefusalDoesNotFailOpen(t *testing.T) {
 	slow.Test(t)
-	t.Parallel()
 	config := func(t *testing.T, c *redis.Client, name, value string) {
 		t.Helper()
 		if err := c.ConfigSet(context.Background(), name, value).Err(); err != nil {

@@ -8,5 +8,5 @@ const (
 	quorumTurns = 600
 
 	// The race detector has pools lose things.
-	poolsLoseAllocs = 8
+	poolsLoseAllocs = 10
 )

@@ -35,7 +35,7 @@ func TestManyLocks(t *testing.T) {
 	const locks, firstLine = manyLocks, 100 * time.Millisecond
 	longest := 5 * time.Millisecond
 	if testing.Short() {
-		longest *= 5 // other tests keep Redis from its core; make check holds it to 5 ms, with more locks
+		longest *= 5 // other tests keep Redis from its core; make budgets holds it to 5 ms, with more locks
 	}
 	for kind, open := range map[string]func(t *testing.T) (redis.UniversalClient, []*redistest.Server, []string){
 		"single": func(t *testing.T) (redis.UniversalClient, []*redistest.Server, []string) {
