@@ -52,26 +52,36 @@ func TestABurstOfCallersWhoGiveUpLeavesNothing(t *testing.T) {
 				})
 			}
 			warm.Wait()
-			before := grants(t, c)
 			proxy.Delay(faultproxy.Both, b.distance/2)
-			if err := c.ClientPause(context.Background(), pause).Err(); err != nil {
-				t.Fatal(err)
+			before, few := grants(t, c), b.calls/100
+			var back time.Time
+			burst := func(try int) {
+				if err := c.ClientPause(context.Background(), pause).Err(); err != nil {
+					t.Fatal(err)
+				}
+				back = time.Now().Add(pause)
+				ctx, cancel := b.giveUp()
+				defer cancel()
+				var gone sync.WaitGroup
+				for i := range b.calls {
+					gone.Go(func() {
+						if _, lease, err := l.Acquire(ctx, fmt.Sprint(try, " ", i), lockmw.Policy{TTL: time.Minute}); err == nil {
+							_ = lease.Release(ctx)
+						}
+					})
+				}
+				gone.Wait()
 			}
-			back := time.Now().Add(pause)
-			ctx, cancel := b.giveUp()
-			defer cancel()
-			var gone sync.WaitGroup
-			for i := range b.calls {
-				gone.Go(func() {
-					if _, lease, err := l.Acquire(ctx, fmt.Sprint(i), lockmw.Policy{TTL: time.Minute}); err == nil {
-						_ = lease.Release(ctx)
-					}
-				})
+			// On a busy machine a burst may give up before much of it was sent.
+			const tries = 10
+			for try := 1; grants(t, c)-before <= few; try++ {
+				if try > tries {
+					t.Fatalf("Redis granted %d locks in %d bursts of %d calls, want more than %d", grants(t, c)-before, tries, b.calls, few)
+				}
+				burst(try)
 			}
-			gone.Wait()
-			await.Within(t, 10*time.Second, "Redis has granted locks", func() bool { return grants(t, c)-before > b.calls/100 })
 			nothingLeft(t, c, back)
-			t.Logf("Redis granted %d locks of %d", grants(t, c)-before, b.calls)
+			t.Logf("Redis granted %d locks to bursts of %d", grants(t, c)-before, b.calls)
 		})
 	}
 }

@@ -403,7 +403,7 @@ func TestAFloodInALongOutageIsRefused(t *testing.T) {
 			goroutines := runtime.NumGoroutine()
 			o.begin(t, s)
 			began := time.Now()
-			const lasts = 4 * time.Second
+			const lasts = 3 * time.Second
 			var mu sync.Mutex
 			var known, unknown time.Duration // the slowest, of those who came before a second had passed and after it
 			var before, after runtime.MemStats

@@ -78,7 +78,7 @@ func TestSixteenOnOneKeyTakeTurns(t *testing.T) {
 	}
 }
 
-func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
+func TestThousandsOfLeasesAreKeptByAFewGoroutines(t *testing.T) {
 	slow.Test(t)
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
@@ -86,8 +86,8 @@ func TestTenThousandLeasesAreKeptByAFewGoroutines(t *testing.T) {
 	mustRelease(t, mustAcquire(t, l, prefix, lockmw.Policy{}))
 	before := runtime.NumGoroutine()
 
-	const n = 10_000
-	ttl := 15 * time.Second // a slow machine renews 3000 a second under the race detector
+	const n = 4000
+	ttl := 6 * time.Second // 2000 renewals a second: a slow machine does 3000 under the race detector
 	leases := make([]*lockmw.Lease, n)
 	forEach(t, n, func(i int) (err error) {
 		_, leases[i], err = l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: ttl})
