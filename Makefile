@@ -25,7 +25,7 @@ LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|r
 # modules.
 FIRST = ./lockmw ./internal/redisstore ./connectlock ./lockadmin ./internal/quorum ./grpclock ./locktest
 FIRST_IN_PROOF = ./matrix ./checks
-LONGEST = tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
+LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
 # One package more than there are cores runs at a time, for they wait a lot: three of the root, then three
