@@ -16,7 +16,7 @@ import (
 //
 //   - acquire finds the mistakes that need no command (check), or the lease of the caller's own that the claim joins;
 //   - run has a claim whose policy lets it wait join the queue of the Locker's waiters, and sends the first command, unless
-//     another waiter sees to that. Most claims end with the reply: Redis has granted the lock, or others hold it and the
+//     a lease or another waiter of the Locker sees to its turn, or Redis cannot be reached. Most claims end with the reply: Redis has granted the lock, or others hold it and the
 //     policy does not wait;
 //   - otherwise wait (wait.go) goes on: for a grant, or until the claim has to ask again;
 //   - end.go makes a lease of the grant, or removes what a claim that gets none has left in Redis. outage.go has what becomes
@@ -105,7 +105,7 @@ type claim struct {
 	reached     bool          // of several keys: Redis has answered a command about all of them, or about another one
 	ballot      *store.Ballot // the votes of a quorum's nodes on the last command; nil: they granted it, or there is no quorum
 	seen        sighting      // who holds the lock, by the last answer
-	holderLeft  time.Duration // what was left of the holder's TTL, by the last answer
+	holderLeft  time.Duration // what was left of the holder's TTL, by the last answer or the Locker's own tenure
 	alsoWaiting int           // how many others wait for the lock, as far as is known
 
 	// What becomes of it.
@@ -165,7 +165,7 @@ func (c *claim) check() (outer *Lease, err error) {
 	return outer, nil
 }
 
-// run has the claim's life: one attempt, and the wait if that is allowed.
+// run has the claim's life: its first command, if it needs one now, and the wait if that is allowed.
 func (c *claim) run() (*Lease, error) {
 	p := c.glance()
 	how := c.outlook(p)

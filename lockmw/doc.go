@@ -82,7 +82,7 @@
 // waits for its turn, end.go how it gets its lease or gives up, and outage.go what it does without an answer.
 // internal/waitqueue has the waiters of the Locker, and decides which of them Redis has to know.
 //
-// What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go has all of both.
+// What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go keeps those for which Close waits.
 // renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock
 // back. reentrant.go has leases with a part in another lease's lock, multi.go (how they are taken) and bundle.go (what they
 // have) those of several keys. internal/janitor removes from Redis

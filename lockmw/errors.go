@@ -23,8 +23,8 @@ var (
 
 	// ErrUnavailable: Redis could not be reached or refused. It wraps the
 	// cause, and says since when Redis cannot be reached. On Release it means that
-	// no answer came: the release is tried further in the background, and the lock
-	// ends by its TTL at the latest.
+	// Redis has refused, or no answer came: the release is tried further in the background, and the
+	// lock ends by its TTL, or its MinHold if that is longer, at the latest.
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held: Redis has forgotten the lock or

@@ -17,7 +17,7 @@ type ledger struct {
 
 	mu      sync.Mutex
 	ended   bool                 // Close has begun: no more calls are counted in
-	leases  map[*Lease]struct{}  // those that are held, or have failed open; a lost one is not there
+	leases  map[*Lease]struct{}  // those with a lock of their own, or that failed open; not lost, joined or bundled ones
 	tenures map[string]*tenure   // by token; a lost one is not there
 	joint   jointLeases          // those of leases beside which others may hold the key
 	stays   map[string]time.Time // until when a token that was released keeps its key taken (MinHold)

@@ -34,9 +34,9 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 // lease's context ends first (cause ErrReleased). Then the lock passes to the next waiter
 // of this Locker, or renewal stops and it is given back to Redis.
 //
-// It returns nil when the lock was given back, also after MaxHold, and where the
-// policy failed open. The error Is ErrLost when the lease had ended before, so that
-// somebody else may have held the lock meanwhile, and when Close has taken the lock
+// It returns nil when the lock was given back, also after MaxHold while the TTL lasts, and where the
+// policy failed open. The error Is ErrLost when the lock was lost before, so that
+// somebody else may have held it meanwhile, and when Close has taken the lock
 // from work that went on. It Is ErrUnavailable when Redis has refused, or has not answered
 // for about a second: the release is then tried further in the background, and the lock ends
 // by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of

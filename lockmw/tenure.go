@@ -69,7 +69,7 @@ type grant struct {
 	since   instant       // when the store set the TTL, or earlier
 	ttl     time.Duration // how long the store keeps the lock from then on
 	origin  origin        // how the news of the grant came
-	session uint64        // the subscription's session when the store was asked, or when the message came: see subscriber.hasHeardSince
+	session uint64        // the subscription's session when the store was asked, or when its claim read the message: see subscriber.hasHeardSince
 
 	nextCame int64 // when the first of those who still wait came, by the store's clock in µs; 0: nobody waits
 }
@@ -107,7 +107,7 @@ func newTenure(c *claim, g grant, began time.Time) *tenure {
 }
 
 // begin has the Locker know the tenure and its first lease, arms the timer, and hands the
-// tenure to the watchdog. It may be over by then.
+// tenure to the watchdog. When it returns, the tenure may have ended already.
 func (t *tenure) begin(lease *Lease) {
 	t.locker.keep(lease) // first: what ends the tenure makes the Locker forget it
 	t.mu.Lock()
@@ -140,18 +140,18 @@ func (t *tenure) isLost() bool {
 }
 
 // localPass bounds the time for which a tenure passes the lock on without the store's
-// knowing, counted from the tenure's first grant: renewals do not count anew. So nobody
-// is overtaken for longer whose coming the Locker was not told of, and a store that has
-// forgotten the lock is asked after no more time than renewals leave. LOCAL_FENCES in
+// knowing, counted from the tenure's first grant: renewals do not count anew. So a
+// waiter elsewhere of whom the Locker was not told is overtaken for that long at most, and a store
+// that has forgotten the lock is asked as soon as a renewal would ask it. LOCAL_FENCES in
 // lock.lua is the same second.
 func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3) }
 
 // passOn gives the lock to the next waiter of the Locker without the store's knowing,
-// and reports whether it could. The tenure has no lease by then, and if it could not, the
-// caller must end it. Only the tenure of a claim that had a waiter can: others are not the
-// holder that the queue knows. It may
+// and reports whether it could. If it could not, no lease has the lock, and the caller must
+// end the tenure. Only the tenure of a claim that had a waiter can: others never became the
+// queue's holder (waitqueue.Set.Take). It may
 //
-//   - with a store that has fences and can be offered a waiter, for a mutex, without MinHold, and
+//   - with a store that has fences and whose releases can offer the lock to a waiter, for a mutex, without MinHold, and
 //     where no command of the tenure's claim may still be carried out;
 //   - where the next waiter came before those of any other Locker, wants the same TTL, and does
 //     not stand in the store's queue;

@@ -10,8 +10,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. For an
-// operator they are read as they are. Times are the server's, in µs; what stands behind "~" and "!" is an estimate of them.
+// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. Inspect
+// reads them as they lie there, and changes nothing. Times are the server's, in µs; what stands behind "~" and "!" is an estimate of them.
 //
 //	a mutex             the lock's value is "<token>:<fence>", or "<token>:~<µs>" where SET took it without a script:
 //	                    about when it did. "!" in place of "~" says that somebody has come to wait since
@@ -20,7 +20,8 @@ import (
 //	who may be waiting  a hash has for each process until when it counts as alive, a letter for how it hears of
 //	                    grants (v, u or p), and how many wait in it without a place in the queue
 //
-// A token begins with its Locker's, and a program that is not this library may have written any value.
+// A token begins with the name of its Locker (token.go). A program that is not this library may have written any other
+// value: then the holder is shown without a name.
 
 // exclusiveHolder reads the holder of a mutex from the lock's value.
 func exclusiveHolder(value string, pttl, now int64) store.Holder {

@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// A token says which process made it, and what its caller noted:
+// A token says which Locker made it ("process" here and in scripts), and what its caller noted:
 //
 //	<process>.<random UUID>
 //	<process>.<random UUID>.<note>
 //
-// The process part tells a script which channel hears of a grant; it is the name that the
-// process was given, and digits by which no other process has it. The UUID has 122 random
+// The process part tells a script which channel hears of a grant; it is the Locker's
+// name, a hyphen, and random letters and digits, by which two Lockers of one name differ. The UUID has 122 random
 // bits. A note costs no command of its own, and is there wherever the token is. Names and
 // notes are escaped as in a URL, but for more characters: scripts cut tokens, values and
 // messages at dots, colons, blanks and equals signs.

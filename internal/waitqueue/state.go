@@ -50,8 +50,8 @@ const (
 	events = iota
 )
 
-// next has all transitions. The first line of each state has those that lead to another one,
-// apart from the state Gone. An event that says nothing new leaves a state as it is, and so
+// next has all transitions. The first line of each state has those that lead to another one, the
+// second those that change nothing; Gone has only these. An event that says nothing new leaves a state as it is, and so
 // does one that cannot happen in that state.
 var next = [states][events]State{
 	Resting: {
