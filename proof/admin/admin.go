@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,13 +29,24 @@ func Clients(tb testing.TB, servers []*redistest.Server) []*redis.Client {
 	return clients
 }
 
-// Do has a server carry out a command, and tries again for some seconds: a fault
-// that is about to end may strike this client too.
+// Do has a server carry out a command. See try for what it does about an error.
 func Do(client *redis.Client, args ...any) error {
+	return try(func() error {
+		if err := client.Do(context.Background(), args...).Err(); !errors.Is(err, redis.Nil) {
+			return err
+		}
+		return nil
+	})
+}
+
+// try asks again for some seconds: a fault that is about to end may strike this client too. A client whose
+// dials have failed often enough, which restarts add up to, also answers with the error of an old one for a
+// second after the server is there again.
+func try(ask func() error) error {
 	const tries, pause = 50, 100 * time.Millisecond
 	var err error
 	for range tries {
-		if err = client.Do(context.Background(), args...).Err(); err == nil || errors.Is(err, redis.Nil) {
+		if err = ask(); err == nil {
 			return nil
 		}
 		time.Sleep(pause)
@@ -55,14 +67,13 @@ func Force(locks *lockmw.Locker, key string) error {
 }
 
 // Locks returns the keys of a server that match a pattern, without the fences,
-// which outlive their locks.
+// which outlive their locks. See try for what it does about an error.
 func Locks(client *redis.Client, pattern string) ([]string, error) {
-	names, err := client.Keys(context.Background(), pattern).Result()
 	var locks []string
-	for _, name := range names {
-		if !strings.HasSuffix(name, ":fence") {
-			locks = append(locks, name)
-		}
-	}
+	err := try(func() error {
+		names, err := client.Keys(context.Background(), pattern).Result()
+		locks = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ":fence") })
+		return err
+	})
 	return locks, err
 }

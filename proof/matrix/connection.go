@@ -188,8 +188,7 @@ func (r *rival) asks(l *Lane, key string) {
 	defer r.busy.Done()
 	switch n := r.turn.Add(1); n % 3 {
 	case 0:
-		_, err := l.admin.SetNX(context.Background(), redisKey(key), "foreign", l.TTL/40).Result()
-		l.check(err)
+		l.foreign(key, l.TTL/40)
 	case 1:
 		r.turnOn(l, key, 0)
 	case 2:

@@ -14,6 +14,11 @@ func (l *Lane) do(args ...any) {
 	}
 }
 
+// foreign has another program, one that follows the convention, take a lock if it is free.
+func (l *Lane) foreign(key string, ttl time.Duration) {
+	l.do("SET", redisKey(key), "foreign", "NX", "PX", ttl.Milliseconds())
+}
+
 // check notes an error of the nemesis itself.
 func (l *Lane) check(err error) {
 	if err != nil {
@@ -94,10 +99,8 @@ func server() []Kind {
 			return nil
 		}},
 		{Name: "another client takes the turns of a key", Do: func(l *Lane) []string {
-			// As a foreign program would that follows the convention.
 			for range 20 {
-				_, err := l.admin.SetNX(context.Background(), "lock:{l1}", "foreign", l.TTL/20).Result()
-				l.check(err)
+				l.foreign("l1", l.TTL/20)
 				l.last(l.TTL / 50)
 			}
 			return nil
