@@ -23,13 +23,13 @@ LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|r
 
 # The packages that take longest start first, or the others would be done long before, and so do the
 # modules.
-FIRST = ./lockmw ./internal/redisstore ./connectlock ./lockadmin ./internal/quorum ./grpclock ./locktest
+FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/check/urls ./internal/quorum ./grpclock ./locktest ./internal/lockgen ./internal/redisstore/wire ./lockadmin
 FIRST_IN_PROOF = ./matrix ./checks
 LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
-# One package more than there are cores runs at a time, for they wait a lot: three of the root, then three
-# of the proof, then one of each of three modules. vet is make check's and make lint's.
+# More packages run at a time than the two cores of a small machine, for they wait a lot: four of the root, then
+# three of the proof, then one of each of four modules. vet is make check's and make lint's.
 TEST = -race -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
@@ -78,7 +78,7 @@ budgets: ## Hold allocations and the time of ten thousand locks to their bounds,
 test: export GOFLAGS += -trimpath
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium
-	$(REPORT) -alone 2 -beside 3 "$(CURDIR)" $(TEST) -p 3 $(TESTS) $(FIRST) ./... \
+	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) ./... \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
 		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
 

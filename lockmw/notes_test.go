@@ -39,6 +39,7 @@ func tellInstance() error {
 }
 
 func TestNoTwoProcessesHaveOneInstance(t *testing.T) {
+	t.Parallel()
 	const processes = 24
 	var outs [processes]bytes.Buffer
 	var cmds []*exec.Cmd

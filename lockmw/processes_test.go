@@ -70,6 +70,7 @@ func child(addr string) error {
 }
 
 func TestPermitsOverProcesses(t *testing.T) {
+	t.Parallel()
 	const processes = 2
 	s := redistest.Real(t)
 	var outs [processes]bytes.Buffer

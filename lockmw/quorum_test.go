@@ -120,6 +120,7 @@ func TestQuorumIsLostWithItsMajority(t *testing.T) {
 
 func TestQuorumAdmitsOneAtATime(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	ns := newNodes(t, 3)
 	var inside, most, entered atomic.Int64
 	var workers sync.WaitGroup
@@ -187,6 +188,7 @@ func TestQuorumTellsTheVotes(t *testing.T) {
 }
 
 func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
+	t.Parallel()
 	const turns = 20
 	l := newNodes(t, 3).locker(t)
 	var waited time.Duration

@@ -62,6 +62,7 @@ func TestStatsCountWhatIsHeldAndWaitedFor(t *testing.T) {
 
 func TestStatsSayThatRedisIsAway(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	client, proxy := proxied(t, redistest.Shared(t))
 	l, key := testenv.Open(t, client), redistest.Prefix(t)
 	if !l.Stats().Connected {

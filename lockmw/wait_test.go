@@ -126,6 +126,7 @@ func TestContendedIsToldOnce(t *testing.T) {
 // that says nothing about Redis: the lock is busy.
 func TestDeadlineBetweenQuestionsIsBusy(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	m := redistest.Embedded(t)
 	l := testenv.Open(t, m.Client(t))
 	mustAcquire(t, l, "k", lockmw.Policy{})
