@@ -20,8 +20,8 @@ const (
 	// EventRefused: Acquire or Refuse gives no lease, for the reason in Err, which
 	// is an *AcquireError.
 	EventRefused
-	// EventHandedOver: a waiter was handed the lock by its holder's release.
-	// EventAcquired follows.
+	// EventHandedOver: a waiter was handed the lock, by its holder's release or by whoever
+	// found that the holder had not renewed it. EventAcquired follows.
 	EventHandedOver
 	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
 	EventRenewed
