@@ -2,12 +2,10 @@ package matrix
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
-	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/engines"
 )
 
@@ -46,7 +44,7 @@ func addrs(nodes []*redistest.Server) (all []string) {
 func cluster() []Kind {
 	return []Kind{
 		{Name: "Cluster: a slot is moved", Do: func(l *Lane) []string {
-			name := fmt.Sprintf("lock:{%s@%d}", l.turnKeys[l.rnd.IntN(len(l.turnKeys))], clock.Now()/epoch)
+			name := redisKey(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]))
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			l.check(l.shards.Move(ctx, name, l.nodes[l.rnd.IntN(len(l.nodes))], func() { l.last(l.part(0.1)) }))

@@ -13,6 +13,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/admin"
 	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 )
@@ -46,7 +47,8 @@ func connection() []Kind {
 	}
 	var cuts atomic.Int64
 	cut := func(opts ...faultproxy.DropOption) func(*Lane) []string {
-		// Each next reply is cut one byte later; one that is shorter, before its last byte.
+		// Each next reply is cut one byte later, over all lanes, and begins again at its first byte when the
+		// count is past its last one.
 		after := faultproxy.Partly(func(length int) int { return int(cuts.Add(1)) % length })
 		return func(l *Lane) []string {
 			p := l.proxies[l.place()]
@@ -108,7 +110,7 @@ func (l *Lane) between(p *faultproxy.Proxy, share float64, do func(key string)) 
 	}
 }
 
-// locking matches all commands that take and give back locks.
+// locking matches what a worker sends to take, renew and give back a lock of one key, but for the GET that goes with TIME.
 func locking() func([]byte) bool {
 	text := redisstore.Scripts()
 	return faultproxy.Any(faultproxy.Match("SET", "EXISTS", "TIME"),
@@ -188,7 +190,7 @@ func (r *rival) asks(l *Lane, key string) {
 	defer r.busy.Done()
 	switch n := r.turn.Add(1); n % 3 {
 	case 0:
-		l.foreign(key, l.TTL/40)
+		r.foreign(l, key, l.TTL/40)
 	case 1:
 		r.turnOn(l, key, 0)
 	case 2:
@@ -205,6 +207,24 @@ func (r *rival) asks(l *Lane, key string) {
 			}
 		}
 	}
+}
+
+// foreign has a program without our library, one that takes locks by SET NX, take a lock if it is free. It
+// reports whether it was, and notes the time for which the lock was surely that program's.
+func (r *rival) foreign(l *Lane, key string, ttl time.Duration) bool {
+	const unsure = 5 * time.Millisecond // between Redis's clock and ours, and for a key to go when its time is over
+	h := history.Hold{Key: key, Kind: history.Mutex, Worker: l.Name + ".foreign", Asked: clock.Now(), How: history.Released}
+	taken, err := admin.SetNX(l.admin, redisKey(key), "foreign", ttl)
+	l.check(err)
+	if !taken {
+		return false
+	}
+	h.Began = clock.Now()
+	h.Ended, h.Freed = h.Asked+ttl-unsure, h.Began+ttl+unsure
+	if h.Began < h.Ended {
+		r.note(h)
+	}
+	return true
 }
 
 // turnOn takes a lock, and notes that it had it.
@@ -225,6 +245,10 @@ func (r *rival) turnOn(l *Lane, key string, wait time.Duration) {
 		l.check(err)
 	}
 	h.Freed = clock.Now()
+	r.note(h)
+}
+
+func (r *rival) note(h history.Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.ID = len(r.holds) + 1

@@ -8,7 +8,8 @@ import "time"
 //	network     one worker and its Redis      one server
 //	connection  one connection, or its bytes  one server
 //	server      Redis keeps each key          one server
-//	process     one worker                    one server; also, "Cluster: …" and "quorum: …", on those (processWithoutProxy)
+//	process     one worker                    one server; also, "Cluster: …" and "quorum: …", on those, where workers have no
+//	                                          proxy: what uses one is left out by name in processWithoutProxy
 //	tenure      turns within one process      one server, with workers that make them
 //	forget      Redis forgets a lock          one server, not judged by overlaps
 //	cluster     a Cluster of three            a Cluster
@@ -22,21 +23,24 @@ type Kind struct {
 	// Redis makes by itself is called after its command, CLIENT PAUSE.
 	Name string
 
-	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden.
+	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden. From
+	// then on the lane is judged for no kind by overlaps, or by keys that are left, so it wants a lane of its own: see Needs.
 	Forgets bool
 
 	// Needs says what the lane must have, one of the constants below. Only kinds for lanes with one server can need something.
 	Needs string
 
-	// Do injects the fault, lets it last, and heals. It returns which keys Redis has forgotten (without epochs; "*" for all).
+	// Do injects the fault, lets it last, and heals. It returns the keys of which Redis has forgotten every hold, by their names
+	// in the load (m, l1); "*" for all, nil where that cannot be known. How soon their holders notice is measured. What the workers call a key at
+	// present, and Redis, is Lane.nameNow.
 	// The lane waits for holders before it, and for new ones after it. How long something lasts: see Lane.part.
 	//
 	// Nothing notices a Do that does nothing. The judge fails a kind that met no hold, but a fault that locks survive well,
 	// such as SCRIPT FLUSH, leaves their history as it would be without it.
 	Do func(l *Lane) (gone []string)
 
-	// Ahead is for how long fences may be ahead of the clock after it. What makes Redis
-	// forget them comes later: by the clock the next fences would be lower.
+	// Ahead is how far this fault may put fences ahead of Redis's clock. The lane waits that long after it: if Redis
+	// forgot the fences sooner, the next ones, made from the clock, would be lower.
 	Ahead time.Duration
 }
 

@@ -27,28 +27,31 @@ import (
 	"github.com/lockmw/kit/proof/worker"
 )
 
-// epoch is after how long keys get other names, so that no history grows too long
+// epoch is after how long keys get other names (Lane.nameNow), so that no history grows too long
 // for porcupine.
 const epoch = 5 * time.Second
 
 // workersPerLane is how many processes share a lane's Redis.
 const workersPerLane = 3
 
-// Lane is one Redis with worker processes, each behind a proxy of its own. Its
-// methods are for one goroutine, the nemesis of the lane.
+// Lane is a Redis with worker processes. With one server each worker has a proxy of its own; a quorum has one before
+// each node, and the others have none. Its methods are for one goroutine, the nemesis of the lane.
 type Lane struct {
 	Name string
 	TTL  time.Duration
 
 	tb      testing.TB
 	rnd     *rand.Rand
-	redis   *redistest.Server // of a lane with a single one, as the next two
-	admin   *redis.Client     // not through a proxy
 	store   *fenced.Store
-	proxies []*faultproxy.Proxy
-	workers []*worker.Process // in the places that the proxies have
+	workers []*worker.Process // each in a place, a number below workersPerLane; another worker may come to it
 	all     []*worker.Process // with those that have ended
 	started int
+
+	// Of a lane with one server; nil or empty in others.
+	redis   *redistest.Server
+	admin   *redis.Client       // not through a proxy
+	proxies []*faultproxy.Proxy // by the worker's place
+	rival   *rival
 
 	mu       sync.Mutex
 	latest   map[string]time.Duration // by the key's name without its epoch: when the latest hold began
@@ -57,18 +60,17 @@ type Lane struct {
 	watching sync.WaitGroup
 	unwatch  context.CancelFunc
 
-	nodes     []*redistest.Server // all that may hold keys
-	admins    []*redis.Client     // of the nodes
-	where     func(place int) engines.Redis
-	load      []worker.Key
-	loadAt    func(place int) []worker.Key // not nil: the load differs from one place to the next
-	turnKeys  []string                     // whose holds are short, so that a new one must begin soon
-	shards    *redistest.Shards
-	watched   *redistest.Watched
-	nodeDoors []*faultproxy.Proxy // before each node of a quorum
+	nodes       []*redistest.Server // all that may hold keys
+	admins      []*redis.Client     // of the nodes
+	where       func(place int) engines.Redis
+	load        []worker.Key
+	loadAt      func(place int) []worker.Key // not nil: the load differs from one place to the next
+	turnKeys    []string                     // whose holds are short, so that a new one must begin soon
+	shards      *redistest.Shards
+	watched     *redistest.Watched
+	nodeProxies []*faultproxy.Proxy // before each node of a quorum
 
-	epoch time.Duration // zero: keys keep their names
-	rival *rival        // of a lane with a single server
+	epoch time.Duration // zero: keys keep their names; see nameNow
 
 	clock *skew.Clock   // nil unless the server's clock can be moved
 	skew  time.Duration // how far it was
@@ -78,8 +80,8 @@ type Lane struct {
 	injections []Injection
 }
 
-// keys is the load: short turns on a lock of each kind, and mutexes that are held
-// long enough to be renewed.
+// keys is the load: short turns on a lock of each kind, mutexes that are held
+// long enough to be renewed, and one, f, that is mostly free.
 func keys(ttl time.Duration) []worker.Key {
 	turn := worker.Key{Least: time.Millisecond, Most: 15 * time.Millisecond, Think: 40 * time.Millisecond, Goroutines: 3}
 	m, r, p := turn, turn, turn
@@ -169,6 +171,14 @@ func (l *Lane) loadOf(place int) []worker.Key {
 		return l.loadAt(place)
 	}
 	return l.load
+}
+
+// nameNow returns what the workers call a key at present: m is m@7 in the seventh epoch.
+func (l *Lane) nameNow(key string) string {
+	if l.epoch == 0 {
+		return key
+	}
+	return fmt.Sprintf("%s@%d", key, clock.Now()/l.epoch)
 }
 
 // began notes the progress of a key.

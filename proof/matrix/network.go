@@ -7,7 +7,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 )
 
-// network lists what can happen between one worker and Redis.
+// network lists what can happen between workers and Redis.
 func network() []Kind {
 	hole := func(dir faultproxy.Direction, share float64) func(*Lane) []string {
 		return func(l *Lane) []string {

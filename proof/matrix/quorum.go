@@ -21,7 +21,7 @@ func NewQuorumLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *
 	for range 5 {
 		node := redistest.Real(tb)
 		door := faultproxy.Start(tb, node.Addr())
-		l.nodes, l.nodeDoors = append(l.nodes, node), append(l.nodeDoors, door)
+		l.nodes, l.nodeProxies = append(l.nodes, node), append(l.nodeProxies, door)
 		at.Addrs = append(at.Addrs, door.Addr())
 	}
 	l.where = func(int) engines.Redis { return at }
@@ -31,7 +31,7 @@ func NewQuorumLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *
 	return l
 }
 
-// quorum lists what can happen to two nodes of five.
+// quorum lists what can happen to two or three nodes of five.
 func quorum() []Kind {
 	two := func(share float64, begin, end func(l *Lane, i int)) func(*Lane) []string {
 		return func(l *Lane) []string {
@@ -48,8 +48,8 @@ func quorum() []Kind {
 	}
 	return []Kind{
 		{Name: "quorum: two nodes of five partitioned", Do: two(1.5,
-			func(l *Lane, i int) { l.nodeDoors[i].BlackHole(faultproxy.Both) },
-			func(l *Lane, i int) { l.nodeDoors[i].Heal() })},
+			func(l *Lane, i int) { l.nodeProxies[i].BlackHole(faultproxy.Both) },
+			func(l *Lane, i int) { l.nodeProxies[i].Heal() })},
 		{Name: "quorum: two nodes of five stopped", Do: two(1.5,
 			func(l *Lane, i int) { l.check(l.nodes[i].Stop()) },
 			func(l *Lane, i int) { l.check(l.nodes[i].Cont()) })},
@@ -57,17 +57,17 @@ func quorum() []Kind {
 			func(l *Lane, i int) { l.nodes[i].Kill() },
 			func(l *Lane, i int) { l.check(l.nodes[i].Restart()) })},
 		{Name: "quorum: two nodes of five slow", Do: two(1,
-			func(l *Lane, i int) { l.nodeDoors[i].Delay(faultproxy.Both, l.TTL/20) },
-			func(l *Lane, i int) { l.nodeDoors[i].Delay(faultproxy.Both, 0) })},
+			func(l *Lane, i int) { l.nodeProxies[i].Delay(faultproxy.Both, l.TTL/20) },
+			func(l *Lane, i int) { l.nodeProxies[i].Delay(faultproxy.Both, 0) })},
 		{Name: "quorum: no majority", Do: func(l *Lane) []string {
 			some := l.rnd.Perm(len(l.nodes))[:3]
 			for _, i := range some {
-				l.nodeDoors[i].BlackHole(faultproxy.Both)
+				l.nodeProxies[i].BlackHole(faultproxy.Both)
 			}
 			l.last(l.part(1.5))
 			for _, i := range some {
-				l.nodeDoors[i].Heal()
-				l.nodeDoors[i].Cut()
+				l.nodeProxies[i].Heal()
+				l.nodeProxies[i].Cut()
 			}
 			return nil
 		}},

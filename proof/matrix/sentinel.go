@@ -35,7 +35,7 @@ func newSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration,
 	return l
 }
 
-// failover is the one fault of a lane with Sentinels.
+// failover kills the master.
 var failover = Kind{Name: "Sentinel: fail-over", Forgets: true, Do: func(l *Lane) []string {
 	l.check(l.watched.KillMaster(context.Background()))
 	return nil

@@ -5,18 +5,14 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/proof/admin"
+	"github.com/lockmw/kit/proof/clock"
 )
 
-// do has the lane's Redis carry out a command.
+// do has the Redis of a lane with one server carry out a command.
 func (l *Lane) do(args ...any) {
 	if err := admin.Do(l.admin, args...); err != nil {
 		l.tb.Errorf("%s: %v: %v", l.Name, args, err)
 	}
-}
-
-// foreign has another program, one that follows the convention, take a lock if it is free.
-func (l *Lane) foreign(key string, ttl time.Duration) {
-	l.do("SET", redisKey(key), "foreign", "NX", "PX", ttl.Milliseconds())
 }
 
 // check notes an error of the nemesis itself.
@@ -61,7 +57,7 @@ func server() []Kind {
 			const burn = `local t = redis.call('TIME') local till = t[1] * 1000000 + t[2] + ARGV[1]
 				repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > till return 1`
 			for left := time.Until(end); left > 0; left = time.Until(end) {
-				slice := min(left, 400*time.Millisecond) // below the admin's patience
+				slice := min(left, 400*time.Millisecond) // below the admin client's ReadTimeout
 				l.check(l.admin.Eval(context.Background(), burn, nil, slice.Microseconds()).Err())
 			}
 			return nil
@@ -99,9 +95,15 @@ func server() []Kind {
 			return nil
 		}},
 		{Name: "another client takes the turns of a key", Do: func(l *Lane) []string {
-			for range 20 {
-				l.foreign("l1", l.TTL/20)
-				l.last(l.TTL / 50)
+			const turns = 5
+			taken := 0
+			for end := clock.Now() + l.patience(); taken < turns && clock.Now() < end; l.last(l.TTL / 50) {
+				if l.rival.foreign(l, l.nameNow("f"), l.TTL/20) {
+					taken++
+				}
+			}
+			if taken < turns {
+				l.tb.Errorf("%s: another client took %d turns, want %d", l.Name, taken, turns)
 			}
 			return nil
 		}},

@@ -75,7 +75,7 @@ func (l *Lane) tenure() (place int, key string) {
 			return place, key
 		case clock.Now() > deadline:
 			l.tb.Errorf("%s: no lock passes on within a process", l.Name)
-			return place, fmt.Sprintf("%s@%d", tenureKey(place), clock.Now()/epoch)
+			return place, l.nameNow(tenureKey(place))
 		}
 		time.Sleep(time.Millisecond)
 	}
