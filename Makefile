@@ -105,11 +105,11 @@ tidy: ## Bring go.mod and go.sum of all modules up to date
 fuzz: ## Run each fuzz target for FUZZTIME (5s)
 	bash scripts/fuzz.sh $(FUZZTIME)
 
-proof: ## Run all checks and the whole fault matrix (half an hour) and write proof/REPORT.md
+proof: ## Run all checks and the whole fault matrix (an hour) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	$(NOTE) proof go test -count=1 -p 1 -timeout 90m -skip TestSoak ./checks ./matrix ./jobs
 
-combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (20 minutes) and write proof/REPORT.md
+combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at random (10 to 45 minutes) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	$(NOTE) combos go test -count=1 -timeout 90m -run TestCombinations ./combos
 

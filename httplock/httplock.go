@@ -37,7 +37,8 @@
 // is a parameter that the route does not have: every request is answered with 500
 // LOCK_MISUSE, and the Locker's log, if lockmw.WithLogger gives it one, says once for
 // each route which parameters it has. Around a mux, a request that the mux has no
-// handler for still gets its 404 or 405.
+// handler for still gets its 404 or 405 if no key can be made of it; with a key that every request has, as one
+// of a header, the lock comes first.
 //
 // Routers that set r.Pattern and r.PathValue, as chi does, are like the mux: the lock
 // goes on the route (chi's With), or on a group of routes behind a pattern that has the

@@ -20,8 +20,9 @@ const (
 	// EventRefused: Acquire or Refuse gives no lease, for the reason in Err, which
 	// is an *AcquireError.
 	EventRefused
-	// EventHandedOver: a waiter was handed the lock, by its holder's release or by whoever
-	// found that the holder had not renewed it. EventAcquired follows.
+	// EventHandedOver: a waiter was told that it has the lock: by a release, also one by force,
+	// by a call that found the holder dead, or within the process. EventAcquired follows. A
+	// waiter that finds out by asking, as it does where the message is lost, has that one alone.
 	EventHandedOver
 	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
 	EventRenewed
@@ -81,10 +82,10 @@ type Event struct {
 	Mode     Mode          // the policy's
 	Permits  int           // the policy's; 0: it is no semaphore
 	Queued   bool          // of an event before the lease began, and of the one that says it begins: the call waited for its turn
-	Waited   time.Duration // from the call of Acquire until it had an outcome
+	Waited   time.Duration // from the call of Acquire until it had an outcome; of the same events as Queued, 0 otherwise
 	Held     time.Duration // since the lease began; 0 before
-	Attempts int           // commands that Acquire has sent to Redis; 0 if none was needed so far
-	Left     time.Duration // until the lease's context ends, if no renewal comes before; of EventContended, what is left of the holder's TTL, or 0 if that is not known
+	Attempts int           // commands that Acquire has sent to Redis, 0 if it needed none; of the same events as Queued, 0 otherwise
+	Left     time.Duration // until the lease's context ends, if neither a renewal nor the end of MaxHold comes before; of EventContended, what is left of the holder's TTL, or 0 if that is not known
 	Err      error         // as the kind says
 
 	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
@@ -105,8 +106,8 @@ func (c *claim) event(kind EventKind) Event {
 }
 
 const (
-	// reportPatience is how long a call waits at most until observers know what
-	// happened to it before.
+	// reportPatience is how long a call waits at most until observers have been told of its
+	// EventContended, of which they are told in the background.
 	reportPatience = 20 * time.Millisecond
 
 	// lastReports is how long Close waits at most until all is told.
@@ -146,8 +147,8 @@ func (c *claim) contends(e Event) {
 }
 
 // tell tells the observers the events that were noted. lease is what came of the
-// claim, or nil. It is called when the claim holds up nobody any more, not even
-// Close, because an observer may block.
+// claim, or nil. It is called when the claim counts as ended, because an observer may
+// block: then neither Close nor other waiters wait for the claim. They wait for its lease, if it has one.
 func (c *claim) tell(lease *Lease) {
 	if c.refusal != nil && lease == nil {
 		c.locker.logRefusal(c.ctx, c.refusal)

@@ -128,13 +128,14 @@ func WithNote(note func(ctx context.Context) string) Option {
 // WithLogger sets where the Locker reports what an operator should know: refusals (of
 // each Name and code the first, and then at most one a second; of a key that no
 // request of its route can have, one line as long as the program runs; of all
-// together at most 100 a second), leases that were lost, releases that failed, work that runs without its lock, a Redis that
-// cannot be reached. It logs keys, never tokens. By default nothing is logged, mistakes
+// together at most 100 a second), leases that were lost, releases that failed, work that runs without its lock, a subscription that cannot be
+// made. A Redis that cannot be reached shows in these; renewals that fail are told to observers alone. It logs keys, never tokens. By default nothing is logged, mistakes
 // of the program included.
 //
 // Lines are written in the background, one after the other: a logger that is slow or
-// blocks holds up no lock. Where more than 16,384 lines wait to be written, further ones
-// are dropped, and counted in a later one.
+// blocks holds up no lock. They wait in one queue with the events that WithObserver tells in the
+// background, and so are late where an observer blocks there. Where more than 16,384 of both wait,
+// further ones are dropped, and counted in a later line.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {
 		if logger == nil {
@@ -154,8 +155,8 @@ func WithLogger(logger *slog.Logger) Option {
 // over, refused, failed open, released. An observer that blocks there holds up this
 // call and nothing else (if it is about to return a lease, the lock is held meanwhile).
 // All other events are told in the background, in their order, one after the other: an
-// observer that blocks there delays those that follow. Where more than 16,384 of them
-// wait, further ones are dropped, and counted in a log line. A panic of an observer
+// observer that blocks there delays those that follow, and the log. Where more than 16,384 of them
+// and lines of the log wait, further ones are dropped, and counted in a log line. A panic of an observer
 // is recovered; the first one is logged.
 func WithObserver(observer func(context.Context, Event)) Option {
 	return func(o *options) error {

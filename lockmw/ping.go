@@ -14,9 +14,10 @@ import (
 // well. It takes no lock, but writes a key of its own that lasts a millisecond. It asks anew
 // each time, for a second at most or until ctx ends.
 //
-// The error Is ErrUnavailable where no lock can be had, and ErrClosed after Close: a
-// readiness probe looks for both. After any other error locks work, and something should be
-// mended. The error wraps one for each thing that is wrong, each with its remedy: their texts
+// The error Is ErrUnavailable where no lock can be had, in a Cluster also where those of one master cannot, and
+// where the user may not run PING. It Is ErrClosed after Close. A readiness probe looks for both. After any
+// other error locks work, and something should be mended, with one exception: where WithReplicaAcks wants replicas,
+// and the user may not run WAIT, no lock is given. The error wraps one for each thing that is wrong, each with its remedy: their texts
 // name commands and settings, never keys or passwords.
 func (l *Locker) Ping(ctx context.Context) error {
 	led := l.enter("")

@@ -81,8 +81,8 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 	return l.releaseErr
 }
 
-// releaseForClose releases the lease of work that may go on. What that is told when it
-// releases is ErrLost: somebody else may have the lock by then.
+// releaseForClose releases the lease of work that may go on. That work's own Release returns
+// ErrLost: somebody else may have the lock by then.
 func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	l.releaseOnce.Do(func() {
 		err = l.has.release(ctx, l)

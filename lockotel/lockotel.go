@@ -9,7 +9,7 @@
 // attributes lockmw.name, lockmw.mode, lockmw.outcome and, where the call waited for its
 // turn, lockmw.queued. That of a refused call has the status Error, and the code of the
 // refusal as error.type; work that runs without its lock is no error. That a lock was handed
-// over by its holder, or was lost, are events of the caller's span.
+// over, or was lost, are events of the caller's span.
 //
 // Spans are made in this file, the histograms and counters in metrics.go, and the gauges, which
 // several Lockers share, in gauges.go.

@@ -19,7 +19,7 @@ import (
 // The process part tells a script which channel hears of a grant; it is the Locker's
 // name, a hyphen, and random letters and digits, by which two Lockers of one name differ. The UUID has 122 random
 // bits. A note costs no command of its own, and is there wherever the token is. Names and
-// notes are escaped as in a URL, but for more characters: scripts cut tokens, values and
+// notes are escaped like parts of a URL, and so are more characters than there: scripts cut tokens, values and
 // messages at dots, colons, blanks and equals signs.
 
 const (
@@ -28,7 +28,7 @@ const (
 	mostOfNote      = 128
 )
 
-// newProcess returns what a process called name is called in tokens.
+// newProcess returns the process part of the tokens of a Locker called name.
 func newProcess(name string) string {
 	return escape(name) + "-" + strings.ToLower(rand.Text()[:digitsOfProcess])
 }
@@ -70,8 +70,8 @@ func readToken(token string) (instance, note string) {
 	return instance, unescape(text)
 }
 
-// digitsAlone is how long a process's name was before it had one of its own: it was random
-// digits, in hexadecimal. Such processes may run beside this one during an upgrade.
+// digitsAlone is how long the process part of a token was when Lockers had no names: it was hexadecimal digits alone.
+// Such processes may run beside this one during an upgrade.
 const digitsAlone = 16
 
 // instanceOf returns what people call the process of a token; empty for none of ours.
@@ -116,7 +116,8 @@ func escape(text string) string {
 }
 
 // unescape reads what escape writes, for people to see. Another program may have written
-// it: what is no text becomes U+FFFD, and so does what would move a terminal's cursor.
+// it: what is no text becomes U+FFFD, and so does what is not printed, such as
+// what moves a terminal's cursor.
 func unescape(text string) string {
 	if read, err := url.PathUnescape(text); err == nil {
 		text = read

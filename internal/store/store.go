@@ -157,8 +157,8 @@ type Vote struct {
 	Err     error
 }
 
-// A Grant is the news that a waiter was handed the lock: by a release, or by whoever found that the
-// holder had not renewed it.
+// A Grant is the news that a waiter was handed the lock: by a release, also one by force, or by a call that
+// found the holder dead.
 type Grant struct {
 	Ref          // TTL is the first TTL: what the waiter has until it renews
 	Fence  int64 // of this grant

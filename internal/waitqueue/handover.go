@@ -11,7 +11,7 @@ import (
 //   - PassOn, to pass on within the Locker: no command is sent, and the store need not know.
 //   - Offer and OfferEnded, before and after a command that gives the lock back and tells the
 //     store who is next.
-//   - Granted, by a message: a script, sent by whichever Locker, has given the lock to the waiter.
+//   - Granted, by a message, or by the reply to a release of this Locker: a script has given the lock to the waiter.
 
 // PassOn passes the lock on from holder, who has no more use for it, to the first waiter of the
 // Locker, and reports whether it did. It does so only if that waiter rests, so that the store
@@ -149,8 +149,8 @@ func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 	return false
 }
 
-// Granted delivers a grant of which the store has told in a message. It reports whether
-// somebody waits for it.
+// Granted delivers a grant of which the store has told, in a message or in the reply to a release of this Locker. It reports
+// whether somebody waits for it.
 func (s *Set) Granted(g store.Grant) bool {
 	p := s.of(g.Key)
 	p.mu.Lock()

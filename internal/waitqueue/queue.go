@@ -22,7 +22,7 @@ type queue struct {
 	asked    time.Time // when the last command was sent that was answered; at first, when the queue was made
 	answered time.Time // when the last answer came
 	clock    Clock     // what the last answer said of the store's clock
-	seen     any       // the caller's value for what the last answer told of the lock's holder
+	seen     any       // the caller's value for what the last answer told of the lock's holder; nil when one of this Locker has given it back
 }
 
 // A contention is what a grant or a message has told of those that wait in the store: the first

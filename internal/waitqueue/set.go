@@ -188,8 +188,8 @@ func (q *queue) answeredOwn(a Answer) {
 	q.noteClock(Clock{a.Sent, a.Clock})
 }
 
-// Answered notes the answer to a command of w that did not give it the lock. It reports
-// whether w is the one that asks on behalf of its queue.
+// Answered notes the answer to a command of w that ends in no Take: it did not give w the lock, or what it gave
+// is of no use any more. It reports whether w is the one that asks on behalf of its queue.
 func (s *Set) Answered(w *Waiter, a Answer) (first bool) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -211,8 +211,8 @@ func (s *Set) Unanswered(w *Waiter) {
 
 // Take takes w out of its queue, since the store has granted it the lock. answer is the one
 // that said so, or nil if it was no answer to a command of w. If w wants the lock for itself
-// alone, holder stands for it from now on, and must call PassOn, Offer or ForgetHolder when
-// it gives the lock back. nextCame is when the first of those came who wait on, on the store's
+// alone, and waiters can rest here, holder stands for it from now on: when it gives the lock back it must call
+// PassOn and, if that does not pass the lock on, Offer or ForgetHolder. nextCame is when the first of those came who wait on, on the store's
 // clock, or 0. w must not be used any more.
 func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	p := w.shard
@@ -235,7 +235,7 @@ func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 type Left struct {
 	State   State
 	Token   string
-	Seen    any    // the Answer.Seen of the last answer to any waiter of the queue
+	Seen    any    // the Answer.Seen of the last answer to any waiter of the queue; nil if there was none since a holder of the Locker gave the lock back
 	Holder  any    // who of the Locker has the lock and passes it on, or nil
 	Others  int    // how many of the Locker wait on
 	Resting int    // how many of those rest

@@ -37,7 +37,7 @@ func (s State) String() string { return stateNames[s] }
 type event uint8
 
 const (
-	asks       event = iota // the waiter asks the store, or is told to
+	asks       event = iota // the waiter asks the store, or has to, since nobody sees to its turn any more
 	queued                  // the store's answer to the waiter's command: it has a place in the queue
 	unqueued                // the store's answer to the waiter's command: it has no place
 	offered                 // a command that gives the lock back offers it to the waiter
