@@ -23,7 +23,8 @@ LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|r
 
 # The packages that take longest start first, or the others would be done long before, and so do the
 # modules.
-FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/check/urls ./internal/quorum ./grpclock ./locktest ./internal/lockgen ./internal/redisstore/wire ./lockadmin
+FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/quorum ./grpclock ./locktest ./internal/redisstore/wire ./lockadmin
+FIRST_IN_TEST = $(FIRST) ./internal/check/urls ./internal/lockgen
 FIRST_IN_PROOF = ./matrix ./checks
 LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
@@ -78,7 +79,7 @@ budgets: ## Hold allocations and the time of ten thousand locks to their bounds,
 test: export GOFLAGS += -trimpath
 test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium
-	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) ./... \
+	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST_IN_TEST) ./... \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
 		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
 

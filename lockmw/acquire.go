@@ -47,8 +47,9 @@ import (
 // is removed in the background within moments.
 //
 // Once Redis has been out of reach for a second, calls are refused with
-// ErrUnavailable within 250 ms, and so are those that wait already when they ask next (within 800 ms), however long they
-// might still wait. The second begins with the first command of the Locker that fails or gets no answer. A policy with Retries: Forever and no Wait goes on waiting until
+// ErrUnavailable within 250 ms, and so are those that wait already, however long they
+// might still wait. The second begins with the first command of the Locker that finds nobody
+// there or gets no answer; where all wait, that may be 800 ms after Redis went away. A policy with Retries: Forever and no Wait goes on waiting until
 // Redis is back, and one with FailOpen runs without the lock, see there. A call that
 // may wait that long waits through a shorter outage, such as a restart.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (context.Context, *Lease, error) {

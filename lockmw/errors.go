@@ -12,8 +12,8 @@ import (
 // errors.Is; details are in *AcquireError.
 var (
 	// ErrNotAcquired: others hold the lock, and the call has waited for as long
-	// as its policy allows; or its Wait was over before Redis had answered its last command,
-	// although Redis can be reached, as far as is known. When the caller's context
+	// as its policy allows; or its Wait was over before Redis had answered its last command, and Redis can be
+	// reached as far as is known, where Wait is below a second or Redis had answered the call before. When the caller's context
 	// ended the wait, the error Is that context's error as well.
 	ErrNotAcquired = errors.New("lockmw: lock not acquired")
 

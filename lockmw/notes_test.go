@@ -39,7 +39,6 @@ func tellInstance() error {
 }
 
 func TestNoTwoProcessesHaveOneInstance(t *testing.T) {
-	t.Parallel()
 	const processes = 24
 	var outs [processes]bytes.Buffer
 	var cmds []*exec.Cmd

@@ -20,9 +20,10 @@ const (
 	// EventRefused: Acquire or Refuse gives no lease, for the reason in Err, which
 	// is an *AcquireError.
 	EventRefused
-	// EventHandedOver: a waiter was told that it has the lock: by a release, also one by force,
-	// by a call that found the holder dead, or within the process. EventAcquired follows. A
-	// waiter that finds out by asking, as it does where the message is lost, has that one alone.
+	// EventHandedOver: a waiter was told that it has the lock, by whoever made it free: mostly
+	// the holder that released it, also another caller that gave up or found the holder gone.
+	// EventAcquired follows. A waiter that finds out by asking, as it does where the message is
+	// lost, has that one alone.
 	EventHandedOver
 	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
 	EventRenewed
@@ -85,7 +86,7 @@ type Event struct {
 	Waited   time.Duration // from the call of Acquire until it had an outcome; of the same events as Queued, 0 otherwise
 	Held     time.Duration // since the lease began; 0 before
 	Attempts int           // commands that Acquire has sent to Redis, 0 if it needed none; of the same events as Queued, 0 otherwise
-	Left     time.Duration // until the lease's context ends, if neither a renewal nor the end of MaxHold comes before; of EventContended, what is left of the holder's TTL, or 0 if that is not known
+	Left     time.Duration // for how long the lease can be trusted without a renewal; of EventContended, what is left of the holder's TTL, or 0 if that is not known
 	Err      error         // as the kind says
 
 	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
@@ -147,8 +148,8 @@ func (c *claim) contends(e Event) {
 }
 
 // tell tells the observers the events that were noted. lease is what came of the
-// claim, or nil. It is called when the claim counts as ended, because an observer may
-// block: then neither Close nor other waiters wait for the claim. They wait for its lease, if it has one.
+// claim, or nil. An observer may block, so this comes last: neither Close nor other waiters
+// wait for the claim any more, though they may wait for its lease.
 func (c *claim) tell(lease *Lease) {
 	if c.refusal != nil && lease == nil {
 		c.locker.logRefusal(c.ctx, c.refusal)

@@ -188,7 +188,6 @@ func TestQuorumTellsTheVotes(t *testing.T) {
 }
 
 func TestQuorumServesItsOwnWaitersAtOnce(t *testing.T) {
-	t.Parallel()
 	const turns = 20
 	l := newNodes(t, 3).locker(t)
 	var waited time.Duration

@@ -29,9 +29,9 @@ func Clients(tb testing.TB, servers []*redistest.Server) []*redis.Client {
 	return clients
 }
 
-// Do has a server carry out a command. A nil reply is no error. See try for what it does about others.
+// Do has a server carry out a command. A nil reply is no error. See Retry for what it does about others.
 func Do(client *redis.Client, args ...any) error {
-	return try(func() error {
+	return Retry(func() error {
 		if err := client.Do(context.Background(), args...).Err(); !errors.Is(err, redis.Nil) {
 			return err
 		}
@@ -39,16 +39,16 @@ func Do(client *redis.Client, args ...any) error {
 	})
 }
 
-// try asks up to 50 times with 100 ms in between: 5 s where each is refused at once, 55 s where a server is
-// silent. So what it asks must bear to be done twice, as it is where a reply is lost. A fault that is about to
-// end may strike this client too. And after as many failed dials as its pool is large, to which restarts add
-// up, go-redis answers with the error of the last one, without dialling, for up to a second after the server
-// is back.
-func try(ask func() error) error {
+// Retry does something until it succeeds, up to 50 times with 100 ms in between: for 5 s where each try is
+// refused at once, for 55 s where a server is silent. So it must bear to be done again after a lost reply. There
+// are two reasons for it: a fault that is about to end may strike this client too; and after as many failed dials
+// as its pool is large, to which restarts add up, go-redis answers with the error of the last one, without
+// dialling, for up to a second after the server is back.
+func Retry(do func() error) error {
 	const tries, pause = 50, 100 * time.Millisecond
 	var err error
 	for range tries {
-		if err = ask(); err == nil {
+		if err = do(); err == nil {
 			return nil
 		}
 		time.Sleep(pause)
@@ -69,23 +69,8 @@ func Force(locks *lockmw.Locker, key string) error {
 }
 
 // Locks returns the keys of a server that match a pattern, but for fences, which
-// outlive their locks. See try for what it does about an error.
+// outlive their locks. It asks once.
 func Locks(client *redis.Client, pattern string) ([]string, error) {
-	var locks []string
-	err := try(func() error {
-		names, err := client.Keys(context.Background(), pattern).Result()
-		locks = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ":fence") })
-		return err
-	})
-	return locks, err
-}
-
-// SetNX reports whether it has set a key that was not there. Where the reply of a SET that did is lost, it
-// reports that it has not. See try for what it does about an error.
-func SetNX(client *redis.Client, key, value string, ttl time.Duration) (done bool, err error) {
-	err = try(func() (err error) {
-		done, err = client.SetNX(context.Background(), key, value, ttl).Result()
-		return err
-	})
-	return done, err
+	names, err := client.Keys(context.Background(), pattern).Result()
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ":fence") }), err
 }

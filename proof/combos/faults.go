@@ -266,9 +266,9 @@ func (r *round) killScript() {
 }
 
 // slotKey draws a lock whose slot is to move: the one that a caller of this Locker
-// holds, or one that the others want.
+// holds, or one that the callers of a burst want, or the first of them.
 func (r *round) slotKey() string {
-	name := pick(r.rnd, "mine", "one", "taken")
+	name := pick(r.rnd, "mine", r.names(0)[0])
 	return r.namespace + ":{" + name + "}"
 }
 

@@ -44,10 +44,14 @@ func addrs(nodes []*redistest.Server) (all []string) {
 func cluster() []Kind {
 	return []Kind{
 		{Name: "Cluster: a slot is moved", Do: func(l *Lane) []string {
-			name := redisKey(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]))
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			l.check(l.shards.Move(ctx, name, l.nodes[l.rnd.IntN(len(l.nodes))], func() { l.last(l.part(0.1)) }))
+			name := redisKey(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]))
+			if from, err := l.shards.Owner(ctx, name); err != nil {
+				l.check(err)
+			} else {
+				l.check(l.shards.Move(ctx, name, l.shards.Other(from), func() { l.last(l.part(0.1)) }))
+			}
 			return nil
 		}},
 		{Name: "Cluster: a node stopped, shorter than the TTL", Do: func(l *Lane) []string {

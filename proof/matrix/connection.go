@@ -47,14 +47,11 @@ func connection() []Kind {
 	}
 	var cuts atomic.Int64
 	cut := func(opts ...faultproxy.DropOption) func(*Lane) []string {
-		// Each next reply is cut one byte later, over all lanes, and begins again at its first byte when the
-		// count is past its last one.
+		// Each next reply is cut one byte later, over all lanes that have this list, and begins again at its first
+		// byte when the count is past its last one.
 		after := faultproxy.Partly(func(length int) int { return int(cuts.Add(1)) % length })
 		return func(l *Lane) []string {
-			p := l.proxies[l.place()]
-			p.DropReplies(5, locking(), append(opts, after)...)
-			l.last(l.part(0.7))
-			p.DropReplies(0, nil)
+			l.drop(5, locking(), append(opts, after)...)
 			return nil
 		}
 	}
@@ -210,21 +207,23 @@ func (r *rival) asks(l *Lane, key string) {
 }
 
 // foreign has a program without our library, one that takes locks by SET NX, take a lock if it is free. It
-// reports whether it was, and notes the time for which the lock was surely that program's.
-func (r *rival) foreign(l *Lane, key string, ttl time.Duration) bool {
+// notes the time for which the lock was surely that program's, and reports whether there is such a time, and until when it
+// may have had the lock.
+func (r *rival) foreign(l *Lane, key string, ttl time.Duration) (freed time.Duration, noted bool) {
 	const unsure = 5 * time.Millisecond // between Redis's clock and ours, and for a key to go when its time is over
 	h := history.Hold{Key: key, Kind: history.Mutex, Worker: l.Name + ".foreign", Asked: clock.Now(), How: history.Released}
-	taken, err := admin.SetNX(l.admin, redisKey(key), "foreign", ttl)
-	l.check(err)
-	if !taken {
-		return false
-	}
+	var taken bool
+	l.check(admin.Retry(func() (err error) {
+		taken, err = l.admin.SetNX(context.Background(), redisKey(key), "foreign", ttl).Result()
+		return err
+	}))
 	h.Began = clock.Now()
 	h.Ended, h.Freed = h.Asked+ttl-unsure, h.Began+ttl+unsure
-	if h.Began < h.Ended {
-		r.note(h)
+	if !taken || h.Began >= h.Ended { // the reply came too late to say so
+		return h.Freed, false
 	}
-	return true
+	r.note(h)
+	return h.Freed, true
 }
 
 // turnOn takes a lock, and notes that it had it.

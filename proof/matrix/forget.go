@@ -120,9 +120,11 @@ func forgetInTenure() []Kind {
 func (l *Lane) held() []string {
 	var held []string
 	for _, key := range []string{"l1", "l2"} {
-		locks, err := admin.Locks(l.admin, fmt.Sprintf("lock:{%s@*}", key))
-		l.check(err)
-		held = append(held, locks...)
+		l.check(admin.Retry(func() error {
+			locks, err := admin.Locks(l.admin, fmt.Sprintf("lock:{%s@*}", key))
+			held = append(held, locks...)
+			return err
+		}))
 	}
 	return held
 }

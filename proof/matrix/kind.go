@@ -23,8 +23,8 @@ type Kind struct {
 	// Redis makes by itself is called after its command, CLIENT PAUSE.
 	Name string
 
-	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden. From
-	// then on the lane is judged for no kind by overlaps, or by keys that are left, so it wants a lane of its own: see Needs.
+	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden. The
+	// whole lane is then judged for no kind by overlaps, or by keys that are left, so this kind wants a lane of its own: see Needs.
 	Forgets bool
 
 	// Needs says what the lane must have, one of the constants below. Only kinds for lanes with one server can need something.

@@ -89,10 +89,12 @@ func keys(ttl time.Duration) []worker.Key {
 	r.Name, r.Kind, r.Writers = "r", history.Readers, 4
 	p.Name, p.Kind, p.Permits = "p", history.Permits, 2
 	all := []worker.Key{m, r, p}
-	all = append(all, long("l1", ttl), long("l2", ttl))
-	free := turn // mostly
-	free.Name, free.Kind, free.Goroutines, free.Think = "f", history.Mutex, 1, 100*time.Millisecond
-	return append(all, free)
+	return append(all, long("l1", ttl), long("l2", ttl), mostlyFree())
+}
+
+// mostlyFree is the key that is free most of the time.
+func mostlyFree() worker.Key {
+	return worker.Key{Name: "f", Kind: history.Mutex, Goroutines: 1, Least: time.Millisecond, Most: 15 * time.Millisecond, Think: 100 * time.Millisecond}
 }
 
 // long is a mutex that is held long enough to be renewed.
@@ -173,7 +175,7 @@ func (l *Lane) loadOf(place int) []worker.Key {
 	return l.load
 }
 
-// nameNow returns what the workers call a key at present: m is m@7 in the seventh epoch.
+// nameNow returns what the workers call a key at present: m is m@7 in epoch 7.
 func (l *Lane) nameNow(key string) string {
 	if l.epoch == 0 {
 		return key
@@ -265,6 +267,22 @@ func (l *Lane) awaitHolders() {
 		}
 		if clock.Now() > deadline {
 			l.tb.Errorf("%s: before the fault nobody holds a lock, or keys have never been held: %v", l.Name, never)
+			return
+		}
+	}
+}
+
+// awaitHold waits until a worker has taken a key since then.
+func (l *Lane) awaitHold(key string, since time.Duration) {
+	for deadline := clock.Now() + l.patience(); ; time.Sleep(2 * time.Millisecond) {
+		l.mu.Lock()
+		latest := l.latest[key]
+		l.mu.Unlock()
+		if latest > since {
+			return
+		}
+		if clock.Now() > deadline {
+			l.tb.Errorf("%s: no worker takes %s any more", l.Name, key)
 			return
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/proof/clock"
 )
 
 // network lists what can happen between workers and Redis.
@@ -33,10 +34,7 @@ func network() []Kind {
 	releases := faultproxy.MatchScript(text["give"], text["release"], text["releaseto"])
 	drop := func(match func([]byte) bool, opts ...faultproxy.DropOption) func(*Lane) []string {
 		return func(l *Lane) []string {
-			p := l.proxies[l.place()]
-			p.DropReplies(3, match, opts...)
-			l.last(l.part(0.7))
-			p.DropReplies(0, nil)
+			l.drop(3, match, opts...)
 			return nil
 		}
 	}
@@ -95,4 +93,19 @@ func network() []Kind {
 			return nil
 		}},
 	}
+}
+
+// drop has some replies to one worker lost, one at least.
+func (l *Lane) drop(most int, match func([]byte) bool, opts ...faultproxy.DropOption) {
+	p := l.proxies[l.place()]
+	before := p.Dropped()
+	p.DropReplies(most, match, opts...)
+	l.last(l.part(0.7))
+	for deadline := clock.Now() + l.patience(); p.Dropped() == before; time.Sleep(2 * time.Millisecond) {
+		if clock.Now() > deadline {
+			l.tb.Errorf("%s: there was no reply to lose", l.Name)
+			break
+		}
+	}
+	p.DropReplies(0, nil)
 }

@@ -1,7 +1,6 @@
 package matrix
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockmw/kit/proof/admin"
@@ -58,7 +57,7 @@ func server() []Kind {
 				repeat t = redis.call('TIME') until t[1] * 1000000 + t[2] > till return 1`
 			for left := time.Until(end); left > 0; left = time.Until(end) {
 				slice := min(left, 400*time.Millisecond) // below the admin client's ReadTimeout
-				l.check(l.admin.Eval(context.Background(), burn, nil, slice.Microseconds()).Err())
+				l.do("EVAL", burn, 0, slice.Microseconds())
 			}
 			return nil
 		}},
@@ -95,16 +94,20 @@ func server() []Kind {
 			return nil
 		}},
 		{Name: "another client takes the turns of a key", Do: func(l *Lane) []string {
-			const turns = 5
-			taken := 0
-			for end := clock.Now() + l.patience(); taken < turns && clock.Now() < end; l.last(l.TTL / 50) {
-				if l.rival.foreign(l, l.nameNow("f"), l.TTL/20) {
-					taken++
+			const key, turns = "f", 5
+			var freed time.Duration
+			deadline := clock.Now() + l.patience()
+			for noted := 0; noted < turns; l.last(l.TTL / 50) {
+				var is bool
+				if freed, is = l.rival.foreign(l, l.nameNow(key), l.TTL/20); is {
+					noted++
+				}
+				if clock.Now() > deadline {
+					l.tb.Errorf("%s: another client took %d turns, want %d", l.Name, noted, turns)
+					break
 				}
 			}
-			if taken < turns {
-				l.tb.Errorf("%s: another client took %d turns, want %d", l.Name, taken, turns)
-			}
+			l.awaitHold(key, freed)
 			return nil
 		}},
 	}

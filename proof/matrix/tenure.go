@@ -33,7 +33,7 @@ func (l *Lane) tenures() {
 			}
 			load = append(load, key)
 		}
-		return load
+		return append(load, mostlyFree())
 	}
 }
 
