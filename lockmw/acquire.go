@@ -46,12 +46,13 @@ import (
 // Acquire returns at once. After an error nothing stays in Redis, or it
 // is removed in the background within moments.
 //
-// Once Redis has been out of reach for a second, calls are refused with
-// ErrUnavailable within 250 ms, and so are those that wait already, however long they
-// might still wait. The second begins with the first command of the Locker that finds nobody
-// there or gets no answer; where all wait, that may be 800 ms after Redis went away. A policy with Retries: Forever and no Wait goes on waiting until
-// Redis is back, and one with FailOpen runs without the lock, see there. A call that
-// may wait that long waits through a shorter outage, such as a restart.
+// Once Redis has been out of reach for a second, calls are refused with ErrUnavailable
+// within 250 ms, and so are those that wait already, however long they might still wait.
+// The second begins with the first command of the Locker that finds nobody there or gets
+// no answer; if all its calls wait, that may be up to 800 ms after Redis went away. A
+// policy with Retries: Forever and no Wait goes on waiting until Redis is back, and one
+// with FailOpen runs without the lock, see there. A call that may wait that long waits
+// through a shorter outage, such as a restart.
 func (l *Locker) Acquire(ctx context.Context, key string, p Policy) (context.Context, *Lease, error) {
 	lease, err := l.acquire(ctx, key, p)
 	return under(ctx, lease, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// How a claim, which is one call of Acquire, ends: with a lease (granted, takeOver), or without one. Two other leases are made
-// elsewhere: a part in another one (join, in reentrant.go), and one without the lock (failOpen, in outage.go).
+// How a claim, which is one call of Acquire, ends: with a lease (granted, takeOver), or without one. Two other leases
+// are made elsewhere: a part in another one (join, in reentrant.go), and one without the lock (failOpen, in outage.go).
 //
 // A claim has its lock in one of two ways. Redis grants it, in the reply to a command or in a message: then a tenure begins,
 // and its first lease with it (granted). Or another lease of the Locker passes on what Redis has granted to that one: then
@@ -17,7 +17,7 @@ import (
 // may have left in Redis (a residue) is removed in the background.
 
 // granted makes a lease of a grant, unless that came too late to be of use. answer is the one
-// to the claim's own command that granted it; nil: the grant came otherwise, or the claim waits in no queue.
+// to the claim's own command that granted it; nil: the grant came otherwise, or in the reply to a command for several keys.
 func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outcome {
 	left := g.left(instantOf(came))
 	if c.ctx.Err() != nil || left <= 0 {

@@ -11,10 +11,11 @@ import (
 // The reasons for which a lock is refused or ends. Test for them with
 // errors.Is; details are in *AcquireError.
 var (
-	// ErrNotAcquired: others hold the lock, and the call has waited for as long
-	// as its policy allows; or its Wait was over before Redis had answered its last command, and Redis can be
-	// reached as far as is known, where Wait is below a second or Redis had answered the call before. When the caller's context
-	// ended the wait, the error Is that context's error as well.
+	// ErrNotAcquired: others hold the lock, and the call has waited for as long as
+	// its policy allows. Or the call's Wait was over before Redis had answered its
+	// last command, although Redis can be reached and answers others, and either
+	// Wait is below a second or Redis had answered this call before. When the
+	// caller's context ended the wait, the error Is that context's error as well.
 	ErrNotAcquired = errors.New("lockmw: lock not acquired")
 
 	// ErrQueueFull: this Locker has as many waiters as it may have, see

@@ -22,8 +22,8 @@ const (
 	EventRefused
 	// EventHandedOver: a waiter was told that it has the lock, by whoever made it free: mostly
 	// the holder that released it, also another caller that gave up or found the holder gone.
-	// EventAcquired follows. A waiter that finds out by asking, as it does where the message is
-	// lost, has that one alone.
+	// EventAcquired follows. A waiter that finds out by asking, as where the message is lost, has
+	// EventAcquired alone.
 	EventHandedOver
 	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
 	EventRenewed

@@ -125,17 +125,17 @@ func WithNote(note func(ctx context.Context) string) Option {
 	}
 }
 
-// WithLogger sets where the Locker reports what an operator should know: refusals (of
-// each Name and code the first, and then at most one a second; of a key that no
-// request of its route can have, one line as long as the program runs; of all
-// together at most 100 a second), leases that were lost or are held for too long, releases that failed, work that
-// runs without its lock, a lack of messages, settings of the server that endanger locks. A Redis that cannot be reached
-// shows in these lines. Renewals that fail are told to observers alone. It logs keys, never tokens. By default nothing is logged, mistakes
-// of the program included.
+// WithLogger sets where the Locker reports what an operator should know: refusals (of each
+// Name and code the first, and then at most one a second; of a key that no request of its
+// route can have, one line as long as the program runs; of all together at most 100 a second),
+// leases that were lost or are held for too long, releases that failed, work that runs without
+// its lock, a lack of messages, settings of the server that endanger locks. A Redis that
+// cannot be reached shows in these lines. Renewals that fail are told to observers alone. It
+// logs keys, never tokens. By default nothing is logged, mistakes of the program included.
 //
 // Lines are written in the background, one after the other: a logger that is slow or
 // blocks holds up no lock. They wait in one queue with the events that WithObserver tells in the
-// background, and so are late where an observer blocks there. Where more than 16,384 of both wait,
+// background, and so are late where an observer blocks there. Where more than 16,384 lines and events together wait,
 // further ones are dropped, and counted in a later line.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) error {

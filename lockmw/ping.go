@@ -8,19 +8,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Ping asks whether locks can work, and says what to do if not: whether Redis is there
-// (each master of a Cluster, a majority of a quorum), whether it is one server and new
-// enough, what the user may not run, and whether the server may evict locks. It does not
-// count replicas: where WithReplicaAcks wants some that are not there, no lock is given, and
-// Ping does not say so. nil: nothing else is wrong. It takes no lock, but writes a key of its own that lasts a millisecond. It asks anew
-// each time, for a second at most or until ctx ends.
+// Ping asks whether locks can work, and says what to do if not: whether Redis is there (each
+// master of a Cluster, a majority of a quorum), whether it is one server and new enough, what
+// the user may not run, and whether the server may evict locks. It does not count replicas:
+// where WithReplicaAcks wants some that are not there, no lock is given, and Ping does not say
+// so. nil: nothing else is wrong. It takes no lock, but writes a key of its own that lasts a
+// millisecond. It asks anew each time, for a second at most or until ctx ends.
 //
 // The error Is ErrUnavailable where no lock can be had; also where a master of a Cluster does
 // not answer, where several servers answer at one address, and where the user may not run
 // PING. It Is ErrClosed after Close. A readiness probe looks for both. After any other error
 // locks work, and something should be mended; but if it says that the user may not run WAIT,
-// no lock with WithReplicaAcks is given. The error wraps one for each thing that is wrong, each with its remedy: their texts
-// name commands and settings, never keys or passwords.
+// no lock with WithReplicaAcks is given. The error wraps one for each thing that is wrong,
+// each with its remedy: their texts name commands and settings, never keys or passwords.
 func (l *Locker) Ping(ctx context.Context) error {
 	led := l.enter("")
 	if led == nil {

@@ -160,11 +160,12 @@ type Policy struct {
 	// credentials provider or OnConnect takes does not count, and each reply that a
 	// new connection needs has 250 ms of its own.
 	//
-	// The first call that finds Redis out of reach runs without the lock within its
-	// Wait (250 ms where that is shorter, and a server answers nothing), and within a second where Wait is longer or zero; without Wait and Retries
-	// it does so as soon as its one attempt has failed. While Redis is known to be
-	// away, other calls run within 50 ms. Within a second of Redis's return locks are
-	// taken again.
+	// The first call that finds Redis out of reach runs without the lock within
+	// its Wait, and within a second where Wait is longer or zero (within 250 ms
+	// where Wait is below that and a server answers nothing); without Wait and
+	// Retries it does so as soon as its one attempt has failed. While Redis is
+	// known to be away, other calls run within 50 ms. Within a second of Redis's
+	// return locks are taken again.
 	//
 	// Where Redis answers anything else the call fails with ErrUnavailable, because
 	// somebody may hold the lock: READONLY, BUSY, NOREPLICAS, MISCONF, TRYAGAIN, OOM, a

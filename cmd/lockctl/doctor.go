@@ -18,7 +18,8 @@ func doctorCommand(f *flags) *cobra.Command {
 		Long: "Tell whether locks can work in this Redis, and what to do: whether the server is there, new\n" +
 			"enough, one server and no replica, what the user may not run, what a proxy keeps from it,\n" +
 			"and whether the server may evict locks. A line is ok, advice (locks work, and something\n" +
-			"should be mended; status 3) or error (no lock can be had, not all can, or none should; status 1).",
+			"should be mended; status 3) or error (status 1: no lock can be had, a master of a Cluster does not answer,\n" +
+			"several servers answer at this address, or the user may not run PING).",
 		Args:              arguments(0, 0, "no arguments"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -35,7 +35,7 @@ var (
 	HoldDuration    = Metric{"lockmw_hold_duration_seconds", "Time from having a lock to giving it back, or losing it.", []string{LabelName, LabelMode}}
 	Held            = Metric{"lockmw_held", "Locks that are held now.", []string{LabelName}}
 	Waiting         = Metric{"lockmw_waiting", "Calls that wait for a lock now.", []string{LabelName}}
-	HandOvers       = Metric{"lockmw_handovers_total", "Locks that a waiter was handed by a command of somebody else, mostly the holder's release, without asking again.", []string{LabelName, LabelMode}}
+	HandOvers       = Metric{"lockmw_handovers_total", "Locks that a waiter was given without asking again, mostly by the holder's release.", []string{LabelName, LabelMode}}
 	Refused         = Metric{"lockmw_refused_total", "Calls that got no lock, by the code that the client is told.", []string{LabelName, LabelMode, LabelReason}}
 	Lost            = Metric{"lockmw_lost_total", "Locks that were lost while they were held.", []string{LabelName, LabelMode}}
 	FailedOpen      = Metric{"lockmw_failed_open_total", "Calls whose work runs without its lock, because Redis cannot be reached.", []string{LabelName, LabelMode}}

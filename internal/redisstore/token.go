@@ -19,7 +19,7 @@ import (
 // The process part tells a script which channel hears of a grant; it is the Locker's
 // name, a hyphen, and random letters and digits, by which two Lockers of one name differ. The UUID has 122 random
 // bits. A note costs no command of its own, and is there wherever the token is. Names and
-// notes are escaped like parts of a URL, and so are more characters than there: scripts cut tokens, values and
+// notes are percent-encoded as in a URL, and more characters are than a URL needs: scripts cut tokens, values and
 // messages at dots, colons, blanks and equals signs.
 
 const (

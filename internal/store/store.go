@@ -157,8 +157,8 @@ type Vote struct {
 	Err     error
 }
 
-// A Grant is the news that a waiter has the lock by the command of somebody else: a release,
-// or a call that gave up or found the lock free.
+// A Grant is the news that a waiter has the lock by a command that was not its own: a release, also
+// one by force, or the command of a call that gave up or found the lock free.
 type Grant struct {
 	Ref          // TTL is the first TTL: what the waiter has until it renews
 	Fence  int64 // of this grant

@@ -44,8 +44,9 @@
 //	                     it takes the lock, or gives up, from any state: Gone
 //
 // Not drawn: a waiter that rests becomes Served when the holder passes the lock on to it, and
-// asks when it has rested in front for a while; one that asks becomes Served when a message says that the store has granted it the lock. One that is
-// Doubtful becomes Offered again when another holder gives the lock back.
+// asks when it has rested in front for a while; one that asks becomes Served when a message
+// says that the store has granted it the lock. One that is Doubtful becomes Offered again when
+// another holder gives the lock back.
 //
 // After each change one thing holds: if a waiter rests, somebody sees to its turn. Either
 // the queue has a holder, which will pass the lock on or offer it. Or the first of the waiters

@@ -149,8 +149,8 @@ func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 	return false
 }
 
-// Granted delivers a grant of which the store has told, in a message or in the reply to a release of this Locker. It reports
-// whether somebody waits for it.
+// Granted delivers a grant of which the store has told, in a message or in the reply to a
+// release of this Locker. It reports whether somebody waits for it.
 func (s *Set) Granted(g store.Grant) bool {
 	p := s.of(g.Key)
 	p.mu.Lock()

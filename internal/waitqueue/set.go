@@ -211,9 +211,10 @@ func (s *Set) Unanswered(w *Waiter) {
 
 // Take takes w out of its queue, since the store has granted it the lock. answer is the one
 // that said so, or nil if it was no answer to a command of w. If w wants the lock for itself
-// alone, and waiters can rest here, holder stands for it from now on. When it gives the lock back it
-// may call PassOn; if that does not pass the lock on, or it does not call it, it must call Offer or ForgetHolder. nextCame is when the first of those came who wait on, on the store's
-// clock, or 0. w must not be used any more.
+// alone, and waiters can rest here, holder stands for it from now on. Whoever gives the lock
+// back may call PassOn first; unless that has passed the lock on, Offer or ForgetHolder must be
+// called. nextCame is when the first of those came who wait on, on the store's clock, or 0. w
+// must not be used any more.
 func (s *Set) Take(w *Waiter, holder any, nextCame int64, answer *Answer) {
 	p := w.shard
 	p.mu.Lock()

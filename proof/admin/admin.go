@@ -29,7 +29,7 @@ func Clients(tb testing.TB, servers []*redistest.Server) []*redis.Client {
 	return clients
 }
 
-// Do has a server carry out a command. A nil reply is no error. See Retry for what it does about others.
+// Do has a server carry out a command, and tries again after an error, see Retry. A nil reply is no error.
 func Do(client *redis.Client, args ...any) error {
 	return Retry(func() error {
 		if err := client.Do(context.Background(), args...).Err(); !errors.Is(err, redis.Nil) {
@@ -40,9 +40,9 @@ func Do(client *redis.Client, args ...any) error {
 }
 
 // Retry does something until it succeeds, up to 50 times with 100 ms in between: for 5 s where each try is
-// refused at once, for 55 s where a server is silent. So it must bear to be done again after a lost reply. There
-// are two reasons for it: a fault that is about to end may strike this client too; and after as many failed dials
-// as its pool is large, to which restarts add up, go-redis answers with the error of the last one, without
+// refused at once, for 55 s where a server is silent. It may be done twice, since a reply may be lost. Trying again
+// is needed for two reasons: a fault that is about to end may strike this client too; and once as many dials have
+// failed as the pool is large, counted over all restarts, go-redis answers with the last dial's error, without
 // dialling, for up to a second after the server is back.
 func Retry(do func() error) error {
 	const tries, pause = 50, 100 * time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
-// A client that could not connect for a while answers with the old error when the server is there again: what
-// restarts a server must not take that for the end of it.
+// A client whose dials have failed goes on to answer with the old error for a moment when its server is there again.
+// Do and Retry must outlast that.
 func TestAClientIsOfUseRightAfterARestart(t *testing.T) {
 	for name, ask := range map[string]func(*redis.Client) error{
 		"Do":    func(c *redis.Client) error { return Do(c, "GET", "no such key") },

@@ -265,8 +265,8 @@ func (r *round) killScript() {
 	r.faulting.Wait()
 }
 
-// slotKey draws a lock whose slot is to move: the one that a caller of this Locker
-// holds, or one that the callers of a burst want, or the first of them.
+// slotKey draws the lock whose slot is to move: mine, which the round's own Locker holds all along, or the first key of
+// the first caller of a burst.
 func (r *round) slotKey() string {
 	name := pick(r.rnd, "mine", r.names(0)[0])
 	return r.namespace + ":{" + name + "}"

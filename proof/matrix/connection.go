@@ -47,8 +47,8 @@ func connection() []Kind {
 	}
 	var cuts atomic.Int64
 	cut := func(opts ...faultproxy.DropOption) func(*Lane) []string {
-		// Each next reply is cut one byte later, over all lanes that have this list, and begins again at its first
-		// byte when the count is past its last one.
+		// The nth reply that is cut, counted over all lanes and both kinds of this list, loses what stands behind its
+		// first n modulo length bytes.
 		after := faultproxy.Partly(func(length int) int { return int(cuts.Add(1)) % length })
 		return func(l *Lane) []string {
 			l.drop(5, locking(), append(opts, after)...)

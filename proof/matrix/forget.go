@@ -122,7 +122,9 @@ func (l *Lane) held() []string {
 	for _, key := range []string{"l1", "l2"} {
 		l.check(admin.Retry(func() error {
 			locks, err := admin.Locks(l.admin, fmt.Sprintf("lock:{%s@*}", key))
-			held = append(held, locks...)
+			if err == nil {
+				held = append(held, locks...)
+			}
 			return err
 		}))
 	}

@@ -23,16 +23,17 @@ type Kind struct {
 	// Redis makes by itself is called after its command, CLIENT PAUSE.
 	Name string
 
-	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not forbidden. The
-	// whole lane is then judged for no kind by overlaps, or by keys that are left, so this kind wants a lane of its own: see Needs.
+	// Forgets tells that Redis forgets or rewrites a lock: then two may hold it, and overlaps are counted, not
+	// forbidden. The whole lane is then judged for no kind by overlaps, or by keys that are left, so this kind needs a
+	// lane that may forget, which it shares with such kinds alone: see Needs.
 	Forgets bool
 
 	// Needs says what the lane must have, one of the constants below. Only kinds for lanes with one server can need something.
 	Needs string
 
 	// Do injects the fault, lets it last, and heals. It returns the keys of which Redis has forgotten every hold, by their names
-	// in the load (m, l1); "*" for all, nil where that cannot be known. How soon their holders notice is measured. What the workers call a key at
-	// present, and Redis, is Lane.nameNow.
+	// in the load (m, l1); "*" for all, nil if none, or if that cannot be known. How soon their holders notice is measured.
+	// Lane.nameNow(key) is what the workers call a key at present; redisKey of that is its name in Redis.
 	// The lane waits for holders before it, and for new ones after it. How long something lasts: see Lane.part.
 	//
 	// Nothing notices a Do that does nothing. The judge fails a kind that met no hold, but a fault that locks survive well,

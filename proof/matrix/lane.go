@@ -35,7 +35,8 @@ const epoch = 5 * time.Second
 const workersPerLane = 3
 
 // Lane is a Redis with worker processes. With one server each worker has a proxy of its own; a quorum has one before
-// each node, and the others have none. Its methods are for one goroutine, the nemesis of the lane.
+// each node, and the others have none. Its methods are for one goroutine, the nemesis of the lane, but for
+// began and watch, and for do, check and force, which between also has called from a proxy's.
 type Lane struct {
 	Name string
 	TTL  time.Duration
@@ -272,7 +273,7 @@ func (l *Lane) awaitHolders() {
 	}
 }
 
-// awaitHold waits until a worker has taken a key since then.
+// awaitHold waits until a worker has a hold of key that began after since.
 func (l *Lane) awaitHold(key string, since time.Duration) {
 	for deadline := clock.Now() + l.patience(); ; time.Sleep(2 * time.Millisecond) {
 		l.mu.Lock()
