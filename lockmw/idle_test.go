@@ -42,7 +42,6 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 	} {
 		for _, p := range []lockmw.Policy{{}, {FailOpen: true}, {Wait: 5 * time.Second}} {
 			t.Run(fmt.Sprintf("%s Wait %v FailOpen %v", name, p.Wait, p.FailOpen), func(t *testing.T) {
-				t.Parallel() // with the others here, and with no other test
 				server := redistest.Shared(t)
 				prefix := redistest.Prefix(t)
 				proxy := faultproxy.Start(t, server.Addr())

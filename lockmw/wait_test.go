@@ -38,7 +38,7 @@ func TestWaitEndsAtTheFirstOfItsBounds(t *testing.T) {
 		{"one retry", lockmw.Policy{Retries: 1, RetryInterval: 200 * time.Millisecond}, 200 * time.Millisecond, 400 * time.Millisecond, 2},
 		{"Wait before Retries", lockmw.Policy{Wait: 150 * time.Millisecond, Retries: 100, RetryInterval: 100 * time.Millisecond}, 150 * time.Millisecond, 150 * time.Millisecond, 3},
 		{"Retries before Wait", lockmw.Policy{Wait: time.Minute, Retries: 2, RetryInterval: 50 * time.Millisecond}, 100 * time.Millisecond, 200 * time.Millisecond, 3},
-		{"Wait with Forever", lockmw.Policy{Wait: 2 * time.Second, Retries: lockmw.Forever, RetryInterval: 900 * time.Millisecond}, 2 * time.Second, 2 * time.Second, 5},
+		{"Wait with Forever", lockmw.Policy{Wait: 2 * time.Second, Retries: lockmw.Forever, RetryInterval: 900 * time.Millisecond}, 2 * time.Second, 2 * time.Second, 6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, _ *redistest.Mini, l *lockmw.Locker) {

@@ -227,15 +227,20 @@ func (w *worker) watch(ctx context.Context, hold engines.Hold, h history.Hold) {
 		w.tell(event{Failed: errors.ErrUnsupported.Error()})
 		return
 	}
+	stood := w.TTL / 3 // or longer: the process did not run
 	for last := h.Began; ; {
-		is, now := valid.Valid(), clock.Now()
-		if now-last > w.TTL/3 {
-			w.tell(event{Woke: &Woke{Key: h.Key, Valid: is, Asked: now, Before: last}})
+		asked := clock.Now()
+		is := valid.Valid()
+		answered := clock.Now()
+		if asked-last > stood {
+			w.tell(event{Woke: &Woke{Key: h.Key, Valid: is, Asked: asked, Before: last}})
+		} else if answered-asked > stood { // it may have answered before the process stood still, so the next one is the first behind that
+			continue
 		}
 		if !is || ctx.Err() != nil { // asked once more when ctx has ended: that may have come first
 			return
 		}
-		last = now
+		last = answered
 		time.Sleep(time.Millisecond)
 	}
 }
