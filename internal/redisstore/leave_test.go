@@ -64,10 +64,17 @@ func TestCallersThatLeaveAtOnceCostAsMuchEach(t *testing.T) {
 		}
 		return best
 	}
-	a, b := leave(few), leave(many)
-	t.Logf("%d were back within %v, %d within %v: %.1f times as long", few, a, many, b, float64(b)/float64(a))
-	if b > most*a {
-		t.Errorf("%d were back within %v, and %d within %v, want %d times as long at most", few, a, many, b, most)
+	// Ten times as many take ten times as long, or a hundred times if each costs as much as there are. A machine that is busy
+	// with other tests may slow down the many alone, but not each time.
+	for tries := 5; ; tries-- {
+		a, b := leave(few), leave(many)
+		t.Logf("%d were back within %v, %d within %v: %.1f times as long", few, a, many, b, float64(b)/float64(a))
+		if b <= most*a {
+			return
+		}
+		if tries == 1 {
+			t.Fatalf("%d were back within %v, and %d within %v, want %d times as long at most", few, a, many, b, most)
+		}
 	}
 }
 
