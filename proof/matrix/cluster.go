@@ -44,14 +44,7 @@ func addrs(nodes []*redistest.Server) (all []string) {
 func cluster() []Kind {
 	return []Kind{
 		{Name: "Cluster: a slot is moved", Do: func(l *Lane) []string {
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
-			name := redisKey(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]))
-			if from, err := l.shards.Owner(ctx, name); err != nil {
-				l.check(err)
-			} else {
-				l.check(l.shards.Move(ctx, name, l.shards.Other(from), func() { l.last(l.part(0.1)) }))
-			}
+			l.moveSlot(l.nameNow(l.turnKeys[l.rnd.IntN(len(l.turnKeys))]), nil, func() { l.last(l.part(0.1)) })
 			return nil
 		}},
 		{Name: "Cluster: a node stopped, shorter than the TTL", Do: func(l *Lane) []string {
@@ -66,14 +59,22 @@ func cluster() []Kind {
 
 // slotOfPipeline moves a slot while many commands on its keys are in flight.
 var slotOfPipeline = Kind{Name: "Cluster: a slot is moved in the middle of a pipeline", Do: func(l *Lane) []string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	name := redisKey(l.turnKeys[0])
-	from, err := l.shards.Owner(ctx, name)
-	l.check(err)
-	if err == nil {
-		l.gather(from)
-		l.check(l.shards.Move(ctx, name, l.shards.Other(from), nil))
-	}
+	l.moveSlot(l.turnKeys[0], l.gather, nil)
 	return nil
 }}
+
+// moveSlot moves the slot of a key to another node: before is called first, with the node that has it, and during while
+// the slot is in both places, each unless it is nil.
+func (l *Lane) moveSlot(key string, before func(from *redistest.Server), during func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	from, err := l.shards.Owner(ctx, redisKey(key))
+	if err != nil {
+		l.check(err)
+		return
+	}
+	if before != nil {
+		before(from)
+	}
+	l.check(l.shards.Move(ctx, redisKey(key), l.shards.Other(from), during))
+}

@@ -253,7 +253,7 @@ func (l *Lane) injectOnce(kind Kind) (began time.Duration) {
 	l.last(kind.Ahead)
 	in.At, in.Before = max(in.At, l.moment), l.before
 	in.Healed = clock.Now()
-	in.Alive, in.Dead = l.alive(in.Healed)
+	in.Alive, in.Dead = l.alive(in.Healed, l.turnKeys)
 	l.injections = append(l.injections, in)
 	return began
 }
@@ -268,22 +268,6 @@ func (l *Lane) awaitHolders() {
 		}
 		if clock.Now() > deadline {
 			l.tb.Errorf("%s: before the fault nobody holds a lock, or keys have never been held: %v", l.Name, never)
-			return
-		}
-	}
-}
-
-// awaitHold waits until a worker has a hold of key that began after since.
-func (l *Lane) awaitHold(key string, since time.Duration) {
-	for deadline := clock.Now() + l.patience(); ; time.Sleep(2 * time.Millisecond) {
-		l.mu.Lock()
-		latest := l.latest[key]
-		l.mu.Unlock()
-		if latest > since {
-			return
-		}
-		if clock.Now() > deadline {
-			l.tb.Errorf("%s: no worker takes %s any more", l.Name, key)
 			return
 		}
 	}
@@ -306,13 +290,14 @@ func (l *Lane) neverHeld() (never []string) {
 // patience is how long the nemesis waits for what the workers must come to, also on a machine that is busy with other tests.
 func (l *Lane) patience() time.Duration { return 10*l.TTL + 20*time.Second }
 
-// alive waits until each short key has a holder that began after since.
-func (l *Lane) alive(since time.Duration) (at time.Duration, dead []string) {
+// alive waits until each of some keys has a holder that began after since. It returns when the last of those did, and
+// the keys that have none.
+func (l *Lane) alive(since time.Duration, keys []string) (at time.Duration, dead []string) {
 	deadline := since + l.patience()
 	for {
 		dead = dead[:0]
 		l.mu.Lock()
-		for _, key := range l.turnKeys {
+		for _, key := range keys {
 			if l.latest[key] <= since {
 				dead = append(dead, key)
 			} else {

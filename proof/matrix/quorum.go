@@ -20,9 +20,9 @@ func NewQuorumLane(tb testing.TB, name string, seed uint64, ttl time.Duration) *
 	at := engines.Redis{Kind: engines.Quorum}
 	for range 5 {
 		node := redistest.Real(tb)
-		door := faultproxy.Start(tb, node.Addr())
-		l.nodes, l.nodeProxies = append(l.nodes, node), append(l.nodeProxies, door)
-		at.Addrs = append(at.Addrs, door.Addr())
+		proxy := faultproxy.Start(tb, node.Addr())
+		l.nodes, l.nodeProxies = append(l.nodes, node), append(l.nodeProxies, proxy)
+		at.Addrs = append(at.Addrs, proxy.Addr())
 	}
 	l.where = func(int) engines.Redis { return at }
 	l.load = slices.DeleteFunc(l.load, func(k worker.Key) bool { return k.Kind == history.Permits })

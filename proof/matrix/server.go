@@ -107,7 +107,9 @@ func server() []Kind {
 					break
 				}
 			}
-			l.awaitHold(key, freed)
+			if _, dead := l.alive(freed, []string{key}); len(dead) > 0 {
+				l.tb.Errorf("%s: no worker takes %s after another client had it", l.Name, key)
+			}
 			return nil
 		}},
 	}
