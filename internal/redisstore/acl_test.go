@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -353,8 +354,19 @@ func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	p, q := open(t, client, "kit"), open(t, client, "kit")
 	e := q.hear()
-	for range 20 { // on all nodes
-		held, waits := p.take(), q.ref(time.Minute)
+	reached := make(map[*redistest.Server]bool)
+	for i := 0; len(reached) < len(shards.Nodes); i++ {
+		held, waits := p.ref(time.Minute), q.ref(time.Minute)
+		held.Key, waits.Key = fmt.Sprint("k", i), fmt.Sprint("k", i)
+		owner, err := shards.Owner(t.Context(), p.keys(held.Key)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reached[owner] {
+			continue
+		}
+		reached[owner] = true
+		p.get(held, store.Try)
 		q.refused(waits, store.Wait)
 		p.renew(held, true)
 		p.release(held, false, store.HandedOver)
