@@ -2,8 +2,11 @@ package combos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/stalls"
 )
 
 // Violation is something that must not be.
@@ -49,7 +52,7 @@ func (r *round) bound(limit, from, to time.Duration) time.Duration {
 	if r.exact {
 		return limit
 	}
-	return limit + 2*r.meter.between(from, to)
+	return limit + 2*r.stood(from, to)
 }
 
 // grace is how long after a fault its consequences may be seen.
@@ -145,7 +148,24 @@ func (r *round) starved(from, to time.Duration) bool {
 		enough /= 2
 	}
 	from -= 400 * time.Millisecond
-	return r.pulse.longest(from, to, faults) > enough || r.meter.longest(from, to, nil) > enough
+	return r.longest(&r.pulse.Meter, from, to, faults) > enough || r.longest(r.meter, from, to, nil) > enough
+}
+
+// stood is how long this process stood still in a time.
+func (r *round) stood(from, to time.Duration) time.Duration {
+	return r.meter.Between(r.began.Add(from), r.began.Add(to))
+}
+
+// longest returns the longest stall that lay in a time, at least in part, other than in these
+// windows.
+func (r *round) longest(m *stalls.Meter, from, to time.Duration, other []window) (longest time.Duration) {
+	for _, s := range m.Within(r.began.Add(from), r.began.Add(to)) {
+		in := func(w window) bool { return s.Ended.Sub(r.began) >= w.from && s.Began.Sub(r.began) <= w.to }
+		if !slices.ContainsFunc(other, in) {
+			longest = max(longest, s.Took())
+		}
+	}
+	return longest
 }
 
 // spared says that a call that took too long may be one of those that a blocked logger
@@ -286,7 +306,7 @@ func (r *round) judgeLost(k call) {
 		r.violatef(ruleTold, "a lost lease's release says %q; %v", k.release, k)
 	}
 	sees := r.sees(k.by)
-	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.meter.between(k.returned, k.ended) > 50*time.Millisecond || k.blocked
+	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.stood(k.returned, k.ended) > 50*time.Millisecond || k.blocked
 	switch {
 	case sees == elects:
 	case r.c.TTL == longTTL, sees == well && !slowly && (r.c.Length != hiccup || !r.farAndShort()),

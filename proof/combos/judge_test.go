@@ -100,7 +100,6 @@ func TestJudgeOfOneCall(t *testing.T) {
 			k := call{id: 1, by: byOurs, keys: []string{"own1"}, wait: time.Second}
 			tc.change(&c, &k)
 			r := newRound(nil, c, nil)
-			r.meter = new(meter)
 			r.windows = []window{{time.Second, time.Second + tc.lasts}}
 			r.calls = []call{k}
 			r.judge()
@@ -127,7 +126,6 @@ func TestJudgeOfTwoMasters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := Combination{Group: Sentinel, Site: sentinelSite, Fault: frozenMaster, Form: mutex, Keys: oneKey, TTL: shortTTL}
 			r := newRound(nil, c, nil)
-			r.meter = new(meter)
 			r.follows = time.Second
 			for _, by := range []string{byOurs, byWitness} {
 				at := r.follows + tc.at

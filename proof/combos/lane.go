@@ -129,7 +129,7 @@ func runRound(s *site, c Combination, open func(redis.UniversalClient, Settings)
 	}
 	result := Result{
 		Combination: c, Injections: len(r.windows), Calls: make(map[string]int),
-		Worst: r.worst, Late: r.meter.late(), Took: r.now(),
+		Worst: r.worst, Late: r.meter.Longest(r.began, time.Now()), Took: r.now(),
 	}
 	for _, v := range r.violations {
 		if what := known(c, v.Rule); what != "" {

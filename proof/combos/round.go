@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -28,8 +29,8 @@ type round struct {
 	open   func(redis.UniversalClient, Settings) (Locker, error)
 	rnd    *rand.Rand
 	began  time.Time
-	meter  *meter
-	pulse  *meter
+	meter  *stalls.Meter
+	pulse  *pulse
 	exact  bool          // bounds do not grow on a busy machine
 	dial   time.Duration // how long a slow dialer takes
 	length time.Duration // of the present fault
@@ -66,7 +67,7 @@ type window struct{ from, to time.Duration }
 func newRound(s *site, c Combination, open func(redis.UniversalClient, Settings) (Locker, error)) *round {
 	r := &round{
 		c: c, fault: faultOf(c), site: s, open: open, rnd: rand.New(rand.NewPCG(c.Seed, 3)), began: time.Now(),
-		pulse: new(meter), namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
+		meter: new(stalls.Meter), pulse: new(pulse), namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
 	}
 	r.dial = pick(r.rnd, 200*time.Millisecond, 800*time.Millisecond)
 	r.whole, r.giveUp = context.WithCancel(context.Background())
@@ -103,9 +104,9 @@ func (r *round) check(err error) {
 
 // run is the round's life.
 func (r *round) run() {
-	r.meter = startMeter(r.began)
-	defer r.meter.stop()
-	r.pulse = startPulse(r.began, r.site.admins)
+	r.meter = stalls.Start()
+	defer r.meter.Stop()
+	r.pulse = startPulse(r.site.admins)
 	defer r.pulse.stop()
 	defer r.giveUp()
 	if err := r.start(); err != nil {

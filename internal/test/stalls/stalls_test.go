@@ -1,0 +1,46 @@
+package stalls
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
+)
+
+// A process that somebody stops and lets go on has stood still meanwhile, as on a machine that was stopped.
+func TestAProcessThatWasStoppedStoodStill(t *testing.T) {
+	m := During(t)
+	began := time.Now()
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "kill -STOP $PPID; sleep 0.5; kill -CONT $PPID").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	await.Until(t, "the stop is noticed", func() bool { return m.Between(began, time.Now()) > 400*time.Millisecond })
+	if got, all := m.Longest(began, time.Now()), time.Since(began); got > all {
+		t.Errorf("the longest stall took %v of %v", got, all)
+	}
+}
+
+func TestStallsOfATime(t *testing.T) {
+	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
+	m := new(Meter)
+	m.Add(Stall{at(100), at(104)}) // too short
+	m.Add(Stall{at(200), at(300)})
+	m.Add(Stall{at(500), at(900)})
+	for _, tc := range []struct {
+		from, to, want int
+	}{
+		{0, 150, 0}, {0, 199, 0}, {301, 499, 0}, {901, 2000, 0},
+		{0, 200, 100}, {250, 260, 100}, {300, 400, 100}, {250, 600, 500}, {0, 2000, 500},
+	} {
+		if got := m.Between(at(tc.from), at(tc.to)); got != time.Duration(tc.want)*time.Millisecond {
+			t.Errorf("between %d and %d ms: %v, want %d ms", tc.from, tc.to, got, tc.want)
+		}
+	}
+	if got := m.Longest(at(0), at(2000)); got != 400*time.Millisecond {
+		t.Errorf("the longest took %v, want 400 ms", got)
+	}
+	if got := m.Longest(at(0), at(400)); got != 100*time.Millisecond {
+		t.Errorf("the longest until 400 ms took %v, want 100 ms", got)
+	}
+}
