@@ -50,9 +50,6 @@ func (p *probe) ref(ttl time.Duration) store.Ref {
 func (p *probe) ask(r store.Ref, join store.Join) store.Answer {
 	p.Helper()
 	a, err := p.Acquire(context.Background(), store.Request{Ref: r, Join: join})
-	if err != nil && store.AsError(err).Reach == store.Silent { // on a machine that stood still; who asks again learns what became of it
-		a, err = p.Acquire(context.Background(), store.Request{Ref: r, Join: join})
-	}
 	if err != nil {
 		p.Fatalf("Acquire(%s): %v", joins[join], err)
 	}

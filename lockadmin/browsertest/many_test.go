@@ -89,9 +89,9 @@ func TestTenThousandLocks(t *testing.T) {
 		t.Errorf("the page has %d rows", rows)
 	}
 
+	stood, looking := stalls.During(t), time.Now()
 	p.run(chromedp.Evaluate[chromedp.Void](`void (() => {` + watchTasks + `})()`))
 	var slowest float64
-	stood, looking := stalls.During(t), time.Now()
 	for _, ms := range await[[]float64](p, typeAndDraw) {
 		slowest = max(slowest, ms)
 	}

@@ -13,7 +13,7 @@ import (
 // pulse measures how busy the servers are: how long each takes to answer a ping that
 // comes past the doors. On a busy machine a well server is silent.
 type pulse struct {
-	stalls.Meter
+	late    stalls.Meter // answers
 	cancel  context.CancelFunc
 	pinging sync.WaitGroup
 }
@@ -27,7 +27,7 @@ func startPulse(servers []*redis.Client) *pulse {
 			for ctx.Err() == nil {
 				asked := time.Now()
 				_ = server.Ping(ctx).Err() // that it took long is what counts
-				p.Add(stalls.Stall{Began: asked, Ended: time.Now()})
+				p.late.Add(stalls.Stall{Began: asked, Ended: time.Now()})
 				select {
 				case <-ctx.Done():
 				case <-time.After(50 * time.Millisecond):

@@ -64,7 +64,7 @@ func openSite(tb testing.TB, group, server string) *site {
 	options := []redistest.Option{redistest.Program(program)}
 	switch group {
 	case Cluster:
-		s.shards = redistest.Cluster(tb, append(options, redistest.QuickBus())...)
+		s.shards = redistest.Cluster(tb, options...)
 		s.nodes = s.shards.Nodes
 	case Sentinel:
 		s.watched = redistest.Sentinel(tb, options...)

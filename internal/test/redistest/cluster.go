@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,25 +23,31 @@ type Shards struct {
 }
 
 // Cluster starts a Redis Cluster of three masters for this test alone and
-// returns once all of them serve. It takes two to three seconds, because a
-// new master refuses to serve for two. It is closed when the test ends. The
-// options are for each of the masters, and QuickBus is one of them.
+// returns once all of them serve and have their links to each other: what is
+// published on one node before it has its link to another never gets there.
+// It takes two to three seconds, because a new master refuses to serve for
+// two. It is closed when the test ends. The options are for each of the
+// masters.
 func Cluster(tb testing.TB, opts ...Option) *Shards {
 	tb.Helper()
 	const masters = 3
 	c := new(Shards)
-	all := append([]Option{Args("--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes")}, opts...)
 	for range masters {
-		c.Nodes = append(c.Nodes, Real(tb, all...))
+		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)
 	defer cancel()
+	var ids []string
 	for i, node := range c.Nodes {
+		ids = append(ids, fmt.Sprint(command(ctx, tb, node, "CLUSTER", "MYID")))
 		first, last := i*slots/masters, (i+1)*slots/masters-1
 		command(ctx, tb, node, "CLUSTER", "ADDSLOTSRANGE", first, last)
 		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1) // or they would quarrel about it
 		host, port, _ := strings.Cut(node.Addr(), ":")
-		command(ctx, tb, c.Nodes[0], "CLUSTER", "MEET", host, port)
+		for _, earlier := range c.Nodes[:i] { // a node that only hears of another may make its link to it seconds later
+			command(ctx, tb, earlier, "CLUSTER", "MEET", host, port)
+		}
 	}
 	for _, node := range c.Nodes {
 		awaitSaid(ctx, tb, node, "serves in the Cluster", func(client *redis.Client) (string, bool) {
@@ -51,17 +58,18 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 			}
 			return info, whole
 		})
+		awaitSaid(ctx, tb, node, "has its links to the others", func(client *redis.Client) (string, bool) {
+			links, err := client.ClusterLinks(ctx).Result()
+			to := 0
+			for _, link := range links {
+				if link.Direction == "to" && slices.Contains(ids, link.Node) { // a node not known yet has another name
+					to++
+				}
+			}
+			return fmt.Sprintf("%v %v", links, err), to == masters-1
+		})
 	}
 	return c
-}
-
-// QuickBus makes a Cluster of masters that give each other up after two seconds in place of
-// Redis's fifteen. A node that hears nothing from another for half of that drops its link to
-// it and, with the link, the published messages that were under way. So this is for tests
-// whose subject is faults: in others a machine that stands still for a second would lose
-// messages, and a test that waits for one would wait for ever.
-func QuickBus() Option {
-	return Args("--cluster-node-timeout", "2000")
 }
 
 // Client opens a client of the Cluster, with Options' settings, and closes it
@@ -180,14 +188,16 @@ func (m *move) do(at *redis.Client, args ...any) any {
 	return reply
 }
 
-// command has a server carry out a command, or fails the test.
-func command(ctx context.Context, tb testing.TB, s *Server, args ...any) {
+// command has a server carry out a command and returns its reply, or fails the test.
+func command(ctx context.Context, tb testing.TB, s *Server, args ...any) any {
 	tb.Helper()
 	client := redis.NewClient(Options(s.Addr()))
 	defer client.Close()
-	if err := client.Do(ctx, args...).Err(); err != nil {
+	reply, err := client.Do(ctx, args...).Result()
+	if err != nil {
 		tb.Fatalf("redistest: %v at %s: %v", args, s.Addr(), err)
 	}
+	return reply
 }
 
 // awaitSaid asks a server until it says what it should.

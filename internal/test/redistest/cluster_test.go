@@ -35,6 +35,27 @@ func TestClusterServesAllSlots(t *testing.T) {
 	}
 }
 
+// Whoever subscribes at one node hears at once what is published at any other.
+func TestNodesOfAClusterHearEachOther(t *testing.T) {
+	t.Parallel()
+	c := Cluster(t)
+	for _, at := range c.Nodes {
+		sub := at.Client(t).Subscribe(t.Context(), "news")
+		defer sub.Close()
+		if _, err := sub.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range c.Nodes {
+			if err := from.Client(t).Publish(t.Context(), "news", from.Addr()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if msg := await.Receive(t, fmt.Sprintf("what %s publishes, at %s", from.Addr(), at.Addr()), sub.Channel()); msg.Payload != from.Addr() {
+				t.Errorf("heard %q, want %q", msg.Payload, from.Addr())
+			}
+		}
+	}
+}
+
 func TestASlotMovesWithItsKeys(t *testing.T) {
 	t.Parallel()
 	c := Cluster(t)

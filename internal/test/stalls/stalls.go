@@ -5,6 +5,7 @@
 package stalls
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +29,7 @@ type Meter struct {
 	done sync.WaitGroup
 
 	mu  sync.Mutex
+	due time.Time // when sleep is to wake; zero: it does not run
 	all []Stall
 }
 
@@ -45,7 +47,7 @@ func During(tb testing.TB) *Meter {
 	return m
 }
 
-// Stop ends what Start began, once.
+// Stop ends what Start began. It is for a Meter of Start, and for one call.
 func (m *Meter) Stop() {
 	close(m.stop)
 	m.done.Wait()
@@ -55,15 +57,31 @@ func (m *Meter) sleep() {
 	timer := time.NewTimer(nap)
 	defer timer.Stop()
 	for {
-		due := time.Now().Add(nap)
+		m.wake(time.Now().Add(nap))
 		select {
 		case <-m.stop:
+			m.wake(time.Time{})
 			return
 		case <-timer.C:
 		}
 		timer.Reset(nap)
-		m.Add(Stall{due, time.Now()})
 	}
+}
+
+// wake notes how late the sleeper is, and when it is due next.
+func (m *Meter) wake(next time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, late := m.present(); late {
+		m.all = append(m.all, s)
+	}
+	m.due = next
+}
+
+// present is the stall that ends now, if the sleeper is late. The caller holds mu.
+func (m *Meter) present() (Stall, bool) {
+	s := Stall{m.due, time.Now()}
+	return s, !m.due.IsZero() && s.Took() >= least
 }
 
 // Add notes a stall, unless it is too short to matter.
@@ -76,11 +94,16 @@ func (m *Meter) Add(s Stall) {
 	m.all = append(m.all, s)
 }
 
-// Within returns the stalls of which a part at least lay in a time.
+// Within returns the stalls of which a part at least lay in a time. Who wakes from a stall
+// before the sleeper does finds it among them, until now.
 func (m *Meter) Within(from, to time.Time) (in []Stall) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.all {
+	all := m.all
+	if s, late := m.present(); late {
+		all = append(slices.Clip(all), s)
+	}
+	for _, s := range all {
 		if !s.Ended.Before(from) && !s.Began.After(to) {
 			in = append(in, s)
 		}

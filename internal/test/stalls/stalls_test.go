@@ -1,25 +1,9 @@
 package stalls
 
 import (
-	"os/exec"
 	"testing"
 	"time"
-
-	"github.com/lockmw/kit/internal/test/await"
 )
-
-// A process that somebody stops and lets go on has stood still meanwhile, as on a machine that was stopped.
-func TestAProcessThatWasStoppedStoodStill(t *testing.T) {
-	m := During(t)
-	began := time.Now()
-	if out, err := exec.CommandContext(t.Context(), "sh", "-c", "kill -STOP $PPID; sleep 0.5; kill -CONT $PPID").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	await.Until(t, "the stop is noticed", func() bool { return m.Between(began, time.Now()) > 400*time.Millisecond })
-	if got, all := m.Longest(began, time.Now()), time.Since(began); got > all {
-		t.Errorf("the longest stall took %v of %v", got, all)
-	}
-}
 
 func TestStallsOfATime(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
