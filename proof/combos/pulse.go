@@ -10,14 +10,17 @@ import (
 	"github.com/lockmw/kit/internal/test/stalls"
 )
 
-// pulse measures how busy the servers are: how long each takes to answer a ping that
-// comes past the doors. On a busy machine a well server is silent.
+// pulse pings each server, past the proxies, 50 ms after its last answer. A slow answer means
+// that the machine made the server look silent, and not its fault. A ping counts when it is
+// answered.
 type pulse struct {
-	late    stalls.Meter // answers
+	slow    stalls.Meter // pings
 	cancel  context.CancelFunc
 	pinging sync.WaitGroup
 }
 
+// startPulse begins the pings; the servers' clients end a ping after a second at the latest
+// (package admin), so stop takes no longer.
 func startPulse(servers []*redis.Client) *pulse {
 	p := new(pulse)
 	var ctx context.Context
@@ -27,7 +30,7 @@ func startPulse(servers []*redis.Client) *pulse {
 			for ctx.Err() == nil {
 				asked := time.Now()
 				_ = server.Ping(ctx).Err() // that it took long is what counts
-				p.late.Add(stalls.Stall{Began: asked, Ended: time.Now()})
+				p.slow.Add(stalls.Stall{Began: asked, Ended: time.Now()})
 				select {
 				case <-ctx.Done():
 				case <-time.After(50 * time.Millisecond):

@@ -43,7 +43,7 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 		ids = append(ids, fmt.Sprint(command(ctx, tb, node, "CLUSTER", "MYID")))
 		first, last := i*slots/masters, (i+1)*slots/masters-1
 		command(ctx, tb, node, "CLUSTER", "ADDSLOTSRANGE", first, last)
-		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1) // or they would quarrel about it
+		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1) // before they meet, as Redis wants it; with the same epoch they would first have to agree who takes another
 		host, port, _ := strings.Cut(node.Addr(), ":")
 		for _, earlier := range c.Nodes[:i] { // a node that only hears of another may make its link to it seconds later
 			command(ctx, tb, earlier, "CLUSTER", "MEET", host, port)
@@ -62,7 +62,7 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 			links, err := client.ClusterLinks(ctx).Result()
 			to := 0
 			for _, link := range links {
-				if link.Direction == "to" && slices.Contains(ids, link.Node) { // a node not known yet has another name
+				if link.Direction == "to" && slices.Contains(ids, link.Node) { // in the handshake a node goes by a random name
 					to++
 				}
 			}
@@ -215,7 +215,7 @@ func awaitSaid(ctx context.Context, tb testing.TB, s *Server, what string, ask f
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			tb.Fatalf("redistest: the server at %s is not there after %v: it %s; it says:\n%s", s.Addr(), readyTogether, what, said)
+			tb.Fatalf("redistest: the server at %s is not ready %v after the first began: wanted was that it %s; it said last:\n%s", s.Addr(), readyTogether, what, said)
 		}
 	}
 }

@@ -1,7 +1,8 @@
 // Package stalls tells a test how long the machine that it runs on stood still, so that a
 // bound in time can grow by that: a virtual machine is stopped for a second now and then, and
 // on two cores that many packages share a goroutine may wait for its turn. What is measured is
-// how late a goroutine wakes that only sleeps.
+// how late a goroutine of this process wakes that only sleeps. Another process, such as the
+// test's Redis, may have stood still longer.
 package stalls
 
 import (
@@ -12,11 +13,11 @@ import (
 )
 
 const (
-	nap   = 5 * time.Millisecond // between two looks at the clock
-	least = 5 * time.Millisecond // that is worth remembering
+	nap   = 5 * time.Millisecond // the sleeper sleeps so long at a time
+	least = 5 * time.Millisecond // a shorter stall is not kept
 )
 
-// A Stall is a time in which what was due did not come.
+// A Stall is from when something was due until it came.
 type Stall struct{ Began, Ended time.Time }
 
 // Took is how long s was.
@@ -25,7 +26,7 @@ func (s Stall) Took() time.Duration { return s.Ended.Sub(s.Began) }
 // A Meter remembers stalls. Its zero value has none and measures nothing, but may be told of
 // some. Its methods may be called by several goroutines at a time.
 type Meter struct {
-	stop chan struct{}
+	stop func() // of Start; nil: nothing is measured
 	done sync.WaitGroup
 
 	mu  sync.Mutex
@@ -35,8 +36,9 @@ type Meter struct {
 
 // Start returns a Meter that measures until Stop is called.
 func Start() *Meter {
-	m := &Meter{stop: make(chan struct{})}
-	m.done.Go(m.sleep)
+	stopped := make(chan struct{})
+	m := &Meter{stop: sync.OnceFunc(func() { close(stopped) })}
+	m.done.Go(func() { m.sleep(stopped) })
 	return m
 }
 
@@ -47,20 +49,23 @@ func During(tb testing.TB) *Meter {
 	return m
 }
 
-// Stop ends what Start began. It is for a Meter of Start, and for one call.
+// Stop ends what Start began. It may be called again.
 func (m *Meter) Stop() {
-	close(m.stop)
-	m.done.Wait()
+	if m.stop != nil {
+		m.stop()
+		m.done.Wait()
+	}
 }
 
-func (m *Meter) sleep() {
+// sleep is the sleeper.
+func (m *Meter) sleep(stopped <-chan struct{}) {
 	timer := time.NewTimer(nap)
 	defer timer.Stop()
 	for {
-		m.wake(time.Now().Add(nap))
+		m.wake(nap)
 		select {
-		case <-m.stop:
-			m.wake(time.Time{})
+		case <-stopped:
+			m.wake(-1)
 			return
 		case <-timer.C:
 		}
@@ -68,19 +73,22 @@ func (m *Meter) sleep() {
 	}
 }
 
-// wake notes how late the sleeper is, and when it is due next.
-func (m *Meter) wake(next time.Time) {
+// wake notes how late the sleeper is, and that it wakes again in this time; -1: never.
+func (m *Meter) wake(in time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s, late := m.present(); late {
+	now := time.Now()
+	if s, late := m.present(now); late {
 		m.all = append(m.all, s)
 	}
-	m.due = next
+	if m.due = now.Add(in); in < 0 {
+		m.due = time.Time{}
+	}
 }
 
 // present is the stall that ends now, if the sleeper is late. The caller holds mu.
-func (m *Meter) present() (Stall, bool) {
-	s := Stall{m.due, time.Now()}
+func (m *Meter) present(now time.Time) (Stall, bool) {
+	s := Stall{m.due, now}
 	return s, !m.due.IsZero() && s.Took() >= least
 }
 
@@ -94,13 +102,13 @@ func (m *Meter) Add(s Stall) {
 	m.all = append(m.all, s)
 }
 
-// Within returns the stalls of which a part at least lay in a time. Who wakes from a stall
-// before the sleeper does finds it among them, until now.
+// Within returns the stalls of which a part at least lay between from and to. Who wakes from
+// a stall before the sleeper does finds it among them, until now.
 func (m *Meter) Within(from, to time.Time) (in []Stall) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.all
-	if s, late := m.present(); late {
+	if s, late := m.present(time.Now()); late {
 		all = append(slices.Clip(all), s)
 	}
 	for _, s := range all {
@@ -111,7 +119,7 @@ func (m *Meter) Within(from, to time.Time) (in []Stall) {
 	return in
 }
 
-// Between returns how long the stalls of Within took together, with what lay outside.
+// Between returns how long the stalls of Within took together, each with what lay outside.
 func (m *Meter) Between(from, to time.Time) (together time.Duration) {
 	for _, s := range m.Within(from, to) {
 		together += s.Took()
@@ -119,7 +127,7 @@ func (m *Meter) Between(from, to time.Time) (together time.Duration) {
 	return together
 }
 
-// Longest returns how long the longest stall of Within took, with what lay outside.
+// Longest returns how long the longest of the stalls of Within took, with what lay outside.
 func (m *Meter) Longest(from, to time.Time) (longest time.Duration) {
 	for _, s := range m.Within(from, to) {
 		longest = max(longest, s.Took())
