@@ -62,7 +62,12 @@ func nobody(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	return listener.Addr().String()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // until then no listener is given this port
+	return client.LocalAddr().String()
 }
 
 // Whatever keeps a connection from being set up: no question was put, and the error

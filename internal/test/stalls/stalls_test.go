@@ -5,6 +5,20 @@ import (
 	"time"
 )
 
+// Who wakes from a stall before the sleeper does is told of it, once.
+func TestAStallThatEndsNowCounts(t *testing.T) {
+	due := time.Now().Add(-200 * time.Millisecond)
+	m := &Meter{due: due}
+	if got := m.Longest(due, time.Now()); got < 200*time.Millisecond {
+		t.Errorf("before the sleeper is awake the longest stall is %v, want 200 ms", got)
+	}
+	m.wake(-1)
+	took := time.Since(due)
+	if got := m.Between(due, time.Now()); got < 200*time.Millisecond || got > took {
+		t.Errorf("when it is awake they take %v together, want 200 ms to %v", got, took)
+	}
+}
+
 func TestStallsOfATime(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 	m := new(Meter)
