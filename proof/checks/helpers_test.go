@@ -58,11 +58,11 @@ func besideOthers(t *testing.T) {
 }
 
 // amongOthers returns the limit of a test that runs besideOthers, and a meter of what the
-// machine stood still, which the test leaves out of what it measures. In the short slice the
-// limit has 300 ms more, because under the race detector a goroutine may wait so long for its
-// turn without one stall that a meter sees; it is still far from a second, after which a
-// process finds out by itself what it was not told. For the report the limit is as it was, and
-// the meter measures nothing.
+// machine stood still: the test leaves the longest stall out of each time that it measures.
+// More than one is no excuse. In the short slice the limit has 300 ms more, because under
+// the race detector a goroutine may wait so long for its turn without one stall that a meter
+// sees; it is still far from a second, after which a process finds out by itself what it was
+// not told. For the report the limit is as it was, and the meter measures nothing.
 func amongOthers(t *testing.T, limit time.Duration) (time.Duration, *stalls.Meter) {
 	t.Helper()
 	if !testing.Short() {

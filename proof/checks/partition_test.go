@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/record"
 )
@@ -65,13 +66,7 @@ func TestPartitionedHolderIsToldInTime(t *testing.T) {
 		}
 		return nil
 	}
-	var late time.Duration // of a goroutine that only sleeps
-	last := time.Now()
-	stop := meanwhile(10*time.Millisecond, func() {
-		late = max(late, time.Since(last)-10*time.Millisecond)
-		last = time.Now()
-	})
-	defer stop()
+	stood, began := stalls.During(t), time.Now()
 	for first := 0; first < times; first += atOnce {
 		t.Run(fmt.Sprint("from ", first), func(t *testing.T) { // closes its Lockers and proxies
 			n := min(atOnce, times-first)
@@ -79,7 +74,7 @@ func TestPartitionedHolderIsToldInTime(t *testing.T) {
 			forEach(t, n, n, func(i int) error { return one(proxies[i], lockers[i], first+i) })
 		})
 	}
-	stop()
+	late := stood.Longest(began, time.Now())
 	smallest, told := margins.quantile(0), margins.count()
 	bound := least
 	if testing.Short() {

@@ -73,7 +73,7 @@ func TestWhoJoinsWhileATenureLasts(t *testing.T) {
 					err = fmt.Errorf("%d are inside", n)
 				}
 				left := c.leaves(asked, began)
-				behind := max(0, began.Sub(left)-stood.Between(left, began))
+				behind := max(0, began.Sub(left)-stood.Longest(left, began))
 				late.add(behind)
 				if behind > limit {
 					err = errors.Join(err, fmt.Errorf("%v behind those who came before", behind))
@@ -155,7 +155,6 @@ func TestOrderOverTwoProcesses(t *testing.T) {
 		if one.asked.After(latest) {
 			latest = one.asked
 		}
-		// Two who came on either side of a stall may change places; more than one is no excuse.
 		overtaken.add(max(0, latest.Sub(one.asked)-stood.Longest(one.asked, latest)))
 	}
 	record.Add(t, record.Row{

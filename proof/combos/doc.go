@@ -5,16 +5,17 @@
 // another load at the moment of the fault, or in what counts as "away", are found
 // here.
 //
-// A round (round.go) is one combination (combination.go) on a group of servers
-// (site.go) with a fault (faults.go, election.go), from the making of a client to
-// the end of its goroutines. Bursts of callers (load.go) take locks (call.go) while
-// observers and loggers misbehave (observer.go), through what may stand in front of a
-// server (front.go). locker.go is as much of a Locker as a round uses, so that tests of
-// the judge can put mistakes in. judge.go says what must not be of a call, judgeall.go
-// of all calls together, finish.go what must not be left, and known.go what is known
-// and not mended yet. Bounds in time grow with how busy the machine was (internal/test/stalls), and
-// a server that was too busy to answer a ping (pulse.go) may have been taken for silent.
-// Rounds run in child processes (lane.go), several at a time.
+// A round (round.go) is one combination (combination.go) on a group of servers (site.go)
+// with a fault (faults.go, election.go), from the making of a client to the end of its
+// goroutines. Bursts of callers (load.go) take locks (call.go) while observers and
+// loggers misbehave (observer.go), through what may stand in front of a server
+// (front.go). locker.go is as much of a Locker as a round uses, so that tests of the
+// judge can put mistakes in. judge.go says what must not be of a call, judgeall.go of
+// all calls together, finish.go what must not be left, and known.go what is known and
+// not mended yet. Bounds in time grow with how busy the machine was
+// (internal/test/stalls), and a server that was too busy to answer a ping (pulse.go) may
+// have been taken for silent. Rounds run in child processes (lane.go), several at a
+// time.
 //
 //	make combos                                          the whole matrix
 //	PROOF_SEED=7 go test -short ./combos                 a short run, again

@@ -43,7 +43,8 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 		ids = append(ids, fmt.Sprint(command(ctx, tb, node, "CLUSTER", "MYID")))
 		first, last := i*slots/masters, (i+1)*slots/masters-1
 		command(ctx, tb, node, "CLUSTER", "ADDSLOTSRANGE", first, last)
-		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1) // before they meet, as Redis wants it; with the same epoch they would first have to agree who takes another
+		// Before they meet, as Redis wants it: with the same epoch they would first have to agree who takes another.
+		command(ctx, tb, node, "CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		host, port, _ := strings.Cut(node.Addr(), ":")
 		for _, earlier := range c.Nodes[:i] { // a node that only hears of another may make its link to it seconds later
 			command(ctx, tb, earlier, "CLUSTER", "MEET", host, port)

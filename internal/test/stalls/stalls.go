@@ -62,10 +62,10 @@ func (m *Meter) sleep(stopped <-chan struct{}) {
 	timer := time.NewTimer(nap)
 	defer timer.Stop()
 	for {
-		m.wake(nap)
+		m.wake(true)
 		select {
 		case <-stopped:
-			m.wake(-1)
+			m.wake(false)
 			return
 		case <-timer.C:
 		}
@@ -73,16 +73,17 @@ func (m *Meter) sleep(stopped <-chan struct{}) {
 	}
 }
 
-// wake notes how late the sleeper is, and that it wakes again in this time; -1: never.
-func (m *Meter) wake(in time.Duration) {
+// wake notes how late the sleeper is, and when it is due next, if it sleeps again.
+func (m *Meter) wake(again bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if s, late := m.present(now); late {
 		m.all = append(m.all, s)
 	}
-	if m.due = now.Add(in); in < 0 {
-		m.due = time.Time{}
+	m.due = time.Time{}
+	if again {
+		m.due = now.Add(nap)
 	}
 }
 

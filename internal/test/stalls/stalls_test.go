@@ -12,7 +12,7 @@ func TestAStallThatEndsNowCounts(t *testing.T) {
 	if got := m.Longest(due, time.Now()); got < 200*time.Millisecond {
 		t.Errorf("before the sleeper is awake the longest stall is %v, want 200 ms", got)
 	}
-	m.wake(-1)
+	m.wake(false)
 	took := time.Since(due)
 	if got := m.Between(due, time.Now()); got < 200*time.Millisecond || got > took {
 		t.Errorf("when it is awake they take %v together, want 200 ms to %v", got, took)
