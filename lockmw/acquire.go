@@ -2,12 +2,9 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/lockmw/kit/internal/outage"
-	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -74,56 +71,6 @@ func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, err
 	return lease, err
 }
 
-// A claim is one call of Acquire: what is asked for, how far the call has come, and what it knows of the lock. It belongs to
-// the goroutine of that call.
-type claim struct {
-	// What is asked for, and by whom.
-	locker   *Locker
-	ctx      context.Context
-	key      string           // without the policy's prefix
-	given    Policy           // as the caller wrote it
-	policy   Policy           // given, with the defaults filled in
-	ref      store.Ref        // what is asked for, in the store's words; without a token until the store is asked
-	ledger   *ledger          // the one that counts the call until it ends, so that Close waits for it
-	noteText string           // the program's note about the call, a part of its token: see WithNote
-	start    time.Time        // the begin of the call, from which Policy.Wait counts
-	retries  *retry.Intervals // the budget of retries that all claims of an AcquireAll share; nil: the claim has one of its own
-	longest  time.Duration    // the longest time that a command may take
-	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
-
-	// The wait.
-	waiter   *waitqueue.Waiter // the claim's place in the queue of this Locker; nil: it may not wait, or has ended its wait
-	queuedAt time.Time         // the begin of the wait for its turn; zero: it did not wait
-	heldBack bool              // a command is due, and not sent until Redis can be reached again
-
-	// Its commands.
-	attempts    int           // how many it has sent
-	lastTimeout time.Duration // the time that the last one had for its reply
-	residue     residue       // what they may have left in the store
-	fault       *store.Error  // why the last one got no usable answer; nil: it got one, or none was sent
-
-	// What it knows by the answers.
-	answers     int           // how many of its own commands were answered
-	reached     bool          // of several keys: Redis has answered a command about all of them, or about another one
-	ballot      *store.Ballot // the votes of a quorum's nodes on the last command; nil: they granted it, or there is no quorum
-	seen        sighting      // who holds the lock, by the last answer
-	holderLeft  time.Duration // what was left of the holder's TTL, by the last answer or the Locker's own tenure
-	alsoWaiting int           // how many others wait for the lock, as far as is known
-
-	// What becomes of it.
-	refusal   *AcquireError
-	events    []Event // what the observers are told at its end, see tell
-	contended bool    // whether the observers were told that it waits
-}
-
-// newClaim returns a claim that began at start: the claim itself, which then costs its
-// caller no allocation. Several claims that have one budget share start and retries.
-func (l *Locker) newClaim(ctx context.Context, key string, p Policy, start time.Time, retries *retry.Intervals) claim {
-	c := claim{locker: l, ctx: ctx, key: key, given: p, policy: p.withDefaults(), start: start, retries: retries, longest: opTimeout}
-	c.ref = c.policy.ref(key)
-	return c
-}
-
 // acquire is Locker.Acquire, but for what the observers are told, see tell.
 func (c *claim) acquire() (*Lease, error) {
 	l := c.locker
@@ -138,10 +85,17 @@ func (c *claim) acquire() (*Lease, error) {
 	if !c.enter() {
 		return nil, c.refuse(ErrClosed)
 	}
-	defer c.ledger.claims.Done()
+	defer c.ledger.calls.Done()
 	l.checkOnce.Do(l.checkServer)
 
+	returned := false
+	defer func() {
+		if !returned { // the caller's context has panicked, or the store: nobody gets a lease
+			c.withdraw()
+		}
+	}()
 	lease, err := c.run()
+	returned = true
 	if err != nil {
 		return nil, c.refuse(err)
 	}
@@ -179,11 +133,6 @@ func (c *claim) run() (*Lease, error) {
 		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText}, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
-			defer func() {
-				if c.waiter != nil { // nothing below has ended: the store has panicked
-					c.withdraw()
-				}
-			}()
 			if joined.Rests {
 				c.holderLeft = remains(tenureOf(joined.Holder))
 				return c.wait(waitqueue.View{State: waitqueue.Resting})
@@ -222,30 +171,6 @@ func (c *claim) run() (*Lease, error) {
 	return nil, errHeld
 }
 
-// An outcome is what one step of a claim has come to: its end, with a lease or with an error, or why it goes on.
-type outcome struct {
-	lease *Lease
-	err   error
-	why   goingOn
-}
-
-// goingOn is why a claim goes on after a step.
-type goingOn uint8
-
-const (
-	hasEnded     goingOn = iota // it does not go on
-	lockHeld                    // others hold the lock, by the store's answer
-	noAnswer                    // the command got no answer that could be used, for the reason in claim.fault
-	grantWaits                  // it was granted the lock meanwhile: the grant lies in its waiter's Grants
-	grantUseless                // a grant was too old, of unknown age or lost, or replicas are to confirm it: asking again mends each
-)
-
-func ended(lease *Lease, err error) outcome { return outcome{lease: lease, err: err} }
-
-func goesOn(why goingOn) outcome { return outcome{why: why} }
-
-func (o outcome) ends() bool { return o.why == hasEnded }
-
 // ask sends a command: for a claim that waits, or again after a connection that the server had closed.
 func (c *claim) ask(join store.Join) outcome {
 	var place store.Place
@@ -268,17 +193,18 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	l := c.locker
 	ref := c.ref
 	asked := time.Now()
-	c.attempts++
+	c.sent++
 	session := l.subscriber.session()
 	c.lastTimeout = c.timeout()
 	before, recovered := c.residue, c.fault != nil || c.heldBack
+	moved := session != 0 && c.heardIn != 0 && session != c.heardIn // another server may answer, which does not know all places
 	c.heldBack = false
-	claims := &c.ledger.claims
-	claims.Add(1) // Close waits for the command, also when its caller has left
+	calls := &c.ledger.calls
+	calls.Add(1) // Close waits for the command, also when its caller has left
 	answer, err := l.store.Acquire(c.ctx, store.Request{
-		Ref: ref, Join: join, Place: place, Timeout: c.lastTimeout, Again: c.answers > 0 || before != noResidue || recovered,
+		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
-			defer claims.Done()
+			defer calls.Done()
 			if err != nil {
 				l.remove(ref, before.unanswered(store.AsError(err)))
 			} else {
@@ -290,7 +216,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		fault := store.AsError(err)
 		c.ballot = fault.Ballot
 		if !fault.Pending {
-			claims.Done()
+			calls.Done()
 		}
 		if err := c.failed(fault); err != nil {
 			return ended(nil, err)
@@ -298,23 +224,19 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		return goesOn(noAnswer)
 	}
 	answered := time.Now()
-	claims.Done()
+	calls.Done()
 	c.fault, c.ballot = nil, answer.Ballot
 	c.answers++
 	c.residue = before.answered(answer.Granted || join == store.Wait)
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
 	}
-	own := waitqueue.Answer{Sent: asked, Clock: answer.Server}
+	own := waitqueue.Answer{Sent: asked, Clock: answer.Clock}
 	if answer.Granted {
 		if answer.Unqueued {
 			session = 0 // nobody will tell who waits, so the lock is not passed on here
 		}
-		g := grant{
-			fence: answer.Fence, clock: answer.Server, taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,
-			session: session, nextCame: answer.NextCame,
-		}
-		return c.granted(g, answered, &own)
+		return c.granted(grant{answer.Grant, instantOf(asked), ref.TTL, fromReply, session}, answered, &own)
 	}
 	c.holderLeft, c.seen = answer.Left, newSighting(answer)
 	c.freshToken()
@@ -322,72 +244,14 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		return goesOn(lockHeld)
 	}
 	own.Seen, own.Queued = c.seen, join == store.Wait && answer.Ballot == nil // a quorum has no queue
+	if session != 0 {
+		c.heardIn = session
+	}
 	first := l.waiters.Answered(c.waiter, own)
-	if join == store.Wait && (answer.Fresh || recovered && first) {
+	if join == store.Wait && (answer.Fresh || (recovered || moved) && first) {
 		// The store did not know the queue, or had forgotten it when a
 		// command came through whose answer did not.
 		l.waiters.AskOthers(c.waiter)
 	}
 	return goesOn(lockHeld)
 }
-
-// freshToken changes the token after an attempt at a quorum that failed: what
-// it left is being taken back, by token, and that may arrive late.
-func (c *claim) freshToken() {
-	if c.ballot != nil {
-		c.ref.Token, c.residue = c.newToken(), noResidue
-	}
-}
-
-const (
-	// opTimeout bounds one command. A Redis that takes longer is no use for
-	// locks, and what came of the command is cleaned up.
-	opTimeout = time.Second
-
-	// leastTimeout is what a command gets at least, when the policy's budget
-	// is nearly used up or smaller than that.
-	leastTimeout = outage.SilentAfter
-)
-
-// timeout bounds the next command by what is left of the policy's budget.
-func (c *claim) timeout() time.Duration {
-	p, left := c.policy, c.longest
-	if p.Wait > 0 {
-		left = min(left, p.Wait-c.waited())
-	}
-	if p.Retries > 0 && p.Retries < int(opTimeout/p.RetryInterval) {
-		left = min(left, 2*p.RetryInterval*time.Duration(p.Retries)-c.waited())
-	}
-	if p.FailOpen {
-		left = min(left, p.opensAfter())
-	}
-	if known := c.glance(); known.Reach == outage.Suspected {
-		left = min(left, outage.AwayAfter-known.Age)
-	}
-	return max(left, leastTimeout)
-}
-
-// enter counts the claim in, unless the Locker is closed.
-func (c *claim) enter() bool {
-	c.ledger = c.locker.enter(c.ref.Key)
-	return c.ledger != nil
-}
-
-// writeNote asks the program for the claim's note.
-func (c *claim) writeNote() {
-	if c.locker.note != nil {
-		c.noteText = c.locker.note(c.ctx)
-	}
-}
-
-func (c *claim) newToken() string { return c.locker.store.NewToken(c.noteText) }
-
-// noteToken notes the token by which the store knows the claim, or may do so.
-func (c *claim) noteToken(token string) {
-	if c.ref.Token == "" {
-		c.ref.Token = token
-	}
-}
-
-// errHeld: the one attempt found the lock held.
-var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)

@@ -95,8 +95,11 @@ func (b *bundle) keys() string {
 }
 
 // FenceOf returns the fence of one of the lease's keys, given with its prefix,
-// and 0 for a key that is not among them. For a lease of one key it is Fence.
+// and 0 for a key that is not among them, and for a nil Lease. For a lease of one key it is Fence.
 func (l *Lease) FenceOf(key string) int64 {
+	if l == nil {
+		return 0
+	}
 	if l.owner() != nil && l.ref.Key == key {
 		return l.fence
 	}

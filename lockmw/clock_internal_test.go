@@ -1,8 +1,12 @@
 package lockmw
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 func TestElapsedTimeIsTheClocksMaximum(t *testing.T) {
@@ -16,7 +20,7 @@ func TestElapsedTimeIsTheClocksMaximum(t *testing.T) {
 		{"the machine was suspended: only the wall clock went on", 0, time.Hour, time.Hour},
 		{"the wall clock was set back", time.Second, -time.Hour, time.Second},
 	} {
-		later := instant{mono: start.mono + tc.mono, wall: start.wall + int64(tc.wall)}
+		later := instant{mono: start.mono + int64(tc.mono), wall: start.wall + int64(tc.wall)}
 		if got := later.since(start); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
@@ -45,5 +49,25 @@ func TestSuspendedMachineLosesTheLease(t *testing.T) {
 	}
 	if err := l.Context().Err(); err == nil {
 		t.Error("the context goes on")
+	}
+}
+
+// While Redis gives no answer, as for a moment after a machine was suspended, nobody but the clocks can say that
+// the lock may be another's: the work is told, also if it never asks Valid.
+func TestSuspendedMachineLosesTheLeaseWithoutRedis(t *testing.T) {
+	l := leaseFor(t, Policy{TTL: time.Minute})
+	te := l.tenure()
+	unanswered := store.Renewal{Err: &store.Error{Err: errors.New("no answer")}}
+	if pause := te.Renewed(time.Now(), unanswered); pause == 0 || l.Context().Err() != nil {
+		t.Errorf("pause %v, context %v; want another attempt, and that it goes on", pause, l.Context().Err())
+	}
+	te.mu.Lock()
+	te.grant.since.wall -= int64(2 * time.Minute)
+	te.mu.Unlock()
+	if pause := te.Renewed(time.Now(), unanswered); pause != 0 {
+		t.Errorf("the next attempt is after %v, want none", pause)
+	}
+	if cause := context.Cause(l.Context()); !errors.Is(cause, ErrLost) {
+		t.Errorf("the context ended with %v, want %v", cause, ErrLost)
 	}
 }

@@ -199,6 +199,51 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 	}
 }
 
+// The last reader goes while its slot moves, and a writer waits: giving back is refused as long
+// as that lasts, and done soon after. Once it was stopped half-way, the lock given back and
+// nobody told.
+func TestClusterReaderGoesWhileItsSlotMoves(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	const key = "contended"
+	c := redistest.Cluster(t)
+	one, two := testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))
+	read := mustAcquire(t, one, key, lockmw.Policy{TTL: time.Minute, Mode: lockmw.Shared})
+	granted := make(chan *lockmw.Lease, 1)
+	go func() {
+		_, lease, err := two.Acquire(context.Background(), key, lockmw.Policy{TTL: 5 * time.Second, Wait: time.Minute})
+		if err != nil {
+			t.Errorf("the writer: %v", err)
+		}
+		granted <- lease
+	}()
+	from, err := c.Owner(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := from.Client(t)
+	await.Until(t, "it waits", func() bool { return len(keysOf(t, source, "{"+key+"}")) == 5 })
+	if err := c.Move(t.Context(), key, c.Other(from), func() {
+		if err := read.Release(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("release = %v, want %v", err, lockmw.ErrUnavailable)
+		}
+		if n := source.Exists(context.Background(), "lock:{"+key+"}").Val(); n != 1 {
+			t.Error("the release says that it was refused, and the lock was given back")
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	moved := time.Now()
+	write := await.Receive(t, "the writer's turn", granted)
+	t.Logf("the writer has its turn %v after the slot has moved", time.Since(moved))
+	if write != nil {
+		mustRelease(t, write)
+	}
+	for _, node := range c.Nodes {
+		noKeys(t, node.Client(t), key, 15*time.Second)
+	}
+}
+
 // sameSlot returns another key whose lock is in the same slot.
 func sameSlot(t *testing.T, client *redis.ClusterClient, key string) string {
 	t.Helper()

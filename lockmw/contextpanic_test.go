@@ -2,12 +2,15 @@ package lockmw_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -63,4 +66,108 @@ func TestAContextThatPanicsInTheMiddleOfATenure(t *testing.T) {
 		t.Error(err)
 	}
 	noKeys(t, c, key, 3*time.Second)
+}
+
+// A broken context breaks the contract of context.Context: once it is, its Done is closed and
+// its Err is nil. Package context panics at that.
+type broken struct {
+	context.Context
+	is *atomic.Bool
+}
+
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (b broken) Done() <-chan struct{} {
+	if b.is.Load() {
+		return closed
+	}
+	return nil
+}
+
+// A caller whose context panics when its lock is granted has no lease, so nothing stays in Redis
+// for it: neither the lock, for its TTL, nor a goroutine. Close has nothing to wait for, and the
+// panic reaches whoever called.
+func TestAContextThatPanicsWhileItsCommandIsUnderWay(t *testing.T) {
+	s := redistest.Shared(t)
+	once := lockmw.Policy{TTL: time.Minute}
+	waits := lockmw.Policy{TTL: time.Minute, Wait: 30 * time.Second}
+	acquire := func(l *lockmw.Locker, ctx context.Context, key string, p lockmw.Policy) error {
+		_, _, err := l.Acquire(ctx, key, p)
+		return err
+	}
+	all := func(l *lockmw.Locker, ctx context.Context, key string, p lockmw.Policy) error {
+		_, _, err := l.AcquireAll(ctx, []string{key, key + "2", key + "3"}, p)
+		return err
+	}
+	for name, tt := range map[string]struct {
+		call   func(l *lockmw.Locker, ctx context.Context, key string, p lockmw.Policy) error
+		policy lockmw.Policy
+		notes  int32 // the call for the program's note with which the context becomes bad: right before a command
+	}{
+		"without a wait":               {acquire, once, 1},
+		"with a wait":                  {acquire, waits, 1},
+		"a reader":                     {acquire, lockmw.Policy{TTL: time.Minute, Mode: lockmw.Shared}, 1},
+		"several keys":                 {all, once, 3},
+		"several keys, with a wait":    {all, waits, 3},
+		"several keys, one by one":     {all, once, 4},
+		"several keys, waits for each": {all, waits, 4},
+	} {
+		for how, bad := range map[string]func(is *atomic.Bool) (ctx context.Context, want string){
+			"Value panics": func(is *atomic.Bool) (context.Context, string) { return spent{context.Background(), is}, "spent" },
+			"Done but without Err": func(is *atomic.Bool) (context.Context, string) {
+				return broken{context.Background(), is}, "context: internal error: missing cancel error"
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				key, c := redistest.Prefix(t), s.Client(t)
+				var is atomic.Bool
+				var notes atomic.Int32
+				l, err := lockmw.New(s.Client(t), lockmw.WithNote(func(context.Context) string {
+					is.Store(notes.Add(1) == tt.notes)
+					return ""
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				taken := mustAcquire(t, testenv.Open(t, c), key+"3", once)
+				if tt.notes <= 3 {
+					mustRelease(t, taken)
+				}
+				ctx, want := bad(&is)
+				panicked := make(chan any, 1)
+				go func() {
+					defer func() { panicked <- recover() }()
+					t.Errorf("the call returned %v", tt.call(l, ctx, key, tt.policy))
+				}()
+				select {
+				case v := <-panicked:
+					if text, ok := v.(string); !ok || text != want {
+						t.Errorf("panic: %v, want %q", v, want)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatal("the caller whose context has panicked does not return")
+				}
+				if tt.notes > 3 { // the keys could not be had together
+					mustRelease(t, taken)
+				}
+				noKeys(t, c, key, 20*time.Second)
+				if n := l.Stats(); len(n.Names) != 0 {
+					t.Errorf("Stats: %+v", n)
+				}
+				begun := time.Now()
+				if err := l.Close(context.Background()); err != nil || time.Since(begun) > 10*time.Second {
+					t.Errorf("Close: %v after %v", err, time.Since(begun))
+				}
+				noKeys(t, c, key, 0)
+				await.Within(t, 20*time.Second, "its goroutines are gone", func() bool {
+					all := make([]byte, 1<<20)
+					return !strings.Contains(string(all[:runtime.Stack(all, true)]), "lockmw.(*claim)")
+				})
+			})
+		}
+	}
 }

@@ -78,18 +78,20 @@
 //
 // # Reading on
 //
-// The code begins at locker.go. One call of Acquire, a claim, begins in acquire.go (what it asks Redis for); wait.go has how it
-// waits for its turn, end.go how it gets its lease or gives up, and outage.go what it does without an answer.
+// The code begins at locker.go and new.go. One call of Acquire, a claim (claim.go), begins in acquire.go (what it asks Redis
+// for); wait.go has how it waits for its turn, end.go how it gets its lease or gives up, outage.go what it does without an answer,
+// and residue.go what becomes of what its commands have left.
 // internal/waitqueue has the waiters of the Locker, and decides which of them Redis has to know.
 //
-// What is held in Redis is a tenure (tenure.go), and who holds it is a lease (lease.go); ledger.go keeps those for which Close waits.
+// What is held in Redis is a tenure (tenure.go), by a grant (grant.go), and who holds it is a lease (lease.go); ledger.go keeps
+// those for which Close waits (close.go).
 // renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock
 // back. reentrant.go has leases with a part in another lease's lock, multi.go (how they are taken) and bundle.go (what they
 // have) those of several keys. internal/janitor removes from Redis
 // what calls that gave up have left. internal/outage knows whether Redis can be reached.
 //
-// refuse.go makes the error of a call that got no lease, from what was seen of the lock (sighting.go) and of how long others
-// were held (internal/holds); refusal.go says what that means to a client. observe.go makes the events, and
-// internal/report has observers and the logger hold up nobody. inspect.go is for operators. What lies in Redis:
+// refuse.go makes the error of a call that got no lease, from what was seen of the lock (sighting.go, known.go) and of how long
+// others were held (internal/holds); refusal.go says what that means to a client. event.go has the events, observe.go tells them, and
+// internal/report has observers and the logger hold up nobody. inspect.go and info.go are for operators. What lies in Redis:
 // internal/redisstore/lua/README.md.
 package lockmw

@@ -1,7 +1,7 @@
 package lockmw
 
 import (
-	"errors"
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -29,14 +29,14 @@ func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outco
 			return ended(nil, c.gaveUp())
 		}
 		c.residue = max(c.residue, certain)
-		c.fault = &store.Error{Err: errSlow, Reach: store.Answered}
+		c.fault = &store.Error{Err: errSlow, Evidence: store.Answered}
 		return goesOn(grantUseless)
 	}
 	t := newTenure(c, g, came)
-	lease := t.newLease(c, g.fence, came)
+	lease := t.newLease(c, g.Fence, came)
 	t.begin(lease) // before the queue forgets the token: a message may come about it
 	if c.waiter != nil {
-		c.locker.waiters.Take(c.waiter, t, g.nextCame, answer)
+		c.locker.waiters.Take(c.waiter, t, g.NextCame, answer)
 		c.waiter = nil
 	}
 	if !t.isHeld() { // it ended before the queue knew it as the holder, so nobody there was told
@@ -104,9 +104,6 @@ func (c *claim) begun(lease *Lease, left time.Duration, handedOver bool) *Lease 
 	return lease
 }
 
-// errSlow: the lease would have been over before it began.
-var errSlow = errors.New("the answer came too late for the TTL")
-
 // leave takes the claim out of its queue, and notes what the answers to others there have told.
 func (c *claim) leave() {
 	left := c.locker.waiters.Leave(c.waiter)
@@ -137,45 +134,19 @@ func (c *claim) withdraw() {
 	c.residue = noResidue
 }
 
-// A residue is what the commands of a claim may have left in the store under its token: a
-// place in the queue, or the lock.
-type residue uint8
-
-const (
-	noResidue residue = iota
-
-	// certain: something may lie there, and all commands about the token are answered. What
-	// is removed does not come back.
-	certain
-
-	// inDoubt: a command was not answered and may still be carried out, so that something
-	// may come to lie there later.
-	inDoubt
-)
-
-// answered is the residue after another command, which was answered. stored says that by
-// the answer something lies in the store now.
-func (r residue) answered(stored bool) residue {
-	switch {
-	case r == inDoubt:
-		return inDoubt
-	case stored:
-		return certain
+// newLease returns c's lease with what it has since start. It guards itself by mu.
+func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Time) *Lease {
+	l := &Lease{
+		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence,
+		start: start, tooLong: tooLong{stuckAt: stuckAfter * c.policy.TTL},
 	}
-	return noResidue
+	l.derive(c.ctx)
+	return l
 }
 
-// unanswered is the residue after another command, which ended with fault.
-func (r residue) unanswered(fault *store.Error) residue {
-	if fault.Ambiguous {
-		return inDoubt
-	}
-	return r
-}
-
-// remove has the janitor remove a residue that ref may have in the store.
-func (l *Locker) remove(ref store.Ref, r residue) {
-	if r != noResidue {
-		l.janitor.Add(ref, r == certain)
-	}
+// newLease returns c's lease of the tenure's lock, which it has since start.
+func (t *tenure) newLease(c *claim, fence int64, start time.Time) *Lease {
+	l := newLease(c, t, &t.mu, fence, start)
+	l.ref.Token, l.ref.Fence = t.ref.Token, fence
+	return l
 }

@@ -20,20 +20,22 @@ type prompt struct{ store.Store }
 func (prompt) NewToken(string) string { return strconv.FormatUint(rand.Uint64(), 36) }
 
 func (prompt) Acquire(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{Granted: true, Fence: 1, Server: 1}, nil
+	return store.Answer{Granted: true, Grant: store.Grant{Fence: 1, Clock: 1}}, nil
 }
 
-func (prompt) Release(context.Context, store.Ref, bool) (store.Released, error) {
-	return store.Freed, nil
-}
-
-func (prompt) ReleaseTo(context.Context, store.Ref, store.Ref, store.Place) (store.Released, store.Answer, error) {
+func (prompt) Release(context.Context, store.Give) (store.Released, store.Answer, error) {
 	return store.Freed, store.Answer{}, nil
 }
 
+func (prompt) Queues() bool { return true }
+
+func (prompt) TakesSeveral() bool { return true }
+
+func (prompt) EvictionPolicy(context.Context) (string, error) { return "noeviction", nil }
+
 func (prompt) Server(string) string { return "" }
 
-func (prompt) Ping(context.Context, string, func(bool)) error { return nil }
+func (prompt) Ping(context.Context, string, store.Progress) error { return nil }
 
 func (prompt) Listen(ctx context.Context, _ store.Listener) error {
 	<-ctx.Done()

@@ -11,7 +11,8 @@ import (
 // The reasons for which a lock is refused or ends. Test for them with
 // errors.Is; details are in *AcquireError.
 var (
-	// ErrNotAcquired: others hold the lock, and the call has waited for as long as
+	// ErrNotAcquired: others hold the lock, or Policy.MinHold keeps its key taken after work
+	// that was done (AcquireError.CoolingDown), and the call has waited for as long as
 	// its policy allows. Or the call's Wait was over before Redis had answered its
 	// last command, although Redis can be reached and answers others, and either
 	// Wait is below a second or Redis had answered this call before. When the
@@ -75,12 +76,20 @@ type AcquireError struct {
 
 	// RetryAfter is when asking again makes sense, 0 if it does not. Where others
 	// hold the lock or wait for it, it is as Policy.RetryAfter says; it is 1 s when
-	// Redis is unavailable or the Locker is closed.
+	// Redis is unavailable or the Locker is closed. With CoolingDown it is 0.
 	RetryAfter time.Duration
+
+	// CoolingDown is for how much longer Policy.MinHold keeps the key taken although nobody is
+	// at work under it: all whose work it was have released it. It is there for ErrNotAcquired,
+	// by Redis's last answer, and 0 where that is not so or not known. It is not known
+	// where the work was done by a version of lockmw that does not note it, where it ended while a
+	// Cluster moved the key's slot, of more than 64 readers or permits, and to a call that has
+	// waited for work that was still going on when Redis was asked last.
+	CoolingDown time.Duration
 
 	// Holder is who held the lock, by Redis's last answer, which is at most a second
 	// old. It is there for ErrNotAcquired, ErrQueueFull and ErrReentrant, and nil
-	// where the holder is not known: where several hold the lock at the same time,
+	// where there is none (CoolingDown) or it is not known: where several hold the lock at the same time,
 	// where a quorum keeps it, and where a program holds it that does not use lockmw.
 	Holder *Holder
 
@@ -133,7 +142,7 @@ func (e *AcquireError) Error() string {
 		tried = strconv.Itoa(e.Attempts) + " attempts in "
 	}
 	votes := ""
-	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) { // otherwise the reason has them
+	if len(e.Votes) > 0 && errors.Is(e.Err, ErrNotAcquired) && e.CoolingDown == 0 { // otherwise the reason has them, or they say the same
 		votes = fmt.Sprintf(" %v", e.Votes)
 	}
 	return fmt.Sprintf("lockmw: acquire %s: %s%s (%s%v)", lock, reason, votes, tried, e.Waited.Round(time.Millisecond))
@@ -141,3 +150,19 @@ func (e *AcquireError) Error() string {
 
 // Unwrap returns the reason.
 func (e *AcquireError) Unwrap() error { return e.Err }
+
+// errHeld: the one attempt found the lock held.
+var errHeld = fmt.Errorf("%w: held by others", ErrNotAcquired)
+
+var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
+
+// errSlow: the lease would have been over before it began.
+var errSlow = errors.New("the answer came too late for the TTL")
+
+// errNotHeld: the store does not know the token as the holder.
+var errNotHeld = errors.New("forgotten by Redis, or given to others")
+
+var errExpired = errors.New("no renewal came through in time")
+
+// errForced: an operator, or another program, has used Locker.ForceRelease.
+var errForced = errors.New("released by force")

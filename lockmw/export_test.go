@@ -28,8 +28,8 @@ func (s deafStore) Listen(ctx context.Context, h store.Listener) error {
 
 type deafListener struct{ store.Listener }
 
-func (deafListener) Contended(string, string, int64) {}
-func (deafListener) Revoked(string, string)          {}
+func (deafListener) OthersWait(string, string, int64) {}
+func (deafListener) Revoked(string, string)           {}
 
 // Listens has l listen to messages only while the returned flag is set, which it is at
 // first: the next try to subscribe fails. It must be called before the first lock is

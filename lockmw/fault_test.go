@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
@@ -369,5 +370,40 @@ func TestWhoRunsWithoutTheLockIsNotNamedAsItsHolder(t *testing.T) {
 			mustRelease(t, held)
 			mustRelease(t, open)
 		})
+	}
+}
+
+// A server that takes the place of another one may not know of those who came last to wait. The subscription is new there, so
+// all who wait ask again: not the first alone, behind whom the others would be served one after the other.
+func TestPlacesThatAnotherServerDoesNotKnowAreTakenAgain(t *testing.T) {
+	s := redistest.Real(t)
+	c, ctx := s.Client(t), context.Background()
+	l := testenv.Open(t, s.Client(t))
+	mustRelease(t, mustAcquire(t, l, "another", lockmw.Policy{Wait: time.Minute})) // so that it is subscribed before anybody waits
+	await.Until(t, "the Locker is subscribed", func() bool { return l.Stats().Subscribed })
+	held := mustAcquire(t, testenv.Open(t, s.Client(t)), "k", lockmw.Policy{TTL: time.Minute})
+	const readers = 8
+	served := make(chan error, readers)
+	for range readers {
+		go func() {
+			_, lease, err := l.Acquire(ctx, "k", lockmw.Policy{TTL: time.Minute, Mode: lockmw.Shared, Wait: time.Minute, RetryInterval: time.Minute})
+			if err == nil {
+				err = lease.Release(ctx)
+			}
+			served <- err
+		}()
+	}
+	whole := func() bool { return queued(t, c, "k") == readers }
+	await.Until(t, "all stand in the queue", whole)
+	if err := c.ZRemRangeByRank(ctx, "lock:{k}:queue", 1, -1).Err(); err != nil {
+		t.Fatal(err)
+	}
+	c.ClientKillByFilter(ctx, "TYPE", "pubsub")
+	await.Until(t, "all stand in the queue again", whole)
+	mustRelease(t, held)
+	for range readers {
+		if err := await.Receive(t, "a reader", served); err != nil {
+			t.Error(err)
+		}
 	}
 }

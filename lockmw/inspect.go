@@ -5,36 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
 )
-
-// Info tells who has a lock, for operators and tests.
-type Info struct {
-	Key     string   `json:"key"`
-	Held    bool     `json:"held"`
-	Mode    Mode     `json:"mode"`             // of those who hold it
-	Permits int      `json:"permits,omitzero"` // of a semaphore, the smallest number in use; 0: it is a mutex, or for readers and a writer
-	Holders []Holder `json:"holders"`          // those who have had it longest in front; nil if nobody has it
-
-	// Waiting is how many wait for the lock. Some of those in other processes are
-	// counted a second or two late. It counts this process alone on a quorum, which
-	// has no queue.
-	Waiting int `json:"waiting"`
-}
-
-// A Holder is one who has a lock. In JSON its times are texts such as "1.5s", and what
-// is not known is left out.
-type Holder struct {
-	// Instance names the holder's Locker, see Locker.Instance. It is empty if the
-	// holder is a program that does not use lockmw.
-	Instance string
-	Note     string        // its caller's, see WithNote
-	Age      time.Duration // since it was acquired; 0 if that is not known
-	Left     time.Duration // of the TTL, without a further renewal; negative: there is no TTL
-}
 
 // A holderText is a Holder in JSON.
 type holderText struct {
@@ -42,11 +19,13 @@ type holderText struct {
 	Note     string `json:"note,omitempty"`
 	Age      string `json:"age,omitempty"`
 	Left     string `json:"left,omitempty"` // empty: there is no TTL
+
+	CoolingDown bool `json:"cooling_down,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (h Holder) MarshalJSON() ([]byte, error) {
-	text := holderText{Instance: h.Instance, Note: h.Note}
+	text := holderText{Instance: h.Instance, Note: h.Note, CoolingDown: h.CoolingDown}
 	if h.Age > 0 {
 		text.Age = h.Age.String()
 	}
@@ -63,7 +42,7 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("lockmw: holder: %w", err)
 	}
-	read := Holder{Instance: text.Instance, Note: text.Note, Left: -1}
+	read := Holder{Instance: text.Instance, Note: text.Note, Left: -1, CoolingDown: text.CoolingDown}
 	for _, d := range []struct {
 		name, from string
 		to         *time.Duration
@@ -102,13 +81,15 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 // inspect asks who has a lock. The call is counted in. An error is the store's.
 func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
 	got, err := l.store.Inspect(ctx, key)
-	i := Info{Key: key, Held: len(got.Holders) > 0, Permits: got.Kind.Permits, Waiting: got.Waiting + l.waiters.Resting(key)}
+	i := Info{Key: key, CoolingDown: len(got.Holders) > 0, Permits: got.Kind.Permits, Waiting: got.Waiting + l.waiters.Resting(key)}
 	if got.Kind.Shared {
 		i.Mode = Shared
 	}
 	for _, h := range got.Holders {
 		i.Holders = append(i.Holders, Holder(h))
+		i.Held = i.Held || !h.CoolingDown
 	}
+	i.CoolingDown = i.CoolingDown && !i.Held
 	return i, err
 }
 
@@ -146,7 +127,7 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 	if led == nil {
 		return fmt.Errorf("lockmw: %s %q: %w", what, key, ErrClosed)
 	}
-	defer led.claims.Done()
+	defer led.calls.Done()
 	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	if err := ask(ctx); err != nil {
@@ -177,14 +158,14 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 		}
 		defer func() {
 			if counted != nil {
-				counted.claims.Done()
+				counted.calls.Done()
 			}
 		}()
 		ctx, end := l.untilClosed(ctx)
 		defer end()
 		// The caller's loop may stand still, or call Close itself: it is not counted in.
 		told := func(info Info, err error) bool {
-			counted.claims.Done()
+			counted.calls.Done()
 			counted = nil
 			if !yield(info, err) || err != nil {
 				return false
@@ -259,10 +240,37 @@ func (l *Locker) listSome(ctx context.Context, names []string, yield func(Info, 
 		case errs[i] != nil:
 			yield(Info{}, notListed(ctx, errs[i]))
 			return false
-		case !info.Held && info.Waiting == 0: // it was given back meanwhile
+		case len(info.Holders) == 0 && info.Waiting == 0: // it was given back meanwhile
 		case !yield(info, nil):
 			return false
 		}
 	}
 	return true
+}
+
+// Stats returns the Locker's numbers as they are now. It sends nothing to Redis. It looks
+// at every lease and every call that waits, but not at all of them in one moment. It is
+// safe for concurrent use, and after Close.
+func (l *Locker) Stats() Stats {
+	s := Stats{
+		Names:      make(map[string]NameStats),
+		Connected:  !l.outage.Troubled(),
+		Subscribed: l.subscriber.session() != 0,
+	}
+	for name, n := range l.waiters.CountByName() {
+		s.Names[name] = NameStats{Waiting: n}
+	}
+	for led := range l.ledgers.All() {
+		led.mu.Lock()
+		leases := slices.Collect(maps.Keys(led.leases))
+		led.mu.Unlock()
+		for _, lease := range leases {
+			if lease.tenure() != nil {
+				of := s.Names[lease.policy.Name]
+				of.Held++
+				s.Names[lease.policy.Name] = of
+			}
+		}
+	}
+	return s
 }

@@ -110,8 +110,8 @@ func (s *hangingStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 		return s.Store.Acquire(ctx, r)
 	}
 	select {
-	case <-time.After(r.Timeout):
-		return store.Answer{}, &store.Error{Err: errors.New("i/o timeout"), Ambiguous: true, Reach: store.Silent}
+	case <-time.After(time.Until(r.Until)):
+		return store.Answer{}, &store.Error{Err: errors.New("i/o timeout"), Ambiguous: true, Evidence: store.Silent}
 	case <-ctx.Done():
 		return store.Answer{}, &store.Error{Err: ctx.Err(), Ambiguous: true}
 	}
@@ -196,13 +196,14 @@ func TestAPlaceIsGivenUpByWhoseNextQuestionIsNotSent(t *testing.T) {
 // its wait. In ordinary contention holders change, and the hint would send people looking for a mistake.
 func TestTheHintIsForOneHolderOfAllOfTheWait(t *testing.T) {
 	for _, tc := range []struct {
-		age  time.Duration
-		want string
+		age      time.Duration
+		selfMade bool
+		want     string
 	}{
-		{500 * time.Millisecond, "lock not acquired: held by another call of this process for 500ms, and until the wait was over"},
-		{3 * time.Second, "lock not acquired: held by another call of this process for 3s, and until the wait was over: if that call waits for this one, its context was not handed on"},
+		{500 * time.Millisecond, false, "lock not acquired: held by another call of this process for 500ms, and until the wait was over"},
+		{3 * time.Second, true, "lock not acquired: held by another call of this process for 3s, and until the wait was over: if that call waits for this one, its context was not handed on"},
 	} {
-		if got := heldHere(errUsedUp, tc.age, 2*time.Second).Error(); !strings.HasSuffix(got, tc.want) {
+		if got := heldHere(errUsedUp, tc.age, tc.selfMade).Error(); !strings.HasSuffix(got, tc.want) {
 			t.Errorf("after 2s, held for %v: %q, want %q", tc.age, got, tc.want)
 		}
 	}

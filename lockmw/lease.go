@@ -16,24 +16,43 @@ import (
 
 // A Lease is a lock that is held, and the only thing that can give it back.
 // Its methods are safe for concurrent use.
+//
+// A nil Lease, as FromContext returns it where there is none, is no lock: it is never Valid,
+// and each method says what else it returns. None of them panics.
 type Lease struct {
 	locker *Locker
 	ref    store.Ref
 	policy Policy
 	fence  int64
-	has    holding                 // a lock of its own, a part in another lease's lock, several leases, or nothing
-	ctx    context.Context         // the context of the work under the lease: &own
-	own    leaseContext            // the context itself, here so that it costs no allocation
-	cancel context.CancelCauseFunc // what ends ctx
-	outer  *Lease                  // the lease that the context of Acquire's caller had already, or nil
-	start  time.Time               // the begin of the lease, from which MaxHold counts
+	has    holding   // a lock of its own, a part in another lease's lock, several leases, or nothing
+	start  time.Time // the begin of the lease, from which MaxHold counts
+	work             // the context of the work
 
-	mu      *sync.Mutex   // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
-	state   state         // changes in end alone
-	last    grant         // the tenure's grant when the lease ended
+	mu      *sync.Mutex // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
+	state   state       // changes in end alone
+	last    grant       // the tenure's grant when the lease ended
+	tooLong             // what happens when the work takes long
+
+	ending // the release
+}
+
+// tooLong is what happens to a lease whose work takes long.
+type tooLong struct {
 	maxHold *time.Timer   // calls endMaxHold
 	stuckAt time.Duration // the age of the lease at which the next EventStuck is due
+}
 
+// work is the context of the work under a lease.
+type work struct {
+	ctx        context.Context         // &own
+	own        leaseContext            // the context itself, here so that it costs no allocation
+	cancel     context.CancelCauseFunc // what ends ctx
+	outer      *Lease                  // the lease that the context of Acquire's caller had already, or nil
+	callerDone <-chan struct{}         // Done of the context that Acquire was called with
+}
+
+// ending is the release of a lease.
+type ending struct {
 	releaseOnce sync.Once
 	releaseErr  error       // what Release returns, set within releaseOnce
 	unreported  atomic.Bool // the observers are still to be told of the release: EventReleased
@@ -50,29 +69,12 @@ const (
 	released       // given back, or about to be
 )
 
-// newLease returns c's lease with what it has since start. It guards itself by mu.
-func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Time) *Lease {
-	l := &Lease{
-		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence,
-		start: start, stuckAt: stuckAfter * c.policy.TTL,
-	}
-	l.derive(c.ctx)
-	return l
-}
-
-// newLease returns c's lease of the tenure's lock, which it has since start.
-func (t *tenure) newLease(c *claim, fence int64, start time.Time) *Lease {
-	l := newLease(c, t, &t.mu, fence, start)
-	l.ref.Token, l.ref.Fence = t.ref.Token, fence
-	return l
-}
-
 // derive makes the lease's context.
 func (l *Lease) derive(parent context.Context) {
 	l.outer, _ = FromContext(parent)
 	ctx, cancel := context.WithCancelCause(parent)
 	l.own = leaseContext{ctx, l}
-	l.ctx, l.cancel = &l.own, cancel
+	l.ctx, l.cancel, l.callerDone = &l.own, cancel, parent.Done()
 }
 
 // limitHold arms the timer of the policy's MaxHold.
@@ -97,37 +99,66 @@ func (l *Lease) limit(max time.Duration) {
 // with, a child of the context that Acquire was called with. It ends with the cause
 // ErrLost when the lock is lost: before somebody else can have it, unless Redis has forgotten
 // it or it was released by force; with ErrMaxHold when the policy's
-// MaxHold has passed, with ErrReleased at the release, or with its parent.
-func (l *Lease) Context() context.Context { return l.ctx }
+// MaxHold has passed, with ErrReleased at the release, or with its parent. That of a nil Lease
+// has ended, with the cause ErrLost: no work runs under a lock that is not there.
+func (l *Lease) Context() context.Context {
+	if l == nil {
+		return noLease
+	}
+	return l.ctx
+}
+
+// noLease is the context of a nil Lease.
+var noLease = func() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	end(ErrLost)
+	return ctx
+}()
 
 // Key returns what is locked: the policy's prefix and the key. For several keys, it
-// is all of them, sorted and joined by ", ", to be read by people.
-func (l *Lease) Key() string { return l.ref.Key }
+// is all of them, sorted and joined by ", ", to be read by people. It is empty for a nil Lease.
+func (l *Lease) Key() string {
+	if l == nil {
+		return ""
+	}
+	return l.ref.Key
+}
 
 // Fence returns a positive number that strictly increases from one holder of the key
 // to the next, for resources that refuse a lower one than they have seen. It says
 // nothing else: it does not count holders. A lease that has joined another one, by
 // Policy.Reentrant, has the fence of that.
 //
-// It is 0 where no lock is held because the policy failed open, on a quorum, and for
-// several keys, which have one each: see FenceOf.
-func (l *Lease) Fence() int64 { return l.fence }
+// Fences follow the clock of Redis's server. They do not grow where that is set back by a
+// step while nobody holds the key: never do so, slew it.
+//
+// It is 0 where no lock is held because the policy failed open, on a quorum, for a nil Lease, and
+// for several keys, which have one each: see FenceOf.
+func (l *Lease) Fence() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.fence
+}
 
 // Valid reports whether the lock is still held by this lease, and will be for some
 // 50 ms at least: call it right before a side effect. It asks the machine's clocks and
 // not Redis. It takes the time that passed on both of them, so it notices that the
 // process or the whole machine was stopped. Once false it stays false; it is false
 // after the release, and when MaxHold has passed. Where the policy failed open it is
-// true until then: no lock can be lost.
+// until then: no lock can be lost. It is false for a nil Lease.
 func (l *Lease) Valid() bool {
-	return l.has.trusted() && l.holds(held)
+	return l != nil && l.has.trusted() && l.holds(held)
 }
 
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
 // before; of several keys, when the first of them cannot. The lease's context ends
 // earlier than that, by a tenth of the TTL and at least by 50 ms. ValidUntil is the zero
-// time where the policy failed open.
+// time where the policy failed open, and for a nil Lease.
 func (l *Lease) ValidUntil() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
 	left, ok := l.has.remains(l)
 	if !ok {
 		return time.Time{}
@@ -290,6 +321,9 @@ const failedOpen = "failed open, there is no lock"
 // was held and how long it can be relied on without a renewal. The token, with which
 // the lock could be released, is not in it.
 func (l *Lease) String() string {
+	if l == nil {
+		return "no lease"
+	}
 	s, age, left := l.facts()
 	var text strings.Builder
 	text.WriteString("lease of " + strconv.Quote(l.ref.Key))
@@ -323,6 +357,9 @@ func (l *Lease) Format(f fmt.State, verb rune) {
 // LogValue implements slog.LogValuer. It says what String says, in attributes: name,
 // key, state, held, valid and fence.
 func (l *Lease) LogValue() slog.Value {
+	if l == nil {
+		return slog.StringValue(l.String())
+	}
 	s, age, left := l.facts()
 	attrs := []slog.Attr{slog.String("name", l.policy.Name), slog.String("key", l.ref.Key), slog.String("state", s)}
 	if s == stateNames[held] {

@@ -3,6 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -39,16 +40,32 @@ func inBubble(t *testing.T, test func(t *testing.T, s *redistest.Mini)) {
 	})
 }
 
-// defer lease.Release(ctx) in front of the look at the error.
-func TestReleaseOfNoLeasePanicsWithWhatToDo(t *testing.T) {
-	defer func() {
-		const want = "lockmw: Release of a nil Lease: Acquire has returned an error, which must be looked at first"
-		if got := recover(); got != want {
-			t.Errorf("panic = %v\nwant    %s", got, want)
+// FromContext without a lease, and defer lease.Release(ctx) in front of the look at the error.
+func TestNoLeaseIsNoLock(t *testing.T) {
+	none, _ := lockmw.FromContext(context.Background())
+	none.MarkFailed()
+	for _, did := range []struct {
+		what      string
+		got, want any
+	}{
+		{"Valid", none.Valid(), false},
+		{"ValidUntil", none.ValidUntil(), time.Time{}},
+		{"Key", none.Key(), ""},
+		{"Fence", none.Fence(), int64(0)},
+		{"FenceOf", none.FenceOf("order:42"), int64(0)},
+		{"Context", context.Cause(none.Context()), lockmw.ErrLost},
+		{"String", none.String(), "no lease"},
+		{"%d", fmt.Sprintf("%d", none), "no lease"},
+		{"LogValue", none.LogValue().String(), "no lease"},
+		{"Release", none.Release(context.Background()).Error(), "lockmw: lock was lost: there is no lease: look first at the error of Acquire"},
+	} {
+		if did.got != did.want {
+			t.Errorf("%s = %v, want %v", did.what, did.got, did.want)
 		}
-	}()
-	var none *lockmw.Lease
-	_ = none.Release(context.Background())
+	}
+	if err := none.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+		t.Errorf("Release = %v, want ErrLost", err)
+	}
 }
 
 func TestReleaseTwiceIsOneRelease(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 func TestCallersThatLeaveDisturbNobody(t *testing.T) {
 	slow.Test(t)
 	const leave, stay, turns, within = 500, 16, 40, 300 * time.Millisecond // 20 ms on a quiet machine
+	policy := lockmw.Policy{TTL: time.Minute, Wait: 20 * time.Second}      // also through a moment in which nothing is answered
 	s, prefix := redistest.Shared(t), redistest.Prefix(t)
 	proxy := faultproxy.Start(t, s.Addr())
 	var dials atomic.Int64
@@ -36,7 +37,7 @@ func TestCallersThatLeaveDisturbNobody(t *testing.T) {
 	})
 	l := testenv.Open(t, client)
 	turn := func(name string) {
-		_, lease, err := l.Acquire(context.Background(), prefix+name, lockmw.Policy{TTL: time.Minute, Wait: 20 * time.Second})
+		_, lease, err := l.Acquire(context.Background(), prefix+name, policy)
 		if err != nil {
 			t.Errorf("who stays: %v", err)
 			return
@@ -67,7 +68,7 @@ func TestCallersThatLeaveDisturbNobody(t *testing.T) {
 		at := make(chan time.Time, 1)
 		time.AfterFunc(time.Duration(i)*time.Millisecond+5*time.Millisecond, func() { at <- time.Now(); cancel() })
 		leaving.Go(func() {
-			_, lease, err := l.Acquire(ctx, fmt.Sprint(prefix, "leaves", i), lockmw.Policy{TTL: time.Minute})
+			_, lease, err := l.Acquire(ctx, fmt.Sprint(prefix, "leaves", i), policy)
 			after := time.Since(<-at)
 			mu.Lock()
 			back = append(back, after)

@@ -13,7 +13,7 @@ import (
 // A ledger has what a Locker has under way for some of the keys: calls, and what is held.
 // Each key belongs to one of the Locker's ledgers.
 type ledger struct {
-	claims sync.WaitGroup // the calls of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
+	calls sync.WaitGroup // those of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
 
 	mu      sync.Mutex
 	ended   bool                 // Close has begun: no more calls are counted in
@@ -34,14 +34,14 @@ func (l *Locker) lockLedger(key string) *ledger {
 }
 
 // enter counts a call for key in, unless the Locker is closed: then it returns nil.
-// The caller calls Done of the ledger's claims at the end.
+// The caller calls Done of the ledger's calls at the end.
 func (l *Locker) enter(key string) *ledger {
 	led := l.lockLedger(key)
 	defer led.mu.Unlock()
 	if led.ended {
 		return nil
 	}
-	led.claims.Add(1)
+	led.calls.Add(1)
 	return led
 }
 

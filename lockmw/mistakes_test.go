@@ -111,7 +111,16 @@ var mistakes = []struct {
 		defer cancel()
 		_, _, err := s.locks.Acquire(ctx, "42", p)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: context deadline exceeded; held by another call of this process for 2.2s: if that call waits for this one, its context was not handed on (N attempts in 1s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: context deadline exceeded; held by another call of this process for 2.2s (N attempts in 1s)`},
+	{"a request's context under its own lock, in the place of the lease's", func(s scene) error {
+		return s.clicks(order, true)
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 200ms: if that call waits for this one, its context was not handed on (1 attempt in 0s)`},
+	{"nothing wrong: a double click", func(s scene) error {
+		return s.clicks(order, false)
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 200ms (1 attempt in 0s)`},
+	{"nothing wrong: a second click that waits for a slow one", func(s scene) error {
+		return s.clicks(lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}, false)
+	}, `lockmw: acquire "order:42": lock not acquired: held by another call of this process for 2.2s, and until the wait was over (N attempts in 2s)`},
 	{"another context under a lock that is shared", func(s scene) error {
 		p := order
 		p.Mode = lockmw.Shared
@@ -165,7 +174,7 @@ var mistakes = []struct {
 		mustRelease(s, s.holdsFor(s.locks, p, time.Second))
 		_, _, err := s.locks.Acquire(context.Background(), "42", p)
 		return err
-	}, `lockmw: acquire "order:42": lock not acquired: held by others (1 attempt in 0s)`},
+	}, `lockmw: acquire "order:42": lock not acquired: its work was done a moment ago, and it is cooling down for another 59s (1 attempt in 0s)`},
 	{"RetryInterval: 200", func(s scene) error {
 		_, _, err := s.locks.Acquire(context.Background(), "42", lockmw.Policy{Prefix: "order:", RetryInterval: 200})
 		return err
@@ -233,9 +242,9 @@ func TestRefusalsAreLogged(t *testing.T) {
 			_, _, _ = s.locks.Acquire(context.Background(), "42", named)
 			mustRelease(s, lease)
 		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason=LOCK_BUSY error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: held by others (1 attempt in 0s)"`},
-		{"the client has left", func(s scene) {
+		{"the caller leaves", func(s scene) {
 			_, _, _ = s.locks.Acquire(over(), "42", named)
-		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason="the client has left" error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: context canceled"`},
+		}, `level=INFO msg="lockmw: lock was refused" ` + pay + `order:42 reason="the caller's context was cancelled" error="lockmw: acquire \"order:42\" for \"pay\": lock not acquired: context canceled"`},
 		{"the context of a lease that was released", func(s scene) {
 			ctx, lease, _ := s.elsewhere.Acquire(context.Background(), "41", order)
 			mustRelease(s, lease)

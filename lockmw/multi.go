@@ -89,13 +89,6 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	return whole, nil
 }
 
-// refused returns what refuse does, and tells the observers.
-func (c *claim) refused(err error) error {
-	err = c.refuse(err)
-	c.tell(nil)
-	return err
-}
-
 // take makes the claims' leases its parts. The context of each comes from the
 // one before, so all end with the first that is lost, and so does the wait for
 // the rest. together says that no claim joins a lease, so that all can be asked
@@ -105,6 +98,12 @@ func (c *claim) refused(err error) error {
 // After a part has failed open the others are asked for all the same, because Redis
 // may be back, but for a shorter time.
 func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error) {
+	all := claims
+	defer func() { // also where the caller's context has panicked
+		for _, c := range all[len(b.parts):] {
+			c.withdraw() // what a command for all of them may have left
+		}
+	}()
 	for len(claims) > 0 {
 		had, done := len(b.parts), false
 		if together && (had == 0 || b.cutOff()) {
@@ -118,9 +117,6 @@ func (b *bundle) take(claims []*claim, together bool) (failed *claim, err error)
 		}
 		claims = claims[len(b.parts)-had:]
 		if err != nil {
-			for _, c := range claims {
-				c.withdraw() // what a command for all of them may have left
-			}
 			return failed, err
 		}
 	}
@@ -167,18 +163,17 @@ func (b *bundle) takeNext(c *claim) error {
 // each claim is to ask by itself, with the token that it has been given, since the
 // command for all may have been granted.
 func (b *bundle) takeTogether(claims []*claim) (done bool, failed *claim, err error) {
-	bundler, ok := b.locker.store.(store.Bundler)
 	first := claims[0]
-	if !ok || !first.enter() {
+	if !b.locker.store.TakesSeveral() || !first.enter() {
 		return false, nil, nil
 	}
-	defer first.ledger.claims.Done()
+	defer first.ledger.calls.Done()
 	for _, c := range claims {
 		c.ledger = first.ledger // together they are one call
 	}
 	b.locker.checkOnce.Do(b.locker.checkServer)
 	b.follow(first)
-	grants, fault := first.askTogether(bundler, claims)
+	grants, fault := first.askTogether(claims)
 	var end func(i int, c *claim) (*Lease, error)
 	switch {
 	case grants != nil:
@@ -229,8 +224,8 @@ func (c *claim) endUnanswered(fault *store.Error) (*Lease, error) {
 // returns their grants, or nil where not all can be had, and what kept the
 // command from an answer. A command that met a connection which the server had
 // closed is sent once more, as in run. The claims know what it may have left.
-func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *store.Error) {
-	l, under := c.locker, &c.ledger.claims
+func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
+	l, calls := c.locker, &c.ledger.calls
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
 		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
@@ -242,9 +237,9 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 	for again := false; ; again = true {
 		before := c.residue
 		sent := now()
-		under.Add(1) // as in send
-		fences, err := bundler.AcquireAll(c.ctx, refs, c.timeout(), func(granted bool, err error) {
-			defer under.Done()
+		calls.Add(1) // as in send
+		fences, err := l.store.AcquireAll(c.ctx, refs, time.Now().Add(c.timeout()), func(granted bool, err error) {
+			defer calls.Done()
 			after := before.answered(granted)
 			if err != nil {
 				after = before.unanswered(store.AsError(err))
@@ -254,7 +249,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 			}
 		})
 		if err == nil {
-			under.Done()
+			calls.Done()
 			for _, each := range claims {
 				each.reached = true // it does not say which of the keys is taken
 			}
@@ -263,7 +258,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 			}
 			return togetherSince(sent, claims, fences), nil
 		}
-		c.attempts++
+		c.sent++
 		fault := store.AsError(err)
 		if fault.Pending { // whatever comes of it is cleaned up then
 			for _, each := range claims {
@@ -271,7 +266,7 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 			}
 			return nil, fault
 		}
-		under.Done()
+		calls.Done()
 		for _, each := range claims {
 			each.residue = each.residue.unanswered(fault)
 		}
@@ -285,9 +280,9 @@ func (c *claim) askTogether(bundler store.Bundler, claims []*claim) ([]grant, *s
 func togetherSince(sent instant, claims []*claim, fences []int64) []grant {
 	grants := make([]grant, len(claims))
 	for i, c := range claims {
-		c.attempts++
+		c.sent++
 		c.residue = max(c.residue, certain)
-		grants[i] = grant{fence: fences[i], since: sent, ttl: c.ref.TTL}
+		grants[i] = grant{Grant: store.Grant{Fence: fences[i]}, since: sent, ttl: c.ref.TTL}
 	}
 	return grants
 }
@@ -328,7 +323,7 @@ func (b *bundle) releaseSoon(ctx context.Context) {
 	var parted atomic.Bool
 	released := make(chan struct{})
 	go func() {
-		defer counted.claims.Done()
+		defer counted.calls.Done()
 		b.releaseTogether(ctx)
 		if parted.Swap(true) {
 			b.locker.reports.Later(b.tellReleased)

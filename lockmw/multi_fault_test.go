@@ -26,26 +26,27 @@ func TestManyKeysAreLockedAfterABrokenConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := redistest.Embedded(t)
-			client, proxy := proxied(t, m)
-			l := testenv.Open(t, client)
-			take := func() *lockmw.Lease {
-				_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
-				if err != nil {
-					t.Fatal(err)
+			inBubble(t, func(t *testing.T, m *redistest.Mini) {
+				client, proxy := proxied(t, m)
+				l := testenv.Open(t, client)
+				take := func() *lockmw.Lease {
+					_, lease, err := l.AcquireAll(context.Background(), []string{"a", "b", "c"}, p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return lease
 				}
-				return lease
-			}
-			mustRelease(t, take()) // the scripts are loaded
-			proxy.DropReplies(1, faultproxy.Match("evalsha"))
-			lease := take()
-			for _, key := range []string{"a", "b", "c"} {
-				if !m.Exists("lock:{"+key+"}") || lease.FenceOf(key) == 0 {
-					t.Errorf("%s is not locked", key)
+				mustRelease(t, take()) // the scripts are loaded
+				proxy.DropReplies(1, faultproxy.Match("evalsha"))
+				lease := take()
+				for _, key := range []string{"a", "b", "c"} {
+					if !m.Exists("lock:{"+key+"}") || lease.FenceOf(key) == 0 {
+						t.Errorf("%s is not locked", key)
+					}
 				}
-			}
-			mustRelease(t, lease)
-			noKeys(t, m.Client(t), "lock", 5*time.Second)
+				mustRelease(t, lease)
+				noKeys(t, m.Client(t), "lock", 5*time.Second)
+			})
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
@@ -47,7 +48,7 @@ type returning struct {
 	back     atomic.Bool
 }
 
-var errAway = &store.Error{Err: errors.New("away"), Reach: store.Away}
+var errAway = &store.Error{Err: errors.New("away"), Evidence: store.Unreachable}
 
 func (s *returning) NewToken(string) string { s.tokens++; return strconv.Itoa(s.tokens) }
 
@@ -55,7 +56,7 @@ func (s *returning) Acquire(context.Context, store.Request) (store.Answer, error
 	return store.Answer{}, errAway
 }
 
-func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Duration, _ func(bool, error)) ([]int64, error) {
+func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Time, _ func(bool, error)) ([]int64, error) {
 	s.together++
 	if !s.back.Load() {
 		return nil, errAway
@@ -65,18 +66,21 @@ func (s *returning) AcquireAll(_ context.Context, refs []store.Ref, _ time.Durat
 
 func (s *returning) Server(string) string { return "" }
 
-func (s *returning) Ping(context.Context, string, func(bool)) error {
+func (s *returning) Ping(context.Context, string, store.Progress) error {
 	if !s.back.Load() {
 		return errAway
 	}
 	return nil
 }
 
-func (s *returning) Release(context.Context, store.Ref, bool) (store.Released, error) {
-	return store.Freed, nil
+func (s *returning) Release(context.Context, store.Give) (store.Released, store.Answer, error) {
+	return store.Freed, store.Answer{}, nil
 }
-func (s *returning) Listen(context.Context, store.Listener) error { return nil }
-func (s *returning) Close() error                                 { return nil }
+func (s *returning) TakesSeveral() bool                             { return true }
+func (s *returning) Queues() bool                                   { return false }
+func (s *returning) EvictionPolicy(context.Context) (string, error) { return "noeviction", nil }
+func (s *returning) Listen(context.Context, store.Listener) error   { return nil }
+func (s *returning) Close() error                                   { return nil }
 
 // Redis may be back when the first of many keys has used up the wait and failed
 // open: the others are asked for.
@@ -126,7 +130,7 @@ func (s *unheardStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 	return s.Store.Acquire(ctx, r)
 }
 
-func (s *unheardStore) Ping(context.Context, string, func(bool)) error {
+func (s *unheardStore) Ping(context.Context, string, store.Progress) error {
 	if s.away.Load() {
 		return errAway
 	}
@@ -135,11 +139,11 @@ func (s *unheardStore) Ping(context.Context, string, func(bool)) error {
 
 func (s *unheardStore) Server(string) string { return "" }
 
-func (s *unheardStore) AcquireAll(ctx context.Context, refs []store.Ref, d time.Duration, late func(bool, error)) ([]int64, error) {
-	if _, err := s.Store.(store.Bundler).AcquireAll(ctx, refs, d, late); err != nil {
+func (s *unheardStore) AcquireAll(ctx context.Context, refs []store.Ref, until time.Time, late func(bool, error)) ([]int64, error) {
+	if _, err := s.Store.AcquireAll(ctx, refs, until, late); err != nil {
 		return nil, err
 	}
-	return nil, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true, Reach: store.Silent}
+	return nil, &store.Error{Err: errors.New("no answer in time"), Ambiguous: true, Evidence: store.Silent}
 }
 
 func (s *unheardStore) Remove(ctx context.Context, batch []store.Removal) {
@@ -221,4 +225,40 @@ func nothingIsLeft(t *testing.T, m *redistest.Mini) {
 			t.Fatalf("left: %q", m.Keys())
 		}
 	}
+}
+
+// A oneByOne is a store that takes no several keys in one step, and is not asked to.
+type oneByOne struct {
+	returning
+	t *testing.T
+}
+
+func (*oneByOne) TakesSeveral() bool { return false }
+
+func (s *oneByOne) AcquireAll(context.Context, []store.Ref, time.Time, func(bool, error)) ([]int64, error) {
+	s.t.Error("the store was asked for several keys in one step")
+	return nil, nil
+}
+
+// Such a store is asked for one key after the other. Nothing that was not sent counts as an answer of a server
+// that is away.
+func TestManyKeysOfAStoreThatTakesOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, err := gather(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLocker(&oneByOne{t: t}, o)
+		for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(100 * time.Millisecond) {
+			if _, _, err := l.AcquireAll(context.Background(), []string{"a", "b"}, Policy{}); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("AcquireAll = %v, want ErrUnavailable", err)
+			}
+		}
+		if p := l.outage.Prospect("a"); p.Reach != outage.Away {
+			t.Errorf("the server is %v after two seconds, want it away", p.Reach)
+		}
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -9,100 +9,10 @@ import (
 	"github.com/lockmw/kit/internal/recent"
 )
 
-// EventKind says what happened to a lock.
-type EventKind uint8
-
-const (
-	// EventAcquired: a lease begins.
-	EventAcquired EventKind = iota + 1
-	// EventContended: others hold the lock, and the caller waits for it.
-	EventContended
-	// EventRefused: Acquire or Refuse gives no lease, for the reason in Err, which
-	// is an *AcquireError.
-	EventRefused
-	// EventHandedOver: a waiter was told that it has the lock, by whoever made it free: mostly
-	// the holder that released it, also another caller that gave up or found the holder gone.
-	// EventAcquired follows. A waiter that finds out by asking, as where the message is lost, has
-	// EventAcquired alone.
-	EventHandedOver
-	// EventRenewed: a renewal has come through, and the lock has its full TTL again.
-	EventRenewed
-	// EventRenewalFailed: a renewal has failed, for the reason in Err. It is tried
-	// again for as long as the lease can be trusted.
-	EventRenewalFailed
-	// EventLost: the lease ended while it was held, for the reason in Err.
-	EventLost
-	// EventStuck: the lease has been held for ten TTLs, or for ten more since the
-	// last such event. With ErrMaxHold in Err, it is held for longer than its policy
-	// allows.
-	EventStuck
-	// EventReleased: the lease was released. Err is nil, or says that Redis did not
-	// confirm it.
-	EventReleased
-	// EventFailedOpen: the work runs without the lock, because Redis cannot
-	// be reached (Err) and the policy allows it.
-	EventFailedOpen
-	// EventServerWarning: a setting of the server endangers held locks, as Err
-	// says. It comes once, beside the first acquire, and is about no key.
-	EventServerWarning
-	// EventSkipped: others hold the lock of a job that Once was to run, so it is not
-	// run here.
-	EventSkipped
-)
-
-var eventNames = [...]string{
-	EventAcquired:      "acquired",
-	EventContended:     "contended",
-	EventRefused:       "refused",
-	EventHandedOver:    "handed over",
-	EventRenewed:       "renewed",
-	EventRenewalFailed: "renewal failed",
-	EventLost:          "lost",
-	EventStuck:         "stuck",
-	EventReleased:      "released",
-	EventFailedOpen:    "failed open",
-	EventServerWarning: "server warning",
-	EventSkipped:       "skipped",
-}
-
-// String returns the kind in words, such as "handed over".
-func (k EventKind) String() string {
-	if k == 0 || int(k) >= len(eventNames) {
-		return fmt.Sprintf("EventKind(%d)", uint8(k))
-	}
-	return eventNames[k]
-}
-
-// An Event tells an observer what happened to one lock. Label metrics by Kind
-// and Name, never by Key: keys are without number, and often private.
-type Event struct {
-	Kind     EventKind
-	Name     string        // what the lock is called: the policy's Name, or its Prefix
-	Prefix   string        // the policy's, a part of Key
-	Key      string        // prefix + key
-	Mode     Mode          // the policy's
-	Permits  int           // the policy's; 0: it is no semaphore
-	Queued   bool          // of an event before the lease began, and of the one that says it begins: the call waited for its turn
-	Waited   time.Duration // from the call of Acquire until it had an outcome; of the same events as Queued, 0 otherwise
-	Held     time.Duration // since the lease began; 0 before
-	Attempts int           // commands that Acquire has sent to Redis, 0 if it needed none; of the same events as Queued, 0 otherwise
-	Left     time.Duration // for how long the lease can be trusted without a renewal; of EventContended, what is left of the holder's TTL, or 0 if that is not known
-	Err      error         // as the kind says
-
-	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
-	// It is empty for other kinds, and where the caller has left.
-	Reason string
-}
-
-// event returns an event about a lock of the policy.
-func (p *Policy) event(kind EventKind, key string) Event {
-	return Event{Kind: kind, Name: p.Name, Prefix: p.Prefix, Key: key, Mode: p.Mode, Permits: p.Permits}
-}
-
 // event describes what happens to the claim.
 func (c *claim) event(kind EventKind) Event {
 	e := c.policy.event(kind, c.ref.Key)
-	e.Queued, e.Waited, e.Attempts = !c.queuedAt.IsZero(), c.waited(), c.attempts
+	e.Queued, e.Waited, e.Attempts = !c.queuedAt.IsZero(), c.waited(), c.sent
 	return e
 }
 

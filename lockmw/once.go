@@ -70,12 +70,6 @@ func (c *claim) votesAreSplit() bool {
 	})
 }
 
-// heldByOthers reports whether the claim was refused because others hold the lock.
-func (c *claim) heldByOthers() bool {
-	told, _ := RefusalOf(c.refusal)
-	return told.Code == CodeBusy
-}
-
 // skip has observers be told that the work of a refused claim is not needed.
 func (c *claim) skip() {
 	for i := range c.events {

@@ -29,7 +29,7 @@ type options struct {
 	namespace           string
 	instance            string
 	note                func(context.Context) string
-	logger              *slog.Logger
+	logger              *slog.Logger // nil: mistakes of the program go to slog.Default()
 	observers           []func(context.Context, Event)
 	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger
@@ -42,7 +42,6 @@ func gather(opts []Option) (options, error) {
 	o := options{
 		namespace: defaultNamespace,
 		instance:  defaultInstance(),
-		logger:    slog.New(slog.DiscardHandler),
 		maxPerKey: defaultPerKey,
 		maxTotal:  defaultTotal,
 	}
@@ -131,7 +130,11 @@ func WithNote(note func(ctx context.Context) string) Option {
 // leases that were lost or are held for too long, releases that failed, work that runs without
 // its lock, a lack of messages, settings of the server that endanger locks. A Redis that
 // cannot be reached shows in these lines. Renewals that fail are told to observers alone. It
-// logs keys, never tokens. By default nothing is logged, mistakes of the program included.
+// logs keys, never tokens.
+//
+// By default only mistakes of the program are logged: refusals whose code is CodeMisuse, and a panic
+// of an observer. They go to the logger that is slog.Default() when New is called. A logger over
+// slog.DiscardHandler silences them, too.
 //
 // Lines are written in the background, one after the other: a logger that is slow or
 // blocks holds up no lock. They wait in one queue with the events that WithObserver tells in the

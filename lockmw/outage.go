@@ -28,8 +28,8 @@ const (
 // outlook returns what the claim does. While the server is only suspected, a
 // claim that has one attempt makes it, and one that waits holds back. Once the
 // server is away nobody is kept waiting, except by a policy without any limit.
-func (c *claim) outlook(p outage.Prospect) outlook {
-	policy := c.policy
+func (a *asked) outlook(p outage.Prospect) outlook {
+	policy := a.policy
 	switch {
 	case p.Reach == outage.Reachable:
 		return asks
@@ -42,23 +42,6 @@ func (c *claim) outlook(p outage.Prospect) outlook {
 	}
 	return holdsBack
 }
-
-// opensAfter is how long the server must have been out of reach before a claim
-// that waits runs without the lock. It is promised to run within its Wait, or
-// within a second where that is shorter, so this is a tenth less.
-func (p Policy) opensAfter() time.Duration {
-	promised := opTimeout
-	if p.Wait > 0 {
-		promised = min(promised, p.Wait)
-	}
-	return promised - promised/10
-}
-
-// prospect returns what is known of the claim's server.
-func (c *claim) prospect() outage.Prospect { return c.locker.outage.Prospect(c.ref.Key) }
-
-// glance is prospect, at no cost while all servers can be reached.
-func (c *claim) glance() outage.Prospect { return c.locker.outage.Glance(c.ref.Key) }
 
 // failed notes a command without an answer. It returns the error of a claim that
 // this ends.
@@ -97,10 +80,35 @@ func (c *claim) endedBy(fault *store.Error) error {
 	return nil
 }
 
+// settled is prospect for a claim at its end. One that would run without the lock waits until it is known
+// whether it may: that a connection was refused, or that a command was not answered, does not say that the
+// server answers nobody.
+func (a *asked) settled() outage.Prospect {
+	p := a.prospect()
+	if !a.policy.FailOpen || !p.Doubted {
+		return p
+	}
+	timer := time.NewTimer(outage.DoubtedFor)
+	defer timer.Stop()
+	for p.Doubted {
+		select {
+		case <-p.Changed:
+			p = a.prospect()
+		case <-timer.C:
+			return a.prospect()
+		case <-a.ctx.Done():
+			return p
+		case <-a.locker.closing:
+			return p
+		}
+	}
+	return p
+}
+
 // unavailable ends a claim whose last command got no usable answer, for the
 // reason in c.fault.
 func (c *claim) unavailable() (*Lease, error) {
-	p := c.prospect()
+	p := c.settled()
 	if p.Reach != outage.Reachable {
 		return c.unreachable(p)
 	}
@@ -108,7 +116,7 @@ func (c *claim) unavailable() (*Lease, error) {
 	c.withdraw()
 	// A healthy server may need longer for a reply than a short Wait, or the rest of a longer one, allows. So such a silence
 	// is no fault of Redis where the whole Wait was short, or Redis has answered this call before.
-	cutShort := fault.Reach == store.Silent && c.policy.Wait > 0 && c.lastTimeout < opTimeout
+	cutShort := fault.Evidence == store.Silent && c.policy.Wait > 0 && c.lastTimeout < opTimeout
 	if cutShort && (c.policy.Wait < opTimeout || c.answers > 0 || c.reached) {
 		return nil, errNoAnswer(p)
 	}
@@ -118,7 +126,7 @@ func (c *claim) unavailable() (*Lease, error) {
 // errNoAnswer is the error of a claim whose wait ended before Redis had answered,
 // though Redis can be reached as far as is known.
 func errNoAnswer(p outage.Prospect) error {
-	if p.Silence >= outage.SilentAfter {
+	if p.Silence >= outage.DoubtAfter {
 		return fmt.Errorf("%w: no answer for %v", ErrUnavailable, p.Silence.Round(time.Millisecond))
 	}
 	return fmt.Errorf("%w: the wait was over before Redis had answered", ErrNotAcquired)
@@ -143,6 +151,7 @@ func (c *claim) failOpen(cause error) *Lease {
 	c.locker.keep(lease)
 	lease.limitHold()
 	c.locker.log.Warn("lockmw: work runs without its lock, since Redis cannot be reached and the policy has FailOpen", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
+	c.locker.outage.Told(c.ref.Key)
 	e := c.event(EventFailedOpen)
 	e.Err = cause
 	c.note(e)

@@ -23,7 +23,7 @@ func TestTheFirstSecondOfAnOutage(t *testing.T) {
 			atLeast, atMost time.Duration
 		}{
 			"no Wait":    {0, o.sure, 1250 * time.Millisecond},
-			"Wait 100ms": {100 * time.Millisecond, max(100*time.Millisecond, o.sure), 300 * time.Millisecond},
+			"Wait 100ms": {100 * time.Millisecond, max(100*time.Millisecond, o.sure), 350 * time.Millisecond},
 			"Wait 500ms": {500 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond},
 			"Wait 2s":    {2 * time.Second, time.Second, 1250 * time.Millisecond},
 		} {

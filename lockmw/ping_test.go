@@ -3,11 +3,14 @@ package lockmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -23,12 +26,12 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	// All that the README's user may do, without some of it.
-	user := func(name, without string) func(o *redis.Options) {
+	user := func(name string, without ...string) func(o *redis.Options) {
 		rights := "+evalsha +eval +time +get +set +del +exists +pttl +pexpire +zadd +zrange +zrem +zpopmin +zscore +zcard +zcount " +
 			"+hset +hget +hdel +hgetall +publish +pubsub|numsub +subscribe +ping +client|setname +info +scan"
 		args := []any{"ACL", "SETUSER", name, "on", ">secret", "resetkeys", "~lock:*", "resetchannels", "&lock:grants:*", "-@all"}
 		for right := range strings.FieldsSeq(rights) {
-			if right != without {
+			if !slices.Contains(without, right) {
 				args = append(args, right)
 			}
 		}
@@ -40,7 +43,7 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		name   string
 		client *redis.Client
 		fatal  bool
-		says   []string // nil: all is well
+		says   []string // as the error if it is fatal, else as advice; nil: all is well
 	}{
 		{"all is well", s.Client(t), false, nil},
 		{"the README's user", s.Client(t, user("all", "")), false, nil},
@@ -48,8 +51,9 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 		{"no right to ZADD", s.Client(t, user("zadd", "+zadd")), true, []string{"may not run ZADD, see the ACL line"}},
 		{"no right to SUBSCRIBE", s.Client(t, user("subscribe", "+subscribe")), false, []string{"may not run SUBSCRIBE, see the ACL line in lockmw's README: waiters find their turn by polling"}},
 		{"no right to PUBSUB", s.Client(t, user("pubsub", "+pubsub|numsub")), false, []string{"may not run PUBSUB NUMSUB,"}},
-		{"no right to INFO", s.Client(t, user("info", "+info")), false, []string{"may not run INFO,"}},
+		{"no right to INFO", s.Client(t, user("info", "+info")), false, []string{"may not run INFO, see \"A user for locks\" in lockmw's docs/redis.md"}},
 		{"no right to SCAN", s.Client(t, user("scan", "+scan")), false, []string{"may not run SCAN,"}},
+		{"README's own line, which has neither INFO nor SCAN", s.Client(t, user("line", "+info", "+scan")), false, []string{"may not run INFO,"}},
 		{"nobody is there", redistest.NewClient(t, "127.0.0.1:1"), true, []string{"connection refused"}},
 		{"several servers", redistest.NewClient(t, redistest.TurnsBetween(t, s.Addr(), redistest.Shared(t).Addr())), true, []string{"several servers answer at this address"}},
 	} {
@@ -57,12 +61,20 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 			l := testenv.Open(t, tc.client)
 			for range 2 { // it asks anew each time
 				err := l.Ping(context.Background())
-				if (err == nil) != (tc.says == nil) || errors.Is(err, lockmw.ErrUnavailable) != tc.fatal {
+				if (err != nil) != tc.fatal || errors.Is(err, lockmw.ErrUnavailable) != tc.fatal {
 					t.Fatalf("Ping = %v, fatal %v", err, tc.fatal)
 				}
+				advice, _ := seam.Advice(context.Background(), l)
+				text := errors.Join(advice...)
+				if tc.fatal {
+					text = err
+				}
+				if (text == nil) != (tc.says == nil) {
+					t.Fatalf("told %v, want %q", text, tc.says)
+				}
 				for _, what := range tc.says {
-					if text := err.Error(); !strings.HasPrefix(text, "lockmw: ping: ") || !strings.Contains(text, what) || strings.ContainsAny(text, "\n") || strings.Contains(text, "secret") {
-						t.Errorf("Ping = %s, want %s", text, what)
+					if got := text.Error(); tc.fatal && !strings.HasPrefix(got, "lockmw: ping: ") || !strings.Contains(got, what) || tc.fatal && strings.ContainsAny(got, "\n") || strings.Contains(got, "secret") {
+						t.Errorf("told %s, want %s", got, what)
 					}
 				}
 			}
@@ -71,8 +83,11 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 
 	l := testenv.Open(t, s.Client(t))
 	set("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	if err := l.Ping(context.Background()); err == nil || errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "set noeviction") {
-		t.Errorf("Ping = %v, want advice about maxmemory-policy", err)
+	if err := l.Ping(context.Background()); err != nil {
+		t.Errorf("Ping = %v where locks work", err)
+	}
+	if advice, err := seam.Advice(context.Background(), l); err != nil || !strings.Contains(fmt.Sprint(advice), "set noeviction") {
+		t.Errorf("%v, %v, want advice about maxmemory-policy", advice, err)
 	}
 	set("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	if err := l.Ping(context.Background()); err != nil {
@@ -103,8 +118,11 @@ func TestPingOfAQuorum(t *testing.T) {
 		t.Error(err)
 	}
 	c.Kill()
-	if err := l.Ping(context.Background()); err == nil || errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), c.Addr()) {
+	if err := l.Ping(context.Background()); err != nil {
 		t.Errorf("one node is away: %v", err)
+	}
+	if advice, err := seam.Advice(context.Background(), l); err != nil || !strings.Contains(fmt.Sprint(advice), c.Addr()) {
+		t.Errorf("one node is away: %v, %v", advice, err)
 	}
 	b.SetError("LOADING")
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) {

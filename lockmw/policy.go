@@ -3,6 +3,7 @@ package lockmw
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -15,11 +16,17 @@ const (
 	defaultTTL           = 30 * time.Second
 	defaultRetryInterval = 100 * time.Millisecond
 
-	minTTL       = 100 * time.Millisecond // below, the margins for drift and clocks eat the lease
-	maxPermits   = 1_000_000_000          // Lua writes and reads such a number digit by digit
-	maxPrefixLen = 256                    // bytes
-	maxNameLen   = 256                    // bytes
-	maxKeyLen    = 512                    // bytes
+	minTTL = 100 * time.Millisecond // below, the margins for drift and clocks eat the lease
+
+	// longestTTL bounds TTL and MinHold, so that no sum overflows: scripts add them in microseconds to the time of day, in
+	// numbers that are exact below 2^53 (the year 2255), and a lease counts as stuck after ten times its TTL, which a
+	// time.Duration must be able to tell (292 years).
+	longestTTL = 10 * 365 * 24 * time.Hour
+
+	maxPermits   = 1_000_000_000 // Lua writes and reads such a number digit by digit
+	maxPrefixLen = 256           // bytes
+	maxNameLen   = 256           // bytes
+	maxKeyLen    = 512           // bytes
 )
 
 // Forever, as Policy.Retries, means that the number of retries has no limit.
@@ -82,12 +89,12 @@ type Policy struct {
 	Name string
 
 	// Prefix is put before the key, verbatim: at most 256 bytes, no braces or
-	// control characters. It is a part of what is locked: policies exclude each
+	// control characters, and no verb of package fmt such as %s, which nobody fills in. It is a part of what is locked: policies exclude each
 	// other where prefix and key are the same. One that is no UTF-8 needs a Name.
 	// Zero means no prefix.
 	Prefix string
 
-	// TTL is how long Redis keeps the lock without a renewal, at least 100 ms.
+	// TTL is how long Redis keeps the lock without a renewal, from 100 ms to ten years.
 	// While the lease is held it is renewed after about a third of that, so work
 	// may take longer than the TTL. The lock of a holder that has crashed comes
 	// free when the TTL is over. Zero means 30 s.
@@ -118,9 +125,11 @@ type Policy struct {
 
 	// MinHold keeps the key taken at least this long after it was acquired, even
 	// when it is released sooner or its holder crashes (then for at most a TTL
-	// longer). It is at most MaxHold, where there is one. Those who wait get the lock
-	// by a retry, within a second after that time, and not by a hand-over. Zero means
-	// that a release frees the key at once.
+	// longer). It is at most ten years, and at most MaxHold, where there is one. Those who wait get the lock
+	// by a retry, within a second after that time, and not by a hand-over. From its release on
+	// the key is not held, it cools down: who finds it so is refused with CodeCooldown, and is not
+	// told to ask again. It keeps the same work from being done twice at once or within that time, and
+	// no longer: it makes nothing idempotent. Zero means that a release frees the key at once.
 	MinHold time.Duration
 
 	// MinHoldOnError has MinHold count for work that has failed, too. Zero means that such
@@ -154,16 +163,17 @@ type Policy struct {
 
 	// FailOpen runs the work without the lock when Redis cannot be reached, and for no
 	// other reason. That is the case when nobody listens at its address, there is no
-	// way there or its host is unknown; when a server says LOADING or CLUSTERDOWN
-	// (except for a slot that no node serves); and when a server answers nothing for
-	// at least 250 ms, not even a ping on another connection. The time that a
-	// credentials provider or OnConnect takes does not count, and each reply that a
-	// new connection needs has 250 ms of its own.
+	// way there or its host is unknown, and nothing is answered over connections that
+	// are there, either; when a server says LOADING or CLUSTERDOWN (except for a slot
+	// that no node serves); and when a server says nothing for at least 250 ms, on any
+	// connection, not even to a ping. The time that a credentials provider or OnConnect
+	// takes does not count, each reply that a new connection needs has 250 ms of its
+	// own, and time in which this process could not run is left out.
 	//
 	// The first call that finds Redis out of reach runs without the lock within
-	// its Wait, and within a second where Wait is longer or zero (within 250 ms
+	// its Wait, and within a second where Wait is longer or zero (within 350 ms
 	// where Wait is below that and a server answers nothing); without Wait and
-	// Retries it does so as soon as its one attempt has failed. While Redis is
+	// Retries it does so as soon as its one attempt has failed and a ping has, too. While Redis is
 	// known to be away, other calls run within 50 ms. Within a second of Redis's
 	// return locks are taken again.
 	//
@@ -180,7 +190,8 @@ type Policy struct {
 	// as this process has seen it), how long this one is held already and how many
 	// wait. The estimate is at least 1 s, which it is while nothing is known, and at
 	// most what is left of the holder's TTL, which it is where the holder seems to
-	// have crashed, because its lock was not renewed.
+	// have crashed, because its lock was not renewed. With MinHold it is when the work ends, and not
+	// when the key is free. A client that finds the key cooling down (CodeCooldown) is told nothing.
 	RetryAfter time.Duration
 }
 
@@ -205,6 +216,8 @@ func (p Policy) Validate() error {
 			return badPolicy(d.field, "%v is negative", d.value)
 		case d.value > 0 && d.value < time.Millisecond:
 			return badPolicy(d.field, "%v: is the unit missing?", d.value)
+		case d.value > longestTTL && (d.field == "TTL" || d.field == "MinHold"):
+			return badPolicy(d.field, "%v is more than ten years: Redis could not count the lock's end", d.value)
 		}
 	}
 	switch {
@@ -232,11 +245,18 @@ func (p Policy) Validate() error {
 	if r, bad := badRune(p.Prefix); bad {
 		return badPolicy("Prefix", "has the character %q; braces and control characters are not allowed", r)
 	}
+	if strings.Contains(p.Prefix, "%") && fmtVerb.MatchString(p.Prefix) {
+		return badPolicy("Prefix", "%q: verbs of package fmt are not filled in; the key stands behind the prefix, and is made by the key function", p.Prefix)
+	}
 	if p.Name == "" && !utf8.ValidString(p.Prefix) {
 		return badPolicy("Prefix", "%q is not UTF-8: metrics would refuse it as a label; give the policy a Name", p.Prefix)
 	}
 	return nil
 }
+
+// fmtVerb is what looks as if a value were to be filled in. keyfunc.Parse refuses the same in the
+// text of a template.
+var fmtVerb = regexp.MustCompile(`%(?:\[\d+\])?[sdvq](?:$|[^0-9A-Za-z])`)
 
 func badPolicy(field, reason string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalidPolicy, field, fmt.Sprintf(reason, args...))
@@ -304,4 +324,15 @@ func badRune(s string) (rune, bool) {
 		}
 	}
 	return 0, false
+}
+
+// opensAfter is how long the server must have been out of reach before a claim
+// that waits runs without the lock. It is promised to run within its Wait, or
+// within a second where that is shorter, so this is a tenth less.
+func (p Policy) opensAfter() time.Duration {
+	promised := opTimeout
+	if p.Wait > 0 {
+		promised = min(promised, p.Wait)
+	}
+	return promised - promised/10
 }

@@ -60,7 +60,7 @@ func (l *Lease) stay(lease *Lease, min time.Duration) {
 	if min == 0 || t == nil {
 		return
 	}
-	if t.stay(lease, time.Now().Add(min)) && min > l.policy.TTL {
+	if t.stay(lease, l, time.Now().Add(min)) && min > l.policy.TTL {
 		l.locker.watchdog.RenewNow(&t.renewal) // a crash must not free it sooner
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/lockmw/kit/internal/holds"
 )
 
 // The codes by which a client tells one refusal from another. They are in the body
@@ -16,6 +18,10 @@ const (
 	// CodeWaitTimeout: others held the lock for as long as the policy or the
 	// request's deadline allowed to wait (ErrNotAcquired).
 	CodeWaitTimeout = "LOCK_WAIT_TIMEOUT"
+	// CodeCooldown: nobody is at work under the lock; its work was done a moment ago, and
+	// Policy.MinHold keeps the key taken for a while (ErrNotAcquired). No time to ask again is
+	// told with it: who asked again then would do the work again.
+	CodeCooldown = "LOCK_COOLDOWN"
 	// CodeQueueFull: too many wait already (ErrQueueFull).
 	CodeQueueFull = "LOCK_QUEUE_FULL"
 	// CodeBackendUnavailable: Redis cannot be reached, or refuses (ErrUnavailable).
@@ -41,12 +47,14 @@ const StatusClientGone = 499
 
 // A Refusal is what a client is told of an error of this package. Nothing of the
 // error's own text is in it: no key, no token and nothing that Redis said. So it
-// can be sent as it is, in whatever envelope an API has.
+// can be sent as it is, in whatever envelope an API has. The middlewares' own answer
+// to CodeKeyInvalid names the value that is missing or cannot be used as well, see
+// keyfunc.ValueError.
 type Refusal struct {
 	Status   int    // of the HTTP response
 	GRPCCode uint32 // codes.Code(r.GRPCCode) is the code of google.golang.org/grpc
 	Code     string // one of the Code constants; empty where the client has left, so that there is nobody to tell
-	Detail   string // a sentence for people, the same for each refusal of its kind; empty where Code is empty
+	Detail   string // a sentence for people, from RefusalOf the same for each refusal of its kind; empty where Code is empty
 
 	// RetryAfter is after how long asking again makes sense. Zero means that it does
 	// not.
@@ -80,6 +88,10 @@ var (
 	refusedDeadline = Refusal{
 		Status: http.StatusConflict, GRPCCode: grpcDeadlineExceeded, Code: CodeWaitTimeout,
 		Detail: "Other requests were at work on the same resource until this one's time was up.",
+	}
+	refusedCooldown = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeCooldown,
+		Detail: "The same was done a moment ago.",
 	}
 	refusedClientGone = Refusal{Status: StatusClientGone, GRPCCode: grpcCanceled}
 	refusedQueueFull  = Refusal{
@@ -167,15 +179,25 @@ func kindOf(err error) (kind Refusal, ours bool) {
 // kindOfWait tells by what an attempt that found the lock held, or the wait for it,
 // was ended.
 func kindOfWait(err error) Refusal {
-	switch refused, ok := errors.AsType[*AcquireError](err); {
+	refused, ok := errors.AsType[*AcquireError](err)
+	cools := ok && refused.CoolingDown > 0
+	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrMaxHold):
+		if cools {
+			return refusedCooldown
+		}
 		return refusedDeadline
 	case errors.Is(err, ErrReleased): // work goes on with the context of a lease that it has released
 		return refusedMisuse
 	case errors.Is(err, context.Canceled):
 		return refusedClientGone
+	case cools:
+		return refusedCooldown
 	case ok && refused.Queued:
 		return refusedWaitTimeout
 	}
 	return refusedBusy
 }
+
+// soonest is the least that a refused client is told to wait.
+const soonest = holds.Soonest

@@ -115,3 +115,25 @@ func TestRefusalsOfRedisAreLogged(t *testing.T) {
 		})
 	}
 }
+
+// clicks has one request hold the lock, and returns what another one gets 200 ms later; or a nested call with the first
+// one's context.
+func (s scene) clicks(p lockmw.Policy, nested bool) error {
+	one, leave := context.WithCancel(context.Background())
+	defer leave()
+	another, alsoLeave := context.WithCancel(context.Background())
+	defer alsoLeave()
+	_, lease, err := s.locks.Acquire(one, "42", order)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer mustRelease(s, lease)
+	time.Sleep(200 * time.Millisecond)
+	if nested {
+		another = context.WithValue(one, afterwards{}, "a value of its own")
+	}
+	_, _, err = s.locks.Acquire(another, "42", p)
+	return err
+}
+
+type afterwards struct{}

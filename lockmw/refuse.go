@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/report"
 )
@@ -41,13 +40,15 @@ func (c *claim) gaveUp() error {
 // refuse describes why there is no lease.
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
-		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.attempts, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
+		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.sent, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
-		var own bool
-		if refusal.Holder, own = c.who(); own && errors.Is(err, ErrNotAcquired) {
-			refusal.Err = heldHere(err, refusal.Holder.Age, refusal.Waited)
+		var own *Lease
+		if left := c.coolsDownFor(); left > 0 && errors.Is(err, ErrNotAcquired) {
+			refusal.Err, refusal.CoolingDown, refusal.RetryAfter = coolingDown(err, left), left, 0
+		} else if refusal.Holder, own = c.who(); own != nil && errors.Is(err, ErrNotAcquired) {
+			refusal.Err = heldHere(err, refusal.Holder.Age, refusal.Holder.Age >= refusal.Waited && own.mayWaitFor(c.ctx))
 		}
 		c.learn(false)
 	}
@@ -64,13 +65,13 @@ func (c *claim) refuse(err error) error {
 	return refusal
 }
 
-// heldHere is err of a claim that has waited for a lock that this Locker has itself, for age.
-// Most often that is another request. But a call under the lock that hands on another context
-// than the lease's waits for itself, and nobody else can tell: it finds one holder for all of its wait.
-func heldHere(err error, age, waited time.Duration) error {
+// heldHere is err of a claim for a lock that this Locker has itself, for age. Most often that is another request. But a call
+// under the lock that hands on another context than the lease's waits for itself, and nobody else can tell. selfMade says that
+// it looks like that: the claim has found one holder for all of its wait, and that may wait for it.
+func heldHere(err error, age time.Duration, selfMade bool) error {
 	held := fmt.Sprintf("held by another call of this process for %v", age.Round(time.Millisecond))
 	hint := ""
-	if age >= waited {
+	if selfMade {
 		hint = ": if that call waits for this one, its context was not handed on"
 	}
 	switch {
@@ -80,6 +81,23 @@ func heldHere(err error, age, waited time.Duration) error {
 		return fmt.Errorf("%w: %s, and until the wait was over%s", ErrNotAcquired, held, hint)
 	}
 	return fmt.Errorf("%w; %s%s", err, held, hint)
+}
+
+// mayWaitFor reports whether the work under the lease may have handed ctx on, in the place of the lease's own context: one
+// that ends with that which the lease was acquired with, as a request's that is used in a function under the lock, or one
+// that never ends, as context.Background. Two requests, or two jobs, have an end of their own each.
+func (l *Lease) mayWaitFor(ctx context.Context) bool {
+	done := ctx.Done()
+	return done == nil || done == l.callerDone
+}
+
+// coolingDown is err of a claim that found nobody at work, and a key that stays taken for left.
+func coolingDown(err error, left time.Duration) error {
+	cools := fmt.Sprintf("its work was done a moment ago, and it is cooling down for another %v", left.Round(time.Millisecond))
+	if errors.Is(err, errHeld) || errors.Is(err, errUsedUp) {
+		return fmt.Errorf("%w: %s", ErrNotAcquired, cools)
+	}
+	return fmt.Errorf("%w; %s", err, cools)
 }
 
 // Refuse returns the refusal of a call that could not even ask for its lock, because of
@@ -98,12 +116,12 @@ func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
 }
 
 // votes are those of the last command, if a quorum was asked.
-func (c *claim) votes() []Vote {
-	if c.ballot == nil {
+func (a *attempts) votes() []Vote {
+	if a.ballot == nil {
 		return nil
 	}
-	votes := make([]Vote, len(c.ballot.Votes))
-	for i, v := range c.ballot.Votes {
+	votes := make([]Vote, len(a.ballot.Votes))
+	for i, v := range a.ballot.Votes {
 		votes[i] = Vote{Node: v.Node, Acquired: v.Granted, Err: v.Err}
 		if !v.Granted && !v.Refused && v.Err == nil {
 			votes[i].Err = errNotCast
@@ -113,9 +131,6 @@ func (c *claim) votes() []Vote {
 }
 
 var errNotCast = errors.New("no answer was waited for: the outcome was certain, or the node silent before")
-
-// soonest is the least that a refused client is told to wait.
-const soonest = holds.Soonest
 
 func (c *claim) retryAfter(err error) time.Duration {
 	switch {
@@ -130,15 +145,21 @@ func (c *claim) retryAfter(err error) time.Duration {
 	return 0
 }
 
-func (c *claim) waited() time.Duration { return time.Since(c.start) }
-
 // logRefusal logs a refusal, unless one like it was logged a moment ago. Contention
-// and a shut-down are what happens to every program, and are told as information.
+// and a shut-down are what happens to every program, and are told as information. A mistake of
+// the program is an error: it alone is logged where nobody has given a logger.
 func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
-	if l.log.Handler() == slog.DiscardHandler {
+	told, _ := RefusalOf(refusal)
+	level := slog.LevelWarn
+	switch told.Code {
+	case CodeBusy, CodeWaitTimeout, CodeCooldown, CodeClosed, "":
+		level = slog.LevelInfo
+	case CodeMisuse:
+		level = slog.LevelError
+	}
+	if !l.log.Enabled(ctx, level) {
 		return
 	}
-	told, _ := RefusalOf(refusal)
 	kind := report.Kind{Name: refusal.Name, Reason: told.Code}
 	if told.Code == CodeMisuse && !errors.Is(refusal, ErrInvalidPolicy) && !errors.Is(refusal, ErrReentrant) && !errors.Is(refusal, ErrNotAcquired) {
 		kind.Mistake = refusal.Err.Error()
@@ -147,16 +168,9 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	if !ok {
 		return
 	}
-	level := slog.LevelWarn
-	switch told.Code {
-	case CodeBusy, CodeWaitTimeout, CodeClosed, "":
-		level = slog.LevelInfo
-	case CodeMisuse:
-		level = slog.LevelError
-	}
 	reason := told.Code
 	if reason == "" {
-		reason = "the client has left"
+		reason = "the caller's context was cancelled" // a client has left, or a worker was told to stop
 	}
 	attrs := []slog.Attr{
 		slog.String("name", refusal.Name), slog.String("key", refusal.Key),
@@ -166,4 +180,20 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 		attrs = append(attrs, slog.Int("not_logged", quiet))
 	}
 	l.log.LogAttrs(ctx, level, "lockmw: lock was refused", attrs...)
+	if errors.Is(refusal, ErrUnavailable) {
+		l.outage.Told(refusal.Key)
+	}
+}
+
+// heldByOthers reports whether the claim was refused because others hold the lock, or have done the work a moment ago.
+func (c *claim) heldByOthers() bool {
+	told, _ := RefusalOf(c.refusal)
+	return told.Code == CodeBusy || told.Code == CodeCooldown
+}
+
+// refused returns what refuse does, and tells the observers.
+func (c *claim) refused(err error) error {
+	err = c.refuse(err)
+	c.tell(nil)
+	return err
 }

@@ -22,13 +22,8 @@ const (
 	releasePause   = 10 * time.Millisecond  // after the first failed try, then doubled
 )
 
-var errExpired = errors.New("no renewal came through in time")
-
-// errForced: an operator, or another program, has used Locker.ForceRelease.
-var errForced = errors.New("released by force")
-
-// errNotHeld: the store does not know the token as the holder.
-var errNotHeld = errors.New("forgotten by Redis, or given to others")
+// errNoLease: there is nothing to release.
+var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of Acquire", ErrLost)
 
 // Release gives the lock back, to the next waiter if there is one. The
 // lease's context ends first (cause ErrReleased). Then the lock passes to the next waiter
@@ -44,11 +39,11 @@ var errNotHeld = errors.New("forgotten by Redis, or given to others")
 //
 // Of ctx only the values are used: Release works just as well when ctx has ended.
 // Later calls, from whichever goroutine, wait for the first, have no effect and
-// return the same. Release panics if there is no lease, because Acquire has returned an
-// error.
+// return the same. A nil Lease gives nothing back, and the error Is ErrLost: work that nobody has kept from
+// running ran without its lock.
 func (l *Lease) Release(ctx context.Context) error {
 	if l == nil {
-		panic("lockmw: Release of a nil Lease: Acquire has returned an error, which must be looked at first")
+		return errNoLease
 	}
 	err := l.releaseWithin(context.WithoutCancel(ctx))
 	l.tellReleased()
@@ -59,9 +54,9 @@ func (l *Lease) Release(ctx context.Context) error {
 // stay taken for the policy's MinHold then, unless the policy says MinHoldOnError. WithLock,
 // Wrap, Once, the middlewares and the interceptors do so by themselves, see
 // Policy.MinHoldOnError. What other leases of the same lock want, which have joined it or
-// which it has joined, remains. After the release, and without MinHold, it has no effect.
+// which it has joined, remains. After the release, without MinHold, and for a nil Lease, it has no effect.
 func (l *Lease) MarkFailed() {
-	if l.policy.MinHold == 0 || l.policy.MinHoldOnError {
+	if l == nil || l.policy.MinHold == 0 || l.policy.MinHoldOnError {
 		return
 	}
 	owners := []*Lease{l.owner()}
@@ -166,10 +161,16 @@ func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 	maybeReleased := false
 	pause := releasePause
 	deadline := called.Add(releaseBudget)
+	if own, bounded := ctx.Deadline(); bounded {
+		deadline = earlier(deadline, own)
+	}
+	asks := ctx // each command is bounded, and does not end with ctx
+	if ctx.Done() != nil {
+		asks = context.WithoutCancel(ctx)
+	}
 	for sent := called; ; pause, sent = 2*pause, time.Now() {
-		try := store.Until(ctx, earlier(deadline, sent.Add(releaseTimeout)))
 		trusted := t.leftAt(sent) > 0
-		did, waits, err := t.endInStore(try)
+		did, waits, err := t.endInStore(asks, earlier(deadline, sent.Add(releaseTimeout)))
 		switch {
 		case err == nil && did == store.NotHeld && !maybeReleased:
 			return ErrLost
@@ -191,32 +192,35 @@ func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
 	}
 }
 
-// endInStore has the store end the tenure: now, or when its MinHold has passed. waits says
-// that somebody of this Locker may wait for the lock.
-func (t *tenure) endInStore(ctx context.Context) (did store.Released, waits bool, err error) {
+// endInStore has the store end the tenure, until then: now, or when its MinHold has passed. waits
+// says that somebody of this Locker may wait for the lock.
+func (t *tenure) endInStore(ctx context.Context, until time.Time) (did store.Released, waits bool, err error) {
 	waiters, s := t.locker.waiters, t.locker.store
+	give := store.Give{Ref: t.ref, Until: until}
 	if till := t.stayTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
 			waiters.ForgetHolder(t.ref.Key, t)
-			did, err = s.ReleaseAfter(ctx, t.ref, stay)
+			give.Stay = stay
+			did, _, err = s.Release(ctx, give)
 			return did, true, err
 		}
 	}
 	next, place, ok, waits := waiters.Offer(t.ref.Key, t)
 	if ok {
-		did, err = t.releaseTo(ctx, next, place)
+		give.Next = store.Waiter{Ref: next, Place: place}
+		did, err = t.releaseTo(ctx, give)
 		return did, true, err
 	}
-	did, err = s.Release(ctx, t.ref, false)
-	return did, waits || t.locker.relay == nil, err // without a relay also those who came meanwhile are to ask
+	did, _, err = s.Release(ctx, give)
+	return did, waits || !t.locker.relays, err // otherwise also those who came meanwhile are to ask
 }
 
-// releaseTo gives the lock back and offers it to next, a waiter of this Locker. Without a reply next may have the lock, or a
+// releaseTo gives the lock back and offers it to a waiter of this Locker. Without a reply that one may have the lock, or a
 // place in the queue, or neither: it asks then, with its own token, and is told.
-func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Place) (store.Released, error) {
-	sent, session := time.Now(), t.locker.subscriber.session()
-	did, answer, err := t.locker.relay.ReleaseTo(ctx, t.ref, next, place)
+func (t *tenure) releaseTo(ctx context.Context, give store.Give) (store.Released, error) {
+	next, sent, session := give.Next.Ref, time.Now(), t.locker.subscriber.session()
+	did, answer, err := t.locker.store.Release(ctx, give)
 	outcome := waitqueue.WasQueued
 	switch {
 	case err != nil:
@@ -227,7 +231,7 @@ func (t *tenure) releaseTo(ctx context.Context, next store.Ref, place store.Plac
 		outcome = waitqueue.WasNotHeld
 	}
 	gone := t.locker.waiters.OfferEnded(waitqueue.OfferResult{
-		To: next, Outcome: outcome, Sent: sent, Clock: answer.Server, Fence: answer.Fence, Session: session, NextCame: answer.NextCame,
+		To: next, Outcome: outcome, Sent: sent, Grant: answer.Grant, Session: session,
 	})
 	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
 		t.locker.janitor.Add(next, err == nil)

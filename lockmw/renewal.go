@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
@@ -19,22 +18,6 @@ const (
 	maxRenewTimeout = time.Second // what a Release may have to wait for
 	minRetryPause   = 25 * time.Millisecond
 )
-
-// renewAfter is a third of the TTL, give or take a tenth of that, so that
-// leases that began together do not stay in step.
-func renewAfter(ttl time.Duration) time.Duration {
-	third := ttl / 3
-	return third - third/10 + rand.N(third/5)
-}
-
-// firstRenewal of a published grant comes soon: it confirms the grant, and
-// extends the short TTL that the hand-over came with.
-func (t *tenure) firstRenewal() time.Duration {
-	if t.first.origin == fromMessage {
-		return min(confirmAfter, t.first.ttl/3)
-	}
-	return renewAfter(t.ttl)
-}
 
 // Terms implements renew.Item. A tenure is renewed while it is held. The time for that is a
 // sixth of the TTL, which leaves time for further attempts, and more after a failed one: a
@@ -67,8 +50,8 @@ func (t *tenure) Ask() store.Ref {
 	return ref
 }
 
-// Renewed implements renew.Item. It ends the tenure if the store says that it is gone, and
-// extends the grant otherwise, counted from sent.
+// Renewed implements renew.Item. It ends the tenure if the store says that it is gone, or gives
+// no answer and a clock says that the trust is over; and extends the grant otherwise, counted from sent.
 func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) {
 	if r.Err == nil && !r.Held {
 		t.lostInStore(errNotHeld)
@@ -87,10 +70,13 @@ func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) 
 		if lease != nil {
 			lease.tellLater(EventRenewalFailed, r.Err)
 		}
+		if !t.holdsAt(now(), true) { // the machine was suspended, and the expiry timer with it
+			return 0
+		}
 		return pause
 	}
 	t.failures = 0
-	t.grant = grant{fence: t.ref.Fence, since: instantOf(sent), ttl: r.TTL}
+	t.grant = grant{since: instantOf(sent), ttl: r.TTL}
 	t.expiry.Reset(max(t.grant.left(now()), 0)) // 0: the answer took longer than the TTL
 	stuck := lease != nil && lease.isStuck()
 	t.mu.Unlock()
@@ -120,4 +106,11 @@ func (l *Lease) isStuck() bool {
 func (t *tenure) retryAfter() time.Duration {
 	pause := minRetryPause << min(t.failures-1, 5)
 	return retry.Jitter(min(pause, max(t.ttl/20, minRetryPause)))
+}
+
+// renewNow has what is held of key renewed at once.
+func (l *Locker) renewNow(key string) {
+	for _, t := range l.tenuresOf(key) {
+		l.watchdog.RenewNow(&t.renewal)
+	}
 }

@@ -16,7 +16,9 @@ import (
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-var timedOut = &store.Error{Err: errors.New("timed out"), Reach: store.Silent, Ambiguous: true}
+var timedOut = &store.Error{Err: errors.New("timed out"), Evidence: store.Silent, Ambiguous: true}
+
+var _ store.Pinger = (*faraway)(nil) // otherwise nobody learns that a server hangs
 
 // faraway answers renewals after a while, and those of keys that begin with "x" never. Each
 // first letter is a server.
@@ -42,7 +44,7 @@ func (f *faraway) Close() error { return nil }
 
 func (f *faraway) Server(key string) string { return key[:1] }
 
-func (f *faraway) Ping(ctx context.Context, key string, _ func(bool)) error {
+func (f *faraway) Ping(ctx context.Context, key string, _ store.Progress) error {
 	if key[0] != 'x' {
 		return nil
 	}
@@ -56,12 +58,12 @@ func holdMany(l *Locker, n int, letter string, ttl time.Duration) (lost func() i
 	for i := range n {
 		held := &tenure{
 			locker: l, ttl: ttl, ref: store.Ref{Key: letter + strconv.Itoa(i), TTL: ttl},
-			began: time.Now(), grant: grant{since: now(), ttl: ttl},
+			began: time.Now(), trust: trust{grant: grant{since: now(), ttl: ttl}},
 		}
 		held.renewal = l.watchdog.Renewal(held, held.ref.Key)
 		lease := &Lease{
 			locker: l, policy: Policy{TTL: ttl}, has: held, mu: &held.mu,
-			start: time.Now(), stuckAt: time.Hour, cancel: func(error) {},
+			start: time.Now(), tooLong: tooLong{stuckAt: time.Hour}, work: work{cancel: func(error) {}},
 		}
 		held.begin(lease)
 		leases = append(leases, lease)
@@ -80,10 +82,10 @@ func holdMany(l *Locker, n int, letter string, ttl time.Duration) (lost func() i
 func TestLeasesOfAServerThatHangsDoNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Locker{
-			reports: report.New(slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler),
-			waiters: waitqueue.NewSet(1, 1, false, nil),
+			reporting: reporting{reports: report.New(slog.New(slog.DiscardHandler)), log: slog.New(slog.DiscardHandler)},
+			waiters:   waitqueue.NewSet(1, 1, false, nil),
 		}
-		watched, known := outage.Watch(&faraway{after: time.Millisecond}, func() {})
+		watched, known := outage.Watch(&faraway{after: time.Millisecond}, func(outage.Return) {})
 		l.outage, l.watchdog = known, renew.New(watched)
 		const n, ttl = 10_000, 30 * time.Second
 		lostThere := holdMany(l, n/2, "x", ttl)

@@ -1,14 +1,19 @@
 package lockmw
 
 import (
+	"context"
+	"log/slog"
+	"time"
+
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// What lockadmin and locktest may do with a Locker and users may not: package internal/seam has the functions as variables,
+// What lockadmin, locktest and lockctl may do with a Locker and users may not: package internal/seam has the functions as variables,
 // so that this package exports none of them.
 
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
@@ -24,15 +29,23 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		return newLocker(s, o)
 	}
 	seam.RenewNow = func(locker any, key string) { locker.(*Locker).renewNow(key) }
+	seam.Warn = func(locker any, ctx context.Context, p any, text string) {
+		locker.(*Locker).warn(ctx, p.(Policy), text)
+	}
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
 	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
-	seam.Reaches = func(locker any) bool { return !locker.(*Locker).outage.Troubled() }
+	seam.Advice = func(ctx context.Context, locker any) ([]error, error) { return locker.(*Locker).health(ctx) }
+	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 
-// renewNow has what is held of key renewed at once.
-func (l *Locker) renewNow(key string) {
-	for _, t := range l.tenuresOf(key) {
-		l.watchdog.RenewNow(&t.renewal)
+// warn logs what is wrong with the program, by a line for each text.
+func (l *Locker) warn(ctx context.Context, p Policy, text string) {
+	if l.log.Handler() == slog.DiscardHandler {
+		return
+	}
+	if _, ok := l.refusals.Admits(report.Kind{Name: p.Name, Mistake: text}, time.Now()); ok {
+		ctx = context.WithoutCancel(ctx)
+		l.reports.Later(func() { l.log.WarnContext(ctx, "lockmw: "+text, "name", p.Name) })
 	}
 }
 

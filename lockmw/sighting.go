@@ -3,7 +3,6 @@ package lockmw
 import (
 	"time"
 
-	"github.com/lockmw/kit/internal/holds"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
@@ -16,12 +15,13 @@ type sighting struct {
 	fence    int64  // of the holder; 0: not known
 	siblings string // tokens of this Locker that hold the lock
 	waiting  int    // in the queue of the store
+	cools    bool   // nobody is at work: the lock stays taken for left
 }
 
 func newSighting(a store.Answer) sighting {
 	return sighting{
 		answered: time.Now(), left: a.Left, holder: Holder(a.Holder), fence: a.HolderFence,
-		siblings: a.Siblings, waiting: a.Waiting,
+		siblings: a.Siblings, waiting: a.Waiting, cools: a.CoolingDown,
 	}
 }
 
@@ -79,48 +79,4 @@ func remains(t *tenure) time.Duration {
 	}
 	ttl := t.ref.TTL
 	return max(ttl-time.Since(t.began), ttl-ttl/3) // it is renewed after a third
-}
-
-// who returns who has the lock as far as the claim knows, or nil, and whether it is a
-// lease of this Locker.
-func (c *claim) who() (holder *Holder, own bool) {
-	if !c.seen.fresh() {
-		return nil, false
-	}
-	seen := c.seen.byNow()
-	if lease := c.locker.leaseOf(c.ref.Key, seen.siblings); lease != nil {
-		mine := sightingOf(lease).holder
-		return &mine, true
-	}
-	if seen.holder.Instance == "" {
-		return nil, false
-	}
-	return &seen.holder, false
-}
-
-// learn notes what the claim has seen of how long others hold the lock. over says
-// that the hold it has seen is over, so that it was held until now.
-func (c *claim) learn(over bool) {
-	seen := c.seen
-	if seen.fence == 0 || seen.holder.Age == 0 || seen.holder.Instance == c.locker.Instance() {
-		return // a hold of this Locker is noted when it is released
-	}
-	if over && seen.fresh() {
-		seen = seen.byNow()
-	}
-	c.locker.history.Add(c.policy.Name, seen.fence, seen.holder.Age)
-}
-
-// comesFree estimates when a caller who asks again may find the lock free, or at
-// least no queue: see Policy.RetryAfter.
-func (c *claim) comesFree() time.Duration {
-	lock := holds.Lock{
-		Name: c.policy.Name, TTL: c.ref.TTL, Least: c.policy.MinHold,
-		Left: c.ref.TTL, Turns: c.alsoWaiting / max(c.policy.Permits, 1),
-	}
-	if c.seen.fresh() {
-		seen := c.seen.byNow()
-		lock.Left, lock.Age, lock.Fence = seen.left, seen.holder.Age, seen.fence
-	}
-	return c.locker.history.ComesFree(lock)
 }

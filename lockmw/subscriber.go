@@ -20,12 +20,15 @@ const (
 // A subscriber keeps one subscription to hand-overs alive. It begins with the
 // first call that may wait. While there is no subscription, waiters poll.
 type subscriber struct {
-	locker   *Locker
-	once     sync.Once
-	cancel   context.CancelFunc
-	ctx      context.Context
-	ended    chan struct{}
-	listened bool // The present call of Listen had a subscription. Listen's goroutine and run use it in turn.
+	locker *Locker
+	once   sync.Once
+	cancel context.CancelFunc
+	ctx    context.Context
+	ended  chan struct{}
+
+	// Listen's goroutine and run use these in turn.
+	listened bool // the present call of Listen had a subscription
+	told     bool // the log says that there is no subscription
 
 	// current is the number of the present session: another one for each subscription, and after each time that the server
 	// could not be reached. 0: no subscription is known to be alive.
@@ -87,7 +90,7 @@ func (s *subscriber) run() {
 			}
 		}
 		if !reported {
-			reported = true
+			reported, s.told = true, true
 			s.locker.log.Warn("lockmw: no subscription to releases; waiters poll for their turn until there is one", "error", err)
 		}
 		select {
@@ -102,6 +105,10 @@ func (s *subscriber) run() {
 // nobody listened, and the store should know that somebody does now.
 func (s *subscriber) Listening() {
 	s.listened = true
+	if s.told {
+		s.told = false
+		s.locker.log.Info("lockmw: subscribed to releases; waiters are told when it is their turn")
+	}
 	s.current.Store(s.last.Add(1))
 	s.locker.waiters.AskFirsts()
 }
@@ -109,16 +116,16 @@ func (s *subscriber) Listening() {
 // Granted implements store.Listener. A grant that nobody waits for any more
 // is given back, so that the first of the queue has it. A waiter that found its
 // grant by asking holds it already.
-func (s *subscriber) Granted(g store.Grant) {
+func (s *subscriber) Granted(g store.News) {
 	l := s.locker
 	if !l.waiters.Granted(g) && !l.holds(g.Ref) {
 		l.janitor.Add(g.Ref, true)
 	}
 }
 
-// Contended implements store.Listener.
-func (s *subscriber) Contended(key, token string, came int64) {
-	s.locker.waiters.Contended(key, token, came)
+// OthersWait implements store.Listener.
+func (s *subscriber) OthersWait(key, token string, came int64) {
+	s.locker.waiters.OthersWait(key, token, came)
 }
 
 // Revoked implements store.Listener.

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -33,12 +34,17 @@ type tenure struct {
 
 	renewal renew.Renewal // the watchdog's
 
-	mu       sync.Mutex
-	state    tenureState
-	holder   *Lease      // the lease that has the lock; nil while the lock passes from one to the next
+	mu     sync.Mutex // guards what follows
+	state  tenureState
+	holder *Lease // the lease that has the lock; nil while the lock passes from one to the next
+	trust         // for how long the tenure can be relied on
+	stays  []stay // how long leases want the key to stay taken, if it is given back sooner
+}
+
+// trust is for how long a tenure can be relied on.
+type trust struct {
 	grant    grant       // the last one, from the acquire or a renewal
 	expiry   *time.Timer // ends the tenure in time, whatever becomes of renewals
-	stays    []stay      // how long leases want the key to stay taken, if it is given back sooner
 	failures int         // how many renewals have failed in a row
 }
 
@@ -61,48 +67,11 @@ const (
 // isLost reports whether the lock was lost, for either reason.
 func (s tenureState) isLost() bool { return s == tenureLost || s == tenureExpired }
 
-// A grant is what the store promised, and from when on.
-type grant struct {
-	fence   int64
-	clock   int64         // the store's clock when it granted, or later, in µs
-	taken   int64         // store.Answer's Taken, which means something to the store alone
-	since   instant       // when the store set the TTL, or earlier
-	ttl     time.Duration // how long the store keeps the lock from then on
-	origin  origin        // how the news of the grant came
-	session uint64        // the subscription's session when the store was asked, or when its claim read the message: see subscriber.hasHeardSince
-
-	nextCame int64 // when the first of those who still wait came, by the store's clock in µs; 0: nobody waits
-}
-
-// An origin is how the news of a grant came.
-type origin uint8
-
-const (
-	fromReply   origin = iota // in the reply to a command of its own claim, or to a renewal
-	fromRelease               // in the reply to a release of this Locker, which offered the lock to the claim
-	fromMessage               // in a message of a script; no command of the claim has confirmed it yet
-)
-
-// validity is how much of a TTL can be relied on: our clock and the store's
-// may differ in rate (1 %) and in resolution (2 ms). Redis's own Redlock
-// description has the same margin.
-func validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
-
-// guard is how long before the end of its validity a lease's context ends,
-// so that the work can stop before the lock passes on.
-func guard(ttl time.Duration) time.Duration { return max(50*time.Millisecond, ttl/10) }
-
-// left is how long from at on the work may go on: what is left of the validity, less the guard. A lease is trusted that
-// long.
-func (g grant) left(at instant) time.Duration {
-	return validity(g.ttl) - guard(g.ttl) - at.since(g.since)
-}
-
 // newTenure returns the tenure that begins with c's grant, which came at began.
 func newTenure(c *claim, g grant, began time.Time) *tenure {
-	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, mayReturn: c.residue == inDoubt, grant: g}
+	t := &tenure{locker: c.locker, ref: c.ref, ttl: c.policy.TTL, began: began, first: g, mayReturn: c.residue == inDoubt, trust: trust{grant: g}}
 	t.renewal = t.locker.watchdog.Renewal(t, t.ref.Key)
-	t.ref.Fence, t.ref.Taken = g.fence, g.taken
+	t.ref.Fence, t.ref.Estimate = g.Fence, g.Estimate
 	return t
 }
 
@@ -164,7 +133,7 @@ func localPass(ttl time.Duration) time.Duration { return min(time.Second, ttl/3)
 //     this process ends now and the store is never told of them.
 func (t *tenure) passOn(at time.Time) bool {
 	fence, ok := t.nextFence(at)
-	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Token: t.ref.Token, Fence: fence, TTL: t.ref.TTL, Tenure: t})
+	return ok && t.locker.waiters.PassOn(t.ref.Key, t, waitqueue.Grant{Grant: store.Grant{Fence: fence}, Token: t.ref.Token, TTL: t.ref.TTL, Tenure: t})
 }
 
 // nextFence ends the time of the lease that had the lock, and counts the fence on for the next
@@ -177,13 +146,13 @@ func (t *tenure) nextFence(at time.Time) (fence int64, ok bool) {
 	switch {
 	case t.state != tenureHeld, t.mayReturn, t.ref.Least > 0, len(t.stays) > 0, t.ref.Fence == 0, t.ref.Kind != store.Kind{}:
 		return 0, false
-	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.session):
+	case !t.locker.relays, !t.locker.subscriber.hasHeardSince(t.first.session):
 		return 0, false
 	case now.since(t.first.since) > localPass(t.ttl), t.grant.ttl-now.since(t.grant.since) < t.ttl/2, t.grant.left(now) <= 0:
 		return 0, false
 	}
 	passed := at.Sub(t.began) // less than has passed on the store's clock since the answer
-	if fence = t.ref.Fence + 1; fence > min(t.first.fence, t.first.clock)+(passed-passed/100).Microseconds() {
+	if fence = t.ref.Fence + 1; fence > min(t.first.Fence, t.first.Clock)+(passed-passed/100).Microseconds() {
 		return 0, false
 	}
 	t.ref.Fence = fence
@@ -342,12 +311,13 @@ func (t *tenure) lease() *Lease {
 	return t.holder
 }
 
-// stay keeps the key taken until till for lease, if it is given back sooner. It reports
-// whether that is longer than it was.
-func (t *tenure) stay(lease *Lease, till time.Time) (longer bool) {
+// stay keeps the key taken until till for lease, if it is given back sooner. base is the lease that lease works
+// under. If the lock has left it meanwhile, the stay is over with it: it must not be charged to the lease that
+// follows in the tenure. stay reports whether the key is taken for longer than it was.
+func (t *tenure) stay(lease, base *Lease, till time.Time) (longer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state != tenureHeld && t.state != tenureUnrenewed {
+	if t.holder != base || t.state != tenureHeld && t.state != tenureUnrenewed {
 		return false
 	}
 	longer = till.After(t.stayTill())
@@ -380,4 +350,20 @@ func (t *tenure) leftAt(at time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.grant.left(instantOf(at))
+}
+
+// firstRenewal of a published grant comes soon: it confirms the grant, and
+// extends the short TTL that the hand-over came with.
+func (t *tenure) firstRenewal() time.Duration {
+	if t.first.origin == fromMessage {
+		return min(confirmAfter, t.first.ttl/3)
+	}
+	return renewAfter(t.ttl)
+}
+
+// renewAfter is a third of the TTL, give or take a tenth of that, so that
+// leases that began together do not stay in step.
+func renewAfter(ttl time.Duration) time.Duration {
+	third := ttl / 3
+	return third - third/10 + rand.N(third/5)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -54,6 +55,59 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	}
 }
 
+// A nested call has found the outer lease held, and joins it when that has passed the lock on: its MinHold ends with the
+// outer lease. It must not keep the key taken after the release of the next one, which has none.
+func TestTheMinHoldOfALeaseThatIsOverIsNotThatOfTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := New(redistest.InMemory(t).Client(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}()
+		wait := Policy{Wait: time.Minute}
+		if _, first, err := l.Acquire(t.Context(), "k", wait); err != nil {
+			t.Fatal(err)
+		} else if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // it has a subscription by now, so it passes locks on
+		ctx, outer, err := l.Acquire(t.Context(), "k", wait)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested := l.newClaim(ctx, "k", Policy{Reentrant: true, MinHold: time.Minute}, time.Now(), nil)
+		if found, err := nested.check(); found != outer || err != nil {
+			t.Fatalf("the nested call finds %v, %v", found, err)
+		}
+		next := l.newClaim(t.Context(), "k", wait, time.Now(), nil)
+		next.waiter = l.waiters.Join(next.ref, waitqueue.Caller{}, true).Waiter
+		time.Sleep(50 * time.Millisecond) // so that there is a fence for the next one, which must be below the server's clock
+		if err := outer.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o := next.handedOver(<-next.waiter.Grants)
+		if o.lease == nil || o.lease.tenure() != outer.tenure() {
+			t.Fatalf("the lock was not passed on: %+v", o)
+		}
+		joined := outer.join(&nested)
+		if err := joined.Release(t.Context()); err == nil {
+			t.Error("a lease that has joined one that was over is released without an error")
+		}
+		if err := o.lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, again, err := l.Acquire(t.Context(), "k", Policy{}); err != nil {
+			t.Errorf("the key is not free: %v", err)
+		} else if err := again.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A call that has asked before, together with others, may have left something in Redis
 // under its own token. The lease that it gets has another one.
 func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
@@ -73,7 +127,7 @@ func TestALeaseThatFollowsAnotherLeavesNothingBehind(t *testing.T) {
 	}
 	c := l.newClaim(ctx, "k", Policy{Wait: time.Minute}, time.Now(), nil)
 	c.ref.Token, c.residue = l.store.NewToken(""), certain
-	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait, Timeout: time.Second}); err != nil {
+	if _, err := l.store.Acquire(ctx, store.Request{Ref: c.ref, Join: store.Wait}); err != nil {
 		t.Fatal(err)
 	}
 	c.waiter = l.waiters.Join(c.ref, waitqueue.Caller{}, true).Waiter

@@ -2,7 +2,6 @@ package lockmw
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
@@ -181,7 +180,7 @@ func (c *claim) nextLook(t time.Time, p outage.Prospect, view waitqueue.View) ti
 // no need to ask.
 func (c *claim) last() (*Lease, error) {
 	view, g := c.awaitOffer()
-	p := c.prospect()
+	p := c.settled()
 	if g != nil {
 		if o := c.handedOver(*g); o.ends() {
 			return o.lease, o.err
@@ -193,9 +192,9 @@ func (c *claim) last() (*Lease, error) {
 	switch { // another command would overdraw the budget
 	case p.Reach != outage.Reachable:
 		return c.unreachable(p)
-	case c.fault != nil && c.fault.Ambiguous && !c.fault.Stale:
+	case c.fault != nil && (c.fault.Ambiguous && !c.fault.Stale || c.fault.Evidence == store.Silent && p.Doubted):
 		return c.unavailable()
-	case c.attempts == 0 && view.Unanswered:
+	case c.sent == 0 && view.Unanswered:
 		c.withdraw()
 		return nil, errNoAnswer(p)
 	}
@@ -234,8 +233,6 @@ func (c *claim) awaitOffer() (waitqueue.View, *waitqueue.Grant) {
 	}
 }
 
-var errUsedUp = fmt.Errorf("%w: held by others until the wait was over", ErrNotAcquired)
-
 // handedOver makes a lease of a grant that lay in the waiter's Grants, if that is of use as it
 // is: the lock was passed on, or offered by a release, or a message has told of it.
 func (c *claim) handedOver(g waitqueue.Grant) outcome {
@@ -253,7 +250,5 @@ func (c *claim) handedOver(g waitqueue.Grant) outcome {
 	if g.Published {
 		from = fromMessage
 	}
-	return c.granted(grant{
-		fence: g.Fence, clock: g.Clock, since: instantOf(g.Since), ttl: g.TTL, origin: from, session: g.Session, nextCame: g.NextCame,
-	}, time.Now(), nil)
+	return c.granted(grant{g.Grant, instantOf(g.Since), g.TTL, from, g.Session}, time.Now(), nil)
 }

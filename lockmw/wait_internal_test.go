@@ -31,6 +31,7 @@ func TestCleanUpsWaitUntilTheServerIsBack(t *testing.T) {
 		if _, _, err := l.Acquire(context.Background(), "k", Policy{}); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("Acquire = %v, want ErrUnavailable", err)
 		}
+		synctest.Wait() // for the ping, too: until that is refused, the server is in doubt, and asked
 		l.janitor.Add(store.Ref{Key: "k", Token: "t", TTL: time.Minute}, true)
 		time.Sleep(20 * time.Second)
 		if n := s.removed.Load(); n != 0 {

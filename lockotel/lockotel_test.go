@@ -78,7 +78,7 @@ func begun(name, mode string) map[string]float64 {
 		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
 	}
 	for _, reason := range []string{
-		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
+		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_COOLDOWN", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
 		"LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_CLOSED", "CANCELED",
 	} {
 		want["lockmw_refused_total{"+labels+",reason="+reason+"}"] = 0
@@ -201,7 +201,8 @@ func TestTwoLockersShareAMeterProvider(t *testing.T) {
 		t.Errorf("held %v, up %v, want 3 and 1", got["lockmw_held{name=p}"], got["lockmw_redis_up{}"])
 	}
 	locktest.Down(t, two)
-	if _, _, err := two.Acquire(context.Background(), "d", p); err == nil {
+	waits := lockmw.Policy{Name: "p", Wait: time.Minute} // until it is known that nobody answers
+	if _, _, err := two.Acquire(context.Background(), "d", waits); err == nil {
 		t.Error("a lock without Redis")
 	}
 	if got := w.values(t); got["lockmw_redis_up{}"] != 0 {
@@ -261,7 +262,7 @@ func TestNamesAreBounded(t *testing.T) {
 	series := 0
 	doortest.NamesTakeNoMemory(t, func(names int) {
 		got := w.values(t)
-		const each = 5 + 4 + 9 // durations (two outcomes) and gauges, counters, and the reasons of refusals
+		const each = 5 + 4 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
 		if n := len(got); n > 201*each+3 || series != 0 && n != series {
 			t.Errorf("%d series after %d names, %d before", n, names, series)
 		}

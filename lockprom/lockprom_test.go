@@ -72,7 +72,7 @@ func begun(want map[string]float64, name, mode string) {
 		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
 	}
 	for _, reason := range []string{
-		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
+		"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_COOLDOWN", "LOCK_QUEUE_FULL", "LOCK_BACKEND_UNAVAILABLE",
 		"LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_CLOSED", "CANCELED",
 	} {
 		want["lockmw_refused_total{"+labels+",reason="+reason+"}"] = 0
@@ -144,6 +144,8 @@ func TestMetrics(t *testing.T) {
 	want["lockmw_refused_total{mode=exclusive,name=pay,reason=CANCELED}"] = 1
 	eventually(t, registry, want)
 
+	// A waiter to whom no message would come is handed nothing: it asks again. The one that left has had the Locker subscribe.
+	await.Within(t, 20*time.Second, "messages arrive", func() bool { return locks.Stats().Subscribed })
 	next := make(chan *lockmw.Lease)
 	go func() {
 		_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", Prefix: "order:", Permits: 2, Wait: time.Minute, RetryInterval: time.Minute})
@@ -152,9 +154,10 @@ func TestMetrics(t *testing.T) {
 		}
 		next <- lease
 	}()
-	locktest.AwaitWaiters(t, locks, "order:42", 1)
-	// A waiter to whom no message would come is handed nothing: it asks again.
-	await.Within(t, 20*time.Second, "messages arrive", func() bool { return locks.Stats().Subscribed })
+	await.Within(t, 20*time.Second, "it stands in Redis's queue", func() bool {
+		info, err := locks.Inspect(context.Background(), "order:42")
+		return err == nil && info.Waiting == 1
+	})
 	release(t, lease)
 	release(t, <-next)
 	begun(want, "pay", "permits")
@@ -195,7 +198,7 @@ func TestNamesAreBounded(t *testing.T) {
 	series := 0
 	doortest.NamesTakeNoMemory(t, func(names int) {
 		got := gathered(t, registry)
-		const each = 5 + 4 + 9 // durations (two outcomes) and gauges, counters, and the reasons of refusals
+		const each = 5 + 4 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
 		if n := len(got); n > 201*each+3 || series != 0 && n != series {
 			t.Errorf("%d series after %d names, %d before", n, names, series)
 		}

@@ -20,6 +20,8 @@ type account struct {
 	mu      sync.Mutex
 	keys    map[string]bool
 	keyless error // the last refusal of a call for which there was no key
+	asked   bool  // a lock was asked for since forget
+	mistake error // why none was, if that is a mistake of the program
 }
 
 // observe is told of what happens to calls of Acquire.
@@ -31,6 +33,7 @@ func (a *account) observe(_ context.Context, e lockmw.Event) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.ask(e.Err)
 	if e.Key == e.Prefix { // a middleware found no key in the request
 		a.keyless = e.Err
 		return

@@ -24,7 +24,7 @@ func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Han
 		}
 	}
 	mux := http.NewServeMux()
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:"})
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
 	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
 	return mux
 }

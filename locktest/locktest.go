@@ -11,6 +11,7 @@
 //	locktest.Down(t, locks)                         // the handler answers 503
 //	locktest.Up(t, locks)                           // and works again
 //
+// Locked checks that each of a list of requests takes a lock at all.
 // Generated checks that the decorators which lockgen has written are current.
 //
 // Keys are whole: the policy's prefix and what the key function returns, as

@@ -77,7 +77,7 @@ func (s *stage) locked() (keys []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if info.Held {
+		if info.Held || info.CoolingDown {
 			keys = append(keys, key)
 		}
 	}

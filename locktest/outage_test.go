@@ -186,7 +186,7 @@ func TestLoseFailsWhileRedisIsDown(t *testing.T) {
 func TestUpFailsTheTest(t *testing.T) {
 	l := locktest.New(t)
 	locktest.Down(t, l)
-	_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{})
+	_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: time.Minute}) // until a ping has confirmed it
 	if !errors.Is(err, lockmw.ErrUnavailable) {
 		t.Fatalf("acquire: %v, want %v", err, lockmw.ErrUnavailable)
 	}

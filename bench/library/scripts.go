@@ -39,7 +39,7 @@ func (b *byScripts) Lock(ctx context.Context, key string) (func() error, error) 
 	}
 	ref.Fence = answer.Fence
 	return func() error {
-		did, err := b.store.Release(context.WithoutCancel(ctx), ref, false)
+		did, _, err := b.store.Release(context.WithoutCancel(ctx), store.Give{Ref: ref})
 		if err == nil && did != store.Freed {
 			err = fmt.Errorf("%w: %v", errNotHeld, did)
 		}

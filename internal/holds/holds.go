@@ -105,25 +105,29 @@ const Soonest = time.Second
 type Lock struct {
 	Name  string        // of its policy
 	TTL   time.Duration // what a renewal gives it
-	Least time.Duration // every hold lasts at least this long
+	Least time.Duration // at least this long a lock stays taken with each hold
 
 	Left  time.Duration // until it ends, if no renewal comes; the TTL where it is not known
 	Age   time.Duration // how long it is held already; 0: not known
 	Fence int64         // of that hold; 0: not known
 	Turns int           // of those who wait for it, one after the other
+
+	CoolingDown bool // nobody is at work: it only stays taken for Left
 }
 
 // ComesFree estimates after how long a caller who asks again may find the lock free, or
-// at least no queue: from the holds under its name, how long it is held already and how
+// at least no queue, or that the work is done, after which it stays taken up to Least: from the holds under its name, how long it is held already and how
 // many wait. It is Soonest while nothing is known, and Left where the holder seems to
 // have crashed, because its lock was not renewed. It is never more than Left, unless that
 // is less than Soonest.
 func (h *History) ComesFree(l Lock) time.Duration {
 	turn, known := h.typical(l.Name, l.Fence)
-	turn = max(turn, l.Least)
 	free := turn - l.Age
+	turn = max(turn, l.Least)
 	switch {
-	case free > 0 && (known || l.Least > 0):
+	case l.CoolingDown:
+		free = l.Left
+	case free > 0 && known:
 	case l.Left < l.TTL/2:
 		free = l.Left // no renewal came for long: its holder has crashed, or is about to end
 	default:

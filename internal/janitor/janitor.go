@@ -151,7 +151,7 @@ func (j *Janitor) dispatch() {
 			return
 		}
 	}
-	if j.underWay == atOnce {
+	if j.underWay >= atOnce {
 		return // a batch that ends calls dispatch
 	}
 	next := time.Until(j.nextDue())

@@ -82,7 +82,7 @@ const canceled = "CANCELED"
 
 // Reasons are the labels that a refusal can have.
 var Reasons = []string{
-	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
+	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeCooldown, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
 	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, canceled,
 }
 

@@ -1,5 +1,5 @@
-// Package mono has moments on the monotonic clock as plain numbers, for what is kept in
-// an atomic.
+// Package mono has moments on the monotonic clock as plain numbers: for what is kept in
+// an atomic, and for what is compared with the wall clock.
 package mono
 
 import "time"

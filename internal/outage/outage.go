@@ -14,10 +14,11 @@
 //	 |             answered                     v
 //	 +---------------------------------------- away
 //
-// A server is *certainly away* where a command met store.Away: nobody listens
-// at its address, or it says that it cannot serve yet. It is *silent* where
-// commands have been without any answer for SilentAfter, and a ping on a
-// connection of its own waits for the server: one connection that hangs, or one
+// A server is *certainly away* where a ping met store.Unreachable: nobody listens
+// at its address, and it answers over no other connection either, or it says that it cannot
+// serve yet. Where a command met that the server is in doubt, until a ping knows. It is *silent* where
+// it has said nothing for SilentAfter while commands wait for answers, over any connection, and a ping on a
+// connection of its own has waited for one answer for as long: one connection that hangs, or one
 // slow script, is no silence, and neither is a caller who leaves early, a
 // connection that takes several exchanges with a server far away, or a slow
 // credentials provider. *Answered* means any reply to any command, other than
@@ -38,15 +39,16 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// An Outage is what is known of the servers of one store. A nil one knows nothing, and
-// takes all for reachable. All methods may be called by many at the same time.
+// An Outage is what is known of the servers of one store. All methods may be called by many at
+// the same time.
 type Outage struct {
 	pinger store.Pinger
-	back   func() // a server that was not reachable is; called without a lock
+	back   func(Return) // a server that was not reachable is; called without a lock
 
 	// troubled is how many servers are not reachable: while there are none,
 	// whoever is about to send a command looks at nothing else.
 	troubled atomic.Int32
+	doubts   atomic.Int32 // servers of which a command says that they are away, and a ping has to confirm it
 
 	ctx    context.Context // of pings
 	cancel context.CancelFunc
@@ -61,25 +63,29 @@ type Outage struct {
 // Watch returns a store that does what s does, and the Outage that is told what comes of
 // every command of it. back is called, without a lock, when a server answers again that
 // was not reachable. Close of the store ends the pings, waits for them, and closes s.
-//
-// The store looks like a store.Relay and a store.Bundler whatever s is. ReleaseTo may be
-// called only if s is a Relay. Where s is no Bundler, AcquireAll answers that not all can
-// be had in one step. Where s is no store.Pinger, the store is s itself and the Outage is
-// nil.
-func Watch(s store.Store, back func()) (store.Store, *Outage) {
-	p, ok := s.(store.Pinger)
-	if !ok {
-		return s, nil
-	}
-	o := newOutage(p, back)
+func Watch(s store.Store, back func(Return)) (store.Store, *Outage) {
+	o := newOutage(s, back)
 	return &watchedStore{s, o}, o
 }
 
-func newOutage(p store.Pinger, back func()) *Outage {
+func newOutage(p store.Pinger, back func(Return)) *Outage {
 	o := &Outage{pinger: p, back: back, servers: make(map[string]*server)}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	o.whole.outage = o
 	return o
+}
+
+// A Return is the end of one server's outage.
+type Return struct {
+	Server string        // as store.Pinger names it: empty where there is one
+	After  time.Duration // how long it was not reachable
+	Told   bool          // Told was called meanwhile
+}
+
+// Told notes that the log says that the server that answers for key does not answer, so that it
+// can say, too, when that is over. It changes nothing if the server answers.
+func (o *Outage) Told(key string) {
+	o.of(key).tell()
 }
 
 // A Prospect is what is known of a server at one moment.
@@ -89,21 +95,19 @@ type Prospect struct {
 	Age     time.Duration   // since Since
 	Cause   error           // what is known of why
 	Silence time.Duration   // how long commands have been without an answer
-	Changed <-chan struct{} // closed when the reach changes
+	Doubted bool            // it is reachable, unless the ping that asks it finds out otherwise, within DoubtedFor
+	Changed <-chan struct{} // closed when the reach changes, or the doubt ends
 }
 
 // Prospect returns what is known now of the server that answers for key.
 func (o *Outage) Prospect(key string) Prospect {
-	if o == nil {
-		return Prospect{}
-	}
 	return o.of(key).prospect()
 }
 
 // Glance is Prospect, at no cost while all servers can be reached: then it says
 // that alone, without Silence and Changed.
 func (o *Outage) Glance(key string) Prospect {
-	if o == nil || o.troubled.Load() == 0 {
+	if o.troubled.Load() == 0 {
 		return Prospect{}
 	}
 	return o.Prospect(key)
@@ -112,12 +116,20 @@ func (o *Outage) Glance(key string) Prospect {
 // Troubled reports whether a server cannot be reached, as far as is known, and is
 // looked for: nobody does that once the Locker is closed.
 func (o *Outage) Troubled() bool {
-	if o == nil || o.troubled.Load() == 0 {
+	if o.troubled.Load() == 0 {
 		return false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.stopped
+}
+
+// Reaches reports whether all servers can be reached, as far as is known, and none is in doubt
+// since a command was refused. It is true of a Locker that is closed, which asks them no more.
+func (o *Outage) Reaches() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stopped || o.troubled.Load() == 0 && o.doubts.Load() == 0
 }
 
 // stop ends the pings and waits for them.
@@ -146,7 +158,7 @@ func (o *Outage) of(key string) *server {
 	defer o.mu.Unlock()
 	s := o.servers[name]
 	if s == nil {
-		s = &server{outage: o, stopped: o.stopped}
+		s = &server{outage: o, name: name, stopped: o.stopped}
 		o.servers[name] = s
 	}
 	return s

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,46 +13,24 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-func TestReachByState(t *testing.T) {
-	names := []string{Reachable: "reachable", Suspected: "suspected", Away: "away"}
-	signs := []string{answered: "answered", certainlyAway: "gone", silent: "silent", lasting: "lasting"}
-	began, at := time.Unix(1, 0), time.Unix(2, 0)
-	old, fresh := errors.New("old"), errors.New("fresh")
-	for from, row := range map[Reach][]Reach{
-		Reachable: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Reachable},
-		Suspected: {answered: Reachable, certainlyAway: Suspected, silent: Suspected, lasting: Away},
-		Away:      {answered: Reachable, certainlyAway: Away, silent: Away, lasting: Away},
-	} {
-		for s, to := range row {
-			t.Run(names[from]+" "+signs[s], func(t *testing.T) {
-				c := condition{reach: from}
-				if from != Reachable {
-					c.since, c.cause = began, old
-				}
-				want := condition{reach: to}
-				switch {
-				case to == Reachable:
-				case from == Reachable:
-					want.since, want.cause = at, fresh
-				case event(s) == certainlyAway:
-					want.since, want.cause = began, fresh
-				default:
-					want.since, want.cause = began, old
-				}
-				if changed := c.on(event(s), at, fresh); c != want || changed != (from != to) {
-					t.Errorf("%+v, changed %t; want %+v", c, changed, want)
-				}
-			})
-		}
-	}
-}
-
 // pings answers pings, for servers that are named by a key's first letter.
 type pings struct {
 	asked atomic.Int64
 	mute  atomic.Bool           // no ping is answered
 	says  atomic.Pointer[error] // to a ping
 	steps atomic.Pointer[[]step]
+
+	mu       sync.Mutex
+	underWay []store.Progress // of all pings so far
+}
+
+// heard has all pings hear of the server.
+func (p *pings) heard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.underWay {
+		one.Heard()
+	}
 }
 
 // A step is what a ping waits for before it is answered, and for how long.
@@ -63,11 +41,14 @@ type step struct {
 
 func (p *pings) Server(key string) string { return key[:1] }
 
-func (p *pings) Ping(ctx context.Context, _ string, waits func(bool)) error {
+func (p *pings) Ping(ctx context.Context, _ string, progress store.Progress) error {
 	p.asked.Add(1)
+	p.mu.Lock()
+	p.underWay = append(p.underWay, progress)
+	p.mu.Unlock()
 	if steps := p.steps.Load(); steps != nil {
 		for _, s := range *steps {
-			waits(s.server)
+			progress.Waits(s.server)
 			select {
 			case <-time.After(s.takes):
 			case <-ctx.Done():
@@ -77,7 +58,7 @@ func (p *pings) Ping(ctx context.Context, _ string, waits func(bool)) error {
 	}
 	if p.mute.Load() {
 		<-ctx.Done()
-		return &store.Error{Err: ctx.Err(), Reach: store.Silent}
+		return &store.Error{Err: ctx.Err(), Evidence: store.Silent}
 	}
 	if err := p.says.Load(); err != nil {
 		return *err
@@ -90,7 +71,7 @@ func watched(t *testing.T, test func(t *testing.T, o *Outage, p *pings, backs *a
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p, backs := new(pings), new(atomic.Int64)
-		o := newOutage(p, func() { backs.Add(1) })
+		o := newOutage(p, func(Return) { backs.Add(1) })
 		defer o.stop()
 		test(t, o, p, backs)
 	})
@@ -105,9 +86,9 @@ func wantReach(t *testing.T, o *Outage, key string, want Reach) {
 }
 
 var (
-	refused  = &store.Error{Err: errors.New("connection refused"), Reach: store.Away}
-	timedOut = &store.Error{Err: errors.New("timed out"), Reach: store.Silent, Ambiguous: true}
-	tooFew   = &store.Error{Err: errors.New("NOREPLICAS"), Reach: store.Answered}
+	refused  = &store.Error{Err: errors.New("connection refused"), Evidence: store.Unreachable}
+	timedOut = &store.Error{Err: errors.New("timed out"), Evidence: store.Silent, Ambiguous: true}
+	tooFew   = &store.Error{Err: errors.New("NOREPLICAS"), Evidence: store.Answered}
 	cutOff   = &store.Error{Err: errors.New("EOF"), Ambiguous: true, Stale: true}
 )
 
@@ -118,15 +99,15 @@ func TestSilenceIsSuspectedAndThenAway(t *testing.T) {
 		began := time.Now()
 		s := o.of("a")
 		s.sent("a")
-		time.Sleep(SilentAfter - time.Millisecond)
+		time.Sleep(pingAfter + SilentAfter - time.Millisecond)
 		wantReach(t, o, "a", Reachable)
 		time.Sleep(time.Millisecond)
 		wantReach(t, o, "a", Suspected)
 		wantReach(t, o, "b", Reachable) // another server
-		if got := s.prospect(); got.Since != began || got.Silence != SilentAfter {
+		if got := s.prospect(); got.Since != began || got.Silence != pingAfter+SilentAfter {
 			t.Errorf("suspected since %v, silent for %v", got.Since.Sub(began), got.Silence)
 		}
-		time.Sleep(AwayAfter - SilentAfter)
+		time.Sleep(AwayAfter - pingAfter - SilentAfter)
 		wantReach(t, o, "a", Away)
 		s.ended(ctx, timedOut)
 		wantReach(t, o, "a", Away)
@@ -169,7 +150,7 @@ func TestOneCommandThatHangsIsNoSilence(t *testing.T) {
 // A ping that makes a connection waits for several answers, and for what is not the
 // server. Each answer has its own time.
 func TestAPingThatGoesOnIsNoSilence(t *testing.T) {
-	const near, far = pingLeast - 20*time.Millisecond, pingLeast + 60*time.Millisecond
+	const near, far = SilentAfter - 10*time.Millisecond, SilentAfter + 60*time.Millisecond
 	for name, tc := range map[string]struct {
 		steps []step
 		want  Reach
@@ -185,7 +166,7 @@ func TestAPingThatGoesOnIsNoSilence(t *testing.T) {
 				s := o.of("a")
 				s.sent("a")
 				worst := Reachable
-				for range 50 {
+				for range 70 {
 					time.Sleep(10 * time.Millisecond)
 					worst = max(worst, s.prospect().Reach)
 				}
@@ -225,7 +206,7 @@ func TestCallersWhoLeaveEarlyFindSilence(t *testing.T) {
 			s.ended(left, &store.Error{Err: context.Canceled, Pending: true})
 			wantReach(t, o, "a", Reachable)
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(pingAfter + SilentAfter - 200*time.Millisecond)
 		wantReach(t, o, "a", Suspected)
 	})
 }
@@ -247,80 +228,6 @@ func TestWhatIsNoSilence(t *testing.T) {
 	}
 }
 
-func TestRefusedIsSuspectedAtOnce(t *testing.T) {
-	watched(t, func(t *testing.T, o *Outage, p *pings, backs *atomic.Int64) {
-		ctx := context.Background()
-		p.says.Store(new(error(refused)))
-		s := o.of("a")
-		s.sent("a")
-		s.ended(ctx, refused)
-		wantReach(t, o, "a", Suspected)
-		time.Sleep(AwayAfter)
-		wantReach(t, o, "a", Away)
-		if n := p.asked.Load(); n < 4 || n > 6 {
-			t.Errorf("%d pings in a second", n)
-		}
-		time.Sleep(10 * time.Second)
-		if n := p.asked.Load(); n > 50 {
-			t.Errorf("%d pings in 11 s", n)
-		}
-		p.says.Store(new(error(tooFew))) // a refusal by a server that is there
-		time.Sleep(pingEvery)
-		wantReach(t, o, "a", Reachable)
-		if backs.Load() != 1 {
-			t.Errorf("back %d times", backs.Load())
-		}
-		// A suspicion that a ping does not share is over at once.
-		s.sent("a")
-		s.ended(ctx, refused)
-		time.Sleep(watchEvery)
-		wantReach(t, o, "a", Reachable)
-	})
-}
-
-// What a process that was stopped has not read, nobody has failed to send.
-func TestTimeInWhichTheProcessStoodIsNoSilence(t *testing.T) {
-	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
-		p.mute.Store(true)
-		s := o.of("a")
-		s.sent("a")
-		time.Sleep(pingAfter + 10*time.Millisecond)
-		s.mu.Lock()
-		s.judge(time.Now().Add(5 * time.Second)) // it did not run in between
-		if s.is.reach != Reachable || s.silence(s.ran) >= SilentAfter {
-			t.Errorf("reach %d after a silence of %v", s.is.reach, s.silence(s.ran))
-		}
-		s.mu.Unlock()
-	})
-}
-
-// What is learnt first when the process goes on is newer than the time in which it
-// stood.
-func TestAnOutageThatIsSeenAfterTheProcessStoodBeginsThen(t *testing.T) {
-	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
-		p.mute.Store(true)
-		s := o.of("a")
-		s.sent("a")
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.ran = s.ran.Add(-5 * time.Second) // it did not run until now
-		at := time.Now()
-		s.takeIn(&store.Error{Err: refused, Reach: store.Away})
-		s.judge(at)
-		if s.is.reach != Suspected || !s.is.since.Equal(at) {
-			t.Errorf("reach %d since %v after now, want suspected since now", s.is.reach, s.is.since.Sub(at))
-		}
-	})
-}
-
-func TestAnOutageSaysSinceWhen(t *testing.T) {
-	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	err := Prospect{Since: since, Age: 1500 * time.Millisecond, Cause: refused}.Err()
-	if got := err.Error(); !strings.Contains(got, "since 2026-01-02T03:04:05Z (for 1.5s): connection refused") || !errors.Is(err, refused) {
-		t.Errorf("err = %v", got)
-	}
-}
-
 // A server that has answered, and is known to be well, is found silent like any other,
 // and so is one that was idle.
 func TestSilenceOfAServerThatWasWell(t *testing.T) {
@@ -339,7 +246,7 @@ func TestSilenceOfAServerThatWasWell(t *testing.T) {
 				time.Sleep(idle)
 				p.mute.Store(true)
 				s.sent("a1")
-				time.Sleep(SilentAfter + watchEvery)
+				time.Sleep(DoubtedFor)
 				wantReach(t, o, "a", Suspected)
 			})
 		})
@@ -358,7 +265,24 @@ func TestACommandBesideAnAnswerIsUnanswered(t *testing.T) {
 		if got := s.prospect().Silence; got != 0 {
 			t.Errorf("silent for %v, an answer came just now", got)
 		}
-		time.Sleep(SilentAfter + watchEvery)
+		time.Sleep(DoubtedFor)
+		wantReach(t, o, "a", Suspected)
+	})
+}
+
+// What the server says over any connection ends the silence: a ping of a moment ago shows
+// nothing then, and the next one does.
+func TestWhatIsHeardElsewhereEndsTheSilence(t *testing.T) {
+	watched(t, func(t *testing.T, o *Outage, p *pings, _ *atomic.Int64) {
+		p.mute.Store(true)
+		s := o.of("a")
+		s.sent("a")
+		for range 20 {
+			time.Sleep(240 * time.Millisecond)
+			wantReach(t, o, "a", Reachable)
+			p.heard()
+		}
+		time.Sleep(pingAfter + DoubtedFor)
 		wantReach(t, o, "a", Suspected)
 	})
 }

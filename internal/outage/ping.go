@@ -8,11 +8,18 @@ import (
 )
 
 const (
-	// pingAfter is how long nothing is answered before a ping goes out, and
-	// pingLeast how long that must have waited for one answer, too, before the
-	// server counts as silent.
+	// pingAfter is how long nothing is answered before a ping goes out. That must wait for
+	// one answer for SilentAfter before the server counts as silent.
 	pingAfter = 50 * time.Millisecond
-	pingLeast = 140 * time.Millisecond
+
+	// DoubtAfter is how long a server has said nothing when it is in doubt. That is the case
+	// when a command that has waited for SilentAfter ends, also if the process stood for
+	// moments of that, which silence leaves out.
+	DoubtAfter = SilentAfter - watchEvery
+
+	// DoubtedFor is for how long a server's reach is in doubt at most, where pings and
+	// their answers take their time: one ping goes out, and waits for an answer.
+	DoubtedFor = pingAfter + SilentAfter + watchEvery
 
 	pingEvery   = 250 * time.Millisecond // while the server is not reachable
 	pingTimeout = time.Second            // of each answer that a ping waits for
@@ -22,15 +29,16 @@ const (
 
 // A ping is one that is under way.
 type ping struct {
-	waits  time.Time // since when it waits for one answer of the server; zero: for something else
-	tooOld bool      // it was ended because that was too long
-	cancel context.CancelFunc
+	waits    time.Time // since when it waits for one answer of the server; zero: for something else
+	outdated bool      // the server has answered others since
+	tooOld   bool      // it was ended because that was too long
+	cancel   context.CancelFunc
 }
 
-// unanswered reports whether the ping waits for an answer of the server since heard
-// or later, and for too long to be on its way.
-func (p *ping) unanswered(heard, at time.Time) bool {
-	return !p.waits.IsZero() && !p.waits.Before(heard) && at.Sub(p.waits) >= pingLeast
+// unanswered reports whether the ping waits for one answer of the server, as everybody
+// does, and for too long to be on its way.
+func (p *ping) unanswered(at time.Time) bool {
+	return !p.waits.IsZero() && !p.outdated && at.Sub(p.waits) >= SilentAfter
 }
 
 // bound ends the ping if it has waited for one answer for too long.
@@ -63,23 +71,28 @@ func (s *server) ping(at time.Time) {
 	key := s.key
 	s.outage.pings.Go(func() {
 		defer p.cancel()
-		err := s.outage.pinger.Ping(ctx, key, func(server bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			p.waits = time.Time{}
-			if server {
-				p.waits = time.Now()
-			}
+		err := s.outage.pinger.Ping(ctx, key, store.Progress{
+			Heard: func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.hears()
+			},
+			Waits: func(server bool) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				p.waits, p.outdated = time.Time{}, false
+				if server {
+					p.waits, s.pinged = time.Now(), true
+				}
+			},
 		})
 		s.mu.Lock()
 		delete(s.pings, p)
 		if p.tooOld && err != nil {
-			err = &store.Error{Err: errSilent, Reach: store.Silent}
+			err = &store.Error{Err: errSilent, Evidence: store.Silent}
 		}
-		back := s.takeIn(err)
+		back := s.takeIn(err, true)
 		s.mu.Unlock()
-		if back {
-			s.outage.back()
-		}
+		back()
 	})
 }

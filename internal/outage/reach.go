@@ -16,7 +16,7 @@ type event uint8
 
 const (
 	answered      event = iota // a reply came
-	certainlyAway              // a command or ping says that the server is certainly away
+	certainlyAway              // a ping says that the server is certainly away
 	silent                     // nothing has been answered for SilentAfter
 	lasting                    // the suspicion is AwayAfter old
 )

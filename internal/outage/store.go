@@ -2,7 +2,6 @@ package outage
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 )
 
 // A watchedStore is a store that tells an outage what comes of every command about
-// a lock.
+// a lock, and also that nothing does where the caller's context panics.
 type watchedStore struct {
 	store.Store
 	outage *Outage
@@ -20,27 +19,24 @@ type watchedStore struct {
 func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
 	server := w.outage.of(r.Key)
 	server.sent(r.Key)
+	over := false
+	defer server.unlessOver(&over)
 	answer, err := w.Store.Acquire(ctx, r)
+	over = true
 	server.ended(ctx, err)
 	return answer, err
 }
 
 // Release implements store.Store.
-func (w *watchedStore) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	server := w.outage.of(r.Key)
-	server.sent(r.Key)
-	did, err := w.Store.Release(ctx, r, leave)
+func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
+	server := w.outage.of(g.Key)
+	server.sent(g.Key)
+	over := false
+	defer server.unlessOver(&over)
+	did, answer, err := w.Store.Release(ctx, g)
+	over = true
 	server.ended(ctx, err)
-	return did, err
-}
-
-// ReleaseAfter implements store.Store.
-func (w *watchedStore) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	server := w.outage.of(r.Key)
-	server.sent(r.Key)
-	did, err := w.Store.ReleaseAfter(ctx, r, stay)
-	server.ended(ctx, err)
-	return did, err
+	return did, answer, err
 }
 
 // Renew implements store.Store. A batch may go to several servers.
@@ -85,39 +81,20 @@ func (w *watchedStore) Remove(ctx context.Context, batch []store.Removal) {
 	}
 }
 
-// ReleaseTo implements store.Relay. It is called only where the store below is one.
-func (w *watchedStore) ReleaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
-	server := w.outage.of(r.Key)
-	server.sent(r.Key)
-	did, answer, err := w.Store.(store.Relay).ReleaseTo(ctx, r, next, place)
-	server.ended(ctx, err)
-	return did, answer, err
-}
-
-// AcquireAll implements store.Bundler. Where the store below is none, and while a
-// server is not reachable, it answers that not all can be had in one step. Then each
-// key is asked for by itself, and its claim knows what to do in an outage.
-func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error) {
-	bundler, ok := w.Store.(store.Bundler)
-	if !ok || w.outage.troubled.Load() > 0 {
+// AcquireAll implements store.Store. While a server is not reachable, it answers that not all can
+// be had in one step. Then each key is asked for by itself, and its claim knows what to do in an outage.
+func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, until time.Time, late func(granted bool, err error)) ([]int64, error) {
+	if w.outage.troubled.Load() > 0 {
 		return nil, nil
 	}
 	server := w.outage.of(refs[0].Key)
 	server.sent(refs[0].Key)
-	fences, err := bundler.AcquireAll(ctx, refs, timeout, late)
+	over := false
+	defer server.unlessOver(&over)
+	fences, err := w.Store.AcquireAll(ctx, refs, until, late)
+	over = true
 	server.ended(ctx, err)
 	return fences, err
-}
-
-// EvictionPolicy is that of the store below, if it can tell it.
-func (w *watchedStore) EvictionPolicy(ctx context.Context) (string, error) {
-	teller, ok := w.Store.(interface {
-		EvictionPolicy(context.Context) (string, error)
-	})
-	if !ok {
-		return "", errors.ErrUnsupported
-	}
-	return teller.EvictionPolicy(ctx)
 }
 
 // Close implements store.Store.

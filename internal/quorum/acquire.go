@@ -25,6 +25,7 @@ type round struct {
 	cast   int
 
 	granted, refused int
+	coolingDown      int           // of those who refused, how many say that
 	left             time.Duration // the least of those who refused
 	stale            bool
 	errs             []error
@@ -43,7 +44,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	var taken atomic.Bool // by the caller who left, or by the reply
 	replies := make(chan reply, 1)
 	s.calls.Go(func() {
-		s.vote(r.Ref, nodeTimeout(r.TTL, r.Timeout), func(rd *round) {
+		s.vote(r.Ref, nodesUntil(time.Now(), r), func(rd *round) {
 			answer, err := rd.outcome()
 			mine := taken.CompareAndSwap(false, true)
 			if !mine || !answer.Granted {
@@ -71,13 +72,13 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 // vote puts one attempt to all nodes and calls decided, once, when the outcome
 // is certain. It returns when every node has answered; what a node says after
 // a decision against the attempt is taken back.
-func (s *Store) vote(ref store.Ref, timeout time.Duration, decided func(*round)) {
+func (s *Store) vote(ref store.Ref, until time.Time, decided func(*round)) {
 	votes := make(chan vote, len(s.nodes))
 	for i, n := range s.nodes {
 		s.calls.Go(func() {
 			// No ctx: whoever leaves does not keep the others from an answer.
-			answer, err := n.Store.Acquire(context.Background(), store.Request{Ref: ref, Join: store.Try, Timeout: timeout})
-			s.silent[i].Store(err != nil && store.AsError(err).Reach == store.Silent)
+			answer, err := n.Store.Acquire(context.Background(), store.Request{Ref: ref, Join: store.Try, Until: until})
+			s.silent[i].Store(err != nil && store.AsError(err).Evidence == store.Silent)
 			votes <- vote{i, answer, err}
 		})
 	}
@@ -109,6 +110,9 @@ func (rd *round) count(v vote) {
 	default:
 		b.Refused = true
 		rd.refused++
+		if v.answer.CoolingDown {
+			rd.coolingDown++
+		}
 		if rd.left == 0 || v.answer.Left < rd.left {
 			rd.left = v.answer.Left
 		}
@@ -149,7 +153,7 @@ func (rd *round) outcome() (store.Answer, error) {
 	case rd.granted >= rd.store.majority:
 		return store.Answer{Granted: true}, nil
 	case rd.granted+rd.refused >= rd.store.majority:
-		return store.Answer{Left: rd.left, Ballot: rd.votes()}, nil
+		return store.Answer{Left: rd.left, CoolingDown: rd.coolingDown >= rd.store.majority, Ballot: rd.votes()}, nil
 	}
 	e := rd.store.noMajority(rd.errs)
 	e.Ambiguous = false // it is taken back

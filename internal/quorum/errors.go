@@ -40,25 +40,25 @@ func (s *Store) noMajority(errs []error) *store.Error {
 		}
 	}
 	return &store.Error{
-		Err: &majorityError{errs, len(s.nodes)}, Permanent: permanent >= s.majority, Ambiguous: true, Reach: s.reach(errs),
+		Err: &majorityError{errs, len(s.nodes)}, Permanent: permanent >= s.majority, Ambiguous: true, Evidence: s.evidence(errs),
 	}
 }
 
-// reach says whether the quorum can be reached, when some of its nodes failed for
+// evidence says whether the quorum can be reached, when some of its nodes failed for
 // the reasons in errs. It cannot if so many nodes are away, or silent, that the
 // others are no majority. It has answered if a majority did. What is between the two
 // is unclear: a node whose error is unclear may have been there for others.
-func (s *Store) reach(errs []error) store.Reach {
-	count := make(map[store.Reach]int)
+func (s *Store) evidence(errs []error) store.Evidence {
+	count := make(map[store.Evidence]int)
 	for _, err := range errs {
-		count[store.AsError(err).Reach]++
+		count[store.AsError(err).Evidence]++
 	}
 	tooMany := len(s.nodes) - s.majority + 1
 	answered := len(s.nodes) - len(errs) + count[store.Answered]
 	switch {
-	case count[store.Away] >= tooMany:
-		return store.Away
-	case count[store.Away]+count[store.Silent] >= tooMany:
+	case count[store.Unreachable] >= tooMany:
+		return store.Unreachable
+	case count[store.Unreachable]+count[store.Silent] >= tooMany:
 		return store.Silent
 	case answered >= s.majority:
 		return store.Answered

@@ -11,34 +11,34 @@ import (
 // Work may run without its lock when the quorum is away, so it is only if the nodes
 // that may have answered others are too few for a lock.
 func TestAQuorumIsAwayWithoutAMajority(t *testing.T) {
-	const answer = store.Reach(100) // no error
+	const answer = store.Evidence(100) // no error
 	for _, c := range []struct {
-		nodes []store.Reach
-		want  store.Reach
+		nodes []store.Evidence
+		want  store.Evidence
 	}{
-		{[]store.Reach{store.Away, store.Away, store.Away}, store.Away},
-		{[]store.Reach{store.Away, store.Away, answer}, store.Away},
-		{[]store.Reach{store.Away, store.Away, store.Answered}, store.Away},
-		{[]store.Reach{store.Away, store.Silent, answer}, store.Silent},
-		{[]store.Reach{store.Silent, store.Silent, store.Unclear}, store.Silent},
-		{[]store.Reach{store.Away, store.Answered, answer}, store.Answered},
-		{[]store.Reach{store.Answered, store.Answered, store.Away}, store.Answered},
-		{[]store.Reach{store.Away, store.Unclear, answer}, store.Unclear},
-		{[]store.Reach{store.Unclear, store.Unclear, store.Away}, store.Unclear},
-		{[]store.Reach{store.Away, store.Silent, store.Answered, answer, answer}, store.Answered},
-		{[]store.Reach{store.Away, store.Silent, store.Unclear, answer, answer}, store.Unclear},
-		{[]store.Reach{store.Away, store.Silent, store.Away, answer, answer}, store.Silent},
-		{[]store.Reach{store.Away, store.Away, store.Away, answer, answer}, store.Away},
+		{[]store.Evidence{store.Unreachable, store.Unreachable, store.Unreachable}, store.Unreachable},
+		{[]store.Evidence{store.Unreachable, store.Unreachable, answer}, store.Unreachable},
+		{[]store.Evidence{store.Unreachable, store.Unreachable, store.Answered}, store.Unreachable},
+		{[]store.Evidence{store.Unreachable, store.Silent, answer}, store.Silent},
+		{[]store.Evidence{store.Silent, store.Silent, store.Unclear}, store.Silent},
+		{[]store.Evidence{store.Unreachable, store.Answered, answer}, store.Answered},
+		{[]store.Evidence{store.Answered, store.Answered, store.Unreachable}, store.Answered},
+		{[]store.Evidence{store.Unreachable, store.Unclear, answer}, store.Unclear},
+		{[]store.Evidence{store.Unclear, store.Unclear, store.Unreachable}, store.Unclear},
+		{[]store.Evidence{store.Unreachable, store.Silent, store.Answered, answer, answer}, store.Answered},
+		{[]store.Evidence{store.Unreachable, store.Silent, store.Unclear, answer, answer}, store.Unclear},
+		{[]store.Evidence{store.Unreachable, store.Silent, store.Unreachable, answer, answer}, store.Silent},
+		{[]store.Evidence{store.Unreachable, store.Unreachable, store.Unreachable, answer, answer}, store.Unreachable},
 	} {
 		s := New(make([]Node, len(c.nodes)), nil)
 		var errs []error
-		for i, reach := range c.nodes {
-			if reach != answer {
-				errs = append(errs, fmt.Errorf("node %d: %w", i, &store.Error{Err: errors.New("no"), Reach: reach}))
+		for i, evidence := range c.nodes {
+			if evidence != answer {
+				errs = append(errs, fmt.Errorf("node %d: %w", i, &store.Error{Err: errors.New("no"), Evidence: evidence}))
 			}
 		}
-		if got := s.noMajority(errs).Reach; got != c.want {
-			t.Errorf("nodes %v: reach %d, want %d", c.nodes, got, c.want)
+		if got := s.noMajority(errs).Evidence; got != c.want {
+			t.Errorf("nodes %v: evidence %d, want %d", c.nodes, got, c.want)
 		}
 	}
 }

@@ -46,6 +46,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 		agreed.Kind = at[0].Kind
 		for _, h := range at[0].Holders {
 			if h.Instance == name {
+				h.CoolingDown = s.coolingDown(name, at)
 				agreed.Holders = append(agreed.Holders, h)
 			}
 		}
@@ -100,6 +101,17 @@ func (s *Store) Names(ctx context.Context, prefix string, yield func(names []str
 		return s.noMajority(errs)
 	}
 	return nil
+}
+
+// coolingDown reports whether a majority of the nodes says so of the holders by that name.
+func (s *Store) coolingDown(name string, at []store.Info) bool {
+	yes := 0
+	for _, info := range at {
+		if !slices.ContainsFunc(info.Holders, func(h store.Holder) bool { return h.Instance == name && !h.CoolingDown }) {
+			yes++
+		}
+	}
+	return yes >= s.majority
 }
 
 // instances names the processes that hold the lock at a node, each once.

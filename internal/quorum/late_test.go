@@ -53,7 +53,7 @@ func TestAReleaseThatOvertakesAnAttempt(t *testing.T) {
 				if a, err := s.Acquire(t.Context(), store.Request{Ref: ref}); err != nil || !a.Granted {
 					t.Fatalf("Acquire = %+v, %v, want a grant", a, err)
 				}
-				if did, err := s.Release(t.Context(), ref, false); err != nil || did != store.Freed {
+				if did, _, err := s.Release(t.Context(), store.Give{Ref: ref}); err != nil || did != store.Freed {
 					t.Fatalf("Release = %v, %v, want Freed", did, err)
 				}
 				time.Sleep(late + time.Millisecond)

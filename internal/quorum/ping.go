@@ -8,24 +8,20 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-var _ store.Pinger = (*Store)(nil)
-
-// Server implements store.Pinger: the nodes answer together, for all keys.
+// Server implements store.Store: the nodes answer together, for all keys.
 func (s *Store) Server(string) string { return "" }
 
-// Ping implements store.Pinger: a majority of the nodes must be there.
-func (s *Store) Ping(ctx context.Context, key string, waits func(server bool)) error {
+// Ping implements store.Store: a majority of the nodes must be there.
+func (s *Store) Ping(ctx context.Context, key string, p store.Progress) error {
 	errs := make(chan error, len(s.nodes))
-	busy := busyNodes{of: make([]bool, len(s.nodes)), most: len(s.nodes) - s.majority, waits: waits}
+	together := progress{busy: make(map[int]bool), heard: make(map[int]bool), majority: s.majority, nodes: len(s.nodes), of: p}
 	for i, n := range s.nodes {
 		s.calls.Go(func() {
-			if p, ok := n.Store.(store.Pinger); ok {
-				if err := p.Ping(ctx, key, func(server bool) { busy.note(i, !server) }); err != nil {
-					errs <- fmt.Errorf("%s: %w", n.Name, err)
-					return
-				}
+			err := n.Store.Ping(ctx, key, together.node(i))
+			if err != nil {
+				err = fmt.Errorf("%s: %w", n.Name, err)
 			}
-			errs <- nil
+			errs <- err
 		})
 	}
 	there, failed := 0, []error(nil)
@@ -39,28 +35,42 @@ func (s *Store) Ping(ctx context.Context, key string, waits func(server bool)) e
 	return s.noMajority(failed)
 }
 
-// busyNodes are those of which a ping waits for something else than the node, see
-// store.Pinger. While they are more than most, the others are no majority, and the
-// ping waits for something else than servers.
-type busyNodes struct {
+// A progress is that of a ping (store.Progress), made of those of the nodes' pings.
+type progress struct {
+	nodes, majority int
+	of              store.Progress
+
 	mu    sync.Mutex
-	of    []bool // the nodes
-	n     int
-	most  int
-	waits func(server bool)
+	busy  map[int]bool // nodes of which the ping waits for something else than the node
+	heard map[int]bool // nodes that have said something since a majority had
 }
 
-// note takes in what the ping of node i waits for.
-func (b *busyNodes) note(i int, busy bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of[i] != busy {
-		b.of[i] = busy
-		if busy {
-			b.n++
-		} else {
-			b.n--
-		}
+// node returns the progress of the ping of node i.
+func (p *progress) node(i int) store.Progress {
+	return store.Progress{Heard: func() { p.hears(i) }, Waits: func(server bool) { p.waits(i, server) }}
+}
+
+// hears takes in that node i has said something. What the nodes say together is what a
+// majority says.
+func (p *progress) hears(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard[i] = true
+	if len(p.heard) >= p.majority {
+		clear(p.heard)
+		p.of.Heard()
 	}
-	b.waits(b.n <= b.most)
+}
+
+// waits takes in what the ping of node i waits for. While the nodes that others hold up are
+// so many that the rest is no majority, the ping waits for something else than servers.
+func (p *progress) waits(i int, server bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if server {
+		delete(p.busy, i)
+	} else {
+		p.busy[i] = true
+	}
+	p.of.Waits(p.nodes-len(p.busy) >= p.majority)
 }

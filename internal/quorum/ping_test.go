@@ -20,16 +20,16 @@ type pingedNode struct {
 
 func (n *pingedNode) Server(string) string { return "" }
 
-func (n *pingedNode) Ping(ctx context.Context, _ string, _ func(bool)) error {
+func (n *pingedNode) Ping(ctx context.Context, _ string, _ store.Progress) error {
 	if n.silent {
 		<-ctx.Done()
-		return &store.Error{Err: ctx.Err(), Reach: store.Silent}
+		return &store.Error{Err: ctx.Err(), Evidence: store.Silent}
 	}
 	return n.err
 }
 
 func TestAMajorityMustBeThere(t *testing.T) {
-	dead := &store.Error{Err: errors.New("refused"), Reach: store.Away}
+	dead := &store.Error{Err: errors.New("refused"), Evidence: store.Unreachable}
 	for _, tc := range []struct {
 		name  string
 		nodes [3]pingedNode
@@ -52,7 +52,7 @@ func TestAMajorityMustBeThere(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				began := time.Now()
-				err := s.Ping(ctx, "k", func(bool) {})
+				err := s.Ping(ctx, "k", store.Progress{})
 				if took := time.Since(began); (err == nil) != tc.there || took != tc.took {
 					t.Errorf("%v after %v, want there %t after %v", err, took, tc.there, tc.took)
 				}

@@ -59,6 +59,17 @@ func (s *Store) NewToken(note string) string { return s.nodes[0].Store.NewToken(
 // Listen implements store.Store: there are no hand-overs to tell.
 func (s *Store) Listen(context.Context, store.Listener) error { return nil }
 
+// Queues implements store.Store: there are none.
+func (s *Store) Queues() bool { return false }
+
+// TakesSeveral implements store.Store: nothing takes several keys at a majority in one step.
+func (s *Store) TakesSeveral() bool { return false }
+
+// AcquireAll implements store.Store. It is not called.
+func (s *Store) AcquireAll(context.Context, []store.Ref, time.Time, func(bool, error)) ([]int64, error) {
+	return nil, nil
+}
+
 // closeBudget is what Close gives the clean-ups under way.
 const closeBudget = 2 * time.Second
 
@@ -81,20 +92,16 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// EvictionPolicy returns a maxmemory-policy that lets a node throw held locks away,
+// EvictionPolicy implements store.Store: it is a maxmemory-policy that lets a node throw held locks away,
 // or "noeviction". It does not wait for other nodes where one has told such a policy.
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	const safe = "noeviction"
 	policies := make(chan string, len(s.nodes))
 	for _, n := range s.nodes {
 		s.calls.Go(func() {
-			policy := safe
-			if teller, ok := n.Store.(interface {
-				EvictionPolicy(context.Context) (string, error)
-			}); ok {
-				if told, err := teller.EvictionPolicy(ctx); err == nil {
-					policy = told
-				}
+			policy, err := n.Store.EvictionPolicy(ctx)
+			if err != nil {
+				policy = safe
 			}
 			policies <- policy
 		})
@@ -124,10 +131,11 @@ const (
 	mostNodeTimeout  = 500 * time.Millisecond
 )
 
-func nodeTimeout(ttl, whole time.Duration) time.Duration {
-	t := min(max(ttl/4, leastNodeTimeout), mostNodeTimeout)
-	if whole > 0 {
-		t = min(t, whole)
+// nodesUntil returns until when the nodes may take that are asked now for what r asks.
+func nodesUntil(now time.Time, r store.Request) time.Time {
+	until := now.Add(min(max(r.TTL/4, leastNodeTimeout), mostNodeTimeout))
+	if !r.Until.IsZero() && r.Until.Before(until) {
+		return r.Until
 	}
-	return t
+	return until
 }

@@ -8,28 +8,22 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Release implements store.Store.
-func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	return s.release(ctx, r, 0, func(ctx context.Context, n store.Store) (store.Released, error) {
-		return n.Release(ctx, r, leave)
-	})
-}
-
-// ReleaseAfter implements store.Store.
-func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
-	return s.release(ctx, r, stay, func(ctx context.Context, n store.Store) (store.Released, error) {
-		return n.ReleaseAfter(ctx, r, stay)
-	})
-}
-
-// release asks all nodes and answers when a majority has freed the lock, or
+// Release implements store.Store. It asks all nodes and answers when a majority has freed the lock, or
 // denies that it was held. Where a node does not answer, or denies it, the
 // command that took the lock may be under way yet: the janitors see to that.
 //
 // Asked again after an error, nodes that freed the lock the first time deny
 // that it is held. So it may end in an error, or NotHeld, although a majority
 // has freed the lock by and by; the caller knows of the first error.
-func (s *Store) release(ctx context.Context, r store.Ref, stay time.Duration, ask func(context.Context, store.Store) (store.Released, error)) (store.Released, error) {
+func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
+	did, err := s.release(context.WithoutCancel(ctx), g) // whoever has a majority leaves, and the other nodes are still to be asked
+	return did, store.Answer{}, err
+}
+
+func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
+	if g.Until.IsZero() {
+		g.Until = time.Now().Add(mostNodeTimeout)
+	}
 	type reply struct {
 		node int
 		did  store.Released
@@ -38,11 +32,9 @@ func (s *Store) release(ctx context.Context, r store.Ref, stay time.Duration, as
 	replies := make(chan reply, len(s.nodes))
 	for i, n := range s.nodes {
 		s.calls.Go(func() {
-			ctx, cancel := detached(ctx)
-			defer cancel()
-			did, err := ask(ctx, n.Store)
+			did, _, err := n.Store.Release(ctx, g)
 			if err != nil || did == store.NotHeld {
-				s.janitors[i].AddAt(time.Now().Add(stay), r, false)
+				s.janitors[i].AddAt(time.Now().Add(g.Stay), g.Ref, false)
 			}
 			replies <- reply{i, did, err}
 		})

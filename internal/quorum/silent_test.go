@@ -36,8 +36,8 @@ func (v *voter) Acquire(_ context.Context, r store.Request) (store.Answer, error
 	silent := v.silent
 	v.mu.Unlock()
 	if silent {
-		time.Sleep(r.Timeout)
-		return store.Answer{}, &store.Error{Err: errors.New("no answer"), Ambiguous: true, Reach: store.Silent}
+		time.Sleep(time.Until(r.Until))
+		return store.Answer{}, &store.Error{Err: errors.New("no answer"), Ambiguous: true, Evidence: store.Silent}
 	}
 	time.Sleep(v.distance)
 	return store.Answer{Granted: v.grants, Left: time.Second}, nil
@@ -60,7 +60,7 @@ func election(t *testing.T, voters ...*voter) (ask func() (store.Answer, time.Du
 	t.Cleanup(func() { _ = s.Close() })
 	return func() (store.Answer, time.Duration, error) {
 		began := time.Now()
-		a, err := s.Acquire(context.Background(), store.Request{Ref: store.Ref{Key: "k", Token: "t", TTL: time.Minute}, Timeout: time.Second})
+		a, err := s.Acquire(context.Background(), store.Request{Ref: store.Ref{Key: "k", Token: "t", TTL: time.Minute}, Until: began.Add(time.Second)})
 		return a, time.Since(began), err
 	}
 }
@@ -102,7 +102,7 @@ func TestASilentMajorityIsWaitedFor(t *testing.T) {
 		b.fallSilent(true)
 		c.fallSilent(true)
 		for range 2 {
-			if _, took, err := ask(); store.AsError(err).Reach != store.Silent || took != mostNodeTimeout {
+			if _, took, err := ask(); store.AsError(err).Evidence != store.Silent || took != mostNodeTimeout {
 				t.Errorf("%v after %v, want an error after %v", err, took, mostNodeTimeout)
 			}
 		}

@@ -102,7 +102,7 @@ func (u *user) life(p, q *probe) error {
 		if failed != nil {
 			return
 		}
-		got, err := s.Release(ctx, r, leave)
+		got, err := s.giveBack(ctx, r, leave)
 		if failed = err; err == nil && got != want {
 			u.Errorf("Release = %v, want %v", got, want)
 		}
@@ -120,7 +120,7 @@ func (u *user) life(p, q *probe) error {
 		if failed != nil {
 			return
 		}
-		did, a, err := s.ReleaseTo(ctx, r, next, store.Place{Behind: 2})
+		did, a, err := s.releaseTo(ctx, r, next, store.Place{Behind: 2})
 		if failed = err; err == nil && (did != store.HandedOver || a.Granted != granted) {
 			u.Errorf("ReleaseTo = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
 		}
@@ -168,10 +168,10 @@ func (u *user) life(p, q *probe) error {
 	ask(q, last, store.Wait, true)
 	release(q, last, true, store.Freed)
 
-	// The rarer ways: a process that is not heard, one that stopped asking, a
+	// The rarer ways: a locker that is not heard, one that stopped asking, a
 	// clock behind the last fence.
 	stop()
-	channel := p.channels + p.process
+	channel := p.channels + p.locker
 	await.Until(u, "the server knows that nobody listens", func() bool {
 		return u.raw.PubSubNumSub(ctx, channel).Val()[channel] == 0
 	})
@@ -201,7 +201,7 @@ func (u *user) life(p, q *probe) error {
 	ask(q, writes, store.Wait, false)
 	release(p, reads, false, store.Freed)
 	if failed == nil {
-		_, failed = q.ReleaseAfter(ctx, beside, time.Minute)
+		_, _, failed = q.Release(ctx, store.Give{Ref: beside, Stay: time.Minute})
 	}
 	release(q, writes, true, store.NotHeld)
 	release(q, beside, false, store.Freed)
@@ -236,7 +236,7 @@ func TestTheMinimalACLIsMinimal(t *testing.T) {
 		p, _ := u.may(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " "))
 		_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 		e := store.AsError(err)
-		if err == nil || !e.Permanent || e.Ambiguous || e.Reach != store.Answered {
+		if err == nil || !e.Permanent || e.Ambiguous || e.Evidence != store.Answered {
 			t.Errorf("without %s: %v: %+v, want a permanent refusal", rule, err, *e)
 			continue
 		}
@@ -371,8 +371,8 @@ func TestAUserOfAClusterNeedsALittleMore(t *testing.T) {
 		q.refused(waits, store.Wait)
 		p.renew(held, true)
 		p.release(held, false, store.HandedOver)
-		if g := await.Receive(t, "the grant", e.grants); g.Token != waits.Token {
-			t.Errorf("heard of a grant to %s, want %s", g.Token, waits.Token)
+		if g := await.Receive(t, "the grant", e.grants); g.Ref.Token != waits.Token {
+			t.Errorf("heard of a grant to %s, want %s", g.Ref.Token, waits.Token)
 		}
 		q.release(waits, true, store.Freed)
 	}

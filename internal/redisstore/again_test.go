@@ -21,7 +21,7 @@ func TestALostReplyToAReleaseIsNoLoss(t *testing.T) {
 		p.get(r, store.Try)
 		proxy.ResetCommands()
 		proxy.DropReplies(1, faultproxy.MatchScript(releaseScript.text))
-		_, err := p.Release(t.Context(), r, leave)
+		_, err := p.giveBack(t.Context(), r, leave)
 		wantLostReply(t, "Release", err)
 		if n := proxy.Commands()["EVALSHA"]; n != 1 {
 			t.Errorf("%d releases were sent, want 1: a second would report a loss", n)
@@ -43,7 +43,7 @@ func TestALostReplyToAPassIsFoundByAskingAgain(t *testing.T) {
 		}
 		proxy.ResetCommands()
 		proxy.DropReplies(1, faultproxy.MatchScript(releaseToScript.text))
-		_, _, err := p.ReleaseTo(t.Context(), held, next, store.Place{})
+		_, _, err := p.releaseTo(t.Context(), held, next, store.Place{})
 		wantLostReply(t, "ReleaseTo", err)
 		if n := proxy.Commands()["EVALSHA"]; n != 1 {
 			t.Errorf("%d passes were sent, want 1", n)

@@ -77,7 +77,7 @@ func TestOneQuestionKeepsAllPlacesOfItsProcess(t *testing.T) {
 	p.get(b, store.Wait)
 }
 
-// A process that slept longer than its places lasted must learn that they are
+// A locker that slept longer than its places lasted must learn that they are
 // gone: only one of its waiters asks, and tells the others when it is Fresh.
 func TestAProcessThatLostItsPlacesIsFresh(t *testing.T) {
 	s := newStill(t)
@@ -93,14 +93,14 @@ func TestAProcessThatLostItsPlacesIsFresh(t *testing.T) {
 	holder.release(r, false, store.HandedOver)
 	awake.get(c, store.Wait) // the places of slept are gone
 	if !slept.refused(a, store.Wait).Fresh {
-		t.Error("Fresh = false, want true: no place of the process was left")
+		t.Error("Fresh = false, want true: no place of the locker was left")
 	}
 	awake.release(c, false, store.HandedOver)
 	slept.get(a, store.Wait)
 	slept.release(a, false, store.Freed)
 }
 
-// A process that is not heard keeps its places, but not for as long as one
+// A locker that is not heard keeps its places, but not for as long as one
 // that may be: nobody may be left who would ask.
 func TestADeafProcessKeepsItsPlacesForAWhile(t *testing.T) {
 	for silence, want := range map[time.Duration]store.Released{
@@ -124,7 +124,7 @@ func TestADeafProcessKeepsItsPlacesForAWhile(t *testing.T) {
 	}
 }
 
-// Being passed over again does not give a deaf process more time.
+// Being passed over again does not give a deaf locker more time.
 func TestADeafProcessIsNotGivenMoreTimeByReleases(t *testing.T) {
 	s := newStill(t)
 	holder, silent := s.open(), s.open()
@@ -163,7 +163,7 @@ func TestAPlaceOfADeafProcessIsForgotten(t *testing.T) {
 	s.wantEmpty()
 }
 
-// The last waiter that leaves takes along what was noted of its process; that
+// The last waiter that leaves takes along what was noted of its locker; that
 // lay there for ten seconds once, as long as the lock was held.
 func TestTheLastWaiterLeavesNothingBehind(t *testing.T) {
 	for name, leave := range map[string]func(p *probe, r store.Ref){

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -38,11 +36,7 @@ func (s *Store) Renew(ctx context.Context, batch []store.Renewal) {
 func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	commands := make([]command, len(batch))
 	for i := range batch {
-		r, c := &batch[i], &commands[i]
-		c.token, c.terms = r.Token, terms(r.Ref)
-		s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r.Ref), &c.terms)
-		c.onekey = oneKeyOf(r.Ref, "release", 0)
-		c.entry = entry(r.Ref)
+		s.removal(&commands[i], batch[i].Ref)
 	}
 	s.batch(ctx, commands, false, func(i int) string { return batch[i].Key }, func(i int, reply any, err error) {
 		if err == nil {
@@ -54,27 +48,36 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 	})
 }
 
-// An eachFunc is told what came of the command with index i. It may be called again for an
-// index: first with a Cluster's redirection, and then with what go-redis brought. The last
-// call counts.
+// removal makes c give back what r's token has, and its place in the queue.
+func (s *Store) removal(c *command, r store.Ref) {
+	c.token, c.terms = r.Token, terms(r)
+	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r), &c.terms)
+	c.onekey = oneKeyOf(r, "release", 0)
+	c.entry = entry(r)
+}
+
+// An eachFunc is told what came of the command with index i, once.
 type eachFunc func(i int, reply any, err error)
 
 // batch sends the commands together, each to the server of the lock called name(i), and
 // calls each with what came of every command. It is bounded by ctx. Urgent commands go behind as
 // few others as may be. What a server does not know by its hash is sent again by its text,
-// and what a Cluster's nodes leave open goes the way of go-redis.
+// and what a Cluster's nodes leave to others is sent by itself.
 func (s *Store) batch(
 	ctx context.Context, commands []command, urgent bool, name func(int) string, each eachFunc,
 ) {
 	until := deadline(ctx)
+	var alone []int
 	places := make(map[*wire.Pool][]int)
 	for i := range commands {
-		pool := s.pool(name(i))
-		places[pool] = append(places[pool], i)
+		if pool := s.pool(name(i)); pool != nil {
+			places[pool] = append(places[pool], i)
+		} else {
+			alone = append(alone, i)
+		}
 	}
-	aside := places[nil]
-	delete(places, nil)
-	for byHash := true; len(places) > 0; byHash = false {
+	for byHash, left := true, false; len(places) > 0; byHash = false {
+		eras, leaves := s.dialer.eras.Load(), false
 		sent := s.sendAll(ctx, until, commands, places, byHash, urgent)
 		clear(places)
 		for _, b := range sent {
@@ -84,8 +87,12 @@ func (s *Store) batch(
 				case byHash && unknownScript(err):
 					places[b.pool] = append(places[b.pool], i)
 					continue
+				case !left && s.mayBeElsewhere(err, eras):
+					places[b.pool], leaves = append(places[b.pool], i), true
+					continue
 				case s.cluster && redirected(err):
-					aside = append(aside, i)
+					alone = append(alone, i)
+					continue
 				case err == nil && value == nil:
 					err = malformed()
 				}
@@ -95,11 +102,30 @@ func (s *Store) batch(
 				each(i, value, err)
 			}
 		}
+		left = left || leaves
 	}
-	if len(aside) > 0 {
-		bounded, cancel := context.WithDeadline(ctx, until)
-		defer cancel()
-		s.batchAside(bounded, commands, aside, each)
+	s.byThemselves(ctx, until, commands, alone, urgent, name, each)
+}
+
+// byThemselves sends the commands at the given places, at the same time, each by itself.
+func (s *Store) byThemselves(
+	ctx context.Context, until time.Time, commands []command, places []int, urgent bool, name func(int) string, each eachFunc,
+) {
+	values, errs := make([]any, len(places)), make([]error, len(places))
+	var running sync.WaitGroup
+	for at, i := range places {
+		c := &commands[i]
+		c.call.Deadline, c.call.Urgent = until, urgent
+		running.Go(func() {
+			values[at], _, errs[at] = s.carry(ctx, name(i), c, nil)
+			if values[at] == nil && errs[at] == nil {
+				errs[at] = malformed()
+			}
+		})
+	}
+	running.Wait()
+	for at, i := range places {
+		each(i, values[at], errs[at])
 	}
 }
 
@@ -160,93 +186,4 @@ func (b *sentBatch) next() (value any, err error) {
 		return nil, refusal
 	}
 	return value, nil
-}
-
-// batchAside sends the commands at the given places in one pipeline of go-redis. One
-// whose keys a Cluster moves just now is sent again in the form for that, and each is
-// called for it a second time.
-func (s *Store) batchAside(ctx context.Context, commands []command, places []int, each eachFunc) {
-	sent := make([]*command, len(commands))
-	for i := range commands {
-		sent[i] = &commands[i]
-	}
-	moving := s.pipelineKnown(ctx, sent, places, each)
-	if len(moving) == 0 {
-		return
-	}
-	for _, i := range moving {
-		sent[i] = commands[i].withOneKey()
-	}
-	s.pipelineKnown(ctx, sent, moving, each)
-	s.leaveQueues(ctx, commands, moving, each)
-}
-
-// pipelineKnown sends the commands at the given places. A pipeline does not fall
-// back from EVALSHA to EVAL by itself, so those that met a server without their
-// script are sent once more with its text. It returns those whose keys are being
-// moved and that have a form for that.
-func (s *Store) pipelineKnown(
-	ctx context.Context, commands []*command, places []int, each eachFunc,
-) (moving []int) {
-	unknown, moving := s.pipelineOnce(ctx, commands, places, true, each)
-	if len(unknown) == 0 {
-		return moving
-	}
-	_, more := s.pipelineOnce(ctx, commands, unknown, false, each)
-	return append(moving, more...)
-}
-
-// pipelineOnce sends the commands at the given places. It returns those whose
-// server did not know the script, and those whose keys are being moved.
-func (s *Store) pipelineOnce(
-	ctx context.Context, commands []*command, places []int, byHash bool, each eachFunc,
-) (unknown, moving []int) {
-	pipe := s.client.Pipeline()
-	cmds := make([]once, len(places))
-	for i, place := range places {
-		cmds[i] = commands[place].goRedis(ctx, byHash)
-		_ = pipe.Process(ctx, cmds[i]) // only queues it
-	}
-	_, failed := pipe.Exec(ctx)
-	for i, place := range places {
-		reply, err := cmds[i].Val(), cmds[i].Err()
-		switch {
-		case byHash && unknownScript(err):
-			unknown = append(unknown, place)
-		case err != nil:
-			each(place, nil, s.failed(err))
-			if s.moving(err, commands[place]) {
-				moving = append(moving, place)
-			}
-		case reply == nil && failed != nil: // the pipeline ended before this one's reply
-			each(place, nil, s.failed(failed))
-		case reply == nil:
-			each(place, nil, malformed())
-		default:
-			each(place, reply, nil)
-		}
-	}
-	return unknown, moving
-}
-
-// leaveQueues removes the queue entries of those commands at the given places that
-// give one up: the form for keys that are being moved leaves that out.
-func (s *Store) leaveQueues(ctx context.Context, commands []command, places []int, each eachFunc) {
-	pipe := s.client.Pipeline()
-	cmds := make(map[int]once)
-	for _, i := range places {
-		if c := &commands[i]; c.entry != "" {
-			cmds[i] = once{redis.NewCmd(ctx, plain([]any{"zrem", c.args[queueAt], c.entry})...)}
-			_ = pipe.Process(ctx, cmds[i]) // only queues it
-		}
-	}
-	if len(cmds) == 0 {
-		return
-	}
-	_, _ = pipe.Exec(ctx) // each command has its error
-	for i, cmd := range cmds {
-		if err := cmd.Err(); err != nil {
-			each(i, nil, s.failed(err))
-		}
-	}
 }

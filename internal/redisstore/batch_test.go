@@ -18,7 +18,7 @@ func TestABatchWhoseCallerLeaves(t *testing.T) {
 	proxy := faultproxy.Start(t, redistest.Real(t).Addr())
 	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
 	r := p.ref(time.Minute)
-	r.NoteGrant(p.get(r, store.Try))
+	noteGrant(&r, p.get(r, store.Try))
 	p.idle()
 	proxy.Delay(faultproxy.Both, 100*time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())

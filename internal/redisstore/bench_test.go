@@ -33,7 +33,7 @@ func lockAndUnlock(ctx context.Context, b *testing.B, s *Store, key string) {
 	if err != nil || !a.Granted {
 		b.Errorf("Acquire = %+v, %v", a, err)
 	}
-	if got, err := s.Release(ctx, r, false); err != nil || got != store.Freed {
+	if got, _, err := s.Release(ctx, store.Give{Ref: r}); err != nil || got != store.Freed {
 		b.Errorf("Release = %v, %v", got, err)
 	}
 }
@@ -90,11 +90,11 @@ func BenchmarkHandOver(b *testing.B) {
 		if _, err := s.Acquire(ctx, store.Request{Ref: refs[(i+1)%2], Join: store.Wait}); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Release(ctx, refs[i%2], false); err != nil {
+		if _, _, err := s.Release(ctx, store.Give{Ref: refs[i%2]}); err != nil {
 			b.Fatal(err)
 		}
-		if g := <-e.grants; g.Token != refs[(i+1)%2].Token {
-			b.Fatalf("granted to %s", g.Token)
+		if g := <-e.grants; g.Ref.Token != refs[(i+1)%2].Token {
+			b.Fatalf("granted to %s", g.Ref.Token)
 		}
 	}
 }

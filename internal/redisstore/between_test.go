@@ -30,7 +30,7 @@ var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence i
 			s.Fatal(err)
 		}
 		r := other.ref(time.Minute)
-		r.NoteGrant(other.get(r, store.Try))
+		noteGrant(&r, other.get(r, store.Try))
 		other.release(r, false, store.Freed)
 		return r.Fence
 	},
@@ -50,7 +50,7 @@ var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence i
 	"it is deleted, and another takes it with others": func(s *still, other *probe, _ store.Ref) int64 {
 		s.mini.Del("kit:{k}")
 		r := other.ref(time.Minute)
-		fences, err := other.AcquireAll(context.Background(), []store.Ref{r}, time.Minute, nil)
+		fences, err := other.AcquireAll(context.Background(), []store.Ref{r}, time.Time{}, nil)
 		if err != nil || len(fences) != 1 {
 			s.Fatalf("AcquireAll = %v, %v", fences, err)
 		}
@@ -95,7 +95,7 @@ func TestOthersComeBetweenTheCommandsThatTakeALock(t *testing.T) {
 						t.Errorf("granted %v with fence %d, want the one that holds %q, and a fence above %d", got.Granted, got.Fence, value, told)
 					}
 					if got.Granted {
-						r.NoteGrant(got)
+						noteGrant(&r, got)
 						p.renew(r, true)
 						p.release(r, false, store.Freed)
 					}
@@ -149,7 +149,7 @@ func TestForceDoesNotDriveFencesFarAheadOfTheClock(t *testing.T) {
 					t.Fatal(err)
 				}
 				next := p.ref(time.Minute)
-				if next.NoteGrant(p.get(next, store.Try)); next.Fence <= r.Fence {
+				if noteGrant(&next, p.get(next, store.Try)); next.Fence <= r.Fence {
 					t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
 				}
 				r = next

@@ -19,7 +19,7 @@ func TestAQuestionIsBoundedByItsTimeout(t *testing.T) {
 	proxy.BlackHole(faultproxy.Both)
 	for _, ctx := range []context.Context{t.Context(), context.Background()} {
 		start := time.Now()
-		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Timeout: brief})
+		_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Until: time.Now().Add(brief)})
 		if took := time.Since(start); took < brief || took > soon {
 			t.Errorf("Acquire with a timeout of %v took %v", brief, took)
 		}
@@ -38,11 +38,11 @@ func TestAQuestionIsBoundedAnyway(t *testing.T) {
 			return err
 		},
 		"Acquire with a timeout of a minute": func() error {
-			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Timeout: time.Minute})
+			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Until: time.Now().Add(time.Minute)})
 			return err
 		},
 		"Release": func() error {
-			_, err := p.Release(context.Background(), p.ref(time.Minute), true)
+			_, _, err := p.Release(context.Background(), store.Give{Ref: p.ref(time.Minute)})
 			return err
 		},
 		"Renew": func() error {
@@ -73,13 +73,11 @@ func TestAQuestionIsBoundedAnyway(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsBoundedByItsContext(t *testing.T) {
+func TestAReleaseIsBounded(t *testing.T) {
 	proxy, p, _ := proxied(t, redistest.Shared(t))
 	proxy.BlackHole(faultproxy.Both)
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), brief)
-	defer cancel()
-	_, err := p.Release(ctx, p.ref(time.Minute), true)
+	_, _, err := p.Release(t.Context(), store.Give{Ref: p.ref(time.Minute), Until: start.Add(brief)})
 	p.idle() // nor does anything go on behind it
 	if took := time.Since(start); took < brief || took > soon {
 		t.Errorf("Release with a timeout of %v took %v", brief, took)
@@ -105,7 +103,7 @@ func TestAReleaseIsBoundedOnce(t *testing.T) {
 	returned := make(chan struct{})
 	hook.during(func() {
 		defer close(returned)
-		_, err = p.Release(context.Background(), r, false)
+		_, _, err = p.Release(context.Background(), store.Give{Ref: r})
 		if at := gave.Load(); at != nil {
 			took = time.Since(*at)
 		}
@@ -152,7 +150,7 @@ func TestARenewalIsBoundedByItsContext(t *testing.T) {
 func wantSilence(t *testing.T, what string, err error) {
 	t.Helper()
 	e := (*store.Error)(nil)
-	if !errors.As(err, &e) || !e.Ambiguous && e.Reach != store.Silent || e.Permanent || e.Stale {
+	if !errors.As(err, &e) || !e.Ambiguous && e.Evidence != store.Silent || e.Permanent || e.Stale {
 		t.Errorf("%s = %+v, want an error of silence", what, err)
 	}
 }

@@ -95,7 +95,7 @@ func TestAQuestionWithAnEndedContextTellsTheCause(t *testing.T) {
 		p.scripted = scripted
 		r := p.ref(time.Minute)
 		_, acquired := p.Acquire(ctx, store.Request{Ref: r})
-		_, released := p.Release(ctx, r, true)
+		_, _, released := p.Release(ctx, store.Give{Ref: r})
 		batch := []store.Renewal{{Ref: r}}
 		p.Renew(ctx, batch)
 		for what, err := range map[string]error{"Acquire": acquired, "Release": released, "Renew": batch[0].Err} {
@@ -213,7 +213,7 @@ func TestACancelledReleaseReturnsAtOnceAndGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	returned := make(chan error, 1)
 	go func() {
-		_, err := p.Release(ctx, r, false)
+		_, _, err := p.Release(ctx, store.Give{Ref: r})
 		returned <- err
 	}()
 	await.Until(t, "the command is under way", func() bool { return proxy.Commands()["EVALSHA"] == 1 })
@@ -276,7 +276,7 @@ func TestEachCallHasItsOwnAnswer(t *testing.T) {
 				if err == nil && !a.Granted || err != nil && !leaves {
 					t.Errorf("%s: turn %d: Acquire = %+v, %v", r.Key, turn, a, err)
 				}
-				did, err := p.Release(t.Context(), r, true)
+				did, err := p.giveBack(t.Context(), r, true)
 				if err != nil || did == store.HandedOver || did != store.Freed && !leaves {
 					t.Errorf("%s: turn %d: Release = %v, %v", r.Key, turn, did, err)
 				}
@@ -300,11 +300,11 @@ func TestAConnectionThatIsNotMadeIsBounded(t *testing.T) {
 	p := open(t, client, "kit")
 	for what, ask := range map[string]func() error{
 		"Acquire": func() error {
-			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Timeout: brief})
+			_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute), Until: time.Now().Add(brief)})
 			return err
 		},
 		"Release": func() error {
-			_, err := p.Release(store.Until(t.Context(), time.Now().Add(brief)), p.ref(time.Minute), true)
+			_, _, err := p.Release(t.Context(), store.Give{Ref: p.ref(time.Minute), Until: time.Now().Add(brief)})
 			return err
 		},
 	} {

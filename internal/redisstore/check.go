@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -33,10 +31,10 @@ func (s *Store) check(ctx context.Context, name string, c *command) error {
 	if !s.cluster {
 		args = append(args, s.keys("a")[0], s.keys("b")[0]) // in slots 15495 and 3300
 	}
-	reply, err := s.checked(ctx, name, args, c.call.Deadline)
+	reply, err := s.ask(ctx, c.call.Deadline, name, args...)
 	if err != nil {
 		e := s.failed(err)
-		if e.Ambiguous && e.Reach == store.Answered {
+		if e.Ambiguous && e.Evidence == store.Answered {
 			s.suits.Store(true) // the check itself does not run on this server, so locks are tried without it
 			return nil
 		}
@@ -46,27 +44,10 @@ func (s *Store) check(ctx context.Context, name string, c *command) error {
 	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), c.call.Deadline)
 	defer cancel()
 	if err := s.obstacle(bounded, reply); err != nil {
-		return &store.Error{Err: err, Permanent: true, Reach: store.Answered}
+		return &store.Error{Err: err, Permanent: true, Evidence: store.Answered}
 	}
 	s.suits.Store(true)
 	return nil
-}
-
-// checked sends check.lua, and returns its reply.
-func (s *Store) checked(ctx context.Context, name string, args []any, deadline time.Time) (any, error) {
-	if pool := s.pool(name); pool != nil {
-		call := &wire.Call{Commands: appendArgs(nil, args), Replies: 1, Deadline: deadline}
-		if _, err := pool.Do(ctx, call); err != nil {
-			return nil, s.unanswered(ctx, err)
-		}
-		return s.reply(ctx, call.Reply, nil)
-	}
-	bounded, cancel := context.WithDeadline(ctx, deadline) // a Cluster of which nothing is known yet
-	defer cancel()
-	cmd := redis.NewCmd(bounded, plain(args)...)
-	cmd.SetFirstKeyPos(keyPosition)
-	err := s.client.Process(bounded, once{cmd})
-	return cmd.Val(), err
 }
 
 // obstacle returns what check.lua found that keeps locks from working, or nil.
@@ -96,16 +77,6 @@ func (s *Store) version(ctx context.Context) string {
 	return "the Redis server"
 }
 
-// notOneServer is the error of a client for a single server that leads to a node of a
-// Cluster.
-func (s *Store) notOneServer() error {
-	addr := s.Addr()
-	if addr == "" {
-		addr = "the server"
-	}
-	return errors.New(addr + " " + needsClusterClient)
-}
-
 // ofHealth is a name like a lock's, by which a Cluster finds one of its nodes.
 const ofHealth = "lockmw.health"
 
@@ -128,7 +99,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 		return nil, err
 	}
 	fence := s.keys(ofHealth)[3]
-	if _, err := s.checked(ctx, ofHealth, []any{"eval", writeScript.text, 1, fence}, deadline(ctx)); err != nil {
+	if _, err := s.ask(ctx, deadline(ctx), ofHealth, "eval", writeScript.text, 1, fence); err != nil {
 		return nil, s.failed(err)
 	}
 	advice, denied, err := s.rights(ctx)
@@ -154,6 +125,9 @@ func (s *Store) look(ctx context.Context) error {
 // A right is what some of the library does without, and what that costs.
 type right struct{ command, without string }
 
+// waitRight is what a Store with replicas cannot do without, and others can.
+const waitRight = "WAIT 1 1"
+
 // What it costs to do without a command.
 const (
 	withoutSubscribe = "waiters find their turn by polling"
@@ -165,19 +139,19 @@ const (
 // commands that are.
 func (s *Store) rights(ctx context.Context) (advice []error, denied map[string]bool, err error) {
 	needs := []right{
-		{"SUBSCRIBE " + s.channels + s.process, withoutSubscribe},
-		{"PUBSUB NUMSUB " + s.channels + s.process, "a waiter whose process has died is noticed a second later"},
+		{"SUBSCRIBE " + s.channels + s.locker, withoutSubscribe},
+		{"PUBSUB NUMSUB " + s.channels + s.locker, "a waiter whose process has died is noticed a second later"},
 		{"INFO", withoutInfo},
 		{"SCAN 0", withoutScan},
 	}
 	if s.replicas > 0 {
-		needs = append(needs, right{"WAIT 1 1", "no replica can confirm a lock, so none is given"})
+		needs = append(needs, right{waitRight, "no replica can confirm a lock, so none is given"})
 	}
 	args := []any{"eval", rightsScript.text, 1, s.keys(ofHealth)[0]}
 	for _, need := range needs {
 		args = append(args, need.command)
 	}
-	reply, err := s.checked(ctx, ofHealth, args, deadline(ctx))
+	reply, err := s.ask(ctx, deadline(ctx), ofHealth, args...)
 	if err != nil {
 		return nil, nil, s.failed(err)
 	}
@@ -197,7 +171,11 @@ func (s *Store) rights(ctx context.Context) (advice []error, denied map[string]b
 			command, _, _ := strings.Cut(needs[at].command, " "+s.channels)
 			command = strings.TrimRight(command, " 01")
 			denied[command] = true
-			advice = append(advice, fmt.Errorf(found.text, command, seeACL, needs[at].without))
+			one := fmt.Errorf(found.text, command, rightOf(command), needs[at].without)
+			if needs[at].command == waitRight {
+				return nil, nil, &store.Error{Err: one, Permanent: true, Evidence: store.Answered}
+			}
+			advice = append(advice, one)
 		}
 	}
 	return advice, denied, nil
@@ -221,7 +199,7 @@ func (s *Store) unreachedCommands(ctx context.Context, denied map[string]bool) (
 			return err
 		}},
 		{right{"SUBSCRIBE", withoutSubscribe}, func() error { // the last, since it may end with ctx
-			sub := s.client.Subscribe(ctx, s.channels+s.process)
+			sub := s.client.Subscribe(ctx, s.channels+s.locker)
 			_, err := sub.Receive(ctx)
 			return errors.Join(err, sub.Close())
 		}},
@@ -260,7 +238,7 @@ func (s *Store) oneServer(ctx context.Context) error {
 				first = id
 			}
 			if first != id {
-				return &store.Error{Err: errSeveral, Permanent: true, Reach: store.Answered}
+				return &store.Error{Err: errSeveral, Permanent: true, Evidence: store.Answered}
 			}
 		}
 	}
@@ -269,3 +247,23 @@ func (s *Store) oneServer(ctx context.Context) error {
 
 var errSeveral = errors.New("several servers answer at this address: a proxy or a load balancer lies in between, " +
 	"and one lock could have two holders; give locks the address of the one server")
+
+// EvictionPolicy implements store.Store: it returns the server's maxmemory-policy, which decides whether
+// it may throw away a held lock to make room. ctx bounds the command.
+func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
+	info, err := s.section(ctx, "memory")
+	if err != nil {
+		return "", err
+	}
+	if policy := infoField(info, "maxmemory_policy"); policy != "" {
+		return policy, nil
+	}
+	return "", fmt.Errorf("INFO memory names no maxmemory_policy")
+}
+
+// section returns a section of INFO. A Cluster's nodes are configured alike: one tells.
+func (s *Store) section(ctx context.Context, name string) (string, error) {
+	value, err := s.ask(ctx, deadline(ctx), ofHealth, "info", name)
+	text, _ := value.(string)
+	return text, err
+}

@@ -24,7 +24,7 @@ func (p *probe) wantNoLock(says ...string) {
 	refuse := func(what string, err error) {
 		p.Helper()
 		e := store.AsError(err)
-		if err == nil || !e.Permanent || e.Ambiguous || e.Reach != store.Answered {
+		if err == nil || !e.Permanent || e.Ambiguous || e.Evidence != store.Answered {
 			p.Errorf("%s = %v: %+v, want a permanent refusal of a server that answered", what, err, *e)
 			return
 		}
@@ -56,7 +56,7 @@ func (p *probe) wantNoLock(says ...string) {
 		_, err := p.Acquire(p.Context(), store.Request{Ref: r})
 		refuse(fmt.Sprintf("Acquire(%+v)", r.Kind), err)
 	}
-	_, err := p.AcquireAll(p.Context(), []store.Ref{p.ref(time.Minute)}, time.Second, nil)
+	_, err := p.AcquireAll(p.Context(), []store.Ref{p.ref(time.Minute)}, time.Time{}, nil)
 	refuse("AcquireAll", err)
 }
 
@@ -86,7 +86,7 @@ func TestTheFirstRedirectionEndsAllFurtherLocks(t *testing.T) {
 	s.SetError("")
 	_, err = p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 	wantVerdict(t, "Acquire of a key that is there", err, lasting, "redis.NewClusterClient")
-	_, err = p.AcquireAll(t.Context(), []store.Ref{p.ref(time.Minute)}, time.Second, nil)
+	_, err = p.AcquireAll(t.Context(), []store.Ref{p.ref(time.Minute)}, time.Time{}, nil)
 	wantVerdict(t, "AcquireAll", err, lasting, "redis.NewClusterClient")
 	p.renew(held, true)
 	p.release(held, false, store.Freed)
@@ -186,7 +186,7 @@ func TestAReplicaSaysWhatToDo(t *testing.T) {
 		p := open(t, s.Client(t), "kit")
 		_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
 		e := store.AsError(err)
-		if err == nil || e.Permanent || e.Reach != store.Answered || !strings.Contains(err.Error(), "is a replica") || !strings.Contains(err.Error(), "master") {
+		if err == nil || e.Permanent || e.Evidence != store.Answered || !strings.Contains(err.Error(), "is a replica") || !strings.Contains(err.Error(), "master") {
 			t.Errorf("Acquire = %v: %+v, want what to do about a replica", err, *e)
 		}
 	}

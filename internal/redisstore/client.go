@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // The Store's own client of go-redis, made from the user's: with the user's addresses and credentials, and with time limits
@@ -17,9 +18,9 @@ import (
 // client's own defaults (5 s, four tries) outlast most leases.
 const opTimeout = time.Second
 
-// renewalConns is the size of the pool for go-redis's pipelines. Only batchAside,
-// leaveQueues and confirmed use one.
-const renewalConns = 256
+// pipelineConns is the size of the pool for go-redis's pipelines, which confirmed takes: one for each
+// acquire under way.
+const pipelineConns = 256
 
 // ownClient opens a client to the same Redis as the user's, and the dialer that
 // makes its connections. Locks need connections that an exhausted pool of the
@@ -81,8 +82,8 @@ func singleOptions(user *redis.Options, d *dialer) *redis.Options {
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
-	o.PipelinePoolSize = renewalConns
-	o.DisableIdentity = true // one round trip less before a renewal on a new connection
+	o.PipelinePoolSize = pipelineConns
+	o.DisableIdentity = true // one round trip less on a new connection
 	o.Protocol = 2           // nothing is pushed here, for which go-redis looks before each command otherwise
 	o.ContextTimeoutEnabled = true
 	o.MinIdleConns = 0
@@ -112,8 +113,11 @@ func clusterOptions(user *redis.ClusterOptions, d *dialer) *redis.ClusterOptions
 	o := *user
 	o.Addrs = slices.Clone(o.Addrs)
 	if slots := o.ClusterSlots; slots != nil {
-		// It must not get a command's context, which is used again.
-		o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) {
+		// It must not get a command's context, which is used again. One that has ended asks for what is known alone.
+		o.ClusterSlots = func(asks context.Context) ([]redis.ClusterSlot, error) {
+			if err := asks.Err(); err != nil {
+				return nil, err
+			}
 			ctx, cancel := context.WithTimeout(d.ctx, opTimeout)
 			defer cancel()
 			return slots(ctx)
@@ -125,7 +129,7 @@ func clusterOptions(user *redis.ClusterOptions, d *dialer) *redis.ClusterOptions
 	o.ReadTimeout = bounded(o.ReadTimeout)
 	o.WriteTimeout = bounded(o.WriteTimeout)
 	o.PoolTimeout = opTimeout
-	o.PipelinePoolSize = renewalConns
+	o.PipelinePoolSize = pipelineConns
 	o.DisableIdentity = true
 	o.Protocol = 2
 	o.ContextTimeoutEnabled = true
@@ -174,4 +178,14 @@ func bounded(d time.Duration) time.Duration {
 		return opTimeout
 	}
 	return d
+}
+
+// failoverAddr is what go-redis has for an address behind Sentinels.
+const failoverAddr = "FailoverClient"
+
+// noMaintNotifications keeps a client from asking for pushed notifications, which
+// come with protocol 3 only. go-redis writes into the user's configuration when
+// their client connects, so it must not even be read.
+func noMaintNotifications() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }

@@ -208,7 +208,7 @@ func TestFencesIncreaseWhenTheClockIsSetBack(t *testing.T) {
 			s.advance(time.Minute)
 		},
 		"release in a while, and later": func(s *still, p, _ *probe, r store.Ref) {
-			if _, err := p.ReleaseAfter(t.Context(), r, time.Second); err != nil {
+			if _, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: time.Second}); err != nil {
 				t.Error(err)
 			}
 			s.advance(time.Minute)
@@ -242,7 +242,7 @@ func TestAnswersCarryTheServersClock(t *testing.T) {
 	p := s.open()
 	r := p.ref(time.Minute)
 	for _, r := range []store.Ref{r, r, p.ref(time.Minute)} {
-		if got := p.ask(r, store.Wait).Server; got != s.micros() {
+		if got := p.ask(r, store.Wait).Clock; got != s.micros() {
 			t.Errorf("Server = %d, want %d", got, s.micros())
 		}
 		s.advance(7 * time.Microsecond)

@@ -26,8 +26,8 @@ const (
 	argsMost = 7
 )
 
-// A command is one script call on one lock, or on several. For set.go, which sends four
-// plain commands, it only lends its keys, call and late; script and args are nil then.
+// A command is one script call on one lock, or on several. Without a script, args is
+// a plain command. For set.go, which sends four of those, it only lends its keys, call and late.
 //
 // It must not be copied: arguments point into it, since putting a string into an any
 // allocates, and a pointer does not.
@@ -55,7 +55,7 @@ const keyOpen = ":{"
 
 var keyEnds = [keyCount]string{"}", "}:queue", "}:alive", "}:fence", "}:holders"}
 
-// redisKeys returns the keys of the lock called name: lock, queue, processes, fence and
+// redisKeys returns the keys of the lock called name: lock, queue, lockers, fence and
 // holders.
 func (s *Store) redisKeys(name string) (keys [keyCount]redisKey) {
 	for i, end := range keyEnds {
@@ -154,7 +154,12 @@ func (c *command) named(byHash bool) []any {
 }
 
 // appendTo appends the command as it is sent.
-func (c *command) appendTo(b []byte, byHash bool) []byte { return appendArgs(b, c.named(byHash)) }
+func (c *command) appendTo(b []byte, byHash bool) []byte {
+	if c.script == nil {
+		return appendArgs(b, c.args)
+	}
+	return appendArgs(b, c.named(byHash))
+}
 
 // appendArgs appends a command with arguments of these types.
 func appendArgs(b []byte, args []any) []byte {
@@ -213,4 +218,34 @@ func (c *command) goRedis(ctx context.Context, byHash bool) once {
 	return once{cmd}
 }
 
-func unknownScript(err error) bool { return err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") }
+func unknownScript(err error) bool { return codeOfReply(err) == "NOSCRIPT" }
+
+// A lateSet is what setLate needs when the replies come after their caller has left. It is a
+// part of the command, so that nobody needs more memory for the case that a caller leaves.
+type lateSet struct {
+	ctx      context.Context
+	token    string
+	estimate int64
+	tell     func(store.Answer, error)
+	call     func(replies []byte, err error) // calls setLate with the fields above; made once
+}
+
+// A onekey is the form of a command about a mutex that concerns the lock's own key
+// alone. While a Cluster moves a slot, a command on several of its keys is refused,
+// and one on a single key is not. onekey.lua carries it out.
+type onekey struct {
+	do    string // acquire, renew or release; empty: the command has no such form
+	ms    int64
+	entry string // the place in the queue that is given up as well, or empty
+}
+
+// oneKeyOf returns the form of a command about r, if that is a mutex.
+func oneKeyOf(r store.Ref, do string, ms int64) onekey {
+	if r.Kind != (store.Kind{}) {
+		return onekey{}
+	}
+	return onekey{do: do, ms: ms}
+}
+
+// entry is a token's member of the queue's sorted set, as queue.lua writes it.
+func entry(r store.Ref) string { return r.Token + ":" + terms(r) }

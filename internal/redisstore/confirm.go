@@ -11,6 +11,13 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
+// acks are what replicas confirm.
+type acks struct {
+	replicas int                   // that have to confirm a grant; 0: none is asked
+	within   time.Duration         // the time that they have for it
+	waits    redis.UniversalClient // the Store's client, with read timeouts that leave that time
+}
+
 // Confirm has every grant confirmed by replicas within a time. It is called
 // before the first command.
 func (s *Store) Confirm(replicas int, within time.Duration) error {
@@ -28,8 +35,12 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 // confirmed is exchange with WAIT behind the script, on the same connection:
 // WAIT counts the replicas that have all that its connection has written.
 func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
+	eras := s.dialer.eras.Load()
 	reply, acks, err := s.andWait(ctx, c, true)
 	if unknownScript(err) {
+		reply, acks, err = s.andWait(ctx, c, false)
+	}
+	if reply == nil && s.mayBeElsewhere(err, eras) {
 		reply, acks, err = s.andWait(ctx, c, false)
 	}
 	if err != nil {
@@ -41,7 +52,7 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 		return nil, &store.Error{
 			Err:       fmt.Errorf("%d of %d replicas confirmed within %v", acks, s.replicas, s.within),
 			Ambiguous: true, // the lock is there
-			Reach:     store.Answered,
+			Evidence:  store.Answered,
 		}
 	}
 	return reply, nil

@@ -13,8 +13,10 @@ import (
 type conn struct {
 	net.Conn
 	dialer  *dialer
+	addr    string // what was dialled
 	closed  atomic.Bool
-	greeted greeted // needs no lock: nobody else has the connection until go-redis has greeted
+	raw     atomic.Bool // it is one for commands
+	greeted greeted     // needs no lock: nobody else has the connection until go-redis has greeted
 }
 
 // A greeted says how far go-redis is with its HELLO. It greets each connection that
@@ -37,6 +39,9 @@ var (
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
+	if c.closed.Load() { // it may not be shut yet
+		return 0, net.ErrClosed
+	}
 	if c.greeted == notYet {
 		c.greeted = finished
 		if bytes.Equal(b, hello) {
@@ -53,7 +58,11 @@ func (c *conn) Read(b []byte) (int, error) {
 		c.greeted = finished
 		return copy(b, helloReply), nil
 	}
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.dialer.heard(c.addr)
+	}
+	return n, err
 }
 
 // Close implements net.Conn.
@@ -62,11 +71,19 @@ func (c *conn) Close() error {
 	return c.closeNow()
 }
 
-// closeNow closes the connection without the message with which TLS takes its leave:
-// sending that waits up to five seconds where the other side does not read.
+// closeNow closes the connection, unless it is.
 func (c *conn) closeNow() error {
 	if c.closed.Swap(true) {
 		return nil
+	}
+	return c.shut()
+}
+
+// shut closes it without the message with which TLS takes its leave: sending that waits up
+// to five seconds where the other side does not read.
+func (c *conn) shut() error {
+	if c.raw.Load() {
+		c.dialer.lost.Store(true)
 	}
 	if t, ok := c.Conn.(*tls.Conn); ok {
 		return t.NetConn().Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
-// The holder's process is told when somebody of another one comes to wait, and again
-// whenever that one asks; nobody is told of those of its own process.
+// The holder's locker is told when somebody of another one comes to wait, and again
+// whenever that one asks; nobody is told of those of its own locker.
 func TestTheHolderIsToldWhoWaits(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client, ns := s.Client(t), redistest.Prefix(t)
@@ -21,13 +21,13 @@ func TestTheHolderIsToldWhoWaits(t *testing.T) {
 			held := p.take()
 			p.refused(p.ref(time.Minute), store.Wait)
 			r := other.ref(time.Minute)
-			came := other.refused(r, store.Wait).Server
+			came := other.refused(r, store.Wait).Clock
 			want := waits{"k", held.Token, came}
-			if got := await.Receive(t, "the message", e.contended); got != want {
+			if got := await.Receive(t, "the message", e.othersWait); got != want {
 				t.Errorf("told of %+v, want %+v", got, want)
 			}
 			other.refused(r, store.Wait)
-			if got := await.Receive(t, "the message again", e.contended); got != want {
+			if got := await.Receive(t, "the message again", e.othersWait); got != want {
 				t.Errorf("told again of %+v, want %+v", got, want)
 			}
 			early := other.ref(time.Minute)
@@ -36,8 +36,8 @@ func TestTheHolderIsToldWhoWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want.came = a.Server - place.Waited.Microseconds()
-			if got := await.Receive(t, "the message about another one", e.contended); got != want {
+			want.came = a.Clock - place.Waited.Microseconds()
+			if got := await.Receive(t, "the message about another one", e.othersWait); got != want {
 				t.Errorf("told of %+v, want %+v: it came before", got, want)
 			}
 			client.FlushAll(t.Context())
@@ -54,17 +54,17 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 		held := p.take()
 		first, second := p.ref(time.Minute), other.ref(time.Minute)
 		p.refused(first, store.Wait)
-		came := other.refused(second, store.Wait).Server
+		came := other.refused(second, store.Wait).Clock
 
 		p.release(held, false, store.HandedOver)
-		if g := await.Receive(t, "the grant", e.grants); g.Token != first.Token || g.NextCame != came {
+		if g := await.Receive(t, "the grant", e.grants); g.Ref.Token != first.Token || g.NextCame != came {
 			t.Errorf("by a release: %+v, want that the next one came at %d", g, came)
 		}
 		if a := p.get(first, store.Wait); a.NextCame != came {
 			t.Errorf("asked again: the next one came at %d, want %d", a.NextCame, came)
 		}
 		third := p.ref(time.Minute)
-		did, a, err := p.ReleaseTo(t.Context(), first, third, store.Place{Waited: time.Hour})
+		did, a, err := p.releaseTo(t.Context(), first, third, store.Place{Waited: time.Hour})
 		if did != store.HandedOver || !a.Granted || a.NextCame != came || err != nil {
 			t.Errorf("ReleaseTo = %v, %+v, %v, want that the next one came at %d", did, a, err, came)
 		}
@@ -78,7 +78,7 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 }
 
 // Whoever loses the lock by force is told so, also one of several; and the next fence is
-// above those that its process may have used by then.
+// above those that its locker may have used by then.
 func TestForceReleaseTellsTheHolders(t *testing.T) {
 	const turns = 1_000_000
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {

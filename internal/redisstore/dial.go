@@ -29,6 +29,10 @@ const (
 	// credentials provider, OnConnect) that go on after their context has ended.
 	closeTimeout = time.Second
 
+	// leaveEvery is how often connections are replaced at most because the server refuses
+	// what only a master carries out: it may be a replica for good.
+	leaveEvery = time.Second
+
 	// abandonedMost is how many such functions may be under way. While there are as
 	// many no connection is set up.
 	abandonedMost = 64
@@ -56,15 +60,19 @@ type dialer struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
-	noRole atomic.Bool // the Redis user may not ask for the role
+	noRole atomic.Bool                // the Redis user may not ask for the role
+	eras   atomic.Int64               // that have ended
+	lost   atomic.Bool                // a connection for commands has ended since raw made one
+	anew   atomic.Int64               // how often raw made one after that
+	pings  atomic.Pointer[[]*pinging] // under way; replaced, with mu held, and never changed
 
 	mu       sync.Mutex
 	era      *era
+	left     time.Time // when leaveReplica ended an era last
 	open     map[*conn]struct{}
-	setUps   map[*setUp]struct{}  // under way
-	last     *setUpError          // of the last that failed
-	failedAt time.Time            // it did
-	pings    []*func(server bool) // of pings over whichever connection, see tells
+	setUps   map[*setUp]struct{} // under way
+	last     *setUpError         // of the last that failed
+	failedAt time.Time           // it did
 	watching bool
 	closed   bool
 	running  sync.WaitGroup
@@ -110,9 +118,9 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return d.dialFor(ctx, network, addr, nil)
 }
 
-// dialFor is dial for a ping, which wants to know what it waits for.
-func (d *dialer) dialFor(ctx context.Context, network, addr string, waits func(server bool)) (net.Conn, error) {
-	c, err := d.connect(ctx, network, addr, waits)
+// dialFor is dial for a ping, which wants to know what it waits for, or for none.
+func (d *dialer) dialFor(ctx context.Context, network, addr string, p *pinging) (net.Conn, error) {
+	c, err := d.connect(ctx, network, addr, p)
 	if err != nil {
 		return stillborn{err}, nil //nolint:nilerr // the connection tells it
 	}
@@ -120,9 +128,20 @@ func (d *dialer) dialFor(ctx context.Context, network, addr string, waits func(s
 }
 
 // connect returns a connection that is ready for commands. The error is a
-// *setUpError. It returns when ctx ends.
-func (d *dialer) connect(ctx context.Context, network, addr string, waits func(server bool)) (net.Conn, error) {
-	s := &setUp{dialer: d, network: network, addr: addr, waits: waits, began: time.Now()}
+// *setUpError. It returns when ctx ends. Where the era ends meanwhile, the connection
+// is made anew, to the server that is the master by now.
+func (d *dialer) connect(ctx context.Context, network, addr string, p *pinging) (net.Conn, error) {
+	for {
+		c, err := d.connectNow(ctx, network, addr, p)
+		if err == nil || ctx.Err() != nil || !errors.Is(d.verdict(err), errNewMaster) {
+			return c, err
+		}
+	}
+}
+
+// connectNow is connect within one era.
+func (d *dialer) connectNow(ctx context.Context, network, addr string, p *pinging) (net.Conn, error) {
+	s := &setUp{dialer: d, network: network, addr: addr, ping: p, began: time.Now()}
 	s.stage.Store(int32(dialling))
 	if err := d.begin(s); err != nil {
 		return nil, err
@@ -230,29 +249,55 @@ func (d *dialer) forget(c *conn) {
 // repeated are, over connections to the new master.
 func (d *dialer) newMaster() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.endEra()
+}
+
+// leaveReplica ends the era, unless it has ended since eras was seen, or another did just
+// now for the same reason. It reports whether a command that was sent then would take a new
+// connection now. The address may lead to another server than before, as that of a
+// Kubernetes Service does, while the old one, now a replica, keeps its connections open.
+func (d *dialer) leaveReplica(eras int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.eras.Load() != eras {
+		return true
+	}
+	if d.closed || time.Since(d.left) < leaveEvery {
+		return false
+	}
+	d.left = time.Now()
+	d.endEra()
+	return true
+}
+
+// endEra is newMaster. The caller holds mu.
+func (d *dialer) endEra() {
 	if d.closed {
-		d.mu.Unlock()
 		return
 	}
 	d.era.cancel(errNewMaster)
 	d.era = d.newEra()
-	d.mu.Unlock()
-	d.closeAll()
+	d.eras.Add(1)
+	d.closeOpen()
 }
 
 // closeAll closes all open connections.
 func (d *dialer) closeAll() {
 	d.mu.Lock()
-	open := d.open
-	d.open = make(map[*conn]struct{})
-	d.running.Add(len(open))
-	d.mu.Unlock()
-	for c := range open {
-		go func() { // a connection of the user's Dialer may take its time
-			defer d.running.Done()
-			_ = c.closeNow()
-		}()
+	defer d.mu.Unlock()
+	d.closeOpen()
+}
+
+// closeOpen closes all open connections: when it returns, nothing is written to them any
+// more. The caller holds mu.
+func (d *dialer) closeOpen() {
+	for c := range d.open {
+		if !c.closed.Swap(true) {
+			d.running.Go(func() { _ = c.shut() }) // a connection of the user's Dialer may take its time
+		}
 	}
+	clear(d.open)
 }
 
 // stop ends what is being set up. No connection is made afterwards.
@@ -286,24 +331,37 @@ func (d *dialer) close() {
 	}
 }
 
-// tells has a ping that takes whichever connection told of all set-ups that are not
-// for another one, until done is called.
-func (d *dialer) tells(waits *func(server bool)) (done func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pings = append(slices.Clone(d.pings), waits)
-	return func() {
+// tells has a ping told of what the connections bring, until done is called.
+func (d *dialer) tells(p *pinging) (done func()) {
+	change := func(to func(pings []*pinging) []*pinging) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.pings = slices.DeleteFunc(slices.Clone(d.pings), func(w *func(bool)) bool { return w == waits })
+		pings := to(slices.Clone(d.pingsNow()))
+		d.pings.Store(&pings)
+	}
+	change(func(pings []*pinging) []*pinging { return append(pings, p) })
+	return func() {
+		change(func(pings []*pinging) []*pinging {
+			return slices.DeleteFunc(pings, func(one *pinging) bool { return one == p })
+		})
 	}
 }
 
-// pingsToTell returns the pings that are told of a set-up.
-func (d *dialer) pingsToTell() []*func(server bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.pings
+// pingsNow returns the pings that are under way.
+func (d *dialer) pingsNow() []*pinging {
+	if pings := d.pings.Load(); pings != nil {
+		return *pings
+	}
+	return nil
+}
+
+// heard tells the pings that the server at addr has said something.
+func (d *dialer) heard(addr string) {
+	for _, p := range d.pingsNow() {
+		if p.addr == "" || p.addr == addr {
+			p.Heard()
+		}
+	}
 }
 
 // defaultDialer is the code of the Dialer that go-redis sets where the user gave

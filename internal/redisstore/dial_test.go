@@ -58,7 +58,7 @@ func TestCloseIsBoundedWhileConnectionsAreSetUp(t *testing.T) {
 			for range 40 {
 				asking.Go(func() {
 					_, _ = s.Acquire(t.Context(), store.Request{
-						Ref: store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}, Timeout: 100 * time.Millisecond,
+						Ref: store.Ref{Key: "k", Token: s.NewToken(""), TTL: time.Minute}, Until: time.Now().Add(100 * time.Millisecond),
 					})
 				})
 			}
@@ -135,11 +135,33 @@ func TestSetUpsThatDoNotEndAreCounted(t *testing.T) {
 		t.Errorf("%d go on, want %d at most", n, abandonedMost)
 	}
 	// The next one is not begun. What all of them wait for is an answer to a dial.
-	if _, err := d.connect(t.Context(), "tcp", "somewhere:1", nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Reach != store.Silent {
+	if _, err := d.connect(t.Context(), "tcp", "somewhere:1", nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Evidence != store.Silent {
 		t.Errorf("connect = %+v, want %v, and that nobody answers", err, errAbandoned)
 	}
 	close(ended)
 	await.Until(t, "they have ended", func() bool { return d.era.abandoned.Load() == 0 })
+	d.close()
+}
+
+// A connection that is being made while another server becomes the master is made to that one:
+// nobody is told of the other.
+func TestAConnectionBegunBeforeANewMasterLeadsToIt(t *testing.T) {
+	addr, dialled := redistest.Embedded(t).Addr(), make(chan struct{})
+	dials := 0
+	d := newDialer(&redis.Options{Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if dials++; dials == 1 {
+			close(dialled)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}})
+	go func() { <-dialled; d.newMaster() }()
+	c, err := d.connect(t.Context(), "tcp", "somewhere:1", nil)
+	if err != nil || dials != 2 {
+		t.Fatalf("connect = %v after %d dials, want a connection after 2", err, dials)
+	}
+	_ = c.Close()
 	d.close()
 }
 
@@ -161,7 +183,7 @@ func TestAnOnConnectThatHangsIsNoSilence(t *testing.T) {
 		cancel()
 		await.Receive(t, "the end of connect", left)
 	}
-	if _, err := d.connect(t.Context(), "tcp", addr, nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Reach != store.Unclear {
+	if _, err := d.connect(t.Context(), "tcp", addr, nil); !errors.Is(d.verdict(err), errAbandoned) || d.verdict(err).Evidence != store.Unclear {
 		t.Errorf("connect = %+v, want %v", err, errAbandoned)
 	}
 	close(ended)

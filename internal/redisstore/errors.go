@@ -14,19 +14,19 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What an error says of the store's reach, the whole list. Work that may run
-// without its lock does so for store.Away and store.Silent only.
+// What an error is evidence of, whether the store can be reached, the whole list. Work that may run
+// without its lock does so for store.Unreachable and store.Silent only.
 //
-//	Away      Nobody listens at the address (connection refused, no such socket),
-//	          there is no way to it (host or network unreachable or down), its
-//	          host is unknown, or a server says LOADING or CLUSTERDOWN: it cannot
-//	          serve anybody yet. See noWay, codes and unserved.
-//	Silent    No answer in time: to a dial, to the look-up of a name, to
-//	          a command, or for so long that no connection came free.
-//	Answered  Anything else that a server says, whatever it refuses.
-//	Unclear   The rest. A connection that broke, a server that is not trusted, an
-//	          address that is none, a program without free sockets: such an error
-//	          tells nothing about the locks, which others may well hold.
+//	Unreachable  Nobody listens at the address (connection refused, no such socket),
+//	             there is no way to it (host or network unreachable or down), its
+//	             host is unknown, or a server says LOADING or CLUSTERDOWN: it cannot
+//	             serve anybody yet. See noWay, codes and unserved.
+//	Silent       No answer in time: to a dial, to the look-up of a name, to
+//	             a command, or for so long that no connection came free.
+//	Answered     Anything else that a server says, whatever it refuses.
+//	Unclear      The rest. A connection that broke, a server that is not trusted, an
+//	             address that is none, a program without free sockets: such an error
+//	             tells nothing about the locks, which others may well hold.
 //
 // MASTERDOWN is Answered. A replica says so that has lost its master: so does a
 // former master that has just been demoted, while the new one gives locks.
@@ -41,15 +41,15 @@ var noWay = []error{
 
 // A code is the first word of a server's refusal.
 type code struct {
-	reach     store.Reach // Unclear: Answered, as most
-	permanent bool        // until somebody changes the configuration of the server or the client, or the data
-	unwritten bool        // it stops a script before its first write, and never after it
+	evidence  store.Evidence // Unclear: Answered, as most
+	permanent bool           // until somebody changes the configuration of the server or the client, or the data
+	unwritten bool           // it stops a script before its first write, and never after it
 }
 
 // codes are those that are known. What other ones refuse may be carried out later.
 var codes = map[string]code{
-	"LOADING":     {reach: store.Away},
-	"CLUSTERDOWN": {reach: store.Away},
+	"LOADING":     {evidence: store.Unreachable},
+	"CLUSTERDOWN": {evidence: store.Unreachable},
 
 	"ASK": {}, "BUSY": {}, "MASTERDOWN": {}, "MOVED": {}, "TRYAGAIN": {},
 
@@ -75,12 +75,11 @@ const unserved = "UNSERVED"
 // phrases are what says, in a text whose code is ERR, the same as a code. What a
 // script's own command is refused comes so.
 var phrases = []struct{ says, code string }{
-	{"max number of clients", "MAXCLIENTS"}, // which is no code: it passes
-	{"cript attempted to execute a command while the cluster is down", "CLUSTERDOWN"},
-	{"cript attempted to execute a write command while the cluster is down", "CLUSTERDOWN"},
+	{"max number of clients", "MAXCLIENTS"},                   // which is no code: it passes
+	{"while the cluster is down", "CLUSTERDOWN"},              // what comes before differs from one server to the other
 	{"cript attempted to access a slot not served", unserved}, // which is no code: it passes
 	{"Hash slot not served", unserved},
-	{"cript attempted to access a non local key", "TRYAGAIN"},
+	{"ttempted to access a non local key", "TRYAGAIN"},
 	{"undeclared keys were accessed during rehashing", "TRYAGAIN"},
 	{"Can not execute the command on a stale replica", "MASTERDOWN"},
 	{"unauthenticated multibulk", "NOAUTH"}, // more than ten arguments from somebody without a password
@@ -102,16 +101,16 @@ func classify(err error) *store.Error {
 	}
 	switch {
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
-		return &store.Error{Err: err, Reach: store.Silent}
+		return &store.Error{Err: err, Evidence: store.Silent}
 	case errors.Is(err, redis.ErrClosed), mistrusted(err):
 		return &store.Error{Err: err, Permanent: true}
 	}
 	e := &store.Error{Err: err, Ambiguous: true, Stale: broken(err)}
 	switch {
 	case unreachable(err):
-		e.Reach = store.Away
+		e.Evidence = store.Unreachable
 	case timedOut(err):
-		e.Reach = store.Silent
+		e.Evidence = store.Silent
 	}
 	return e
 }
@@ -120,13 +119,26 @@ func classify(err error) *store.Error {
 func refusal(err error, text string) *store.Error {
 	name := codeOf(text)
 	c := codes[name]
-	if c.reach == store.Unclear {
-		c.reach = store.Answered
+	if c.evidence == store.Unclear {
+		c.evidence = store.Answered
 	}
 	// A command inside the script was refused, maybe not its first: what stood
 	// before it was carried out.
 	midway := strings.Contains(text, "script: ") && !c.unwritten
-	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Foreign: name == "WRONGTYPE", Ambiguous: midway, Reach: c.reach}
+	return &store.Error{Err: explained(err, name, text), Permanent: c.permanent, Foreign: name == "WRONGTYPE", Ambiguous: midway, Evidence: c.evidence}
+}
+
+// codeOfReply returns codeOf of what a server said, or nothing where err is no reply. An error that is
+// described already is none: it may wrap the cause with which a caller has left, and that may be a reply to another program's
+// command.
+func codeOfReply(err error) string {
+	if _, described := err.(*store.Error); described { //nolint:errorlint // as it comes from unanswered
+		return ""
+	}
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return codeOf(reply.Error())
+	}
+	return ""
 }
 
 // codeOf returns the code that a refusal's text has, or that says the same.
@@ -163,11 +175,11 @@ func notConnected(err error) *store.Error {
 	var network net.UnknownNetworkError
 	switch {
 	case timedOut(err):
-		e.Reach = store.Silent
+		e.Evidence = store.Silent
 	case errors.As(err, &address), errors.As(err, &text), errors.As(err, &network), errors.As(err, &name) && name.Err == "unknown port":
 		e.Permanent = true // it is no address
 	case name != nil, unreachable(err):
-		e.Reach = store.Away
+		e.Evidence = store.Unreachable
 	}
 	return e
 }

@@ -35,11 +35,11 @@ func (p *probe) questions(r store.Ref) map[string]func() error {
 			return err
 		},
 		"Release": func() error {
-			_, err := p.Release(context.Background(), r, true)
+			_, _, err := p.Release(context.Background(), store.Give{Ref: r})
 			return err
 		},
 		"ReleaseTo": func() error {
-			_, _, err := p.ReleaseTo(context.Background(), r, p.ref(time.Minute), store.Place{})
+			_, _, err := p.releaseTo(context.Background(), r, p.ref(time.Minute), store.Place{})
 			return err
 		},
 		"Renew": func() error {
@@ -88,6 +88,9 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 		"NOREPLICAS Not enough good replicas to write. script: on @user_script:1.":                           passing,
 		"MISCONF Valkey is configured to save RDB snapshots, but …. script: on @user_script:1.":              passing,
 		"TRYAGAIN Multiple keys request during rehashing of slot script: 0a1b, on @user_script:1.":           midway,
+		"ERR Script attempted to access a non local key in a cluster node script: 0a1b, on @user_script:1.":  midway,
+		"ERR Attempted to access a non local key in a cluster node script: on @user_script:1.":               midway,
+		"ERR Can not execute a command 'get' while the cluster is down script: on @user_script:1.":           midway,
 		"WRONGTYPE Operation against a key holding the wrong kind of value":                                  lasting,
 		"WRONGTYPE Operation against a key holding the wrong kind of value script: 0a1b, on @user_script:1.": failed,
 		"ERR Error compiling script (new function): :30: WRONGTYPE Operation against a key holding …":        lasting,

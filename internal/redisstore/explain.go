@@ -16,6 +16,9 @@ import (
 const (
 	seeACL = "see the ACL line in lockmw's README"
 
+	// seeUser leads to the rights that some options and tools need besides.
+	seeUser = `see "A user for locks" in lockmw's docs/redis.md`
+
 	// isReplica is what to do when the server says that it is one.
 	isReplica = "the server is a replica, which cannot keep locks: use the address of its master, " +
 		"or redis.NewFailoverClient without ReplicaOnly"
@@ -58,6 +61,15 @@ func oneLine(err error) string {
 	return strings.Join(slices.Compact(lines), "; ")
 }
 
+// rightOf says where the right to run a command is told.
+func rightOf(command string) string {
+	switch strings.ToUpper(command) {
+	case "INFO", "SCAN", "WAIT": // some options and tools need it, and the README's line has not
+		return seeUser
+	}
+	return seeACL
+}
+
 // explained adds to a server's refusal what it means for locks, and what to do, as
 // far as the refusal itself does not say that.
 func explained(err error, code, text string) error {
@@ -73,7 +85,7 @@ func explained(err error, code, text string) error {
 	case "NOPERM":
 		means = "the Redis user lacks a right that locks need, " + seeACL
 		if command := commandOf(text); command != "" {
-			means = "the Redis user may not run " + command + ", " + seeACL
+			means = "the Redis user may not run " + command + ", " + rightOf(command)
 		}
 	case "NOREPLICAS":
 		means = "the server has fewer replicas than it wants before anybody may write (min-replicas-to-write): bring them back"

@@ -71,3 +71,13 @@ func TestAMasterThatIsNotTrustedSaysSo(t *testing.T) {
 		t.Errorf("Acquire = %v, want what TLS says", err)
 	}
 }
+
+// README's line has what locks need. What tools and options need besides stands elsewhere.
+func TestAMissingRightLeadsToTheLineThatHasIt(t *testing.T) {
+	for command, see := range map[string]string{"evalsha": seeACL, "scan": seeUser, "info": seeUser, "wait": seeUser} {
+		text := "NOPERM User locker has no permissions to run the '" + command + "' command"
+		if got := explained(errors.New(text), "NOPERM", text).Error(); !strings.Contains(got, see) {
+			t.Errorf("%s: %s; want %q", command, got, see)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func TestReleaseAfterKeepsTheFenceForAsLong(t *testing.T) {
 		r.Kind = kind
 		p.get(r, store.Try)
 		for range 2 {
-			if did, err := p.ReleaseAfter(t.Context(), r, 2*time.Second); did != store.Freed || err != nil {
+			if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 2 * time.Second}); did != store.Freed || err != nil {
 				t.Errorf("%+v: ReleaseAfter = %v, %v, want %v", kind, did, err, store.Freed)
 			}
 			s.wantFenceFor(3 * time.Second)

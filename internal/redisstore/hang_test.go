@@ -181,15 +181,15 @@ func (n network) getsThrough(t *testing.T, ttl time.Duration, how hanging, all b
 	})
 	p := open(t, client, redistest.Prefix(t))
 	r := p.ref(ttl)
-	r.NoteGrant(p.get(r, store.Try))
+	noteGrant(&r, p.get(r, store.Try))
 	stop := make(chan struct{})
 	var running sync.WaitGroup
 	var turns atomic.Int64
 	ask := func(name string) {
 		other := store.Ref{Key: name, Token: p.NewToken(""), TTL: time.Minute}
 		if a, err := p.Acquire(context.Background(), store.Request{Ref: other, Join: store.Try}); err == nil {
-			other.NoteGrant(a)
-			_, _ = p.Release(context.Background(), other, false) // it may hang
+			noteGrant(&other, a)
+			_, _, _ = p.Release(context.Background(), store.Give{Ref: other}) // it may hang
 			turns.Add(1)
 		}
 	}

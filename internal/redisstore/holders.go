@@ -16,16 +16,18 @@ import (
 //	a mutex             the lock's value is "<token>:<fence>", or "<token>:~<µs>" where SET took it without a script:
 //	                    about when it did. "!" in place of "~" says that somebody has come to wait since
 //	several holders     a sorted set has each token by the end of its lease, and "=<token>" by its fence, negated;
+//	                    half a µs in an end says that the work is over, and that the token only stays (MinHold): so
+//	                    stands there a mutex's as well;
 //	                    of permits, the lock's value has each number that was asked for, and until when it binds
-//	who may be waiting  a hash has for each process until when it counts as alive, a letter for how it hears of
+//	who may be waiting  a hash has for each locker until when it counts as alive, a letter for how it hears of
 //	                    grants (v, u or p), and how many wait in it without a place in the queue
 //
 // A token begins with the name of its Locker (token.go). A program that is not this library may have written any other
 // value: then the holder is shown without a name.
 
-// exclusiveHolder reads the holder of a mutex from the lock's value.
-func exclusiveHolder(value string, pttl, now int64) store.Holder {
-	h := store.Holder{Left: time.Duration(pttl) * time.Millisecond}
+// exclusiveHolder reads the holder of a mutex from the lock's value. stays says that its work is over.
+func exclusiveHolder(value string, pttl, now int64, stays bool) store.Holder {
+	h := store.Holder{Left: inMillis(pttl), CoolingDown: stays}
 	token, text, ok := strings.Cut(value, ":")
 	if !ok {
 		return h
@@ -40,7 +42,7 @@ func exclusiveHolder(value string, pttl, now int64) store.Holder {
 // severalHolders reads the holders of a lock that several may hold, those whose lease began first in front. list is the
 // sorted set, with each score behind its member.
 func severalHolders(list []any, now int64) []store.Holder {
-	ends, fences := make(map[string]int64), make(map[string]int64)
+	ends, fences, stays := make(map[string]int64), make(map[string]int64), make(map[string]bool)
 	for token, text := range inPairs(list) {
 		score, err := strconv.ParseFloat(text, 64)
 		if err != nil {
@@ -49,7 +51,7 @@ func severalHolders(list []any, now int64) []store.Holder {
 		if own, ok := strings.CutPrefix(token, "="); ok {
 			fences[own] = int64(-score)
 		} else if end := int64(score); end > now {
-			ends[token] = end
+			ends[token], stays[token] = end, score != float64(end)
 		}
 	}
 	var all []store.Holder
@@ -57,19 +59,19 @@ func severalHolders(list []any, now int64) []store.Holder {
 		instance, note := readToken(token)
 		all = append(all, store.Holder{
 			Instance: instance, Note: note, Age: age(now, fences[token]),
-			Left: time.Duration(end-now) * time.Microsecond,
+			Left: time.Duration(end-now) * time.Microsecond, CoolingDown: stays[token],
 		})
 	}
 	slices.SortFunc(all, func(a, b store.Holder) int { return int(b.Age - a.Age) })
 	return all
 }
 
-// waitingBehind adds up how many wait without a place in the queue, in processes other than this one that are alive at
+// waitingBehind adds up how many wait without a place in the queue, in lockers other than this one that are alive at
 // now. heartbeats is the hash, in pairs.
-func waitingBehind(process string, heartbeats []any, now int64) (n int) {
+func waitingBehind(locker string, heartbeats []any, now int64) (n int) {
 	for other, heartbeat := range inPairs(heartbeats) {
 		how := strings.IndexAny(heartbeat, "vup")
-		if other == process || how < 0 {
+		if other == locker || how < 0 {
 			continue
 		}
 		till, ok := number(heartbeat[:how])
@@ -90,6 +92,15 @@ func smallestLimit(limits []string, now int64) (n int) {
 		}
 	}
 	return max(n, 1)
+}
+
+// longestLeft is what is told of a TTL that is longer: a foreign program's may be longer than a time.Duration can tell (292
+// years), and sums with it are made.
+const longestLeft = 100 * 365 * 24 * time.Hour
+
+// inMillis is a TTL that the server tells in ms.
+func inMillis(ms int64) time.Duration {
+	return time.Duration(min(ms, longestLeft.Milliseconds())) * time.Millisecond
 }
 
 // age returns how long ago a grant with that fence was made, or 0 where that cannot be told: a fence is the server's time,
@@ -113,3 +124,9 @@ func inPairs(list []any) iter.Seq2[string, string] {
 		}
 	}
 }
+
+// takenBySet stands between the token and the estimate in the value that SET writes.
+const takenBySet = ":~"
+
+// offMost is how far a fence may be from the estimate in the lock's value: OFF_US in lock.lua.
+const offMost = time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// The subscription to the channel of this process, on which scripts tell that its waiters have been granted a lock, that
+// The subscription to the channel of this locker, on which scripts tell that its waiters have been granted a lock, that
 // others wait for a lock that it holds, and that a lock was taken from it by force.
 
 // pulse is how often the subscription is pinged; two silent pulses in a row
@@ -20,9 +20,24 @@ import (
 // PONG: a black-holed connection went unnoticed for 20 s.
 const pulse = 400 * time.Millisecond
 
-var errSilent = errors.New("the subscription's connection is silent")
+var (
+	errSilent    = errors.New("the subscription's connection is silent")
+	errElsewhere = errors.New("the subscription is at another server than the one that answers commands")
+)
 
-// hears says how this process hears of grants, in the words of queue.lua, and
+// hearing is how a Store hears of grants.
+type hearing struct {
+	channels   string                         // the beginning of the channels on which lockers hear of grants
+	subscribed atomic.Bool                    // Listen hears messages at present
+	listener   atomic.Pointer[store.Listener] // who is told of messages since the first Listen
+
+	// What scripts are told of it, of which hears returns one: a letter, and the channels. The locker
+	// has no subscription and asks again and again (polls, "p"), it listens where the server cannot see
+	// that, in a Cluster (unseen, "u"), or where the server can (visible, "v"). lua/queue.lua reads the letter.
+	polls, unseen, visible string
+}
+
+// hears says how this locker hears of grants, in the words of queue.lua, and
 // where.
 func (s *Store) hears() *string {
 	switch {
@@ -39,7 +54,7 @@ func (s *Store) hears() *string {
 func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	defer s.subscribed.Store(false)
 	s.listener.Store(&h)
-	sub := s.client.Subscribe(ctx, s.channels+s.process)
+	sub := s.client.Subscribe(ctx, s.channels+s.locker)
 	var heard atomic.Int64 // messages of any kind
 	ended := make(chan error, 1)
 	go func() { ended <- s.receive(ctx, sub, h, &heard) }()
@@ -47,6 +62,7 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	ticker := time.NewTicker(pulse)
 	defer ticker.Stop()
 	last, silent := int64(0), 0
+	anew, unseen := s.dialer.anew.Load(), 0
 	for {
 		select {
 		case err := <-ended:
@@ -66,8 +82,40 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 				return &store.Error{Err: errSilent}
 			}
 			_ = sub.Ping(ctx) // a failed ping shows as silence
+			if is := s.dialer.anew.Load(); (is != anew || unseen > 0) && s.subscribed.Load() {
+				anew = is
+				if s.seesSubscription(ctx) {
+					unseen = 0
+				} else if unseen++; unseen >= 2 {
+					_ = sub.Close()
+					<-ended
+					return &store.Error{Err: errElsewhere}
+				}
+			}
 		}
 	}
+}
+
+// seesSubscription reports whether the server that the address leads to now counts this locker among those who listen, or
+// cannot tell. Listen asks when a connection for commands was made after another had ended: the address may lead to another
+// server since, and the old one, as a replica of that, may keep the subscription for as long as it likes. The new one would pass over who waits here, as
+// nobody seems to listen. It asks over a new connection: commands are not to be behind a question that is none of theirs.
+func (s *Store) seesSubscription(ctx context.Context) bool {
+	c, single := s.client.(*redis.Client)
+	if !single || s.cluster {
+		return true // a Cluster's node counts its own alone, and is not asked by the scripts, either
+	}
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	o := singleOptions(c.Options(), s.dialer)
+	o.PoolSize = 1
+	client := redis.NewClient(o)
+	defer client.Close()
+	stop := context.AfterFunc(ctx, func() { _ = client.Close() }) // go-redis does not let the end of ctx interrupt a command
+	defer stop()
+	channel := s.channels + s.locker
+	listening, err := client.PubSubNumSub(ctx, channel).Result()
+	return err != nil || listening[channel] > 0
 }
 
 // receive reports what arrives until the subscription fails or is closed.
@@ -97,8 +145,8 @@ func (s *Store) tell(message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	switch what {
 	case "contended":
-		if key, token, ticket, ok := readContended(s.ns, rest); ok {
-			(*l).Contended(key, token, ticket)
+		if key, token, ticket, ok := readOthersWait(s.ns, rest); ok {
+			(*l).OthersWait(key, token, ticket)
 		}
 	case "revoked":
 		if key, token, ok := readRevoked(s.ns, rest); ok {

@@ -72,7 +72,7 @@ func TestListenNoticesAKilledConnectionAtOnce(t *testing.T) {
 		_, ended := p.listen(e)
 		await.Receive(t, "Listening", e.listening)
 		if got, want := (*p.hears())[:1], "v"; got != want {
-			t.Errorf("a process that listens says %q, want %q", got, want)
+			t.Errorf("a locker that listens says %q, want %q", got, want)
 		}
 		do(t, raw, "CLIENT", "KILL", "TYPE", "pubsub")
 		start := time.Now()
@@ -82,7 +82,7 @@ func TestListenNoticesAKilledConnectionAtOnce(t *testing.T) {
 		}
 		wantVerdict(t, "Listen", err, brokenOff, "")
 		if got, want := (*p.hears())[:1], "p"; got != want {
-			t.Errorf("a process that listened says %q, want %q", got, want)
+			t.Errorf("a locker that listened says %q, want %q", got, want)
 		}
 	}
 }
@@ -97,8 +97,8 @@ func TestListenHearsAgainWhenCalledAnew(t *testing.T) {
 			held, waits := holder.take(), p.ref(time.Minute)
 			p.refused(waits, store.Wait)
 			holder.release(held, false, store.HandedOver)
-			if g := await.Receive(t, "the grant", e.grants); g.Token != waits.Token {
-				t.Errorf("heard of a grant to %s, want %s", g.Token, waits.Token)
+			if g := await.Receive(t, "the grant", e.grants); g.Ref.Token != waits.Token {
+				t.Errorf("heard of a grant to %s, want %s", g.Ref.Token, waits.Token)
 			}
 			p.release(waits, false, store.Freed)
 			proxy.Cut()
@@ -181,29 +181,29 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 			"contended", "contended 1", "contended x token " + lock, "contended 1 token", "contended 1 token elsewhere:{k}",
 			"revoked", "revoked token", "revoked token elsewhere:{k}",
 		} {
-			if err := client.Publish(t.Context(), p.channels+p.process, news).Err(); err != nil {
+			if err := client.Publish(t.Context(), p.channels+p.locker, news).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		held, waits := holder.take(), p.ref(time.Minute)
 		p.refused(waits, store.Wait)
 		holder.release(held, false, store.HandedOver)
-		if g := await.Receive(t, "the grant", e.grants); g.Token != waits.Token {
+		if g := await.Receive(t, "the grant", e.grants); g.Ref.Token != waits.Token {
 			t.Errorf("heard of a grant to %+v, want %s", g, waits.Token)
 		}
-		if len(e.contended) > 0 || len(e.revoked) > 0 {
-			t.Errorf("heard of %d who wait, and of %d locks that were taken", len(e.contended), len(e.revoked))
+		if len(e.othersWait) > 0 || len(e.revoked) > 0 {
+			t.Errorf("heard of %d who wait, and of %d locks that were taken", len(e.othersWait), len(e.revoked))
 		}
 	})
 }
 
-// Two processes, or two namespaces, do not hear each other's grants.
+// Two lockers, or two namespaces, do not hear each other's grants.
 func TestChannelsDiffer(t *testing.T) {
 	client := redistest.Embedded(t).Client(t)
 	seen := make(map[string]bool)
 	for _, ns := range []string{"a", "a", "b", "b"} {
 		p := open(t, client, ns)
-		channel := p.channels + p.process
+		channel := p.channels + p.locker
 		if seen[channel] {
 			t.Errorf("two stores have the channel %s", channel)
 		}
@@ -225,8 +225,8 @@ func TestManyGrantsArriveInOrder(t *testing.T) {
 			holder.release(held, false, store.HandedOver)
 		}
 		for i := range n {
-			if g, want := await.Receive(t, "a grant", e.grants), fmt.Sprint("lock ", i); g.Key != want {
-				t.Fatalf("grant %d is of %q, want %q", i, g.Key, want)
+			if g, want := await.Receive(t, "a grant", e.grants), fmt.Sprint("lock ", i); g.Ref.Key != want {
+				t.Fatalf("grant %d is of %q, want %q", i, g.Ref.Key, want)
 			}
 		}
 	})

@@ -12,24 +12,24 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// A process that passes its lock on without asking Redis uses fences that Redis does not
+// A locker that passes its lock on without asking Redis uses fences that Redis does not
 // know (lockmw/tenure.go). The tests of this file do the same by that rule, and see that
 // whoever has the lock next has a higher fence than all of them.
 
-// A tenure is what a process holds under one token, from the answer that brought it.
+// A tenure is what a locker holds under one token, from the answer that brought it.
 type tenure struct {
 	*probe
-	store.Ref // its Fence is the last that the process has used, while it has the lock
+	store.Ref // its Fence is the last that the locker has used, while it has the lock
 
 	first int64         // the fence that Redis gave
-	last  int64         // the last that the process has used
+	last  int64         // the last that the locker has used
 	clock int64         // Redis's, in the answer
 	began time.Duration // the real time of the answer
 	since time.Duration // and of the last renewal
-	over  bool          // the process knows that
+	over  bool          // the locker knows that
 }
 
-// most is the highest fence that the process may use at a real time, or 0 if it may not
+// most is the highest fence that the locker may use at a real time, or 0 if it may not
 // pass the lock on.
 func (t *tenure) most(at time.Duration) int64 {
 	const margin = 100 // 1 %: clocks differ in rate
@@ -40,12 +40,12 @@ func (t *tenure) most(at time.Duration) int64 {
 	return min(t.first, t.clock) + (passed - passed/margin).Microseconds()
 }
 
-// passOn has the process use all fences that it may.
+// passOn has the locker use all fences that it may.
 func (t *tenure) passOn(at time.Duration) {
 	t.Fence = max(t.Fence, t.most(at))
 }
 
-// The clock is set back in the middle of a tenure, and the process, whose lock Redis
+// The clock is set back in the middle of a tenure, and the locker, whose lock Redis
 // keeps on, uses fences of its own for as long as it may. Then it ends, or is cut off, or
 // has the lock taken by force and is not told.
 func TestTheNextFenceIsAboveThoseOfATenure(t *testing.T) {
@@ -74,8 +74,8 @@ func TestTheNextFenceIsAboveThoseOfATenure(t *testing.T) {
 						s.advance(time.Millisecond)
 						r := p.ref(ttl)
 						a := p.get(r, store.Try)
-						r.NoteGrant(a)
-						h := &tenure{probe: p, Ref: r, first: a.Fence, clock: a.Server}
+						noteGrant(&r, a)
+						h := &tenure{probe: p, Ref: r, first: a.Fence, clock: a.Clock}
 						s.advance(-back)
 						during(s, p, r)
 						h.passOn(time.Second)
@@ -110,7 +110,7 @@ func TestAReleaseWithAnOldFence(t *testing.T) {
 			p := s.open()
 			p.scripted = true
 			r := p.ref(time.Minute)
-			r.NoteGrant(p.get(r, store.Try))
+			noteGrant(&r, p.get(r, store.Try))
 			s.advance(-time.Second)
 			p.renew(r, true)
 			old := r
@@ -122,7 +122,7 @@ func TestAReleaseWithAnOldFence(t *testing.T) {
 	}
 }
 
-// Processes take, renew, pass on, release and lose a lock at random, while the clock runs
+// Lockers take, renew, pass on, release and lose a lock at random, while the clock runs
 // and is set back and forth, and nobody is told that a lock was taken by force. All fences
 // of each tenure, also those of which Redis does not know, are between those of the tenures
 // before and behind it.
@@ -155,8 +155,8 @@ type tenures struct {
 	rand    *rand.Rand
 	real    time.Duration // that has passed, whatever the clock says
 	back    time.Duration // by which the clock was set back
-	members []*tenure     // the last of each process
-	past    []*tenure     // of all processes, by the order of their grants
+	members []*tenure     // the last of each locker
+	past    []*tenure     // of all lockers, by the order of their grants
 	local   int
 	forced  int
 	log     []string
@@ -230,11 +230,11 @@ func (h *tenures) step() {
 	}
 }
 
-// ends notes that the process knows that it does not have the lock. Redis may give it to
+// ends notes that the locker knows that it does not have the lock. Redis may give it to
 // its token again.
 func (t *tenure) ends() { t.over, t.Ref.Fence = true, 0 }
 
-// ask has a process ask for the lock, for the first time or again.
+// ask has a locker ask for the lock, for the first time or again.
 func (h *tenures) ask(i int) {
 	h.Helper()
 	m := h.members[i]
@@ -253,7 +253,7 @@ func (h *tenures) ask(i int) {
 	}
 }
 
-// releaseTo has a process pass the lock on by way of Redis.
+// releaseTo has a locker pass the lock on by way of Redis.
 func (h *tenures) releaseTo(i int) {
 	h.Helper()
 	m := h.members[i]
@@ -261,7 +261,7 @@ func (h *tenures) releaseTo(i int) {
 		return
 	}
 	next := m.ref(m.TTL)
-	did, a, err := m.ReleaseTo(context.Background(), m.Ref, next, store.Place{})
+	did, a, err := m.releaseTo(context.Background(), m.Ref, next, store.Place{})
 	h.notef("%d releases to the next: %v %+v", i, did, a)
 	if err != nil {
 		h.Error(err)
@@ -272,17 +272,17 @@ func (h *tenures) releaseTo(i int) {
 	}
 }
 
-// begins notes that process i has got the lock.
+// begins notes that locker i has got the lock.
 func (h *tenures) begins(i int, r store.Ref, a store.Answer) {
 	h.Helper()
-	r.NoteGrant(a)
-	m := &tenure{probe: h.members[i].probe, Ref: r, first: a.Fence, clock: a.Server, began: h.real, since: h.real}
+	noteGrant(&r, a)
+	m := &tenure{probe: h.members[i].probe, Ref: r, first: a.Fence, clock: a.Clock, began: h.real, since: h.real}
 	h.members[i] = m
 	h.past = append(h.past, m)
 	h.use(m, a.Fence)
 }
 
-// use has a process use a fence.
+// use has a locker use a fence.
 func (h *tenures) use(m *tenure, fence int64) {
 	h.Helper()
 	m.Fence, m.last = fence, fence

@@ -277,7 +277,7 @@ func TestAReplicaIsRefused(t *testing.T) {
 	client, _ := sentinels(t, w.Servers()[1].Addr(), nil)
 	p := open(t, client, redistest.Prefix(t))
 	_, err := p.Acquire(t.Context(), store.Request{Ref: p.ref(time.Minute)})
-	if e := store.AsError(err); !errors.Is(err, errReplica) || e.Ambiguous || e.Reach != store.Answered {
+	if e := store.AsError(err); !errors.Is(err, errReplica) || e.Ambiguous || e.Evidence != store.Answered {
 		t.Errorf("Acquire = %+v, want %v", e, errReplica)
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A model is what queue.lua keeps, in Go: who holds the lock, who waits, and
-// which processes live. Moments are the server's, in microseconds.
+// which lockers live. Moments are the server's, in microseconds.
 type model struct {
 	now     int64
 	holder  string // exclusive, "" nobody; it need not be one of ours
@@ -25,6 +25,8 @@ type model struct {
 	room    int64   // as high are the fences that a holder may use of which Redis does not know, where that is remembered
 	kept    int64   // the fence that was remembered last, or that with room
 	tells   bool    // whoever releases tells its last fence
+	done    string  // whoever held it alone, whose work is over, and that stays
+	stays   int64   // until then
 
 	queue      []*claim
 	queueUntil int64
@@ -43,6 +45,7 @@ type limit struct {
 type share struct {
 	*claim
 	ends int64
+	over bool // its work is: it only stays until then
 }
 
 // A claim is one token with what it asks for, and its last grant's fence.
@@ -53,28 +56,28 @@ type claim struct {
 	ticket int64 // of its place in the queue
 }
 
-// A member is one process. It says that it hears (subscribed of its Store) or
+// A member is one locker. It says that it hears (subscribed of its Store) or
 // not, and somebody receives on its channel or not.
 type member struct {
 	*probe
 	receives bool
 	claims   []*claim
-	heard    []store.Grant // by the answer to a release
+	heard    []store.News // by the answer to a release
 }
 
 // Listening implements store.Listener.
 func (m *member) Listening() {}
 
 // Granted implements store.Listener.
-func (m *member) Granted(g store.Grant) { m.heard = append(m.heard, g) }
+func (m *member) Granted(g store.News) { m.heard = append(m.heard, g) }
 
-// Contended implements store.Listener.
-func (m *member) Contended(string, string, int64) {}
+// OthersWait implements store.Listener.
+func (m *member) OthersWait(string, string, int64) {}
 
 // Revoked implements store.Listener.
 func (m *member) Revoked(string, string) {}
 
-// A heartbeat says until when a process lives, whether it said that it hears, and how
+// A heartbeat says until when a locker lives, whether it said that it hears, and how
 // many it said are behind.
 type heartbeat struct {
 	until  int64
@@ -83,7 +86,7 @@ type heartbeat struct {
 }
 
 const (
-	lives      = 2500 * time.Millisecond // after a process's last question
+	lives      = 2500 * time.Millisecond // after a locker's last question
 	deaf       = 1500 * time.Millisecond // once it was not heard
 	signs      = 500 * time.Millisecond  // after which it says anew that it lives
 	keep       = 10 * time.Second        // an untouched queue
@@ -193,7 +196,7 @@ func (m *model) freed() {
 	m.room = 0
 }
 
-// turns are the fences that a holder's process may use beside the one that Redis knows.
+// turns are the fences that a holder's locker may use beside the one that Redis knows.
 const turns = 1_000_000
 
 // extend has c hold the lock for ttl from now on. Its last fence is told to be fence, or 0
@@ -239,7 +242,7 @@ func (m *model) hold(c *claim, ttl time.Duration) {
 		s = &share{claim: c}
 		m.several = append(m.several, s)
 	}
-	s.ends = ends
+	s.ends, s.over = ends, false
 	m.last()
 }
 
@@ -271,7 +274,7 @@ func (m *model) left(c *claim) time.Duration {
 // siblings are the tokens of a member that hold the lock, and where several
 // hold, not for long.
 func (m *model) siblings(of *member) string {
-	if strings.HasPrefix(m.holder, of.process+".") {
+	if strings.HasPrefix(m.holder, of.locker+".") {
 		return m.holder
 	}
 	var found []*share

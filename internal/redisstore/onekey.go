@@ -1,75 +1,38 @@
 package redisstore
 
-import (
-	"context"
-	"errors"
+import "context"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/lockmw/kit/internal/store"
-)
-
-// A onekey is the form of a command about a mutex that concerns the lock's own key
-// alone. While a Cluster moves a slot, a command on several of its keys is refused,
-// and one on a single key is not. onekey.lua carries it out.
-type onekey struct {
-	do    string // acquire, renew or release; empty: the command has no such form
-	ms    int64
-	entry string // the place in the queue that is given up as well, or empty
-}
-
-// oneKeyOf returns the form of a command about r, if that is a mutex.
-func oneKeyOf(r store.Ref, do string, ms int64) onekey {
-	if r.Kind != (store.Kind{}) {
-		return onekey{}
-	}
-	return onekey{do: do, ms: ms}
-}
-
-// entry is a token's member of the queue's sorted set, as queue.lua writes it.
-func entry(r store.Ref) string { return r.Token + ":" + terms(r) }
+// How a mutex is served while a Cluster moves its slot: by a form of each command that concerns one key.
 
 // moving reports whether a command was refused because a Cluster moves its keys
 // just now, and can be put in another form.
 func (s *Store) moving(err error, c *command) bool {
-	return s.cluster && c.onekey.do != "" && redis.HasErrorPrefix(err, "TRYAGAIN")
+	return s.cluster && c.onekey.do != "" && codeOfReply(err) == "TRYAGAIN"
 }
 
-// withOneKey puts c in the form in which it concerns one key. go-redis follows the
-// key to where it is (ASK).
-func (s *Store) withOneKey(ctx context.Context, c *command) (any, error) {
-	form := c.withOneKey()
+// withOneKey puts c, about the lock called name, in the form in which it concerns one key, which is
+// sent to where the key is (ASK).
+func (s *Store) withOneKey(ctx context.Context, name string, c *command) (any, error) {
+	until := c.call.Deadline
+	var beside any = c.fence
 	if c.onekey.do == "acquire" {
-		fence, err := s.one(ctx, "get", c.args[fenceAt])
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return nil, err
+		fence, err := s.ask(ctx, until, name, "get", c.args[fenceAt])
+		if err != nil {
+			return nil, s.failedAt(err, c)
 		}
-		form.args[len(form.args)-1] = fence
+		beside, _ = fence.(string)
 	}
-	value, err := s.one(ctx, form.named(true)...)
-	if unknownScript(err) {
-		value, err = s.one(ctx, form.named(false)...)
+	form := &command{
+		script: oneKeyScript,
+		args:   []any{nil, nil, 1, c.args[lockAt], c.args[tokenAt], c.onekey.do, c.onekey.ms, beside},
 	}
+	form.call.Deadline, form.call.Urgent = until, c.call.Urgent
+	value, _, err := s.carry(ctx, name, form, nil)
 	if err == nil && c.onekey.entry != "" {
-		_, err = s.one(ctx, "zrem", c.args[queueAt], c.onekey.entry)
+		_, err = s.ask(ctx, until, name, "zrem", c.args[queueAt], c.onekey.entry)
+		if err != nil {
+			err = s.failedAt(err, c)
+		}
 	}
 	return value, err
-}
-
-// withOneKey returns the form of c that concerns the lock's own key only.
-func (c *command) withOneKey() *command {
-	return &command{
-		script: oneKeyScript,
-		args:   []any{nil, nil, 1, c.args[lockAt], c.args[tokenAt], c.onekey.do, c.onekey.ms, c.fence},
-	}
-}
-
-// one has a command carried out that concerns one key.
-func (s *Store) one(ctx context.Context, args ...any) (any, error) {
-	cmd := once{redis.NewCmd(ctx, plain(args)...)}
-	if args[0] == "evalsha" || args[0] == "eval" {
-		cmd.SetFirstKeyPos(keyPosition)
-	}
-	err := s.client.Process(ctx, cmd)
-	return cmd.Val(), err
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,7 +112,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		}
 		q.refused(other, store.Last)
 		p.renew(r, true)
-		if did, err := p.ReleaseAfter(t.Context(), r, 300*time.Millisecond); did != store.Freed || err != nil {
+		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 300 * time.Millisecond}); did != store.Freed || err != nil {
 			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
 		}
 		q.refused(other, store.Try)
@@ -123,7 +124,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 	}
 }
 
-// Many leases of one process that are due together go in one pipeline, of which some
+// Many leases of one locker that are due together go in one pipeline, of which some
 // are in the slot.
 func TestRenewalsOfASlotInMigrationGoWithOthers(t *testing.T) {
 	slow.Test(t)
@@ -210,4 +211,118 @@ func TestSeveralHoldersAreRefusedInASlotInMigration(t *testing.T) {
 		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		wantVerdict(t, fmt.Sprintf("Acquire(%+v)", kind), err, passing, "TRYAGAIN")
 	}
+}
+
+// Where all of a lock's keys are at one of the two nodes, a script begins there. It is carried
+// out, or refused before its first write: once it was stopped where it came to a key that it had
+// deleted itself, so that the lock was free and the first who waited forgotten, and nobody was told.
+func TestNoScriptIsStoppedHalfWayInASlotInMigration(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	ctx := context.Background()
+	shards := redistest.Cluster(t)
+	client := shards.Client(t)
+	type stage struct {
+		what        string
+		p, q        *probe
+		held, waits store.Ref
+		ask         func(p, q *probe, held, waits store.Ref) error
+	}
+	build := func() (all []stage) {
+		for what, ask := range everyCommand {
+			for name, set := range map[string]struct {
+				holder, waiter store.Kind
+				others         int
+				dead           bool // the waiter's locker
+			}{
+				"a reader, and a writer waits":        {store.Kind{Shared: true}, store.Kind{}, 0, false},
+				"two readers, and a writer waits":     {store.Kind{Shared: true}, store.Kind{}, 1, false},
+				"a permit, and one waits":             {store.Kind{Permits: 1}, store.Kind{Permits: 1}, 0, false},
+				"a reader, and a permit waits":        {store.Kind{Shared: true}, store.Kind{Permits: 2}, 0, false},
+				"a writer with all keys, and a queue": {store.Kind{}, store.Kind{Shared: true}, 0, false},
+				"a reader, and a dead one waits":      {store.Kind{Shared: true}, store.Kind{}, 0, true},
+			} {
+				ns := redistest.Prefix(t)
+				p, q := open(t, client, ns), open(t, client, ns)
+				st := stage{what + " of " + name, p, q, p.ref(time.Minute), q.ref(time.Minute), ask}
+				st.held.Kind, st.waits.Kind = set.holder, set.waiter
+				p.get(st.held, store.Try)
+				for range set.others {
+					other := p.ref(time.Minute)
+					other.Kind = set.holder
+					p.get(other, store.Try)
+				}
+				q.refused(st.waits, store.Wait)
+				if keys := p.keys("k"); set.holder == (store.Kind{}) { // as after several whose lock has lapsed
+					pipe := client.Pipeline()
+					pipe.Set(ctx, keys[3], 1, time.Minute)
+					pipe.ZAdd(ctx, keys[4], redis.Z{Score: 1, Member: "old"})
+					pipe.Expire(ctx, keys[4], time.Minute)
+					if _, err := pipe.Exec(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if set.dead {
+					if err := client.HSet(ctx, p.keys("k")[2], q.locker, "1p0").Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for _, key := range p.keys("k") { // a busy machine needs longer than places in a queue last
+					client.Expire(ctx, key, time.Minute)
+				}
+				all = append(all, st)
+			}
+		}
+		return all
+	}
+	atSource, atTarget := build(), build()
+	s := migrate(t, shards, atSource[0].p)
+	refused := 0
+	try := func(st stage, where string) {
+		before := s.dump(st.p)
+		if strings.Count(before, "none") != keyCount {
+			t.Fatalf("%s: not all keys are at one of the nodes", st.what)
+		}
+		if err := st.ask(st.p, st.q, st.held, st.waits); err != nil {
+			refused++
+			if after := s.dump(st.p); after != before {
+				t.Errorf("%s at the %s: %v, but its keys were\n%s, and are\n%s", st.what, where, err, before, after)
+			}
+			if e := store.AsError(err); e.Permanent {
+				t.Errorf("%s at the %s: %v counts as lasting", st.what, where, err)
+			}
+		}
+	}
+	for _, st := range atSource {
+		try(st, "source")
+	}
+	for _, st := range atTarget {
+		keys := st.p.keys("k")
+		s.move(keys[:]...)
+		try(st, "target")
+	}
+	t.Logf("%d of %d were refused", refused, len(atSource)+len(atTarget))
+}
+
+// dump returns what is at the source and at the target of the keys of p's lock.
+func (s *slot) dump(p *probe) string {
+	s.Helper()
+	var lines []string
+	for _, at := range []*redis.Client{s.from, s.to} {
+		pipe := at.Pipeline()
+		var dumps []*redis.StringCmd
+		for _, key := range p.keys("k") {
+			pipe.Do(context.Background(), "ASKING")
+			dumps = append(dumps, pipe.Dump(context.Background(), key))
+		}
+		_, _ = pipe.Exec(context.Background()) // each command has its error
+		for i, dump := range dumps {
+			text := "none"
+			if dump.Err() == nil {
+				text = fmt.Sprintf("%q", dump.Val())
+			}
+			lines = append(lines, keyEnds[i]+" "+text)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -21,7 +21,8 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		return store.Answer{}, err
 	}
 	began := time.Now()
-	a, at, err := s.set(ctx, r, began)
+	until := timeToSend(notAfter(r.Until, began), began)
+	a, at, err := s.set(ctx, r, began, until)
 	if at == decided {
 		return a, err
 	}
@@ -34,24 +35,24 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	c.call.Patient = patient(at, r)
 	var late func(any, error)
-	if r.Late != nil {
+	if tell := r.Late; tell != nil { // r itself is not captured: it would be allocated
 		late = func(reply any, err error) {
 			if err == nil {
 				var a store.Answer
 				a, err = readAnswer(reply)
-				r.Late(a, err)
+				tell(a, err)
 				return
 			}
-			r.Late(store.Answer{}, ambiguousIfTaken(err, at))
+			tell(store.Answer{}, ambiguousIfTaken(err, at))
 		}
 	}
-	reply, err := s.send(ctx, timeToSend(began.Add(bounded(r.Timeout)), time.Now()), r.Key, c, late)
+	reply, err := s.send(ctx, timeToSend(until, time.Now()), r.Key, c, late)
 	if err != nil {
 		return store.Answer{}, ambiguousIfTaken(err, at)
 	}
 	a, err = readAnswer(reply)
 	if err == nil {
-		s.noteClock(a.Server)
+		s.noteClock(a.Clock)
 	}
 	return a, err
 }
@@ -82,46 +83,49 @@ func ambiguousIfTaken(err error, at progress) error {
 	return e
 }
 
-// Release implements store.Store.
-func (s *Store) Release(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
-	until := deadline(ctx) // of both scripts together
-	if did, err := s.give(ctx, until, r, leave); did != store.NotHeld || err != nil {
-		return did, err
-	}
-	c := s.command()
-	c.token = r.Token
-	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r))
-	c.onekey = oneKeyOf(r, "release", 0)
-	if leave {
-		c.args = append(c.args, terms(r))
-		c.entry = entry(r)
-	}
-	return s.release(ctx, until, r.Key, c)
-}
-
-// deadline returns until when a command may take that ctx bounds: ctx's deadline, or opTimeout
-// from now if that is earlier. The deadline counts although contexts made by store.Until, which
-// have one, never end.
-func deadline(ctx context.Context) time.Time {
-	now := time.Now()
-	until := now.Add(opTimeout)
-	if own, ok := ctx.Deadline(); ok && own.Before(until) {
-		until = timeToSend(own, now)
+// notAfter returns until when a command may take that is asked for now: until, or opTimeout from
+// now if that is earlier, or until is zero.
+func notAfter(until, now time.Time) time.Time {
+	if most := now.Add(opTimeout); until.IsZero() || until.After(most) {
+		return most
 	}
 	return until
 }
 
-// ReleaseAfter implements store.Store.
-func (s *Store) ReleaseAfter(ctx context.Context, r store.Ref, stay time.Duration) (store.Released, error) {
+// deadline is notAfter for a command that ctx bounds.
+func deadline(ctx context.Context) time.Time {
+	now := time.Now()
+	own, _ := ctx.Deadline()
+	return timeToSend(notAfter(own, now), now)
+}
+
+// Release implements store.Store.
+func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
+	now := time.Now()
+	until := timeToSend(notAfter(g.Until, now), now) // of give.lua and release.lua together
+	if g.Next.Token != "" {
+		return s.releaseTo(ctx, until, g.Ref, g.Next)
+	}
+	if g.Stay <= 0 {
+		if did, err := s.give(ctx, until, g.Ref); did != store.NotHeld || err != nil {
+			return did, store.Answer{}, err
+		}
+	}
 	c := s.command()
-	ms := max(millis(stay), 1)
-	s.onLock(c, r.Key, releaseScript, r.Token, &s.channels, c.fenced(r), "", strconv.FormatInt(ms, 10))
-	c.onekey = oneKeyOf(r, "release", ms)
-	return s.release(ctx, deadline(ctx), r.Key, c)
+	c.token = g.Token
+	s.onLock(c, g.Key, releaseScript, &c.token, &s.channels, c.fenced(g.Ref))
+	ms := int64(0)
+	if g.Stay > 0 {
+		ms = max(millis(g.Stay), 1)
+		c.args = append(c.args, "", strconv.FormatInt(ms, 10))
+	}
+	c.onekey = oneKeyOf(g.Ref, "release", ms)
+	did, err := s.release(ctx, until, g.Key, c)
+	return did, store.Answer{}, err
 }
 
 // release sends c, a script that gives a lock back, and tells the Listener of the waiters of
-// this process to whom the lock went.
+// this locker to whom the lock went.
 func (s *Store) release(
 	ctx context.Context, until time.Time, name string, c *command,
 ) (store.Released, error) {
@@ -134,15 +138,15 @@ func (s *Store) release(
 	return did, err
 }
 
-// ReleaseTo implements store.Relay.
-func (s *Store) ReleaseTo(
-	ctx context.Context, r, next store.Ref, place store.Place,
+// releaseTo is Release that offers the lock to next.
+func (s *Store) releaseTo(
+	ctx context.Context, until time.Time, r store.Ref, next store.Waiter,
 ) (store.Released, store.Answer, error) {
 	c := s.command()
-	c.token, c.next, c.terms = r.Token, next.Token, terms(next)
+	c.token, c.next, c.terms = r.Token, next.Token, terms(next.Ref)
 	s.onLock(c, r.Key, releaseToScript, &c.token, &c.next, &c.terms,
-		s.hears(), place.Waited.Microseconds(), place.Behind, c.fenced(r))
-	reply, err := s.send(ctx, deadline(ctx), r.Key, c, nil)
+		s.hears(), next.Place.Waited.Microseconds(), next.Place.Behind, c.fenced(r))
+	reply, err := s.send(ctx, until, r.Key, c, nil)
 	if err != nil {
 		return store.NotHeld, store.Answer{}, err
 	}
@@ -151,15 +155,14 @@ func (s *Store) ReleaseTo(
 	return did, a, err
 }
 
-// AcquireAll implements store.Bundler. A Cluster keeps the keys on several servers, and
-// replicas confirm one lock at a time: in both cases nothing is sent, and the answer is that
-// not all can be had.
+// TakesSeveral implements store.Store. A Cluster keeps the keys on several servers, and replicas
+// confirm one lock at a time.
+func (s *Store) TakesSeveral() bool { return !s.cluster && s.replicas == 0 }
+
+// AcquireAll implements store.Store.
 func (s *Store) AcquireAll(
-	ctx context.Context, refs []store.Ref, timeout time.Duration, late func(granted bool, err error),
+	ctx context.Context, refs []store.Ref, until time.Time, late func(granted bool, err error),
 ) ([]int64, error) {
-	if s.cluster || s.replicas > 0 {
-		return nil, nil
-	}
 	if err := s.elsewhere(); err != nil {
 		return nil, err
 	}
@@ -175,7 +178,8 @@ func (s *Store) AcquireAll(
 	}
 	c := s.command()
 	c.script, c.args = allScript, args
-	reply, err := s.send(ctx, time.Now().Add(bounded(timeout)), refs[0].Key, c, func(reply any, err error) {
+	now := time.Now()
+	reply, err := s.send(ctx, timeToSend(notAfter(until, now), now), refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = readFences(reply, len(refs))
@@ -191,7 +195,7 @@ func (s *Store) AcquireAll(
 }
 
 // Instance implements store.Store: the part of the tokens that is no secret.
-func (s *Store) Instance() string { return instanceOf(s.process) }
+func (s *Store) Instance() string { return instanceOf(s.locker) }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
@@ -209,5 +213,5 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	if err != nil {
 		return store.Info{}, err
 	}
-	return readInfo(s.process, reply)
+	return readInfo(s.locker, reply)
 }

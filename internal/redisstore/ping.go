@@ -9,22 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
 
 // Ping, by which the engine finds out in an outage whether a server can be reached, on connections that nothing else uses.
 
-var _ store.Pinger = (*Store)(nil)
-
-// ended is a context that has ended. MasterForKey is given it so that it answers from
-// the topology that was read last, and sends nothing.
-var ended = func() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
-}()
-
-// Server implements store.Pinger: in a Cluster it is the address of the master
+// Server implements store.Store: in a Cluster it is the address of the master
 // that has key's slot, by the topology that was read last.
 func (s *Store) Server(key string) string {
 	c, ok := s.client.(*redis.ClusterClient)
@@ -38,41 +29,79 @@ func (s *Store) Server(key string) string {
 	return master.Options().Addr
 }
 
-// Ping implements store.Pinger. It asks whether the lock of key exists: unlike a
+// A pinging is a ping that is under way.
+type pinging struct {
+	store.Progress
+	addr   string // of the node of a Cluster that it asks; empty: what any server says is news of it
+	shares bool   // it has no connection of its own, but takes those that others use, too
+}
+
+// Ping implements store.Store. It asks whether the lock of key exists: unlike a
 // PING, that is refused by a Cluster's node that is there and does not serve.
-func (s *Store) Ping(ctx context.Context, key string, waits func(server bool)) error {
-	lock := s.keys(key)[0]
+func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) error {
+	p := &pinging{Progress: progress, addr: s.Server(key)}
+	p.shares = s.cluster && p.addr == "" // nothing is known of the Cluster yet: any of its nodes may tell
+	defer s.dialer.tells(p)()
+	if p.shares {
+		return s.unreached(s.client.Exists(ctx, s.keys(key)[0]).Err())
+	}
+	err := s.pingApart(ctx, key, p)
+	if _, unconnected := errors.AsType[*setUpError](err); unconnected && s.pingAmong(ctx, key, p) {
+		return nil
+	}
+	return s.unreached(err)
+}
+
+// pingApart asks over a connection that nothing else uses.
+func (s *Store) pingApart(ctx context.Context, key string, p *pinging) error {
 	var at *redis.Options
 	switch c := s.client.(type) {
 	case *redis.Client:
 		at = c.Options()
 	case *redis.ClusterClient:
 		master, err := c.MasterForKey(ended, key)
-		if err != nil { // nothing is known of the Cluster yet: any of its nodes may tell
-			defer s.dialer.tells(&waits)()
-			return s.unreached(c.Exists(ctx, lock).Err())
+		if err != nil {
+			return err
 		}
 		at = master.Options()
 	}
 	at = singleOptions(at, s.dialer)
 	at.PoolSize = 1
 	client := s.pings.take(at, s.dialer)
-	client.waits.Store(&waits)
+	client.ping.Store(p)
 	// go-redis does not let a cancelled context interrupt a command.
 	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
-	err := s.unreached(client.Exists(ctx, lock).Err())
-	switch {
-	case stop() && err == nil:
+	err := client.Exists(ctx, s.keys(key)[0]).Err()
+	if stop() && s.unreached(err) == nil {
 		s.pings.put(client)
 		return nil
-	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
-		(store.AsError(err).Ambiguous || errors.Is(err, redis.ErrClosed)):
-		// The ping was sent, or was about to be, and ctx's end has closed its client:
-		// what err says comes from that.
-		err = &store.Error{Err: ctx.Err(), Reach: store.Silent}
 	}
 	_ = client.Close()
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) &&
+		(s.failed(err).Ambiguous || errors.Is(err, redis.ErrClosed)) {
+		// The ping was sent, or was about to be, and ctx's end has closed its client:
+		// what err says comes from that.
+		return &store.Error{Err: ctx.Err(), Evidence: store.Silent}
+	}
 	return err
+}
+
+// pingAmong asks over the connections that commands take, also one that is just being made, and
+// reports whether it was answered. A server may go on with them that takes no new ones, as where
+// something in between refuses these because the server seemed ill to it for a moment.
+func (s *Store) pingAmong(ctx context.Context, key string, p *pinging) bool {
+	pool := s.pool(key)
+	if pool == nil || pool.Connections()+pool.Dials() == 0 {
+		return false
+	}
+	p.Waits(true)
+	lock := s.redisKeys(key)[0]
+	call := &wire.Call{Commands: appendArgs(nil, []any{"exists", &lock}), Replies: 1, Deadline: deadline(ctx), Urgent: true}
+	if _, err := pool.Do(ctx, call); err != nil {
+		return false
+	}
+	_, err := s.reply(ctx, call.Reply, nil)
+	return s.unreached(err) == nil
 }
 
 // unreached describes err, unless it is nil or the reply of a server that can be
@@ -81,7 +110,7 @@ func (s *Store) unreached(err error) error {
 	if err == nil {
 		return nil
 	}
-	if fault := store.AsError(s.failed(err)); fault.Reach != store.Answered {
+	if fault := store.AsError(s.failed(err)); fault.Evidence != store.Answered {
 		return fault
 	}
 	return nil
@@ -100,8 +129,8 @@ type pingClients struct {
 // A pingClient is a client for one ping after the other.
 type pingClient struct {
 	*redis.Client
-	addr  string
-	waits atomic.Pointer[func(server bool)] // of the present ping
+	addr string
+	ping atomic.Pointer[pinging] // the present one
 }
 
 // take returns a client for o, which nobody else uses. Its connections come from d.
@@ -114,7 +143,7 @@ func (p *pingClients) take(o *redis.Options, d *dialer) *pingClient {
 	}
 	client := &pingClient{addr: o.Addr}
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return d.dialFor(ctx, network, addr, *client.waits.Load())
+		return d.dialFor(ctx, network, addr, client.ping.Load())
 	}
 	client.Client = redis.NewClient(o)
 	return client

@@ -14,20 +14,23 @@ import (
 	"github.com/lockmw/kit/internal/test/slow"
 )
 
+// unwatched is the progress of a ping that nobody follows.
+var unwatched = store.Progress{Heard: func() {}, Waits: func(bool) {}}
+
 // pinged returns what a ping tells, which has a second for it.
-func pinged(t *testing.T, s *Store) (store.Reach, bool) {
+func pinged(t *testing.T, s *Store) (store.Evidence, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	began := time.Now()
-	err := s.Ping(ctx, "k", func(bool) {})
+	err := s.Ping(ctx, "k", unwatched)
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("a ping of a second took %v", took)
 	}
 	if err == nil {
 		return 0, true
 	}
-	return store.AsError(err).Reach, false
+	return store.AsError(err).Evidence, false
 }
 
 func newStore(t *testing.T, client redis.UniversalClient) *Store {
@@ -45,14 +48,14 @@ func TestAnyReplyIsAServerThatIsThere(t *testing.T) {
 	s := newStore(t, m.Client(t))
 	for _, says := range []string{"", "READONLY You can't write", "NOPERM no permissions", "ERR unknown command", "BUSY Redis is busy", "MOVED 1 127.0.0.1:1"} {
 		m.SetError(says)
-		if reach, there := pinged(t, s); !there {
-			t.Errorf("%q: reach %d, want it to be there", says, reach)
+		if evidence, there := pinged(t, s); !there {
+			t.Errorf("%q: evidence %d, want it to be there", says, evidence)
 		}
 	}
 	for _, says := range []string{"LOADING Redis is loading", "CLUSTERDOWN The cluster is down"} {
 		m.SetError(says)
-		if reach, there := pinged(t, s); there || reach != store.Away {
-			t.Errorf("%q: there %t, reach %d, want %d", says, there, reach, store.Away)
+		if evidence, there := pinged(t, s); there || evidence != store.Unreachable {
+			t.Errorf("%q: there %t, evidence %d, want %d", says, there, evidence, store.Unreachable)
 		}
 	}
 	m.SetError("")
@@ -96,8 +99,7 @@ func TestAPingDoesNotWaitUntilAnotherHasClosedItsConnection(t *testing.T) {
 	for range 2 {
 		options := singleOptions(s.client.(*redis.Client).Options(), s.dialer)
 		client := s.pings.take(options, s.dialer)
-		waits := func(bool) {}
-		client.waits.Store(&waits)
+		client.ping.Store(&pinging{Progress: unwatched})
 		if err := client.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,35 +124,35 @@ func TestAPingFindsAServerThatIsBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Real(t)
 	s := newStore(t, server.Client(t))
-	if reach, there := pinged(t, s); !there {
-		t.Errorf("reach %d", reach)
+	if evidence, there := pinged(t, s); !there {
+		t.Errorf("evidence %d", evidence)
 	}
 	server.Kill()
 	for range 50 {
 		pinged(t, s) // the connection that it had is closed
 	}
-	if reach, there := pinged(t, s); there || reach != store.Away {
-		t.Errorf("killed: there %t, reach %d, want %d", there, reach, store.Away)
+	if evidence, there := pinged(t, s); there || evidence != store.Unreachable {
+		t.Errorf("killed: there %t, evidence %d, want %d", there, evidence, store.Unreachable)
 	}
 	if err := server.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if reach, there := pinged(t, s); !there {
-		t.Errorf("restarted: reach %d", reach)
+	if evidence, there := pinged(t, s); !there {
+		t.Errorf("restarted: evidence %d", evidence)
 	}
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // on the connection that it had, and on new ones
-		if reach, there := pinged(t, s); there || reach != store.Silent {
-			t.Errorf("stopped: there %t, reach %d, want %d", there, reach, store.Silent)
+		if evidence, there := pinged(t, s); there || evidence != store.Silent {
+			t.Errorf("stopped: there %t, evidence %d, want %d", there, evidence, store.Silent)
 		}
 	}
 	if err := server.Cont(); err != nil {
 		t.Fatal(err)
 	}
-	if reach, there := pinged(t, s); !there {
-		t.Errorf("continued: reach %d", reach)
+	if evidence, there := pinged(t, s); !there {
+		t.Errorf("continued: evidence %d", evidence)
 	}
 }
 
@@ -163,7 +165,7 @@ func TestAPingEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Ping(ctx, "k", func(bool) {}) }()
+	go func() { ended <- s.Ping(ctx, "k", unwatched) }()
 	cancel()
 	select {
 	case err := <-ended:
@@ -184,7 +186,7 @@ func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
 		t.Errorf("before anything is known: %q", name)
 	}
 	ctx := context.Background()
-	if err := s.Ping(ctx, "k0", func(bool) {}); err != nil { // has the topology read
+	if err := s.Ping(ctx, "k0", unwatched); err != nil { // has the topology read
 		t.Fatal(err)
 	}
 	owner, err := c.Owner(ctx, s.keys("k0")[0])
@@ -196,7 +198,7 @@ func TestAClusterKnowsTheServerOfAKey(t *testing.T) {
 	}
 	owner.Kill()
 	for _, key := range []string{"k0", "k1", "k2", "k3", "k4", "k5"} {
-		at, there := s.Server(key), s.Ping(ctx, key, func(bool) {}) == nil
+		at, there := s.Server(key), s.Ping(ctx, key, unwatched) == nil
 		if there == (at == owner.Addr()) {
 			t.Errorf("%s: there %t, at %s; the one that is dead is %s", key, there, at, owner.Addr())
 		}

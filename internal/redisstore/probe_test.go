@@ -21,7 +21,7 @@ type probe struct {
 	*Store
 }
 
-// open returns a Store of one more process. It is closed when the test ends.
+// open returns a Store of one more locker. It is closed when the test ends.
 func open(t *testing.T, client redis.UniversalClient, ns string) *probe {
 	t.Helper()
 	s, err := New(client, ns, "test")
@@ -82,9 +82,28 @@ func (p *probe) refused(r store.Ref, join store.Join) store.Answer {
 	return a
 }
 
+// giveBack is Release or, with leave, Remove of one, and what that did.
+func (p *probe) giveBack(ctx context.Context, r store.Ref, leave bool) (store.Released, error) {
+	if leave {
+		c := p.command()
+		p.removal(c, r)
+		return p.Store.release(ctx, deadline(ctx), r.Key, c)
+	}
+	did, _, err := p.Release(ctx, store.Give{Ref: r})
+	return did, err
+}
+
+// releaseTo is Release that offers the lock to next.
+func (p *probe) releaseTo(ctx context.Context, r, next store.Ref, place store.Place) (store.Released, store.Answer, error) {
+	return p.Release(ctx, store.Give{Ref: r, Next: store.Waiter{Ref: next, Place: place}})
+}
+
+// noteGrant has r tell what the answer said that granted its token.
+func noteGrant(r *store.Ref, a store.Answer) { r.Fence, r.Estimate = a.Fence, a.Estimate }
+
 func (p *probe) leave(r store.Ref, leave bool) store.Released {
 	p.Helper()
-	got, err := p.Release(context.Background(), r, leave)
+	got, err := p.giveBack(context.Background(), r, leave)
 	if err != nil {
 		p.Fatalf("Release: %v", err)
 	}
@@ -101,7 +120,7 @@ func (p *probe) release(r store.Ref, leave bool, want store.Released) {
 // passOn passes the lock of r on to next, who came just now.
 func (p *probe) passOn(r, next store.Ref, want store.Released, granted bool) store.Answer {
 	p.Helper()
-	did, a, err := p.ReleaseTo(context.Background(), r, next, store.Place{})
+	did, a, err := p.releaseTo(context.Background(), r, next, store.Place{})
 	if did != want || a.Granted != granted || err != nil {
 		p.Errorf("ReleaseTo = %v, granted %v, %v, want %v, granted %v", did, a.Granted, err, want, granted)
 	}
@@ -119,10 +138,10 @@ func (p *probe) renew(r store.Ref, want bool) {
 
 // An ear is a Listener that a test reads.
 type ear struct {
-	listening chan struct{}
-	grants    chan store.Grant
-	contended chan waits
-	revoked   chan string // keys and tokens
+	listening  chan struct{}
+	grants     chan store.News
+	othersWait chan waits
+	revoked    chan string // keys and tokens
 }
 
 // waits is what is told of one who waits for a key that a token has.
@@ -132,17 +151,17 @@ type waits struct {
 }
 
 func newEar() *ear { // with room for more than any test is told
-	return &ear{make(chan struct{}, 100), make(chan store.Grant, 1000), make(chan waits, 1000), make(chan string, 1000)}
+	return &ear{make(chan struct{}, 100), make(chan store.News, 1000), make(chan waits, 1000), make(chan string, 1000)}
 }
 
 // Listening implements store.Listener.
 func (e *ear) Listening() { e.listening <- struct{}{} }
 
 // Granted implements store.Listener.
-func (e *ear) Granted(g store.Grant) { e.grants <- g }
+func (e *ear) Granted(g store.News) { e.grants <- g }
 
-// Contended implements store.Listener.
-func (e *ear) Contended(key, token string, came int64) { e.contended <- waits{key, token, came} }
+// OthersWait implements store.Listener.
+func (e *ear) OthersWait(key, token string, came int64) { e.othersWait <- waits{key, token, came} }
 
 // Revoked implements store.Listener.
 func (e *ear) Revoked(key, token string) { e.revoked <- key + " " + token }

@@ -28,17 +28,17 @@ func (h *history) told(heirs []*claim) {
 		if c.Kind == (store.Kind{}) && g.NextCame != h.model.first() {
 			h.Errorf("told that the next one came at %d, want %d", g.NextCame, h.model.first())
 		}
-		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Server != h.micros() {
+		if want := (store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)}); !ok || g.Ref != want || g.Fence != c.fence || g.Clock != h.micros() {
 			h.Errorf("told of %+v, want %+v with fence %d at %d", g, want, c.fence, h.micros())
 		}
 	}
 }
 
-// hears wants a message to the process of a token, if that receives messages.
+// hears wants a message to the locker of a token, if that receives messages.
 func (h *history) hears(token, message string) {
 	h.Helper()
 	for _, m := range h.members {
-		if strings.HasPrefix(token, m.process+".") && m.receives {
+		if strings.HasPrefix(token, m.locker+".") && m.receives {
 			if got := await.Receive(h, "a message", h.news); got != message {
 				h.Errorf("told %q, want %q", got, message)
 			}
@@ -50,9 +50,9 @@ func (h *history) hears(token, message string) {
 func (h *history) answered(m *member, heirs []*claim) {
 	h.Helper()
 	for i, c := range heirs {
-		want := store.Grant{
+		want := store.News{
 			Ref:   store.Ref{Key: "k", Token: c.Token, TTL: c.first(firstHeard)},
-			Fence: c.fence, Server: h.micros(),
+			Grant: store.Grant{Fence: c.fence, Clock: h.micros()},
 		}
 		if c.Kind == (store.Kind{}) {
 			want.NextCame = h.model.first()
@@ -87,6 +87,9 @@ func (h *history) check() {
 		holders := make(map[string]float64)
 		for _, s := range m.several {
 			holders[s.Token], holders["="+s.Token] = float64(s.ends), -float64(s.fence)
+			if s.over {
+				holders[s.Token] -= 0.5
+			}
 		}
 		if got, _ := h.mini.SortedSet("kit:{k}:holders"); !maps.Equal(got, holders) {
 			h.Errorf("the holders are %v, want %v", got, holders)
@@ -100,7 +103,7 @@ func (h *history) check() {
 		h.Errorf("the queue is %v, want %v", got, want)
 	}
 	if got, _ := h.mini.HKeys("kit:{k}:alive"); len(got) != len(h.model.alive) {
-		h.Errorf("%d processes are known: %q, want %d", len(got), got, len(h.model.alive))
+		h.Errorf("%d lockers are known: %q, want %d", len(got), got, len(h.model.alive))
 	}
 	if !h.mini.Exists("kit:{k}:fence") {
 		m.room = 0

@@ -21,8 +21,8 @@ var (
 	histories = flag.Uint64("histories", 5, "run the random histories of the seeds from 1 on to this one")
 )
 
-// TestRandomHistoriesFollowTheModel has a few processes do anything in any
-// order, while the clock moves, processes die and others meddle, and compares
+// TestRandomHistoriesFollowTheModel has a few lockers do anything in any
+// order, while the clock moves, lockers die and others meddle, and compares
 // each answer and all that lies in Redis with the model.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	slow.Test(t)
@@ -69,8 +69,8 @@ var mixes = [][]store.Kind{
 }
 
 const (
-	processes = 3
-	claims    = 3 // of each process at once
+	lockers = 3
+	claims  = 3 // of each locker at once
 )
 
 // A history is one run of random steps.
@@ -109,7 +109,7 @@ func newHistory(t *testing.T, seed uint64, bySet bool) *history {
 		}
 	}()
 	t.Cleanup(func() { h.sub.Close(); <-forwarded })
-	for range processes {
+	for range lockers {
 		h.members = append(h.members, h.spawn())
 	}
 	return h
@@ -128,7 +128,7 @@ func (h *history) spawn() *member {
 func (h *history) hearing(m *member, how int) {
 	m.subscribed.Store(how > 0)
 	m.receives = how == 1
-	channel := m.channels + m.process
+	channel := m.channels + m.locker
 	if m.receives {
 		h.sub.Subscribe(channel)
 	} else {
@@ -140,16 +140,16 @@ func (h *history) notef(format string, args ...any) {
 	h.log = append(h.log, fmt.Sprintf("%6d  ", len(h.log))+fmt.Sprintf(format, args...))
 }
 
-// name is short for logs: the process's place and the claim's.
+// name is short for logs: the locker's place and the claim's.
 func (h *history) name(c *claim) string {
 	i := slices.Index(h.members, c.member)
 	return fmt.Sprintf("p%d.c%d(%s)", i, slices.Index(c.member.claims, c), terms(c.Ref))
 }
 
 func (h *history) step() {
-	i := h.rand.IntN(processes)
+	i := h.rand.IntN(lockers)
 	if h.members[i] == h.asker {
-		i = (i + 1) % processes
+		i = (i + 1) % lockers
 	}
 	m := h.members[i]
 	c := h.claim(m)
@@ -213,14 +213,14 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 	if err != nil {
 		h.Fatalf("Acquire: %v", err)
 	}
-	if got.Granted != want.granted || got.Fresh != want.fresh || got.Server != want.at {
+	if got.Granted != want.granted || got.Fresh != want.fresh || got.Clock != want.at {
 		h.Errorf("Acquire = %+v, want granted %v, fresh %v, at %d", got, want.granted, want.fresh, want.at)
 	}
 	if want.contends {
 		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.ticket, h.model.holder))
 	}
 	h.told(want.told)
-	c.NoteGrant(got)
+	noteGrant(&c.Ref, got)
 	if got.Granted {
 		if c.Kind == (store.Kind{}) && got.NextCame != h.model.first() {
 			h.Errorf("the next one came at %d, want %d", got.NextCame, h.model.first())
@@ -242,13 +242,13 @@ func (h *history) release(c *claim, leave bool, stay time.Duration) {
 	var got store.Released
 	var err error
 	if stay > 0 {
-		got, err = c.member.ReleaseAfter(context.Background(), c.Ref, stay)
+		got, _, err = c.member.Release(context.Background(), store.Give{Ref: c.Ref, Stay: stay})
 	} else {
-		got, err = c.member.Release(context.Background(), c.Ref, leave)
+		got, err = c.member.giveBack(context.Background(), c.Ref, leave)
 	}
 	h.notef("%s releases (leave %v, after %v): %v", h.name(c), leave, stay, got)
 	if stay == 0 {
-		c.NoteGrant(store.Answer{})
+		noteGrant(&c.Ref, store.Answer{})
 	}
 	if err != nil {
 		h.Fatalf("Release: %v", err)
@@ -272,7 +272,7 @@ func (h *history) renew(c *claim) {
 	c.member.Renew(context.Background(), batch)
 	h.notef("%s renews for %v: %v, %v", h.name(c), r.TTL, batch[0].Held, batch[0].Err)
 	if !want {
-		c.NoteGrant(store.Answer{})
+		noteGrant(&c.Ref, store.Answer{})
 	}
 	if batch[0].Held != want || batch[0].Err != nil {
 		h.Errorf("Renew = %v, %v, want %v", batch[0].Held, batch[0].Err, want)

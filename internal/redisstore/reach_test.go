@@ -39,24 +39,24 @@ func sysErr(name string, number syscall.Errno) error {
 func TestWhatCountsAsAway(t *testing.T) {
 	for _, c := range []struct {
 		err       error
-		reach     store.Reach
+		evidence  store.Evidence
 		permanent bool
 	}{
-		{dial(sysErr("connect", syscall.ECONNREFUSED)), store.Away, false},
-		{dial(sysErr("connect", syscall.EHOSTUNREACH)), store.Away, false},
-		{dial(sysErr("connect", syscall.ENETUNREACH)), store.Away, false},
-		{dial(sysErr("connect", syscall.EHOSTDOWN)), store.Away, false},
-		{&net.OpError{Op: "dial", Net: "unix", Err: sysErr("connect", syscall.ENOENT)}, store.Away, false},
-		{&net.OpError{Op: "read", Net: "tcp", Err: sysErr("read", syscall.EHOSTUNREACH)}, store.Away, false},
-		{dial(&net.DNSError{Err: "no such host", Name: "redis", IsNotFound: true}), store.Away, false},
-		{dial(&net.DNSError{Err: "server misbehaving", Name: "redis", IsTemporary: true}), store.Away, false},
-		{fmt.Errorf("redis: all sentinels specified in configuration are unreachable: %w", dial(sysErr("connect", syscall.ECONNREFUSED))), store.Away, false},
-		{reply("LOADING Redis is loading the dataset in memory"), store.Away, false},
-		{reply("CLUSTERDOWN The cluster is down"), store.Away, false},
-		{reply("CLUSTERDOWN The cluster is down and only accepts read commands"), store.Away, false},
-		{reply("ERR Script attempted to execute a write command while the cluster is down and readonly script: 0a1b, on @user_script:21."), store.Away, false},
-		{reply("ERR Script attempted to execute a command while the cluster is down script: 0a1b, on @user_script:21."), store.Away, false},
-		{reply("ERR Error running script (call to f_0a1b): @user_script:12: Lua script attempted to execute a command while the cluster is down"), store.Away, false},
+		{dial(sysErr("connect", syscall.ECONNREFUSED)), store.Unreachable, false},
+		{dial(sysErr("connect", syscall.EHOSTUNREACH)), store.Unreachable, false},
+		{dial(sysErr("connect", syscall.ENETUNREACH)), store.Unreachable, false},
+		{dial(sysErr("connect", syscall.EHOSTDOWN)), store.Unreachable, false},
+		{&net.OpError{Op: "dial", Net: "unix", Err: sysErr("connect", syscall.ENOENT)}, store.Unreachable, false},
+		{&net.OpError{Op: "read", Net: "tcp", Err: sysErr("read", syscall.EHOSTUNREACH)}, store.Unreachable, false},
+		{dial(&net.DNSError{Err: "no such host", Name: "redis", IsNotFound: true}), store.Unreachable, false},
+		{dial(&net.DNSError{Err: "server misbehaving", Name: "redis", IsTemporary: true}), store.Unreachable, false},
+		{fmt.Errorf("redis: all sentinels specified in configuration are unreachable: %w", dial(sysErr("connect", syscall.ECONNREFUSED))), store.Unreachable, false},
+		{reply("LOADING Redis is loading the dataset in memory"), store.Unreachable, false},
+		{reply("CLUSTERDOWN The cluster is down"), store.Unreachable, false},
+		{reply("CLUSTERDOWN The cluster is down and only accepts read commands"), store.Unreachable, false},
+		{reply("ERR Script attempted to execute a write command while the cluster is down and readonly script: 0a1b, on @user_script:21."), store.Unreachable, false},
+		{reply("ERR Script attempted to execute a command while the cluster is down script: 0a1b, on @user_script:21."), store.Unreachable, false},
+		{reply("ERR Error running script (call to f_0a1b): @user_script:12: Lua script attempted to execute a command while the cluster is down"), store.Unreachable, false},
 
 		{dial(os.ErrDeadlineExceeded), store.Silent, false},
 		{dial(sysErr("connect", syscall.ETIMEDOUT)), store.Silent, false},
@@ -113,8 +113,8 @@ func TestWhatCountsAsAway(t *testing.T) {
 		{context.Canceled, store.Unclear, false},
 		{redis.ErrClosed, store.Unclear, true},
 	} {
-		if e := classify(c.err); e.Reach != c.reach || e.Permanent != c.permanent || !errors.Is(e, c.err) {
-			t.Errorf("classify(%q) = %+v, want reach %d, permanent %v, and the error itself", c.err, *e, c.reach, c.permanent)
+		if e := classify(c.err); e.Evidence != c.evidence || e.Permanent != c.permanent || !errors.Is(e, c.err) {
+			t.Errorf("classify(%q) = %+v, want evidence %d, permanent %v, and the error itself", c.err, *e, c.evidence, c.permanent)
 		}
 	}
 }
@@ -123,12 +123,12 @@ func TestWhatCountsAsAway(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	for name, address := range map[string][2]string{"tcp": {"tcp", "127.0.0.1:1"}, "unix": {"unix", t.TempDir() + "/socket"}} {
 		_, err := net.Dial(address[0], address[1])
-		if e := classify(err); e.Reach != store.Away || e.Ambiguous {
+		if e := classify(err); e.Evidence != store.Unreachable || e.Ambiguous {
 			t.Errorf("%s: classify(%v) = %+v, want that the store is away", name, err, *e)
 		}
 	}
 	_, err := net.Dial("tcp", "127.0.0.1")
-	if e := classify(err); e.Reach != store.Unclear || !e.Permanent {
+	if e := classify(err); e.Evidence != store.Unclear || !e.Permanent {
 		t.Errorf("classify(%v) = %+v, want a mistake", err, *e)
 	}
 }

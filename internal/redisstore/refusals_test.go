@@ -65,7 +65,9 @@ func TestOutOfMemoryRefusesNewReadersOnly(t *testing.T) {
 	for range 2 {
 		p.renew(held, true)
 		p.get(held, store.Try)
-		if did, err := p.ReleaseAfter(t.Context(), held, time.Minute); did != store.Freed || err != nil {
+	}
+	for range 2 {
+		if did, _, err := p.Release(t.Context(), store.Give{Ref: held, Stay: time.Minute}); did != store.Freed || err != nil {
 			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
 		}
 	}
@@ -109,7 +111,7 @@ func TestOutOfMemoryReleaseToHandsOver(t *testing.T) {
 			other.refused(waits, store.Wait)
 		}
 		do(t, raw, "CONFIG", "SET", "maxmemory", "1")
-		did, a, err := p.ReleaseTo(t.Context(), held, next, c.place)
+		did, a, err := p.releaseTo(t.Context(), held, next, c.place)
 		if did != store.HandedOver || a.Granted != c.first || err != nil {
 			t.Errorf("%s: ReleaseTo = %v, %+v, %v, want %v, granted %v", name, did, a, err, store.HandedOver, c.first)
 		}

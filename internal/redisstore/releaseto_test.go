@@ -11,7 +11,7 @@ import (
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
-// The part of the random histories that is about store.Relay.
+// The part of the random histories that is about offers, see store.Give.
 
 // releaseTo gives back what c holds alone, and next the place of one who came so
 // long ago.
@@ -75,7 +75,7 @@ func (h *history) holder() *claim {
 	return nil
 }
 
-// next picks another claim of c's process that wants the lock for itself, or
+// next picks another claim of c's locker that wants the lock for itself, or
 // returns nil.
 func (h *history) next(c *claim) *claim {
 	if !slices.Contains(h.kinds, store.Kind{}) {
@@ -101,12 +101,12 @@ func (h *history) releaseTo(c *claim) {
 		return
 	}
 	want := h.model.releaseTo(c, next, place)
-	did, got, err := c.member.ReleaseTo(context.Background(), c.Ref, next.Ref, place)
+	did, got, err := c.member.releaseTo(context.Background(), c.Ref, next.Ref, place)
 	h.notef("%s passes on to %s (%+v): %v, granted %v, fence %d", h.name(c), h.name(next), place, did, got.Granted, got.Fence)
 	if err != nil {
 		h.Fatalf("ReleaseTo: %v", err)
 	}
-	answer := store.Answer{Granted: want.granted, Server: h.micros()}
+	answer := store.Answer{Granted: want.granted, Grant: store.Grant{Clock: h.micros()}}
 	if want.granted {
 		answer.Fence, answer.NextCame = next.fence, h.model.first()
 	}
@@ -191,7 +191,7 @@ func TestAPassLeavesOtherDataInASideKeyAlone(t *testing.T) {
 				if err := client.RPush(t.Context(), planted, "data").Err(); err != nil {
 					t.Fatal(err)
 				}
-				_, _, err := p.ReleaseTo(t.Context(), held, next, store.Place{})
+				_, _, err := p.releaseTo(t.Context(), held, next, store.Place{})
 				keepsOtherData(t, client, ns, planted, fmt.Sprintf("%s (waiter %v): ReleaseTo", side, waiter), err)
 			}
 		}

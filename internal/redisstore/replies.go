@@ -101,7 +101,7 @@ func isSetBy(reply []byte, token string, estimate int64) bool {
 // readAnswer reads the reply of acquire.lua, or of onekey.lua to "acquire".
 func readAnswer(reply any) (a store.Answer, err error) {
 	if fence, ok := number(reply); ok {
-		return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
+		return store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence}}, nil
 	}
 	v := valuesOf(reply)
 	switch v.integer() {
@@ -120,7 +120,7 @@ func readAnswer(reply any) (a store.Answer, err error) {
 
 // readGranted reads the rest of an answer that grants the lock: two values, or more.
 func readGranted(v *values) (a store.Answer) {
-	a = store.Answer{Granted: true, Fence: v.number(), Server: v.number()}
+	a.Granted, a.Fence, a.Clock = true, v.number(), v.number()
 	if v.more() {
 		a.Siblings = v.text()
 	}
@@ -131,23 +131,23 @@ func readGranted(v *values) (a store.Answer) {
 	return a
 }
 
-// readNotGranted reads the rest of an answer that does not grant the lock: four values, or six that tell of the holder and
-// of those who wait. onekey.lua, which sees the lock alone, tells nothing of these.
+// readNotGranted reads the rest of an answer that does not grant the lock: four values, or seven that tell of the holder,
+// of those who wait and of a cool-down. onekey.lua, which sees the lock alone, tells nothing of these.
 func readNotGranted(v *values) (a store.Answer) {
-	a.Left = time.Duration(max(v.integer(), 0)) * time.Millisecond
-	a.Server, a.Siblings, a.Fresh = v.number(), v.text(), v.integer() == 1
+	a.Left = inMillis(max(v.integer(), 0))
+	a.Clock, a.Siblings, a.Fresh = v.number(), v.text(), v.integer() == 1
 	if !v.more() {
 		return a
 	}
 	holder := v.text()
-	a.Waiting = int(v.integer())
+	a.Waiting, a.CoolingDown = int(v.integer()), v.integer() == 1
 	if holder == "" {
 		return a
 	}
-	process, text, _ := strings.Cut(holder, ":")
+	locker, text, _ := strings.Cut(holder, ":")
 	fence, ok := number(text)
-	v.bad = v.bad || !ok || process == ""
-	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(process), Age: age(a.Server, fence), Left: a.Left}, fence
+	v.bad = v.bad || !ok || locker == ""
+	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(locker), Age: age(a.Clock, fence), Left: a.Left}, fence
 	return a
 }
 
@@ -179,7 +179,7 @@ func readRenewed(reply any) (held bool, err error) {
 }
 
 // readReleased reads the reply of release.lua or give.lua, or of onekey.lua to "release". messages are for waiters of the
-// releasing process: strings, each as readGrant reads it.
+// releasing locker: strings, each as readGrant reads it.
 func readReleased(reply any) (did store.Released, messages []any, err error) {
 	if list, ok := reply.([]any); ok && len(list) > 1 {
 		reply, messages = list[0], list[1:]
@@ -192,10 +192,10 @@ func readReleased(reply any) (did store.Released, messages []any, err error) {
 }
 
 // readReleasedTo reads the reply of releaseto.lua: what became of the lock, the answer to the waiter to which it was
-// offered, and messages for other waiters of the process.
+// offered, and messages for other waiters of the locker.
 func readReleasedTo(reply any) (did store.Released, next store.Answer, messages []any, err error) {
 	if fence, ok := number(reply); ok {
-		return store.HandedOver, store.Answer{Granted: true, Fence: fence, Server: fence}, nil, nil
+		return store.HandedOver, store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence}}, nil, nil
 	}
 	v := valuesOf(reply)
 	did, ok := released(v.next())
@@ -205,7 +205,7 @@ func readReleasedTo(reply any) (did store.Released, next store.Answer, messages 
 		next.Fence, isNumber = number(fence)
 		ok = ok && isNumber
 	}
-	next.Server, next.NextCame = v.number(), v.number()
+	next.Clock, next.NextCame = v.number(), v.number()
 	if messages = v.rest; !ok || v.bad || !areStrings(messages) {
 		return store.NotHeld, store.Answer{}, nil, malformed()
 	}
@@ -227,47 +227,47 @@ func released(value any) (store.Released, bool) {
 
 // readGrant reads the message that a token was granted its lock: token, fence, server µs, first TTL ms, the ticket of
 // the first who waits on or 0, lock. namespace is the one of the Store's keys.
-func readGrant(namespace, message string) (store.Grant, bool) {
+func readGrant(namespace, message string) (store.News, bool) {
 	f := strings.SplitN(message, " ", 6)
 	if len(f) != 6 {
-		return store.Grant{}, false
+		return store.News{}, false
 	}
 	fence, err1 := strconv.ParseInt(f[1], 10, 64)
-	server, err2 := strconv.ParseInt(f[2], 10, 64)
+	clock, err2 := strconv.ParseInt(f[2], 10, 64)
 	first, err3 := strconv.ParseInt(f[3], 10, 64)
 	nextCame, err4 := strconv.ParseInt(f[4], 10, 64)
 	key, ok := lockOf(namespace, f[5])
 	if !ok || errors.Join(err1, err2, err3, err4) != nil {
-		return store.Grant{}, false
+		return store.News{}, false
 	}
 	ref := store.Ref{Key: key, Token: f[0], TTL: time.Duration(first) * time.Millisecond}
-	return store.Grant{Ref: ref, Fence: fence, Server: server, NextCame: nextCame}, true
+	return store.News{Ref: ref, Grant: store.Grant{Fence: fence, Clock: clock, NextCame: nextCame}}, true
 }
 
-// readContended reads what follows the word "contended" in a message to a holder's process: ticket, token, lock.
-func readContended(namespace, rest string) (key, token string, ticket int64, ok bool) {
+// readOthersWait reads what follows the word "contended" in a message to a holder's locker: ticket, token, lock.
+func readOthersWait(namespace, rest string) (key, token string, ticket int64, ok bool) {
 	text, rest, _ := strings.Cut(rest, " ")
 	ticket, err := strconv.ParseInt(text, 10, 64)
 	key, token, ok = readRevoked(namespace, rest)
 	return key, token, ticket, ok && err == nil
 }
 
-// readRevoked reads what follows the word "revoked" in a message to a holder's process: token, lock.
+// readRevoked reads what follows the word "revoked" in a message to a holder's locker: token, lock.
 func readRevoked(namespace, rest string) (key, token string, ok bool) {
 	token, lock, _ := strings.Cut(rest, " ")
 	key, ok = lockOf(namespace, lock)
 	return key, token, ok
 }
 
-// readInfo reads the reply of inspect.lua. process is the one that asks, which knows by itself who waits in it.
-func readInfo(process string, reply any) (store.Info, error) {
+// readInfo reads the reply of inspect.lua. locker is the one that asks, which knows by itself who waits in it.
+func readInfo(locker string, reply any) (store.Info, error) {
 	v := valuesOf(reply)
 	value, pttl, now, queued := v.text(), v.integer(), v.number(), v.integer()
 	several, heartbeats := v.list(), v.list()
 	if !v.read() {
 		return store.Info{}, malformed()
 	}
-	i := store.Info{Waiting: int(queued) + waitingBehind(process, heartbeats, now)}
+	i := store.Info{Waiting: int(queued) + waitingBehind(locker, heartbeats, now)}
 	limits, semaphore := strings.CutPrefix(value, "*permits ")
 	switch {
 	case value == "":
@@ -277,7 +277,7 @@ func readInfo(process string, reply any) (store.Info, error) {
 	case value == "*shared":
 		i.Kind.Shared = true
 	default:
-		i.Holders = []store.Holder{exclusiveHolder(value, pttl, now)}
+		i.Holders = []store.Holder{exclusiveHolder(value, pttl, now, len(several) > 0)}
 		return i, nil
 	}
 	i.Holders = severalHolders(several, now)
@@ -411,3 +411,14 @@ func areStrings(values []any) bool {
 		return !ok
 	})
 }
+
+// A progress is how far the four commands have come. Unless it is decided, acquire.lua is
+// sent next.
+type progress uint8
+
+const (
+	notTaken     progress = iota // SET found the lock taken, or the key is served elsewhere
+	takenInDoubt                 // SET took the lock, but somebody else may be first: acquire.lua finds out
+	decided                      // the lock is taken, or there is an error
+	notSent                      // the four commands were not sent
+)

@@ -22,22 +22,23 @@ func TestAnswersAreRead(t *testing.T) {
 		reply any
 		want  store.Answer
 	}{
-		"granted":     {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123458}},
-		"at once":     {"1763726400123457", store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}},
-		"siblings":    {[]any{int64(1), "5", "7", "p.t p.u"}, store.Answer{Granted: true, Fence: 5, Server: 7, Siblings: "p.t p.u"}},
-		"others wait": {[]any{int64(1), "5", "7", "", "3"}, store.Answer{Granted: true, Fence: 5, Server: 7, NextCame: 3}},
-		"by one key":  {[]any{int64(1), "5", "7", "", "0", int64(1)}, store.Answer{Granted: true, Fence: 5, Server: 7, Unqueued: true}},
-		"the highest": {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Fence: math.MaxInt64}},
-		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7}},
-		"a sibling":   {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Left: time.Millisecond, Server: 7, Siblings: "p.t"}},
-		"fresh":       {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Left: time.Millisecond, Server: 7, Fresh: true}},
-		"a holder": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p-0123456789:7", int64(3)}, store.Answer{
-			Left: 1500 * time.Millisecond, Server: 1000007, Waiting: 3, HolderFence: 7,
+		"granted":     {[]any{int64(1), "1763726400123457", "1763726400123458"}, store.Answer{Granted: true, Grant: store.Grant{Fence: 1763726400123457, Clock: 1763726400123458}}},
+		"at once":     {"1763726400123457", store.Answer{Granted: true, Grant: store.Grant{Fence: 1763726400123457, Clock: 1763726400123457}}},
+		"siblings":    {[]any{int64(1), "5", "7", "p.t p.u"}, store.Answer{Granted: true, Grant: store.Grant{Fence: 5, Clock: 7}, Siblings: "p.t p.u"}},
+		"others wait": {[]any{int64(1), "5", "7", "", "3"}, store.Answer{Granted: true, Grant: store.Grant{Fence: 5, Clock: 7, NextCame: 3}}},
+		"by one key":  {[]any{int64(1), "5", "7", "", "0", int64(1)}, store.Answer{Granted: true, Grant: store.Grant{Fence: 5, Clock: 7, Unqueued: true}}},
+		"the highest": {[]any{int64(1), "9223372036854775807", "0"}, store.Answer{Granted: true, Grant: store.Grant{Fence: math.MaxInt64}}},
+		"not granted": {[]any{int64(0), int64(1500), "7", "", int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: 1500 * time.Millisecond}},
+		"a sibling":   {[]any{int64(0), int64(1), "7", "p.t", int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: time.Millisecond, Siblings: "p.t"}},
+		"fresh":       {[]any{int64(0), int64(1), "7", "", int64(1)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: time.Millisecond, Fresh: true}},
+		"a holder": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p-0123456789:7", int64(3), int64(0)}, store.Answer{
+			Left: 1500 * time.Millisecond, Grant: store.Grant{Clock: 1000007}, Waiting: 3, HolderFence: 7,
 			Holder: store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond},
 		}},
-		"several holders": {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3)}, store.Answer{Left: 1500 * time.Millisecond, Server: 7, Waiting: 3}},
-		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Server: 7}},
-		"just expired":    {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Server: 7}},
+		"several holders": {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3), int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: 1500 * time.Millisecond, Waiting: 3}},
+		"cooling down":    {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3), int64(1)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: 1500 * time.Millisecond, Waiting: 3, CoolingDown: true}},
+		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}}},
+		"just expired":    {[]any{int64(0), int64(-2), "7", "", int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}}},
 	} {
 		if got, err := readAnswer(c.reply); got != c.want || err != nil {
 			t.Errorf("%s: answer = %+v, %v, want %+v", name, got, err, c.want)
@@ -172,7 +173,7 @@ func TestRepliesToSetAreRead(t *testing.T) {
 }
 
 func TestMessagesAreRead(t *testing.T) {
-	want := store.Grant{Ref: store.Ref{Key: "a key", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, NextCame: 3}
+	want := store.News{Ref: store.Ref{Key: "a key", Token: "p.t", TTL: 2 * time.Second}, Grant: store.Grant{Fence: 5, Clock: 7, NextCame: 3}}
 	if got, ok := readGrant("kit", "p.t 5 7 2000 3 kit:{a key}"); got != want || !ok {
 		t.Errorf("grant = %+v, %v, want %+v", got, ok, want)
 	}
@@ -184,11 +185,11 @@ func TestMessagesAreRead(t *testing.T) {
 			t.Errorf("grant(%q) = %+v, want none", message, got)
 		}
 	}
-	if key, token, ticket, ok := readContended("kit", "9 p.t kit:{a key}"); key != "a key" || token != "p.t" || ticket != 9 || !ok {
+	if key, token, ticket, ok := readOthersWait("kit", "9 p.t kit:{a key}"); key != "a key" || token != "p.t" || ticket != 9 || !ok {
 		t.Errorf("contended = %q, %q, %d, %v, want a key, p.t and 9", key, token, ticket, ok)
 	}
 	for _, rest := range []string{"", "9", "9 p.t", "x p.t kit:{k}", "9 p.t other:{k}", "p.t kit:{k}"} {
-		if _, _, _, ok := readContended("kit", rest); ok {
+		if _, _, _, ok := readOthersWait("kit", rest); ok {
 			t.Errorf("contended(%q) was read, want nothing", rest)
 		}
 	}
@@ -212,7 +213,7 @@ func TestMalformedRepliesAreErrors(t *testing.T) {
 		loose   []int // values that may be anything
 	}{
 		"acquire, granted":     {func(reply any) error { _, err := readAnswer(reply); return err }, []any{int64(1), "5", "7", "p.t", "3"}, []int{3, 4}, nil},
-		"acquire, not granted": {func(reply any) error { _, err := readAnswer(reply); return err }, []any{int64(0), int64(1), "7", "p.t", int64(1), "p:5", int64(1)}, []int{5}, nil},
+		"acquire, not granted": {func(reply any) error { _, err := readAnswer(reply); return err }, []any{int64(0), int64(1), "7", "p.t", int64(1), "p:5", int64(1), int64(0)}, []int{5}, nil},
 		"all":                  {func(reply any) error { _, err := readFences(reply, 2); return err }, []any{int64(1), "7", "5", "6"}, nil, []int{1}},
 		"release":              {func(reply any) error { _, _, err := readReleased(reply); return err }, []any{int64(2), "a", "b"}, []int{2}, nil},
 		"releaseto":            {func(reply any) error { _, _, _, err := readReleasedTo(reply); return err }, []any{int64(2), "5", "7", "3", "a"}, []int{4}, nil},
@@ -306,7 +307,7 @@ func TestStrangeHandOversAreErrors(t *testing.T) {
 			c.WriteRaw(reply)
 			return true
 		})
-		did, a, err := p.ReleaseTo(t.Context(), held, p.ref(time.Minute), store.Place{})
+		did, a, err := p.releaseTo(t.Context(), held, p.ref(time.Minute), store.Place{})
 		if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Ambiguous || e.Permanent {
 			t.Errorf("ReleaseTo answered with %q = %v, want an ambiguous error", reply, err)
 		}
@@ -325,13 +326,13 @@ func TestRepliesToHandOversAreRead(t *testing.T) {
 		want     store.Answer
 		messages []any
 	}{
-		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Fence: 1763726400123457, Server: 1763726400123457}, nil},
-		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Fence: 9, Server: 7, NextCame: 4}, nil},
-		"not granted":    {[]any{int64(2), "", "7", "0"}, store.HandedOver, store.Answer{Server: 7}, nil},
-		"freed":          {[]any{int64(1), "", "7", "0"}, store.Freed, store.Answer{Server: 7}, nil},
-		"not held":       {[]any{int64(0), "", "7", "0"}, store.NotHeld, store.Answer{Server: 7}, nil},
-		"granted before": {[]any{int64(0), "5", "7", "0"}, store.NotHeld, store.Answer{Granted: true, Fence: 5, Server: 7}, nil},
-		"with messages":  {[]any{int64(2), "", "7", "0", "a", "b"}, store.HandedOver, store.Answer{Server: 7}, []any{"a", "b"}},
+		"at once":        {"1763726400123457", store.HandedOver, store.Answer{Granted: true, Grant: store.Grant{Fence: 1763726400123457, Clock: 1763726400123457}}, nil},
+		"granted":        {[]any{int64(2), "9", "7", "4"}, store.HandedOver, store.Answer{Granted: true, Grant: store.Grant{Fence: 9, Clock: 7, NextCame: 4}}, nil},
+		"not granted":    {[]any{int64(2), "", "7", "0"}, store.HandedOver, store.Answer{Grant: store.Grant{Clock: 7}}, nil},
+		"freed":          {[]any{int64(1), "", "7", "0"}, store.Freed, store.Answer{Grant: store.Grant{Clock: 7}}, nil},
+		"not held":       {[]any{int64(0), "", "7", "0"}, store.NotHeld, store.Answer{Grant: store.Grant{Clock: 7}}, nil},
+		"granted before": {[]any{int64(0), "5", "7", "0"}, store.NotHeld, store.Answer{Granted: true, Grant: store.Grant{Fence: 5, Clock: 7}}, nil},
+		"with messages":  {[]any{int64(2), "", "7", "0", "a", "b"}, store.HandedOver, store.Answer{Grant: store.Grant{Clock: 7}}, []any{"a", "b"}},
 	} {
 		did, a, messages, err := readReleasedTo(c.reply)
 		if did != c.did || a != c.want || !slices.Equal(messages, c.messages) || err != nil {
@@ -347,9 +348,9 @@ func TestMessagesInRepliesAreHeard(t *testing.T) {
 	var l store.Listener = m
 	s.listener.Store(&l)
 	s.tellAll([]any{"p.t 5 7 2000 3 kit:{k}", "p.u 6 8 1000 0 kit:{k}"})
-	want := []store.Grant{
-		{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Fence: 5, Server: 7, NextCame: 3},
-		{Ref: store.Ref{Key: "k", Token: "p.u", TTL: time.Second}, Fence: 6, Server: 8},
+	want := []store.News{
+		{Ref: store.Ref{Key: "k", Token: "p.t", TTL: 2 * time.Second}, Grant: store.Grant{Fence: 5, Clock: 7, NextCame: 3}},
+		{Ref: store.Ref{Key: "k", Token: "p.u", TTL: time.Second}, Grant: store.Grant{Fence: 6, Clock: 8}},
 	}
 	if !slices.Equal(m.heard, want) {
 		t.Errorf("heard %+v, want %+v", m.heard, want)
@@ -430,8 +431,8 @@ func FuzzReplies(f *testing.F) {
 		_, _, _ = readRights(reply, 2)
 		_, _, _ = readSet(data, "p.t", 1)
 		if g, ok := readGrant(namespace, message); ok {
-			lock := (&Store{ns: namespace}).keys(g.Key)[0]
-			if !strings.HasSuffix(message, " "+lock) || !strings.HasPrefix(message, g.Token+" ") {
+			lock := (&Store{ns: namespace}).keys(g.Ref.Key)[0]
+			if !strings.HasSuffix(message, " "+lock) || !strings.HasPrefix(message, g.Ref.Token+" ") {
 				t.Errorf("grant(%q) = %+v, want what it says", message, g)
 			}
 		}

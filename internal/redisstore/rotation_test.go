@@ -140,7 +140,7 @@ func (p *probe) work(callers int) (turns *atomic.Int64, stop func()) {
 					p.Errorf("Acquire = %+v, %v, want a grant", a, err)
 					return
 				}
-				if _, err := p.Release(p.Context(), r, false); err != nil {
+				if _, _, err := p.Release(p.Context(), store.Give{Ref: r}); err != nil {
 					p.Errorf("Release = %v, want nil", err)
 					return
 				}

@@ -33,7 +33,7 @@ func TestAProcessElsewhereInTheClusterIsGrantedUnheard(t *testing.T) {
 	})
 }
 
-// A process may ask while its subscription is broken and it has not noticed
+// A locker may ask while its subscription is broken and it has not noticed
 // yet. Nobody hears the message then, but the answer names the sibling.
 func TestANewcomerDoesNotOvertakeItsOwnDeafProcess(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
@@ -142,7 +142,7 @@ func TestScriptsAreCalledByTheirHash(t *testing.T) {
 	})
 }
 
-// A server knows a script by its hash. Where that changes, processes of two versions that run
+// A server knows a script by its hash. Where that changes, lockers of two versions that run
 // beside each other during an upgrade send two scripts for one thing: each must do with what
 // the other has left. So the hashes are written down, and no script changes unseen.
 func TestTheScriptsAreTheOnesWrittenDown(t *testing.T) {

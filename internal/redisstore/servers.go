@@ -108,24 +108,6 @@ func (s *servers) close() {
 	s.running.Wait()
 }
 
-// pool returns the pool for the lock called name. In a Cluster that is the pool of the
-// master that has its slot, by the topology that was read last; it is nil while
-// nothing is known of the Cluster.
-func (s *Store) pool(name string) *wire.Pool {
-	if s.single != nil {
-		return s.single
-	}
-	c, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return nil
-	}
-	master, err := c.MasterForKey(ended, name) // name is the hash tag of its lock's keys, so they share its slot
-	if err != nil {
-		return nil
-	}
-	return s.servers.of(master.Options(), time.Now())
-}
-
 // raw returns a connection that is set up, for those who speak the protocol themselves.
 func (d *dialer) raw(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := d.connect(ctx, network, addr, nil)
@@ -134,6 +116,10 @@ func (d *dialer) raw(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	if ours, ok := c.(*conn); ok {
 		ours.greeted = finished // no client of go-redis's will greet
+		ours.raw.Store(true)
+	}
+	if d.lost.Swap(false) {
+		d.anew.Add(1)
 	}
 	return c, nil
 }

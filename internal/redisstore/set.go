@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/lockmw/kit/internal/mono"
 	"github.com/lockmw/kit/internal/redisstore/wire"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -15,7 +17,7 @@ import (
 // by four commands in one write:
 //
 //	SET lock <token>:~<estimate> NX PX <ttl>
-//	EXISTS queue processes fence
+//	EXISTS queue lockers fence
 //	TIME
 //	GET lock
 //
@@ -43,8 +45,8 @@ import (
 //   - GET comes after TIME: whoever has the lock after us takes it after our TIME, so its
 //     fence is higher. If the clock is set back meanwhile, our fence is kept beside the
 //     lock when we give the lock back or renew it.
-//   - EXISTS names processes, too, although only the queue and the fence matter to the grant.
-//     give.lua deletes the lock alone. Where there are processes, acquire.lua gives us the
+//   - EXISTS names lockers, too, although only the queue and the fence matter to the grant.
+//     give.lua deletes the lock alone. Where there are lockers, acquire.lua gives us the
 //     lock with its fence in the value; that is given back by release.lua, which clears
 //     them.
 //
@@ -58,39 +60,27 @@ import (
 // lock back by give.lua, which does nothing where the value has changed; then release.lua
 // does the rest.
 
-// started is when this program started, or a moment later. Store.clock says what the server's
-// clock showed then, so that an estimate for now is that and what has passed since.
-var started = time.Now()
-
-// offMost is how far a fence may be from the estimate in the lock's value: OFF_US in lock.lua.
-const offMost = time.Second
+// withoutScript is what a Store knows of the way to a free lock without a script.
+type withoutScript struct {
+	scripted bool         // it is not taken; only tests set it
+	clock    atomic.Int64 // what the server's clock showed, in µs, when package mono's was 0; 0: not known
+}
 
 // noteClock notes what the server's clock showed in a reply that came just now, in µs; 0 says
 // nothing.
 func (s *Store) noteClock(server int64) {
 	if server > 0 {
-		s.clock.Store(server - time.Since(started).Microseconds())
+		s.clock.Store(server - mono.Of(time.Now())/1000)
 	}
 }
 
-// A progress is how far the four commands have come. Unless it is decided, acquire.lua is
-// sent next.
-type progress uint8
-
-const (
-	notTaken     progress = iota // SET found the lock taken, or the key is served elsewhere
-	takenInDoubt                 // SET took the lock, but somebody else may be first: acquire.lua finds out
-	decided                      // the lock is taken, or there is an error
-	notSent                      // the four commands were not sent
-)
-
-// set asks for a lock by the four commands, at now. There is an answer, or an error, if the
+// set asks for a lock by the four commands, at now, until then. There is an answer, or an error, if the
 // progress is decided. The commands are sent only for what is probably a free mutex: not for a
 // lock of another kind, nor for one that replicas confirm, nor for a token that has asked
 // before and may have the lock, or a place in the queue. Nor are they the first command of a
 // Store: that is a script, whose reply tells the server's clock.
 func (s *Store) set(
-	ctx context.Context, r store.Request, now time.Time,
+	ctx context.Context, r store.Request, now, until time.Time,
 ) (a store.Answer, at progress, err error) {
 	clock := s.clock.Load()
 	switch {
@@ -105,12 +95,13 @@ func (s *Store) set(
 	}
 	c := s.command()
 	c.keys = s.redisKeys(r.Key)
-	estimate := clock + now.Sub(started).Microseconds()
+	estimate := clock + mono.Of(now)/1000
 	c.call.Commands, c.call.Replies = appendSet(c.call.Commands[:0], c, r, estimate), 4
-	c.call.Deadline, c.call.Patient = now.Add(bounded(r.Timeout)), true
+	c.call.Deadline, c.call.Patient = until, true
 	if r.Late != nil {
 		c.call.Late = s.afterLeaving(ctx, c, r, estimate)
 	}
+	eras := s.dialer.eras.Load()
 	reusable, err := pool.Do(ctx, &c.call)
 	if err != nil {
 		if reusable {
@@ -120,23 +111,14 @@ func (s *Store) set(
 	}
 	fence, at, err := s.afterSet(c.call.Reply, r.Token, estimate)
 	s.free(c)
-	if err != nil && (!s.cluster || !redirected(err)) { // where redirected, acquire.lua is: go-redis sends that on
+	goesOn := s.cluster && redirected(err) || at == notTaken && s.mayBeElsewhere(err, eras)
+	if err != nil && !goesOn { // otherwise acquire.lua finds the server that answers
 		return store.Answer{}, decided, s.failed(err)
 	}
 	if at != decided {
 		return store.Answer{}, at, nil
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil
-}
-
-// A lateSet is what setLate needs when the replies come after their caller has left. It is a
-// part of the command, so that nobody needs more memory for the case that a caller leaves.
-type lateSet struct {
-	ctx      context.Context
-	token    string
-	estimate int64
-	tell     func(store.Answer, error)
-	call     func(replies []byte, err error) // calls setLate with the fields above; made once
+	return store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence, Estimate: estimate}}, decided, nil
 }
 
 // afterLeaving returns the function that tells r.Late what came of c, for Call.Late.
@@ -166,9 +148,9 @@ func (s *Store) setLate(
 	case err != nil:
 		return store.Answer{}, s.failed(err)
 	case at != decided:
-		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == takenInDoubt, Reach: store.Answered}
+		return store.Answer{}, &store.Error{Err: errHalf, Ambiguous: at == takenInDoubt, Evidence: store.Answered}
 	}
-	return store.Answer{Granted: true, Fence: fence, Server: fence}, nil
+	return store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence}}, nil
 }
 
 // errHalf is the outcome where the caller left after the four commands, and acquire.lua would
@@ -187,9 +169,6 @@ func appendSet(b []byte, c *command, r store.Request, estimate int64) []byte {
 	return c.keys[0].appendTo(wire.AppendString(wire.AppendCommand(b, 2), "GET"))
 }
 
-// takenBySet stands between the token and the estimate in the value that SET writes.
-const takenBySet = ":~"
-
 // afterSet reads the four replies, and says what their errors mean. With an error, at is
 // takenInDoubt if SET has taken the lock.
 func (s *Store) afterSet(replies []byte, token string, estimate int64) (fence int64, at progress, err error) {
@@ -206,13 +185,13 @@ func (s *Store) afterSet(replies []byte, token string, estimate int64) (fence in
 
 // give gives back a lock that was taken by SET, by give.lua. If it returns NotHeld and no
 // error, nothing was done, and release.lua has to be sent.
-func (s *Store) give(ctx context.Context, until time.Time, r store.Ref, leave bool) (store.Released, error) {
-	if r.Taken == 0 || leave || r.Fence == 0 {
+func (s *Store) give(ctx context.Context, until time.Time, r store.Ref) (store.Released, error) {
+	if r.Estimate == 0 || r.Fence == 0 {
 		return store.NotHeld, nil
 	}
 	c := s.command()
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
-	c.token = r.Token + takenBySet + strconv.FormatInt(r.Taken, 10)
+	c.token = r.Token + takenBySet + strconv.FormatInt(r.Estimate, 10)
 	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
 	return s.release(ctx, until, r.Key, c)
 }

@@ -32,7 +32,7 @@ func bySet(t *testing.T, client redis.UniversalClient, ns string) *probe {
 func (p *probe) took(client *redis.Client) store.Ref {
 	p.Helper()
 	r := p.ref(time.Minute)
-	r.NoteGrant(p.get(r, store.Wait))
+	noteGrant(&r, p.get(r, store.Wait))
 	if got := client.Get(p.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(got, r.Token+":~") {
 		p.Errorf("the lock is %q, want that it was taken by SET", got)
 	}
@@ -121,7 +121,7 @@ func TestAnotherAsksBetweenSetAndExists(t *testing.T) {
 			ours, waits := p.half(client), other.ref(time.Minute)
 			other.refused(waits, store.Wait)
 			other.refused(waits, store.Wait)
-			ours.NoteGrant(p.get(ours, join))
+			noteGrant(&ours, p.get(ours, join))
 			other.refused(waits, store.Wait)
 			p.release(ours, false, store.HandedOver)
 			if fence := other.get(waits, store.Wait).Fence; fence <= ours.Fence {
@@ -160,7 +160,7 @@ func TestSetHeedsAFenceThatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := p.ref(time.Minute)
-		if r.NoteGrant(p.get(r, store.Try)); r.Fence <= kept {
+		if noteGrant(&r, p.get(r, store.Try)); r.Fence <= kept {
 			t.Errorf("fence %d, want more than %d", r.Fence, kept)
 		}
 		p.release(r, false, store.Freed)
@@ -173,7 +173,7 @@ func TestSetAnswersOnlyWhatIsCertain(t *testing.T) {
 	p := bySet(t, client, ns)
 	wantNone := func(what string, want progress) {
 		t.Helper()
-		a, at, err := p.set(t.Context(), store.Request{Ref: p.ref(time.Minute)}, time.Now())
+		a, at, err := p.set(t.Context(), store.Request{Ref: p.ref(time.Minute)}, time.Now(), time.Now().Add(opTimeout))
 		if a != (store.Answer{}) || at != want || err != nil {
 			t.Errorf("%s: set = %+v, %v, %v, want no answer, %v", what, a, at, err, want)
 		}
@@ -204,7 +204,7 @@ func TestARefusalBehindSetIsInDoubt(t *testing.T) {
 		r := p.ref(time.Minute)
 		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		m.Server().SetPreHook(nil)
-		if e := store.AsError(err); !e.Ambiguous || !e.Permanent || e.Reach != store.Answered {
+		if e := store.AsError(err); !e.Ambiguous || !e.Permanent || e.Evidence != store.Answered {
 			t.Errorf("Acquire where %s is refused = %+v, want it in doubt and permanent", refused, e)
 		}
 		if value := client.Get(t.Context(), p.keys("k")[0]).Val(); !strings.HasPrefix(value, r.Token) {
@@ -237,7 +237,7 @@ func TestOnlyAFirstQuestionIsPatient(t *testing.T) {
 // Who was held back has left nothing in Redis, and Redis has not answered.
 func TestWhoWasHeldBackLeavesNothingBehind(t *testing.T) {
 	e := new(Store).unanswered(t.Context(), &wire.Error{Err: wire.ErrBehind})
-	if e.Ambiguous || e.Permanent || e.Pending || e.Reach != store.Silent {
+	if e.Ambiguous || e.Permanent || e.Pending || e.Evidence != store.Silent {
 		t.Errorf("%+v, want a silent Redis and nothing to clean up", e)
 	}
 }
@@ -260,7 +260,7 @@ func TestALostReplyToSetIsFoundByAskingAgain(t *testing.T) {
 		_, err := p.Acquire(t.Context(), store.Request{Ref: r})
 		wantLostReply(t, "Acquire", err)
 		other.refused(other.ref(time.Minute), store.Try)
-		r.NoteGrant(p.get(r, store.Try))
+		noteGrant(&r, p.get(r, store.Try))
 		p.renew(r, true)
 		p.release(r, false, store.Freed)
 	}
@@ -276,7 +276,7 @@ func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := other.ref(time.Minute)
-		if next.NoteGrant(other.get(next, store.Try)); next.Fence <= r.Fence {
+		if noteGrant(&next, other.get(next, store.Try)); next.Fence <= r.Fence {
 			t.Errorf("fence %d after %d, want a higher one", next.Fence, r.Fence)
 		}
 		p.release(r, false, store.NotHeld)

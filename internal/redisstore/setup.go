@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/auth"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // How a connection is set up before the first command is sent over it: dialled, encrypted, authenticated, and given to the
@@ -47,9 +46,9 @@ type setUp struct {
 	era           *era
 	ctx           context.Context
 	began         time.Time
-	waits         func(server bool) // of the ping that it is for, or nil
-	left          atomic.Bool       // nobody waits for it, or it is over
-	leftAt        stage             // if nobody waited for it; written before left
+	ping          *pinging    // that it is for, or nil
+	left          atomic.Bool // nobody waits for it, or it is over
+	leftAt        stage       // if nobody waited for it; written before left
 	stage         atomic.Int32
 	said          atomic.Pointer[string] // the server's first words, see preamble
 }
@@ -76,7 +75,7 @@ func (s *setUp) run() (_ *conn, failed *setUpError) {
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	c := &conn{Conn: raw, dialer: d}
+	c := &conn{Conn: raw, dialer: d, addr: s.addr}
 	if err := d.keep(c, s.era); err != nil {
 		_ = c.Close()
 		return nil, s.failed(err)
@@ -111,12 +110,14 @@ func (at stage) waitsForServer() bool {
 
 // goesOn tells the pings that the set-up is for what it waits for now.
 func (s *setUp) goesOn(server bool) {
-	if s.waits != nil {
-		s.waits(server)
+	if s.ping != nil {
+		s.ping.Waits(server)
 		return
 	}
-	for _, waits := range s.dialer.pingsToTell() {
-		(*waits)(server)
+	for _, p := range s.dialer.pingsNow() {
+		if p.shares {
+			p.Waits(server)
+		}
 	}
 }
 
@@ -269,13 +270,6 @@ func setUpOptions(o *redis.Options) redis.Options {
 	}
 }
 
-// noMaintNotifications keeps a client from asking for pushed notifications, which
-// come with protocol 3 only. go-redis writes into the user's configuration when
-// their client connects, so it must not even be read.
-func noMaintNotifications() *maintnotifications.Config {
-	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-}
-
 // A preamble is the connection as the client sees it that greet makes. To close it
 // does nothing, because the connection outlives that client. It keeps the server's
 // first words, which give the reason if the connection then breaks.
@@ -295,6 +289,7 @@ func (p *preamble) Close() error { return nil }
 func (p *preamble) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if n > 0 && stage(p.setUp.stage.Load()).waitsForServer() {
+		p.setUp.dialer.heard(p.setUp.addr)
 		p.setUp.goesOn(true) // for the rest, or the next reply
 	}
 	if n > 0 && p.setUp.said.Load() == nil {

@@ -85,16 +85,16 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		addr      string
 		set       func(o *redis.Options)
-		reach     store.Reach
+		evidence  store.Evidence
 		permanent bool
 		says      string
 	}{
-		"nobody listens":          {nobody(t), nil, store.Away, false, "refused"},
-		"an unknown host":         {"no-such-host.invalid:6379", nil, store.Away, false, "no-such-host.invalid"},
+		"nobody listens":          {nobody(t), nil, store.Unreachable, false, "refused"},
+		"an unknown host":         {"no-such-host.invalid:6379", nil, store.Unreachable, false, "no-such-host.invalid"},
 		"an address without port": {"localhost", nil, store.Unclear, true, "missing port"},
 		"an unknown port":         {"localhost:none", nil, store.Unclear, true, "none"},
 		"no such socket": {"/nowhere/redis.sock", func(o *redis.Options) { o.Network = "unix" },
-			store.Away, false, "/nowhere/redis.sock"},
+			store.Unreachable, false, "/nowhere/redis.sock"},
 		"nobody answers": {silent(t), nil, store.Silent, false, "HELLO"},
 		"TLS to a server without, which waits for more": {silent(t), func(o *redis.Options) { o.TLSConfig = trusting },
 			store.Silent, false, "does not speak TLS"},
@@ -153,8 +153,8 @@ func TestNothingIsAskedBeforeAConnectionIsSetUp(t *testing.T) {
 				if err := ask(); !errors.As(err, &e) {
 					t.Fatalf("%s = %v, want an error", what, err)
 				}
-				if e.Ambiguous || e.Pending || e.Stale || e.Permanent != c.permanent || e.Reach != c.reach {
-					t.Errorf("%s = %+v, want permanent %v and reach %d, and that nothing was sent", what, e, c.permanent, c.reach)
+				if e.Ambiguous || e.Pending || e.Stale || e.Permanent != c.permanent || e.Evidence != c.evidence {
+					t.Errorf("%s = %+v, want permanent %v and reach %d, and that nothing was sent", what, e, c.permanent, c.evidence)
 				}
 				if !strings.Contains(e.Error(), c.says) {
 					t.Errorf("%s = %q, want it to say %q", what, e, c.says)

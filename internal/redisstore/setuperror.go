@@ -78,28 +78,28 @@ func (s *setUp) failed(err error) *setUpError {
 		e.Permanent = true
 	case errors.Is(err, errAbandoned):
 		if s.era.unheard.Load() >= s.era.abandoned.Load() { // all wait for an answer to a dial
-			e.Reach = store.Silent
+			e.Evidence = store.Silent
 		}
 	case errors.Is(err, errNewMaster), errors.Is(err, context.Canceled):
 	case at == askingSentinels, at == dialling:
 		n := notConnected(err)
 		e.Permanent = n.Permanent || s.untrusted(err)
 		if !e.Permanent {
-			e.Reach = n.Reach
+			e.Evidence = n.Evidence
 		}
 	case at == encrypting:
 		e.Permanent = s.untrusted(err)
 		if timedOut(err) {
-			e.Reach = store.Silent
+			e.Evidence = store.Silent
 		}
 	case at == greeting, at == askingRole:
 		switch {
 		case refused != nil:
-			e.Permanent, e.Reach = refused.Permanent, refused.Reach
+			e.Permanent, e.Evidence = refused.Permanent, refused.Evidence
 		case timedOut(err):
-			e.Reach = store.Silent
+			e.Evidence = store.Silent
 		case errors.Is(err, errReplica):
-			e.Reach = store.Answered
+			e.Evidence = store.Answered
 		}
 	}
 	return &setUpError{e}
@@ -113,7 +113,7 @@ func (s *setUp) pending() *store.Error {
 	e := &store.Error{Err: fmt.Errorf("no connection to %s yet: %s: %w%s", s.name(), stages[at], err, s.hint(at, err))}
 	switch at {
 	case askingSentinels, dialling, encrypting, greeting, askingRole:
-		e.Reach = store.Silent
+		e.Evidence = store.Silent
 	case askingCredentials, onConnect: // that is not Redis
 	}
 	return e
@@ -208,5 +208,5 @@ func (d *dialer) late(err error) *store.Error {
 	case errors.Is(err, context.Canceled):
 		return &store.Error{Err: err}
 	}
-	return &store.Error{Err: err, Reach: store.Silent} // all connections are in use
+	return &store.Error{Err: err, Evidence: store.Silent} // all connections are in use
 }

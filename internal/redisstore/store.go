@@ -6,18 +6,18 @@
 // acquire.lua sent. A lock that they took is given back by give.lua, or, if that finds more than
 // the token alone, by release.lua behind it.
 //
-// A process, here and in the scripts, is one Store: the name of it is a part of each token that
-// it makes, and scripts tell it of its locks over a channel of its own. Two Stores of one program
-// are two processes.
+// A locker, here and in the scripts, is the Locker whose Store this is: its name is a part of each
+// token that it makes, and scripts tell it of its locks over a channel of its own. Two Lockers of
+// one program are two lockers.
 //
 // Which file to open:
 //
 //   - what is sent: ops.go (Acquire, the releases, AcquireAll, Inspect), set.go (a free lock
 //     without a script), batch.go (Renew and Remove), list.go (Names)
 //   - how it is sent: command.go (the bytes of a command), scripts.go (the scripts, and how they
-//     are put together), exchange.go (a command goes out, and what its errors mean), onekey.go
-//     (while a Cluster moves a lock's keys), confirm.go (WAIT, for replicas), servers.go (the
-//     pool that a command takes), package wire (the connections of a pool)
+//     are put together), exchange.go (a command goes out, and what its errors mean), redirect.go
+//     (where to, in a Cluster), onekey.go (while a Cluster moves a lock's keys), confirm.go (WAIT,
+//     for replicas), servers.go (the pools of connections), package wire (the connections of a pool)
 //   - what comes back: replies.go (replies and messages), holders.go (what the values mean that lie
 //     in Redis), token.go (tokens), listen.go (the subscription to messages), errors.go (what an
 //     error tells of the command and of the server), explain.go (what it means for people)
@@ -30,7 +30,6 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -47,43 +46,30 @@ import (
 
 // Store is a store.Store over one Redis.
 type Store struct {
-	client   redis.UniversalClient // the Store's own client, made from the user's (client.go)
-	dialer   *dialer               // makes all connections, also those of client
-	cluster  bool                  // whether client is one for a Cluster
-	ns       string                // the beginning of all keys and channels: the namespace
-	process  string                // the name of this Store in tokens and channels
-	channels string                // the beginning of the channels on which processes hear of grants
-
-	polls, unseen, visible string // how this process hears of grants, as scripts are told it: hears returns one of the three
-
-	suits      atomic.Bool                    // the server was found to suit (check.go)
-	moved      atomic.Bool                    // client is for a single server, and leads to a node of a Cluster
-	subscribed atomic.Bool                    // Listen hears messages at present
-	listener   atomic.Pointer[store.Listener] // who is told of messages since the first Listen
-
-	replicas int                   // the replicas that have to confirm a grant; 0: none is asked (confirm.go)
-	within   time.Duration         // the time that replicas have to confirm it
-	waits    redis.UniversalClient // client, with read timeouts that leave that time
+	client  redis.UniversalClient // the Store's own client, made from the user's (client.go)
+	dialer  *dialer               // makes all connections, also those of client
+	cluster bool                  // whether client is one for a Cluster
+	ns      string                // the beginning of all keys and channels: the namespace
+	locker  string                // the name of this Store in tokens and channels
+	suits   atomic.Bool           // the server was found to suit (check.go)
+	moved   atomic.Bool           // client is for a single server, and leads to a node of a Cluster
+	hearing                       // how the Store hears of grants (listen.go)
+	acks                          // by replicas (confirm.go)
 
 	pings pingClients // the clients of Ping, which takes no connection from others
 
-	scripted bool         // a free lock is taken by a script, too; only tests set it
-	clock    atomic.Int64 // what the server's clock showed at started (set.go), in µs; 0: not known
+	withoutScript // how free locks are taken (set.go)
 
 	servers servers        // the connections that commands take
 	single  *wire.Pool     // the pool of the only server; nil for a Cluster
 	spare   sync.Pool      // of *command: those that are not in use
-	running sync.WaitGroup // the commands that go-redis sends (aside)
+	running sync.WaitGroup // what goes on when its caller leaves (aside, learn)
 }
 
-var (
-	_ store.Store   = (*Store)(nil)
-	_ store.Relay   = (*Store)(nil)
-	_ store.Bundler = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // New returns a Store that reaches the Redis of client over connections of
-// its own. Keys and channels begin with namespace, and the process is called name, to
+// its own. Keys and channels begin with namespace, and the locker is called name, to
 // which digits are added that no other has. It does no I/O.
 func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 	own, d, err := ownClient(client)
@@ -95,7 +81,7 @@ func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 		dialer:  d,
 		ns:      namespace,
 		servers: servers{dialer: d},
-		process: newProcess(name),
+		locker:  newName(name),
 	}
 	d.retire = s.servers.retire
 	s.channels = s.ns + ":grants:"
@@ -121,50 +107,23 @@ func (s *Store) Addr() string {
 	return ""
 }
 
-// failoverAddr is what go-redis has for an address behind Sentinels.
-const failoverAddr = "FailoverClient"
-
 // NewToken implements store.Store.
-func (s *Store) NewToken(note string) string { return newToken(s.process, note) }
+func (s *Store) NewToken(note string) string { return newToken(s.locker, note) }
 
 // Close waits for the commands under way, each of which is bounded by its
 // timeout, and closes the Store's connections. One that is being set up is given
 // up. The user's client stays open.
 func (s *Store) Close() error {
 	s.dialer.stop()
+	s.running.Wait() // before the connections that it uses
 	s.servers.close()
-	s.running.Wait()
 	err := errors.Join(s.pings.close(), s.client.Close())
 	s.dialer.close()
 	return err
 }
 
-// EvictionPolicy returns the server's maxmemory-policy, which decides whether
-// it may throw away a held lock to make room. ctx bounds the command.
-func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
-	info, err := s.section(ctx, "memory")
-	if err != nil {
-		return "", err
-	}
-	if policy := infoField(info, "maxmemory_policy"); policy != "" {
-		return policy, nil
-	}
-	return "", fmt.Errorf("INFO memory names no maxmemory_policy")
-}
-
-// section returns a section of INFO. A Cluster's nodes are configured alike: one tells.
-func (s *Store) section(ctx context.Context, name string) (string, error) {
-	if s.single == nil {
-		return s.client.Info(ctx, name).Result()
-	}
-	call := &wire.Call{Commands: appendArgs(nil, []any{"info", name}), Replies: 1, Deadline: deadline(ctx)}
-	if _, err := s.single.Do(ctx, call); err != nil {
-		return "", s.unanswered(ctx, err)
-	}
-	value, err := s.reply(ctx, call.Reply, nil)
-	text, _ := value.(string)
-	return text, err
-}
+// Queues implements store.Store.
+func (s *Store) Queues() bool { return true }
 
 // terms writes what r asks for in the words of lock.lua.
 func terms(r store.Ref) string {

@@ -11,30 +11,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// A token says which Locker made it ("process" here and in scripts), and what its caller noted:
+// A token says which Locker made it, and what its caller noted:
 //
-//	<process>.<random UUID>
-//	<process>.<random UUID>.<note>
+//	<locker>.<random UUID>
+//	<locker>.<random UUID>.<note>
 //
-// The process part tells a script which channel hears of a grant; it is the Locker's
+// The locker part tells a script which channel hears of a grant; it is the Locker's
 // name, a hyphen, and random letters and digits, by which two Lockers of one name differ. The UUID has 122 random
 // bits. A note costs no command of its own, and is there wherever the token is. Names and
 // notes are percent-encoded as in a URL, and more characters are than a URL needs: scripts cut tokens, values and
 // messages at dots, colons, blanks and equals signs.
 
 const (
-	digitsOfProcess = 10 // each has five random bits
-	uuidLen         = 36 // as text
-	mostOfNote      = 128
+	digitsOfName = 10 // each has five random bits
+	uuidLen      = 36 // as text
+	mostOfNote   = 128
 )
 
-// newProcess returns the process part of the tokens of a Locker called name.
-func newProcess(name string) string {
-	return escape(name) + "-" + strings.ToLower(rand.Text()[:digitsOfProcess])
+// newName returns the locker part of the tokens of a Locker called name.
+func newName(name string) string {
+	return escape(name) + "-" + strings.ToLower(rand.Text()[:digitsOfName])
 }
 
-// newToken returns a token of a process. Of a long note it has the beginning.
-func newToken(process, note string) string {
+// newToken returns a token of a locker. Of a long note it has the beginning.
+func newToken(locker, note string) string {
 	var room [uuidLen]byte
 	id, text := uuid.New(), room[:0]
 	for i, group := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
@@ -44,8 +44,8 @@ func newToken(process, note string) string {
 		text = hex.AppendEncode(text, group)
 	}
 	var token strings.Builder
-	token.Grow(len(process) + 1 + uuidLen + len(note) + 1)
-	token.WriteString(process)
+	token.Grow(len(locker) + 1 + uuidLen + len(note) + 1)
+	token.WriteString(locker)
 	token.WriteByte('.')
 	token.Write(text)
 	if note != "" {
@@ -55,34 +55,34 @@ func newToken(process, note string) string {
 	return token.String()
 }
 
-// readToken returns what a token says of its process and of its caller. Both are empty for one
+// readToken returns what a token says of its locker and of its caller. Both are empty for one
 // that is not ours.
 func readToken(token string) (instance, note string) {
-	process, rest, _ := strings.Cut(token, ".")
+	locker, rest, _ := strings.Cut(token, ".")
 	id, text, _ := strings.Cut(rest, ".")
 	if len(id) != uuidLen {
 		return "", ""
 	}
-	instance = instanceOf(process)
+	instance = instanceOf(locker)
 	if instance == "" {
 		return "", ""
 	}
 	return instance, unescape(text)
 }
 
-// digitsAlone is how long the process part of a token was when Lockers had no names: it was hexadecimal digits alone.
-// Such processes may run beside this one during an upgrade.
+// digitsAlone is how long the locker part of a token was when Lockers had no names: it was hexadecimal digits alone.
+// Such lockers may run beside this one during an upgrade.
 const digitsAlone = 16
 
-// instanceOf returns what people call the process of a token; empty for none of ours.
-func instanceOf(process string) string {
-	if len(process) == digitsAlone && strings.Trim(process, "0123456789abcdef") == "" {
-		return process
+// instanceOf returns what people call the locker of a token; empty for none of ours.
+func instanceOf(locker string) string {
+	if len(locker) == digitsAlone && strings.Trim(locker, "0123456789abcdef") == "" {
+		return locker
 	}
-	if at := len(process) - digitsOfProcess; at < 1 || process[at-1] != '-' {
+	if at := len(locker) - digitsOfName; at < 1 || locker[at-1] != '-' {
 		return ""
 	}
-	return unescape(process)
+	return unescape(locker)
 }
 
 // beginning returns the beginning of text, which has most bytes at the most and ends with a whole

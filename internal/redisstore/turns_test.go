@@ -15,10 +15,10 @@ type turn struct {
 	at       int64 // the server's time
 	fresh    bool
 	released store.Released
-	told     []*claim // the waiters whose processes were told about their grants
+	told     []*claim // the waiters whose lockers were told about their grants
 	answered []*claim // those that the answer tells
-	contends bool     // the holder's process is told that c waits, if it hears
-	revoked  []string // tokens whose processes are told that they have lost the lock, if they hear
+	contends bool     // the holder's locker is told that c waits, if it hears
+	revoked  []string // tokens whose lockers are told that they have lost the lock, if they hear
 }
 
 func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
@@ -48,7 +48,7 @@ func (m *model) acquire(c *claim, join store.Join, place store.Place) (t turn) {
 	if join == store.Wait {
 		m.enqueue(c, place.Waited)
 		t.fresh = m.heartbeat(c.member, place.Behind, true)
-		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.process+".")
+		t.contends = strings.Contains(m.holder, ".") && !strings.HasPrefix(m.holder, c.member.locker+".")
 	}
 	full := false
 	if m.holder == "" {
@@ -94,7 +94,7 @@ func (m *model) enqueue(c *claim, waited time.Duration) {
 	})
 }
 
-// heartbeat notes that a process lives, how it hears, and how many are behind. That
+// heartbeat notes that a locker lives, how it hears, and how many are behind. That
 // number is news by itself if it is minded.
 func (m *model) heartbeat(who *member, behind int, minded bool) (fresh bool) {
 	m.queueUntil = m.in(keep)
@@ -122,6 +122,7 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		return turn{released: store.NotHeld}
 	case held && stay > 0 && m.holder != "":
 		m.expires = m.in(stay)
+		m.done, m.stays = c.Token, m.expires
 		room := min(turns, stay.Microseconds()/2)
 		if c.Fence > 0 {
 			room = 0
@@ -129,7 +130,8 @@ func (m *model) release(c *claim, leave bool, stay time.Duration) (t turn) {
 		m.remember(m.known(c), room, stay)
 		return turn{released: store.Freed}
 	case held && stay > 0:
-		m.share(c).ends = m.in(stay)
+		s := m.share(c)
+		s.ends, s.over = m.in(stay), true
 		m.last()
 	case held:
 		m.several = slices.DeleteFunc(m.several, func(s *share) bool { return s.claim == c })
@@ -198,7 +200,8 @@ func (m *model) force() (t turn) {
 
 func (m *model) renew(c *claim, ttl time.Duration) (held bool) {
 	m.forget()
-	if !m.holds(c) {
+	alone := m.holder == c.Token && m.done == c.Token && m.stays > m.now
+	if s := m.share(c); !m.holds(c) || alone || s != nil && s.over {
 		return false
 	}
 	m.extend(c, ttl, m.known(c))
@@ -215,7 +218,7 @@ func (m *model) known(c *claim) int64 {
 }
 
 // grantNext gives the lock to those at the head of the queue, as many as there
-// is room for: the one that asks; those whose process is told, or polls, or
+// is room for: the one that asks; those whose locker is told, or polls, or
 // asks just now. A live one without room keeps those behind it out.
 func (m *model) grantNext(asks *claim, asking *member) (heirs []*claim, full bool) {
 	known := make(map[*member]string)
@@ -276,7 +279,7 @@ func (m *model) liveness(of, asking *member) string {
 	return "polls"
 }
 
-// told are those whose process received a message about its grant.
+// told are those whose locker received a message about its grant.
 func (m *model) told(heirs []*claim, self *claim) (told []*claim) {
 	for _, c := range heirs {
 		if c != self && m.alive[c.member].hears && c.member.receives {

@@ -14,6 +14,7 @@ package report
 import (
 	"context"
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ const mostReports = 1 << 14
 // A Queue has the reports that are to be made. It is safe for concurrent use.
 type Queue struct {
 	handler slog.Handler // the user's
+	least   slog.Level   // of the lines that go there
 
 	panicked sync.Once
 
@@ -37,8 +39,14 @@ type Queue struct {
 	dropped int       // how many reports were dropped, since that was last logged
 }
 
-// New returns a Queue whose log lines go to logger.
-func New(logger *slog.Logger) *Queue { return &Queue{handler: logger.Handler()} }
+// New returns a Queue whose log lines go to logger. Where that is nil, only mistakes of the program are
+// logged, which are the lines of slog.LevelError: to the logger that is slog.Default() now.
+func New(logger *slog.Logger) *Queue {
+	if logger == nil {
+		return &Queue{handler: slog.Default().Handler(), least: slog.LevelError}
+	}
+	return &Queue{handler: logger.Handler(), least: math.MinInt}
+}
 
 // Logger returns a logger whose lines go through the queue.
 func (q *Queue) Logger() *slog.Logger {
@@ -113,6 +121,9 @@ func (q *Queue) next() (report func()) {
 		dropped := q.dropped
 		q.dropped = 0
 		report = func() {
+			if q.least > slog.LevelWarn {
+				return
+			}
 			slog.New(q.handler).Warn("lockmw: observers or the logger are too slow; events and log lines were dropped", "dropped", dropped)
 		}
 	default:
@@ -157,7 +168,9 @@ type queueHandler struct {
 }
 
 // Enabled implements slog.Handler. The user's is asked when the line is told.
-func (queueHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h queueHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.reports.least
+}
 
 // Handle implements slog.Handler.
 func (h queueHandler) Handle(ctx context.Context, line slog.Record) error {

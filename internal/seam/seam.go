@@ -1,10 +1,12 @@
 // Package seam opens lockmw to other packages of this module, where users must
-// not reach in: to benchmarks that want a Locker without Redis, to locktest, and to lockadmin.
+// not reach in: to benchmarks that want a Locker without Redis, to locktest, to lockadmin and to lockctl.
 // Package lockmw fills in the functions when it is initialised. A Locker is
 // passed as any, because lockmw imports this package.
 package seam
 
 import (
+	"context"
+
 	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -17,14 +19,22 @@ var NewLocker func(s store.Store, opts ...any) any
 // at once, so that one that was lost is told without waiting for its turn.
 var RenewNow func(locker any, key string)
 
+// Warn has the *lockmw.Locker locker log text, which says what is wrong with the program,
+// as long as it runs once. p is the lockmw.Policy of the lock that it is about.
+var Warn func(locker any, ctx context.Context, p any, text string)
+
 // Waiting returns how many calls of Acquire of the *lockmw.Locker locker stand in the
 // queue for key (with prefix). While Redis cannot be reached, those count that are to
 // ask when it is back.
 var Waiting func(locker any, key string) int
 
 // Reaches reports whether the *lockmw.Locker locker can reach its servers, as far as it
-// knows. One that is closed asks them no more, and does.
+// knows, and has no doubt of it since a command was refused. One that is closed asks them no more, and does.
 var Reaches func(locker any) bool
+
+// Advice asks as the *lockmw.Locker locker's Ping does, and returns what should be mended
+// although locks work, each with its remedy. The error is that of Ping.
+var Advice func(ctx context.Context, locker any) (advice []error, err error)
 
 // Recent returns the last refusals and losses of the *lockmw.Locker locker.
 var Recent func(locker any) *recent.Log

@@ -41,13 +41,11 @@ type Ref struct {
 	// of a lock that is held, and takes a zero Fence for a grant of which nobody was told.
 	Fence int64
 
-	// Taken is that of the Answer which granted the token, if the caller has it: with it
-	// a store may give the lock back at less cost. Zero is always right.
-	Taken int64
+	// Estimate is that of the Answer that granted the token, and says which value the store
+	// wrote then: so it can be compared at less cost when the lock is given back. Zero, where
+	// the caller does not have it, is always right.
+	Estimate int64
 }
-
-// NoteGrant notes what the answer said that granted the token.
-func (r *Ref) NoteGrant(a Answer) { r.Fence, r.Taken = a.Fence, a.Taken }
 
 // A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
 // that differ, apart from the number of permits, exclude each other.
@@ -75,16 +73,16 @@ type Request struct {
 	Ref
 	Join Join
 
-	// Again says that this is not the first that the caller asks or hears of the key,
-	// so that it is probably taken.
+	// Again says that the caller has asked for the key before, or has heard that others
+	// hold it: the key is probably taken.
 	Again bool
 
 	// Place is the one that a token which the store does not know gets with
 	// Wait. The zero Place is the last.
 	Place Place
 
-	// Timeout bounds the command, counted from the call.
-	Timeout time.Duration
+	// Until bounds the command. Zero is the store's own bound, as is what lies behind it.
+	Until time.Time
 
 	// Late, if not nil, is called once when ctx ended before the answer came
 	// (the error is Pending): with the answer when it arrives at last, or with
@@ -101,12 +99,29 @@ type Place struct {
 	Behind int
 }
 
-// An Answer is the store's reply to a Request.
+// A Grant is what a store promises whom it gives the key.
+type Grant struct {
+	Fence    int64 // of the grant; 0 when the store has no fences
+	Estimate int64 // for Ref.Estimate: of the store's clock at the grant, where the store was not asked for it
+
+	// Clock is the store's clock at the grant, in microseconds since an epoch of its own.
+	Clock int64
+
+	// NextCame is when the first who waits on came, on the clock of Clock, for a key
+	// that was granted exclusively; 0 if nobody waits.
+	NextCame int64
+
+	// Unqueued says that the key was granted without a look at the queue: others may
+	// wait, and the store tells nobody of them.
+	Unqueued bool
+}
+
+// An Answer is the store's reply to a Request. Its Clock is set also if it grants nothing; the
+// rest of its Grant is not.
 type Answer struct {
 	Granted bool
-	Fence   int64         // of the grant; 0 when the store has no fences
-	Taken   int64         // of the grant, for Ref.Taken; what it means is the store's alone
-	Left    time.Duration // not granted: what is left of the holder's TTL
+	Grant
+	Left time.Duration // not granted: what is left of the holder's TTL
 
 	// Holder is the one that has the key, if the command was not granted and one
 	// has the key exclusively, and HolderFence is the fence of its grant, or, where
@@ -115,21 +130,14 @@ type Answer struct {
 	Holder      Holder
 	HolderFence int64
 
+	// CoolingDown says that nobody is at work under the key, for a command that was not
+	// granted: all who have it were given back with a Stay, and it stays taken for Left. Where
+	// a store does not know, it is false.
+	CoolingDown bool
+
 	// Waiting is how many stand in the queue, for a command that was not granted
 	// and leaves nothing there.
 	Waiting int
-
-	// Server is the store's clock at the answer, in microseconds since an
-	// epoch of its own. A Grant's Server counts on the same clock.
-	Server int64
-
-	// NextCame is when the first who waits on came, on the clock of Server, for a command
-	// that was granted exclusively; 0 if nobody waits.
-	NextCame int64
-
-	// Unqueued says that the command was granted without a look at the queue: others may
-	// wait, and the store tells nobody of them.
-	Unqueued bool
 
 	// Siblings are other tokens of this store value, with blanks between
 	// them, that hold the key and may not know it. A waiter whose grant
@@ -157,14 +165,11 @@ type Vote struct {
 	Err     error
 }
 
-// A Grant is the news that a waiter has the lock by a command that was not its own: a release, also
+// News is that a waiter has the lock by a command that was not its own: a release, also
 // one by force, or the command of a call that gave up or found the lock free.
-type Grant struct {
-	Ref          // TTL is the first TTL: what the waiter has until it renews
-	Fence  int64 // of this grant
-	Server int64 // the store's clock at the grant, see Answer.Server
-
-	NextCame int64 // Answer's
+type News struct {
+	Ref Ref // TTL is the first TTL: what the waiter has until it renews
+	Grant
 }
 
 // A Renewal asks to extend one held key to its full TTL. Renew fills in Held
@@ -175,11 +180,34 @@ type Renewal struct {
 	Err  error
 }
 
-// A Removal asks to take one token out of everything, as Release with leave
-// does. Remove fills in Err: nil means that the token has nothing there any more.
+// A Removal asks to take one token out of everything: what it has is given back, and it leaves
+// the queue. Remove fills in Err: nil means that the token has nothing there any more.
 type Removal struct {
 	Ref
 	Err error
+}
+
+// A Give says how a token gives back what it has. Stay and Next exclude each other.
+type Give struct {
+	Ref
+
+	// Until bounds the command, as that of a Request does.
+	Until time.Time
+
+	// Stay, if it is more than zero, keeps the key for so long, whatever was left of its TTL:
+	// until then nobody else gets it.
+	Stay time.Duration
+
+	// Next, if it has a token, is offered the key: an exclusive waiter for it of the same store value, which
+	// the store need not know yet and which gets its place. Whoever is first then has the key, for
+	// its full TTL if that is Next. Only an exclusive holder offers, and only to a store that Queues.
+	Next Waiter
+}
+
+// A Waiter is one who waits, and the place that it gets.
+type Waiter struct {
+	Ref
+	Place Place
 }
 
 // Released says what Release did.
@@ -202,10 +230,10 @@ type Listener interface {
 	// Listening: hand-overs arrive from now on. Some may have been missed.
 	Listening()
 	// Granted: a waiter's token holds the key.
-	Granted(Grant)
-	// Contended: somebody else waits for a key that token holds exclusively, and came at
-	// came, on the clock of Answer.Server. It is told again as long as it waits.
-	Contended(key, token string, came int64)
+	Granted(News)
+	// OthersWait: somebody of another store value waits for a key that token holds exclusively,
+	// and came at came, on the clock of Grant.Clock. It is told again as long as it waits.
+	OthersWait(key, token string, came int64)
 	// Revoked: the key was taken from token, by ForceRelease.
 	Revoked(key, token string)
 }
@@ -233,7 +261,7 @@ type Inspector interface {
 }
 
 // A Store keeps locks.
-type Store interface {
+type Store interface { //nolint:interfacebloat // an optional part would be lost behind a decorator
 	// NewToken returns a token nobody else has, with at least 122 random bits. A note is a
 	// text of its caller, of which Inspect tells the beginning.
 	NewToken(note string) string
@@ -243,14 +271,22 @@ type Store interface {
 	// Ambiguous. It returns when ctx ends, see Request.Late.
 	Acquire(ctx context.Context, r Request) (Answer, error)
 
-	// Release gives back whatever the token has. With leave it also takes the
-	// token out of the queue; a holder needs no leave. A key that comes free
-	// goes to the first live waiter. ctx ends it, and bounds it by a deadline.
-	Release(ctx context.Context, r Ref, leave bool) (Released, error)
+	// TakesSeveral reports whether the store can take several keys in one step.
+	TakesSeveral() bool
 
-	// ReleaseAfter gives back a held key in stay, whatever was left of its
-	// TTL: until then nobody else gets it. Otherwise it is like Release.
-	ReleaseAfter(ctx context.Context, r Ref, stay time.Duration) (Released, error)
+	// AcquireAll takes all keys or none in one step, each with its token and on the same
+	// terms: if each has room and nobody waits for any. It returns the fences,
+	// or nil if not all could be had, which leaves nothing behind. Errors, until, ctx and late are
+	// as in Acquire. It is for a store that TakesSeveral.
+	AcquireAll(ctx context.Context, refs []Ref, until time.Time, late func(granted bool, err error)) ([]int64, error)
+
+	// Release gives back what the token has, as g says. A key that comes free
+	// goes to the first live waiter. ctx may end it before g.Until.
+	//
+	// The Answer is that to Give.Next: whether it has the key, and the store's clock. When the
+	// token did not hold the key, Next got no place by this call, unless Granted says that it has
+	// the key already; it asks for itself then. An error that is Ambiguous leaves all that open.
+	Release(ctx context.Context, g Give) (Released, Answer, error)
 
 	// Remove carries out all removals in one exchange, bounded by ctx.
 	Remove(ctx context.Context, batch []Removal)
@@ -263,51 +299,49 @@ type Store interface {
 	// returns nil when the store has no hand-overs to tell, ever.
 	Listen(ctx context.Context, h Listener) error
 
+	// Queues reports whether the store has queues: whether waiters have places, are told of
+	// hand-overs, and can be offered a key by a release (Give.Next).
+	Queues() bool
+
+	// EvictionPolicy returns the maxmemory-policy of the servers, which decides whether
+	// they may throw held locks away. ctx bounds it.
+	EvictionPolicy(ctx context.Context) (string, error)
+
+	Pinger
 	Inspector
 
 	// Close frees what the store owns, after every call has returned.
 	Close() error
 }
 
-// A Bundler is a Store that can take several keys in one step.
-type Bundler interface {
-	// AcquireAll takes all keys or none, each with its token and on the same
-	// terms: if each has room and nobody waits for any. It returns the fences,
-	// or nil if not all could be had, which leaves nothing behind. Errors, ctx
-	// and late are as in Acquire.
-	AcquireAll(ctx context.Context, refs []Ref, timeout time.Duration, late func(granted bool, err error)) ([]int64, error)
-}
-
-// A Relay is a Store that can give back a key and take note of the next waiter
-// of the same store value in one step.
-type Relay interface {
-	// ReleaseTo is Release without leave for the one exclusive holder, and gives
-	// next, an exclusive waiter for r's key that the store need not know yet, its
-	// place. Whoever is first then has the key, for its full TTL if that is next:
-	// the Answer says so, and has the store's clock. When the token did not hold
-	// the key, next got no place by this call, unless Granted says that it has the
-	// key already; it asks for itself then. An error that is Ambiguous leaves all
-	// that open.
-	ReleaseTo(ctx context.Context, r, next Ref, place Place) (Released, Answer, error)
-}
-
-// A Pinger is a Store that can tell whether a server can be reached.
+// A Pinger is the part of a Store that tells whether a server can be reached.
 type Pinger interface {
 	// Server names the server that answers for key, as far as that is known
 	// without asking. It is empty where one server has all keys.
 	Server(key string) string
 
 	// Ping asks the server that answers for key whether it is there, over a
-	// connection that nothing else uses. Any reply is nil, unless it is one that
-	// says that the server cannot serve; otherwise the error is an *Error whose
-	// Reach says what is known. It returns when ctx ends.
-	//
-	// waits is called, from any goroutine and maybe once more after the return,
-	// whenever the ping begins to wait for something else: with true for each
-	// answer of the server that must come (a connection takes several), and with
-	// false for what is not the server, such as a credentials provider. Until the
-	// first call the ping waits for the server.
-	Ping(ctx context.Context, key string, waits func(server bool)) error
+	// connection that nothing else uses. Where no such connection can be made, it
+	// asks over those that commands take: the error is Unreachable only if these lead
+	// nowhere, too. Any reply is nil, unless it is one that says that the server
+	// cannot serve; otherwise the error is an *Error whose Evidence says what is known.
+	// It returns when ctx ends.
+	Ping(ctx context.Context, key string, p Progress) error
+}
+
+// A Progress is told how a ping gets on. Its functions are called from any
+// goroutine, and maybe once more after the ping's return.
+type Progress struct {
+	// Heard is called whenever the server has said something while the ping was under
+	// way, over whichever connection: also to another command, or while a connection is
+	// set up.
+	Heard func()
+
+	// Waits is called whenever the ping begins to wait for something else: with true for
+	// each answer of the server that must come (a connection takes several), and with
+	// false for what is not the server, such as a credentials provider. Until the first
+	// call the ping waits for the server.
+	Waits func(server bool)
 }
 
 // Info tells who has a key.
@@ -323,6 +357,10 @@ type Holder struct {
 	Note     string        // its caller's
 	Age      time.Duration // since the grant; 0 if that is not known
 	Left     time.Duration // of the TTL; negative: there is none
+
+	// CoolingDown: it was given back with a Stay, and has the key for Left only so that
+	// nobody else gets it. Where the store does not know, it is false.
+	CoolingDown bool
 }
 
 // An Error says why the store has not carried out a command.
@@ -346,27 +384,27 @@ type Error struct {
 	// before. Asking again at once, on another connection, may well help.
 	Stale bool
 
-	// Reach is what the error tells about the store itself.
-	Reach Reach
+	// Evidence is what the error tells about the store itself.
+	Evidence Evidence
 
 	// Ballot is how the nodes of a quorum answered, or nil.
 	Ballot *Ballot
 }
 
-// A Reach says what a command without a usable answer tells about the store:
+// Evidence is what a command without a usable answer tells about the store:
 // whether it can be reached at all. Work that may run without its lock while
-// the store is away may do so for [Away] and for [Silent], and for nothing else.
-type Reach uint8
+// the store is away may do so for [Unreachable] and for [Silent], and for nothing else.
+type Evidence uint8
 
 const (
 	// Unclear: the error says nothing about the store. The caller left, the
 	// connection broke after the command was sent, or something between the
 	// caller and the store is set up wrongly.
-	Unclear Reach = iota
-	// Away: the store cannot be reached, and that is certain. Nobody listens at
+	Unclear Evidence = iota
+	// Unreachable: the store cannot be reached, and that is certain. Nobody listens at
 	// its address, there is no way there, or a server says that it cannot serve
 	// yet (LOADING, CLUSTERDOWN).
-	Away
+	Unreachable
 	// Silent: the command was sent, or was to be sent, and nothing came back
 	// within its time. Who else got an answer meanwhile knows more.
 	Silent

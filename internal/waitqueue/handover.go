@@ -16,7 +16,7 @@ import (
 // PassOn passes the lock on from holder, who has no more use for it, to the first waiter of the
 // Locker, and reports whether it did. It does so only if that waiter rests, so that the store
 // does not know it; if it wants the lock for the grant's TTL, and no MinHold; and if it came
-// before all others of whom Take or Contended has told. The grant has the token by which the store
+// before all others of whom Take or OthersWait has told. The grant has the token by which the store
 // knows the holder, who stands for the lock as before. The waiter is out of its queue then.
 func (s *Set) PassOn(key string, holder any, g Grant) bool {
 	p := s.of(key)
@@ -49,14 +49,14 @@ func (s *Set) Return(w *Waiter) {
 	p.startAsking(w)
 }
 
-// Contended notes a message of the store: somebody of another Locker, who came at came on
+// OthersWait notes a message of the store: somebody of another Locker, who came at came on
 // the store's clock, waits for the lock that token has.
-func (s *Set) Contended(key, token string, came int64) {
+func (s *Set) OthersWait(key, token string, came int64) {
 	p := s.of(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[key]
-	if q == nil || q.holder != nil && q.contended.token != token {
+	if q == nil || q.holder != nil && q.others.token != token {
 		return // the message is late: another token of this Locker has the lock by now
 	}
 	q.contend(token, came)
@@ -109,13 +109,11 @@ const (
 
 // An OfferResult is what came of a command that gave a lock back and offered it to a waiter.
 type OfferResult struct {
-	To       store.Ref // the waiter to which the lock was offered
-	Outcome  Outcome
-	Sent     time.Time // when the command was sent
-	Clock    int64     // the store's clock in the answer, µs
-	Fence    int64     // the fence of the grant, with WasGranted
-	Session  uint64    // passed to the Grant as it is
-	NextCame int64     // when the first of those came who wait on, on the store's clock; 0: nobody waits on
+	To      store.Ref // the waiter to which the lock was offered
+	Outcome Outcome
+	Sent    time.Time   // when the command was sent
+	Grant   store.Grant // the waiter's, with WasGranted; otherwise its Clock, if there was an answer
+	Session uint64      // passed to the waiter's Grant as it is
 }
 
 // OfferEnded notes what came of the command for which Offer has returned a waiter. It
@@ -135,10 +133,10 @@ func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 	}
 	// asked and seen stay as they are: this answer says nothing of the lock's holder, nor of
 	// the places of those that stand in the store's queue.
-	w.queue.noteClock(Clock{a.Sent, a.Clock})
+	w.queue.noteClock(Clock{a.Sent, a.Grant.Clock})
 	switch a.Outcome {
 	case WasGranted:
-		w.serve(Grant{Token: a.To.Token, Fence: a.Fence, Clock: a.Clock, Since: a.Sent, TTL: a.To.TTL, Session: a.Session, NextCame: a.NextCame})
+		w.serve(Grant{Grant: a.Grant, Token: a.To.Token, TTL: a.To.TTL, Since: a.Sent, Session: a.Session})
 	case WasNotHeld:
 		w.on(declined)
 		w.nudge(true)
@@ -151,19 +149,19 @@ func (s *Set) OfferEnded(a OfferResult) (gone bool) {
 
 // Granted delivers a grant of which the store has told, in a message or in the reply to a
 // release of this Locker. It reports whether somebody waits for it.
-func (s *Set) Granted(g store.Grant) bool {
-	p := s.of(g.Key)
+func (s *Set) Granted(g store.News) bool {
+	p := s.of(g.Ref.Key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w := p.tokens[g.Token]
+	w := p.tokens[g.Ref.Token]
 	if w == nil {
 		return false
 	}
-	since, ok := w.queue.clock.Since(g.Server)
+	since, ok := w.queue.clock.Since(g.Clock)
 	if !ok {
 		since = time.Time{}
 	}
-	w.serve(Grant{Token: g.Token, Fence: g.Fence, Clock: g.Server, Since: since, TTL: g.TTL, Published: true, NextCame: g.NextCame})
+	w.serve(Grant{Grant: g.Grant, Token: g.Ref.Token, TTL: g.Ref.TTL, Since: since, Published: true})
 	return true
 }
 

@@ -261,7 +261,7 @@ func (h *history) leave() {
 func (h *history) hand() {
 	m := h.model
 	h.fence++
-	ok := h.set.PassOn("k", m.holder, Grant{Fence: h.fence, TTL: time.Second, Tenure: m.holder})
+	ok := h.set.PassOn("k", m.holder, Grant{Grant: store.Grant{Fence: h.fence}, TTL: time.Second, Tenure: m.holder})
 	if want := m.holder != "" && len(m.waiters) > 0 && m.waiters[0].state == Resting; ok != want {
 		h.Fatalf("PassOn = %t, want %t", ok, want)
 	}
@@ -340,12 +340,12 @@ func (h *history) passed() {
 		return
 	}
 	i := h.rand.IntN(len(m.offers))
-	a := OfferResult{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Clock: h.clock}
+	a := OfferResult{To: store.Ref{Key: "k", Token: m.offers[i], TTL: time.Second}, Sent: time.Now(), Grant: store.Grant{Clock: h.clock}}
 	m.offers = slices.Delete(m.offers, i, i+1)
 	outcome := Outcome(h.rand.IntN(4))
 	a.Outcome = outcome
 	h.fence++
-	a.Fence = h.fence
+	a.Grant.Fence = h.fence
 	var w *modelled
 	for _, each := range m.waiters {
 		if each.token == a.To.Token {
@@ -393,13 +393,13 @@ func (h *history) grant(w *modelled) {
 func (h *history) push() {
 	w := h.anyone(func(w *modelled) bool { return w.state != Resting })
 	h.fence++
-	g := store.Grant{Ref: store.Ref{Key: "k", Token: "of nobody", TTL: time.Second}, Fence: h.fence, Server: h.clock}
+	g := store.News{Ref: store.Ref{Key: "k", Token: "of nobody", TTL: time.Second}, Grant: store.Grant{Fence: h.fence, Clock: h.clock}}
 	if w != nil && h.rand.IntN(4) > 0 {
-		g.Token = w.token
+		g.Ref.Token = w.token
 		h.grant(w)
 	}
-	h.notef("a message says that %s has the key", g.Token)
-	if got := h.set.Granted(g); got != (g.Token != "of nobody") {
+	h.notef("a message says that %s has the key", g.Ref.Token)
+	if got := h.set.Granted(g); got != (g.Ref.Token != "of nobody") {
 		h.Errorf("Granted = %t", got)
 	}
 }

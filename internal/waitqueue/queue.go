@@ -16,7 +16,7 @@ type queue struct {
 	resting    int           // how many of the waiters rest
 	holder     any           // the caller's value for whoever has the lock and passes it on or offers it at its end, or nil
 
-	contended contention // the first of those that wait in the store
+	others othersWaiting // the first of those that wait in the store
 
 	inFlight int       // commands of the waiters that have no answer yet
 	asked    time.Time // when the last command was sent that was answered; at first, when the queue was made
@@ -25,10 +25,10 @@ type queue struct {
 	seen     any       // the caller's value for what the last answer told of the lock's holder; nil when one of this Locker has given it back
 }
 
-// A contention is what a grant or a message has told of those that wait in the store: the first
+// An othersWaiting is what a grant or a message has told of those that wait in the store: the first
 // of them came at came, on the store's clock, while token had the lock. If came is 0, nobody is
 // known to.
-type contention struct {
+type othersWaiting struct {
 	token string
 	came  int64
 }
@@ -36,9 +36,9 @@ type contention struct {
 // contend notes that somebody who waits in the store came at the time came, while token had
 // the lock; 0: nobody does.
 func (q *queue) contend(token string, came int64) {
-	switch c := &q.contended; {
+	switch c := &q.others; {
 	case c.token != token:
-		*c = contention{token, came}
+		*c = othersWaiting{token, came}
 	case c.came == 0, came != 0 && came < c.came:
 		c.came = came
 	}

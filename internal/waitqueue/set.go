@@ -34,7 +34,7 @@ type shard struct {
 
 // NewSet returns a Set with room for total waiters in all, and perKey for each key. canRest
 // says that a release can offer the lock to a waiter that the store does not know (see
-// store.Relay); otherwise all waiters ask. newToken makes a token, when the store is to know
+// store.Give); otherwise all waiters ask. newToken makes a token, when the store is to know
 // of a waiter that has none.
 func NewSet(perKey, total int, canRest bool, newToken func(note string) string) *Set {
 	s := &Set{perKey: perKey, total: total, canRest: canRest}
@@ -373,7 +373,8 @@ func (s *Set) Resting(key string) int {
 	return 0
 }
 
-// States returns how the waiters for the lock stand, in their order. It is for tests.
+// States returns how the waiters for the lock stand, in their order. The engine
+// asks for it on behalf of locktest.
 func (s *Set) States(key string) []State {
 	p := s.of(key)
 	p.mu.Lock()

@@ -43,7 +43,7 @@ func TestANewSubscriptionForgetsTheClock(t *testing.T) {
 	w := s.Join(store.Ref{Key: "k", Token: "w"}, Caller{}, true).Waiter
 	s.Answered(w, Answer{Sent: time.Now(), Clock: 1_000_000_000, Queued: true})
 	s.AskFirsts()
-	if !s.Granted(store.Grant{Ref: store.Ref{Key: "k", Token: "w"}, Server: 1_000_000_000}) {
+	if !s.Granted(store.News{Ref: store.Ref{Key: "k", Token: "w"}, Grant: store.Grant{Clock: 1_000_000_000}}) {
 		t.Fatal("it waits")
 	}
 	if g := <-w.Grants; !g.Since.IsZero() {
@@ -60,8 +60,8 @@ func TestALateMessageAboutAnOlderHolder(t *testing.T) {
 	if !s.Join(store.Ref{Key: "k", TTL: time.Second}, Caller{}, true).Rests {
 		t.Fatal("it does not rest behind one of its process")
 	}
-	s.Contended("k", "now", 999_999_000) // came before the one that rests
-	s.Contended("k", "earlier", 999_000_000)
+	s.OthersWait("k", "now", 999_999_000) // came before the one that rests
+	s.OthersWait("k", "earlier", 999_000_000)
 	if s.PassOn("k", "the lease", Grant{Token: "now", TTL: time.Second}) {
 		t.Error("the key passes on to one that came after another process's")
 	}

@@ -28,15 +28,13 @@ type Waiter struct {
 
 // A Grant is the news that a waiter has the lock.
 type Grant struct {
-	Token     string
-	Fence     int64
-	Clock     int64     // the store's clock when it granted the lock, µs
-	Since     time.Time // a moment not later than that, on this machine's clock; zero: not known
-	TTL       time.Duration
-	Published bool   // the grant came as a message of a script, published or in the reply to a release of this Locker; its TTL is a short first one
-	Session   uint64 // of the subscription; what the OfferResult had
-	NextCame  int64  // the store's clock when the first of those came who wait on, µs; 0: nobody waits on
-	Tenure    any    // what the lock is held under if it was handed on within the Locker; nil: the store granted it
+	store.Grant // where the lock was handed on within the Locker, the fence alone
+	Token       string
+	TTL         time.Duration
+	Since       time.Time // a moment not later than the grant, on this machine's clock; zero: not known
+	Published   bool      // the grant came as a message of a script, published or in the reply to a release of this Locker; its TTL is a short first one
+	Session     uint64    // of the subscription; what the OfferResult had
+	Tenure      any       // what the lock is held under if it was handed on within the Locker; nil: the store granted it
 }
 
 // MustAsk reports whether the waiter has been told to ask the store, and forgets it.
@@ -76,10 +74,10 @@ func (w *Waiter) position() store.Place {
 // far as is known.
 func (w *Waiter) before(token string) bool {
 	q := w.queue
-	if q.contended.token != token || q.contended.came == 0 {
+	if q.others.token != token || q.others.came == 0 {
 		return true
 	}
-	return q.clock.Server != 0 && q.clock.Server+w.came.Sub(q.clock.Sent).Microseconds() < q.contended.came
+	return q.clock.Server != 0 && q.clock.Server+w.came.Sub(q.clock.Sent).Microseconds() < q.others.came
 }
 
 // A Clock is what the store's clock said in the answer to a command.

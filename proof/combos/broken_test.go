@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -130,7 +131,11 @@ func TestJudgeSeesEachMistake(t *testing.T) {
 				t.Parallel()
 			}
 			opened := false
+			var r *round
 			open := func(client redis.UniversalClient, s Settings) (Locker, error) {
+				if tc.rule != "" { // however little the machine has for us, the mistake is seen
+					r.meter.Add(stalls.Stall{Began: r.began.Add(-time.Second), Ended: r.began.Add(time.Minute)})
+				}
 				sound, err := Open(client, s)
 				b := mistaken{Locker: sound}
 				if !opened { // the first is ours
@@ -148,7 +153,7 @@ func TestJudgeSeesEachMistake(t *testing.T) {
 				}
 				return b, err
 			}
-			r := newRound(openSite(t, Single, systemServer), tc.c, open)
+			r = newRound(openSite(t, Single, systemServer), tc.c, open)
 			r.exact = tc.rule != "" // the mistake is known; a sound Locker on a busy machine is excused
 			r.run()
 			seen := slices.ContainsFunc(r.violations, func(v Violation) bool { return v.Rule == tc.rule })

@@ -31,7 +31,7 @@ type round struct {
 	began  time.Time
 	meter  *stalls.Meter
 	pulse  *pulse
-	exact  bool          // bounds do not grow on a busy machine
+	exact  bool          // a busy machine excuses nothing: the mistake is known
 	dial   time.Duration // how long a slow dialer takes
 	length time.Duration // of the present fault
 	reign  string        // which master there must be at the end: otherwise the Sentinels have replaced one that nobody had struck

@@ -64,8 +64,8 @@ var mutants = []mutant{
 		what: "a lease counts from when the answer came, not from when the question was sent",
 		edits: []edit{{
 			"lockmw/acquire.go",
-			"taken: answer.Taken, since: instantOf(asked), ttl: ref.TTL,",
-			"taken: answer.Taken, since: now(), ttl: ref.TTL,",
+			"grant{answer.Grant, instantOf(asked), ref.TTL,",
+			"grant{answer.Grant, now(), ref.TTL,",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},
@@ -74,8 +74,8 @@ var mutants = []mutant{
 		what: "a renewed lease counts from when the answer came, not from when the renewal was sent",
 		edits: []edit{{
 			"lockmw/renewal.go",
-			"grant{fence: t.ref.Fence, since: instantOf(sent), ttl: r.TTL}",
-			"grant{fence: t.ref.Fence, since: now(), ttl: r.TTL}",
+			"grant{since: instantOf(sent), ttl: r.TTL}",
+			"grant{since: now(), ttl: r.TTL}",
 		}},
 		in: inMatrix, tests: "TestHolderBehindSlowRepliesIsToldInTime", says: "context done before the key can expire",
 	},

@@ -32,8 +32,8 @@ var native = []mutant{
 			},
 			{
 				"internal/redisstore/set.go",
-				"	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil\n",
-				"	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return store.Answer{Granted: true, Fence: fence, Server: fence, Taken: estimate}, decided, nil\n",
+				"	return store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence, Estimate: estimate}}, decided, nil\n",
+				"	s.client.PExpire(ctx, s.keys(r.Key)[0], r.TTL)\n	return store.Answer{Granted: true, Grant: store.Grant{Fence: fence, Clock: fence, Estimate: estimate}}, decided, nil\n",
 			},
 		},
 		in: inChecks, tests: between, says: "the lock's TTL is",
@@ -152,7 +152,7 @@ var native = []mutant{
 				"	join, place := store.Try, store.Place{}\n	if used, ok := usedTokens.LoadAndDelete(c.ref.Key); ok {\n		c.ref.Token = used.(string)\n	}\n",
 			},
 			{
-				"lockmw/end.go",
+				"lockmw/residue.go",
 				"	if r != noResidue {\n",
 				"	if r != noResidue {\n		usedTokens.Store(ref.Key, ref.Token)\n",
 			},

@@ -10,12 +10,12 @@ const (
 // tenures are the mistakes in how leases of one process follow one another without Redis.
 var tenures = []mutant{
 	{
-		name: "tenure that ignores contended",
+		name: "tenure that ignores others who wait",
 		what: "a process passes its lock on to its own, though it was told that another's came before",
 		edits: []edit{{
 			"internal/waitqueue/waiter.go",
-			"	if q.contended.token != token || q.contended.came == 0 {\n",
-			"	if q.contended.token != token || q.contended.came != -1 {\n",
+			"	if q.others.token != token || q.others.came == 0 {\n",
+			"	if q.others.token != token || q.others.came != -1 {\n",
 		}},
 		in: inChecks, tests: joins + "/told", says: "behind those who came before",
 	},
@@ -34,8 +34,8 @@ var tenures = []mutant{
 		what: "a process passes its lock on, though it would not be told of others who wait",
 		edits: []edit{{
 			"lockmw/tenure.go",
-			"	case t.locker.relay == nil, !t.locker.subscriber.hasHeardSince(t.first.session):\n",
-			"	case t.locker.relay == nil:\n",
+			"	case !t.locker.relays, !t.locker.subscriber.hasHeardSince(t.first.session):\n",
+			"	case !t.locker.relays:\n",
 		}},
 		in: inChecks, tests: unheard, says: "passed on without Redis",
 	},
@@ -54,8 +54,8 @@ var tenures = []mutant{
 		what: "local fences follow one that is ahead of Redis's clock, which mints the next one when their process has ended",
 		edits: []edit{{
 			"lockmw/tenure.go",
-			" > min(t.first.fence, t.first.clock)+(",
-			" > t.first.fence+(",
+			" > min(t.first.Fence, t.first.Clock)+(",
+			" > t.first.Fence+(",
 		}},
 		in: inChecks, tests: fences, says: "forced, then cut off: fence ",
 	},

@@ -149,7 +149,7 @@ func handOverBetweenProcesses(s *scene) {
 	s.step("a: Release, b has it and confirms that", func() {
 		s.release(ofA)
 		waited()
-		s.renewed(ofB)
+		s.confirmed(ofB)
 	})
 	s.step("b: Release", func() { s.release(ofB) })
 	closing(s, a, b)
@@ -159,7 +159,7 @@ func renewal(s *scene) {
 	a := s.used("a")
 	var lease *lockmw.Lease
 	s.step("a: Acquire k", func() { lease = s.acquire(a, "k", lockmw.Policy{TTL: 3 * time.Second}) })
-	s.step("a: the watchdog, once", func() { s.renewed(lease) })
+	s.step("a: the watchdog, once", func() { await.Until(s, "renewed", s.sends(1)) })
 	s.step("a: Release", func() { s.release(lease) })
 	closing(s, a)
 }
@@ -223,7 +223,7 @@ func shared(s *scene) {
 	s.step("b: Release of the reader, the writer has it and confirms that", func() {
 		s.release(ofB)
 		waited()
-		s.renewed(writes)
+		s.confirmed(writes)
 	})
 	s.step("a: Release of the writer", func() { s.release(writes) })
 	closing(s, a, b)
@@ -258,7 +258,7 @@ func permits(s *scene) {
 	s.step("a: Release, the third has it and confirms that", func() {
 		s.release(leases[0])
 		waited()
-		s.renewed(leases[2])
+		s.confirmed(leases[2])
 	})
 	s.step("b: Release of both", func() { s.release(leases[1]); s.release(leases[2]) })
 	closing(s, a, b)
@@ -364,7 +364,7 @@ func leader(s *scene) {
 	ofB := s.begin("b: Leader.Run", b.queued("leader", 1), func() {
 		err := b.Leader("leader", p).Run(s.Context(), func(ctx context.Context) error {
 			if lease, ok := lockmw.FromContext(ctx); ok {
-				s.renewed(lease)
+				s.confirmed(lease)
 			}
 			return lockmw.ErrResign
 		})

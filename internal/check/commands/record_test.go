@@ -195,12 +195,12 @@ func (s *scene) release(lease *lockmw.Lease) {
 	}
 }
 
-// renewed waits until a lease was renewed. One that was handed over is within a second.
-func (s *scene) renewed(lease *lockmw.Lease) {
+// confirmed waits until the first renewal of a lease that was handed over, within a second.
+// The hand-over is good for seconds only, the renewal for the policy's TTL of a minute.
+func (s *scene) confirmed(lease *lockmw.Lease) {
 	s.Helper()
-	const noise = 100 * time.Millisecond // of an answer that comes of two clocks
-	before := lease.ValidUntil().Add(noise)
-	await.Until(s, "renewed", func() bool { return lease.ValidUntil().After(before) })
+	const handedOver = 10 * time.Second // is longer than any hand-over is good for
+	await.Until(s, "confirmed", func() bool { return time.Until(lease.ValidUntil()) > handedOver })
 }
 
 // ofTheMoment are commands whose number depends on how fast the machine is just now: the

@@ -3,25 +3,26 @@
 -- by SET and was told no fence: that is given a new one. A waiter keeps its place.
 --
 -- Parts    lock, enter, queue (joined where the include lines stand, see scripts.go)
--- KEYS     lock, queue, processes, fence, holders (see lock.lua)
+-- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
 -- ARGV[1]  token
 -- ARGV[2]  terms (see lock.lua)
 -- ARGV[3]  'try', 'wait' or 'last': what to leave behind when not granted:
 --          nothing, a place in the queue, or nothing and the place given up
--- ARGV[4]  how the token's process hears (v, u or p), and the prefix of the
---          processes' channels, such as 'vlock:grants:'
+-- ARGV[4]  how the token's locker hears (v, u or p), and the prefix of the
+--          lockers' channels, such as 'vlock:grants:'
 -- ARGV[5]  with 'wait', optional: µs that the token has waited; its place is
 --          that of one who came then
--- ARGV[6]  with ARGV[5]: how many of its process wait of whom Redis does not know
+-- ARGV[6]  with ARGV[5]: how many of its locker wait of whom Redis does not know
 -- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
---          tokens of the asking process that hold and may not know it, the ticket of
+--          tokens of the asking locker that hold and may not know it, the ticket of
 --          the first who waits or '0']}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
---          1 if the process was not known as waiting here else 0, '<process>:<fence>'
---          of an exclusive holder or '', how many wait (0 to a waiter)}
--- Message  'contended <ticket> <token> <lock>' to the process of an exclusive holder,
---          when one of another process waits, each time that it asks
+--          1 if the locker was not known as waiting here else 0, '<locker>:<fence>'
+--          of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
+--          of all holders is over and they only stay, else 0 (also if not known)}
+-- Message  'contended <ticket> <token> <lock>' to the locker of an exclusive holder,
+--          when one of another locker waits, each time that it asks
 
 -- Most commands are about a mutex that is free. EXISTS and TIME come before SET:
 -- if an ACL forbids one, nothing has been written.
@@ -40,7 +41,7 @@ end
 -- include lock
 local now = tonumber(now_text)
 local entry = token .. ':' .. ARGV[2]
-local process = string.match(token, '^[^.]+')
+local locker = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 
 -- describe_holder names an exclusive holder and its fence by the lock's value, without
@@ -50,27 +51,34 @@ local function describe_holder(value)
   return holder and holder .. ':' .. fence or ''
 end
 
+-- stays tells, as 1 or 0, whether the work of an exclusive holder is over. Of a mutex KEYS[5]
+-- may hold other data.
+local function stays(holder)
+  return holder and type(redis.pcall('ZSCORE', KEYS[5], holder)) == 'string' and 1 or 0
+end
+
 -- include enter
 -- A lock that one other holds is waited for.
 if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
   local holder, of = string.match(value, '^(([^.:]+)%.[^:]+):')
   local sibling, ticket = '', enqueue(entry, tonumber(ARGV[5]), value)
-  if of == process then
+  if of == locker then
     sibling = holder
   elseif of then
     redis.call('PUBLISH', channel .. of, 'contended ' .. ticket .. ' ' .. holder .. ' ' .. KEYS[1])
   end
-  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, heartbeat(ARGV[6], true), describe_holder(value), 0}
+  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, heartbeat(ARGV[6], true), describe_holder(value), 0, stays(holder)}
 end
 
 -- include queue
+refuse_while_moving()
 local ttl, kind = parse_terms(ARGV[2])
 
--- siblings are the other holders of the asking process. Where several hold,
+-- siblings are the other holders of the asking locker. Where several hold,
 -- those with a long lease know of it; the others may have missed their message.
 local function siblings(state)
-  local mine, all = process .. '.', {state.holder}
+  local mine, all = locker .. '.', {state.holder}
   if state.count then
     all = redis.call('ZRANGE', KEYS[5], now_text, digits(now + 1000 * FIRST_TTL_MS.v), 'BYSCORE', 'LIMIT', 0, SIBLINGS_MOST)
   end
@@ -85,9 +93,21 @@ end
 local function ms_until_free(state)
   if state.limits and kind ~= 's' and kind ~= '' then -- the first of them to go makes room
     local ends = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    return math.ceil((tonumber(ends[2]) - now) / 1000)
+    return ms_to(now, ends[2])
   end
   return redis.call('PTTL', KEYS[1])
+end
+
+-- all_stay tells, as 1 or 0, whether the work of all who have the lock is over. Where they
+-- are more than SIBLINGS_MOST, that is not looked for.
+local function all_stay(state)
+  if not state.count then return stays(state.holder) end
+  if state.count > SIBLINGS_MOST then return 0 end
+  local all = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'WITHSCORES')
+  for i = 2, #all, 2 do
+    if tonumber(all[i]) % 1 == 0 then return 0 end
+  end
+  return 1
 end
 
 local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0
@@ -105,7 +125,7 @@ local state = read_state(now, value)
 
 local negated_fence = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
 if (negated_fence or state.holder == token) and join == 'wait' and not empty then
-  heartbeat(ARGV[6]) -- for those of its process who wait on: it may hear by now
+  heartbeat(ARGV[6]) -- for those of its locker who wait on: it may hear by now
 end
 if state.holder == token then
   if state.last_fence == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
@@ -130,7 +150,7 @@ if join == 'wait' then
 end
 local full = false
 if not state.holder then
-  local _, mine, without = grant_next(state, now, token, process, channel)
+  local _, mine, without = grant_next(state, now, token, locker, channel)
   full = without
   if not mine and not full and admits(state, now, kind) then
     mine = grant(state, now, token, ttl, kind) -- nobody in front is there
@@ -144,10 +164,10 @@ if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
   if redis.call('EXISTS', KEYS[2]) == 0 then
     redis.call('DEL', KEYS[3]) -- nobody waits any more
   elseif full then
-    grant_next(state, now, token, process, channel) -- for those whom this one may have kept out
+    grant_next(state, now, token, locker, channel) -- for those whom this one may have kept out
   end
 end
 local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
 local fence = state.since or state.last_fence
 local holder = state.holder and fence > 0 and describe_holder(state.holder .. ':' .. digits(fence)) or ''
-return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting}
+return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting, all_stay(state)}

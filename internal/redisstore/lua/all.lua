@@ -3,7 +3,7 @@
 -- it gives the same answer.
 --
 -- Parts    lock, queue (joined where the include lines stand, see scripts.go)
--- KEYS     lock, queue, processes, fence, holders (see lock.lua) of each lock
+-- KEYS     lock, queue, lockers, fence, holders (see lock.lua) of each lock
 -- ARGV[1]  terms (see lock.lua)
 -- ARGV[2…] the tokens, one for each lock
 -- Result   {1, now µs, fence, …}, or {0}
@@ -28,6 +28,9 @@ for i = 1, #every / 5 do
   elseif redis.call('EXISTS', KEYS[2]) == 1 or not admits(state, now, kind) then
     return {0}
   end
+  -- Other data where a grant reads are an error here, before the first lock is taken.
+  redis.call('GET', KEYS[4])
+  if kind ~= '' then redis.call('ZCARD', KEYS[5]) end
   states[i] = state
 end
 

@@ -3,7 +3,7 @@
 --
 -- Parts    none
 -- KEYS     a lock
--- ARGV[1]  prefix of the processes' channels
+-- ARGV[1]  prefix of the lockers' channels
 -- ARGV[2…] where the client takes the server for a single one: other locks, whose
 --          keys a Cluster keeps in other slots
 -- Result   {1 if the server is older than Redis 7.0; 1 if it is a node of a

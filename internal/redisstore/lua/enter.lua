@@ -1,19 +1,19 @@
 -- How a waiter gets its place; a part of the scripts that give one. It needs
--- what they have read: now_text (the time), now, queue_or_fence, process, hears.
+-- what they have read: now_text (the time), now, queue_or_fence, locker, hears.
 
--- heartbeat notes that the asking process is alive, how it hears of grants, and how many
--- wait in it (behind) who are not in the queue. It returns 1 if the process was not known.
+-- heartbeat notes that the asking locker is alive, how it hears of grants, and how many
+-- wait in it (behind) who are not in the queue. It returns 1 if the locker was not known.
 -- It writes nothing where the last heartbeat was a moment ago and said the same; that the
 -- number has changed matters only where it is to be exact.
 local function heartbeat(behind, exact)
   redis.call('PEXPIRE', KEYS[2], QUEUE_MS)
-  local before = redis.call('HGET', KEYS[3], process)
+  local before = redis.call('HGET', KEYS[3], locker)
   local status = hears .. (behind or 0)
   if before and string.match(before, exact and '%a%d*$' or '%a') == (exact and status or hears) then
     local till = tonumber(string.match(before, '^%d+'))
     if till and till > now + ALIVE_US - HEARTBEAT_US then return 0 end
   end
-  redis.call('HSET', KEYS[3], process, digits(now + ALIVE_US) .. status)
+  redis.call('HSET', KEYS[3], locker, digits(now + ALIVE_US) .. status)
   redis.call('PEXPIRE', KEYS[3], QUEUE_MS)
   return before and 0 or 1
 end
@@ -31,10 +31,10 @@ local function enqueue(entry, waited, value)
   local ticket = waited and digits(now - waited) or now_text
   if queue_or_fence and redis.call('ZCOUNT', KEYS[2], now_text, '+inf') > 0 then
     local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-    ticket = digits(tonumber(tail[2]) + 1)
+    ticket = ticket_of(tail[2] + 1)
   end
   if redis.call('ZADD', KEYS[2], 'NX', ticket, entry) == 0 then
-    return digits(tonumber(redis.call('ZSCORE', KEYS[2], entry)))
+    return ticket_of(redis.call('ZSCORE', KEYS[2], entry))
   end
   return ticket
 end
@@ -42,5 +42,5 @@ end
 -- first_ticket is the ticket of the first who waits, or '0'.
 local function first_ticket()
   local head = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-  return head[1] and digits(tonumber(head[2])) or '0'
+  return head[1] and ticket_of(head[2]) or '0'
 end

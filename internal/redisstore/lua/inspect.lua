@@ -1,15 +1,20 @@
 -- inspect tells who has the lock. It changes nothing.
 --
 -- Parts    lock (joined where the include lines stand, see scripts.go)
--- KEYS     lock, queue, processes, fence, holders (see lock.lua)
+-- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          {token, end µs, '=' .. token, -fence, …}, {process, heartbeat, …}}
+--          {token, end µs, '=' .. token, -fence, …}, {locker, heartbeat, …}};
+--          an exclusive holder's token and end only if its work is over
 
 -- include lock
 local value = redis.call('GET', KEYS[1])
 local holders = {}
 if value and string.byte(value) == 42 then -- '*'
   holders = redis.call('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES')
+elseif value then
+  local token = string.match(value, '^[^:]+') or ''
+  local stays = redis.pcall('ZSCORE', KEYS[5], token) -- of a mutex the key may hold other data
+  if type(stays) == 'string' then holders = {token, stays} end
 end
 return {
   value or '', redis.call('PTTL', KEYS[1]), digits(clock()), redis.call('ZCARD', KEYS[2]), holders,

@@ -3,12 +3,14 @@
 --
 -- KEYS[1] lock     string, always with a TTL; see below for its value
 -- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
--- KEYS[3] processes hash: process -> "<until µs><v|u|p><n>", see liveness, heartbeat;
+-- KEYS[3] lockers  hash: locker -> "<until µs><v|u|p><n>", see liveness, heartbeat;
 --                  the key's name ends in ":alive"
 -- KEYS[4] fence    string: the highest fence, where no lock tells it: several
 --                  hold, or the clock was set back behind it
 -- KEYS[5] holders  sorted set, where several hold: token by the end of its
---                  lease (µs), and '=' .. token by its fence, negated
+--                  lease (µs), and '=' .. token by its fence, negated. An end that
+--                  is no whole number says that the work is over, and the token only
+--                  stays (see ended). An exclusive holder is there only then
 --
 -- The lock's value    who holds it                   where the fence is
 --   <token>:<fence>   an exclusive holder            in the value
@@ -25,8 +27,8 @@
 --                     by hand: taken for its own
 --   anything else     a foreign program              nowhere
 --
--- A token reads "<process>.<random>". All keys carry a TTL whenever they
--- exist. A process whose waiters follow one another without asking uses higher fences than
+-- A token reads "<locker>.<random>". All keys carry a TTL whenever they
+-- exist. A locker whose waiters follow one another without asking uses higher fences than
 -- the lock tells, and gives the last of them with each command about the lock.
 -- Times are the server's, and durations come from outside. There are two
 -- exceptions: the µs behind ~ and ! are the client's estimate of the server's clock, and a
@@ -38,13 +40,13 @@
 
 local KEYS = KEYS -- all.lua moves it from one lock to the next
 
-local ALIVE_US      = 2500000 -- a process counts as alive for so long after its heartbeat
-local HEARTBEAT_US  = 500000  -- a process that asks again after that writes its heartbeat anew
-local DEAF_US       = 1500000 -- a process counts as alive for at most so long when nobody hears its channel
+local ALIVE_US      = 2500000 -- a locker counts as alive for so long after its heartbeat
+local HEARTBEAT_US  = 500000  -- a locker that asks again after that writes its heartbeat anew
+local DEAF_US       = 1500000 -- a locker counts as alive for at most so long when nobody hears its channel
 local QUEUE_MS      = 10000   -- an untouched queue outlives the last heartbeat by that
 local GRACE_MS      = 1000    -- a fence is remembered for so long after what it is remembered for has ended
-local SIBLINGS_MOST = 64      -- holders of one process that are looked at for a lost message
-local LOCAL_FENCES  = 1000000 -- fences above its own that a holder's process may use without asking: one a µs, for a second (lockmw/tenure.go)
+local SIBLINGS_MOST = 64      -- holders of one locker that are looked at for a lost message
+local LOCAL_FENCES  = 1000000 -- fences above its own that a holder's locker may use without asking: one a µs, for a second (lockmw/tenure.go)
 local OFF_US        = 1000000 -- a holder by SET has no fence further from its value's µs; offMost in set.go
 
 -- ms a waiter gets with a hand-over, until it renews; less where the server
@@ -60,6 +62,27 @@ local function digits(n)
   return string.format('%.0f', n) -- tostring would lose digits
 end
 
+-- fence_of is the fence that a text tells, or nil. Lua cannot count on from 2^53, so another
+-- program wrote such a number.
+local function fence_of(text)
+  local fence = tonumber(text)
+  return fence and fence < 2^53 and fence or nil -- NaN is not less
+end
+
+-- ticket_of is the ticket that a score of the queue tells: never '0', which says that nobody
+-- waits, and no more than Lua can count, whatever was set by hand.
+local function ticket_of(score)
+  return digits(math.max(1, math.min(tonumber(score), 2^53)))
+end
+
+-- refuse_while_moving ends the script with an error where a Cluster moves the slot. It comes
+-- before the first write. While the slot moves, a node refuses commands on keys that it does not
+-- have, and on several of which it has some: a script that came to one that it had deleted
+-- itself would be stopped half-way. No key has the name here, so it is refused at once.
+local function refuse_while_moving()
+  redis.call('EXISTS', KEYS[1], KEYS[1] .. ':none')
+end
+
 -- remember_fence remembers a fence beside the lock: for ms, and until the clock has
 -- passed it.
 local function remember_fence(now, fence, ms)
@@ -72,7 +95,7 @@ end
 -- it has not used.
 local function highest_fence(state)
   if state.caller_fence then return state.last_fence end
-  return math.max(state.last_fence, tonumber(redis.call('GET', KEYS[4]) or 0) or 0)
+  return math.max(state.last_fence, fence_of(redis.call('GET', KEYS[4])) or 0)
 end
 
 -- next_fence makes the fence of a new grant; state has the one before, as far as the lock
@@ -84,6 +107,12 @@ local function next_fence(now, state)
   if last_fence < now then return digits(now) end
   remember_fence(now, last_fence + 1, 0)
   return digits(last_fence + 1)
+end
+
+-- ended is the score in KEYS[5] of a token whose work is over, and that stays for ms from
+-- now. Half a microsecond says so: scripts that do not know of it find an end like any other.
+local function ended(now, ms)
+  return digits(now + ms * 1000 - 1) .. '.5'
 end
 
 -- free_lock frees a lock that nobody takes over; state has the fence that it tells. Those

@@ -1,27 +1,27 @@
 -- Several holders and the queue: a part of the scripts that need it, behind what
 -- is answered without. See lock.lua for the keys.
 
--- liveness says how a waiting process would learn of a grant, and so whether it
+-- liveness says how a waiting locker would learn of a grant, and so whether it
 -- can have one:
 --   v  it subscribed on this server, which can count who listens
 --   u  it subscribed somewhere in the cluster, nobody can tell
 --   p  it does not listen and polls: the grant waits for its next command
 --   dead  it has not asked for too long
 --   deaf  v, and nobody listens: it is gone, or has lost its connection
--- The asking process needs nobody to listen, the answer tells it. A server on which
+-- The asking locker needs nobody to listen, the answer tells it. A server on which
 -- PUBSUB is renamed, or forbidden to this user, cannot tell either: v is u there.
-local function liveness(now, process, asking, channel)
-  local till, how, behind = string.match(redis.call('HGET', KEYS[3], process) or '0p', '^(%d+)(%a)(%d*)')
+local function liveness(now, locker, asking, channel)
+  local till, how, behind = string.match(redis.call('HGET', KEYS[3], locker) or '', '^(%d+)([vup])(%d*)')
   till = tonumber(till)
-  if till <= now then
-    redis.call('HDEL', KEYS[3], process) -- the reply to its next command says that it is new here
+  if not till or till <= now then
+    redis.call('HDEL', KEYS[3], locker) -- the reply to its next command says that it is new here
     return 'dead'
   end
-  if how == 'v' and process ~= asking then
-    local listening = redis.pcall('PUBSUB', 'NUMSUB', channel .. process)
+  if how == 'v' and locker ~= asking then
+    local listening = redis.pcall('PUBSUB', 'NUMSUB', channel .. locker)
     if listening.err then return 'u' end
     if listening[2] == 0 then
-      redis.call('HSET', KEYS[3], process, digits(math.min(till, now + DEAF_US)) .. how .. behind)
+      redis.call('HSET', KEYS[3], locker, digits(math.min(till, now + DEAF_US)) .. how .. behind)
       return 'deaf'
     end
   end
@@ -31,6 +31,13 @@ end
 local function parse_terms(terms)
   local ttl, kind, least = string.match(terms, '^(%d+):?([sp]?%d*):?(%d*)$')
   return tonumber(ttl), kind, tonumber(least) or 0
+end
+
+-- are_terms says whether a lock can be granted by these terms. Those in the queue may have been
+-- set by hand. Lua writes longer numbers with an exponent.
+local function are_terms(ttl, kind, least)
+  return ttl > 0 and ttl < 1e14 and least < 1e14
+    and (kind == '' or kind == 's' or #kind < 14 and string.match(kind, '^p[1-9]%d*$') ~= nil)
 end
 
 -- read_state returns who holds the lock; value is what was read of it. holder is an
@@ -45,14 +52,14 @@ local function read_state(now, value)
   if not permits and value ~= '*shared' then
     local token, set, fence = string.match(value, '^([^.:]+%.[^:]+):([~!]?)(%d+)$')
     if token and set ~= '' then
-      return {holder = token, last_fence = 0, since = tonumber(fence)}
+      return {holder = token, last_fence = 0, since = fence_of(fence)}
     end
-    return {holder = token or value, last_fence = tonumber(fence) or 0} -- a foreign program tells no fence
+    return {holder = token or value, last_fence = fence_of(fence) or 0} -- a foreign program tells no fence
   end
   for _, token in ipairs(redis.call('ZRANGE', KEYS[5], 0, digits(now), 'BYSCORE')) do
     redis.call('ZREM', KEYS[5], token, '=' .. token) -- its lease is over
   end
-  local count = redis.call('ZCARD', KEYS[5]) / 2
+  local count = redis.call('ZCOUNT', KEYS[5], '(' .. digits(now), '+inf') -- a fence is below 0
   if count == 0 then
     redis.call('DEL', KEYS[1], KEYS[5])
     return {last_fence = 0}
@@ -64,10 +71,16 @@ local function read_state(now, value)
   return {count = count, limits = limits, last_fence = 0}
 end
 
+-- ms_to is how many ms are left to an end in KEYS[5], and 0 where none was found. There is one
+-- as long as somebody holds, but for a clock that is set back while the script runs: Redis 7.0
+-- counts new TTLs from the clock then, and has keys expire by the time at the script's begin.
+local function ms_to(now, ends)
+  return math.max(0, math.ceil((math.min(tonumber(ends) or now, 2^53) - now) / 1000))
+end
+
 -- last_ends_in is how many ms are left to the last of several holders.
 local function last_ends_in(now)
-  local last = redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')
-  return math.ceil((tonumber(last[2]) - now) / 1000)
+  return ms_to(now, redis.call('ZRANGE', KEYS[5], -1, -1, 'WITHSCORES')[2])
 end
 
 -- admits says whether one more of a kind can have the lock.
@@ -104,9 +117,9 @@ end
 
 -- remember_used is for an exclusive holder that has the lock for ms from now on. A lock
 -- that lapses has its TTL behind it, so the clock has passed its fence then, and those that
--- its process has used without asking. But after the clock was set back it may lapse before.
+-- its locker has used without asking. But after the clock was set back it may lapse before.
 -- Then the fence is remembered, and if need be room for those that may be used from now
--- on: a process passes a lock on for less than half of its TTL. A caller that tells its
+-- on: a locker passes a lock on for less than half of its TTL. A caller that tells its
 -- last fence (caller_fence) uses no more.
 local function remember_used(now, state, ms)
   local fence = state.last_fence
@@ -162,8 +175,7 @@ end
 -- negated_fence is what KEYS[5] has of that. The ZREM comes first also because Redis,
 -- when it is out of memory, lets a script write more only after it has freed.
 local function renew_shared(state, now, token, ttl, kind, negated_fence)
-  redis.call('ZREM', KEYS[5], token)
-  state.count = state.count - 1
+  state.count = state.count - redis.call('ZREM', KEYS[5], token)
   return grant(state, now, token, ttl, kind, digits(-tonumber(negated_fence)))
 end
 
@@ -172,7 +184,7 @@ end
 local function remove_holder(state, now, token, stay)
   if redis.call('ZREM', KEYS[5], token) == 0 then return false end
   if stay then
-    redis.call('ZADD', KEYS[5], digits(now + stay * 1000), token)
+    redis.call('ZADD', KEYS[5], ended(now, stay), token)
   else
     redis.call('ZREM', KEYS[5], '=' .. token)
     state.count = state.count - 1
@@ -192,8 +204,8 @@ end
 -- grant_next gives the lock to those at the head of the queue, as many as the lock
 -- admits. The deaf are passed over and keep their places, the dead are
 -- forgotten; a live one that is not admitted keeps all behind it out. self is the
--- asking token, which needs no message; asking is its process. channel is the
--- prefix of the processes' channels. With own_messages, grants to the asking process
+-- asking token, which needs no message; asking is its locker. channel is the
+-- prefix of the lockers' channels. With own_messages, grants to the asking locker
 -- are listed there for the answer; other grants are made first and then
 -- published: whoever hears of a grant has it, also where the message takes its
 -- own way, as to a replica.
@@ -204,14 +216,17 @@ local function grant_next(state, now, self, asking, channel, own_messages)
   while not state.holder and not full do
     local head = redis.call('ZPOPMIN', KEYS[2])
     if not head[1] then break end
-    local token, process, ttl, kind, least =
+    local token, locker, ttl, kind, least =
       string.match(head[1], '^(([^.]+)%.[^:]*):(%d+):?([sp]?%d*):?(%d*)$')
-    local how = 'dead' -- not one of ours
-    if token and token == self then
+    ttl, least = tonumber(ttl), tonumber(least) or 0
+    local how
+    if not token or not are_terms(ttl, kind, least) then
+      how = 'dead' -- not one of ours
+    elseif token == self then
       how = 'self'
-    elseif token then
-      how = own_messages and process == asking and 'v' or liveness_of[process] or liveness(now, process, asking, channel)
-      liveness_of[process] = how
+    else
+      how = own_messages and locker == asking and 'v' or liveness_of[locker] or liveness(now, locker, asking, channel)
+      liveness_of[locker] = how
     end
     if how == 'deaf' then
       passed_over[#passed_over + 1] = head
@@ -220,18 +235,18 @@ local function grant_next(state, now, self, asking, channel, own_messages)
       full = true
     elseif how == 'self' then
       next_holder = next_holder or token
-      own_fence = grant(state, now, token, tonumber(ttl), kind)
+      own_fence = grant(state, now, token, ttl, kind)
     elseif how ~= 'dead' then
       next_holder = next_holder or token
-      local first_ttl = math.max(math.min(tonumber(ttl), FIRST_TTL_MS[how]), tonumber(least) or 0)
+      local first_ttl = math.max(math.min(ttl, FIRST_TTL_MS[how]), least)
       local fence = grant(state, now, token, first_ttl, kind)
       local behind = kind == '' and (passed_over[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
-      local ticket = behind and behind[1] and digits(tonumber(behind[2])) or '0' -- of the first who waits on
+      local ticket = behind and behind[1] and ticket_of(behind[2]) or '0' -- of the first who waits on
       local message = token .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. first_ttl .. ' ' .. ticket .. ' ' .. KEYS[1]
-      if own_messages and process == asking then
+      if own_messages and locker == asking then
         own_messages[#own_messages + 1] = message
       elseif how ~= 'p' then
-        redis.call('PUBLISH', channel .. process, message)
+        redis.call('PUBLISH', channel .. locker, message)
       end
     end
   end

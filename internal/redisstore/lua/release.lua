@@ -2,15 +2,15 @@
 -- the queue. A lock that comes free goes to the first live waiters.
 --
 -- Parts    lock, queue (joined where the include lines stand, see scripts.go)
--- KEYS     lock, queue, processes, fence, holders (see lock.lua)
+-- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
 -- ARGV[1]  token
--- ARGV[2]  prefix of the processes' channels
+-- ARGV[2]  prefix of the lockers' channels
 -- ARGV[3]  the fence, if the caller knows it, or ''
 -- ARGV[4]  on request, terms as they were given to acquire: leave the queue
 -- ARGV[5]  on request, ms that the lock stays taken; then ARGV[4] may be empty
 -- Result   0 the token did not hold the lock, 1 it did and gave it back,
 --          2 it did and a waiter has it now; or that in a list, with messages
---          for waiters of the token's process behind it (see grant_next)
+--          for waiters of the token's locker behind it (see grant_next)
 
 local token = ARGV[1]
 local value = redis.call('GET', KEYS[1])
@@ -22,11 +22,12 @@ local last_fence = own and tonumber(string.sub(value, #token + 2))
 local caller_fence = own and tonumber(ARGV[3])
 if caller_fence and caller_fence >= (last_fence or 0) then last_fence = caller_fence else caller_fence = nil end
 if last_fence and not queue_or_fence and not ARGV[4] and last_fence < now then
-  redis.call('DEL', KEYS[1], KEYS[3]) -- most releases
+  redis.call('DEL', KEYS[1], KEYS[3], KEYS[5]) -- most releases
   return 1
 end
 
 -- include lock
+refuse_while_moving()
 local leave, stay = ARGV[4] and ARGV[4] ~= '', tonumber(ARGV[5])
 if leave then
   redis.call('ZREM', KEYS[2], token .. ':' .. ARGV[4])
@@ -39,9 +40,13 @@ end
 local state, held = nil, own
 if own then
   -- Where last_fence is not known, the caller was told no fence, so none has to be exceeded.
-  state = {last_fence = last_fence or 0, caller_fence = caller_fence}
+  state = {last_fence = fence_of(last_fence) or 0, caller_fence = caller_fence}
   if stay then
     extend(now, state, stay)
+    -- That its work is over is for those who look. Of a mutex KEYS[5] may hold other data.
+    if type(redis.pcall('ZADD', KEYS[5], ended(now, stay), token)) == 'number' then
+      redis.call('PEXPIRE', KEYS[5], stay)
+    end
     return 1
   end
 else

@@ -30,6 +30,12 @@ const (
 	fastestFades = time.Microsecond / 2
 )
 
+// heldBack are the calls that wait until the server is no longer behind.
+type heldBack struct {
+	patient queue // has some that ended meanwhile, too: sift takes these out
+	owed    int   // replies that came while the server was behind, counted towards the next call of patient, see heldBackMost
+}
+
 // behind reports whether patient calls wait until there are more replies on k. While its
 // replies are overdue they do not: nobody knows whether there will be any. The caller holds
 // the pool's mutex.

@@ -11,13 +11,22 @@ import (
 )
 
 // A conn is one connection and what is in flight on it. All but its input is guarded by
-// the pool's mutex.
+// the pool's mutex. Whenever that is free:
+//
+//   - The calls in flight are in the order of their commands. Each has this conn, and misses a
+//     reply at least. Those from unsent on, if there is one, are in the buffer, and of those
+//     before it something was written, or is being written.
+//   - The buffer is empty exactly if unsent is nil.
+//   - What is broken has no calls in flight and is in neither list of the pool. Nothing mends it.
+//   - Somebody writes, or will look whether to, while there are bytes in the buffer; and somebody
+//     reads, or will look, while calls are in flight: their owners are busy, or were woken, or
+//     have left the side to a goroutine of the connection's own. One writes and one reads at a time.
 type conn struct {
 	net.Conn
 
-	pool   *Pool
-	era    int   // the pool's era when the dial began; noEra once the connection is retired
-	broken error // why the connection was given up, or nil; then all its calls have their outcome
+	pool       *Pool
+	generation int   // the pool's generation when the dial began; noGeneration once the connection is retired
+	broken     error // why the connection was given up, or nil; then all its calls have their outcome
 
 	buffer   []byte    // commands that nobody has begun to write
 	spare    []byte    // memory of the commands that were written last, for the next

@@ -6,6 +6,15 @@ import (
 	"time"
 )
 
+// growth is what a pool knows of its dials.
+type growth struct {
+	dials       []time.Time   // when those that are under way began
+	dialBegan   time.Time     // when the last dial began
+	swapDialled time.Time     // when the last dial began that was to take the place of a connection
+	dialTook    time.Duration // how long the last dial took that succeeded
+	dialFailed  time.Time     // when a dial failed last
+}
+
 // grow begins to dial one more connection, if there may be one: a place is free, or best
 // is overdue, so all are, and one of them hangs. The caller holds mu.
 func (p *Pool) grow(best *conn, now time.Time) {
@@ -13,16 +22,16 @@ func (p *Pool) grow(best *conn, now time.Time) {
 	full := have == len(p.conns)
 	switch {
 	case full && (!best.overdue(now) || now.Sub(p.swapDialled) < dialAgain || p.hanging(now, now) == nil):
-	case p.dials > 0 && now.Sub(p.dialBegan) < dialAgain, p.dials == dialsMost:
+	case len(p.dials) > 0 && now.Sub(p.dialBegan) < dialAgain, len(p.dials) == dialsMost:
 	case have > 0 && now.Sub(p.dialFailed) < dialPause:
 	default:
-		p.dials++
+		p.dials = append(p.dials, now)
 		p.dialBegan = now
 		if full {
 			p.swapDialled = now
 		}
-		era := p.era
-		p.running.Go(func() { p.dial(era) })
+		generation := p.generation
+		p.running.Go(func() { p.dial(generation, now) })
 	}
 }
 
@@ -37,20 +46,22 @@ func (p *Pool) have() (n int) {
 }
 
 // dial makes a connection, and has those who wait use it. If that failed, or there is
-// no place for it, they use the best of the others, overdue as it may be.
-func (p *Pool) dial(era int) {
-	began := time.Now()
+// no place for it, they use the best of the others, overdue as it may be. Where there is
+// none, they fail, but not while an earlier dial is under way: what refuses further
+// connections may let that one through.
+func (p *Pool) dial(generation int, began time.Time) {
 	netConn, err := p.options.Dial(p.ctx)
 	p.mu.Lock()
 	defer p.unlock()
-	p.dials--
+	at := slices.Index(p.dials, began)
+	p.dials = slices.Delete(p.dials, at, at+1)
 	now := time.Now()
 	var k *conn
 	if err != nil {
 		p.dialFailed = now
 	} else {
 		p.dialTook = now.Sub(began)
-		if k = p.takeIn(netConn, era, began, now); k == nil {
+		if k = p.takeIn(netConn, generation, began, now); k == nil {
 			p.discard(netConn)
 		}
 	}
@@ -62,7 +73,10 @@ func (p *Pool) dial(era int) {
 		k.closeRetired()
 		return
 	}
-	if era != p.era && p.waiting.n > 0 { // it may have failed for credentials that were out of date
+	if at > 0 {
+		return
+	}
+	if generation != p.generation && p.waiting.n > 0 { // it may have failed for credentials that were out of date
 		p.grow(nil, now)
 		return
 	}
@@ -71,13 +85,13 @@ func (p *Pool) dial(era int) {
 	}
 }
 
-// takeIn takes in a new connection, which began to be dialled at began, in era. It
+// takeIn takes in a new connection, which began to be dialled at began, in generation. It
 // returns nil if there is no place for it. The caller holds mu.
-func (p *Pool) takeIn(netConn net.Conn, era int, began, now time.Time) *conn {
+func (p *Pool) takeIn(netConn net.Conn, generation int, began, now time.Time) *conn {
 	if p.ctx.Err() != nil {
 		return nil
 	}
-	k := &conn{Conn: netConn, pool: p, era: era, heard: now, proven: now}
+	k := &conn{Conn: netConn, pool: p, generation: generation, heard: now, proven: now}
 	switch {
 	case k.retired(): // it serves those who wait for it, and nobody else
 		p.retired = append(p.retired, k)

@@ -52,7 +52,14 @@ type Options struct {
 	Silence time.Duration // how long a reply may be missing until its connection is given up
 }
 
-// A Pool has the connections to one server. It is safe for concurrent use.
+// A Pool has the connections to one server. It is safe for concurrent use. Whenever mu is free:
+//
+//   - A call that is open and has no outcome is in one place: in waiting, in patient, or in
+//     flight on its conn. What has ended may still stand there.
+//   - While a call without an outcome is in waiting, a dial is under way, whose end sees to it.
+//   - A connection that is not broken is in conns, at one place, or in retired.
+//   - Whoever was to be woken or told has been: the outbox is empty.
+//   - The pool is drained once it is closed and no call is open.
 type Pool struct {
 	options Options
 	ctx     context.Context // the context of dials, which ends with Close
@@ -60,31 +67,29 @@ type Pool struct {
 	running sync.WaitGroup // the goroutines of the pool: dials, readers, writers and the tick
 	closing sync.WaitGroup // the goroutines that close a connection
 
-	mu      sync.Mutex
-	conns   []*conn       // by their places; nil: the place is free
-	retired []*conn       // connections that take no more calls, and have some in flight, see Retire
-	waiting queue         // calls that wait for a connection, and some that ended meanwhile: sift takes these out
-	patient queue         // calls that are held back (behind.go), and some that ended meanwhile
-	owed    int           // replies that came while the server was behind, counted towards the next call of patient, see heldBackMost
-	open    int           // calls that have no outcome, or whose Late has not returned
-	closed  bool          // Close was called
-	drained chan struct{} // closed when the pool is, and no call is open
+	mu       sync.Mutex
+	conns    []*conn       // by their places; nil: the place is free
+	retired  []*conn       // connections that take no more calls, and have some in flight, see Retire
+	waiting  queue         // calls that wait for a connection. It has some that ended meanwhile, too, as heldBack: sift takes these out
+	heldBack               // calls that are not sent yet (behind.go)
+	open     int           // calls that have no outcome, or whose Late has not returned
+	closed   bool          // Close was called
+	drained  chan struct{} // closed when the pool is, and no call is open
 
-	era         int           // grows with each Retire; a connection that began to be dialled in an earlier one is retired
-	dials       int           // dials under way
-	dialBegan   time.Time     // when the last dial began
-	swapDialled time.Time     // when the last dial began that was to take the place of a connection
-	dialTook    time.Duration // how long the last dial took that succeeded
-	dialFailed  time.Time     // when a dial failed last
-
+	generation       int       // grows with each Retire; a connection that began to be dialled in an earlier one is retired
+	growth                     // dials, see grow.go
 	doubted          time.Time // connections that had no reply since then are not trusted, see doubt
 	ignoresDeadlines bool      // a connection did not heed read deadlines: goroutines of the pool read over those made since, no caller does
 
 	ticker  *time.Timer
 	ticking bool // ticker is set to tickEvery, or the pool is closed
 
-	// What unlock has to do. The calls to be woken are linked by Call.toWake: each may be in
-	// flight, and so in a queue, at the same time.
+	outbox outbox
+}
+
+// An outbox has what is to be done once mu is free: see Pool.unlock. The calls to be woken are
+// linked by Call.toWake: each may be in flight, and so in a queue, at the same time.
+type outbox struct {
 	wake, wakeLast *Call   // calls whose owners are to be woken
 	toTell         []*Call // calls whose Late is to be called
 }
@@ -134,40 +139,52 @@ func (p *Pool) discard(c net.Conn) {
 }
 
 // Connections returns how many connections are open.
-func (p *Pool) Connections() (n int) {
+func (p *Pool) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.all())
 }
 
+// Dials returns how many connections are being dialled.
+func (p *Pool) Dials() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.dials)
+}
+
 // unlock releases mu, and then wakes those who were to be woken, and calls Late.
 func (p *Pool) unlock() {
-	c, toTell := p.wake, p.toTell
-	p.wake, p.wakeLast, p.toTell = nil, nil, nil
+	out := p.outbox
+	p.outbox = outbox{}
 	p.mu.Unlock()
-	for c != nil {
+	for c := out.wake; c != nil; {
 		next := c.toWake
 		c.toWake = nil
 		c.woken <- struct{}{}
 		c = next // the call before may be in use again
 	}
-	for _, c := range toTell {
+	for _, c := range out.toTell {
 		if c.Late != nil {
 			c.Late(c.Reply, c.err)
 		}
 	}
-	if len(toTell) > 0 {
+	if len(out.toTell) > 0 {
 		p.mu.Lock()
-		p.countOut(len(toTell))
+		p.countOut(len(out.toTell))
 		p.mu.Unlock()
 	}
 }
 
 // Do carries out a call. It returns when c has its replies, when ctx ends, or when c's
-// deadline passes. A caller that only waits returns at once when ctx ends, and within a tick
-// (10 ms) of its deadline; one that reads for others within a tick of either; one that
-// writes when the server takes what it has begun to write, or, where that stalls, when the
-// connection is given up, within 50 ms. The error is an *Error.
+// deadline passes. How soon it then returns depends on what its caller does meanwhile (a tick
+// is 10 ms):
+//
+//	it only waits         at once when ctx ends, within a tick of its deadline
+//	it reads for others   within a tick of either
+//	it writes             when the server takes what it has begun to write, or, where that
+//	                      stalls, when the connection is given up, within 50 ms
+//
+// The error is an *Error.
 //
 // reusable says that the pool has no more to do with c. Otherwise c must not be used for
 // another call. Its Reply may be read unless the error is Pending: then replies may still be
@@ -229,11 +246,11 @@ func (p *Pool) try(c *Call) (reusable bool, err error) {
 			p.park(c)
 		}
 	}
-	if c.err != nil && c.ctx.Err() != nil {
-		c.err = &Error{Err: context.Cause(c.ctx), Sent: sent(c.err)} // it has gone: that says more than what became of the connection
-	}
 	reusable, err = c.missing == 0 || c.conn == nil || c.conn.broken != nil, c.err
 	p.unlock()
+	if err != nil && c.ctx.Err() != nil { // it has gone: that says more than what became of the connection
+		err = &Error{Err: context.Cause(c.ctx), Sent: sent(err)} // without the mutex: the context's Value may panic
+	}
 	return reusable, err
 }
 
@@ -260,12 +277,13 @@ func (p *Pool) park(c *Call) {
 // rouse has the owner of a parked call look again. The caller holds mu.
 func (p *Pool) rouse(c *Call) {
 	c.state = busy
-	if p.wake == nil {
-		p.wake = c
+	out := &p.outbox
+	if out.wake == nil {
+		out.wake = c
 	} else {
-		p.wakeLast.toWake = c
+		out.wakeLast.toWake = c
 	}
-	p.wakeLast = c
+	out.wakeLast = c
 }
 
 // finish gives c its outcome. What has ended stays as it is. The caller holds mu.
@@ -279,7 +297,7 @@ func (p *Pool) finish(c *Call, err error) {
 	}
 	c.state, c.err = ended, err
 	if was == left {
-		p.toTell = append(p.toTell, c) // it is open until its Late has returned
+		p.outbox.toTell = append(p.outbox.toTell, c) // it is open until its Late has returned
 	} else {
 		p.countOut(1)
 	}
@@ -332,7 +350,7 @@ func (p *Pool) choose(c *Call, now time.Time) *conn {
 	if c.Urgent && k != nil {
 		k = p.lightest(k, now)
 	}
-	if k != nil && k.shunned(now) && p.dials > 0 {
+	if k != nil && k.shunned(now) && len(p.dials) > 0 {
 		return nil
 	}
 	return k

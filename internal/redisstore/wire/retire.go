@@ -11,7 +11,7 @@ import (
 func (p *Pool) Retire() {
 	p.mu.Lock()
 	defer p.unlock()
-	p.era++
+	p.generation++
 	for _, k := range p.conns {
 		if k != nil {
 			p.retire(k)
@@ -24,19 +24,19 @@ func (p *Pool) Retire() {
 func (p *Pool) retire(k *conn) {
 	p.conns[slices.Index(p.conns, k)] = nil
 	p.retired = append(p.retired, k)
-	k.era = noEra
+	k.generation = noGeneration
 	k.closeRetired()
 	if len(p.retired) > 0 {
 		p.keepTicking()
 	}
 }
 
-// noEra is that of a connection that is retired.
-const noEra = -1
+// noGeneration is that of a connection that is retired.
+const noGeneration = -1
 
 // retired reports whether k takes no more calls: it was retired, or all were after it
 // began to be dialled. The caller holds the pool's mutex.
-func (k *conn) retired() bool { return k.era != k.pool.era }
+func (k *conn) retired() bool { return k.generation != k.pool.generation }
 
 // closeRetired closes k if it is retired and has nothing in flight. The caller holds the
 // pool's mutex.

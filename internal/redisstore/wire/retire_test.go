@@ -90,7 +90,7 @@ func TestADialUnderWayIsRetired(t *testing.T) {
 		await.Until(t, "the dials are over", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.dials == 0
+			return len(p.dials) == 0
 		})
 		if n := p.Connections(); n > len(dials) { // which has those that were begun since
 			t.Errorf("%d connections, and %d dialled since", n, len(dials))

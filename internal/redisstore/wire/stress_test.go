@@ -210,6 +210,14 @@ func TestCallsInAStorm(t *testing.T) {
 			p.Retire()
 		}
 	})
+	all.Go(func() {
+		for time.Now().Before(until) && !t.Failed() {
+			if err := p.violated(); err != nil {
+				t.Error(err)
+			}
+			s.pause(time.Millisecond)
+		}
+	})
 	ended := make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	await.Receive(t, "all callers", ended)

@@ -71,6 +71,8 @@ func TestAReaderLeavesInTheMiddleOfARecord(t *testing.T) {
 	p := s.pool(1, overTLS)
 	s.connected(p, 1) // the handshake is over
 	half, goesOn := make(chan struct{}, 1), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(goesOn) })
+	defer goOn() // also where the test fails: the server waits for it
 	write := func(c net.Conn, record []byte) error {
 		_, _ = c.Write(record[:len(record)/2])
 		half <- struct{}{}
@@ -98,7 +100,7 @@ func TestAReaderLeavesInTheMiddleOfARecord(t *testing.T) {
 	if s.interrupted.Load() == 0 {
 		t.Error("its read was not interrupted")
 	}
-	close(goesOn)
+	goOn()
 	if got, want := await.Receive(t, "Late", lates), `"$6\r\nleaves\r\n" <nil>`; got != want {
 		t.Errorf("Late was told %s, want %s", got, want)
 	}

@@ -83,7 +83,7 @@ func (l *link) serve() {
 }
 
 func (l *link) dial() (net.Conn, bool) {
-	server, err := l.proxy.dial(l.ctx)
+	server, err := (*l.proxy.dial.Load())(l.ctx)
 	if err != nil {
 		return nil, false // no fault of the proxy: the client finds its connection closed
 	}

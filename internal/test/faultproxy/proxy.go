@@ -29,7 +29,7 @@ const (
 // Proxy forwards connections to one server. All methods may be called
 // concurrently. Faults can be combined, and stay until they are taken back.
 type Proxy struct {
-	dial     func(ctx context.Context) (net.Conn, error) // opens a connection to the server
+	dial     atomic.Pointer[dialFunc] // opens a connection to the server
 	listener net.Listener
 	refuse   atomic.Bool
 	toServer way
@@ -54,9 +54,16 @@ func New(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(listener, func(ctx context.Context) (net.Conn, error) {
+	return start(listener, to(target)), nil
+}
+
+type dialFunc func(ctx context.Context) (net.Conn, error)
+
+// to dials a server at a host:port.
+func to(target string) dialFunc {
+	return func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", target)
-	}), nil
+	}
 }
 
 // InMemory starts a proxy without a socket in front of a server without one, for
@@ -66,13 +73,13 @@ func InMemory(dial func(ctx context.Context, network, addr string) (net.Conn, er
 	return start(memnet.Listen(), func(ctx context.Context) (net.Conn, error) { return dial(ctx, "", "") })
 }
 
-func start(listener net.Listener, dial func(ctx context.Context) (net.Conn, error)) *Proxy {
+func start(listener net.Listener, dial dialFunc) *Proxy {
 	p := &Proxy{
-		dial:     dial,
 		listener: listener,
 		links:    make(map[*link]struct{}),
 		commands: make(map[string]int),
 	}
+	p.dial.Store(&dial)
 	p.serving.Go(p.accept)
 	return p
 }
@@ -196,6 +203,13 @@ func (p *Proxy) Delay(dir Direction, d time.Duration) {
 // Refuse makes the proxy close new connections at once, or ends that. Present
 // ones are left as they are.
 func (p *Proxy) Refuse(refuse bool) { p.refuse.Store(refuse) }
+
+// LeadTo has new connections go to another server, a host:port, as where a service or a name
+// stands for one server after the other. Present ones stay with theirs.
+func (p *Proxy) LeadTo(target string) {
+	dial := to(target)
+	p.dial.Store(&dial)
+}
 
 // Cut closes all connections, on both sides, and returns when nothing of them is
 // left. What was on its way is lost.

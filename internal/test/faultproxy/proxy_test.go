@@ -114,6 +114,19 @@ func TestRefuseTurnsNewConnectionsAway(t *testing.T) {
 	fresh.expect("+PONG")
 }
 
+func TestNewConnectionsLeadToAnotherServer(t *testing.T) {
+	p, _, key := stage(t)
+	before := dial(t, p.Addr())
+	before.send("SET", key, "first")
+	before.expect("+OK")
+	p.LeadTo(redistest.Embedded(t).Addr())
+	after := dial(t, p.Addr())
+	after.send("EXISTS", key)
+	after.expect(":0")
+	before.send("EXISTS", key)
+	before.expect(":1")
+}
+
 func TestServerThatIsDownEndsTheConnection(t *testing.T) {
 	server := redistest.Real(t)
 	p := Start(t, server.Addr())

@@ -79,13 +79,13 @@ func fencesIncreaseAcrossForce(w *world) {
 	p, other := w.open(), w.open()
 	for range 20 {
 		r := p.ref(long)
-		r.NoteGrant(p.mustGet(r, store.Try))
+		Note(&r, p.mustGet(r, store.Try))
 		seen.add(r.Fence, "after a forced release")
 		if err := other.ForceRelease(w.Context(), lock); err != nil {
 			w.Fatal(err)
 		}
 		next := other.ref(long)
-		next.NoteGrant(other.mustGet(next, store.Try))
+		Note(&next, other.mustGet(next, store.Try))
 		seen.add(next.Fence, "after a forced release")
 		if p.renew(r) {
 			w.Error("renewed a lock that was taken away")

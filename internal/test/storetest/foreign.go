@@ -3,7 +3,6 @@ package storetest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -170,20 +169,20 @@ func (p *process) everyQuestion() func(yield func(what string, err error) bool) 
 	r := p.ref(long)
 	return func(yield func(string, error) bool) {
 		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
-			_, err := p.Acquire(ctx, store.Request{Ref: r, Join: join, Timeout: timeout})
+			_, err := p.Acquire(ctx, store.Request{Ref: r, Join: join, Until: soon()})
 			if !yield("Acquire("+joins[join]+")", err) {
 				return
 			}
 		}
-		for _, leave := range []bool{false, true} {
-			_, err := p.Release(ctx, r, leave)
-			if !yield(fmt.Sprintf("Release(leave %v)", leave), err) {
-				return
-			}
+		if _, _, err := p.Release(ctx, store.Give{Ref: r}); !yield("Release", err) {
+			return
 		}
-		if relay, ok := p.Store.(store.Relay); ok {
-			_, _, err := relay.ReleaseTo(ctx, r, p.ref(long), store.Place{})
-			if !yield("ReleaseTo", err) {
+		removal := []store.Removal{{Ref: r}}
+		if p.Remove(ctx, removal); !yield("Remove", removal[0].Err) {
+			return
+		}
+		if p.Queues() {
+			if _, _, err := p.Release(ctx, store.Give{Ref: r, Next: store.Waiter{Ref: p.ref(long)}}); !yield("Release to the next", err) {
 				return
 			}
 		}
@@ -198,7 +197,7 @@ func anEndedContextAsksNothing(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())
 	cancel()
 	r := p.ref(long)
-	_, err := p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait, Timeout: timeout, Late: func(store.Answer, error) {
+	_, err := p.Acquire(ctx, store.Request{Ref: r, Join: store.Wait, Until: soon(), Late: func(store.Answer, error) {
 		w.Error("Late was called for a question that was never put")
 	}})
 	if e := store.AsError(err); !errors.Is(err, context.Canceled) || e.Pending || e.Ambiguous {

@@ -37,14 +37,14 @@ func aGrantSaysWhatWasGranted(w *world) {
 			g := e.hears(waits)
 			after := e.mustGet(waits, store.Wait)
 
-			if g.Key != name || g.Token != waits.Token || g.TTL <= 0 || g.TTL > min(ttl, firstTTL) {
+			if g.Ref.Key != name || g.Ref.Token != waits.Token || g.Ref.TTL <= 0 || g.Ref.TTL > min(ttl, firstTTL) {
 				w.Errorf("grant = %+v, want %+v with a TTL of at most %v", g.Ref, waits, min(ttl, firstTTL))
 			}
 			if g.Fence != after.Fence {
 				w.Errorf("grant of %q: fence %d, and %d when asked", name, g.Fence, after.Fence)
 			}
-			if g.Server < before.Server || g.Server > after.Server {
-				w.Errorf("grant of %q at %d, want it between %d and %d", name, g.Server, before.Server, after.Server)
+			if g.Clock < before.Clock || g.Clock > after.Clock {
+				w.Errorf("grant of %q at %d, want it between %d and %d", name, g.Clock, before.Clock, after.Clock)
 			}
 			e.release(waits, false, store.Freed)
 		}

@@ -275,7 +275,7 @@ func oneOfManyAtOnceIsGranted(w *world) {
 			p := processes[i%2]
 			wg.Go(func() {
 				r := p.ref(long)
-				a, err := p.Acquire(w.Context(), store.Request{Ref: r, Timeout: timeout})
+				a, err := p.Acquire(w.Context(), store.Request{Ref: r, Until: soon()})
 				if err != nil {
 					w.Errorf("Acquire: %v", err)
 				}

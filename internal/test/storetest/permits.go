@@ -195,7 +195,7 @@ func manyAtOnceGetTheirPermitsOnly(w *world) {
 			p := processes[i%2]
 			wg.Go(func() {
 				r := p.as(permit(n), long)
-				a, err := p.Acquire(w.Context(), store.Request{Ref: r, Timeout: timeout})
+				a, err := p.Acquire(w.Context(), store.Request{Ref: r, Until: soon()})
 				if err != nil {
 					w.Errorf("Acquire: %v", err)
 				}

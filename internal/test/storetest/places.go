@@ -7,7 +7,7 @@ import (
 )
 
 // places is about waiters that say since when they wait and how many more
-// their process has, see store.Place. Only a store.Relay needs to mind that.
+// their process has, see store.Place. Only a store that Queues needs to mind that.
 var places = []test{
 	{"AWaiterStandsWhereItsWaitBegan", aWaiterStandsWhereItsWaitBegan},
 	{"AFreeLockIsForTheOneWhoCameFirst", aFreeLockIsForTheFirst},
@@ -18,10 +18,10 @@ var places = []test{
 // waits has r stand in the queue, at that place if it does not stand there yet.
 func (p *process) waits(r store.Ref, place store.Place) {
 	p.Helper()
-	p.relay()
+	p.mustQueue()
 	p.pass(time.Millisecond)
 	p.insist("Acquire(Wait)", func() error {
-		a, err := p.Acquire(p.Context(), store.Request{Ref: r, Join: store.Wait, Place: place, Timeout: timeout})
+		a, err := p.Acquire(p.Context(), store.Request{Ref: r, Join: store.Wait, Place: place, Until: soon()})
 		if err == nil && a.Granted {
 			p.Fatal("Acquire(Wait) was granted")
 		}
@@ -66,7 +66,7 @@ func aFreeLockIsForTheFirst(w *world) {
 	late := other.queue(long)
 	w.drop()
 	early := p.ref(long)
-	p.relay()
+	p.mustQueue()
 	p.insist("Acquire(Wait)", func() error {
 		p.pass(time.Millisecond)
 		a, err := p.Acquire(p.Context(), store.Request{Ref: early, Join: store.Wait, Place: store.Place{Waited: time.Minute}})

@@ -52,7 +52,7 @@ func (p *process) ask(r store.Ref, join store.Join) store.Answer {
 	p.pass(time.Millisecond)
 	var a store.Answer
 	p.insist("Acquire("+joins[join]+")", func() (err error) {
-		a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: join, Timeout: timeout})
+		a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: join, Until: soon()})
 		return err
 	})
 	return a
@@ -67,7 +67,7 @@ func (p *process) insist(what string, question func() error) (atOnce bool) {
 	deadline := time.Now().Add(timeout)
 	atOnce = true
 	for err := question(); err != nil; err = question() {
-		if e := store.AsError(err); !e.Ambiguous && e.Reach != store.Silent || e.Stale || time.Now().After(deadline) {
+		if e := store.AsError(err); !e.Ambiguous && e.Evidence != store.Silent || e.Stale || time.Now().After(deadline) {
 			p.Fatalf("%s: %v", what, err)
 		}
 		atOnce = false
@@ -143,10 +143,16 @@ func (p *process) excluded(kind store.Kind) {
 	}
 }
 
-// release wants a definite outcome.
+// Note has r tell what the answer said that granted its token.
+func Note(r *store.Ref, a store.Answer) { r.Fence, r.Estimate = a.Fence, a.Estimate }
+
+// soon is until when one question may take.
+func soon() time.Time { return time.Now().Add(timeout) }
+
+// release wants a definite outcome; of a removal none is known.
 func (p *process) release(r store.Ref, leave bool, want store.Released) {
 	p.Helper()
-	if got, sure := p.leave(r, leave); sure && got != want {
+	if got, sure := p.leave(r, leave); sure && !leave && got != want {
 		p.Errorf("Release(leave %v) = %v, want %v", leave, got, want)
 	}
 }
@@ -156,7 +162,12 @@ func (p *process) leave(r store.Ref, leave bool) (got store.Released, sure bool)
 	p.Helper()
 	p.pass(time.Millisecond)
 	sure = p.insist(fmt.Sprintf("Release(leave %v)", leave), func() (err error) {
-		got, err = p.Release(p.Context(), r, leave)
+		if leave {
+			removal := []store.Removal{{Ref: r}}
+			p.Remove(p.Context(), removal)
+			return removal[0].Err
+		}
+		got, _, err = p.Release(p.Context(), store.Give{Ref: r})
 		return err
 	})
 	return got, sure
@@ -168,7 +179,7 @@ func (p *process) releaseAfter(r store.Ref, stay time.Duration, want store.Relea
 	p.pass(time.Millisecond)
 	var got store.Released
 	p.insist("ReleaseAfter", func() (err error) {
-		got, err = p.ReleaseAfter(p.Context(), r, stay)
+		got, _, err = p.Release(p.Context(), store.Give{Ref: r, Stay: stay})
 		return err
 	})
 	if got != want { // asked again it says the same
@@ -200,7 +211,7 @@ func (p *process) renewAll(batch []store.Renewal) {
 type ear struct {
 	*process
 	listening chan struct{}
-	grants    chan store.Grant
+	grants    chan store.News
 	stop      func() // ends Listen and waits for its end
 }
 
@@ -208,10 +219,10 @@ type ear struct {
 func (e *ear) Listening() { e.listening <- struct{}{} }
 
 // Granted implements store.Listener.
-func (e *ear) Granted(g store.Grant) { e.grants <- g }
+func (e *ear) Granted(g store.News) { e.grants <- g }
 
-// Contended implements store.Listener.
-func (e *ear) Contended(string, string, int64) {}
+// OthersWait implements store.Listener.
+func (e *ear) OthersWait(string, string, int64) {}
 
 // Revoked implements store.Listener.
 func (e *ear) Revoked(string, string) {}
@@ -222,7 +233,7 @@ func (p *process) listen() *ear {
 	e := &ear{
 		process:   p,
 		listening: make(chan struct{}, 100), // more than any test has subscriptions
-		grants:    make(chan store.Grant, 1000),
+		grants:    make(chan store.News, 1000),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -252,12 +263,12 @@ func (e *ear) deafen() {
 }
 
 // hears returns the next grant, which must be r's.
-func (e *ear) hears(r store.Ref) store.Grant {
+func (e *ear) hears(r store.Ref) store.News {
 	e.Helper()
 	select {
 	case g := <-e.grants:
-		if g.Token != r.Token {
-			e.Fatalf("heard of a grant to %s, want %s", g.Token, r.Token)
+		if g.Ref.Token != r.Token {
+			e.Fatalf("heard of a grant to %s, want %s", g.Ref.Token, r.Token)
 		}
 		return g
 	case <-time.After(timeout):

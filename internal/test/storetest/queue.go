@@ -65,25 +65,28 @@ func aSecondWaitKeepsTheOnePlace(w *world) {
 // aNewcomerNeverOvertakes has the holder vanish without a release, which is
 // when a newcomer finds the lock free and others in the queue.
 func aNewcomerNeverOvertakes(w *world) {
-	vanish := map[string]struct {
-		ttl  store.Ref
-		wait func()
-	}{
-		"expired": {store.Ref{TTL: short}, w.awaitExpiry},
-		"deleted": {store.Ref{TTL: long}, w.drop},
+	vanish := map[string]func(holder *process, held store.Ref){
+		"expired": func(holder *process, held store.Ref) { // only now: it held until the others were in the queue
+			held.TTL = short
+			if !holder.renew(held) {
+				w.Error("the lock was lost before it expired")
+			}
+			w.awaitExpiry()
+		},
+		"deleted": func(*process, store.Ref) { w.drop() },
 	}
 	holder, polls, e, newcomer := w.open(), w.open(), w.open().listen(), w.open()
-	for how, v := range vanish {
+	for how, vanishes := range vanish {
 		for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
 			for _, listens := range []bool{false, true} {
 				after := fmt.Sprintf("Acquire(%s) of a lock that was %s", joins[join], how)
-				holder.take(v.ttl.TTL)
+				held := holder.take(long)
 				waits := polls
 				if listens {
 					waits = e.process
 				}
 				first, second := waits.queue(long), waits.queue(long)
-				v.wait()
+				vanishes(holder, held)
 
 				late := newcomer.ref(long)
 				if a := newcomer.mustNotGet(late, join); a.Left <= 0 || a.Left > firstTTL {

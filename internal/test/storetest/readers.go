@@ -258,7 +258,7 @@ func manyReadersAtOnceAreGranted(w *world) {
 	for i := range refs {
 		refs[i] = processes[i%2].as(reader, long)
 		wg.Go(func() {
-			a, err := processes[i%2].Acquire(w.Context(), store.Request{Ref: refs[i], Timeout: timeout})
+			a, err := processes[i%2].Acquire(w.Context(), store.Request{Ref: refs[i], Until: soon()})
 			if err != nil || !a.Granted {
 				w.Errorf("Acquire = %+v, %v, want a grant", a, err)
 			}

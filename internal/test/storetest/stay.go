@@ -14,13 +14,17 @@ var stays = []test{
 	{"ReleaseAfterKeepsTheLockTaken", releaseAfterKeepsTheLockTaken},
 	{"ReleaseAfterEndsByItself", releaseAfterEndsByItself},
 	{"ReleaseAfterBySomeoneElseChangesNothing", releaseAfterBySomeoneElse},
+	{"ARenewalBehindReleaseAfterChangesNothing", renewalBehindReleaseAfter},
 	{"ReleaseAfterOfOneReaderLeavesOthersAsTheyAre", releaseAfterOfOneReader},
+	{"AKeyThatOnlyStaysTakenIsToldAsACoolDown", coolDownIsTold},
+	{"AKeyCoolsDownOnceAllItsReadersHaveDone", coolDownOfReaders},
 }
 
 // leasts is about grants that last at least so long.
 var leasts = []test{
 	{"AHandOverLastsAtLeastThatLong", aHandOverLastsAtLeastThatLong},
 	{"ReleaseAfterKeepsThePlacesInTheQueue", releaseAfterKeepsThePlaces},
+	{"WhoeverWaitsIsToldOfACoolDown", coolDownIsToldToWaiters},
 	{"NothingStaysForLongBehindReleaseAfter", nothingStaysForLongBehindReleaseAfter},
 	{"ReleaseAfterOfAPermitLeavesOthersAsTheyAre", releaseAfterOfAPermit},
 }
@@ -83,6 +87,21 @@ func releaseAfterBySomeoneElse(w *world) {
 	}
 }
 
+// A renewal may be on its way for longer than it is waited for, and come behind the release.
+func renewalBehindReleaseAfter(w *world) {
+	p := w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		r := p.takeAs(kind, long)
+		p.releaseAfter(r, long/2, store.Freed)
+		if p.renew(r) {
+			w.Error("Renew while the lock only stays taken = true, want false")
+		}
+		w.lasts(long/2, "the renewal")
+		p.release(r, false, store.Freed)
+		w.mustBeEmpty("the release")
+	}
+}
+
 func releaseAfterOfOneReader(w *world) {
 	p, other := w.open(), w.open()
 	dies, lives := other.takeAs(reader, short), other.takeAs(reader, long/2)
@@ -101,6 +120,84 @@ func releaseAfterOfOneReader(w *world) {
 	w.mustBeEmpty("the releases")
 }
 
+// coolsDown fails the test unless a refusal, and Inspect of each holder, say so or, without want, deny it.
+func (p *process) coolsDown(kind store.Kind, join store.Join, want bool, when string) {
+	p.Helper()
+	asks := p.as(kind, long)
+	if got := p.mustNotGet(asks, join).CoolingDown; got != want {
+		p.Errorf("%s: CoolingDown of a refusal (%s) = %v, want %v", when, joins[join], got, want)
+	}
+	p.release(asks, true, store.NotHeld)
+	var info store.Info
+	p.insist("Inspect", func() (err error) {
+		info, err = p.Inspect(p.Context(), lock)
+		return err
+	})
+	all := len(info.Holders) > 0
+	for _, h := range info.Holders {
+		all = all && h.CoolingDown && h.Instance != "" && h.Left > 0
+	}
+	if all != want {
+		p.Errorf("%s: Inspect = %+v, want holders that all cool down: %v", when, info, want)
+	}
+}
+
+// coolDownIsTold: once the work is over, however often that is said, and not of the next holder.
+func coolDownIsTold(w *world) {
+	p, other := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader} {
+		for range 2 {
+			r := p.takeAs(kind, long)
+			other.coolsDown(writer, store.Try, false, "while it is held")
+			for range 2 {
+				p.releaseAfter(r, long/2, store.Freed)
+				other.coolsDown(writer, store.Try, true, "once its work is over")
+				p.coolsDown(writer, store.Try, true, "asked by the one whose work it was")
+			}
+			p.release(r, false, store.Freed)
+		}
+		w.mustBeEmpty("the release")
+	}
+}
+
+func coolDownOfReaders(w *world) {
+	p, other := w.open(), w.open()
+	first, second := p.takeAs(reader, long), other.takeAs(reader, long)
+	p.releaseAfter(first, 2*long, store.Freed)
+	other.coolsDown(writer, store.Try, false, "while one of two is at work")
+	other.releaseAfter(second, long, store.Freed)
+	other.coolsDown(writer, store.Try, true, "once the work of both is over")
+	third := other.takeAs(reader, long)
+	other.coolsDown(writer, store.Try, false, "while a third one is at work")
+	other.release(third, false, store.Freed)
+	other.coolsDown(writer, store.Try, true, "once the third has gone")
+	p.release(first, false, store.Freed)
+	p.release(second, false, store.Freed)
+	w.mustBeEmpty("the releases")
+}
+
+// coolDownIsToldToWaiters: to those who come, and to those who wait already.
+func coolDownIsToldToWaiters(w *world) {
+	p, other := w.open(), w.open()
+	for _, kind := range []store.Kind{writer, reader, permit(1)} {
+		r := p.takeAs(kind, long)
+		waits := other.queue(long)
+		if other.mustNotGet(waits, store.Wait).CoolingDown {
+			w.Errorf("%+v: the one that waits is told of a cool-down of a lock that is held", kind)
+		}
+		p.releaseAfter(r, long/2, store.Freed)
+		if !other.mustNotGet(waits, store.Wait).CoolingDown {
+			w.Errorf("%+v: the one that waits is not told of the cool-down", kind)
+		}
+		other.coolsDown(writer, store.Wait, true, "one that comes to wait")
+		if !other.mustNotGet(waits, store.Last).CoolingDown {
+			w.Errorf("%+v: the one that gives up is not told of the cool-down", kind)
+		}
+		p.release(r, false, store.Freed)
+		w.mustBeEmpty("the release")
+	}
+}
+
 func aHandOverLastsAtLeastThatLong(w *world) {
 	holder, e, polls := w.open(), w.open().listen(), w.open()
 	for _, kind := range []store.Kind{writer, reader} {
@@ -113,8 +210,8 @@ func aHandOverLastsAtLeastThatLong(w *world) {
 				holder.release(r, false, store.HandedOver)
 				w.mustLast(least)
 				if by == e.process {
-					if g := e.hears(waits); g.TTL < least || g.TTL > max(least, firstTTL) {
-						w.Errorf("told of a grant for %v, want at least %v and no more than that needs", g.TTL, least)
+					if g := e.hears(waits); g.Ref.TTL < least || g.Ref.TTL > max(least, firstTTL) {
+						w.Errorf("told of a grant for %v, want at least %v and no more than that needs", g.Ref.TTL, least)
 					}
 				}
 				by.mustGet(waits, store.Wait)

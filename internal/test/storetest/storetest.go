@@ -10,8 +10,8 @@
 // The tests are in holding.go, foreign.go, readers.go, strangers.go, stay.go and
 // remove.go (every backend), queue.go, handover.go and turns.go (those with a queue),
 // permits.go and mixtures.go (those with permits), fence.go (those with
-// fences), and relay.go and places.go (those with a queue that are a
-// store.Relay); world.go and process.go are what they stand on.
+// fences), and offer.go and places.go (those with a queue, which releases
+// offer a lock to a waiter); world.go and process.go are what they stand on.
 package storetest
 
 import (
@@ -88,10 +88,10 @@ func Run(t *testing.T, b Backend) {
 		tests = append(tests, kindFences...)
 	}
 	if b.Fences && b.Queues {
-		tests = slices.Concat(tests, relays, places)
+		tests = slices.Concat(tests, offers, places)
 	}
 	if b.Queues && b.Permits {
-		tests = append(tests, permitRelays...)
+		tests = append(tests, permitOffers...)
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -135,9 +135,13 @@ func aWriterThatGivesUpLetsReadersIn(w *world) {
 func aReaderThatDiesMakesWay(w *world) {
 	p, e := w.open(), w.open().listen()
 	lives, waits := p.takeAs(reader, long), p.as(writer, long)
-	p.takeAs(reader, short)
+	dies := p.takeAs(reader, long)
 	e.mustNotGet(waits, store.Wait)
-	p.release(lives, false, store.Freed) // while the other may live yet
+	p.release(lives, false, store.Freed) // while the other lives
+	dies.TTL = short
+	if !p.renew(dies) {
+		w.Error("the reader was lost before it died")
+	}
 	w.outlast(short)
 	e.mustGet(waits, store.Wait)
 	w.mustHold(waits.Token)

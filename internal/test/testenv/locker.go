@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +16,7 @@ import (
 // logged: many tests break the Redis.
 func Open(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *lockmw.Locker {
 	tb.Helper()
-	l, err := lockmw.New(client, opts...)
+	l, err := lockmw.New(client, append([]lockmw.Option{quiet}, opts...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,6 +29,9 @@ func Open(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *l
 	})
 	return l
 }
+
+// quiet keeps the Lockers of tests from logging, unless a test has a log of its own: many make mistakes.
+var quiet = lockmw.WithLogger(slog.New(slog.DiscardHandler))
 
 // Locker is Open without options on an embedded Redis of its own, where the lock k is
 // "lock:{k}". To close it waits for what is still held, and fails the test if that does

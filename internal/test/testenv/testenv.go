@@ -73,7 +73,7 @@ func (r *Env) NewLocker(opts ...lockmw.Option) *lockmw.Locker {
 			return countedConn{conn, &r.sent}, err
 		}
 	})
-	l, err := lockmw.New(client, opts...)
+	l, err := lockmw.New(client, append([]lockmw.Option{quiet}, opts...)...)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// relays is about stores that pass a lock on, see store.Relay.
-var relays = []test{
+// offers is about stores that offer a lock when they give it back, see store.Give.
+var offers = []test{
 	{"ALockIsPassedOnInOneStep", aLockIsPassedOn},
 	{"ALockIsPassedOnFiftyTimes", aLockIsPassedOnFiftyTimes},
 	{"PassedOnAWaiterThatCameEarlierGoesFirst", anEarlierWaiterGoesFirst},
@@ -21,28 +21,26 @@ var relays = []test{
 	{"APassIsForTheLeastTime", aPassIsForTheLeastTime},
 }
 
-// permitRelays is the part of relays that needs permits.
-var permitRelays = []test{
+// permitOffers is the part of offers that needs permits.
+var permitOffers = []test{
 	{"APermitPassesNothingOn", func(w *world) { oneOfSeveralPassesNothingOn(w, permit(2)) }},
 }
 
-// relay is p's Store. A test of what that cannot do is over here.
-func (p *process) relay() store.Relay {
+// mustQueue ends a test of what p's Store cannot do.
+func (p *process) mustQueue() {
 	p.Helper()
-	relay, ok := p.Store.(store.Relay)
-	if !ok {
-		p.Skip("the store is no Relay")
+	if !p.Queues() {
+		p.Skip("the store has no queues")
 	}
-	return relay
 }
 
 // releaseTo reports what a pass did. Without the first answer it is not sure.
 func (p *process) releaseTo(r, next store.Ref, place store.Place) (did store.Released, a store.Answer, sure bool) {
 	p.Helper()
-	relay := p.relay()
+	p.mustQueue()
 	p.pass(time.Millisecond)
 	sure = p.insist("ReleaseTo", func() (err error) {
-		did, a, err = relay.ReleaseTo(p.Context(), r, next, place)
+		did, a, err = p.Release(p.Context(), store.Give{Ref: r, Next: store.Waiter{Ref: next, Place: place}})
 		return err
 	})
 	if !a.Granted && a.Fence != 0 {
@@ -86,8 +84,8 @@ func aLockIsPassedOn(w *world) {
 			by.excluded(kind)
 		}
 	}
-	if last := other.mustNotGet(other.ref(long), store.Try); a.Server <= first.Server || a.Server > last.Server {
-		w.Errorf("passed on at %d, want it between %d and %d", a.Server, first.Server, last.Server)
+	if last := other.mustNotGet(other.ref(long), store.Try); a.Clock <= first.Clock || a.Clock > last.Clock {
+		w.Errorf("passed on at %d, want it between %d and %d", a.Clock, first.Clock, last.Clock)
 	}
 	if p.renew(r) {
 		w.Error("Renew of the token that passed the lock on = true, want false")

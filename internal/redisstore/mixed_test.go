@@ -1,0 +1,183 @@
+package redisstore
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/redistest"
+)
+
+// older are the scripts of the version before a cool-down was noted, which share a Redis with these in a rolling upgrade.
+func older(t *testing.T) map[string]string {
+	t.Helper()
+	part := func(name string) string {
+		text, err := os.ReadFile(filepath.Join("testdata", "before-cooldown", name+".lua"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	joined := strings.NewReplacer("-- include lock\n", part("lock"), "-- include enter\n", part("enter"), "-- include queue\n", part("queue"))
+	texts := make(map[string]string)
+	for _, name := range []string{"acquire", "release", "releaseto", "renew", "all", "inspect", "force"} {
+		texts[name] = joined.Replace(part(name))
+	}
+	return texts
+}
+
+// Each older script about a key that cools down, of each kind, does what it did, and leaves no trace that these misread; and
+// what an older one has left is what it was to these.
+func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
+	texts := older(t)
+	kinds := []store.Kind{{}, {Shared: true}, {Permits: 1}}
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := open(t, client, ns), open(t, client, ns)
+		var keys []string
+		for _, key := range p.keys("k") {
+			keys = append(keys, key)
+		}
+		old := func(script string, args ...any) any {
+			t.Helper()
+			got, err := redis.NewScript(texts[script]).Run(context.Background(), client, keys, args...).Result()
+			if err != nil {
+				t.Fatalf("the older %s: %v", script, err)
+			}
+			return got
+		}
+		refused := func(got any) bool { list, ok := got.([]any); return ok && list[0] == int64(0) }
+		for _, has := range kinds {
+			for _, next := range kinds {
+				r := p.ref(time.Minute)
+				r.Kind = has
+				noteGrant(&r, p.get(r, store.Try))
+				if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 30 * time.Second}); did != store.Freed || err != nil {
+					t.Fatalf("%+v: ReleaseAfter = %v, %v", has, did, err)
+				}
+				asks := other.ref(time.Minute)
+				asks.Kind = next
+				isReader := has.Shared && next.Shared
+				for _, join := range []string{"try", "wait", "last"} {
+					if isReader {
+						continue // it may come in
+					}
+					if got := old("acquire", asks.Token, terms(asks), join, "p"+p.channels); !refused(got) {
+						t.Errorf("%+v, then %+v: the older acquire (%s) = %v, want a refusal", has, next, join, got)
+					}
+				}
+				if got := old("inspect"); got.([]any)[0] == "" {
+					t.Errorf("%+v: the older inspect = %v, want a holder", has, got)
+				}
+				if got := old("all", terms(asks), asks.Token); !isReader && !refused(got) {
+					t.Errorf("%+v, then %+v: the older all = %v, want a refusal", has, next, got)
+				} else if isReader {
+					old("release", asks.Token, p.channels, "")
+				}
+				if !other.refused(other.ref(time.Minute), store.Try).CoolingDown {
+					t.Errorf("%+v: it does not cool down any more after the older scripts have looked", has)
+				}
+				// Asked again by an older one, as a release whose reply was lost; and a renewal that comes late.
+				if got := old("release", r.Token, p.channels, "", "", "30000"); got != int64(1) {
+					t.Errorf("%+v: the older release that stays = %v, want 1", has, got)
+				}
+				if got := old("renew", r.Token, terms(r), ""); got != int64(1) {
+					t.Errorf("%+v: the older renew = %v, want 1", has, got)
+				}
+				if got := old("force", p.channels); got != int64(1) {
+					t.Errorf("%+v: the older force = %v, want 1", has, got)
+				}
+				if got := old("acquire", asks.Token, terms(asks), "try", "p"+p.channels); refused(got) {
+					t.Errorf("%+v, then %+v: the older acquire after the cool-down = %v, want a grant", has, next, got)
+				}
+				if other.refused(other.ref(time.Minute), store.Try).CoolingDown {
+					t.Errorf("%+v, then %+v: the next holder seems to cool down", has, next)
+				}
+				// And the other way round: an older release that stays is held, as it was, to these.
+				if got := old("release", asks.Token, p.channels, "", "", "30000"); got != int64(1) {
+					t.Errorf("%+v: the older release that stays = %v, want 1", next, got)
+				}
+				if other.refused(other.ref(time.Minute), store.Try).CoolingDown {
+					t.Errorf("%+v: a cool-down that the older release did not note is told", next)
+				}
+				if did, _, err := other.Release(t.Context(), store.Give{Ref: asks, Stay: 10 * time.Second}); did != store.Freed || err != nil {
+					t.Errorf("%+v: ReleaseAfter behind an older one = %v, %v", next, did, err)
+				}
+				if err := p.ForceRelease(t.Context(), "k"); err != nil {
+					t.Fatal(err)
+				}
+				if n := client.Exists(t.Context(), keys[0], keys[1], keys[4]).Val(); n != 0 {
+					t.Errorf("%+v, then %+v: %d keys are left", has, next, n)
+				}
+				client.Del(t.Context(), keys...)
+			}
+		}
+	})
+}
+
+// The older releaseto, and give, which is the same in both versions, find what these have taken or let cool down, and leave
+// what these find; these do the same behind the older acquire.
+func TestOlderScriptsPassOnWhatTheseHaveTaken(t *testing.T) {
+	texts := older(t)
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		for name, take := range map[string]func(p *probe, client *redis.Client) store.Ref{
+			"by a script": func(p *probe, _ *redis.Client) store.Ref {
+				r := p.ref(time.Minute)
+				noteGrant(&r, p.get(r, store.Try))
+				return r
+			},
+			"by SET": func(p *probe, client *redis.Client) store.Ref { return p.took(client) },
+		} {
+			for _, cools := range []bool{false, true} {
+				client, ns := s.Client(t), redistest.Prefix(t)
+				p, other := open(t, client, ns), open(t, client, ns)
+				old := func(script string, args ...any) any {
+					t.Helper()
+					keys := p.keys("k")
+					got, err := redis.NewScript(texts[script]).Run(t.Context(), client, keys[:], args...).Result()
+					if err != nil {
+						t.Fatalf("the older %s: %v", script, err)
+					}
+					return got
+				}
+				p.release(p.take(), false, store.Freed) // now it knows the server and its clock
+				r, next := take(p, client), p.ref(time.Minute)
+				if cools {
+					if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 30 * time.Second}); did != store.Freed || err != nil {
+						t.Fatalf("%s: ReleaseAfter = %v, %v", name, did, err)
+					}
+				}
+				old("releaseto", r.Token, next.Token, terms(next), "p"+p.channels, 0, 0, r.Fence)
+				if a := other.refused(other.ref(time.Minute), store.Try); a.CoolingDown {
+					t.Errorf("%s (cools %v): the one that the older releaseto has passed it on to seems to cool down", name, cools)
+				}
+				a := p.get(next, store.Wait)
+				if a.Fence <= r.Fence {
+					t.Errorf("%s (cools %v): fence %d after %d, want a higher one", name, cools, a.Fence, r.Fence)
+				}
+				noteGrant(&next, a)
+				p.renew(next, true)
+				p.release(r, false, store.NotHeld)
+				p.release(next, false, store.Freed)
+
+				r, next = take(p, client), other.ref(time.Minute)
+				old("acquire", next.Token, terms(next), "wait", "p"+p.channels)
+				p.release(r, false, store.HandedOver) // where SET took it, give finds the mark of one who waits
+				a = other.get(next, store.Wait)
+				if a.Fence <= r.Fence {
+					t.Errorf("%s: fence %d behind the older acquire after %d, want a higher one", name, a.Fence, r.Fence)
+				}
+				if got := old("release", next.Token, p.channels, ""); got != int64(1) {
+					t.Errorf("%s: the older release = %v, want 1", name, got)
+				}
+				other.release(other.take(), false, store.Freed)
+			}
+		}
+	})
+}

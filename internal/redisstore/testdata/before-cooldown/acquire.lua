@@ -1,0 +1,153 @@
+-- acquire asks for the lock once. Asked again by the holder's token it grants the lock
+-- again, and the full TTL starts anew. The fence is the same, but for one that took the lock
+-- by SET and was told no fence: that is given a new one. A waiter keeps its place.
+--
+-- Parts    lock, enter, queue (joined where the include lines stand, see scripts.go)
+-- KEYS     lock, queue, processes, fence, holders (see lock.lua)
+-- ARGV[1]  token
+-- ARGV[2]  terms (see lock.lua)
+-- ARGV[3]  'try', 'wait' or 'last': what to leave behind when not granted:
+--          nothing, a place in the queue, or nothing and the place given up
+-- ARGV[4]  how the token's process hears (v, u or p), and the prefix of the
+--          processes' channels, such as 'vlock:grants:'
+-- ARGV[5]  with 'wait', optional: µs that the token has waited; its place is
+--          that of one who came then
+-- ARGV[6]  with ARGV[5]: how many of its process wait of whom Redis does not know
+-- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
+-- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
+--          tokens of the asking process that hold and may not know it, the ticket of
+--          the first who waits or '0']}
+--          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
+--          1 if the process was not known as waiting here else 0, '<process>:<fence>'
+--          of an exclusive holder or '', how many wait (0 to a waiter)}
+-- Message  'contended <ticket> <token> <lock>' to the process of an exclusive holder,
+--          when one of another process waits, each time that it asks
+
+-- Most commands are about a mutex that is free. EXISTS and TIME come before SET:
+-- if an ACL forbids one, nothing has been written.
+local token, join, plain = ARGV[1], ARGV[3], tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now_text = time[1] .. string.sub(1000000 + time[2], 2)
+local queue_or_fence = redis.call('EXISTS', KEYS[2], KEYS[4]) > 0
+local value
+if plain then
+  value = redis.call('SET', KEYS[1], token .. ':' .. now_text, 'NX', 'GET', 'PX', ARGV[2])
+  if not queue_or_fence and not value then return now_text end
+else
+  value = redis.call('GET', KEYS[1])
+end
+
+-- include lock
+local now = tonumber(now_text)
+local entry = token .. ':' .. ARGV[2]
+local process = string.match(token, '^[^.]+')
+local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
+
+-- describe_holder names an exclusive holder and its fence by the lock's value, without
+-- the secret part of its token.
+local function describe_holder(value)
+  local holder, fence = string.match(value, '^([^.:]+)%.[^:]+:[~!]?(%d+)$')
+  return holder and holder .. ':' .. fence or ''
+end
+
+-- include enter
+-- A lock that one other holds is waited for.
+if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
+  and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
+  local holder, of = string.match(value, '^(([^.:]+)%.[^:]+):')
+  local sibling, ticket = '', enqueue(entry, tonumber(ARGV[5]), value)
+  if of == process then
+    sibling = holder
+  elseif of then
+    redis.call('PUBLISH', channel .. of, 'contended ' .. ticket .. ' ' .. holder .. ' ' .. KEYS[1])
+  end
+  return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, heartbeat(ARGV[6], true), describe_holder(value), 0}
+end
+
+-- include queue
+local ttl, kind = parse_terms(ARGV[2])
+
+-- siblings are the other holders of the asking process. Where several hold,
+-- those with a long lease know of it; the others may have missed their message.
+local function siblings(state)
+  local mine, all = process .. '.', {state.holder}
+  if state.count then
+    all = redis.call('ZRANGE', KEYS[5], now_text, digits(now + 1000 * FIRST_TTL_MS.v), 'BYSCORE', 'LIMIT', 0, SIBLINGS_MOST)
+  end
+  local found = {}
+  for _, holder in ipairs(all) do
+    if holder ~= token and string.sub(holder, 1, #mine) == mine then found[#found + 1] = holder end
+  end
+  return table.concat(found, ' ')
+end
+
+-- ms_until_free is how long it takes until asking again may find a holder gone.
+local function ms_until_free(state)
+  if state.limits and kind ~= 's' and kind ~= '' then -- the first of them to go makes room
+    local ends = redis.call('ZRANGE', KEYS[5], now_text, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+    return math.ceil((tonumber(ends[2]) - now) / 1000)
+  end
+  return redis.call('PTTL', KEYS[1])
+end
+
+local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0
+local jumped = not empty and value and string.sub(value, 1, #token + 2) == token .. ':~'
+if plain and not value or jumped then
+  -- Case 1, plain and not value: SET above took the lock, which was free. But there is a
+  -- queue, since the holder died or a foreign program deleted the key, and the first live
+  -- waiter has the lock; or a fence is remembered, and this grant's must be higher.
+  -- Case 2, jumped: the token took the lock by SET before, and a queue was there already.
+  -- Nobody was told of either grant, so it can be undone.
+  redis.call('DEL', KEYS[1])
+  value = nil
+end
+local state = read_state(now, value)
+
+local negated_fence = state.count and redis.call('ZSCORE', KEYS[5], '=' .. token)
+if (negated_fence or state.holder == token) and join == 'wait' and not empty then
+  heartbeat(ARGV[6]) -- for those of its process who wait on: it may hear by now
+end
+if state.holder == token then
+  if state.last_fence == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
+    local known_fence = tonumber(ARGV[7])
+    state.last_fence = known_fence or 0
+    return {1, grant(state, now, token, ttl, kind, known_fence and digits(known_fence)), now_text, '', first_ticket()}
+  end
+  extend(now, state, ttl)
+  return {1, digits(state.last_fence), now_text, '', first_ticket()}
+end
+if negated_fence then
+  return {1, renew_shared(state, now, token, ttl, kind, negated_fence), now_text, siblings(state), '0'}
+end
+if empty and admits(state, now, kind) then
+  return {1, grant(state, now, token, ttl, kind), now_text}
+end
+
+local fresh = 0
+if join == 'wait' then
+  enqueue(entry, tonumber(ARGV[5]), value)
+  fresh = heartbeat(ARGV[6], true)
+end
+local full = false
+if not state.holder then
+  local _, mine, without = grant_next(state, now, token, process, channel)
+  full = without
+  if not mine and not full and admits(state, now, kind) then
+    mine = grant(state, now, token, ttl, kind) -- nobody in front is there
+  end
+  if mine then
+    redis.call('ZREM', KEYS[2], entry)
+    return {1, mine, now_text, siblings(state), first_ticket()}
+  end
+end
+if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then
+  if redis.call('EXISTS', KEYS[2]) == 0 then
+    redis.call('DEL', KEYS[3]) -- nobody waits any more
+  elseif full then
+    grant_next(state, now, token, process, channel) -- for those whom this one may have kept out
+  end
+end
+local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
+local fence = state.since or state.last_fence
+local holder = state.holder and fence > 0 and describe_holder(state.holder .. ':' .. digits(fence)) or ''
+return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting}

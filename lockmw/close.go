@@ -1,0 +1,101 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How a Locker ends.
+
+// Close ends the Locker. From now on Acquire returns ErrClosed, also to those who
+// wait. Leases that are held are renewed until they are released, or until ctx ends:
+// then Close releases them, their contexts end with the cause ErrReleased, and what
+// their work gets from Release is ErrLost. So stop the server first, then call Close,
+// with one ctx for both. Leases that were lost are not waited for.
+//
+// The error is nil when nothing is left in Redis, also if ctx has ended meanwhile.
+// Otherwise it says how many leases could not be released, and of how many calls that
+// had given up something may be left: such locks end by their TTL.
+//
+// When Close returns, no goroutine or connection of the Locker is left (go-redis may
+// take a second more to notice, where a server was down). That is within two or three
+// seconds after ctx has ended, on a quorum within five. An observer or a logger that
+// blocks costs half a second of that; what it was not told by then is dropped, and
+// its goroutine ends when it returns. Later calls wait for the first and return the
+// same.
+func (l *Locker) Close(ctx context.Context) error {
+	l.closeOnce.Do(func() { l.closeErr = l.shutDown(ctx) })
+	return l.closeErr
+}
+
+func (l *Locker) shutDown(ctx context.Context) error {
+	l.endClaims()
+	close(l.closing)
+	for led := range l.ledgers.All() {
+		led.calls.Wait() // each ends at once, or with the command it has sent, which is bounded
+	}
+	l.drain(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
+	defer cancel()
+	err := l.releaseAll(ctx)
+	l.subscriber.stop()
+	if n := l.janitor.Stop(ctx); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts and unanswered releases could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
+	}
+	l.watchdog.Stop()
+	l.checks.Wait()
+	err = errors.Join(err, l.store.Close())
+	l.reports.End(lastReports)
+	for _, stop := range l.stops {
+		stop()
+	}
+	return err
+}
+
+const (
+	closeAtOnce = 32              // releases under way
+	closeBudget = 2 * time.Second // for all of them, and for cleaning up
+)
+
+// drain waits until all leases are released, or ctx ends. No claim is under way any
+// more, so a ledger that is empty stays so.
+func (l *Locker) drain(ctx context.Context) {
+	for led := range l.ledgers.All() {
+		select {
+		case <-led.empty():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// releaseAll releases all leases. What Redis does not take within ctx ends
+// here all the same, and there by its TTL.
+func (l *Locker) releaseAll(ctx context.Context) error {
+	leases := l.allLeases()
+	next := make(chan *Lease)
+	var failed atomic.Int64
+	var workers sync.WaitGroup
+	for range min(closeAtOnce, len(leases)) {
+		workers.Go(func() {
+			for lease := range next {
+				if err := lease.releaseForClose(ctx); err != nil && !errors.Is(err, ErrLost) {
+					failed.Add(1)
+				}
+			}
+		})
+	}
+	for _, lease := range leases {
+		next <- lease
+	}
+	close(next)
+	workers.Wait()
+	if n := failed.Load(); n > 0 {
+		return fmt.Errorf("%w: close: %d of %d leases could not be released; they end by their TTL", ErrUnavailable, n, len(leases))
+	}
+	return nil
+}

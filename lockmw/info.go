@@ -1,0 +1,66 @@
+package lockmw
+
+import "time"
+
+// What operators are told.
+
+// A Holder is one who has a lock. In JSON its times are texts such as "1.5s", and what
+// is not known is left out.
+type Holder struct {
+	// Instance names the holder's Locker, see Locker.Instance. It is empty if the
+	// holder is a program that does not use lockmw.
+	Instance string
+	Note     string        // its caller's, see WithNote
+	Age      time.Duration // since it was acquired; 0 if that is not known
+	Left     time.Duration // of the TTL, without a further renewal; negative: there is no TTL
+
+	// CoolingDown: it has done its work and released the lock, and holds nothing any more. Policy.MinHold
+	// keeps the key taken for Left.
+	CoolingDown bool
+}
+
+// Info tells who has a lock, for operators and tests. The lock is free if it is neither Held
+// nor CoolingDown.
+type Info struct {
+	Key  string `json:"key"`
+	Held bool   `json:"held"` // somebody may be at work under it
+
+	// CoolingDown: nobody is at work under it, and Policy.MinHold keeps the key taken after work
+	// that was done. All Holders are CoolingDown then. Where that is not known, as of work under a version of
+	// lockmw that does not note it, the key is Held.
+	CoolingDown bool `json:"cooling_down,omitzero"`
+
+	Mode    Mode     `json:"mode"`             // of those who hold it
+	Permits int      `json:"permits,omitzero"` // of a semaphore, the smallest number in use; 0: it is a mutex, or for readers and a writer
+	Holders []Holder `json:"holders"`          // those who have had it longest in front; nil if nobody has it
+
+	// Waiting is how many wait for the lock. Some of those in other processes are
+	// counted a second or two late. It counts this process alone on a quorum, which
+	// has no queue.
+	Waiting int `json:"waiting"`
+}
+
+// Stats are numbers about one Locker at a moment, for gauges. They need no observer.
+type Stats struct {
+	// Names has what is held or waited for now, by the policies' Name (or Prefix). What
+	// is not there is neither held nor waited for.
+	Names map[string]NameStats
+
+	// Connected says that Redis can be reached, as far as is known from what came of the
+	// Locker's commands: one that is asked for nothing does not notice. It is false from
+	// when nobody listens at Redis's address, or nothing was answered for 250 ms, until
+	// something is. In a Cluster it is false while one of the masters that were asked
+	// cannot be reached; on a quorum it is about a majority of the nodes.
+	Connected bool
+
+	// Subscribed says that messages of Redis arrive, by which waiters learn of their
+	// turn. It is false until the first call may wait. Without it waiters ask Redis again
+	// and again, as their policies say. A quorum has no messages.
+	Subscribed bool
+}
+
+// NameStats are the numbers of one Name.
+type NameStats struct {
+	Held    int // leases that hold a lock. One that runs without it (FailOpen) does not
+	Waiting int // calls that may wait and do not have their lock yet
+}
