@@ -56,7 +56,7 @@ func (c call) refuse(err error) error {
 			shown = &handedOn{own, refusal.Detail}
 		}
 	}
-	answer := newError(refusal, shown)
+	answer := newError(refusal, err, shown)
 	switch c.protocol {
 	case connect.ProtocolConnect:
 		if seconds := door.RetryAfter(refusal); seconds != "" {
@@ -107,13 +107,13 @@ func errorOf(refusal lockmw.Refusal) error {
 	if door.ClientGone(refusal) {
 		return connect.NewError(connect.CodeCanceled, context.Canceled) // nobody reads it
 	}
-	return newError(refusal, errors.New(refusal.Detail))
+	return newError(refusal, nil, errors.New(refusal.Detail))
 }
 
-// newError returns the error of a refusal, with the text of shown.
-func newError(refusal lockmw.Refusal, shown error) *connect.Error {
+// newError returns the error of a refusal, because of err, with the text of shown.
+func newError(refusal lockmw.Refusal, err, shown error) *connect.Error {
 	answer := connect.NewError(connect.Code(refusal.GRPCCode), shown)
-	for _, detail := range rpcdoor.Details(refusal) {
+	for _, detail := range rpcdoor.Details(refusal, err) {
 		encoded, err := connect.NewErrorDetail(detail)
 		if err != nil {
 			panic(err) // the details are strings and numbers

@@ -80,13 +80,13 @@ func TestErrorOfAnErrorHandlerShowsNoKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
 			s.options = append(s.options, connectlock.WithErrorHandler(func(_ context.Context, _ string, err error) error { return tc.handle(err) }))
-			s.Take("order:42")
-			_, err := s.client(t).CallUnary(t.Context(), connect.NewRequest(order("42")))
+			s.Take("order:zebra")
+			_, err := s.client(t).CallUnary(t.Context(), connect.NewRequest(order("zebra")))
 			e, ok := errors.AsType[*connect.Error](err)
 			if !ok || e.Code() != tc.code || e.Message() != tc.text || e.Meta().Get("X-Mark") != tc.mark || connectlock.CodeOf(err) != tc.reason {
 				t.Errorf("the client gets %v (%v), code %q, want %v: %s", err, e.Meta(), connectlock.CodeOf(err), tc.code, tc.text)
 			}
-			if strings.Contains(fmt.Sprint(err, e.Meta()), "42") {
+			if strings.Contains(fmt.Sprint(err, e.Meta()), "zebra") {
 				t.Errorf("the answer shows the key: %v, %v", err, e.Meta())
 			}
 			if seen := s.seen; tc.text == busy && strings.Contains(name, "wha") && !errors.Is(seen, lockmw.ErrNotAcquired) {

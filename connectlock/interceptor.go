@@ -91,21 +91,25 @@ func (i *interceptor) call(ctx context.Context, spec connect.Spec, peer connect.
 // A header is what came with a call.
 type header http.Header
 
-// First returns the first value of the header called name, in any case.
-func (h header) First(_ context.Context, name string) (string, bool) {
+// Values returns the values of the header called name, in any case. Binary ones that
+// cannot be decoded are none.
+func (h header) Values(_ context.Context, name string) []string {
 	if name == ":authority" { // as gRPC calls it
 		name = "Host"
 	}
 	values := http.Header(h).Values(name)
-	if len(values) == 0 {
-		return "", false
-	}
 	if !strings.HasSuffix(strings.ToLower(name), "-bin") {
-		return values[0], true
+		return values
 	}
-	first, _, _ := strings.Cut(values[0], ",") // several may stand in one
-	decoded, err := connect.DecodeBinaryHeader(first)
-	return string(decoded), err == nil
+	var all []string
+	for _, line := range values {
+		for text := range strings.SplitSeq(line, ",") { // several may stand in one
+			if decoded, err := connect.DecodeBinaryHeader(strings.TrimSpace(text)); err == nil {
+				all = append(all, string(decoded))
+			}
+		}
+	}
+	return all
 }
 
 // kept returns a function that is to be called when a handler is done: if the call has

@@ -2,7 +2,7 @@
 // a route.
 //
 //	e.POST("/orders/:id/pay", pay,
-//		echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
+//		echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
 //
 // The handler runs while the lock is held. The context of c.Request() is the
 // lease's: it ends when the lock is lost, and lockmw.FromContext finds the
@@ -24,6 +24,7 @@
 //   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
 //     its body is longer than WithBodyLimit
 //   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 409 LOCK_COOLDOWN, without Retry-After: its work was done a moment ago (Policy.MinHold)
 //   - 503 LOCK_QUEUE_FULL: too many wait already
 //   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
 //   - 503 LOCK_CLOSED: the Locker is closed
@@ -38,8 +39,11 @@
 // The middleware goes on routes and groups or into Echo.Use, not into Echo.Pre, where no
 // route is known. A key that needs one there is a mistake of the program, as is a parameter that
 // the route does not have: every request is answered with 500 LOCK_MISUSE, and the
-// Locker's log, if lockmw.WithLogger gives it one, says once for each route which
+// Locker's log (slog.Default() without lockmw.WithLogger) says once for each route which
 // parameters it has.
+//
+// Echo gives a route and a group what its group has been given so far. So routes and groups that are made before
+// Group.Use run without its lock, and nobody is told. Echo.Use is for all routes, whenever they are made.
 //
 // Echo.Use and Group.Use run the middleware for unknown paths and methods, too. Those
 // still get 404 or 405 if no key can be made of the request. A handler of your own for
@@ -61,7 +65,8 @@
 // decoded value, so that a client cannot dodge the lock of 42. For
 // /orders/%2534%2532 c.Param("id") is "%34%32", too, and some handlers decode
 // that. Echo also takes "42/" for the last parameter of /orders/:id. Both requests
-// are refused (400) if their key is made from that parameter.
+// are refused (400) if their key is made from that parameter, and so is one that is a path
+// which path.Clean would change, as "a//b", "x/../a" and "a/" of "/files/*" are.
 //
 // # Request bodies
 //
@@ -70,7 +75,7 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+// for 5 s, and one that is slow for a minute at most, or for the policy's MaxHold.
 //
 // Do not put the middleware around a handler that answers while its client is still
 // sending, as in a two-way stream: such a client may wait for the answer before it
@@ -111,7 +116,7 @@
 //     +json, or is given twice;
 //   - a key of the body whose name is in the query as well, in whatever case and
 //     punctuation, or is missing in the body and a parameter of the route;
-//   - a key of the query whose name is there in another case as well, or is
+//   - a key of the query whose name is there with two values or in another case, or is
 //     missing there and a parameter of the route, or is in a form in the body; a
 //     form over WithBodyLimit is refused (413), because nobody knows what is in
 //     it;
@@ -119,7 +124,8 @@
 //     with another method than POST, PUT or PATCH; whose name is there with two
 //     values or in another case, is a file's, or is in the query as well, or is
 //     missing in the form and a parameter of the route;
-//   - a key of a cookie that is there twice, with different values.
+//   - a key of a field of the body, a header or a cookie that is there twice, with
+//     different values.
 //
 // Key, with a function of your own, refuses none of these.
 //
@@ -131,7 +137,7 @@
 // for the query, c.Param for a parameter, c.Bind or BindBody for the body,
 // c.FormValue too for a form, c.Cookie for a cookie. c.Bind lets a body overwrite what it took from the path, by any field of the struct
 // that the body's format has a name for, with a tag or without. This middleware cannot
-// see that. With a key such as {param.id} take the parameter from c.Param, or
+// see that. With a key such as {param.id|int} take the parameter from c.Param, or
 // close its field to bodies, and give it no form or query tag (Echo takes "-" for
 // a name there):
 //
@@ -174,7 +180,9 @@ func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Opt
 }
 
 // Key makes a key function of one that reads an Echo context. It works in
-// echolock only. The function must not read the body. What it returns is
+// echolock only. The function may read the body, up to WithBodyLimit; the handler gets all of it,
+// from its beginning. If it reads further, or the body cannot be read, the request is refused with
+// 413 or 400, whatever the function returns. What it returns is
 // escaped where a key may not hold a character, as in keyfunc.Value; an empty
 // string is keyfunc.ErrMissing. The function must escape values that it joins
 // itself, or leave that to keyfunc.Join. Key panics if it is nil.

@@ -42,7 +42,9 @@ func WithBodyLimit(bytes int64) Option { return echodoor.WithBodyLimit[echo.Cont
 // WithBodyTimeout sets how long a handler waits for a body that was not read
 // before the lock was taken: a Read of the request's body fails when less than
 // 1 KiB has come in that time, and one that is under way when the lease's context
-// ends fails then. Only time in which somebody waits for the client counts. The
+// ends fails then. So does one when the whole body has taken twelve times that, which is a
+// minute by default: a route for long uploads needs a longer timeout, and a policy's MaxHold
+// bounds it further. Only time in which somebody waits for the client counts. The
 // error Is os.ErrDeadlineExceeded, or the cause with which the context has ended;
 // over HTTP/1 the connection is closed after the answer.
 //

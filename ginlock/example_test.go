@@ -41,7 +41,7 @@ func ExampleMiddleware() {
 
 	r := gin.New()
 	r.POST("/orders/:id/pay",
-		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
+		ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
 		pay)
 
 	w := httptest.NewRecorder()

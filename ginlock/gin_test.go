@@ -138,8 +138,9 @@ func TestRefusalIsRecordedAndAborts(t *testing.T) {
 	locks, client := testenv.Locker(t)
 	client.Set(context.Background(), "lock:{k}", "other", 0)
 	var errs []*gin.Error
+	var log strings.Builder
 	engine := gin.New()
-	engine.Use(func(c *gin.Context) {
+	engine.Use(gin.LoggerWithWriter(&log), func(c *gin.Context) {
 		c.Next()
 		errs = c.Errors
 		if !c.IsAborted() {
@@ -157,6 +158,12 @@ func TestRefusalIsRecordedAndAborts(t *testing.T) {
 	var refused *lockmw.AcquireError
 	if len(errs) != 1 || !errors.As(errs[0], &refused) || !errors.Is(refused, lockmw.ErrNotAcquired) {
 		t.Errorf("c.Errors = %v, want the refusal", errs)
+	}
+	if text := log.String(); !strings.Contains(text, "409") || strings.Contains(text, "lock not acquired") {
+		t.Errorf("gin.Logger prints %q, want the request without the refusal, which the Locker's log has", text)
+	}
+	if public := errs[0].IsType(gin.ErrorTypePublic); public {
+		t.Error("the refusal is one of Gin's public errors, whose texts are for clients")
 	}
 }
 
@@ -338,8 +345,9 @@ func TestParametersOfOneNameAreRefusedIfTheyDiffer(t *testing.T) {
 	engine := gin.New()
 	engine.POST("/shops/:id/orders/:id", ginlock.Middleware(locks, keyfunc.Param("id"), lockmw.Policy{}), func(*gin.Context) {})
 	for path, want := range map[string]int{"/shops/7/orders/7": http.StatusOK, "/shops/7/orders/8": http.StatusBadRequest} {
-		if w := send(engine, path, ""); w.Code != want {
-			t.Errorf("%s: status = %d, want %d", path, w.Code, want)
+		w := send(engine, path, "")
+		if names := strings.Contains(w.Body.String(), `the parameter \"id\" is the name of two parameters of the route`); w.Code != want || names != (want == http.StatusBadRequest) {
+			t.Errorf("%s: status = %d, want %d; the answer is %s", path, w.Code, want, w.Body)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package ginlock runs Gin requests under a Redis lock: one line beside a route.
 //
 //	r.POST("/orders/:id/pay",
-//		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
+//		ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}),
 //		pay)
 //
 // The handlers behind it run while the lock is held. The context of c.Request
@@ -10,7 +10,8 @@
 // what the handler calls.
 //
 // A request that does not get the lock is answered with a problem (RFC 9457,
-// application/problem+json), the error is added to c.Errors, and the handlers
+// application/problem+json), the error is added to c.Errors (as
+// neither a private nor a public one, so gin.Logger does not print what the Locker's log says), and the handlers
 // do not run. If the lock is lost while they run and they have written nothing,
 // the answer is a problem too; WithBufferedResponse makes that possible when
 // they have written.
@@ -23,6 +24,7 @@
 //   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
 //     its body is longer than WithBodyLimit
 //   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 409 LOCK_COOLDOWN, without Retry-After: its work was done a moment ago (Policy.MinHold)
 //   - 503 LOCK_QUEUE_FULL: too many wait already
 //   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
 //   - 503 LOCK_CLOSED: the Locker is closed
@@ -44,8 +46,11 @@
 // # Where it goes
 //
 // The middleware goes on a route or a group. A parameter that the route does not have is a mistake of the
-// program: every request to it is answered with 500 LOCK_MISUSE, and the Locker's log, if
-// lockmw.WithLogger gives it one, says once for each route which parameters it has.
+// program: every request to it is answered with 500 LOCK_MISUSE, and the Locker's log
+// (slog.Default() without lockmw.WithLogger) says once for each route which parameters it has.
+//
+// Gin takes a copy of what stands in front of a route or a group when that is made. So routes that are
+// registered before Use, and all of a group that is made before Use, run without a lock, and nobody is told.
 //
 // With Engine.Use the middleware runs for all routes that are registered after it, of
 // which each must then have what the key needs, and for paths that Gin does not know.
@@ -66,7 +71,7 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+// for 5 s, and one that is slow for a minute at most, or for the policy's MaxHold.
 //
 // Do not put the middleware around a handler that answers while its client is still
 // sending, as in a two-way stream: such a client may wait for the answer before it
@@ -103,18 +108,22 @@
 // name into several places. Where handlers may differ about which of them
 // counts, the request is refused (400), and Redis is not asked. These are refused:
 //
+//   - a key of a route parameter that names something else when it is decoded again, as
+//     "%34%32" does when it was sent as "%2534%2532", or is a path that path.Clean would change, as "a//b" and "x/../a"
+//     are, and "a/"; a slash in front, as Gin gives it for "*path", is fine;
 //   - a key of the body whose Content-Type is not application/json or another
 //     +json, or is given twice;
 //   - a key of the body whose name is in the query as well, in whatever case and
 //     punctuation, or is missing in the body and a parameter of the route;
-//   - a key of the query whose name is there in another case as well, or is in a
+//   - a key of the query whose name is there with two values or in another case, or is in a
 //     form in the body; a form over WithBodyLimit is refused (413), because
 //     nobody knows what is in it;
 //   - a key of a form whose body does not say that it is one, or is broken, or came
 //     with another method than POST, PUT or PATCH; whose name is there with two
 //     values or in another case, is a file's, or is in the query as well, or is
 //     missing in the form and a parameter of the route;
-//   - a key of a cookie that is there twice, with different values.
+//   - a key of a field of the body, a header or a cookie that is there twice, with
+//     different values.
 //
 // Key, with a function of your own, refuses none of these.
 //
@@ -152,8 +161,8 @@ import (
 // key returns keyfunc.Skip the request goes on without a lock. If key fails, the answer
 // is 400, or 413 for a body over the limit, or 500 for a mistake of the program
 // (keyfunc.ErrMisuse), and Redis is not asked. A mistake is also a route whose last
-// handler is the middleware, as r.POST(path, handler, lock) has it: nothing runs under
-// the lock then.
+// handler is the middleware, or whose handler in front of it has answered, as
+// r.POST(path, handler, lock) has it: the work has not run under the lock then.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
 	o := newOptions(opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
@@ -228,10 +237,14 @@ func (m *middleware) run(c *gin.Context, v *view) error {
 }
 
 // record has Gin record an error. Its text is for logs and traces: what gin.ErrorLogger and
-// others make of it for clients is the Meta.
+// others make of it for clients is the Meta. It is neither of Gin's private errors, which gin.Logger prints
+// beside the line that the Locker has logged, nor of the public ones, whose texts are for clients.
 func record(c *gin.Context, err error) {
-	_ = c.Error(door.Recorded(err)).SetMeta(httpdoor.ProblemOf(door.Refusal(err)))
+	_ = c.Error(door.Recorded(err)).SetType(errorType).SetMeta(httpdoor.ProblemOf(door.Refusal(err)))
 }
+
+// errorType is a bit that Gin does not use.
+const errorType gin.ErrorType = 1 << 16
 
 // refuse answers a request that did not get the lock, or lost it.
 func (m *middleware) refuse(c *gin.Context, err error) {

@@ -33,6 +33,11 @@ func onGroup(e *gin.Engine, lock, fine gin.HandlerFunc) {
 // behindHandler is the order of Echo.
 func behindHandler(e *gin.Engine, lock, fine gin.HandlerFunc) { e.POST("/orders/:id/pay", fine, lock) }
 
+// behindHandlerWithAnother has one more handler at the end.
+func behindHandlerWithAnother(e *gin.Engine, lock, fine gin.HandlerFunc) {
+	e.POST("/orders/:id/pay", fine, lock, func(*gin.Context) {})
+}
+
 // behindSilentHandler has a handler in front that writes nothing.
 func behindSilentHandler(e *gin.Engine, lock, _ gin.HandlerFunc) {
 	e.POST("/orders/:id/pay", func(*gin.Context) {}, lock)
@@ -82,6 +87,7 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"on its group", onGroup, keyfunc.Params(), "POST /orders/42/pay", "200 fine", "42", "", ""},
 		{"on its group, with a wrong name", onGroup, keyfunc.Param("order"), "POST /orders/42/pay", "500 ", "", "LOCK_MISUSE", missing + `param "order": route "/orders/:id/pay"` + noSuch + `"id"`},
 		{"behind the handler", behindHandler, param, "POST /orders/42/pay", "200 fine", "", "LOCK_MISUSE", behind},
+		{"behind the handler, with another behind it", behindHandlerWithAnother, param, "POST /orders/42/pay", "200 fine", "", "LOCK_MISUSE", `keyfunc: mistake of the program: ginlock: a handler in front of the middleware has answered the request to route "/orders/:id/pay" without the lock: write r.POST(path, lock, handler)`},
 		{"behind a handler that writes nothing", behindSilentHandler, param, "POST /orders/42/pay", "500 ", "", "LOCK_MISUSE", behind},
 		{"in Use", inUse, param, "POST /orders/42/pay", "200 fine", "order:42", "", ""},
 		{"in Use, for a route without the parameter", inUse, param, "POST /health", "500 ", "", "LOCK_MISUSE", missing + `param "id": route "/health"` + noSuch + "none"},

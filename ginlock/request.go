@@ -26,10 +26,13 @@ var _ httpdoor.Routed = (*view)(nil)
 
 // checkPlace has Enter refuse a request to a route whose handlers end with the
 // middleware, as if it were Echo's, where it stands behind the handler. That one has
-// run without the lock already.
+// run without the lock already, and so has one that has answered in front of the middleware.
 func (v *view) checkPlace() {
 	if route := v.c.FullPath(); route != "" && v.isLast() {
 		v.Refuse(fmt.Errorf("%w: ginlock: nothing runs under the lock of route %q, because no handler stands behind the middleware: "+
+			"write r.POST(path, lock, handler)", keyfunc.ErrMisuse, route))
+	} else if v.c.Writer.Written() {
+		v.Refuse(fmt.Errorf("%w: ginlock: a handler in front of the middleware has answered the request to route %q without the lock: "+
 			"write r.POST(path, lock, handler)", keyfunc.ErrMisuse, route))
 	}
 }
@@ -61,8 +64,8 @@ func (v *view) isLast() bool {
 // empty where no route matched.
 func (v *view) Route() string { return v.c.FullPath() }
 
-// Param returns what c.Param does, which is decoded unless the engine was told
-// to leave that to its handlers. Without a route there are none: Gin may leave
+// Param returns what c.Param does, if handlers cannot differ in what that names: it is
+// decoded, also where the engine was told to leave that to its handlers. Without a route there are none: Gin may leave
 // parameters of a route that it tried.
 func (v *view) Param(name string) (string, bool) {
 	if v.c.FullPath() == "" {
@@ -71,14 +74,12 @@ func (v *view) Param(name string) (string, bool) {
 	value, ok := v.c.Params.Get(name)
 	for _, p := range v.c.Params {
 		if p.Key == name && p.Value != value {
-			v.Refuse(errSameName)
+			v.Refuse(door.Unread("param", name, httpdoor.ErrTwoParams)) // c.Param returns the first of them, and c.ShouldBindUri the last
 		}
 	}
+	value, _ = v.RouteParam(name, value, false)
 	return value, ok
 }
-
-// c.Param returns the first of them, and c.ShouldBindUri the last.
-var errSameName = errors.New("ginlock: the route has two parameters of one name, and they differ")
 
 // Query returns what c.GetQuery does.
 func (v *view) Query(name string) (string, bool) {
@@ -159,7 +160,9 @@ func (v *view) keepBody() {
 const nativeKey = "ginlock.Key" // for errors
 
 // Key makes a key function of one that reads a Gin context. It works in
-// ginlock only. The function must not read the body. What it returns is escaped
+// ginlock only. The function may read the body, up to WithBodyLimit; the handler gets all of it,
+// from its beginning. If it reads further, or the body cannot be read, the request is refused with
+// 413 or 400, whatever the function returns. What it returns is escaped
 // where a key may not hold a character, as in keyfunc.Value; an empty string is
 // keyfunc.ErrMissing. The function must escape values that it joins itself, or
 // leave that to keyfunc.Join. Key panics if it is nil.
@@ -172,7 +175,6 @@ func Key(key func(*gin.Context) (string, error)) keyfunc.Func {
 		if !ok {
 			return door.NativeElsewhere(nativeKey, r)
 		}
-		s, err := key(v.c)
-		return door.NativeKey(nativeKey, s, err)
+		return httpdoor.NativeKey(&v.Visit, nativeKey, key, v.c)
 	}
 }

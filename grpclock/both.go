@@ -16,7 +16,7 @@ const (
 )
 
 // given has the rules that interceptors have, as a Locker's instance, the constructor
-// and the full method. A server is made of all its interceptors before it serves the
+// and the full method, or the rule's name where the service is not known. A server is made of all its interceptors before it serves the
 // first call.
 var given sync.Map
 
@@ -28,29 +28,42 @@ func (i *interceptor) gives(constructor, method string) string {
 	return i.Locker.Instance() + " " + constructor + " " + method
 }
 
-// give notes the rules that i has for methods known to this program.
+// give notes the rules that i has for methods known to this program, and for all methods of
+// services that are not.
 func (i *interceptor) give() {
-	for _, method := range i.Methods() {
-		given.Store(i.gives(i.Constructor, method), true)
+	for _, name := range append(i.Methods(), i.Unknown()...) {
+		given.Store(i.gives(i.Constructor, name), true)
 	}
 }
 
 // checkOther reports the rules that are for the other kind of methods, and that no
-// interceptor for those has: they run without the lock.
+// interceptor for those has: they run without the lock. Of a service that is not known
+// nobody can tell of what kind its methods are.
 func (i *interceptor) checkOther() {
 	for _, method := range i.Methods() {
-		needs := constructorFor(method)
-		if needs == "" || needs == i.Constructor {
-			continue
+		if needs := constructorFor(method); needs != "" {
+			i.checkHas(method, needs,
+				"grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules")
 		}
-		key := i.gives(needs, method)
-		if _, has := given.Load(key); has {
-			continue
-		}
-		if _, again := missed.LoadOrStore(key, true); !again {
-			i.Logger.Warn("grpclock: a method runs without its lock, because its rule was not given to the other interceptor: give both the same rules",
-				"rule", method, "needs", "grpclock."+needs)
-		}
+	}
+	other, kind := streamConstructor, "streams"
+	if i.Constructor == streamConstructor {
+		other, kind = unaryConstructor, "unary methods"
+	}
+	for _, name := range i.Unknown() {
+		i.checkHas(name, other,
+			"grpclock: if the service, which this program does not know, has "+kind+", they run without their lock, because its rule was not given to the other interceptor: give both the same rules")
+	}
+}
+
+// checkHas reports a rule, once, if the constructor that it needs was not given it.
+func (i *interceptor) checkHas(rule, needs, report string) {
+	key := i.gives(needs, rule)
+	if _, has := given.Load(key); has {
+		return
+	}
+	if _, again := missed.LoadOrStore(key, true); !again {
+		i.Logger.Warn(report, "rule", rule, "needs", "grpclock."+needs)
 	}
 }
 

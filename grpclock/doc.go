@@ -20,7 +20,9 @@
 //
 // The interceptor goes last in the chain, and so innermost: behind recovery, logging,
 // authentication, authorisation and rate limits. A lock before authorisation lets
-// strangers block somebody's resource. One recovery in front of it is enough: when a
+// strangers block somebody's resource. So it goes into grpc.ChainUnaryInterceptor and
+// grpc.ChainStreamInterceptor: what grpc.UnaryInterceptor or grpc.StreamInterceptor is given
+// runs before the whole chain, wherever the option stands. One recovery in front of it is enough: when a
 // handler panics the lock is released, and the panic goes on.
 //
 // # Keys
@@ -31,7 +33,10 @@
 //     in JSON ("customer.id"): a string, bytes, an integer, a bool, or an enum,
 //     which is its number. A field with presence (optional, oneof, message) that
 //     is not set is missing, and 0 is another key; a handler that calls the
-//     getter sees 0 in both, so its template says {body.shelf?|int}. A field
+//     getter sees 0 in both, so its template says {body.shelf?|int}. Where proto2 or
+//     editions give the field a default other than zero ([default = …], or a closed enum
+//     whose first value is not 0), a field that is not set is that default, as the
+//     getter returns it, also inside a message that is not set. A field
 //     without presence that is zero is "0" or "false", which is what the handler
 //     sees. An empty string is missing. Floats, messages, lists and maps have no
 //     definite text;
@@ -59,6 +64,7 @@
 // constants there, as the reason in an errdetails.ErrorInfo of the domain "lockmw":
 //
 //	Aborted             others hold the lock                         LOCK_BUSY, LOCK_WAIT_TIMEOUT
+//	Aborted             its work was done a moment ago (MinHold)     LOCK_COOLDOWN
 //	DeadlineExceeded    others held it until the call's deadline     LOCK_WAIT_TIMEOUT
 //	ResourceExhausted   too many wait already                        LOCK_QUEUE_FULL
 //	Unavailable         Redis cannot be reached, or refuses          LOCK_BACKEND_UNAVAILABLE
@@ -68,6 +74,7 @@
 //	Internal            a mistake of the program                     LOCK_MISUSE
 //	Canceled            the client has left                          (no ErrorInfo)
 //
+// An errdetails.BadRequest names the field or header of which no key can be made.
 // CodeOf reads the reason in a client. Nothing in a status shows a key, a token or what
 // Redis said.
 //

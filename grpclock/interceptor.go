@@ -31,12 +31,9 @@ func newInterceptor(constructor string, l *lockmw.Locker, rules Rules, opts []Op
 // incoming are the metadata in a call's context.
 type incoming struct{}
 
-// First returns the first value of the incoming metadata called name, in any case.
-func (incoming) First(ctx context.Context, name string) (string, bool) {
-	if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
-		return values[0], true
-	}
-	return "", false
+// Values returns the values of the incoming metadata called name, in any case.
+func (incoming) Values(ctx context.Context, name string) []string {
+	return metadata.ValueFromIncomingContext(ctx, name)
 }
 
 // Key makes a key function of one that reads a call: its context, in which earlier

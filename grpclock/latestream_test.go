@@ -76,3 +76,51 @@ func TestContextOfALateStreamHasEndedWhenItsEndIsTold(t *testing.T) {
 		}
 	}
 }
+
+// Work that goes on elsewhere may learn of the end by the lease, and asks the stream's context then.
+func TestContextOfALateStreamHasEndedWhenTheLeaseHas(t *testing.T) {
+	interceptor := grpclock.StreamServerInterceptor(newLocker(t), grpclock.Rules{chatMethod: {
+		Key: keyfunc.Body("order_id"), Policy: lockmw.Policy{MaxHold: time.Millisecond},
+	}})
+	for look, ended := range map[string]func(ctx context.Context) bool{
+		"Done": func(ctx context.Context) bool {
+			select {
+			case <-ctx.Done():
+				return true
+			default:
+				return false
+			}
+		},
+		"Err":   func(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) },
+		"Cause": func(ctx context.Context) bool { return errors.Is(context.Cause(ctx), lockmw.ErrMaxHold) },
+		"a child's Err": func(ctx context.Context) bool {
+			child, cancel := context.WithCancel(ctx)
+			defer cancel()
+			return child.Err() != nil && errors.Is(context.Cause(child), lockmw.ErrMaxHold)
+		},
+		"Err, when it was Done": func(ctx context.Context) bool {
+			<-ctx.Done()
+			return ctx.Err() != nil && errors.Is(context.Cause(ctx), lockmw.ErrMaxHold)
+		},
+	} {
+		const streams = 50
+		seen := 0
+		for range streams {
+			_ = interceptor(nil, endless{}, &grpc.StreamServerInfo{FullMethod: chatMethod}, func(_ any, s grpc.ServerStream) error {
+				ctx := s.Context()
+				if err := s.RecvMsg(rpctest.Order()); err != nil {
+					return err
+				}
+				lease, _ := lockmw.FromContext(ctx)
+				<-lease.Context().Done()
+				if ended(ctx) {
+					seen++
+				}
+				return nil
+			})
+		}
+		if seen != streams {
+			t.Errorf("%s: the stream's context has ended in %d of %d streams whose lease has", look, seen, streams)
+		}
+	}
+}

@@ -174,6 +174,43 @@ func TestRuleThatTheOtherInterceptorDoesNotHaveIsReported(t *testing.T) {
 	}
 }
 
+// Nobody can tell which methods of an unknown service are streams.
+func TestRuleOfAnUnknownServiceThatTheOtherInterceptorDoesNotHaveIsReported(t *testing.T) {
+	const service = "/elsewhere.Files/"
+	serve := map[string]func(l *lockmw.Locker, logger grpclock.Option){
+		"streams": func(l *lockmw.Locker, logger grpclock.Option) {
+			unary := grpclock.UnaryServerInterceptor(l, named(service+"*"), logger)
+			for range 2 {
+				lockOf(t, unary, service+"Get")
+			}
+		},
+		"unary methods": func(l *lockmw.Locker, logger grpclock.Option) {
+			stream := grpclock.StreamServerInterceptor(l, named(service+"*"), logger)
+			for range 2 {
+				_ = stream(nil, silentStream{ctx: t.Context()}, &grpc.StreamServerInfo{FullMethod: "/elsewhere.Other/Chat"}, func(any, grpc.ServerStream) error { return nil })
+			}
+		},
+		"": func(l *lockmw.Locker, logger grpclock.Option) {
+			unary := grpclock.UnaryServerInterceptor(l, named(service+"*", service+"Get"), logger)
+			grpclock.StreamServerInterceptor(l, named(service+"*"), logger)
+			lockOf(t, unary, service+"Get")
+		},
+	}
+	needs := map[string]string{"streams": "StreamServerInterceptor", "unary methods": "UnaryServerInterceptor"}
+	for kind, serve := range serve {
+		var log bytes.Buffer
+		serve(newLocker(t), grpclock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		n := strings.Count(log.String(), "run without their lock")
+		if kind == "" && n > 0 {
+			t.Errorf("both have the rule, and it is reported:\n%s", &log)
+		}
+		if kind != "" && (n != 1 || !strings.Contains(log.String(), "has "+kind+", they run without their lock") ||
+			!strings.Contains(log.String(), "rule=/elsewhere.Files/* needs=grpclock."+needs[kind])) {
+			t.Errorf("%s: the rule is reported %d times, want once:\n%s", kind, n, &log)
+		}
+	}
+}
+
 // A silentStream has a context, and nothing else is asked of it.
 type silentStream struct {
 	grpc.ServerStream

@@ -29,7 +29,7 @@ func CodeOf(err error) string {
 // setTrailer sets a trailer of the call.
 func (i *interceptor) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
 	refusal := door.Refusal(err)
-	answer := statusOf(refusal)
+	answer := statusOf(refusal, err)
 	if door.ClientGone(refusal) {
 		return answer
 	}
@@ -61,13 +61,13 @@ func (h *handedOn) Unwrap() error { return h.told }
 // GRPCStatus returns what clients get.
 func (h *handedOn) GRPCStatus() *status.Status { return status.Convert(h.refusal) }
 
-// statusOf returns the error that tells a client of a refusal.
-func statusOf(refusal lockmw.Refusal) error {
+// statusOf returns the error that tells a client of a refusal, because of err.
+func statusOf(refusal lockmw.Refusal, err error) error {
 	if door.ClientGone(refusal) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
 	var details []protoadapt.MessageV1
-	for _, detail := range rpcdoor.Details(refusal) {
+	for _, detail := range rpcdoor.Details(refusal, err) {
 		details = append(details, protoadapt.MessageV1Of(detail))
 	}
 	s, err := status.New(codes.Code(refusal.GRPCCode), refusal.Detail).WithDetails(details...)

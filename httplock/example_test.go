@@ -37,7 +37,7 @@ func ExampleMiddleware() {
 	})
 
 	mux := http.NewServeMux()
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
 	mux.Handle("POST /orders/{id}/pay", lock(pay)) // around one route, not around the mux
 
 	w := httptest.NewRecorder()
@@ -58,7 +58,7 @@ func ExampleWithValues() {
 		fmt.Fprint(w, "paid under ", lease.Key())
 	})
 
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.tenant}:{param.id}"), lockmw.Policy{Prefix: "order:"},
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.tenant}:{param.id|int}"), lockmw.Policy{Prefix: "order:"},
 		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 			tenant, ok := r.Context().Value(tenantKey{}).(string)
 			return tenant, ok && name == "tenant"
@@ -74,7 +74,7 @@ func ExampleWithValues() {
 	}
 	// Output:
 	// 200 paid under order:acme:42
-	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not name the resource it is about: a parameter, header or body field is missing or cannot be used.","code":"LOCK_KEY_INVALID"}
+	// 400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"The request does not name the resource it is about: the value \"tenant\" is missing.","code":"LOCK_KEY_INVALID"}
 }
 
 type varsKey struct{}
@@ -93,7 +93,7 @@ func ExampleWithParams() {
 		lease, _ := lockmw.FromContext(r.Context())
 		fmt.Fprint(w, "paid under ", lease.Key())
 	})
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:"}, httplock.WithParams(vars))
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"}, httplock.WithParams(vars))
 
 	r := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
 	w := httptest.NewRecorder()

@@ -1,7 +1,7 @@
 // Package httplock runs net/http requests under a Redis lock: one line around
 // a handler.
 //
-//	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
+//	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
 //	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
 //
 // The handler runs while the lock is held. Its request's context is the
@@ -21,6 +21,7 @@
 //   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
 //     its body is longer than WithBodyLimit
 //   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 409 LOCK_COOLDOWN, without Retry-After: its work was done a moment ago (Policy.MinHold)
 //   - 503 LOCK_QUEUE_FULL: too many wait already
 //   - 503 LOCK_BACKEND_UNAVAILABLE: Redis cannot be reached, or refuses
 //   - 503 LOCK_CLOSED: the Locker is closed
@@ -35,19 +36,24 @@
 // The middleware goes on each route, inside the mux: outside of it neither the pattern
 // nor its parameters are known. A key that needs them is a mistake of the program there, as
 // is a parameter that the route does not have: every request is answered with 500
-// LOCK_MISUSE, and the Locker's log, if lockmw.WithLogger gives it one, says once for
+// LOCK_MISUSE, and the Locker's log (slog.Default() without lockmw.WithLogger) says once for
 // each route which parameters it has. Around a mux, a request that the mux has no
 // handler for still gets its 404 or 405 if no key can be made of it; with a key that every request has, as one
 // of a header, the lock comes first.
+//
+// Behind a route with a parameter, such as a mux in "/shops/{id}/" or chi's Route, a key is made of the
+// parameters known so far. An inner route must not give one of them its name again: its handler would see
+// another value than the key was made of. Such a request is served, and the Locker's log says so once for
+// each route.
 //
 // Routers that set r.Pattern and r.PathValue, as chi does, are like the mux: the lock
 // goes on the route (chi's With), or on a group of routes behind a pattern that has the
 // parameter (Use in chi's Group and Route). It does not go into the Use of the outermost
 // router, which runs before any route is known. For routers that do not set them there
-// is WithParams. A key sees what the router gives: chi does not decode the parameters of
-// a path that was sent in an unusual spelling, so for /orders/%34%32 the key is made of
-// "%34%32". A handler that decodes the parameter itself would see 42 under that other
-// lock: it must not.
+// is WithParams. chi does not decode the parameters of
+// a path that was sent in an unusual spelling: for /orders/%34%32 it gives "%34%32", and some
+// handlers decode that. Keys are made from the decoded value, so that a client cannot dodge the lock
+// of 42; so they are with UseEncodedPath of gorilla/mux.
 //
 // It goes behind recovery, logging, authentication and rate limits, and directly before
 // the handler: a lock before authorisation lets strangers block somebody's
@@ -63,7 +69,7 @@
 // for byte. What is longer is refused (413) if the key is a field of it, and
 // otherwise read by the handler, under the lock, which waits for more of it no
 // longer than WithBodyTimeout says: a client that sends nothing holds the lock
-// for 5 s, and one that is slow for as long as the policy's MaxHold lets it.
+// for 5 s, and one that is slow for a minute at most, or for the policy's MaxHold.
 //
 // Do not put the middleware around a handler that answers while its client is still
 // sending, as in a two-way stream: such a client may wait for the answer before it
@@ -100,18 +106,22 @@
 // name into several places. Where handlers may differ about which of them
 // counts, the request is refused (400), and Redis is not asked. These are refused:
 //
+//   - a key of a route parameter that names something else when it is decoded again, as
+//     "%34%32" does when it was sent as "%2534%2532", or is a path that path.Clean would change, as "a//b" and "x/../a"
+//     are, and "a/"; a slash in front, as httprouter gives it, is fine;
 //   - a key of the body whose Content-Type is not application/json or another
 //     +json, or is given twice;
 //   - a key of the body whose name is in the query as well, in whatever case and
 //     punctuation, or is missing in the body and a parameter of the route;
-//   - a key of the query whose name is there in another case as well, or is in a
+//   - a key of the query whose name is there with two values or in another case, or is in a
 //     form in the body; a form over WithBodyLimit is refused (413), because
 //     nobody knows what is in it;
 //   - a key of a form whose body does not say that it is one, or is broken, or came
 //     with another method than POST, PUT or PATCH; whose name is there with two
 //     values or in another case, is a file's, or is in the query as well, or is
 //     missing in the form and a parameter of the route;
-//   - a key of a cookie that is there twice, with different values.
+//   - a key of a field of the body, a header or a cookie that is there twice, with
+//     different values.
 //
 // Key, with a function of your own, refuses none of these.
 //
@@ -125,6 +135,7 @@
 package httplock
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/lockmw/kit/internal/door"
@@ -135,7 +146,7 @@ import (
 
 // Middleware returns a function that puts a handler under the lock that key
 // names. It panics if l or key or an option is nil, if p is invalid, and if key reads
-// a value without WithValues; what it returns panics if the handler is nil. To find
+// a value without WithValues; what it returns panics if the handler is nil, or one of http.TimeoutHandler. To find
 // out what key reads, Middleware calls it once with a made-up request, unless there is
 // WithValues; key may fail or panic then.
 //
@@ -150,6 +161,9 @@ func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Opt
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("httplock: Middleware: the handler is nil")
+		}
+		if fmt.Sprintf("%T", next) == "*http.timeoutHandler" {
+			panic("httplock: Middleware: http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)")
 		}
 		return &handler{options: o, door: door, next: next}
 	}
@@ -191,6 +205,7 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 	if v.HoldsResponse() {
 		held := v.Hold(watched)
 		h.next.ServeHTTP(held, v.Inner())
+		v.checkInner()
 		v.Returned(held.Status())
 		if err := v.Leave(); err != nil && held.Held() {
 			return err
@@ -199,6 +214,7 @@ func (h *handler) run(w http.ResponseWriter, v *view) error {
 		return nil
 	}
 	h.next.ServeHTTP(watched.Alike(), v.Inner())
+	v.checkInner()
 	v.Returned(watched.Status())
 	if err := v.Leave(); err != nil && !watched.Written() {
 		return err

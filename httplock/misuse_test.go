@@ -124,7 +124,7 @@ func TestPlaceOfTheMiddlewareIsChecked(t *testing.T) {
 		{"another router, a route without parameters", otherRouter(nil), param, withParams, "POST /health", 500, "", "LOCK_MISUSE", missing + `param "id": the route has no such parameter; it has none`},
 		{"another router, all parameters of such a route", otherRouter(map[string]string{}), keyfunc.Params(), withParams, "POST /health", 500, "", "LOCK_MISUSE", missing + "params: the route has no parameters"},
 		{"another router, the route", otherRouter(map[string]string{"id": "42"}), keyfunc.MustParse("{route}"), withParams, "POST /orders/42/pay", 500, "", "LOCK_MISUSE", missing + "route" + nowhere},
-		{"another router, a name in the body and in the path", otherRouter(map[string]string{"id": "42"}), keyfunc.Body("id"), withParams, "POST /orders/42/pay", 400, "", "LOCK_KEY_INVALID", `invalid key: keyfunc: body "id": the name is missing in the body and there in the path, which is where some readers look as well`},
+		{"another router, a name in the body and in the path", otherRouter(map[string]string{"id": "42"}), keyfunc.Body("id"), withParams, "POST /orders/42/pay", 400, "", "LOCK_KEY_INVALID", `invalid key: keyfunc: body "id": is missing in the body and a parameter of the route, which is where some readers look as well`},
 
 		{"a value of a type without text", onRoute("POST /orders/{id}/pay"), keyfunc.MustParse("{value.user}:{param.id}"), valueOf(struct{ Tenant string }{"berlin"}), "POST /orders/42/pay", 500, "", "LOCK_MISUSE", `keyfunc: value cannot be used: value "user" has no usable text: its type is struct { Tenant string }`},
 		{"a value that is nil", onRoute("POST /orders/{id}/pay"), keyfunc.MustParse("{value.user}:{param.id}"), valueOf(nil), "POST /orders/42/pay", 400, "", "LOCK_KEY_INVALID", "invalid key: " + missing + `value "user"`},
@@ -265,5 +265,31 @@ func TestParamsAreAskedForOnce(t *testing.T) {
 	})).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/", nil))
 	if w.Code != http.StatusOK || asked != 1 || key != "1:2::1:2" {
 		t.Errorf("status %d, key %q, asked %d times; want 200, 1:2::1:2 and once", w.Code, key, asked)
+	}
+}
+
+// One name in two routes: the key is the outer one's, and the handler sees the inner one's.
+func TestOneNameInTwoRoutesIsTold(t *testing.T) {
+	for _, tc := range []struct {
+		inner string // the parameter
+		code  string
+		says  string
+	}{
+		{"id", "LOCK_MISUSE", `keyfunc: mistake of the program: httplock: the key is made of the parameter "id" of route "/shops/{id}/", and route "POST /shops/{shop}/orders/{id}" behind it has another parameter of that name, which its handler sees: give one of them another name, or put the middleware on the inner route`},
+		{"order", "", ""},
+	} {
+		var log testenv.Log
+		r := testenv.New(t, redistest.Embedded(t))
+		locks := r.NewLocker(log.Option())
+		inner, outer := http.NewServeMux(), http.NewServeMux()
+		inner.HandleFunc("POST /shops/{shop}/orders/{"+tc.inner+"}", func(http.ResponseWriter, *http.Request) {})
+		outer.Handle("/shops/{id}/", httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Name: "pay"})(inner))
+		for range 3 {
+			if answer := testenv.Ask(outer, "POST /shops/1/orders/42"); answer != "200 " {
+				t.Errorf("answer = %q, want the handler's", answer)
+			}
+		}
+		r.CloseNow(locks)
+		log.Want(t, "pay", tc.code, tc.says)
 	}
 }

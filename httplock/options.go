@@ -71,6 +71,8 @@ func WithValues(values func(r *http.Request, name string) (any, bool)) Option {
 //
 //	httplock.WithParams(mux.Vars) // github.com/gorilla/mux
 //
+// Of a value that is not decoded, as with UseEncodedPath of gorilla/mux, the key is decoded.
+//
 // keyfunc.Params without names takes them in the order of their names. Such routers
 // do not set r.Pattern either, so {route} is not known; put a text of your own there.
 func WithParams(params func(*http.Request) map[string]string) Option {
@@ -95,7 +97,9 @@ func WithBodyLimit(bytes int64) Option { return func(o *options) { o.LimitBody(b
 // WithBodyTimeout sets how long a handler waits for a body that was not read
 // before the lock was taken: a Read of the request's body fails when less than
 // 1 KiB has come in that time, and one that is under way when the lease's context
-// ends fails then. Only time in which somebody waits for the client counts. The
+// ends fails then. So does one when the whole body has taken twelve times that, which is a
+// minute by default: a route for long uploads needs a longer timeout, and a policy's MaxHold
+// bounds it further. Only time in which somebody waits for the client counts. The
 // error Is os.ErrDeadlineExceeded, or the cause with which the context has ended;
 // over HTTP/1 the connection is closed after the answer.
 //

@@ -19,7 +19,10 @@ type view struct {
 	handler *handler
 	query   url.Values        // once it is asked for
 	params  map[string]string // of WithParams, once they are asked for; not nil
+	read    [2]param          // the first parameters that were read with r.PathValue
 }
+
+type param struct{ name, value string }
 
 var (
 	_ keyfunc.ParamRequest = (*view)(nil)
@@ -30,15 +33,33 @@ var (
 // "POST /orders/{id}". It is empty outside of the mux.
 func (v *view) Route() string { return v.Outer().Pattern }
 
-// Param returns what r.PathValue does, or WithParams says.
+// Param returns what r.PathValue does, or WithParams says, decoded, if handlers cannot differ in
+// what that names.
 func (v *view) Param(name string) (string, bool) {
 	var value string
 	if v.handler.params != nil {
 		value = v.ownParams()[name]
 	} else {
 		value = v.Outer().PathValue(name)
+		if at := slices.IndexFunc(v.read[:], func(p param) bool { return p.name == "" || p.name == name }); at >= 0 {
+			v.read[at] = param{name, value}
+		}
 	}
-	return value, value != ""
+	return v.RouteParam(name, value, false)
+}
+
+// checkInner is called when the handler has returned. A router behind the middleware sets the parameters of
+// its route in the handler's request. If one has the name of another that the key was made of, the handler has
+// worked on something else than was locked, and only now can that be seen.
+func (v *view) checkInner() {
+	for _, p := range v.read {
+		if inner := v.Inner().PathValue(p.name); p.value != "" && inner != "" && inner != p.value {
+			v.Misused(fmt.Errorf("%w: httplock: the key is made of the parameter %q of route %q, and route %q behind it has another parameter "+
+				"of that name, which its handler sees: give one of them another name, or put the middleware on the inner route",
+				keyfunc.ErrMisuse, p.name, v.Route(), v.Inner().Pattern))
+			return
+		}
+	}
 }
 
 // ParamNames returns the names of the parameters that WithParams says, in their
@@ -121,7 +142,9 @@ func (o *options) checkValues(key keyfunc.Func) {
 const nativeKey = "httplock.Key" // for errors
 
 // Key makes a key function of one that reads a request. It works in httplock
-// only. The function must not read the body. What it returns is escaped where a
+// only. The function may read the body, up to WithBodyLimit; the handler gets all of it, from
+// its beginning. If it reads further, or the body cannot be read, the request is refused with
+// 413 or 400, whatever the function returns. What it returns is escaped where a
 // key may not hold a character, as in keyfunc.Value; an empty string is
 // keyfunc.ErrMissing. The function must escape values that it joins itself, or
 // leave that to keyfunc.Join. Key panics if it is nil.
@@ -134,7 +157,6 @@ func Key(key func(*http.Request) (string, error)) keyfunc.Func {
 		if !ok {
 			return door.NativeElsewhere(nativeKey, r)
 		}
-		s, err := key(v.Outer())
-		return door.NativeKey(nativeKey, s, err)
+		return httpdoor.NativeKey(&v.Visit, nativeKey, key, v.Outer())
 	}
 }

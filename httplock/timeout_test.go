@@ -49,3 +49,16 @@ func TestHandlerThatGivesUpUnderATimeoutHandlerMustSaySo(t *testing.T) {
 		})
 	}
 }
+
+// The other way round the handler would go on without the lock after the timeout.
+func TestTimeoutHandlerInsideOfTheLockPanicsAtTheStart(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	lock := httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{})
+	defer func() {
+		const want = "httplock: Middleware: http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)"
+		if got := recover(); got != want {
+			t.Errorf("panic = %v\nwant    %s", got, want)
+		}
+	}()
+	lock(http.TimeoutHandler(http.NotFoundHandler(), time.Second, ""))
+}

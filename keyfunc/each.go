@@ -68,7 +68,7 @@ func Each(array string, key Func) Func {
 				return "", fmt.Errorf("%w: key of element %d of %s", ErrMissing, i+1, v.label())
 			}
 			if !of.asked {
-				return "", misused(v.invalid(fmt.Sprintf("is taken apart by Each, whose key does not read {body.%s}: all elements would take one lock", path)))
+				return "", misused(v.unusable(fmt.Sprintf("is taken apart by Each, whose key does not read {body.%s}: all elements would take one lock", path)))
 			}
 			list = keys.addTo(list)
 		}
@@ -86,9 +86,9 @@ func (v *value) elements(r Request) ([]Element, error) {
 	outer, nested := As[*element](r)
 	switch {
 	case nested && outer.has(v.name):
-		return nil, misused(v.invalid(fmt.Sprintf("is inside body %q, which another Each takes apart: Each takes no arrays of arrays", outer.path)))
+		return nil, misused(v.unusable(fmt.Sprintf("is inside body %q, which another Each takes apart: Each takes no arrays of arrays", outer.path)))
 	case err != nil:
-		return nil, fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+		return nil, v.unread(err)
 	case !ok || len(elements) == 0:
 		return nil, v.missing(r)
 	case len(elements) > maxKeys:

@@ -41,6 +41,7 @@ var knownFilters = []filter{
 	// A handler that reads a missing value into an integer sees 0.
 	{name: "int", wants: "an integer", gives: "7", missing: "0", apply: canonicalInt},
 	{name: "lower", apply: func(s string) (string, bool) { return lower(s), true }},
+	{name: "trim", apply: func(s string) (string, bool) { return trim(s), true }},
 	{name: "uuid", wants: "a UUID", gives: "0f8fad5b-d9cb-469f-a165-70867728950e", apply: canonicalUUID},
 }
 
@@ -87,11 +88,22 @@ func hexOf(sum [sha256.Size]byte) string {
 	return string(digits[:])
 }
 
-// lower is strings.ToLower, except that it leaves bytes alone that are not
-// UTF-8. ToLower replaces each by U+FFFD, which makes different values equal.
+// trim is strings.TrimSpace, except that it leaves one blank of a value that is nothing but
+// white space: that is no missing value.
+func trim(s string) string {
+	if trimmed := strings.TrimSpace(s); trimmed != "" {
+		return trimmed
+	}
+	return " "
+}
+
+// lower is strings.ToLower, with two exceptions. Letters that are one in upper case are one
+// here, such as s and ſ, σ and ς, i and ı: to handlers that compare by strings.ToUpper or
+// strings.EqualFold they are. And it leaves bytes alone that are not UTF-8. ToLower replaces
+// each by U+FFFD, which makes different values equal.
 func lower(s string) string {
 	if utf8.ValidString(s) {
-		return strings.ToLower(s)
+		return strings.Map(lowerRune, s)
 	}
 	out := make([]byte, 0, len(s))
 	for len(s) > 0 {
@@ -99,12 +111,14 @@ func lower(s string) string {
 		if r == utf8.RuneError && size == 1 {
 			out = append(out, s[0])
 		} else {
-			out = utf8.AppendRune(out, unicode.ToLower(r))
+			out = utf8.AppendRune(out, lowerRune(r))
 		}
 		s = s[size:]
 	}
 	return string(out)
 }
+
+func lowerRune(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }
 
 // canonicalInt returns a decimal integer of any length without '+', leading
 // zeros and negative zero.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
@@ -35,6 +36,7 @@ var examples = map[string]example{
 	"hash":  {value: "ann", want: "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1", digest: true},
 	"int":   {value: "+007", want: "7", missing: "0"},
 	"lower": {value: "Ann@Example.COM", want: "ann@example.com"},
+	"trim":  {value: "\t ann b\u00a0\n", want: "ann b"},
 	"uuid":  {value: "0F8FAD5BD9CB469FA16570867728950E", want: "0f8fad5b-d9cb-469f-a165-70867728950e"},
 }
 
@@ -171,6 +173,26 @@ func TestUUIDFilterRefusesOtherText(t *testing.T) {
 func TestLowerFilter(t *testing.T) {
 	filtered(t, "{param.v|lower}", "Ann@Example.COM", "ann@example.com")
 	filtered(t, "{param.v|lower}", "GRÖSSE", "grösse")
+}
+
+// Handlers compare by strings.ToLower, by strings.ToUpper or by strings.EqualFold, and some letters are one to
+// only one of these: ſ, ς, ı and the Kelvin sign are S, Σ, I and K in upper case.
+func TestLowerFilterFoldsWhatAnyHandlerFolds(t *testing.T) {
+	filter := keyfunc.MustParse("{param.v|lower}")
+	lower := func(r rune) string {
+		key, err := filter(call{param: texts("v", string(r))})
+		if err != nil {
+			t.Fatalf("%U: %v", r, err)
+		}
+		return key
+	}
+	for r := 'A'; r <= unicode.MaxRune; r++ {
+		for _, other := range []rune{unicode.ToLower(r), unicode.ToUpper(r), unicode.SimpleFold(r)} {
+			if other != r && lower(r) != lower(other) {
+				t.Errorf("%c and %c (%[1]U, %[2]U) are %q and %q", r, other, lower(r), lower(other))
+			}
+		}
+	}
 }
 
 func TestLowerFilterKeepsWhatIsNotUTF8Apart(t *testing.T) {

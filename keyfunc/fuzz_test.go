@@ -35,7 +35,7 @@ func checkResult(tb testing.TB, key string, err error) {
 func FuzzParse(f *testing.F) {
 	for _, template := range []string{
 		"order:{param.a}", "{query.a?|lower|hash}-{header.b}", "{{{body.a.b|int}}}", "{params}{method} {route}",
-		"{value.a|uuid}{value.b}", "%{param.a}%", "{", "}", "{}", "{param.a|}", "{parm.a}", "\xff{param.\xff}é", "{param.a}\xff",
+		"{value.a|uuid}{value.b}", "{query.a?=x|lower}-{query.b?=007|int}", "{query.a?=", "{query.a?=}", "%{param.a}%", "{", "}", "{}", "{param.a|}", "{parm.a}", "\xff{param.\xff}é", "{param.a}\xff",
 	} {
 		for _, value := range []string{"42", ":%{}", "\xff"} {
 			f.Add(template, value)

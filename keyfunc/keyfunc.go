@@ -5,7 +5,7 @@
 // call, and puts the Prefix of its lockmw.Policy in front. Most routes need one
 // template:
 //
-//	keyfunc.MustParse("order:{param.id}")   // order:42
+//	keyfunc.MustParse("order:{param.id|int}")   // order:42
 //
 // and the same in plain functions:
 //
@@ -50,7 +50,7 @@ import (
 // [ParamRequest]. Where a method returns a bool, it is false for what is not there.
 //
 // What a Request returns must be what the handler sees: the decoded parameter,
-// the last of two equal body fields. Otherwise a client could dodge the lock
+// the number and not its digits. Otherwise a client could dodge the lock
 // by another spelling. Where handlers may differ in what they see, the middlewares
 // refuse the request, whatever the Func returns; their package comments say when.
 type Request interface {
@@ -67,8 +67,8 @@ type Request interface {
 	Param(name string) (string, bool)
 	// Query returns the query parameter of that name.
 	Query(name string) (string, bool)
-	// Header returns the first header of that name, in whatever case; in gRPC the
-	// incoming metadata.
+	// Header returns the header of that name, in whatever case; in gRPC the first of
+	// the incoming metadata.
 	Header(name string) (string, bool)
 	// Body returns the body field at path ("customer.id"): a field of the
 	// JSON body, in gRPC of the request message. An error means that the

@@ -78,7 +78,7 @@ var templateMistakes = []struct {
 
 	{"{param?.id}", 7, "'?' must stand at the end of the name, as in {param.id?}"},
 	{"{method?x}", 8, "'?' must stand at the end of the name, as in {param.id?}"},
-	{"{query.a?0}", 10, "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
+	{"{query.a?0}", 10, "nothing but '=' and a default, or filters, may stand behind '?'; write {query.a?} or {query.a?=0}"},
 	{"{?query.a}", 2, "'?' must stand after the name"},
 }
 

@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,14 @@ func (p parser) placeholder(pos int) (v value, size int, err error) {
 		v.filters = append(v.filters, f)
 		at += len(name)
 	}
+	if v.fallback != "" {
+		at := start + len(subject) - len(v.fallback)
+		def, reason := v.filtered(v.fallback)
+		if reason != "" {
+			return v, 0, p.errorAt(at, "the default %s", reason)
+		}
+		v.fallback = def
+	}
 	return v, len("{") + end + len("}"), nil
 }
 
@@ -95,18 +104,26 @@ var (
 	plainSources = []string{string(sourceMethod), string(sourceRoute), string(sourceParams)}
 )
 
-// subject reads the text before the first '|': source.name, source.name? or
-// source.
+// subject reads the text before the first '|': source.name, source.name?,
+// source.name?=default or source.
 func (p parser) subject(pos int, text string) (value, error) {
 	text, after, optional := strings.Cut(text, "?")
 	switch {
 	case after != "" && text == "":
 		return value{}, p.errorAt(pos, "'?' must stand after the name")
 	case after != "":
-		if _, err := p.subject(pos, text+"?"); err != nil { // as of {param?.id}
+		v, err := p.subject(pos, text+"?")
+		if err != nil { // as of {param?.id}
 			return value{}, p.errorAt(pos+len(text), "'?' must stand at the end of the name, as in {param.id?}")
 		}
-		return value{}, p.errorAt(pos+len(text)+len("?"), "nothing but filters may stand behind '?'; write {%s?}: a missing value has no default", text)
+		at := pos + len(text) + len("?")
+		if after[0] != '=' {
+			return value{}, p.errorAt(at, "nothing but '=' and a default, or filters, may stand behind '?'; write {%s?} or {%[1]s?=0}", text)
+		}
+		if v.fallback = after[1:]; v.fallback == "" {
+			return value{}, p.errorAt(at, "the default is missing behind '='; leave that out if an empty value is meant")
+		}
+		return v, p.trimmed(at+len("="), v.fallback)
 	}
 	word, name, dotted := strings.Cut(text, ".")
 	dot := pos + len(word)
@@ -132,6 +149,9 @@ func (p parser) subject(pos int, text string) (value, error) {
 		}
 		if err := p.trimmed(dot+len("."), name); err != nil {
 			return value{}, err
+		}
+		if name, preset, ok := strings.Cut(name, "="); ok {
+			return value{}, p.errorAt(dot+len(".")+len(name), "a default stands behind '?', as in {%s.%s?=%s}", word, name, cmp.Or(preset, "0"))
 		}
 		if at, reason := badName(source(word), name); reason != "" {
 			return value{}, p.errorAt(dot+len(".")+at, "%s", reason)

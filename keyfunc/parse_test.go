@@ -32,8 +32,19 @@ func TestSyntaxErrorPointsAtTheColumn(t *testing.T) {
 		{"{method.id}", "       ^", "method takes no name"},
 		{"{params.id}", "       ^", "params takes no name; did you mean {param.id}?"},
 		{"{route?}", "      ^", "route cannot be optional"},
-		{"{query.a?b}", "         ^", "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
-		{"{query.a??}", "         ^", "nothing but filters may stand behind '?'; write {query.a?}: a missing value has no default"},
+		{"{query.a?b}", "         ^", "nothing but '=' and a default, or filters, may stand behind '?'; write {query.a?} or {query.a?=0}"},
+		{"{query.a??}", "         ^", "nothing but '=' and a default, or filters, may stand behind '?'; write {query.a?} or {query.a?=0}"},
+		{"{query.a?=}", "         ^", "the default is missing behind '='; leave that out if an empty value is meant"},
+		{"{query.a=b}", "        ^", "a default stands behind '?', as in {query.a?=b}"},
+		{"{query.a?=|int}", "         ^", "the default is missing behind '='; leave that out if an empty value is meant"},
+		{"a:{query.a?=x|lower|int}", "            ^", "the default is not an integer"},
+		{"{query.a?=1|uuid}", "          ^", "the default is not a UUID"},
+		{"{query.a?= main}", "          ^", "space in a placeholder"},
+		{"{query.a?=main }", "              ^", "space in a placeholder"},
+		{"{query.a?=b{c}}", "           ^", "'{' inside a placeholder"},
+		{"{query?=main}", "      ^", "'?' must stand at the end of the name, as in {param.id?}"},
+		{"{?=main}", " ^", "'?' must stand after the name"},
+		{"{method?=GET}", "       ^", "'?' must stand at the end of the name, as in {param.id?}"},
 		{"{query.a|int?}", "            ^", "'?' must stand after the name"},
 		{"{param.id|}", "          ^", "a filter is missing after '|'"},
 		{"{param.id||int}", "          ^", "a filter is missing after '|'"},
@@ -78,6 +89,39 @@ func TestSyntaxErrorShowsTheTemplateWithAMark(t *testing.T) {
 func TestSyntaxErrorWithoutFieldsHasAText(t *testing.T) {
 	if got, want := new(keyfunc.SyntaxError).Error(), "keyfunc: template, column 0: \n\t\n\t^"; got != want {
 		t.Errorf("error = %q, want %q", got, want)
+	}
+}
+
+// A missing value, an empty one and the default are one key.
+func TestDefaultIsWhatAMissingValueIs(t *testing.T) {
+	for _, tc := range []struct{ template, want, spelled string }{
+		{"stock:{query.v?=main}", "stock:main", "main"},
+		{"{query.v?=main}", "main", "main"},
+		{"{query.v?=Main|lower}", "main", "MAIN"},
+		{"page:{query.v?=1|int}", "page:1", "+01"},
+		{"page:{query.v?=007|int}", "page:7", "7"},
+		{"{query.v?=a.b?=c d:1}", "a.b?=c d:1", "a.b?=c d:1"},
+		{"{query.v?=a:b}:x", "a%3Ab:x", "a:b"},
+		{"{query.v?=main|hash}", "", ""},
+	} {
+		key := keyfunc.MustParse(tc.template)
+		if tc.spelled == "" {
+			tc.spelled = "main"
+			tc.want, _ = key(call{query: texts("v", "main")})
+		}
+		for name, r := range map[string]call{"missing": {}, "empty": {query: texts("v", "")}, "the default": {query: texts("v", tc.spelled)}} {
+			t.Run(tc.template+" "+name, func(t *testing.T) { wantKey(t, key, r, tc.want) })
+		}
+		if other, err := key(call{query: texts("v", "0")}); err != nil && !errors.Is(err, keyfunc.ErrInvalidValue) || other == tc.want {
+			t.Errorf("%s: another value has the key %q, error %v", tc.template, other, err)
+		}
+	}
+}
+
+func TestDefaultOver8KiBIsRefused(t *testing.T) {
+	_, err := keyfunc.Parse("{query.v?=" + strings.Repeat("x", 8<<10+1) + "}")
+	if wrong, ok := errors.AsType[*keyfunc.SyntaxError](err); !ok || wrong.Column != len("{query.v?=")+1 {
+		t.Errorf("error = %.100v", err)
 	}
 }
 

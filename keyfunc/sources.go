@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -28,20 +29,58 @@ type value struct {
 	source   source
 	name     string // empty for method and route
 	optional bool   // missing and empty are fine
+	fallback string // in the place of such a one, filtered; empty: none
 	filters  []filter
 }
 
-// text returns the filtered value. It is empty only if the value is optional.
+// text returns the filtered value, or the default if there is none. It is empty only if
+// the value is optional.
 func (v *value) text(r Request) (string, error) {
 	s, err := v.read(r)
 	if err != nil {
 		return "", err
 	}
-	if len(s) > maxValue {
-		return "", v.invalid(tooLong)
+	if s == "" {
+		if !v.optional {
+			return "", v.missing(r) // no filter makes a required value out of nothing
+		}
+		if v.fallback != "" {
+			return v.fallback, nil
+		}
 	}
-	if s == "" && !v.optional {
-		return "", v.missing(r) // no filter makes a required value out of nothing
+	if len(v.filters) == 0 && isOddInteger(s) {
+		if told, ok := As[oddRequest](r); ok {
+			told.OddInteger(string(v.source), v.name)
+		}
+	}
+	s, reason := v.filtered(s)
+	if reason != "" {
+		return "", v.invalid(reason)
+	}
+	return s, nil
+}
+
+// An oddRequest is told of a value without a filter that is an integer in another
+// spelling than that of strconv.Itoa: to a handler that reads an int it is one thing
+// with others, which have other keys.
+type oddRequest interface {
+	Request
+	OddInteger(source, name string)
+}
+
+// isOddInteger reports whether |int would change s.
+func isOddInteger(s string) bool {
+	if s == "" || s == "0" || s[0] != '+' && s[0] != '-' && s[0] != '0' || len(s) > 1 && s[0] == '-' && '1' <= s[1] && s[1] <= '9' {
+		return false
+	}
+	_, ok := canonicalInt(s)
+	return ok
+}
+
+// filtered returns what the filters make of s, or why they refuse it.
+func (v *value) filtered(s string) (text, reason string) {
+	if len(s) > maxValue {
+		return "", tooLong
 	}
 	for _, f := range v.filters {
 		if s == "" {
@@ -50,10 +89,10 @@ func (v *value) text(r Request) (string, error) {
 		}
 		var ok bool
 		if s, ok = f.apply(s); !ok {
-			return "", v.invalid("is not " + f.wants)
+			return "", "is not " + f.wants
 		}
 	}
-	return s, nil
+	return s, ""
 }
 
 // read returns the value as the request has it, empty if it is missing.
@@ -70,12 +109,12 @@ func (v *value) read(r Request) (string, error) {
 	case sourceBody:
 		var err error
 		if s, ok, err = r.Body(v.name); err != nil {
-			return "", fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+			return "", v.unread(err)
 		}
 	case sourceForm, sourceCookie:
 		var err error
 		if s, ok, err = v.ofHTTP(r); err != nil {
-			return "", fmt.Errorf("keyfunc: %s: %w", v.label(), err)
+			return "", v.unread(err)
 		}
 	case sourceValue:
 		return v.stored(r)
@@ -125,10 +164,29 @@ func (v *value) missing(r Request) error {
 		}
 	default:
 	}
-	return fmt.Errorf("%w: %s", ErrMissing, v.label())
+	return v.fails("is missing", fmt.Errorf("%w: %s", ErrMissing, v.label()))
 }
 
-func (v *value) invalid(why string) error {
+// unread is the error for a value that the Request does not give, because of err. That may have a
+// reason for clients, as those of the middlewares have.
+func (v *value) unread(err error) error {
+	reason := ""
+	if told, ok := errors.AsType[interface {
+		error
+		Reason() string
+	}](err); ok {
+		reason = told.Reason()
+	}
+	return v.fails(reason, fmt.Errorf("keyfunc: %s: %w", v.label(), err))
+}
+
+// invalid is the error for a value that is there and cannot be used. Clients may be told why.
+func (v *value) invalid(why string) error { return v.fails(why, v.invalidText(why)) }
+
+// unusable is the same, with a reason that is about the program and not for clients.
+func (v *value) unusable(why string) error { return v.fails("", v.invalidText(why)) }
+
+func (v *value) invalidText(why string) error {
 	return fmt.Errorf("%w: %s %s", ErrInvalidValue, v.label(), why)
 }
 
@@ -174,7 +232,10 @@ func Cookie(name string) Func { return one(sourceCookie, name) }
 // made from one of these, or any other type that implements
 // [encoding.TextMarshaler] or [fmt.Stringer]; that text must tell two
 // different values apart. Integers, strings and bools are taken as they are
-// even if they have such methods.
+// even if they have such methods. Three kinds of types are not taken although they
+// have them: [time.Time], of which one instant has many texts; a protobuf message, whose
+// text is another one in the next build; and a struct whose text is that of an embedded
+// field, without the others.
 //
 // The errors are [ErrMissing], also for nil, [ErrMisuse] for any other type, which
 // the error names, and [ErrInvalidValue] for a MarshalText that fails and for a text

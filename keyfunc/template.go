@@ -11,6 +11,7 @@ import (
 //	order:{param.id}                  a route parameter
 //	stock:{query.shop}:{query.sku?}   sku may be missing or empty
 //	page:{body.shelf?|int}            shelf may be missing, which is 0
+//	stock:{query.shop?=main}          shop may be missing, which is main
 //	user:{header.X-User|uuid}         a filter
 //	user:{body.customer.id|int|hash}  filters one after another
 //	cart:{cookie.session}:{form.sku}  a cookie; a field of a form in the body
@@ -19,7 +20,8 @@ import (
 //
 // A placeholder is a source and a name: param, query, header, body, form, cookie or
 // value. The name ends at '?', '|' or '}' and may hold dots. '?' says that the value may
-// be missing or empty. {method}, {route} and {params} have no name: {method} and {route}
+// be missing or empty, and "?=" what it is then: the text up to '|' or '}', which is not
+// empty, goes through the filters like a value, and is one key with it. {method}, {route} and {params} have no name: {method} and {route}
 // are those of the [Request], so the latter has no method put in front, unlike [Route];
 // {params} is what [Params] gives without names.
 //
@@ -27,15 +29,19 @@ import (
 // by another. All routes that lock the same thing need the same filter. After
 // {params} filters apply to each parameter.
 //
-//	lower   lower case, character by character, by the rules of Unicode
+//	lower   lower case, character by character, by the rules of Unicode; ς is σ and ſ is s
 //	int     a decimal integer without '+' and leading zeros, of any length;
 //	        an optional value that is missing or empty is 0
+//	trim    without white space at both ends, by the rules of Unicode; white space alone
+//	        is one blank
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
 //	hash    SHA-256 in hexadecimal, for long values; comes last
 //
 // Without a filter a missing value and 0 are two keys, which is right for a
 // handler that tells them apart: one that reads a string, or a pointer. One
-// that reads an int sees 0 in both, so its template says {body.shelf?|int}.
+// that reads an int sees 0 in both, so its template says {body.shelf?|int}. One that has
+// another default, such as Gin's c.DefaultQuery("shop", "main") or a tag "default=1", has
+// two names for that, so its template says {query.shop?=main}, or {query.page?=1|int}.
 // A float or a bool should not be optional: no filter makes zero of a missing one.
 //
 // A template without a placeholder is an error: it names no value, so all

@@ -20,18 +20,20 @@ func (v *value) stored(r Request) (string, error) {
 		return s, nil
 	}
 	// The cause is left out: an error of MarshalText may quote the value.
-	refusal := v.invalid(fmt.Sprintf("has no usable text: its type is %T", x))
-	if errors.Is(err, errTextless) {
-		return "", misused(refusal) // which type is stored is the program's affair
+	refusal := fmt.Sprintf("has no usable text: its type is %T", x)
+	if why, textless := errors.AsType[textless](err); textless {
+		return "", misused(v.unusable(refusal + string(why))) // which type is stored is the program's affair
 	}
-	return "", refusal
+	return "", v.unusable(refusal)
 }
 
-// errTextless says that no value of a type has a text.
-var errTextless = errors.New("no text")
+// textless says that no value of a type has a text, and why where that is not plain.
+type textless string
+
+func (textless) Error() string { return "no text" }
 
 // textOf returns the text by which x, which is not nil, is told from other values;
-// of a nil pointer that is empty. The error is errTextless, or that of MarshalText.
+// of a nil pointer that is empty. The error is a textless, or that of MarshalText.
 // Floats have no text on purpose: 0.1+0.2 and 0.3 would be two.
 func textOf(x any) (string, error) {
 	v := reflect.ValueOf(x)
@@ -46,6 +48,9 @@ func textOf(x any) (string, error) {
 		return strconv.FormatInt(v.Int(), 10), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		return strconv.FormatUint(v.Uint(), 10), nil
+	}
+	if why := refused(v.Type()); why != "" {
+		return "", why
 	}
 	absent := v.Kind() == reflect.Pointer && v.IsNil() // a method might panic
 	switch x := x.(type) {
@@ -65,5 +70,5 @@ func textOf(x any) (string, error) {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
 		return string(v.Bytes()), nil
 	}
-	return "", errTextless
+	return "", textless("")
 }

@@ -1,7 +1,7 @@
 // Package echolock runs Echo (v5) requests under a Redis lock: one line beside a route.
 //
 //	e.POST("/orders/:id/pay", pay,
-//		echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
+//		echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}))
 //
 // The handler runs while the lock is held. The context of c.Request() is the lease's: it
 // ends when the lock is lost, and lockmw.FromContext finds the lease in it.
@@ -21,6 +21,7 @@
 //   - 400 LOCK_KEY_INVALID: no key can be made of the request; 413 if that is because
 //     its body is longer than WithBodyLimit
 //   - 409 LOCK_BUSY, LOCK_WAIT_TIMEOUT: others hold the lock
+//   - 409 LOCK_COOLDOWN, without Retry-After: its work was done a moment ago (Policy.MinHold)
 //   - 503 LOCK_QUEUE_FULL, LOCK_BACKEND_UNAVAILABLE, LOCK_CLOSED: too many wait already;
 //     Redis cannot be reached, or refuses; the Locker is closed
 //   - 500 LOCK_LOST: the lock was lost while the handler was at work, and it had written
@@ -38,8 +39,11 @@
 // The middleware goes on routes and groups or into Echo.Use, not into Echo.Pre, where no
 // route is known. A key that needs one there is a mistake of the program, as is a
 // parameter that the route does not have: every request is answered with 500 LOCK_MISUSE,
-// and the Locker's log, if lockmw.WithLogger gives it one, says once for each route which
+// and the Locker's log (slog.Default() without lockmw.WithLogger) says once for each route which
 // parameters it has.
+//
+// Echo gives a route and a group what its group has been given so far. So routes and groups that are made before
+// Group.Use run without its lock, and nobody is told. Echo.Use is for all routes, whenever they are made.
 //
 // Echo.Use and Group.Use run the middleware for unknown paths and methods, too. Those
 // still get 404 or 405 if no key can be made of the request. A handler of your own for
@@ -61,10 +65,11 @@
 // UseEscapedPathForMatching or UnescapePathParamValues Echo decodes it, and keys are made
 // from what c.Param returns.
 //
-// Two kinds of requests are refused (400) if their key is made from the parameter. For
+// Some requests are refused (400) if their key is made from the parameter. For
 // /orders/%2534%2532 c.Param("id") is "%34%32", too, and some handlers decode that. And
 // Echo takes "42/" for the last parameter of /orders/:id; so a slash in c.Param("id") is
-// refused, also where a router that decodes parameters has made it of %2F.
+// refused, also where a router that decodes parameters has made it of %2F. So is what
+// "/files/*" takes, if path.Clean would change it, as "a//b", "x/../a" and "a/".
 //
 // # Request bodies, long answers, and names in several places
 //
@@ -79,7 +84,7 @@
 //
 // A handler must read a value where the key does. c.Bind lets a body overwrite what it
 // took from the path, by any field of the struct that the body's format has a name for.
-// This middleware cannot see that. With a key such as {param.id} take the parameter from
+// This middleware cannot see that. With a key such as {param.id|int} take the parameter from
 // c.Param, or close its field to bodies, and give it no form or query tag:
 //
 //	ID string `param:"id" json:"-" xml:"-"`
@@ -115,7 +120,9 @@ func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Opt
 }
 
 // Key makes a key function of one that reads an Echo context. It works in this package
-// only. The function must not read the body, nor keep the context. What it returns is
+// only. The function may read the body, up to WithBodyLimit; the handler gets all of it, from its
+// beginning. If it reads further, or the body cannot be read, the request is refused with 413 or
+// 400, whatever the function returns. It must not keep the context. What it returns is
 // escaped where a key may not hold a character, as in keyfunc.Value; an empty string is
 // keyfunc.ErrMissing. The function must escape values that it joins itself, or leave that
 // to keyfunc.Join. Key panics if it is nil.

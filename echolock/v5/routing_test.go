@@ -27,12 +27,11 @@ func TestKeyIsMadeOfWhatTheRouterMakesOfAParameter(t *testing.T) {
 			locks, _ := testenv.Locker(t)
 			e := newApp(echo.Config{Router: echo.NewRouter(config)})
 			key, sent := "", ""
-			// Parameters that are "4%32" and "a/b" when they were decoded once: by a handler,
-			// which then knows that it need not be decoded again, and that the slash was
-			// escaped, or by Echo, which does not say so.
+			// A parameter that is "a/b" when it was decoded once: by a handler, which then
+			// knows that the slash was escaped, or by Echo, which does not say so.
 			decodes := config.UseEscapedPathForMatching || config.UnescapePathParamValues
 			statusOf := map[bool]int{false: http.StatusOK, true: http.StatusBadRequest}
-			keyOf := map[bool]map[string]string{false: {"%34%2532": "4%2532", "a%2Fb": "a/b"}}
+			keyOf := map[bool]string{false: "a/b"}
 			e.GET("/shop/:shop/orders/:id", func(c *echo.Context) error {
 				lease, _ := lockmw.FromContext(c.Request().Context())
 				key, sent = lease.Key(), c.Param("id")
@@ -47,8 +46,8 @@ func TestKeyIsMadeOfWhatTheRouterMakesOfAParameter(t *testing.T) {
 				{"%34%32", http.StatusOK, "42"},
 				{"a%3Ab", http.StatusOK, "a:b"},
 				{"100%25", http.StatusOK, "100%25"},
-				{"%34%2532", statusOf[decodes], keyOf[decodes]["%34%2532"]},
-				{"a%2Fb", statusOf[decodes], keyOf[decodes]["a%2Fb"]},
+				{"%34%2532", http.StatusBadRequest, ""},
+				{"a%2Fb", statusOf[decodes], keyOf[decodes]},
 				{"42/", http.StatusBadRequest, ""},
 			} {
 				key, sent = "", ""

@@ -48,7 +48,7 @@ func serve(ctx context.Context, o demo.Options) error {
 }
 
 func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
-	pay := echolock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
+	pay := echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
 	transfer := echolock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
 	done := func(c *echo.Context) error {

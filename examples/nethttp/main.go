@@ -46,7 +46,7 @@ func serve(ctx context.Context, o demo.Options) error {
 }
 
 func routes(locks *lockmw.Locker, work time.Duration) http.Handler {
-	pay := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
+	pay := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 10 * time.Second})
 	transfer := httplock.Middleware(locks, keyfunc.MustParse("{body.customer.id}"), lockmw.Policy{Prefix: "customer:"})
 
 	done := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,7 +78,7 @@ func connections(o options, openFiles int) (int, error) {
 // Redis that cannot be used is told before a thousand requests wait for it.
 func (c *crowd) tryLock(ctx context.Context) error {
 	for i, shop := range c.shops {
-		a, err := c.post(ctx, fmt.Sprintf("%s/orders/try-%d/refund", shop, i+1))
+		a, err := c.post(ctx, fmt.Sprintf("%s/orders/%d/refund", shop, 1001+i))
 		if err == nil && a.status != http.StatusOK {
 			err = a
 		}

@@ -59,7 +59,7 @@ func TestUnreachableRedisIsTold(t *testing.T) {
 
 func TestRedisThatCannotLockIsTold(t *testing.T) {
 	m := miniredis.RunT(t)
-	m.HSet("lock:{order:try-1}", "other", "data")
+	m.HSet("lock:{order:1001}", "other", "data")
 	r := callRoll(t)
 	cmd, errs := program(t, r, m.Addr())
 	if code := exitCode(t, cmd.Run()); code != 1 {

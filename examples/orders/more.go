@@ -16,11 +16,12 @@ import (
 // there is something to see of every metric.
 func (s *shop) moreRoutes(r *gin.Engine, locks *lockmw.Locker) {
 	lock := func(p lockmw.Policy, opts ...ginlock.Option) gin.HandlerFunc {
-		return ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), p, opts...)
+		return ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), p, opts...) // a text: "a", "today"
 	}
 
 	// A courier does not wait for long: after 400 ms the answer is 409.
-	r.POST("/orders/:id/ship", lock(lockmw.Policy{Name: "ship", Prefix: "order:", Wait: 400 * time.Millisecond}), work)
+	ship := lockmw.Policy{Name: "ship", Prefix: "order:", Wait: 400 * time.Millisecond}
+	r.POST("/orders/:id/ship", ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), ship), work)
 
 	// A shelf is read by many (GET) or counted by one (POST).
 	shelf := lock(lockmw.Policy{Name: "shelf", Prefix: "shelf:", Wait: 10 * time.Second}, ginlock.WithReadWrite())

@@ -28,13 +28,13 @@ func (s *shop) routes(locks *lockmw.Locker) http.Handler {
 	// One order, one payment at a time, over all shops. The others wait in
 	// line, here for up to a minute.
 	r.POST("/orders/:id/pay",
-		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Minute}),
+		ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Name: "pay", Prefix: "order:", Wait: time.Minute}),
 		s.pay)
 
 	// The same prefix and key, so the same lock, but a refund does not wait: if
 	// the order is being paid or refunded just now, the answer is 409 at once.
 	r.POST("/orders/:id/refund",
-		ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Name: "refund", Prefix: "order:"}),
+		ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Name: "refund", Prefix: "order:"}),
 		s.refund)
 
 	// What happens without the line.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -45,7 +46,7 @@ func NoKey(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, err error) er
 
 // NativeKey makes a key of what a native key function has returned, which is called
 // name. Like a keyfunc.Value it is escaped where no key may hold a character, and a
-// long one is shortened by a hash.
+// long one is shortened by a hash. An error does not name it to clients, who do not know it.
 func NativeKey(name, s string, err error) (string, error) {
 	switch {
 	case err != nil:
@@ -53,7 +54,11 @@ func NativeKey(name, s string, err error) (string, error) {
 	case s == "":
 		return "", fmt.Errorf("%w: %s", keyfunc.ErrMissing, name)
 	}
-	return keyfunc.Value(name)(native{text: s})
+	key, err := keyfunc.Value(name)(native{text: s})
+	if named, ok := errors.AsType[*keyfunc.ValueError](err); ok {
+		err = named.Err
+	}
+	return key, err
 }
 
 // A native is a Request whose every value is what a native key function has returned.
@@ -74,16 +79,6 @@ func NativeElsewhere(name string, r keyfunc.Request) (string, error) {
 		return made, nil
 	}
 	return "", fmt.Errorf("%w: a function from %s is used in the middleware of another package", keyfunc.ErrMisuse, name)
-}
-
-// Refusal is what a client is told of err. Doors hand over nothing but errors of
-// lockmw, so another one is a mistake of the program.
-func Refusal(err error) lockmw.Refusal {
-	refusal, ours := lockmw.RefusalOf(err)
-	if !ours && err != nil {
-		refusal, _ = lockmw.RefusalOf(lockmw.ErrInvalidPolicy)
-	}
-	return refusal
 }
 
 // RetryAfter returns the header Retry-After of a refusal, in whole seconds, or an empty
@@ -121,4 +116,16 @@ func Release(ctx context.Context, lease *lockmw.Lease) error {
 		return lockmw.ErrLost
 	}
 	return nil
+}
+
+// OddInteger has the Locker's log say, once for each route and value, that the key is made from
+// an integer that has several spellings.
+func OddInteger(ctx context.Context, l *lockmw.Locker, p lockmw.Policy, route, source, name string) {
+	of := ""
+	if route != "" {
+		of = fmt.Sprintf(" of route %q", route)
+	}
+	seam.Warn(l, ctx, p, fmt.Sprintf(
+		"the key%s is made from %s %q, which was an integer in another spelling, such as 042: to a handler that reads a number it is the same, "+
+			"and the lock another one; write {%[2]s.%[3]s|int}", of, source, name))
 }

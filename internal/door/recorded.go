@@ -10,8 +10,9 @@ import (
 )
 
 // Recorded is err for what a framework records of a request: it Is and As what err is, but
-// its text has no key. Middlewares for tracing export such texts, and keys are often private.
-// The Locker's logger has them.
+// neither its text nor that of an error which it unwraps to has a key. Middlewares for tracing export
+// such texts, of each link of the chain, and keys are often private. The Locker's logger has them, and
+// whoever asks for the *lockmw.AcquireError by errors.As.
 func Recorded(err error) error {
 	refused, ok := errors.AsType[*lockmw.AcquireError](err)
 	if !ok || refused.Key == "" {
@@ -48,4 +49,6 @@ type recorded struct {
 
 func (r recorded) Error() string { return r.text }
 
-func (r recorded) Unwrap() error { return r.err }
+func (r recorded) Is(target error) bool { return errors.Is(r.err, target) }
+
+func (r recorded) As(target any) bool { return errors.As(r.err, target) }

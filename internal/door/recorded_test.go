@@ -22,6 +22,9 @@ func TestWhatIsRecordedHasNoKey(t *testing.T) {
 				if name != key && len(key) > 1 && strings.Contains(got.Error(), "secret") {
 					t.Errorf("%q has the key", got)
 				}
+				for link := errors.Unwrap(got); link != nil; link = errors.Unwrap(link) {
+					t.Errorf("%q unwraps to %q", got, link)
+				}
 				refused, ok := errors.AsType[*lockmw.AcquireError](got)
 				if !ok || refused != given || !errors.Is(got, reason) {
 					t.Errorf("%v is not the refusal", got)

@@ -47,12 +47,12 @@ func (s *Sample) Ask(key keyfunc.Func) (err error) {
 var made = strings.Repeat("0", 32)
 
 // ofHTTP answers a question to which only an HTTP request has an answer.
-func (s *Sample) ofHTTP(what, name string) (string, bool) {
+func (s *Sample) ofHTTP(source, name string) (string, bool) {
 	if s.HTTP {
 		s.Absent = ""
 		return made, true
 	}
-	s.Absent = fmt.Sprintf(what, name)
+	s.Absent = called(source, name)
 	return "", false
 }
 
@@ -88,17 +88,17 @@ func (s *Sample) Param(name string) (string, bool) {
 }
 
 // Query returns a made-up value, if calls have a query.
-func (s *Sample) Query(name string) (string, bool) { return s.ofHTTP("the query parameter %q", name) }
+func (s *Sample) Query(name string) (string, bool) { return s.ofHTTP("query", name) }
 
 // Form returns a made-up value, if calls have a form.
 func (s *Sample) Form(name string) (string, bool, error) {
-	text, ok := s.ofHTTP("the form field %q", name)
+	text, ok := s.ofHTTP("form", name)
 	return text, ok, nil
 }
 
 // Cookie returns a made-up value, if calls have cookies.
 func (s *Sample) Cookie(name string) (string, bool, error) {
-	text, ok := s.ofHTTP("the cookie %q", name)
+	text, ok := s.ofHTTP("cookie", name)
 	return text, ok, nil
 }
 

@@ -13,7 +13,6 @@ import (
 // A Door is the middleware of one version of Echo. It is safe for concurrent use.
 type Door[C Context, R http.ResponseWriter] struct {
 	options Options[C]
-	name    string
 	version Version[C, R]
 	common  *httpdoor.Door
 }
@@ -24,7 +23,7 @@ func New[C Context, R http.ResponseWriter](
 	name string, version Version[C, R], l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts []Option[C],
 ) *Door[C, R] {
 	o := newOptions(name, opts)
-	return &Door[C, R]{options: o, name: name, version: version, common: httpdoor.New(l, key, p, o.config)}
+	return &Door[C, R]{options: o, version: version, common: httpdoor.New(l, key, p, o.config)}
 }
 
 // Handle runs next under the lock, or has the request refused.
@@ -32,7 +31,7 @@ func (d *Door[C, R]) Handle(c C, next func(C) error) error {
 	if d.options.skip != nil && d.options.skip(c) {
 		return next(c)
 	}
-	v := &view[C]{Visit: d.common.Visit(c.Request()), c: c, door: d.name, routing: d.version}
+	v := &view[C]{Visit: d.common.Visit(c.Request()), c: c, routing: d.version}
 	response := d.version.Response(c)
 	locked, err := v.Enter(v, d.version.Below(response))
 	switch {

@@ -1,8 +1,6 @@
 package echodoor
 
 import (
-	"errors"
-	"net/url"
 	"strings"
 
 	"github.com/lockmw/kit/internal/door"
@@ -14,7 +12,6 @@ import (
 type view[C Context] struct {
 	httpdoor.Visit
 	c       C
-	door    string
 	routing Routing[C]
 	answer  error // Echo's own, which is given without asking the handler
 }
@@ -53,26 +50,24 @@ func (v *view[C]) ParamNames() (names []string, known bool) {
 	}
 }
 
-// Param returns what c.Param does, decoded if Echo has not done that. A handler that
-// decodes every parameter does so, and one that decodes none sees the same in both; so a
-// value of which that would make another is refused.
+// Param returns what c.Param does, decoded if Echo has not done that.
 func (v *view[C]) Param(name string) (string, bool) {
 	value, found := v.sentParam(name)
 	if !found {
 		return "", false
 	}
 	if name != "*" && strings.Contains(value, "/") {
-		v.refuse("a route parameter took more than its segment of the path")
+		v.Refuse(door.Unread("param", name, errBeyond))
 	}
-	decoded, err := url.PathUnescape(value)
-	if v.routing.Escaped(v.c) {
-		return decoded, err == nil && decoded != ""
-	}
-	if err == nil && decoded != value {
-		v.refuse("a route parameter was escaped twice, and handlers differ in how often they decode it")
-	}
-	return value, value != ""
+	return v.RouteParam(name, value, v.routing.Escaped(v.c))
 }
+
+// Why no key may be made from a value, besides what is so in all doors.
+var (
+	errBeyond     = door.NewFault("took more than its segment of the path", "")
+	errBodyAsWell = door.NewFault("is in the query of a request with a body", ", and c.Bind overwrites it by what is there")
+	errParamAlone = door.NewFault("is missing in the query and a parameter of the route", ", from which c.Bind takes it")
+)
 
 // sentParam returns a parameter as handlers get it.
 func (v *view[C]) sentParam(name string) (value string, found bool) {
@@ -84,7 +79,7 @@ func (v *view[C]) sentParam(name string) (value string, found bool) {
 		case !found:
 			value, found = its, true
 		case its != value: // c.Param returns the first of them, and c.Bind the last
-			v.refuse("the route has two parameters of one name, and they differ")
+			v.Refuse(door.Unread("param", name, httpdoor.ErrTwoParams))
 		}
 	}
 }
@@ -94,7 +89,7 @@ func (v *view[C]) sentParam(name string) (value string, found bool) {
 func (v *view[C]) Query(name string) (string, bool) {
 	v.CheckQuery(name)
 	if v.routing.BindsQuery(v.Method()) && v.HasBody() {
-		v.refuse("the key is made from the query, and c.Bind overwrites it by what is in the body")
+		v.Refuse(door.Unread("query", name, errBodyAsWell))
 	}
 	if values := v.c.QueryParams()[name]; len(values) > 0 {
 		return values[0], true
@@ -105,13 +100,10 @@ func (v *view[C]) Query(name string) (string, bool) {
 			return "", false
 		}
 		if strings.EqualFold(other, name) {
-			v.refuse("the key is made from the query, where the name is missing, and c.Bind takes it from the path")
+			v.Refuse(door.Unread("query", name, errParamAlone))
 		}
 	}
 }
-
-// refuse has Enter refuse the request.
-func (v *view[C]) refuse(why string) { v.Refuse(errors.New(v.door + ": " + why)) }
 
 // Value returns what c.Get does.
 func (v *view[C]) Value(name string) (any, bool) {
@@ -131,7 +123,6 @@ func Key[C Context](name string, key func(C) (string, error)) keyfunc.Func {
 		if !ok {
 			return door.NativeElsewhere(call, r)
 		}
-		s, err := key(v.c)
-		return door.NativeKey(call, s, err)
+		return httpdoor.NativeKey(&v.Visit, call, key, v.c)
 	}
 }

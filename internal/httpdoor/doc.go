@@ -14,7 +14,8 @@
 //	if err := v.Leave(); err != nil { lost: v.TakeBack and refuse, if nothing was written }
 //
 // Start reading at door.go, then visit.go, body.go, json.go, number.go, elements.go
-// and form.go (what a key function sees of a body), places.go (what it must not
-// see, because a handler may look somewhere else), upload.go (a body that the handler reads
+// and form.go (what a key function sees of a body), native.go (one that reads the body
+// itself), places.go (what it must not see, because a handler may look somewhere else), once.go (what it asks for
+// again), upload.go (a body that the handler reads
 // under the lock), problem.go, response.go and buffer.go (what the client gets).
 package httpdoor

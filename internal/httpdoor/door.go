@@ -63,7 +63,7 @@ func (c *Config) TimeBody(timeout time.Duration) {
 	case timeout < time.Millisecond:
 		c.panicf("WithBodyTimeout: %v: is the unit missing?", timeout)
 	}
-	c.timeout = timeout
+	c.timeout = min(timeout, math.MaxInt64/wholeUpload)
 }
 
 // HoldResponse has up to max bytes of a response held back.

@@ -1,13 +1,13 @@
 package httpdoor
 
 import (
-	"errors"
 	"strings"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 )
 
-var errNotArray = errors.New("the field is no array")
+var errNotArray = door.NewFault("is no array", "")
 
 // Elements returns the elements of the array at path of the JSON body, or the
 // first max+1 of them. It is refused like a field, see Body.
@@ -37,20 +37,27 @@ func (v *Visit) Elements(path string, max int) ([]keyfunc.Element, bool, error) 
 // some decoders make one.
 func elements(data []byte, path string, max int) (list [][]byte, ok bool, err error) {
 	name, rest, deep := strings.Cut(path, ".")
-	array, times, err := member(data, name)
-	switch {
+	i, err := firstMember(data)
+	if err != nil {
+		return nil, false, err
+	}
+	array, i, err := member(data, i, name)
+	if err != nil {
+		return nil, false, err
+	}
+	switch again, _, err := member(data, i, name); {
 	case err != nil:
 		return nil, false, err
-	case times > 1:
-		return nil, false, errTwice
-	case times == 0 || array[0] == 'n':
+	case again != nil:
+		return nil, false, door.ErrTwice
+	case array == nil || array[0] == 'n':
 		return nil, false, nil
 	case deep:
 		return elements(array, rest, max)
 	case array[0] != '[':
 		return nil, false, errNotArray
 	}
-	for i := skipSpace(array, 1); array[i] != ']' && len(list) <= max; {
+	for i = skipSpace(array, 1); array[i] != ']' && len(list) <= max; {
 		end := valueEnd(array, i)
 		list = append(list, array[i:end])
 		if i = skipSpace(array, end); array[i] == ',' {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
 func TestElementsOfAnArray(t *testing.T) {
@@ -34,8 +36,8 @@ func TestElementsOfAnArray(t *testing.T) {
 		{path: "a.ids", body: `{"a":[1]}`, err: errNotObject},
 		{path: "ids", body: `[1]`, err: errNotObject},
 		{path: "ids", body: `{"IDs":[1]}`, err: errCase},
-		{path: "ids", body: `{"ids":[1],"ids":[2]}`, err: errTwice},
-		{path: "a.ids", body: `{"a":{"ids":[1]},"a":{"ids":[2]}}`, err: errTwice},
+		{path: "ids", body: `{"ids":[1],"ids":[2]}`, err: door.ErrTwice},
+		{path: "a.ids", body: `{"a":{"ids":[1]},"a":{"ids":[2]}}`, err: door.ErrTwice},
 		{path: "ids", body: `{"ids":[1]`, err: errJSON},
 	} {
 		list, ok, err := visit(post(strings.NewReader(tc.body)), 100).Elements(tc.path, 3)

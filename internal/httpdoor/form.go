@@ -8,17 +8,16 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
 // Why no key may be made from a form, or a cookie.
 var (
-	errNoForm      = errors.New("the request does not say that its body is a form, and a handler may read it as something else")
-	errFormMethod  = errors.New("a form in the body of such a request is one to some readers and none to others")
-	errBrokenForm  = errors.New("the form is broken, and what is in it depends on the reader")
-	errFormName    = errors.New("the form has the name in another case, which is the same name to some readers")
-	errFormTwice   = errors.New("the form has the name more than once, and which of the values counts depends on the reader")
-	errFile        = errors.New("the name is that of a file in the form")
-	errCookieTwice = errors.New("there are several cookies of that name, and which of them counts depends on the reader")
+	errNoForm     = door.NewFault("is to be in a form, and the request does not say that its body is one", ": a handler may read it as something else")
+	errFormMethod = door.NewFault("is to be in a form, which other methods than POST, PUT and PATCH do not have", "; to some readers they do")
+	errBrokenForm = door.NewFault("is to be in a form, and the body is a broken one", ": what is in it depends on the reader")
+	errFile       = door.NewFault("is a file", "")
 )
 
 // Form returns the value called name of the form that is the body, URL-encoded or
@@ -27,13 +26,25 @@ var (
 // handlers may find more than one value for: in the form, in the query, or, where
 // the form does not have it, in the route.
 func (v *Visit) Form(name string) (string, bool, error) {
+	if known := v.known.find("form", name); known != nil {
+		return known.text, known.ok, known.err
+	}
+	text, ok, err := v.formValue(name)
+	v.known.add(fact{"form", name, text, ok, err})
+	return text, ok, err
+}
+
+func (v *Visit) formValue(name string) (string, bool, error) {
 	form, err := v.body.formFor(v.outer, v.door.bodyLimit)
 	if err != nil {
 		return "", false, err
 	}
+	if isLongQuery(v.outer.URL.RawQuery) {
+		return "", false, errLongQuery
+	}
 	for _, other := range namesOf(form) {
 		if other != name && sameButCase(other, name) {
-			return "", false, errFormName
+			return "", false, errCase
 		}
 	}
 	if form.MultipartForm != nil && form.MultipartForm.File[name] != nil {
@@ -50,7 +61,7 @@ func (v *Visit) Form(name string) (string, bool, error) {
 		return "", false, nil
 	}
 	if slices.ContainsFunc(values, func(other string) bool { return other != values[0] }) {
-		return "", false, errFormTwice
+		return "", false, door.ErrTwice
 	}
 	return values[0], true, nil
 }
@@ -118,7 +129,7 @@ func (v *Visit) Cookie(name string) (string, bool, error) {
 	}
 	value := cookies[0].Value
 	if slices.ContainsFunc(cookies, func(other *http.Cookie) bool { return other.Value != value }) {
-		return "", false, errCookieTwice
+		return "", false, door.ErrTwice
 	}
 	return value, true, nil
 }

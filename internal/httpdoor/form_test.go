@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
 func TestFormIsWhatEveryHandlerSees(t *testing.T) {
@@ -32,11 +34,11 @@ func TestFormIsWhatEveryHandlerSees(t *testing.T) {
 		{name: "a broken type", kind: urlencoded + ";=", body: "sku=2", want: errNoForm},
 		{name: "DELETE", method: http.MethodDelete, kind: urlencoded, body: "sku=2", want: errFormMethod},
 		{name: "GET", method: http.MethodGet, kind: parts, body: multipartBody, want: errFormMethod},
-		{name: "different values", kind: urlencoded, body: "sku=2&sku=3", want: errFormTwice},
-		{name: "another case", kind: urlencoded, body: "sku=2&SKU=3", want: errFormName},
-		{name: "only another case", kind: urlencoded, body: "Sku=3", want: errFormName},
+		{name: "different values", kind: urlencoded, body: "sku=2&sku=3", want: door.ErrTwice},
+		{name: "another case", kind: urlencoded, body: "sku=2&SKU=3", want: errCase},
+		{name: "only another case", kind: urlencoded, body: "Sku=3", want: errCase},
 		{name: "a file", kind: parts, body: strings.Replace(multipartBody, `"sku"`, `"sku"; filename="f"`, 1), want: errFile},
-		{name: "a file in another case", kind: parts, body: strings.Replace(multipartBody, `"sku"`, `"SKU"; filename="f"`, 1), want: errFormName},
+		{name: "a file in another case", kind: parts, body: strings.Replace(multipartBody, `"sku"`, `"SKU"; filename="f"`, 1), want: errCase},
 		{name: "in the query as well", query: "sku=2", kind: urlencoded, body: "sku=2", want: errInQuery},
 		{name: "in the query in another spelling", query: "s_K[u]=2", kind: urlencoded, body: "sku=2", want: errInQuery},
 		{name: "only in the query", query: "sku=2", kind: urlencoded, want: errInQuery},
@@ -119,9 +121,9 @@ func TestCookieIsWhatEveryHandlerSees(t *testing.T) {
 		{name: "quoted", lines: []string{`id="a b"`}, value: "a b"},
 		{name: "the same twice", lines: []string{"id=7; id=7"}, value: "7"},
 		{name: "in the second line", lines: []string{"x=1", "id=7"}, value: "7"},
-		{name: "two", lines: []string{"id=7; id=8"}, want: errCookieTwice},
-		{name: "two in two lines", lines: []string{"id=7", "id=8"}, want: errCookieTwice},
-		{name: "an empty one and another", lines: []string{"id=; id=8"}, want: errCookieTwice},
+		{name: "two", lines: []string{"id=7; id=8"}, want: door.ErrTwice},
+		{name: "two in two lines", lines: []string{"id=7", "id=8"}, want: door.ErrTwice},
+		{name: "an empty one and another", lines: []string{"id=; id=8"}, want: door.ErrTwice},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header["Cookie"] = tc.lines

@@ -3,61 +3,40 @@ package httpdoor
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
-)
 
-// maxDepth is how deep a body may nest, in objects and arrays.
-const maxDepth = 32
+	"github.com/lockmw/kit/internal/door"
+)
 
 // What is wrong with a body. The texts say nothing of what is in it.
 var (
-	errJSON      = errors.New("the body is not valid JSON")
-	errDepth     = errors.New("the body nests too deep")
-	errNotObject = errors.New("the field is looked for in something that is no JSON object")
-	errNotScalar = errors.New("the field is an object or array")
-	errCase      = errors.New("the field's name is written in another case")
-	errTwice     = errors.New("the field is there more than once, and what it is in the end depends on the reader")
+	errJSON      = door.NewFault("is to be in a JSON body, and the body is not valid JSON", "")
+	errNotObject = door.NewFault("is to be in a JSON object, and something else is there", "")
+	errNotScalar = door.NewFault("is an object or array", "")
+	errText      = door.NewFault("is no Unicode text", ", and what it is depends on the reader")
+	errCase      = door.NewFault("is written in another case", ", which is the same name to some readers")
 )
 
-// checkJSON returns nil if data is one JSON value, as json.Unmarshal wants it,
-// and does not nest too deep.
+// checkJSON returns nil if data is one JSON value, as json.Unmarshal wants it. It may nest as deep
+// as encoding/json reads: a document of lists in lists is no attack, and what is beside the
+// field is passed over without recursion.
 func checkJSON(data []byte) error {
-	if deeper(data, maxDepth) {
-		return errDepth
-	}
 	if !json.Valid(data) {
 		return errJSON
 	}
 	return nil
 }
 
-// deeper reports whether data, which need not be JSON, nests deeper than max.
-func deeper(data []byte, max int) bool {
-	depth := 0
-	for i := 0; i < len(data); i++ {
-		switch data[i] {
-		case '{', '[':
-			if depth++; depth > max {
-				return true
-			}
-		case '}', ']':
-			depth--
-		case '"':
-			i = stringEnd(data, i) - 1
-		}
-	}
-	return false
-}
-
 // field returns the text of the field at path in data, which checkJSON has
 // passed. Path is names with dots between. Two bodies that a handler reads
 // alike give the same text; where handlers would differ, there is an error:
 //
-//   - Of equal names the last counts, as encoding/json has it. If the last has
-//     nothing there and an earlier one may have, a struct keeps the earlier
-//     value and a map does not: an error.
+//   - A name may be there more than once, on the way as well, if the field is the
+//     same in all of them. Some readers take the first, some the last, and a struct
+//     keeps what null or an object without the field does not overwrite.
 //   - A name that differs only in case, see sameButCase, is the field to a
 //     struct and another one to a map: an error, whether the right one is there
 //     as well or not.
@@ -65,38 +44,55 @@ func deeper(data []byte, max int) bool {
 //   - A string is its decoded text, true and false are themselves, a number is
 //     what number makes of it. So 1 and "1" are the same: handlers that take
 //     both take them as equal.
-//   - An object or array is an error.
+//   - An object or array is an error, and so is a text with bytes that are not UTF-8, or
+//     with an escaped half of a surrogate pair. Some readers put U+FFFD in the place of
+//     these, some leave them as they are, and some take away what follows.
 func field(data []byte, path string) (text string, ok bool, err error) {
 	name, rest, deep := strings.Cut(path, ".")
-	value, times, err := member(data, name)
-	switch {
-	case err != nil:
+	i, err := firstMember(data)
+	for times := 0; ; times++ {
+		var value []byte
+		if err == nil {
+			value, i, err = member(data, i, name)
+		}
+		if err != nil || value == nil {
+			break
+		}
+		var again string
+		var found bool
+		if deep {
+			again, found, err = field(value, rest)
+		} else {
+			again, found, err = scalar(value)
+		}
+		if err == nil && times > 0 && (again != text || found != ok) {
+			err = door.ErrTwice
+		}
+		text, ok = again, found
+	}
+	if err != nil {
 		return "", false, err
-	case times == 0:
-		return "", false, nil
-	case deep:
-		text, ok, err = field(value, rest)
-	default:
-		text, ok, err = scalar(value)
 	}
-	if err == nil && !ok && times > 1 {
-		err = errTwice
-	}
-	return text, ok, err
+	return text, ok, nil
 }
 
-// member returns the last value under name in an object, and how many there
-// are. In null there is none.
-func member(data []byte, name string) (value []byte, times int, err error) {
-	i := skipSpace(data, 0)
+// firstMember returns where the first member of an object begins. In null there is
+// none, and the position is that of its end.
+func firstMember(data []byte) (i int, err error) {
+	i = skipSpace(data, 0)
 	switch data[i] {
 	case 'n':
-		return nil, 0, nil
+		return len(data), nil
 	case '{':
-	default:
-		return nil, 0, errNotObject
+		return skipSpace(data, i+1), nil
 	}
-	for i = skipSpace(data, i+1); data[i] != '}'; {
+	return 0, errNotObject
+}
+
+// member returns the first value under name among the members of an object that
+// begin at i, and where the next member begins. There is none if it is nil.
+func member(data []byte, i int, name string) (value []byte, next int, err error) {
+	for i < len(data) && data[i] != '}' {
 		nameEnd := stringEnd(data, i)
 		same, alike := isName(data[i:nameEnd], name)
 		if alike && !same {
@@ -104,16 +100,15 @@ func member(data []byte, name string) (value []byte, times int, err error) {
 		}
 		i = skipSpace(data, nameEnd)
 		i = skipSpace(data, i+1) // the colon
-		end := valueEnd(data, i)
-		if same {
-			value = data[i:end]
-			times++
-		}
+		start, end := i, valueEnd(data, i)
 		if i = skipSpace(data, end); data[i] == ',' {
 			i = skipSpace(data, i+1)
 		}
+		if same {
+			return data[start:end], i, nil
+		}
 	}
-	return value, times, nil
+	return nil, i, nil
 }
 
 // isName reports whether a JSON string is name, and whether it is name but for
@@ -163,6 +158,9 @@ func scalar(value []byte) (text string, ok bool, err error) {
 	case 'n':
 		return "", false, nil
 	case '"':
+		if !isText(value) {
+			return "", false, errText
+		}
 		return unquote(value), true, nil
 	case 't', 'f':
 		return string(value), true, nil
@@ -179,6 +177,33 @@ func unquote(quoted []byte) string {
 	var s string
 	_ = json.Unmarshal(quoted, &s) // it is valid
 	return s
+}
+
+// isText reports whether a JSON string is UTF-8 without halves of surrogate pairs.
+func isText(quoted []byte) bool {
+	if !utf8.Valid(quoted) {
+		return false
+	}
+	var high rune // the half whose other one has to follow
+	for i := 1; i < len(quoted)-1; i++ {
+		var unit rune
+		if quoted[i] == '\\' {
+			if i++; quoted[i] == 'u' {
+				hex, _ := strconv.ParseUint(string(quoted[i+1:i+5]), 16, 16)
+				unit, i = rune(hex), i+4
+			}
+		}
+		switch {
+		case high != 0:
+			if utf16.DecodeRune(high, unit) == utf8.RuneError {
+				return false
+			}
+			high = 0
+		case utf16.IsSurrogate(unit):
+			high = unit
+		}
+	}
+	return high == 0
 }
 
 // isPlain reports whether what stands between the quotes is the text itself.

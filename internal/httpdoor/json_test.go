@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
 // fieldOf is what a door's Body returns for a body.
@@ -30,14 +32,13 @@ func TestFieldIsWhatEveryHandlerSees(t *testing.T) {
 		{`{"\u0069d":"\u0061\n"}`, "id", "a\n"},
 		{`{"a":{"b":{"c":"deep"}}}`, "a.b.c", "deep"},
 		{`{"ä":"ö"}`, "ä", "ö"},
-		{"{\"id\":\"\xff\"}", "id", "\ufffd"},
-		{`{"id":"\ud800"}`, "id", "\ufffd"},
-		// The last counts.
-		{`{"id":1,"id":2}`, "id", "2"},
-		{`{"id":1,"\u0069d":2}`, "id", "2"},
-		{`{"id":null,"id":2}`, "id", "2"},
-		{`{"a":{"b":1},"a":{"b":2}}`, "a.b", "2"},
-		{`{"a":{"b":1},"a":{"c":1,"b":2}}`, "a.b", "2"},
+		{`{"id":"\ufffd"}`, "id", "\ufffd"},
+		{`{"id":"\ud83d\ude00"}`, "id", "😀"},
+		{`{"id":"\\ud800"}`, "id", `\ud800`},
+		// The same more than once.
+		{`{"id":2,"id":2}`, "id", "2"},
+		{`{"id":2,"x":1,"\u0069d":2.0,"id":"2"}`, "id", "2"},
+		{`{"a":{"b":2},"a":{"c":1,"b":2}}`, "a.b", "2"},
 	} {
 		got, ok, err := fieldOf(tc.body, tc.path)
 		if got != tc.want || !ok || err != nil {
@@ -56,6 +57,9 @@ func TestMissingField(t *testing.T) {
 		{`{"a":{}}`, "a.b"},
 		{`{"a.b":1}`, "a.b"},
 		{`{"a":{"":1}}`, "a.b"},
+		{`{"id":null,"id":null}`, "id"},
+		{`{"a":null,"a":{}}`, "a.b"},
+		{`{"x":1,"x":2}`, "id"},
 	} {
 		got, ok, err := fieldOf(tc.body, tc.path)
 		if got != "" || ok || err != nil {
@@ -65,6 +69,7 @@ func TestMissingField(t *testing.T) {
 }
 
 func TestFieldIsRefused(t *testing.T) {
+	const deepest = 10000 // that encoding/json reads
 	nested := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	for _, tc := range []struct {
 		body, path string
@@ -98,20 +103,47 @@ func TestFieldIsRefused(t *testing.T) {
 		{`{"id":1,"İd":2}`, "id", errCase},
 		{`{"id":1,"ıd":2}`, "id", errCase},
 		{`{"a":{"İd":1}}`, "a.id", errCase},
-		{`{"id":1,"id":null}`, "id", errTwice},
-		{`{"a":{"b":1},"a":{"c":2}}`, "a.b", errTwice},
-		{`{"a":{"b":1},"a":null}`, "a.b", errTwice},
-		{nested(maxDepth + 1), "a", errDepth},
-		{strings.Repeat("[", 20000), "a", errDepth},
-		{`{"id":1,"x":` + strings.Repeat("[", maxDepth) + strings.Repeat("]", maxDepth) + `}`, "id", errDepth},
+		// Some readers replace what is no Unicode, some leave it, and fastjson takes what follows as well.
+		{"{\"id\":\"\xff\"}", "id", errText},
+		{"{\"id\":\"\xed\xa0\x80\"}", "id", errText}, // half of a pair, as three bytes
+		{`{"id":"\ud800"}`, "id", errText},
+		{`{"id":"\udc00"}`, "id", errText},
+		{`{"id":"\ude00\ud83d"}`, "id", errText},
+		{`{"id":"\ud800\u0061"}`, "id", errText},
+		{`{"id":"\ud800a"}`, "id", errText},
+		{`{"id":"\ud800\\udc00"}`, "id", errText},
+		{`{"id":"\ud800\ud83d\ude00"}`, "id", errText},
+		// Readers that take the first, or the last, would differ.
+		{`{"id":1,"id":2}`, "id", door.ErrTwice},
+		{`{"id":1,"id":2,"id":1}`, "id", door.ErrTwice},
+		{`{"id":1,"\u0069d":2}`, "id", door.ErrTwice},
+		{`{"id":1,"id":null}`, "id", door.ErrTwice},
+		{`{"id":null,"id":2}`, "id", door.ErrTwice},
+		{`{"id":"","id":"2"}`, "id", door.ErrTwice},
+		{`{"id":[],"id":2}`, "id", errNotScalar},
+		{`{"a":{"b":1,"b":2}}`, "a.b", door.ErrTwice},
+		{`{"a":{"b":1},"a":{"b":2}}`, "a.b", door.ErrTwice},
+		{`{"a":{"c":2},"a":{"b":1}}`, "a.b", door.ErrTwice},
+		{`{"a":null,"a":{"b":1}}`, "a.b", door.ErrTwice},
+		{`{"a":1,"a":{"b":1}}`, "a.b", errNotObject},
+		{`{"a":{"B":1},"a":{"b":1}}`, "a.b", errCase},
+		{`{"a":{"b":1},"a":{"c":2}}`, "a.b", door.ErrTwice},
+		{`{"a":{"b":1},"a":null}`, "a.b", door.ErrTwice},
+		{nested(deepest + 1), "a", errJSON},
+		{strings.Repeat("[", 20000), "a", errJSON},
+		{`{"id":1,"x":` + strings.Repeat("[", deepest) + strings.Repeat("]", deepest) + `}`, "id", errJSON},
 	} {
 		got, ok, err := fieldOf(tc.body, tc.path)
 		if got != "" || ok || !errors.Is(err, tc.want) {
 			t.Errorf("%s of %.80s = %q, %v, %v; want error %v", tc.path, tc.body, got, ok, err, tc.want)
 		}
 	}
-	if got, ok, err := fieldOf(nested(maxDepth), strings.Repeat(".a", maxDepth)[1:]); got != "1" || !ok || err != nil {
+	if got, ok, err := fieldOf(nested(deepest), strings.Repeat(".a", deepest)[1:]); got != "1" || !ok || err != nil {
 		t.Errorf("field at the greatest depth = %q, %v, %v; want 1", got, ok, err)
+	}
+	beside := `{"id":1,"x":` + strings.Repeat("[", deepest-1) + strings.Repeat("]", deepest-1) + `}`
+	if got, ok, err := fieldOf(beside, "id"); got != "1" || !ok || err != nil {
+		t.Errorf("field beside what nests deep = %q, %v, %v; want 1", got, ok, err)
 	}
 }
 

@@ -1,13 +1,14 @@
 package httpdoor
 
 import (
-	"errors"
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
-var errNumber = errors.New("the number is no integer of 64 bits, and has more digits than a float64 can tell apart")
+var errNumber = door.NewFault("is a number with too many digits", ": it is no integer of 64 bits, and has more than a float64 can tell apart")
 
 // number returns one text for all spellings of a JSON number: 100, 100.0 and
 // 1e2 are the same to a handler that reads a float64 (or any).

@@ -1,14 +1,14 @@
 package httpdoor
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/lockmw/kit/internal/door"
 )
 
 // A client can put one name into several places of a request: into the query,
@@ -16,11 +16,12 @@ import (
 // leave that to the Content-Type, which the client chooses. Where the key would
 // be made from one place and a handler may read another, the request is refused.
 var (
-	errType     = errors.New("the request does not say that its body is JSON (Content-Type: application/json), and a handler may read it as something else")
-	errInQuery  = errors.New("the name is in the URL's query as well, and which of them counts depends on the reader")
-	errInPath   = errors.New("the name is missing in the body and there in the path, which is where some readers look as well")
-	errInForm   = errors.New("the name is in a form in the body as well, and which of them counts depends on the reader")
-	errSpelling = errors.New("the query has the name in another case, which is the same name to some readers")
+	errType    = door.NewFault("is to be in a JSON body, and the request does not say Content-Type: application/json", ": a handler may read it as something else")
+	errInQuery = door.NewFault("is in the query as well", ", and which of them counts depends on the reader")
+	errInPath  = door.NewFault("is missing in the body and a parameter of the route", ", which is where some readers look as well")
+	errInForm  = door.NewFault("is in a form in the body as well", ", and which of them counts depends on the reader")
+
+	errLongQuery = door.NewFault("is looked for in a query of more than 10,000 names", ", of which net/url reads none")
 )
 
 // saysJSON reports whether a request says that its body is JSON, and nothing
@@ -49,23 +50,67 @@ func says(h http.Header, kinds ...string) bool {
 	})
 }
 
-// queryHas reports whether a name in a URL's query matches.
-func queryHas(raw string, matches func(name string) bool) bool {
+// mostInQuery is how many pairs net/url reads in a query; of one with more it reads none. To look
+// through those, which may be half a million, would cost more than whatever else is done for a request.
+const mostInQuery = 10_000
+
+// isLongQuery reports whether a URL's query has more pairs than that.
+func isLongQuery(raw string) bool {
+	return len(raw) > mostInQuery && strings.Count(raw, "&") >= mostInQuery
+}
+
+// eachInQuery calls see for each pair of a URL's query, until that returns true, and
+// reports whether it has. The name is decoded, the value is as it was sent.
+func eachInQuery(raw string, see func(name, value string) bool) bool {
 	for raw != "" {
 		var pair string
 		pair, raw, _ = strings.Cut(raw, "&")
-		name, _, _ := strings.Cut(pair, "=")
+		name, value, _ := strings.Cut(pair, "=")
 		if strings.ContainsAny(name, "%+") {
 			var err error
 			if name, err = url.QueryUnescape(name); err != nil {
 				continue // no reader takes a name that cannot be decoded
 			}
 		}
-		if matches(name) {
+		if see(name, value) {
 			return true
 		}
 	}
 	return false
+}
+
+// queryHas reports whether a name in a URL's query matches.
+func queryHas(raw string, matches func(name string) bool) bool {
+	return eachInQuery(raw, func(name, _ string) bool { return matches(name) })
+}
+
+// checkNames returns an error if a URL's query has the name more than once, with
+// other values, or in another case.
+func checkNames(raw, name string) error {
+	if isLongQuery(raw) {
+		return errLongQuery
+	}
+	var err error
+	var first string
+	found := false
+	eachInQuery(raw, func(other, sent string) bool {
+		if other != name {
+			if sameButCase(other, name) {
+				err = errCase
+			}
+			return err != nil
+		}
+		value, broken := url.QueryUnescape(sent)
+		switch {
+		case broken != nil || strings.Contains(sent, ";"): // net/url leaves it out
+		case !found:
+			first, found = value, true
+		case value != first:
+			err = door.ErrTwice
+		}
+		return err != nil
+	})
+	return err
 }
 
 // queryHasField reports whether a URL's query has a name that a binder may take
@@ -92,25 +137,26 @@ var lettersOf = strings.NewReplacer("_", "", "-", "", ".", "", "[", "", "]", "")
 // for the query's value called name than its first value. A view calls it where
 // it returns that value.
 //
-// A name in another case is the same name to some binders. And what net/http
+// Of several values some take the first and some the last, and a name in another
+// case is the same name to some binders. And what net/http
 // calls a form is the query and the body together, of which the body's values
 // come first; so the name must not be in a form in the body, which is read up to
 // the limit for that.
 func (v *Visit) CheckQuery(name string) {
-	if queryHas(v.outer.URL.RawQuery, func(other string) bool { return other != name && sameButCase(other, name) }) {
-		v.refuseQuery(name, errSpelling)
+	if v.known.find("query", name) != nil {
+		return
+	}
+	v.known.add(fact{source: "query", name: name})
+	if err := checkNames(v.outer.URL.RawQuery, name); err != nil {
+		v.Refuse(door.Unread("query", name, err))
 	}
 	inForm, err := v.body.formHas(v.outer, v.door.bodyLimit, name)
 	if err == nil && inForm {
 		err = errInForm
 	}
 	if err != nil {
-		v.refuseQuery(name, err)
+		v.Refuse(door.Unread("query", name, err))
 	}
-}
-
-func (v *Visit) refuseQuery(name string, err error) {
-	v.Refuse(fmt.Errorf("keyfunc: query %q: %w", name, err))
 }
 
 // formHas reports whether the body is a form that has the name, in any case.

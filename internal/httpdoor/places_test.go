@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/keyfunc"
 )
 
@@ -175,9 +176,14 @@ func TestQueryNameThatIsInAFormIsRefused(t *testing.T) {
 			name: "parts parsed before", query: "sku=1", kind: multipart + "; boundary=b", body: multipartBody,
 			parse: func(r *http.Request) { _ = r.ParseMultipartForm(100) }, want: errInForm,
 		},
-		{name: "another case in the query", query: "SKU=1", want: errSpelling},
-		{name: "both cases in the query", query: "sku=1&Sku=2", want: errSpelling},
-		{name: "escaped case in the query", query: "sku=1&%53ku=2", want: errSpelling},
+		{name: "another case in the query", query: "SKU=1", want: errCase},
+		{name: "both cases in the query", query: "sku=1&Sku=2", want: errCase},
+		{name: "escaped case in the query", query: "sku=1&%53ku=2", want: errCase},
+		{name: "two values in the query", query: "sku=1&x=3&sku=2", want: door.ErrTwice},
+		{name: "two values, one of them empty", query: "sku&sku=2", want: door.ErrTwice},
+		{name: "two values and an escaped name", query: "sku=1&s%6bu=2", want: door.ErrTwice},
+		{name: "the same value twice", query: "sku=1+2&sku=1%202&x=2"},
+		{name: "a second value that is malformed", query: "sku=1&sku=%zz&sku=2;&sku=1"},
 		{name: "other names in the query", query: "sku=1&skus=2&ku=3&sk=4"},
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/?"+tc.query, strings.NewReader(tc.body))
@@ -217,5 +223,62 @@ func TestSkippedRequestIsNotRefused(t *testing.T) {
 	})
 	if !errors.Is(err, keyfunc.Skip) {
 		t.Errorf("error = %v, want %v", err, keyfunc.Skip)
+	}
+}
+
+// Each asks for a value around its array once for each of up to 64 elements, and the client may have sent
+// a query of a megabyte.
+func TestAValueThatIsAskedForAgainIsNotLookedForAgain(t *testing.T) {
+	long := strings.Repeat("%C3%A9&", mostInQuery-1)
+	for name, of := range map[string]struct {
+		kind, body string
+		ask        func(v *Visit)
+	}{
+		"body": {"application/json", `{"id":1,"x":2,"y":3}`, func(v *Visit) {
+			for _, path := range []string{"id", "x", "y"} {
+				_, _, _ = v.Body(path)
+			}
+		}},
+		"form":  {urlencoded, "id=1", func(v *Visit) { _, _, _ = v.Form("id") }},
+		"query": {"", "", func(v *Visit) { v.CheckQuery("id") }},
+	} {
+		cost := func(times int) float64 {
+			return testing.AllocsPerRun(3, func() {
+				r := httptest.NewRequest(http.MethodPost, "/?"+long, strings.NewReader(of.body))
+				r.Header.Set("Content-Type", of.kind)
+				v := visit(r, 1000)
+				for range times {
+					of.ask(v)
+				}
+			})
+		}
+		if once, often := cost(1), cost(64); often > once+10 {
+			t.Errorf("%s: %v allocations, and %v for asking 64 times", name, once, often)
+		}
+	}
+}
+
+// The names in a query that net/url does not read are no work for the door either, whatever the key is made of.
+func TestAQueryThatNobodyReadsIsRefused(t *testing.T) {
+	for pairs, want := range map[int]error{mostInQuery: nil, mostInQuery + 1: errLongQuery} {
+		query := strings.Repeat("x&", pairs-1) + "x"
+		if _, err := url.ParseQuery(query); (err != nil) != (want != nil) {
+			t.Fatalf("net/url reads %d pairs with the error %v", pairs, err)
+		}
+		r := post(strings.NewReader(`{"id":1}`))
+		r.URL.RawQuery = query
+		if _, _, err := visit(r, 100).Body("id"); !errors.Is(err, want) {
+			t.Errorf("field beside %d pairs: %v, want %v", pairs, err, want)
+		}
+		r = post(strings.NewReader("id=1"))
+		r.Header.Set("Content-Type", urlencoded)
+		r.URL.RawQuery = query
+		if _, _, err := visit(r, 100).Form("id"); !errors.Is(err, want) {
+			t.Errorf("form beside %d pairs: %v, want %v", pairs, err, want)
+		}
+		v := visit(httptest.NewRequest(http.MethodGet, "/?"+query, nil), 100)
+		if v.CheckQuery("id"); !errors.Is(v.refused, want) {
+			t.Errorf("query of %d pairs: %v, want %v", pairs, v.refused, want)
+		}
 	}
 }

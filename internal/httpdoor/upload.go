@@ -17,9 +17,9 @@ import (
 // An upload is a request's body that was not read, or not to its end, before
 // the lock was taken. The handler reads it while it holds the lock, so the
 // client must not be able to hold the lock by sending nothing: a Read fails
-// when less than leastUpload has come in the time that the door allows, and
-// when the lease's context ends. Only the time in which somebody waits for the
-// client counts.
+// when less than leastUpload has come in the time that the door allows, when the
+// body has taken wholeUpload times that, and when the lease's context ends. Only the
+// time in which somebody waits for the client counts.
 //
 // A Read that is blocked can be ended from outside only by the connection's
 // read deadline. The deadline is touched when a Read is to fail, or when the answer
@@ -46,7 +46,8 @@ type upload struct {
 	reading bool
 	since   time.Time     // when the Read began
 	until   time.Time     // when it is to fail
-	waited  time.Duration // how long Reads have waited since leastUpload bytes came last
+	spent   time.Duration // how long Reads have waited in all
+	waited  time.Duration // how long of that since leastUpload bytes came last
 	came    int           // how many bytes came since then
 	timer   *time.Timer   // calls expire
 	err     error         // of every Read from now on, if not nil
@@ -60,6 +61,10 @@ const (
 	// leastUpload is what has to come of a body in the time that the door
 	// allows. A client that sends a byte from time to time is not at work.
 	leastUpload = 1 << 10
+
+	// wholeUpload times as long may the whole body take, which is a minute by default. At the least
+	// rate alone a client could hold the lock for days.
+	wholeUpload = 12
 
 	// serverHolds is how much of an answer net/http keeps before it sends the
 	// beginning.
@@ -181,7 +186,7 @@ func (u *upload) begin() error {
 	if u.err != nil {
 		return u.err
 	}
-	left := u.timeout - u.waited
+	left := min(u.timeout-u.waited, wholeUpload*u.timeout-u.spent)
 	u.reading, u.since = true, time.Now()
 	u.until = u.since.Add(left)
 	if u.timer == nil {
@@ -199,7 +204,8 @@ func (u *upload) end(n int, err error) error {
 	u.reading = false
 	u.timer.Stop()
 	u.count += int64(n)
-	u.waited += time.Since(u.since)
+	took := time.Since(u.since)
+	u.waited, u.spent = u.waited+took, u.spent+took
 	if u.came += n; u.came >= leastUpload {
 		u.came, u.waited = 0, 0
 	}
@@ -215,7 +221,12 @@ func (u *upload) end(n int, err error) error {
 func (u *upload) expire() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.reading && !time.Now().Before(u.until) {
+	now := time.Now()
+	switch whole := wholeUpload * u.timeout; {
+	case !u.reading || now.Before(u.until):
+	case u.spent+now.Sub(u.since) >= whole:
+		u.fail(fmt.Errorf("lockmw: the request's body took longer than %v while its lock was held: %w", whole, os.ErrDeadlineExceeded))
+	default:
 		u.fail(fmt.Errorf("lockmw: too little of the request's body came in %v while its lock was held: %w", u.timeout, os.ErrDeadlineExceeded))
 	}
 }

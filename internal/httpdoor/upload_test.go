@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,9 +75,10 @@ func TestSilentBodyFailsInTime(t *testing.T) {
 }
 
 func TestBodyThatComesIsReadToItsEnd(t *testing.T) {
+	const pieces = 14 // within the time that the whole body has
 	both(t, func(t *testing.T, u *upload, client *io.PipeWriter, _ context.CancelCauseFunc) {
 		go func() {
-			for range 20 {
+			for range pieces {
 				time.Sleep(testTimeout - time.Second)
 				_, _ = client.Write(make([]byte, leastUpload))
 			}
@@ -95,8 +98,8 @@ func TestBodyThatComesIsReadToItsEnd(t *testing.T) {
 				time.Sleep(2 * testTimeout) // the handler's own time is not the client's
 			}
 		}
-		if got != 20*leastUpload {
-			t.Errorf("read %d bytes, want %d", got, 20*leastUpload)
+		if got != pieces*leastUpload {
+			t.Errorf("read %d bytes, want %d", got, pieces*leastUpload)
 		}
 	})
 }
@@ -159,6 +162,29 @@ func TestTrickleFailsInTime(t *testing.T) {
 	})
 }
 
+// TestBodyHasATimeInAll: a client that sends as little as it may, for as long as it may.
+func TestBodyHasATimeInAll(t *testing.T) {
+	both(t, func(t *testing.T, u *upload, client *io.PipeWriter, _ context.CancelCauseFunc) {
+		var slow sync.WaitGroup
+		slow.Go(func() {
+			for range 1000 {
+				time.Sleep(testTimeout - time.Second)
+				if _, err := client.Write(make([]byte, leastUpload)); err != nil {
+					return
+				}
+			}
+			_ = client.Close()
+		})
+		begin := time.Now()
+		_, err := io.Copy(io.Discard, u)
+		if got := time.Since(begin); got != time.Minute || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the body ended after %v with %v, want %v after a minute", got, err, os.ErrDeadlineExceeded)
+		}
+		_ = client.CloseWithError(os.ErrDeadlineExceeded)
+		slow.Wait() // the bubble's time stops with the test
+	})
+}
+
 func TestBodyEndsWithTheLease(t *testing.T) {
 	for _, cause := range []error{lockmw.ErrLost, lockmw.ErrMaxHold} {
 		both(t, func(t *testing.T, u *upload, _ *io.PipeWriter, end context.CancelCauseFunc) {
@@ -204,4 +230,16 @@ func TestBodyTimeoutHasADefault(t *testing.T) {
 	if got := NewConfig("x").timeout; got != 5*time.Second {
 		t.Errorf("timeout = %v, want what the options say", got)
 	}
+}
+
+func TestBodyTimeoutMayBeForEver(t *testing.T) {
+	c := NewConfig("x")
+	c.TimeBody(math.MaxInt64)
+	r := post(strings.NewReader("all of it"))
+	u := newUpload(r, r, httptest.NewRecorder(), c.timeout)
+	if got, err := io.ReadAll(u); err != nil || string(got) != "all of it" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	u.leave()
+	u.closeBelow()
 }

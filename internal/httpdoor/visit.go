@@ -28,6 +28,7 @@ type Visit struct {
 	left    bool
 	lost    error // Leave's answer, once left
 	body    body
+	known   facts // of values in the body and in the query
 }
 
 // Visit begins the visit of r.
@@ -95,6 +96,12 @@ func (v *Visit) Refuse(err error) {
 	if v.refused == nil {
 		v.refused = err
 	}
+}
+
+// Misused has observers and the log told of a mistake of the program that shows when the handler has
+// run already.
+func (v *Visit) Misused(err error) {
+	_ = door.NoKey(v.outer.Context(), v.door.locker, *v.door.policy(v.outer.Method), err) // the answer is the handler's
 }
 
 // Inner returns the handler's request, whose context is the lease's.
@@ -181,16 +188,23 @@ func (v *Visit) Context() context.Context { return v.outer.Context() }
 // Method returns the request's method.
 func (v *Visit) Method() string { return v.outer.Method }
 
-// Header returns the first line of the header called name, in any case.
+// Header returns the header called name, in any case. Of two lines that are not the same
+// some handlers take the first and some the last, so Enter refuses the request.
 func (v *Visit) Header(name string) (string, bool) {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" { // the server takes it out of the headers
 		return v.outer.Host, v.outer.Host != ""
 	}
-	if lines := v.outer.Header[name]; len(lines) > 0 {
-		return lines[0], true
+	lines := v.outer.Header[name]
+	if len(lines) == 0 {
+		return "", false
 	}
-	return "", false
+	for _, other := range lines[1:] {
+		if other != lines[0] {
+			v.Refuse(door.Unread("header", name, door.ErrTwice))
+		}
+	}
+	return lines[0], true
 }
 
 // Body returns the field at path of the JSON body, see field. The error is an
@@ -198,19 +212,26 @@ func (v *Visit) Header(name string) (string, bool) {
 // be JSON is an error, and so is a name that is in the query, whether or not
 // the body has it, or that is missing in the body and a parameter of the route.
 func (v *Visit) Body(path string) (string, bool, error) {
+	if known := v.known.find("body", path); known != nil {
+		return known.text, known.ok, known.err
+	}
 	text, ok, err := v.body.field(v.outer, v.door.bodyLimit, path)
 	if err == nil {
 		err = v.checkPlaces(path, ok)
 	}
 	if err != nil {
-		return "", false, err
+		text, ok = "", false
 	}
-	return text, ok, nil
+	v.known.add(fact{"body", path, text, ok, err})
+	return text, ok, err
 }
 
 // checkPlaces returns an error if the name of a body's field is somewhere else, as
 // Body says. ok tells whether it is in the body.
 func (v *Visit) checkPlaces(path string, ok bool) error {
+	if isLongQuery(v.outer.URL.RawQuery) {
+		return errLongQuery
+	}
 	if queryHasField(v.outer.URL.RawQuery, path, ok) {
 		return errInQuery
 	}
@@ -229,7 +250,13 @@ func (v *Visit) HasBody() bool {
 }
 
 // UseBody has Body look in bytes, which earlier middleware has read.
-func (v *Visit) UseBody(bytes []byte) { v.body.use(bytes, v.door.bodyLimit) }
+func (v *Visit) UseBody(bytes []byte) {
+	if len(bytes) > 0 && len(bytes) == len(v.body.bytes) && &bytes[0] == &v.body.bytes[0] {
+		return // what was found in it is known
+	}
+	v.known = facts{}
+	v.body.use(bytes, v.door.bodyLimit)
+}
 
 // KeyBody returns the body that Body has read and looked in, if it did.
 func (v *Visit) KeyBody() ([]byte, bool) { return v.body.bytes, v.body.parsed }

@@ -195,6 +195,7 @@ func (f fakeKinds) Named(ctx context.Context, _ kinds.All) error     { return f.
 func (f fakeKinds) Bytes(ctx context.Context, _ kinds.All) error     { return f.w.run(ctx) }
 func (f fakeKinds) Texts(ctx context.Context, _ kinds.All) error     { return f.w.run(ctx) }
 func (f fakeKinds) Pointers(ctx context.Context, _ kinds.All) error  { return f.w.run(ctx) }
+func (f fakeKinds) Defaults(ctx context.Context, _ kinds.All) error  { return f.w.run(ctx) }
 
 func (f fakeKinds) Direct(ctx context.Context, _ string, _ int64, _ *kinds.Text) error {
 	return f.w.run(ctx)

@@ -22,6 +22,7 @@ type hole struct {
 	path       path
 	plain      string // "method" or "params", instead of a path
 	optional   bool
+	fallback   string // of an optional one, with its "=" in front; empty: none
 	filters    []string
 	at         int // where the path begins in the source
 }
@@ -79,9 +80,10 @@ func parseHole(source string, start int, isPackage func(name string) bool) (hole
 	if filtered {
 		h.filters = strings.Split(filters, "|")
 	}
-	subject, h.optional = strings.CutSuffix(subject, "?")
-	if i := strings.IndexByte(subject, '?'); i >= 0 {
-		return h, slipAt(h.at+i, "'?' must stand at the end of the name")
+	whole := subject
+	subject, h.fallback, h.optional = strings.Cut(subject, "?")
+	if h.fallback != "" && h.fallback[0] != '=' {
+		return h, slipAt(h.at+strings.IndexByte(whole, '?'), "'?' must stand at the end of the name, or a default behind it, as in {id?=0}")
 	}
 	if subject == plainMethod || subject == plainParams {
 		h.plain = subject
@@ -153,7 +155,7 @@ func (k *key) template(names []string) (text string, starts []int) {
 func (h *hole) template(names []string) string {
 	tail := ""
 	if h.optional {
-		tail = "?"
+		tail = "?" + h.fallback
 	}
 	for _, f := range h.filters {
 		tail += "|" + f

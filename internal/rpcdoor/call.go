@@ -18,9 +18,9 @@ type Call struct {
 
 // Headers are the metadata that came with a call.
 type Headers interface {
-	// First returns the first value of the header called name, in any case. ctx is the
+	// Values returns the values of the header called name, in any case. ctx is the
 	// call's context.
-	First(ctx context.Context, name string) (string, bool)
+	Values(ctx context.Context, name string) []string
 }
 
 // Find returns the rule of a method, or nil if it has none or the call is to run
@@ -49,8 +49,8 @@ func (d *Door) Enter(c Call, rule *MethodRule, message any) (*lockmw.Lease, erro
 func (d *Door) keys(c Call, rule *MethodRule, message any) (keys keyfunc.Keys, early bool, err error) {
 	v := &view{call: c, door: d, rule: rule, message: message}
 	keys, err = keyfunc.KeysOf(rule.Key, v)
-	if v.misuse != nil && !errors.Is(err, keyfunc.Skip) {
-		return keyfunc.Keys{}, v.early, v.misuse
+	if v.refused != nil && !errors.Is(err, keyfunc.Skip) {
+		return keyfunc.Keys{}, v.early, v.refused
 	}
 	return keys, v.early, err
 }

@@ -196,5 +196,17 @@ func (d *Door) warn(name string) {
 	}
 }
 
+// Unknown returns the rules for all methods of a service that this program does not know, sorted.
+func (d *Door) Unknown() []string {
+	var names []string
+	for service := range d.wild {
+		if MethodsOf(service) == nil {
+			names = append(names, service+wildcard)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Methods returns the methods known to this program that have a rule, sorted.
 func (d *Door) Methods() []string { return slices.Sorted(maps.Keys(d.exact)) }

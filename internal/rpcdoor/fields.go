@@ -89,19 +89,38 @@ func textlessKind(f protoreflect.FieldDescriptor) (what string, bad bool) {
 	}
 }
 
-// text returns the field's text in m, and whether it is set. A scalar without
-// presence is always set: its zero is what the handler sees, too.
+// text returns the field's text in m, and whether it has one. It is what the handler sees:
+//
+//   - A scalar without presence is always set, its zero is a value.
+//   - A field that is not set, itself or a message on the way, is its default, where the .proto file
+//     (proto2 and editions) gives it another one than zero: that is what a chain of getters returns. To
+//     a handler that looks at presence the two requests differ, and it is locked too much, not too little.
+//   - Otherwise a field that is not set has no text.
 func (f *field) text(m protoreflect.Message) (string, bool) {
+	onTheWay := true
 	for _, step := range f.on {
-		if !m.Has(step) {
-			return "", false
-		}
-		m = m.Get(step).Message()
+		onTheWay = onTheWay && m.Has(step)
+		m = m.Get(step).Message() // empty and not to be written to, if it is not set
 	}
-	if f.leaf.HasPresence() && !m.Has(f.leaf) {
+	if onTheWay && (!f.leaf.HasPresence() || m.Has(f.leaf)) {
+		return textOf(f.leaf, m.Get(f.leaf)), true
+	}
+	if isZero(f.leaf, f.leaf.Default()) {
 		return "", false
 	}
-	return textOf(f.leaf, m.Get(f.leaf)), true
+	return textOf(f.leaf, f.leaf.Default()), true
+}
+
+// isZero reports whether a field's value is the zero of its kind.
+func isZero(f protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+	switch text := textOf(f, value); f.Kind() {
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		return text == ""
+	case protoreflect.BoolKind:
+		return text == "false"
+	default:
+		return text == "0"
+	}
 }
 
 // textOf returns the text of a field's value, or of one of the values of a list.

@@ -3,11 +3,13 @@ package rpcdoor
 import (
 	"iter"
 	"strconv"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -26,14 +28,20 @@ func PushbackOf(refusal lockmw.Refusal) string {
 	return "-1"
 }
 
-// Details returns what the status of a refusal has beside its code and message.
-func Details(refusal lockmw.Refusal) []proto.Message {
+// Details returns what the status of a refusal, because of err, has beside its code and message.
+func Details(refusal lockmw.Refusal, err error) []proto.Message {
 	if refusal.Code == "" {
 		return nil
 	}
 	details := []proto.Message{&errdetails.ErrorInfo{Reason: refusal.Code, Domain: domain}}
 	if refusal.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.RetryAfter)})
+	}
+	if value, ok := door.AtFault(refusal, err); ok {
+		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field:       strings.ToValidUTF8(value.Name, "\ufffd"), // as protobuf wants it
+			Description: strings.ToValidUTF8(value.Reason, "\ufffd"),
+		}}})
 	}
 	return details
 }

@@ -1,13 +1,17 @@
 package rpcdoor_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -23,7 +27,7 @@ func TestRefusalHasItsReasonAndWhenToRetry(t *testing.T) {
 	} {
 		var details []any
 		var after time.Duration
-		for _, detail := range rpcdoor.Details(tc.refusal) {
+		for _, detail := range rpcdoor.Details(tc.refusal, nil) {
 			details = append(details, detail)
 			if retry, ok := detail.(*errdetails.RetryInfo); ok {
 				after = retry.GetRetryDelay().AsDuration()
@@ -38,5 +42,21 @@ func TestRefusalHasItsReasonAndWhenToRetry(t *testing.T) {
 		if got := rpcdoor.PushbackOf(tc.refusal); got != tc.pushback {
 			t.Errorf("%+v: pushback %s, want %s", tc.refusal, got, tc.pushback)
 		}
+	}
+}
+
+// A template may hold what is not UTF-8, which no message may.
+func TestFieldAtFaultIsOneThatAMessageMayHold(t *testing.T) {
+	err := fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, &keyfunc.ValueError{Source: "value", Name: "a\xff", Reason: "is missing", Err: keyfunc.ErrMissing})
+	details := rpcdoor.Details(door.Refusal(err), err)
+	if len(details) != 2 {
+		t.Fatalf("details %v, want two", details)
+	}
+	if _, err := proto.Marshal(details[1]); err != nil {
+		t.Error(err)
+	}
+	want := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "a\ufffd", Description: "is missing"}}}
+	if !proto.Equal(details[1], want) {
+		t.Errorf("detail %v, want %v", details[1], want)
 	}
 }

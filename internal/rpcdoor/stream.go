@@ -277,16 +277,38 @@ func (c *lateContext) follow(lease *lockmw.Lease) {
 // endWith ends c if the lease's context has ended, with the same cause. What
 // follow has registered does so in a goroutine of its own, a moment later.
 func (c *lateContext) endWith(lease *lockmw.Lease) {
-	if cause := context.Cause(lease.Context()); cause != nil {
-		c.cancel(cause)
+	if ctx := lease.Context(); ctx.Err() != nil {
+		c.cancel(context.Cause(ctx))
 	}
+}
+
+// catchUp ends c if its lease has ended. Whoever looks at c calls it first, and so never finds it
+// alive when the lease is not: the goroutine that follow has registered may be late. Only who
+// waits at a channel that Done returned before waits for that.
+func (c *lateContext) catchUp() {
+	if lease := c.lease.Load(); lease != nil {
+		c.endWith(lease)
+	}
+}
+
+// Done returns a channel that is closed when the stream's context has ended, or the lease's.
+func (c *lateContext) Done() <-chan struct{} {
+	c.catchUp()
+	return c.Context.Done()
+}
+
+// Err returns whether the stream's context has ended, or the lease's.
+func (c *lateContext) Err() error {
+	c.catchUp()
+	return c.Context.Err()
 }
 
 // Value returns what the lease's context adds to its parent's: the lease.
 // Everything else comes from c's own, above all what package context keeps in
-// it to find out how it ends.
+// it to find out how it ends, as context.Cause does.
 func (c *lateContext) Value(key any) any {
 	if lease := c.lease.Load(); lease != nil {
+		c.catchUp()
 		if found, is := lease.Context().Value(key).(*lockmw.Lease); is {
 			return found
 		}

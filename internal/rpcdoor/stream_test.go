@@ -25,7 +25,7 @@ const method = "/elsewhere.Stream/Chat"
 // noHeaders are those of a call that has none.
 type noHeaders struct{}
 
-func (noHeaders) First(context.Context, string) (string, bool) { return "", false }
+func (noHeaders) Values(context.Context, string) []string { return nil }
 
 // A calledStream is a stream without a framework: what became of it.
 type calledStream struct {

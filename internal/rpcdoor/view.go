@@ -19,7 +19,7 @@ type view struct {
 	rule    *MethodRule
 	message any   // nil: none has come yet
 	early   bool  // the message was asked for before it came
-	misuse  error // a value was asked for, and there are none
+	refused error // whatever the key function makes of it
 }
 
 // Context returns the call's context.
@@ -31,9 +31,27 @@ func (v *view) Method() string { return v.call.Method }
 // Route returns the full method.
 func (v *view) Route() string { return v.call.Method }
 
-// Header returns the first value of the header called name, in any case.
+// Header returns the header called name, in any case. A call that has it twice with other
+// values is refused: some handlers take the first and some the last.
 func (v *view) Header(name string) (string, bool) {
-	return v.call.Headers.First(v.call.Context, name)
+	values := v.call.Headers.Values(v.call.Context, name)
+	if len(values) == 0 {
+		return "", false
+	}
+	for _, other := range values[1:] {
+		if other != values[0] && v.refused == nil {
+			v.refused = door.Unread("header", name, door.ErrTwice)
+		}
+	}
+	return values[0], true
+}
+
+// OddInteger has the Locker's log say that the key is made from an integer that has several
+// spellings. Keyfunc calls it.
+func (v *view) OddInteger(source, name string) {
+	if v.door.Locker != nil && v.rule != nil {
+		door.OddInteger(v.call.Context, v.door.Locker, v.rule.Policy, v.call.Method, source, name)
+	}
 }
 
 // Param returns nothing: a call has no route parameters.
@@ -51,7 +69,7 @@ func (v *view) Cookie(string) (string, bool, error) { return "", false, nil }
 // Value returns what WithValues says.
 func (v *view) Value(name string) (any, bool) {
 	if v.door.values == nil {
-		v.misuse = fmt.Errorf("%w: %s", keyfunc.ErrMisuse, v.door.noValues(name))
+		v.refused = fmt.Errorf("%w: %s", keyfunc.ErrMisuse, v.door.noValues(name))
 		return nil, false
 	}
 	return v.door.values(v.call.Context, name)

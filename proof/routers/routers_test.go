@@ -1,7 +1,11 @@
 package routers
 
 import (
+	"context"
+	"encoding/json"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"regexp"
@@ -10,11 +14,43 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
 )
 
 func TestMain(m *testing.M) {
 	gin.SetMode(gin.ReleaseMode)
 	os.Exit(m.Run())
+}
+
+func newSite(t *testing.T, template string) *Site {
+	t.Helper()
+	locks, err := lockmw.New(redistest.Embedded(t).Client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locks.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &Site{Locks: locks, Key: keyfunc.MustParse(template)}
+}
+
+// An answer is a status, and the code if it is a refusal.
+type answer struct {
+	status int
+	code   string
+}
+
+func post(service http.Handler, path string) answer {
+	w := httptest.NewRecorder()
+	service.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+	var problem struct{ Code string }
+	_ = json.Unmarshal(w.Body.Bytes(), &problem) // other answers are no JSON
+	return answer{w.Code, problem.Code}
 }
 
 func TestLines(t *testing.T) {
@@ -33,7 +69,7 @@ func TestParameters(t *testing.T) {
 		for pattern, want := range patterns {
 			s := newSite(t, "{param."+want[0]+"}")
 			at := "/p/" + strings.TrimPrefix(want[1], "/")
-			if got := post(routes[router](s, "/p/"+pattern), at); got != fine || s.lock(t) != want[1] {
+			if got := post(Routes[router](s, http.MethodPost, "/p/"+pattern), at); got != fine || s.lock(t) != want[1] {
 				t.Errorf("%s, %s: %v under %q, want it under %q", router, pattern, got, s.lock(t), want[1])
 			}
 		}
@@ -55,15 +91,15 @@ func try(t *testing.T, p place) {
 }
 
 // lock returns the lock under which the handler ran, as it was before it was escaped.
-func (s *site) lock(t *testing.T) string {
+func (s *Site) lock(t *testing.T) string {
 	t.Helper()
 	switch {
-	case !s.ran:
+	case !s.Ran:
 		return notRun
-	case s.under == "":
+	case s.Under == "":
 		return unlocked
 	}
-	key, err := url.PathUnescape(s.under)
+	key, err := url.PathUnescape(s.Under)
 	if err != nil {
 		t.Error(err)
 	}

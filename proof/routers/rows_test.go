@@ -17,126 +17,71 @@ import (
 type line struct {
 	router  string
 	code    []string // as the table of docs/middlewares.md prints it, and as it stands in service
-	service func(s *site) http.Handler
+	service func(s *Site) http.Handler
 	route   string // what {route} is there; "" if it is a mistake to ask
 }
 
 var lines = []line{
-	{"net/http", []string{`mux.Handle("POST /orders/{id}/pay", lock(pay))`}, func(s *site) http.Handler {
+	{"net/http", []string{`mux.Handle("POST /orders/{id}/pay", lock(pay))`}, func(s *Site) http.Handler {
 		lock, pay := s.http()
 		mux := http.NewServeMux()
 		mux.Handle("POST /orders/{id}/pay", lock(pay))
 		return mux
 	}, "POST /orders/{id}/pay"},
-	{"chi", []string{`r.With(lock).Post("/orders/{id}/pay", pay)`}, func(s *site) http.Handler {
+	{"chi", []string{`r.With(lock).Post("/orders/{id}/pay", pay)`}, func(s *Site) http.Handler {
 		lock, pay := s.http()
 		r := chi.NewRouter()
 		r.With(lock).Post("/orders/{id}/pay", pay)
 		return r
 	}, "/orders/{id}/pay"},
-	{"gorilla/mux", []string{`r.Handle("/orders/{id}/pay", lock(pay))`, `httplock.WithParams(mux.Vars)`}, func(s *site) http.Handler {
+	{"gorilla/mux", []string{`r.Handle("/orders/{id}/pay", lock(pay))`, `httplock.WithParams(mux.Vars)`}, func(s *Site) http.Handler {
 		lock, pay := s.http(httplock.WithParams(mux.Vars))
 		r := mux.NewRouter()
 		r.Handle("/orders/{id}/pay", lock(pay))
 		return r
 	}, ""},
-	{"httprouter", []string{`r.Handler("POST", "/orders/:id/pay", lock(pay))`, `httplock.WithParams(params)`}, func(s *site) http.Handler {
+	{"httprouter", []string{`r.Handler("POST", "/orders/:id/pay", lock(pay))`, `httplock.WithParams(params)`}, func(s *Site) http.Handler {
 		lock, pay := s.http(httplock.WithParams(params))
 		r := httprouter.New()
 		r.Handler("POST", "/orders/:id/pay", lock(pay))
 		return r
 	}, ""},
-	{"Gin", []string{`r.POST("/orders/:id/pay", lock, pay)`}, func(s *site) http.Handler {
+	{"Gin", []string{`r.POST("/orders/:id/pay", lock, pay)`}, func(s *Site) http.Handler {
 		lock, pay := s.gin()
 		r := gin.New()
 		r.POST("/orders/:id/pay", lock, pay)
 		return r
 	}, "/orders/:id/pay"},
-	{"Gin", []string{`r.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+	{"Gin", []string{`r.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *Site) http.Handler {
 		lock, pay := s.gin()
 		r := gin.New()
 		r.Group("/orders/:id", lock).POST("/pay", pay)
 		return r
 	}, "/orders/:id/pay"},
-	{"Echo v4", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
+	{"Echo v4", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *Site) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
 		e.POST("/orders/:id/pay", pay, lock)
 		return e
 	}, "/orders/:id/pay"},
-	{"Echo v4", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+	{"Echo v4", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *Site) http.Handler {
 		lock, pay := s.echo()
 		e := echo.New()
 		e.Group("/orders/:id", lock).POST("/pay", pay)
 		return e
 	}, "/orders/:id/pay"},
-	{"Echo v5", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *site) http.Handler {
+	{"Echo v5", []string{`e.POST("/orders/:id/pay", pay, lock)`}, func(s *Site) http.Handler {
 		lock, pay := s.echo5()
 		e := echo5.New()
 		e.POST("/orders/:id/pay", pay, lock)
 		return e
 	}, "/orders/:id/pay"},
-	{"Echo v5", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *site) http.Handler {
+	{"Echo v5", []string{`e.Group("/orders/:id", lock).POST("/pay", pay)`}, func(s *Site) http.Handler {
 		lock, pay := s.echo5()
 		e := echo5.New()
 		e.Group("/orders/:id", lock).POST("/pay", pay)
 		return e
 	}, "/orders/:id/pay"},
-}
-
-// params returns what httprouter knows of a request. docs/middlewares.md tells of it.
-func params(r *http.Request) map[string]string {
-	all := make(map[string]string)
-	for _, p := range httprouter.ParamsFromContext(r.Context()) {
-		all[p.Key] = p.Value
-	}
-	return all
-}
-
-// routes are how each router gets a route of any pattern.
-var routes = map[string]func(s *site, pattern string) http.Handler{
-	"net/http": func(s *site, pattern string) http.Handler {
-		lock, pay := s.http()
-		mux := http.NewServeMux()
-		mux.Handle(pattern, lock(pay))
-		return mux
-	},
-	"chi": func(s *site, pattern string) http.Handler {
-		lock, pay := s.http()
-		r := chi.NewRouter()
-		r.With(lock).Post(pattern, pay)
-		return r
-	},
-	"gorilla/mux": func(s *site, pattern string) http.Handler {
-		lock, pay := s.http(httplock.WithParams(mux.Vars))
-		r := mux.NewRouter()
-		r.Handle(pattern, lock(pay))
-		return r
-	},
-	"httprouter": func(s *site, pattern string) http.Handler {
-		lock, pay := s.http(httplock.WithParams(params))
-		r := httprouter.New()
-		r.Handler("POST", pattern, lock(pay))
-		return r
-	},
-	"Gin": func(s *site, pattern string) http.Handler {
-		lock, pay := s.gin()
-		r := gin.New()
-		r.POST(pattern, lock, pay)
-		return r
-	},
-	"Echo v4": func(s *site, pattern string) http.Handler {
-		lock, pay := s.echo()
-		e := echo.New()
-		e.POST(pattern, pay, lock)
-		return e
-	},
-	"Echo v5": func(s *site, pattern string) http.Handler {
-		lock, pay := s.echo5()
-		e := echo5.New()
-		e.POST(pattern, pay, lock)
-		return e
-	},
 }
 
 // values are what a parameter's name and its value are behind a pattern, for the path

@@ -22,7 +22,7 @@ var oneClick = lockmw.Policy{Name: "pay", Prefix: "click:", MinHold: 5 * time.Se
 
 // routes returns the service. user says who sends a request, as your authentication knows it.
 func routes(locks *lockmw.Locker, user func(r *http.Request) (string, bool), pay http.HandlerFunc) http.Handler {
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.user}:{param.id}"), oneClick,
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.user}:{param.id|int}"), oneClick,
 		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 			id, ok := user(r)
 			return id, ok && name == "user"

@@ -37,8 +37,8 @@ func TestASecondClickIsRefused(t *testing.T) {
 		if w.Code != c.want {
 			t.Errorf("%s, %s: %d, want %d", c.user, c.path, w.Code, c.want)
 		}
-		if w.Code == 409 && w.Header().Get("Retry-After") == "" {
-			t.Error("the refusal does not say when to try again")
+		if w.Code == 409 && w.Header().Get("Retry-After") != "" {
+			t.Error("the refusal invites the client to pay again")
 		}
 	}
 	if payments != 3 {

@@ -48,7 +48,7 @@ func refuse(w http.ResponseWriter, _ *http.Request, err error) {
 }
 
 func routes(locks *lockmw.Locker, pay http.HandlerFunc) http.Handler {
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"), lockmw.Policy{Prefix: "order:"},
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"},
 		httplock.WithErrorHandler(refuse))
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}/pay", lock(pay))

@@ -13,7 +13,7 @@ import (
 
 // Routes returns the service. charge is what takes the customer's money.
 func Routes(locks *lockmw.Locker, charge func(ctx context.Context, order string) error) http.Handler {
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id}"),
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"),
 		lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second, TTL: 5 * time.Second})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

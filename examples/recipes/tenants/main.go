@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	key    = keyfunc.MustParse("{value.tenant}:{param.id}") // without a tenant: 400, and Redis is not asked
+	key    = keyfunc.MustParse("{value.tenant}:{param.id|int}") // without a tenant: 400, and Redis is not asked
 	policy = lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second}
 )
 

@@ -1,6 +1,7 @@
 package urls
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,6 +61,37 @@ func wholeJSONOf(r *http.Request) (string, error) {
 		err = json.Unmarshal(body, &fields)
 	}
 	return text(fields["id"]), err
+}
+
+// firstJSONOf takes the first of several fields of one name, as gjson, fastjson and
+// jsonparser do.
+func firstJSONOf(r *http.Request) (string, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || !json.Valid(body) {
+		return "", err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return "", err
+	}
+	for d.More() {
+		var value any
+		name, err := d.Token()
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil || name == "id" {
+			return text(value), err
+		}
+	}
+	return "", nil
+}
+
+func lastOf(values []string) (string, error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	return values[len(values)-1], nil
 }
 
 // text is what a handler makes of a value that it knows for a text.
@@ -126,6 +158,7 @@ var (
 var binders = []binder{
 	{name: "json.Decoder", source: "body", http: jsonOf},
 	{name: "json.Unmarshal to a map", source: "body", http: wholeJSONOf},
+	{name: "the first field of a name", source: "body", http: firstJSONOf},
 	{name: "gin ShouldBind", source: "body", gin: ginBinds((*gin.Context).ShouldBind)},
 	{name: "gin ShouldBindJSON", source: "body", gin: ginBinding(binding.JSON)},
 	{name: "gin ShouldBindBodyWith JSON", source: "body", gin: ginBinds((*gin.Context).ShouldBindBodyWithJSON)},
@@ -142,6 +175,7 @@ var binders = []binder{
 	{name: "echo v5 BindBody", source: "body", echo5: echoBinds(idOf, echo5.BindBody)},
 
 	{name: "URL.Query", source: "query", http: func(r *http.Request) (string, error) { return r.URL.Query().Get("id"), nil }},
+	{name: "the last of several", source: "query", http: func(r *http.Request) (string, error) { return lastOf(r.URL.Query()["id"]) }}, // gorilla/schema
 	{name: "FormValue", source: "query", http: func(r *http.Request) (string, error) { return r.FormValue("id"), nil }},
 	{name: "ParseForm", source: "query", http: func(r *http.Request) (string, error) { err := r.ParseForm(); return r.Form.Get("id"), err }},
 	{name: "ParseMultipartForm", source: "query", http: func(r *http.Request) (string, error) { _ = r.ParseMultipartForm(1 << 20); return r.Form.Get("id"), nil }},
@@ -214,6 +248,7 @@ var binders = []binder{
 	{name: "echo v5 Cookie", source: "cookie", echo5: func(c *echo5.Context) (string, error) { return cookieOf(c.Cookie("id")) }},
 
 	{name: "Header.Get", source: "header", http: func(r *http.Request) (string, error) { return r.Header.Get("Id"), nil }},
+	{name: "the last of several", source: "header", http: func(r *http.Request) (string, error) { return lastOf(r.Header["Id"]) }},
 	{name: "gin GetHeader", source: "header", gin: func(c *gin.Context) (string, error) { return c.GetHeader("id"), nil }},
 	{name: "gin ShouldBindHeader", source: "header", gin: ginBinding(binding.Header)},
 	{name: "echo Header.Get", source: "header", echo: func(c echo.Context) (string, error) { return c.Request().Header.Get("Id"), nil }},

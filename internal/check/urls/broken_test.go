@@ -48,9 +48,8 @@ func asWritten(b bent, _ string) (string, bool) {
 }
 
 func decodedTwice(b bent, name string) (string, bool) {
-	value, ok := b.Request.Param(name)
-	again, err := url.PathUnescape(value)
-	return again, ok && err == nil
+	again, err := url.PathUnescape(b.r.PathValue(name)) // the door itself refuses such values
+	return again, err == nil
 }
 
 func lastOfSeveral(b bent, name string) (string, bool) {

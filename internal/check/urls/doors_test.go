@@ -54,6 +54,7 @@ type visit struct {
 	inKey     string   // what it saw
 	ran       int      // how many handlers did
 	inHandler string   // what the last of them saw
+	value     string   // the first parameter of that
 	key       string   // the lock that it had
 }
 
@@ -96,6 +97,9 @@ func found(get func(string) (string, bool)) func(string) string {
 func (d *door) handle(r *http.Request, path string, params []string, param, query func(string) string) {
 	d.ran++
 	d.inHandler = d.look(path, params, param, query)
+	if len(params) > 0 {
+		d.value = param(params[0])
+	}
 	if lease, held := lockmw.FromContext(r.Context()); held {
 		d.key = lease.Key()
 	}

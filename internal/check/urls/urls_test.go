@@ -15,6 +15,8 @@ import (
 	"bufio"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +124,50 @@ func FuzzDoorsAgreeAboutURLs(f *testing.F) {
 		}
 		check(t, doors, target)
 	})
+}
+
+// names are spellings of names, most of one of a few things, for handlers that decode a
+// parameter or do not, and that join it to a folder.
+var names = []string{
+	"a/b", "a%2Fb", "a%2fb", "%61/b", "%2561/b", "a%252Fb", "a//b", "a/./b", "./a/b", "x/../a/b", "x%2F..%2Fa/b", "a/b/", "a/b%2F", "/a/b", "%2Fa/b",
+	"%2F%2Fa/b", "../f/a/b", "%2E%2E/f/a/b", "a%2F%2Fb", "a%2F.%2Fb", "a/b/.", "a/b/x/..", "42", "%34%32", "%2534%2532", "4%2532", "%25%33%34%32", "42/", "42%2F",
+	"%2F42", ".%2F42", "42%2F.", ".", "%2E", "..", "%2E%2E", "", "/", "%2F", "100%25", "100%2525",
+}
+
+// Names that a handler takes for one thing are one lock.
+func TestOneThingIsOneLock(t *testing.T) {
+	for _, d := range sound(t) {
+		keys, served := make(map[string]string), 0
+		for _, folder := range []string{"/o/", "/f/"} {
+			for _, name := range names {
+				r, err := parse(folder + name)
+				if err != nil {
+					continue
+				}
+				d.visit = visit{sent: r}
+				d.handler.ServeHTTP(httptest.NewRecorder(), r)
+				if d.ran == 0 {
+					continue
+				}
+				served++
+				decoded, err := url.PathUnescape(d.value)
+				if err != nil {
+					decoded = d.value
+				}
+				for how, value := range map[string]string{"as it is": d.value, "decoded": decoded} {
+					file := how + ": " + path.Join(folder, value)
+					if key, known := keys[file]; known && key != d.key {
+						t.Errorf("%s: %s is under the lock %q, and %s had another one, %q", d.name, r.RequestURI, d.key, file, key)
+					}
+					keys[file] = d.key
+				}
+			}
+		}
+		if least := 8; served < least {
+			t.Errorf("%s served %d names, want at least %d", d.name, served, least)
+		}
+		t.Logf("%s served %d of %d names", d.name, served, 2*len(names))
+	}
 }
 
 // leastServed is how many of the seeds every door has to serve, so that the

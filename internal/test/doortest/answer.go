@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockmw/kit/internal/httpdoor"
 )
 
 // An answer is what a client got.
@@ -61,11 +63,22 @@ func (e *env) wantProblem(a answer, status int, code string) {
 	e.wantNoSecrets(a)
 }
 
+// wantDetail fails the test unless the problem says exactly that of the request: it may name what
+// the program looks for, and nothing that the request brings.
+func (e *env) wantDetail(a answer, says string) {
+	e.Helper()
+	var p httpdoor.Problem
+	err := json.Unmarshal([]byte(a.body), &p)
+	if want := "The request does not name the resource it is about: " + says + "."; err != nil || p.Detail != want {
+		e.Errorf("detail = %q (%v), want %q", p.Detail, err, want)
+	}
+}
+
 // wantRetry checks when the client is told to come back.
 func (e *env) wantRetry(header string, ms any, code string) {
 	e.Helper()
 	switch code {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE":
+	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN":
 		if header != "" || ms != nil {
 			e.Errorf("Retry-After = %q, retry_after_ms = %v; want none", header, ms)
 		}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockmw/kit/keyfunc"
 )
 
 // wantBody fails the test unless r's body is want.
@@ -20,7 +22,7 @@ func (e *env) wantBody(r *http.Request, want string) {
 	e.Helper()
 	got, err := io.ReadAll(r.Body)
 	if err != nil || string(got) != want {
-		e.Errorf("the handler reads %d bytes, %v; want %d bytes as they were sent", len(got), err, len(want))
+		e.Errorf("%d bytes are read, %v; want %d bytes as they were sent", len(got), err, len(want))
 	}
 }
 
@@ -75,6 +77,70 @@ func bodyReachesTheHandler(e *env) {
 		}
 	}
 	e.WantRuns(15)
+}
+
+// nativeKeyMayReadTheBody: each key function and the handler get it from the beginning.
+func nativeKeyMayReadTheBody(e *env) {
+	const limit = 64 << 10
+	var body string
+	all := func(r *http.Request) string {
+		e.wantBody(r, body)
+		return "k"
+	}
+	ways := map[string]func(*http.Request) (string, error){
+		"all of it": func(r *http.Request) (string, error) { return all(r), nil },
+		"some of it": func(r *http.Request) (string, error) {
+			begins := make([]byte, 2)
+			_, err := io.ReadFull(r.Body, begins)
+			return string(begins), err
+		},
+		"and closes it": func(r *http.Request) (string, error) {
+			defer r.Body.Close()
+			return all(r), nil
+		},
+		"and puts another in its place": func(r *http.Request) (string, error) {
+			key := all(r)
+			r.Body = io.NopCloser(strings.NewReader("another"))
+			return key, nil
+		},
+		"by way of a reader of its own": func(r *http.Request) (string, error) {
+			r.Body = http.MaxBytesReader(nil, r.Body, limit)
+			return all(r), nil
+		},
+	}
+	handle := func(x *Exchange) error {
+		e.wantBody(x.R, body)
+		return nil
+	}
+	runs := 0
+	for _, way := range ways {
+		native := e.fw.Key(way)
+		for _, key := range []keyfunc.Func{native, keyfunc.Join(native, native), keyfunc.Join(native, keyfunc.Body("id")), keyfunc.Join(keyfunc.Body("id"), native)} {
+			route := e.bodyRoute(handle)
+			route.Key = key
+			e.serve(route)
+			for _, body = range []string{`{"id":7}`, `{"id":7,"x":"` + strings.Repeat("x", limit-len(`{"id":7,"x":""}`)) + `"}`} {
+				e.wantStatus(e.do(e.request(http.MethodPost, route.Path, strings.NewReader(body))), http.StatusOK)
+				e.wantStatus(e.do(e.request(http.MethodPost, route.Path, bufio.NewReader(strings.NewReader(body)))), http.StatusOK)
+				runs += 2
+			}
+		}
+	}
+	e.WantRuns(runs)
+
+	body = strings.Repeat("x", limit+1)
+	route := e.bodyRoute(handle)
+	route.Key = e.fw.Key(ways["some of it"])
+	e.serve(route)
+	e.wantStatus(e.do(e.request(http.MethodPost, route.Path, strings.NewReader(body))), http.StatusOK)
+	route.Key = e.fw.Key(func(r *http.Request) (string, error) {
+		_, _ = io.ReadAll(r.Body) // it does not look at the error
+		return "k", nil
+	})
+	e.serve(route)
+	e.wantProblem(e.do(e.request(http.MethodPost, route.Path, strings.NewReader(body))), http.StatusRequestEntityTooLarge, "LOCK_KEY_INVALID")
+	e.wantProblem(e.do(e.request(http.MethodPost, route.Path, bufio.NewReader(strings.NewReader(body)))), http.StatusRequestEntityTooLarge, "LOCK_KEY_INVALID")
+	e.WantRuns(runs + 1)
 }
 
 func slowBodyHoldsNoLock(e *env) {
@@ -146,7 +212,7 @@ func drippingBodyHoldsNoLock(e *env) {
 func spellingsOfAFieldAreOneLock(e *env) {
 	e.serve(e.bodyRoute(fine))
 	for key, bodies := range map[string][]string{
-		"100": {`{"id":100}`, `{"id":"100"}`, `{"id":1e2}`, `{"id":100.0}`, `{"\u0069d":100}`, `{"id":"\u0031\u00300"}`, `{"id":1,"id":100}`, `{"x":{"id":1},"id":100}`},
+		"100": {`{"id":100}`, `{"id":"100"}`, `{"id":1e2}`, `{"id":100.0}`, `{"\u0069d":100}`, `{"id":"\u0031\u00300"}`, `{"id":1e2,"id":100}`, `{"x":{"id":1},"id":100}`},
 		"-1":  {`{"id":-1}`, `{"id":-1.0}`, `{"id":"-1"}`},
 	} {
 		lease := e.Take(prefix + "order:" + key)
@@ -155,7 +221,7 @@ func spellingsOfAFieldAreOneLock(e *env) {
 				e.Errorf("%s: status %d while %s is locked, want 409", body, a.status, key)
 			}
 		}
-		for _, body := range []string{`{"id":101}`, `{"id":100,"id":1}`, `{"id":"100.0"}`} {
+		for _, body := range []string{`{"id":101}`, `{"x":1,"x":2,"id":1}`, `{"id":"100.0"}`} {
 			if a := e.post(body); a.status != http.StatusOK {
 				e.Errorf("%s: status %d while %s is locked, want 200", body, a.status, key)
 			}

@@ -55,11 +55,10 @@ func (d faultyDoor) key(native func(*http.Request) (string, error)) keyfunc.Func
 		case !ok:
 			return door.NativeElsewhere("testdoor.Key", r)
 		}
-		s, err := native(v.Outer())
 		if d.fault == "does not escape native keys" {
-			return s, err
+			return native(v.Outer())
 		}
-		return door.NativeKey("testdoor.Key", s, err)
+		return httpdoor.NativeKey(&v.Visit, "testdoor.Key", native, v.Outer())
 	}
 }
 
@@ -186,7 +185,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	case "never releases":
 		leave = func() error { return nil }
 	case "releases late", "releases beside the answer":
-		late := 20 * time.Millisecond
+		late := 200 * time.Millisecond // later than a busy machine looks at the lock
 		if h.fault == "releases beside the answer" {
 			late = 0
 		}
@@ -221,7 +220,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	case "leaves bodies open":
 		inner.Body = io.NopCloser(inner.Body)
 	case "disturbs the connection":
-		defer time.AfterFunc(bodyTimeout/2, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }).Stop()
+		defer time.AfterFunc(3*bodyTimeout/2, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }).Stop() // behind the hijack, which would undo it
 	}
 	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit, blind: h.fault == "does not look past its writer"}
 	switch h.fault {
@@ -303,6 +302,12 @@ func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error
 	switch {
 	case h.fault == "shows the error":
 		o.Detail = err.Error()
+	case h.fault == "says when a cool-down is over":
+		if refused, ok := errors.AsType[*lockmw.AcquireError](err); ok {
+			o.RetryAfter = refused.CoolingDown
+		}
+	case h.fault == "names nothing":
+		o, _ = lockmw.RefusalOf(err)
 	case h.fault == "answers in plain text":
 		http.Error(w, o.Detail, o.Status)
 		return

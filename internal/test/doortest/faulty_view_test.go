@@ -36,19 +36,18 @@ func (v *brokenView) Param(name string) (string, bool) {
 		path := v.Outer().URL.EscapedPath()
 		return path[strings.LastIndexByte(path, '/')+1:], true
 	}
-	value := v.Outer().PathValue(name)
-	return value, value != ""
+	return v.RouteParam(name, v.Outer().PathValue(name), false)
 }
 
 func (v *brokenView) Query(name string) (string, bool) {
-	if v.fault != "looks for a name in one place" {
+	if v.fault != "looks for a name in one place" && v.fault != "takes the last of several" {
 		v.CheckQuery(name)
 	}
 	return v.pick(v.Outer().URL.Query()[name])
 }
 
 func (v *brokenView) Header(name string) (string, bool) {
-	if strings.EqualFold(name, "Host") {
+	if v.fault != "takes the last of several" {
 		return v.Visit.Header(name)
 	}
 	return v.pick(v.Outer().Header.Values(name))

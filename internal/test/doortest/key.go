@@ -2,6 +2,8 @@ package doortest
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,67 +15,124 @@ import (
 
 func requestWithoutAKeyIsRefused(e *env) {
 	long := strings.Repeat("x", 9<<10)
-	const nested = 33
+	const nested = 10000 // one more than encoding/json reads
 	form := []string{"Content-Type", "application/x-www-form-urlencoded"}
 	for _, tc := range []struct {
 		name     string
 		template string
+		path     string // empty: payPath
 		query    string
 		body     string
 		headers  []string
+		says     string // of the value
 	}{
-		{name: "no query", template: "{query.sku}"},
-		{name: "empty query", template: "{query.sku}", query: "?sku="},
-		{name: "malformed query", template: "{query.sku}", query: "?sku=%zz"},
-		{name: "query with a semicolon", template: "{query.sku}", query: "?a=1;sku=7"},
-		{name: "query in another case", template: "{query.sku}", query: "?SKU=7"},
-		{name: "long query", template: "{query.sku}", query: "?sku=" + long},
-		{name: "no number", template: "{query.sku|int}", query: "?sku=7a"},
-		{name: "no UUID", template: "{query.sku|uuid}", query: "?sku=7"},
-		{name: "no header", template: "{header.X-User}"},
-		{name: "empty header", template: "{header.X-User}", headers: []string{"X-User", ""}},
-		{name: "no value", template: "{value.tenant}"},
-		{name: "no body", template: "{body.id}"},
-		{name: "no JSON", template: "{body.id}", body: "id=7"},
-		{name: "half a body", template: "{body.id}", body: `{"id":7`},
-		{name: "garbage after the body", template: "{body.id}", body: `{"id":7}]`},
-		{name: "two bodies", template: "{body.id}", body: `{"id":7}{"id":8}`},
-		{name: "an array", template: "{body.id}", body: `[{"id":7}]`},
-		{name: "a scalar", template: "{body.id}", body: `7`},
-		{name: "missing field", template: "{body.id}", body: `{"x":7}`},
-		{name: "empty field", template: "{body.id}", body: `{"id":""}`},
-		{name: "null field", template: "{body.id}", body: `{"id":null}`},
-		{name: "object field", template: "{body.id}", body: `{"id":{"id":7}}`},
-		{name: "array field", template: "{body.id}", body: `{"id":[7]}`},
-		{name: "scalar on the way", template: "{body.a.id}", body: `{"a":7}`},
-		{name: "field in another case", template: "{body.id}", body: `{"ID":7}`},
-		{name: "field in both cases", template: "{body.id}", body: `{"id":7,"ID":8}`},
-		{name: "number of too many digits", template: "{body.id}", body: `{"id":7.00000000000000000001}`},
-		{name: "deep body", template: "{body.id}", body: `{"id":7,"x":` + strings.Repeat("[", nested) + strings.Repeat("]", nested) + "}"},
-		{name: "long field", template: "{body.id}", body: `{"id":"` + long + `"}`},
-		{name: "no form", template: "{form.id}"},
-		{name: "missing form field", template: "{form.id}", body: "x=7", headers: form},
-		{name: "form that does not say so", template: "{form.id}", body: "id=7"},
-		{name: "form field in the query as well", template: "{form.id}", query: "?ID=7", body: "id=7", headers: form},
-		{name: "form field twice", template: "{form.id}", body: "id=7&id=8", headers: form},
-		{name: "form field in another case", template: "{form.id}", body: "id=7&Id=7", headers: form},
-		{name: "broken form", template: "{form.id}", body: "id=7&x=%zz", headers: form},
-		{name: "no cookie", template: "{cookie.id}", headers: []string{"Cookie", "ID=7"}},
-		{name: "cookie twice", template: "{cookie.id}", headers: []string{"Cookie", "id=7; id=8"}},
-		{name: "form as well", template: "{body.id}", body: `{"a":"&id=8&","id":7}`, headers: []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{name: "parameter that is escaped still", template: "{param.id}", says: "is escaped more than once", path: "/orders/4%2532/pay"},
+		{name: "no query", template: "{query.sku}", says: "is missing"},
+		{name: "empty query", template: "{query.sku}", query: "?sku=", says: "is missing"},
+		{name: "malformed query", template: "{query.sku}", query: "?sku=%zz", says: "is missing"},
+		{name: "query with a semicolon", template: "{query.sku}", query: "?a=1;sku=7", says: "is missing"},
+		{name: "query in another case", template: "{query.sku}", query: "?SKU=7", says: anotherCase},
+		{name: "long query", template: "{query.sku}", query: "?sku=" + long, says: "is longer than 8 KiB"},
+		{name: "no number", template: "{query.sku|int}", query: "?sku=7a", says: "is not an integer"},
+		{name: "no UUID", template: "{query.sku|uuid}", query: "?sku=7", says: "is not a UUID"},
+		{name: "no header", template: "{header.X-User}", says: "is missing"},
+		{name: "empty header", template: "{header.X-User}", headers: []string{"X-User", ""}, says: "is missing"},
+		{name: "no value", template: "{value.tenant}", says: "is missing"},
+		{name: "no body", template: "{body.id}", says: inPath},
+		{name: "no JSON", template: "{body.id}", says: notJSON, body: "id=7"},
+		{name: "half a body", template: "{body.id}", says: notJSON, body: `{"id":7`},
+		{name: "garbage after the body", template: "{body.id}", says: notJSON, body: `{"id":7}]`},
+		{name: "two bodies", template: "{body.id}", says: notJSON, body: `{"id":7}{"id":8}`},
+		{name: "an array", template: "{body.id}", says: notInObject, body: `[{"id":7}]`},
+		{name: "a scalar", template: "{body.id}", says: notInObject, body: `7`},
+		{name: "missing field", template: "{body.id}", says: inPath, body: `{"x":7}`},
+		{name: "empty field", template: "{body.id}", body: `{"id":""}`, says: "is missing"},
+		{name: "null field", template: "{body.id}", says: inPath, body: `{"id":null}`},
+		{name: "object field", template: "{body.id}", says: noScalar, body: `{"id":{"id":7}}`},
+		{name: "array field", template: "{body.id}", says: noScalar, body: `{"id":[7]}`},
+		{name: "scalar on the way", template: "{body.a.id}", body: `{"a":7}`, says: notInObject},
+		{name: "no body, and no parameter", template: "{body.ref}", says: "is missing"},
+		{name: "missing field, and no parameter", template: "{body.ref}", body: `{"x":7}`, says: "is missing"},
+		{name: "null field, and no parameter", template: "{body.ref}", body: `{"ref":null}`, says: "is missing"},
+		{name: "field in another case", template: "{body.id}", says: anotherCase, body: `{"ID":7}`},
+		{name: "field in both cases", template: "{body.id}", says: anotherCase, body: `{"id":7,"ID":8}`},
+		{name: "number of too many digits", template: "{body.id}", says: "is a number with too many digits", body: `{"id":7.00000000000000000001}`},
+		{name: "deep body", template: "{body.id}", says: notJSON, body: `{"id":7,"x":` + strings.Repeat("[", nested) + strings.Repeat("]", nested) + "}"},
+		{name: "long field", template: "{body.id}", body: `{"id":"` + long + `"}`, says: "is longer than 8 KiB"},
+		{name: "no form", template: "{form.id}", says: inPath},
+		{name: "missing form field", template: "{form.id}", says: inPath, body: "x=7", headers: form},
+		{name: "missing form field, and no parameter", template: "{form.ref}", body: "x=7", headers: form, says: "is missing"},
+		{name: "form that does not say so", template: "{form.id}", says: "is to be in a form, and the request does not say that its body is one", body: "id=7"},
+		{name: "form field in the query as well", template: "{form.id}", says: inQuery, query: "?ID=7", body: "id=7", headers: form},
+		{name: "form field twice", template: "{form.id}", says: twice, body: "id=7&id=8", headers: form},
+		{name: "form field in another case", template: "{form.id}", says: anotherCase, body: "id=7&Id=7", headers: form},
+		{name: "broken form", template: "{form.id}", says: "is to be in a form, and the body is a broken one", body: "id=7&x=%zz", headers: form},
+		{name: "no cookie", template: "{cookie.id}", headers: []string{"Cookie", "ID=7"}, says: "is missing"},
+		{name: "cookie twice", template: "{cookie.id}", says: twice, headers: []string{"Cookie", "id=7; id=8"}},
+		{name: "form as well", template: "{body.id}", says: notSaidJSON, body: `{"a":"&id=8&","id":7}`, headers: []string{"Content-Type", "application/x-www-form-urlencoded"}},
 	} {
 		route := e.route(fine)
 		route.Key = keyfunc.MustParse(tc.template)
 		e.serve(route)
-		a := e.do(e.request(http.MethodPost, payPath+tc.query, strings.NewReader(tc.body), tc.headers...))
+		a := e.do(e.request(http.MethodPost, cmp.Or(tc.path, payPath)+tc.query, strings.NewReader(tc.body), tc.headers...))
 		if a.status != http.StatusBadRequest {
 			e.Errorf("%s: status %d", tc.name, a.status)
 		}
 		e.wantProblem(a, http.StatusBadRequest, "LOCK_KEY_INVALID")
+		e.wantDetail(a, named(tc.template, tc.says))
 	}
+	e.requestIsNotToldWhatHasNoName()
 	e.WantRuns(0)
 	e.WantUnasked()
 }
+
+// named is what is said of the value that a template of one placeholder names.
+func named(template, says string) string {
+	_, placeholder, _ := strings.Cut(template, "{")
+	source, name, _ := strings.Cut(strings.TrimRight(placeholder, "?}"), ".")
+	called := map[string]string{
+		"param": "parameter", "query": "query parameter", "header": "header", "body": "body field", "form": "form field", "cookie": "cookie", "value": "value",
+	}[source]
+	name, _, _ = strings.Cut(name, "|")
+	return fmt.Sprintf("the %s %q %s", called, name, says)
+}
+
+// requestIsNotToldWhatHasNoName: what a key function of the program's own says of a request is not
+// for clients, and neither is the type of a value. A part of All and Join that has a name is told.
+func (e *env) requestIsNotToldWhatHasNoName() {
+	e.Helper()
+	const nothing = "a parameter, header or body field is missing or cannot be used"
+	native := e.fw.Key(func(r *http.Request) (string, error) { return strings.Repeat(r.URL.Query().Get("k"), 9<<10), nil })
+	own := func(keyfunc.Request) (string, error) { return "", errors.New("user 7 has been deleted") }
+	for _, tc := range []struct {
+		key  keyfunc.Func
+		says string
+	}{
+		{native, nothing},
+		{own, nothing},
+		{keyfunc.Join(keyfunc.Const("a"), own), nothing},
+		{keyfunc.Join(keyfunc.Const("a"), func(keyfunc.Request) (string, error) { return "", nil }), nothing},
+		{keyfunc.Value("user"), `the value "user" cannot be used`},
+		{keyfunc.All(keyfunc.Const("a"), keyfunc.Hash(keyfunc.Query("to"))), `the query parameter "to" is missing`},
+		{keyfunc.Each("body.ids", keyfunc.Body("ids.sku")), `the body field "ids.sku" is missing`},
+		{keyfunc.Each("body.many", keyfunc.Body("many")), `the body field "many" has more than 64 elements`},
+		{keyfunc.Each("body.k", keyfunc.Body("k")), `the body field "k" is in the query as well`},
+	} {
+		route := e.route(fine)
+		route.Key = tc.key
+		route.Values = map[string]any{"user": textless{}}
+		e.serve(route)
+		body := `{"ids":[{"x":7}],"many":[1` + strings.Repeat(",1", 64) + "]}"
+		a := e.do(e.request(http.MethodPost, payPath+"?k=7", strings.NewReader(body)))
+		e.wantProblem(a, http.StatusBadRequest, "LOCK_KEY_INVALID")
+		e.wantDetail(a, tc.says)
+	}
+}
+
+// A textless value has no text that could be part of a key.
+type textless struct{}
+
+func (textless) MarshalText() ([]byte, error) { return nil, errors.New("user 7 has been deleted") }
 
 // spellings are request targets for GET /o/{id}, of which several name the
 // same thing to one framework or another.
@@ -178,7 +237,7 @@ func everySourceOfAKeyWorks(e *env) {
 	} {
 		var got string
 		noteKey := e.held(&got)
-		query, body, headers := "?sku=first&sku=second", `{"a":{"b":7}}`, []string{"X-User", "ann", "X-User", "bob", "Cookie", "id=1; session=s7"}
+		query, body, headers := "?sku=first&sku=first", `{"a":{"b":7},"a":{"b":7}}`, []string{"X-User", "ann", "X-User", "ann", "Cookie", "id=1; session=s7"}
 		if tc.body != "" {
 			query, body, headers = "", tc.body, append(headers, "Content-Type", tc.kind)
 		}

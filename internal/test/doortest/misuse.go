@@ -1,8 +1,10 @@
 package doortest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,6 +101,34 @@ func (e *env) misused(wrote string, key keyfunc.Func, path, other, says string) 
 	}
 	if got := log.Lines(); !slices.Equal(got, want) {
 		e.Errorf("%s: logged\n%s\nwant\n%s", wrote, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// numberInAnotherSpellingIsTold: a key of 042 is another one than that of 42, and a handler
+// that reads a number takes both for one. One line for each value in a key says so, and
+// does not say which value it was.
+func numberInAnotherSpellingIsTold(e *env) {
+	var log bytes.Buffer
+	locks := e.NewLocker(lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	route, filtered := e.route(fine), e.route(fine)
+	route.Locks, route.Key = locks, keyfunc.MustParse("{param.id}:{query.page?}")
+	filtered.Locks, filtered.Path, filtered.Key = locks, "/filtered/{id}", keyfunc.MustParse("{param.id|int}")
+	e.serve(route, filtered)
+	for _, path := range []string{
+		"/orders/42/pay", "/orders/-7/pay?page=0", "/orders/4x/pay?page=+", "/orders/0x2a/pay?page=10", "/filtered/042",
+		"/orders/042/pay", "/orders/+42/pay", "/orders/-0/pay?page=007", "/orders/00/pay?page=1",
+	} {
+		e.wantStatus(e.do(e.request(http.MethodPost, path, nil)), http.StatusOK)
+	}
+	e.CloseNow(locks)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], "{param.id|int}") || !strings.Contains(lines[1], "{query.page|int}") {
+		e.Errorf("logged\n%s\nwant a line for {param.id|int} and one for {query.page|int}", log.String())
+	}
+	for _, line := range lines {
+		if !strings.Contains(line, "level=WARN") || strings.Contains(line, "007") {
+			e.Errorf("logged %s, want a warning without the value", line)
+		}
 	}
 }
 

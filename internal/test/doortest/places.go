@@ -9,17 +9,38 @@ import (
 )
 
 // refusedWith sends a request to a route with that template, which must be
-// refused for its key.
-func (e *env) refusedWith(name, template, query, body string, headers ...string) {
+// refused for its key, because that is as says has it.
+func (e *env) refusedWith(name, template, says, query, body string, headers ...string) {
+	e.Helper()
+	a := e.refusedFor(name, keyfunc.MustParse(template), query, body, headers...)
+	e.wantDetail(a, named(template, says))
+}
+
+// What is said of a value that is refused.
+const (
+	twice       = "is there more than once"
+	anotherCase = "is written in another case"
+	inQuery     = "is in the query as well"
+	inPath      = "is missing in the body and a parameter of the route"
+	notJSON     = "is to be in a JSON body, and the body is not valid JSON"
+	notSaidJSON = "is to be in a JSON body, and the request does not say Content-Type: application/json"
+	notInObject = "is to be in a JSON object, and something else is there"
+	noScalar    = "is an object or array"
+	inForm      = "is in a form in the body as well"
+)
+
+// refusedFor is refusedWith, for any key, and returns the answer.
+func (e *env) refusedFor(name string, key keyfunc.Func, query, body string, headers ...string) answer {
 	e.Helper()
 	route := e.route(fine)
-	route.Key = keyfunc.MustParse(template)
+	route.Key = key
 	e.serve(route)
 	a := e.do(e.request(http.MethodPost, payPath+query, strings.NewReader(body), headers...))
 	if a.status != http.StatusBadRequest {
 		e.Errorf("%s: status %d, want 400", name, a.status)
 	}
 	e.wantProblem(a, http.StatusBadRequest, "LOCK_KEY_INVALID")
+	return a
 }
 
 // bodyThatIsNotJSONIsRefused: each of these bodies is JSON, and a handler that
@@ -38,11 +59,11 @@ func bodyThatIsNotJSONIsRefused(e *env) {
 		"application/json; charset":         `{"id":7}`,
 		"application/jsonlines":             `{"id":7}`,
 	} {
-		e.refusedWith(kind, "{body.id}", "", body, "Content-Type", kind)
+		e.refusedWith(kind, "{body.id}", notSaidJSON, "", body, "Content-Type", kind)
 	}
-	e.refusedWith("two types", "{body.id}", "", `{"id":7}`, "Content-Type", "application/json", "Content-Type", "text/xml")
-	e.refusedWith("packed", "{body.id}", "", "\x1f\x8b\x08{\"id\":7}", "Content-Encoding", "gzip")
-	e.refusedWith("with a mark of its byte order", "{body.id}", "", "\ufeff"+`{"id":7}`)
+	e.refusedWith("two types", "{body.id}", notSaidJSON, "", `{"id":7}`, "Content-Type", "application/json", "Content-Type", "text/xml")
+	e.refusedWith("packed", "{body.id}", notJSON, "", "\x1f\x8b\x08{\"id\":7}", "Content-Encoding", "gzip")
+	e.refusedWith("with a mark of its byte order", "{body.id}", notJSON, "", "\ufeff"+`{"id":7}`)
 	e.WantRuns(0)
 	e.WantUnasked()
 }
@@ -66,29 +87,29 @@ func nameInTwoPlacesIsRefused(e *env) {
 	part := func(name string) string {
 		return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n8\r\n--b--\r\n"
 	}
-	for _, tc := range []struct{ name, template, query, body, kind string }{
-		{name: "field and query", template: "{body.sku}", query: "?sku=8", body: `{"sku":7}`},
-		{name: "field and query in another case", template: "{body.sku}", query: "?SKU=8", body: `{"sku":7}`},
-		{name: "field and query in another spelling", template: "{body.order_id}", query: "?OrderID=8", body: `{"order_id":7}`},
-		{name: "field and the same in the query", template: "{body.sku}", query: "?sku=7", body: `{"sku":7}`},
-		{name: "missing field", template: "k{body.sku?}", query: "?sku=8", body: `{}`},
-		{name: "null field", template: "k{body.sku?}", query: "?sku=8", body: `{"sku":null}`},
-		{name: "missing nested field", template: "k{body.item.sku?}", query: "?sku=8", body: `{"item":{}}`},
-		{name: "no body", template: "k{body.sku?}", query: "?sku=8"},
-		{name: "missing field and parameter", template: "k{body.id?}", body: `{}`},
-		{name: "missing nested field and parameter", template: "k{body.item.id?}", body: `{}`},
-		{name: "query and form", template: "{query.sku}", query: "?sku=7", body: "sku=8", kind: form},
-		{name: "query and form in another case", template: "{query.sku}", query: "?sku=7", body: "SKU=8", kind: form},
-		{name: "form alone", template: "k{query.sku?}", body: "sku=8", kind: form},
-		{name: "query and part", template: "{query.sku}", query: "?sku=7", body: part("sku"), kind: parts},
-		{name: "part alone", template: "k{query.sku?}", body: part("sku"), kind: parts},
-		{name: "query in both cases", template: "{query.sku}", query: "?sku=7&SKU=8"},
-		{name: "query in another case", template: "k{query.sku?}", query: "?SKU=8"},
+	for _, tc := range []struct{ name, template, says, query, body, kind string }{
+		{name: "field and query", template: "{body.sku}", says: inQuery, query: "?sku=8", body: `{"sku":7}`},
+		{name: "field and query in another case", template: "{body.sku}", says: inQuery, query: "?SKU=8", body: `{"sku":7}`},
+		{name: "field and query in another spelling", template: "{body.order_id}", says: inQuery, query: "?OrderID=8", body: `{"order_id":7}`},
+		{name: "field and the same in the query", template: "{body.sku}", says: inQuery, query: "?sku=7", body: `{"sku":7}`},
+		{name: "missing field", template: "k{body.sku?}", says: inQuery, query: "?sku=8", body: `{}`},
+		{name: "null field", template: "k{body.sku?}", says: inQuery, query: "?sku=8", body: `{"sku":null}`},
+		{name: "missing nested field", template: "k{body.item.sku?}", says: inQuery, query: "?sku=8", body: `{"item":{}}`},
+		{name: "no body", template: "k{body.sku?}", says: inQuery, query: "?sku=8"},
+		{name: "missing field and parameter", template: "k{body.id?}", says: inPath, body: `{}`},
+		{name: "missing nested field and parameter", template: "k{body.item.id?}", says: inPath, body: `{}`},
+		{name: "query and form", template: "{query.sku}", says: inForm, query: "?sku=7", body: "sku=8", kind: form},
+		{name: "query and form in another case", template: "{query.sku}", says: inForm, query: "?sku=7", body: "SKU=8", kind: form},
+		{name: "form alone", template: "k{query.sku?}", says: inForm, body: "sku=8", kind: form},
+		{name: "query and part", template: "{query.sku}", says: inForm, query: "?sku=7", body: part("sku"), kind: parts},
+		{name: "part alone", template: "k{query.sku?}", says: inForm, body: part("sku"), kind: parts},
+		{name: "query in both cases", template: "{query.sku}", says: anotherCase, query: "?sku=7&SKU=8"},
+		{name: "query in another case", template: "k{query.sku?}", says: anotherCase, query: "?SKU=8"},
 	} {
 		if tc.kind == "" {
 			tc.kind = "application/json"
 		}
-		e.refusedWith(tc.name, tc.template, tc.query, tc.body, "Content-Type", tc.kind)
+		e.refusedWith(tc.name, tc.template, tc.says, tc.query, tc.body, "Content-Type", tc.kind)
 	}
 	e.WantRuns(0)
 	e.WantUnasked()
@@ -111,6 +132,32 @@ func nameInTwoPlacesIsRefused(e *env) {
 		}
 	}
 	e.WantRuns(6)
+}
+
+// nameWithTwoValuesIsRefused: some handlers take the first and some the last.
+func nameWithTwoValuesIsRefused(e *env) {
+	for _, tc := range []struct{ name, template, query, body, header string }{
+		{name: "query", template: "{query.sku}", query: "?sku=7&sku=8"},
+		{name: "query, escaped", template: "{query.sku}", query: "?sku=7&s%6Bu=8"},
+		{name: "query, one of them empty", template: "k{query.sku?}", query: "?sku&sku=8"},
+		{name: "field", template: "{body.sku}", body: `{"sku":7,"sku":8}`},
+		{name: "field, escaped", template: "{body.sku}", body: `{"sku":7,"s\u006bu":8}`},
+		{name: "field, one of them null", template: "k{body.sku?}", body: `{"sku":null,"sku":8}`},
+		{name: "nested field", template: "{body.item.sku}", body: `{"item":{"sku":7,"sku":8}}`},
+		{name: "object on the way", template: "{body.item.sku}", body: `{"item":{"sku":7},"item":{"sku":8}}`},
+		{name: "header", template: "{header.X-User}", header: "ann"},
+	} {
+		e.refusedWith(tc.name, tc.template, twice, tc.query, tc.body, "Content-Type", "application/json", "X-User", "bob", "X-User", tc.header)
+	}
+	for _, tc := range []struct{ name, list, field, body string }{
+		{"array", "body.ids", "{body.ids}", `{"ids":[7],"ids":[8]}`},
+		{"field of an element", "body.items", "{body.items.sku}", `{"items":[{"sku":7,"sku":8}]}`},
+		{"object around an array", "body.a.ids", "{body.a.ids}", `{"a":{"ids":[7]},"a":{"ids":[8]}}`},
+	} {
+		e.refusedFor(tc.name, keyfunc.Each(tc.list, keyfunc.MustParse(tc.field)), "", tc.body, "Content-Type", "application/json")
+	}
+	e.WantRuns(0)
+	e.WantUnasked()
 }
 
 // longFormIsRefused: whether it has the query's name is not known.

@@ -22,6 +22,20 @@ func busyIsRefused(e *env) {
 	e.WantRuns(1)
 }
 
+// coolDownInvitesNobody is about a client that obeys Retry-After: it does not do again what is done, whatever the policy has for
+// those who come while it is being done.
+func coolDownInvitesNobody(e *env) {
+	once, waiting := e.route(fine), e.route(fine)
+	once.Policy.MinHold, once.Policy.RetryAfter = 20*time.Second, 10*time.Second
+	waiting.Path = "/patient/{id}"
+	waiting.Policy.Wait = 20 * time.Millisecond
+	e.serve(once, waiting)
+	e.wantStatus(e.pay(), http.StatusOK)
+	e.wantProblem(e.pay(), http.StatusConflict, "LOCK_COOLDOWN")
+	e.wantProblem(e.do(e.request(http.MethodPost, "/patient/"+id, nil)), http.StatusConflict, "LOCK_COOLDOWN")
+	e.WantRuns(1)
+}
+
 func waiterIsServed(e *env) {
 	route := e.route(fine)
 	route.Policy.Wait = e.Patience

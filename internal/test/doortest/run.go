@@ -95,6 +95,7 @@ func Cases() []Case {
 		// exit.go
 		{Name: "EveryExitReleases", check: everyExitReleases},
 		{Name: "SecondClickIsRefused", check: secondClickIsRefused},
+		{Name: "CoolDownInvitesNobody", check: coolDownInvitesNobody},
 
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
@@ -118,6 +119,7 @@ func Cases() []Case {
 
 		// misuse.go
 		{Name: "MistakeOfTheProgramIsTold", embedded: true, check: mistakeOfTheProgramIsTold},
+		{Name: "NumberInAnotherSpellingIsTold", embedded: true, check: numberInAnotherSpellingIsTold},
 		{Name: "WhatIsOptionalMayBeMissing", check: whatIsOptionalMayBeMissing},
 		{Name: "ValueThatIsMissingIsTold", embedded: true, check: valueThatIsMissingIsTold},
 
@@ -125,11 +127,13 @@ func Cases() []Case {
 		{Name: "BodyThatIsNotJSONIsRefused", check: bodyThatIsNotJSONIsRefused},
 		{Name: "JSONMayHaveParameters", check: jsonMayHaveParameters},
 		{Name: "NameInTwoPlacesIsRefused", check: nameInTwoPlacesIsRefused},
+		{Name: "NameWithTwoValuesIsRefused", check: nameWithTwoValuesIsRefused},
 		{Name: "LongFormIsRefused", check: longFormIsRefused},
 
 		// body.go
 		{Name: "BodyOverTheLimitIsRefused", check: bodyOverTheLimitIsRefused},
 		{Name: "BodyReachesTheHandler", check: bodyReachesTheHandler},
+		{Name: "NativeKeyMayReadTheBody", check: nativeKeyMayReadTheBody},
 		{Name: "SlowBodyHoldsNoLock", check: slowBodyHoldsNoLock},
 		{Name: "DrippingBodyHoldsNoLock", bubble: true, check: drippingBodyHoldsNoLock},
 		{Name: "SpellingsOfAFieldAreOneLock", check: spellingsOfAFieldAreOneLock},
@@ -138,6 +142,7 @@ func Cases() []Case {
 		// upload.go
 		{Name: "SilentBodyEndsTheHold", slow: true, waits: true, check: silentBodyEndsTheHold},
 		{Name: "TrickleHoldsNoLock", waits: true, check: trickleHoldsNoLock},
+		{Name: "EndlessBodyEndsTheHold", slow: true, waits: true, check: endlessBodyEndsTheHold},
 		{Name: "EndedLockEndsTheBody", check: endedLockEndsTheBody},
 		{Name: "UploadThatComesIsNotDisturbed", embedded: true, slow: true, waits: true, check: uploadThatComesIsNotDisturbed},
 		{Name: "AnswerDoesNotWaitForTheBody", embedded: true, slow: true, waits: true, check: answerDoesNotWaitForTheBody},

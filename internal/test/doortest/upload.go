@@ -120,9 +120,17 @@ func silentBodyEndsTheHold(e *env) {
 }
 
 // trickleHoldsNoLock: a byte from time to time is no upload.
-func trickleHoldsNoLock(e *env) {
+func trickleHoldsNoLock(e *env) { e.drips(overLimit, make([]byte, 1)) }
+
+// endlessBodyEndsTheHold: what comes fast enough comes to an end all the same.
+func endlessBodyEndsTheHold(e *env) { e.drips(1<<30, make([]byte, 4<<10)) }
+
+// drips fails the test if a client that sends a piece of its body again and again, and is never
+// done, keeps the lock from others.
+func (e *env) drips(length int, piece []byte) {
+	e.Helper()
 	started, ended := e.serveReader()
-	conn, _ := e.upload(payPath, overLimit, nil)
+	conn, _ := e.upload(payPath, length, nil)
 	defer conn.Close()
 	over := make(chan struct{})
 	defer close(over)
@@ -132,7 +140,7 @@ func trickleHoldsNoLock(e *env) {
 			case <-over:
 				return
 			case <-time.After(bodyTimeout / 10):
-				_, _ = conn.Write([]byte{'a'})
+				_, _ = conn.Write(piece)
 			}
 		}
 	}()

@@ -49,9 +49,19 @@ func (s *yes) Acquire(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{Granted: true}, nil
 }
 
-func (s *yes) Release(context.Context, store.Ref, bool) (store.Released, error) {
-	return store.Freed, nil
+func (s *yes) Release(context.Context, store.Give) (store.Released, store.Answer, error) {
+	return store.Freed, store.Answer{}, nil
 }
+
+func (s *yes) Queues() bool { return false }
+
+func (s *yes) TakesSeveral() bool { return false }
+
+func (s *yes) EvictionPolicy(context.Context) (string, error) { return "noeviction", nil }
+
+func (s *yes) Server(string) string { return "" }
+
+func (s *yes) Ping(context.Context, string, store.Progress) error { return nil }
 
 func (s *yes) Renew(_ context.Context, batch []store.Renewal) {
 	for i := range batch {

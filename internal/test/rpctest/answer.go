@@ -36,12 +36,15 @@ func (e *env) wantRefusal(a Answer, code codes.Code, reason string) {
 	}
 	var info *errdetails.ErrorInfo
 	var retry *errdetails.RetryInfo
+	var bad *errdetails.BadRequest
 	for _, detail := range a.Status.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
 			info = detail
 		case *errdetails.RetryInfo:
 			retry = detail
+		case *errdetails.BadRequest:
+			bad = detail
 		default:
 			e.Errorf("the status has a %T: %v", detail, detail)
 		}
@@ -49,8 +52,40 @@ func (e *env) wantRefusal(a Answer, code codes.Code, reason string) {
 	if info.GetReason() != reason || info.GetDomain() != "lockmw" || len(info.GetMetadata()) > 0 {
 		e.Errorf("ErrorInfo = %v, want reason %s of lockmw", info, reason)
 	}
+	if bad != nil && reason != "LOCK_KEY_INVALID" {
+		e.Errorf("BadRequest = %v, want none", bad)
+	}
 	e.wantRetry(a, retry, reason)
 	e.wantNoSecrets(a)
+}
+
+// wantField fails the test unless the status says of the call that what is so called, which is the
+// field of that name, has that wrong with it, and nothing else. Without a field it names none.
+func (e *env) wantField(a Answer, called, field, wrong string) {
+	e.Helper()
+	if field == "" {
+		called, wrong = "a parameter, header or body field", "is missing or cannot be used"
+	} else {
+		called = fmt.Sprintf("the %s %q", called, field)
+	}
+	if want := "The request does not name the resource it is about: " + called + " " + wrong + "."; a.Status.Message() != want {
+		e.Errorf("message = %q, want %q", a.Status.Message(), want)
+	}
+	var got []string
+	for _, detail := range a.Status.Details() {
+		if bad, ok := detail.(*errdetails.BadRequest); ok {
+			for _, violation := range bad.GetFieldViolations() {
+				got = append(got, violation.GetField(), violation.GetDescription())
+			}
+		}
+	}
+	want := []string{field, wrong}
+	if field == "" {
+		want = nil
+	}
+	if !slices.Equal(got, want) {
+		e.Errorf("the fields of BadRequest are %q, want %q", got, want)
+	}
 }
 
 // wantRetry checks when the client is told to come back.
@@ -58,7 +93,7 @@ func (e *env) wantRetry(a Answer, retry *errdetails.RetryInfo, reason string) {
 	e.Helper()
 	millis := retry.GetRetryDelay().AsDuration().Milliseconds()
 	switch reason {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE":
+	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN":
 		if retry != nil {
 			e.Errorf("RetryInfo = %v, want none", retry)
 		}

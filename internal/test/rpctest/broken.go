@@ -24,7 +24,7 @@ var faults = []struct {
 	}},
 	{"does not lock", []string{
 		"LockIsHeldWhileTheHandlerRuns", "CounterIsExact", "StreamIsLockedFromStartToEnd", "BusyStreamIsRefused",
-		"FunctionMayAskForTheMessage", "StreamWithoutAMessageIsRefused", "StreamHasOneContext",
+		"FunctionMayAskForTheMessage", "StreamWithoutAMessageIsRefused", "StreamHasOneContext", "NumberInAnotherSpellingIsTold",
 	}},
 	{"does not wait", []string{"WaiterIsServed", "FullQueueIsRefused", "WaiterWhoLeavesIsForgotten"}},
 	{"never releases", []string{
@@ -57,7 +57,8 @@ var faults = []struct {
 	{"eats the message", []string{"BodyReachesTheHandler", "SkippedRequestTakesNoLock"}},
 	{"asks Redis first", []string{"SlowBodyHoldsNoLock", "SilentClientHoldsNoLock", "RequestWithoutAKeyIsRefused", "SkippedRequestTakesNoLock", "SkippedStreamTakesNoLock"}},
 	{"makes a key of its own for each call", []string{"SpellingsOfAFieldAreOneLock", "CounterIsExact"}},
-	{"takes the last of several", []string{"KeySeesWhatTheHandlerSees", "EverySourceOfAKeyWorks"}},
+	{"takes the last of several", []string{"NameWithTwoValuesIsRefused"}},
+	{"trims fields", []string{"KeySeesWhatTheHandlerSees"}},
 	{"takes one lock of several", []string{"SeveralKeysAreTakenTogether"}},
 	{"ignores native keys", []string{"NativeKeyWorks", "NativeKeyOfAnotherDoorIsRefused"}},
 	{"does not escape native keys", []string{"NativeKeyIsEscaped"}},
@@ -66,7 +67,8 @@ var faults = []struct {
 	{"takes nothing for optional", []string{"WhatIsOptionalMayBeMissing"}},
 	{"does not know its method", []string{"EverySourceOfAKeyWorks"}},
 	{"shows the error", []string{"BusyIsRefused", "OtherDataIsLeftAlone", "ErrorThatIsHandedOnShowsNothing"}},
-	{"gives no details", []string{"BusyIsRefused"}},
+	{"gives no details", []string{"BusyIsRefused", "CoolDownInvitesNobody"}},
+	{"names nothing", []string{"RequestWithoutAKeyIsRefused"}},
 	{"has one code for all", []string{"BusyIsRefused", "WaitEndsWithTheBudget"}},
 	{"forgets the trailer", []string{"BusyIsRefused"}},
 	{"removes other data", []string{"OtherDataIsLeftAlone"}},

@@ -108,6 +108,8 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 			}
 		case "does not know its method":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(nameless{r}) }
+		case "trims fields":
+			rule.Key = func(r keyfunc.Request) (string, error) { return key(trimmed{r}) }
 		case "takes the last of several":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(lastOfSeveral{r}) }
 		}
@@ -121,6 +123,14 @@ type nameless struct{ keyfunc.Request }
 
 func (nameless) Method() string { return "" }
 func (nameless) Route() string  { return "" }
+
+// A trimmed request has its fields without the blanks around them.
+type trimmed struct{ keyfunc.Request }
+
+func (r trimmed) Body(path string) (string, bool, error) {
+	s, ok, err := r.Request.Body(path)
+	return strings.TrimSpace(s), ok, err
+}
 
 // A lastOfSeveral request has the last value of each header.
 type lastOfSeveral struct{ keyfunc.Request }
@@ -261,7 +271,7 @@ func (f *Fault) around(l *lockmw.Locker, returned *bool) func() {
 			}
 		}
 	case "releases late", "releases beside the answer":
-		late := 20 * time.Millisecond
+		late := 200 * time.Millisecond // later than a busy machine looks at the lock
 		if f.Is("releases beside the answer") {
 			late = 0
 		}
@@ -281,6 +291,10 @@ func (f *Fault) spoilt(err error) error {
 	s := status.Convert(err)
 	switch {
 	case err == nil:
+	case f.Name == "names nothing" && s.Code() == codes.InvalidArgument:
+		broken := s.Proto()
+		broken.Details = broken.GetDetails()[:1]
+		return status.ErrorProto(broken)
 	case f.Name == "gives no details":
 		return status.Error(s.Code(), s.Message())
 	case f.Name == "has one code for all":

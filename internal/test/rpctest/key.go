@@ -1,6 +1,7 @@
 package rpctest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -28,20 +29,22 @@ func requestWithoutAKeyIsRefused(e *env) {
 		template string
 		order    *testpb.Order
 		metadata []string
+		field    string
+		wrong    string // empty: that it is missing
 	}{
-		{name: "missing field", template: "{body.order_id}", order: &testpb.Order{}},
-		{name: "no message on the way", template: "{body.customer.id}", order: &testpb.Order{}},
-		{name: "empty field on the way", template: "{body.customer.id}", order: &testpb.Order{Customer: &testpb.Customer{}}},
-		{name: "empty bytes", template: "{body.raw}", order: &testpb.Order{}},
-		{name: "unset optional", template: "{body.amount}", order: &testpb.Order{}},
-		{name: "another of the oneof", template: "{body.voucher}", order: &testpb.Order{Way: &testpb.Order_Card{Card: "1"}}},
-		{name: "no number", template: "{body.order_id|int}", order: &testpb.Order{OrderId: "7a"}},
-		{name: "no UUID", template: "{body.order_id|uuid}", order: &testpb.Order{OrderId: "7"}},
-		{name: "long field", template: "{body.order_id}", order: &testpb.Order{OrderId: long}},
-		{name: "no metadata", template: "{header.x-user}", order: &testpb.Order{}},
-		{name: "empty metadata", template: "{header.x-user}", order: &testpb.Order{}, metadata: []string{"x-user", ""}},
-		{name: "no such field", order: &testpb.Order{}, key: sometimes("nothing")},
-		{name: "float", order: &testpb.Order{}, key: sometimes("weight")},
+		{name: "missing field", template: "{body.order_id}", order: &testpb.Order{}, field: "order_id"},
+		{name: "no message on the way", template: "{body.customer.id}", order: &testpb.Order{}, field: "customer.id"},
+		{name: "empty field on the way", template: "{body.customer.id}", order: &testpb.Order{Customer: &testpb.Customer{}}, field: "customer.id"},
+		{name: "empty bytes", template: "{body.raw}", order: &testpb.Order{}, field: "raw"},
+		{name: "unset optional", template: "{body.amount}", order: &testpb.Order{}, field: "amount"},
+		{name: "another of the oneof", template: "{body.voucher}", order: &testpb.Order{Way: &testpb.Order_Card{Card: "1"}}, field: "voucher"},
+		{name: "no number", template: "{body.order_id|int}", order: &testpb.Order{OrderId: "7a"}, field: "order_id", wrong: "is not an integer"},
+		{name: "no UUID", template: "{body.order_id|uuid}", order: &testpb.Order{OrderId: "7"}, field: "order_id", wrong: "is not a UUID"},
+		{name: "long field", template: "{body.order_id}", order: &testpb.Order{OrderId: long}, field: "order_id", wrong: "is longer than 8 KiB"},
+		{name: "no metadata", template: "{header.x-user}", order: &testpb.Order{}, field: "x-user"},
+		{name: "empty metadata", template: "{header.x-user}", order: &testpb.Order{}, metadata: []string{"x-user", ""}, field: "x-user"},
+		{name: "no such field", order: &testpb.Order{}, key: sometimes("nothing"), field: "nothing", wrong: "cannot be used"},
+		{name: "float", order: &testpb.Order{}, key: sometimes("weight"), field: "weight", wrong: "cannot be used"},
 		{name: "braces", order: &testpb.Order{}, key: func(keyfunc.Request) (string, error) { return "{" + id + "}", nil }},
 	} {
 		if tc.key == nil {
@@ -55,6 +58,11 @@ func requestWithoutAKeyIsRefused(e *env) {
 			e.Errorf("%s: %v", tc.name, a.Status)
 		}
 		e.wantRefusal(a, codes.InvalidArgument, "LOCK_KEY_INVALID")
+		called := "body field"
+		if strings.Contains(tc.template, "header") {
+			called = "header"
+		}
+		e.wantField(a, called, tc.field, cmp.Or(tc.wrong, "is missing"))
 	}
 	e.WantRuns(0)
 	e.WantUnasked()
@@ -92,7 +100,7 @@ func keySeesWhatTheHandlerSees(e *env) {
 	})
 	texts := []string{"", "42", "042", " 42", "a:b", "a%3Ab", "{x}", "\u00e4", "a\u0308", "\x00\n", "\U0001F512"}
 	for _, text := range texts {
-		for _, user := range [][]string{nil, {""}, {"ann"}, {"ann", "bob"}, {" ann "}} {
+		for _, user := range [][]string{nil, {""}, {"ann"}, {"ann", "ann"}, {" ann "}} {
 			inKey, inHandler = view{}, view{}
 			ctx, cancel := e.context()
 			md := metadata.MD{"x-user": user}
@@ -106,6 +114,24 @@ func keySeesWhatTheHandlerSees(e *env) {
 			}
 		}
 	}
+}
+
+// nameWithTwoValuesIsRefused: some handlers take the first value of a header, and some the last.
+func nameWithTwoValuesIsRefused(e *env) {
+	for _, tc := range []struct{ template, header, first, second string }{
+		{"{header.x-user}", "x-user", "ann", "bob"},
+		{"k{header.x-user?}", "x-user", "", "bob"},
+		{"{header.data-bin}", "data-bin", "\x00", "\xff"},
+	} {
+		e.serve(&shop{rules: ruled(tc.template)})
+		ctx, cancel := e.context()
+		a := e.payWith(metadata.AppendToOutgoingContext(ctx, tc.header, tc.first, tc.header, tc.second), Order())
+		cancel()
+		e.wantRefusal(a, codes.InvalidArgument, lockmw.CodeKeyInvalid)
+		e.wantField(a, "header", tc.header, "is there more than once")
+	}
+	e.WantRuns(0)
+	e.WantUnasked()
 }
 
 func everySourceOfAKeyWorks(e *env) {
@@ -131,7 +157,7 @@ func everySourceOfAKeyWorks(e *env) {
 			return nil
 		}})
 		ctx, cancel := e.context()
-		ctx = metadata.AppendToOutgoingContext(ctx, "x-user", "first", "x-user", "second", "data-bin", "\x00\xff", "x-tenant", "blue")
+		ctx = metadata.AppendToOutgoingContext(ctx, "x-user", "first", "x-user", "first", "data-bin", "\x00\xff", "x-tenant", "blue")
 		e.wantCode(e.payWith(ctx, &testpb.Order{
 			OrderId: id, Renamed: "r", Customer: &testpb.Customer{Id: "ann", Parent: &testpb.Customer{Id: "eve"}},
 		}), codes.OK)

@@ -1,9 +1,11 @@
 package rpctest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -227,6 +229,7 @@ func valueThatIsMissingIsTold(e *env) {
 	for _, method := range streams {
 		a, _ := e.streamed(method)
 		e.wantRefusal(a, codes.InvalidArgument, lockmw.CodeKeyInvalid)
+		e.wantField(a, "value", "tenant", "is missing")
 	}
 	e.CloseNow(e.Locks)
 	want := fmt.Sprintf("WARN LOCK_KEY_INVALID lockmw: acquire %q: invalid key: keyfunc: required value is missing or empty: value \"tenant\"", prefix)
@@ -236,4 +239,26 @@ func valueThatIsMissingIsTold(e *env) {
 	}
 	e.WantRuns(0)
 	e.WantUnasked()
+}
+
+// numberInAnotherSpellingIsTold: a key of 042 is another one than that of 42, and a handler
+// that reads a number takes both for one. One line says so, without the value.
+func numberInAnotherSpellingIsTold(e *env) {
+	var log bytes.Buffer
+	e.Locks = e.NewLocker(lockmw.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	for _, template := range []string{"{body.order_id}", "{body.order_id|int}"} {
+		e.serve(&shop{rules: ruled(template)})
+		for _, text := range []string{"42", "-7", "4x", "042", "+42"} {
+			if text == "4x" && strings.HasSuffix(template, "|int}") {
+				continue
+			}
+			ctx, cancel := e.context()
+			e.wantCode(e.payWith(ctx, &testpb.Order{OrderId: text}), codes.OK)
+			cancel()
+		}
+	}
+	e.CloseNow(e.Locks)
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "{body.order_id|int}") || strings.Contains(got, "+42") {
+		e.Errorf("logged %q, want one line with {body.order_id|int}", got)
+	}
 }

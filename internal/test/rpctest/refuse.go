@@ -23,6 +23,14 @@ func busyIsRefused(e *env) {
 	e.WantRuns(2)
 }
 
+// coolDownInvitesNobody is about a client that obeys RetryInfo and the trailer: it does not do again what is done.
+func coolDownInvitesNobody(e *env) {
+	e.serve(&shop{rules: usual(func(p *lockmw.Policy) { p.MinHold, p.RetryAfter = time.Minute, 10*time.Second })})
+	e.wantCode(e.pay(), codes.OK)
+	e.wantRefusal(e.pay(), codes.Aborted, "LOCK_COOLDOWN")
+	e.WantRuns(1)
+}
+
 func waiterIsServed(e *env) {
 	e.serve(&shop{rules: usual(patient)})
 	lease := e.hold()

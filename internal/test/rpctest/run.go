@@ -38,6 +38,7 @@ var cases = []doorCase{
 	{name: "EveryExitReleases", check: everyExitReleases},
 	{name: "EveryExitOfAStreamReleases", check: everyExitOfAStreamReleases},
 	{name: "SecondClickIsRefused", check: secondClickIsRefused},
+	{name: "CoolDownInvitesNobody", check: coolDownInvitesNobody},
 	{name: "SecondClickOfOneWhoLeftIsRefused", check: secondClickOfOneWhoLeftIsRefused},
 	{name: "ClientWhoLeavesEndsTheWork", check: clientWhoLeavesEndsTheWork},
 	{name: "CounterIsExact", check: counterIsExact},
@@ -55,6 +56,8 @@ var cases = []doorCase{
 	// key.go
 	{name: "RequestWithoutAKeyIsRefused", check: requestWithoutAKeyIsRefused},
 	{name: "KeySeesWhatTheHandlerSees", check: keySeesWhatTheHandlerSees},
+	{name: "NameWithTwoValuesIsRefused", check: nameWithTwoValuesIsRefused},
+	{name: "NumberInAnotherSpellingIsTold", check: numberInAnotherSpellingIsTold},
 	{name: "EverySourceOfAKeyWorks", check: everySourceOfAKeyWorks},
 	{name: "SeveralKeysAreTakenTogether", check: severalKeysAreTakenTogether},
 	{name: "SkippedRequestTakesNoLock", check: skippedRequestTakesNoLock},

@@ -85,6 +85,8 @@ type Kinds interface {
 	Texts(ctx context.Context, a All) error
 	//lockmw:lock p{a.PString?}p{a.PText?|lower}p{a.PInt?|int}p{a.PUint?}p{a.PBool?}p{a.PUUID?}p{a.PAddr?}
 	Pointers(ctx context.Context, a All) error
+	//lockmw:lock {a.PString?=main}:{a.PInt?=01|int}
+	Defaults(ctx context.Context, a All) error
 	//lockmw:lock {{{s}}}:{n}:{p?}
 	Direct(ctx context.Context, s string, n int64, p *Text) error
 }

@@ -14,6 +14,7 @@ import (
 // next then. Those without a directive only call next.
 //
 //   - kinds.Kinds.Bytes: {a.Bytes?}%{a.Named?|hash}
+//   - kinds.Kinds.Defaults: {a.PString?=main}:{a.PInt?=01|int}
 //   - kinds.Kinds.Direct: {{{s}}}:{n}:{p?}
 //   - kinds.Kinds.Filtered: {a.String?|lower}-{a.Text?|hash}
 //   - kinds.Kinds.Ints: {a.Int}:{a.Int8}:{a.Int16}:{a.Int32}:{a.Int64}
@@ -35,6 +36,11 @@ func LockKinds(next Kinds, locks *lockmw.Locker, tune ...funclock.Tune) Kinds {
 			Name:   "kinds.Kinds.Bytes",
 			Keys:   []string{"{value.a.Bytes?}%{value.a.Named?|hash}"},
 			Values: []string{"a.Bytes", "a.Named"},
+		}, tune...),
+		lockDefaults: funclock.New(locks, funclock.Spec{
+			Name:   "kinds.Kinds.Defaults",
+			Keys:   []string{"{value.a.PString?=main}:{value.a.PInt?=01|int}"},
+			Values: []string{"a.PString", "a.PInt"},
 		}, tune...),
 		lockDirect: funclock.New(locks, funclock.Spec{
 			Name:   "kinds.Kinds.Direct",
@@ -88,6 +94,7 @@ func LockKinds(next Kinds, locks *lockmw.Locker, tune ...funclock.Tune) Kinds {
 type lockingKinds struct {
 	next         Kinds
 	lockBytes    *funclock.Lock
+	lockDefaults *funclock.Lock
 	lockDirect   *funclock.Lock
 	lockFiltered *funclock.Lock
 	lockInts     *funclock.Lock
@@ -105,6 +112,21 @@ var _ Kinds = (*lockingKinds)(nil)
 func (d *lockingKinds) Bytes(ctx context.Context, a All) error {
 	return d.lockBytes.Key(funclock.Of(a.Bytes), funclock.Of(a.Named)).Run(ctx, func(ctx context.Context) error {
 		return d.next.Bytes(ctx, a)
+	})
+}
+
+// Defaults runs under the lock kinds.Kinds.Defaults.
+func (d *lockingKinds) Defaults(ctx context.Context, a All) error {
+	var v funclock.Value // a.PString
+	if a.PString != nil {
+		v = funclock.String(*a.PString)
+	}
+	var v2 funclock.Value // a.PInt
+	if a.PInt != nil {
+		v2 = funclock.Int(*a.PInt)
+	}
+	return d.lockDefaults.Key(v, v2).Run(ctx, func(ctx context.Context) error {
+		return d.next.Defaults(ctx, a)
 	})
 }
 
