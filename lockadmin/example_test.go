@@ -41,10 +41,10 @@ func ExampleHandler() {
 		})
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/ops/locks", signedIn(lockadmin.Handler(locks, lockadmin.WithForceRelease(onCall))))
+	mux.Handle("/ops/locks", signedIn(lockadmin.Handler(locks, lockadmin.WithHosts("locks.internal"), lockadmin.WithForceRelease(onCall))))
 
 	for _, user := range []string{"", "ada"} {
-		r := httptest.NewRequest(http.MethodGet, "/ops/locks", nil)
+		r := httptest.NewRequest(http.MethodGet, "http://locks.internal/ops/locks", nil)
 		r.SetBasicAuth(user, "secret")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)

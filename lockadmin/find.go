@@ -49,7 +49,7 @@ func (c *console) search(ctx context.Context, prefix string) (found, error) {
 		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
 	}
 	// In a Redis that has many other keys the search takes long, and this does not.
-	if info, err := c.locks.Inspect(ctx, prefix); err == nil && (info.Held || info.Waiting > 0) {
+	if info, err := c.locks.Inspect(ctx, prefix); err == nil && (len(info.Holders) > 0 || info.Waiting > 0) {
 		add(info)
 	}
 	for info, err := range c.locks.List(ctx, prefix) {

@@ -25,13 +25,14 @@ type holder struct {
 	Note     string `json:"note,omitempty"`
 	Since    int64  `json:"since,omitzero"` // 0: not known
 	Until    int64  `json:"until,omitzero"` // end of the TTL; 0: there is none
+	Cools    bool   `json:"cools,omitzero"` // its work is over, and MinHold keeps the key taken until then
 }
 
 // lockOf puts info, which was read at now, in the page's words.
 func lockOf(info lockmw.Info, own string, now time.Time) lock {
 	l := lock{Key: info.Key, Mode: measure.ModeOf(info.Mode, info.Permits), Permits: info.Permits, Waiting: info.Waiting}
 	for _, h := range info.Holders {
-		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note}
+		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note, Cools: h.CoolingDown}
 		if h.Age > 0 {
 			of.Since = now.Add(-h.Age).UnixMilli()
 		}
@@ -87,7 +88,7 @@ func (l *lock) update(now lock) change {
 
 // same reports whether two readings tell of one holder.
 func (h holder) same(as holder) bool {
-	return h.Instance == as.Instance && h.Note == as.Note && abs(h.Since-as.Since) <= jitter
+	return h.Instance == as.Instance && h.Note == as.Note && h.Cools == as.Cools && abs(h.Since-as.Since) <= jitter
 }
 
 // until are the ends of the holders' TTLs, after the lock's ID.

@@ -2,18 +2,22 @@
 // whom, since when and for how much longer, and which were refused or lost of late. It is
 // live, and made of the standard library alone: the page loads nothing from elsewhere.
 //
-//	mux.Handle("/admin/locks", signedIn(lockadmin.Handler(locks)))
+//	mux.Handle("/admin/locks", signedIn(lockadmin.Handler(locks, lockadmin.WithHosts("locks.internal"))))
 //
 // The handler has no authentication of its own, and keys and notes are often private: put
 // what your service signs people in with in front of it, or serve it on an address that
-// only operators reach. It may be mounted at any path, with or without http.StripPrefix.
+// only operators reach. Such an address alone does not keep a site out that an operator's
+// browser visits, so the page answers to IP addresses, to localhost and to the names that
+// WithHosts gives it, and to no other. It may be mounted at any path, with or without
+// http.StripPrefix.
 //
 // The page changes nothing, unless WithForceRelease says who may take a lock from its
 // holder.
 //
 // Start reading at page.go, which answers what the page asks for. poller.go reads all locks,
 // table.go keeps them as lock.go describes them, and stream.go tells the page; find.go and
-// release.go are what an operator asks for. The page itself is in the folder static.
+// release.go are what an operator asks for, and hosts.go says by which names. The page itself
+// is in the folder static.
 package lockadmin
 
 import (
@@ -28,6 +32,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	hosts     []string // canonical
 	authorise func(*http.Request) bool
 	logger    *slog.Logger
 	limit     int

@@ -70,6 +70,7 @@ func get(t *testing.T, h http.Handler, target string, header ...string) *httptes
 	ctx, cancel := context.WithTimeout(context.Background(), within) // a stream would never end
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	r.Host = "localhost"
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -108,6 +109,7 @@ type row struct {
 		Note     string `json:"note"`
 		Since    int64  `json:"since"`
 		Until    int64  `json:"until"`
+		Cools    bool   `json:"cools"`
 	} `json:"holders"`
 }
 
@@ -444,7 +446,7 @@ func TestASlowBrowserHoldsUpNobody(t *testing.T) {
 	h := lockadmin.Handler(own)
 	stuck := &stuckBrowser{header: make(http.Header), blocked: make(chan struct{}), end: make(chan struct{})}
 	var stream sync.WaitGroup
-	stream.Go(func() { h.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "/?get=events", nil)) })
+	stream.Go(func() { h.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "http://localhost/?get=events", nil)) })
 	<-stuck.blocked
 	page := follow(t, serve(t, h).URL)
 	for i := range 3 {
@@ -471,7 +473,9 @@ func TestASlowBrowserHoldsUpNoSearch(t *testing.T) {
 	h := lockadmin.Handler(own)
 	stuck := &stuckBrowser{header: make(http.Header), blocked: make(chan struct{}), end: make(chan struct{})}
 	var first sync.WaitGroup
-	first.Go(func() { h.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "/?get=find&prefix=k", nil)) })
+	first.Go(func() {
+		h.ServeHTTP(stuck, httptest.NewRequest(http.MethodGet, "http://localhost/?get=find&prefix=k", nil))
+	})
 	<-stuck.blocked
 	if w := get(t, h, "/?get=find&prefix=k"); !strings.Contains(w.Body.String(), `"key":"k"`) {
 		t.Errorf("%d %q", w.Code, w.Body)

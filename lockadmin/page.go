@@ -69,6 +69,8 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	asked := r.URL.Query()
 	switch what := asked.Get("get"); {
+	case !c.answersTo(r):
+		c.misnamed(w, r)
 	case r.Method == http.MethodPost && c.options.authorise != nil:
 		c.release(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:

@@ -337,11 +337,11 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("the page has scripts that are not its own: %s", text)
 	}
 	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/", nil)); w.Code != http.StatusOK || w.Body.Len() > 0 {
+	if h.ServeHTTP(w, httptest.NewRequest(http.MethodHead, "http://localhost/", nil)); w.Code != http.StatusOK || w.Body.Len() > 0 {
 		t.Errorf("HEAD: %d %s", w.Code, w.Body)
 	}
 	w = httptest.NewRecorder()
-	if h.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/", nil)); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD, POST" {
+	if h.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "http://localhost/", nil)); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("DELETE: %d %v", w.Code, w.Header())
 	}
 }
@@ -408,11 +408,13 @@ func TestAPanicIsAnswered(t *testing.T) {
 func TestMistakesShowAtTheStart(t *testing.T) {
 	own := locker(t, redistest.Embedded(t).Client(t), "web-1")
 	for want, call := range map[string]func(){
-		"lockadmin: Handler: the Locker is nil":               func() { lockadmin.Handler(nil) },
-		"lockadmin: Handler: an option is nil":                func() { lockadmin.Handler(own, nil) },
-		"lockadmin: WithForceRelease: the function is nil":    func() { lockadmin.Handler(own, lockadmin.WithForceRelease(nil)) },
-		"lockadmin: WithLogger: the logger is nil":            func() { lockadmin.Handler(own, lockadmin.WithLogger(nil)) },
-		"lockadmin: WithLimit: 0 locks; at least 1 is needed": func() { lockadmin.Handler(own, lockadmin.WithLimit(0)) },
+		"lockadmin: Handler: the Locker is nil":                                                  func() { lockadmin.Handler(nil) },
+		"lockadmin: Handler: an option is nil":                                                   func() { lockadmin.Handler(own, nil) },
+		"lockadmin: WithForceRelease: the function is nil":                                       func() { lockadmin.Handler(own, lockadmin.WithForceRelease(nil)) },
+		"lockadmin: WithLogger: the logger is nil":                                               func() { lockadmin.Handler(own, lockadmin.WithLogger(nil)) },
+		"lockadmin: WithLimit: 0 locks; at least 1 is needed":                                    func() { lockadmin.Handler(own, lockadmin.WithLimit(0)) },
+		`lockadmin: WithHosts: "a.b:80" is not the name of a host alone, such as locks.internal`: func() { lockadmin.Handler(own, lockadmin.WithHosts("ok", "a.b:80")) },
+		`lockadmin: WithHosts: "" is not the name of a host alone, such as locks.internal`:       func() { lockadmin.Handler(own, lockadmin.WithHosts("")) },
 	} {
 		func() {
 			defer func() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that programs which the tests need are there:
 #
-#   ensure.sh [redis-server] [cc] [make] [chromium] [prometheus]
+#   ensure.sh [redis-server] [cc] [make] [chromium] [prometheus] [bash-completion] [zsh] [fish]
 #
 # One that is there is left alone. Otherwise it is installed with apt-get
 # (Debian, Ubuntu) or brew (macOS). Where neither is possible the script says
@@ -19,13 +19,23 @@ give_up() {
 }
 
 # Where to find a program, why it is needed, and its packages.
-program() { [ "$1" = redis-server ] && echo "${REDIS_SERVER:-redis-server}" || echo "$1"; }
+program() {
+	case $1 in
+	redis-server) echo "${REDIS_SERVER:-redis-server}" ;;
+	bash-completion) echo /usr/share/bash-completion/bash_completion ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# Prints where a program is; a script for bash to read is a file that need not be one.
+find() { command -v "$1" || { [ "${1#/}" != "$1" ] && [ -r "$1" ] && echo "$1"; }; }
 purpose() {
 	case $1 in
 	redis-server) echo "the tests run against real servers; Redis 7.0 or newer, or set REDIS_SERVER to the path of its redis-server" ;;
 	cc) echo "the race detector needs a C compiler" ;;
 	make) echo "the Makefile is the way to all checks" ;;
 	chromium) echo "the console is tested in a real browser" ;;
+	bash-completion | zsh | fish) echo "the completion of lockctl is tried in real shells" ;;
 	prometheus) echo "the board and the alerts are tested with a real server, and with promtool that comes with it" ;;
 	esac
 }
@@ -33,7 +43,7 @@ debian_packages() {
 	case $1 in
 	redis-server) echo redis-server ;;
 	cc) echo gcc libc6-dev ;;
-	make | chromium | prometheus) echo "$1" ;;
+	make | chromium | prometheus | bash-completion | zsh | fish) echo "$1" ;;
 	esac
 }
 brew_formula() {
@@ -102,11 +112,11 @@ with_brew() {
 
 ensure() {
 	local binary
-	if binary=$(command -v "$(program "$1")"); then
+	if binary=$(find "$(program "$1")"); then
 		say "$1 is there: $binary"
 		return
 	fi
-	[ "$(program "$1")" = "$1" ] || give_up "REDIS_SERVER=$REDIS_SERVER is not a program that can be run."
+	[ "$1" != redis-server ] || [ "$(program "$1")" = "$1" ] || give_up "REDIS_SERVER=$REDIS_SERVER is not a program that can be run."
 	if command -v apt-get >/dev/null; then
 		with_apt "$1"
 	elif command -v brew >/dev/null; then
@@ -114,7 +124,7 @@ ensure() {
 	else
 		give_up "$1 is missing, and neither apt-get nor brew is here to install it: $(purpose "$1")."
 	fi
-	binary=$(command -v "$1") || give_up "its package is installed, but there is still no $1 in PATH: $(purpose "$1")."
+	binary=$(find "$(program "$1")") || give_up "its package is installed, but there is still no $(program "$1"): $(purpose "$1")."
 	say "installed $binary"
 }
 

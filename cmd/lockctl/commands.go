@@ -81,7 +81,7 @@ func showCommand(f *flags) *cobra.Command {
 			if err := newPage(c.OutOrStdout(), f.output).write(info); err != nil {
 				return failed(err)
 			}
-			if !info.Held && info.Waiting == 0 {
+			if len(info.Holders) == 0 && info.Waiting == 0 {
 				return ending{status: statusNothing}
 			}
 			return nil
@@ -168,8 +168,8 @@ func releaseCommand(f *flags) *cobra.Command {
 			if err != nil {
 				return failed(err)
 			}
-			if !info.Held {
-				return ending{statusNothing, fmt.Sprintf("nobody holds %s%s", printable(args[0]), f.target.where())}
+			if len(info.Holders) == 0 {
+				return ending{statusNothing, fmt.Sprintf("nobody holds %s%s", quoted(args[0]), f.target.where())}
 			}
 			if !yes {
 				if err := confirm(c, info); err != nil {
@@ -182,7 +182,7 @@ func releaseCommand(f *flags) *cobra.Command {
 			if f.output == "json" {
 				return newEncoder(c.OutOrStdout()).Encode(map[string]string{"released": args[0]})
 			}
-			fmt.Fprintf(c.OutOrStdout(), "released %s\n", printable(args[0]))
+			fmt.Fprintf(c.OutOrStdout(), "released %s\n", quoted(args[0]))
 			return nil
 		},
 	}
@@ -198,7 +198,11 @@ func confirm(c *cobra.Command, info lockmw.Info) error {
 	if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
 		return failed(err)
 	}
-	fmt.Fprint(c.ErrOrStderr(), "Its holders work on until they learn of it. Release it? [y/N] ")
+	warning := "Its holders work on until they learn of it."
+	if info.CoolingDown {
+		warning = "Its work is over; once it is released, the same may be done again at once."
+	}
+	fmt.Fprint(c.ErrOrStderr(), warning+" Release it? [y/N] ")
 	type answer struct {
 		text string
 		err  error

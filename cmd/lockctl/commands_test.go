@@ -66,6 +66,17 @@ func TestEachCommand(t *testing.T) {
 			s.run("", "show", "order:42")
 			s.run("", "release", "-y", "mail")
 			s.run("", "release", "-y", "cron", "-o", "json")
+			cools(t, client)
+			for _, prefix := range []string{"paid", "page"} {
+				s.run("", "ls", prefix)
+				s.run("", "ls", prefix, "-o", "json")
+			}
+			s.run("", "show", "paid")
+			s.run("", "show", "paid", "-o", "json")
+			s.run("", "show", "page")
+			s.run("no\n", "release", "paid")
+			s.run("", "release", "-y", "paid")
+			s.run("", "show", "paid")
 			s.run("", "doctor")
 			s.run("", "doctor", "-o", "json")
 			s.run("", "--namespace", "other", "ls")

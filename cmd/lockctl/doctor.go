@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -19,7 +19,8 @@ func doctorCommand(f *flags) *cobra.Command {
 			"enough, one server and no replica, what the user may not run, what a proxy keeps from it,\n" +
 			"and whether the server may evict locks. A line is ok, advice (locks work, and something\n" +
 			"should be mended; status 3) or error (status 1: no lock can be had, a master of a Cluster does not answer,\n" +
-			"several servers answer at this address, or the user may not run PING).",
+			"several servers answer at this address, or the user may not run PING). Whether the user may run\n" +
+			"WAIT is left to Ping of a service that has WithReplicaAcks: nothing else needs it.",
 		Args:              arguments(0, 0, "no arguments"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -48,29 +49,28 @@ const (
 
 var colours = map[string]string{severityOK: "32", severityAdvice: "33", severityError: "31"}
 
-// findings are what Ping says.
-func findings(err error) []finding {
-	var several interface{ Unwrap() []error }
+// findings are what Ping says, and the advice that it does not tell.
+func findings(advice []error, err error) []finding {
 	switch {
-	case err == nil:
-		return []finding{{severityOK, "locks work in this Redis"}}
-	case errors.Is(err, lockmw.ErrUnavailable), !errors.As(err, &several):
+	case err != nil:
 		return []finding{{severityError, said(err)}}
+	case len(advice) == 0:
+		return []finding{{severityOK, "locks work in this Redis"}}
 	}
 	var found []finding
-	for _, one := range several.Unwrap() {
+	for _, one := range advice {
 		found = append(found, finding{severityAdvice, said(one)})
 	}
 	return found
 }
 
-// diagnose writes what Ping finds.
+// diagnose writes what is found.
 func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
-	err := locks.Ping(ctx)
+	advice, err := seam.Advice(ctx, locks)
 	if ctx.Err() != nil {
 		return failed(ctx.Err())
 	}
-	found := findings(err)
+	found := findings(advice, err)
 	for _, f := range found {
 		if output == "json" {
 			if err := newEncoder(w).Encode(f); err != nil {

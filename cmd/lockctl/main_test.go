@@ -107,6 +107,27 @@ func take(t *testing.T, l *lockmw.Locker, key, says string, p lockmw.Policy) {
 	}
 }
 
+// cools has the key paid cool down, and the key page after two readers, with a third at work.
+func cools(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	l := locker(t, client)
+	done := func(key string, p lockmw.Policy) {
+		t.Helper()
+		p.MinHold = time.Minute
+		_, lease, err := l.Acquire(context.WithValue(context.Background(), note{}, "GET /pay \x1b[2J"), key, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lease.Release(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done("paid", lockmw.Policy{})
+	done("page", lockmw.Policy{Mode: lockmw.Shared})
+	done("page", lockmw.Policy{Mode: lockmw.Shared})
+	take(t, l, "page", "", lockmw.Policy{Mode: lockmw.Shared})
+}
+
 // holds has one lock of each kind held, with hostile texts among them.
 func holds(t *testing.T, client redis.UniversalClient) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/lockmw/kit/lockmw"
 )
@@ -17,9 +18,31 @@ type writer interface{ write(lockmw.Info) error }
 
 // newEncoder returns an encoder of JSON for people and other programs, not for web pages.
 func newEncoder(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printableJSON{w})
 	e.SetEscapeHTML(false)
 	return e
+}
+
+// printableJSON hands on JSON, of which the encoder writes a document at once, with escapes
+// for what would move a terminal's cursor or hide something. That stands in strings only.
+type printableJSON struct{ io.Writer }
+
+func (p printableJSON) Write(document []byte) (int, error) {
+	var b strings.Builder
+	for _, r := range string(document) {
+		switch {
+		case unicode.IsPrint(r) || r == '\n':
+			b.WriteRune(r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&b, `\u%04x`, unit)
+			}
+		}
+	}
+	if _, err := io.WriteString(p.Writer, b.String()); err != nil {
+		return 0, err
+	}
+	return len(document), nil
 }
 
 // inJSON writes a lock as a line of JSON.
@@ -51,14 +74,18 @@ func (t *table) write(i lockmw.Info) error {
 		}
 	}
 	if len(i.Holders) == 0 {
-		return t.line(printable(i.Key), mode(i), "-", "-", i.Waiting, "nobody", "")
+		return t.line(quoted(i.Key), mode(i), "-", "-", i.Waiting, "nobody", "")
 	}
 	for n, h := range i.Holders {
-		key := printable(i.Key)
+		key := quoted(i.Key)
 		if n > 0 {
 			key = "  and"
 		}
-		if err := t.line(key, mode(i), age(h), left(h), i.Waiting, instance(h), printable(h.Note)); err != nil {
+		since, holder := age(h), instance(h)
+		if h.CoolingDown {
+			since, holder = "-", "cooling down until "+coolsUntil(h)
+		}
+		if err := t.line(key, mode(i), since, left(h), i.Waiting, holder, printable(h.Note)); err != nil {
 			return err
 		}
 	}
@@ -83,13 +110,20 @@ func newPage(w io.Writer, output string) writer {
 
 func (p page) write(i lockmw.Info) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "key      %s\n", printable(i.Key))
+	fmt.Fprintf(&b, "key      %s\n", quoted(i.Key))
 	if len(i.Holders) == 0 {
 		b.WriteString("holder   nobody\n")
 	} else {
 		fmt.Fprintf(&b, "mode     %s\n", mode(i))
 	}
 	for _, h := range i.Holders {
+		if h.CoolingDown {
+			fmt.Fprintf(&b, "cooling down until %s, for another %s\n  after  %s\n", coolsUntil(h), left(h), instance(h))
+			if h.Note != "" {
+				fmt.Fprintf(&b, "  note   %s\n", printable(h.Note))
+			}
+			continue
+		}
 		fmt.Fprintf(&b, "holder   %s\n", instance(h))
 		fmt.Fprintf(&b, "  since  %s\n", age(h))
 		fmt.Fprintf(&b, "  TTL    %s\n", left(h))
@@ -125,6 +159,9 @@ func age(h lockmw.Holder) string {
 	}
 	return short(h.Age)
 }
+
+// coolsUntil is the time of day at which a cool-down ends.
+func coolsUntil(h lockmw.Holder) string { return time.Now().Add(h.Left).Format(time.TimeOnly) }
 
 func left(h lockmw.Holder) string {
 	if h.Left < 0 {

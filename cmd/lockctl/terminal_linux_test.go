@@ -1,56 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/lockmw/kit/cmd/lockctl/internal/terminal"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// terminal opens a terminal: what is written to one end comes out of the other.
-func terminal(t *testing.T) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = person.Close() })
-	fd := int(person.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = program.Close() })
-	return person, program
-}
-
-// until reads what a terminal shows until it shows text, or its program has ended.
-func until(person *os.File, text string) string {
-	var all bytes.Buffer
-	b := make([]byte, 1024)
-	for !strings.Contains(all.String(), text) {
-		n, err := person.Read(b)
-		all.Write(b[:n])
-		if err != nil {
-			break
-		}
-	}
-	return all.String()
-}
 
 func TestColourIsForTerminals(t *testing.T) {
 	server := redistest.Shared(t)
@@ -64,7 +23,7 @@ func TestColourIsForTerminals(t *testing.T) {
 		"TERM=dumb":  {[]string{"TERM=dumb"}, false},
 		"json":       {[]string{"FORMAT=json"}, false},
 	} {
-		person, there := terminal(t)
+		person, there := terminal.Open(t)
 		output := "text"
 		if name == "json" {
 			output = "json"
@@ -72,7 +31,7 @@ func TestColourIsForTerminals(t *testing.T) {
 		p := newProgram(t, append(tc.env, "REDIS_URL=redis://"+server.Addr()), "doctor", "-o", output)
 		p.Stdout = there
 		p.begin(t)
-		shown := until(person, "this Redis")
+		shown := terminal.Until(person, "this Redis")
 		if got := p.ended(t); got.status != 0 || strings.Contains(shown, "\x1b[") != tc.want {
 			t.Errorf("%s: %+v, shown %q", name, got, shown)
 		}
@@ -93,12 +52,12 @@ func TestReleaseAsksAtATerminal(t *testing.T) {
 		{"\x03", statusInterrupted}, // Ctrl-C
 		{"Yes\n", 0},
 	} {
-		person, there := terminal(t)
+		person, there := terminal.Open(t)
 		p := newProgram(t, []string{"REDIS_URL=redis://" + server.Addr()}, "release", "order:42")
 		p.Stdin, p.Stderr = there, there
 		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 		p.begin(t)
-		shown := until(person, "[y/N] ")
+		shown := terminal.Until(person, "[y/N] ")
 		if _, err := person.WriteString(tc.types); err != nil {
 			t.Fatal(err)
 		}
@@ -116,12 +75,12 @@ func TestReleaseAsksAtATerminal(t *testing.T) {
 // Each list takes the place of the one before.
 func TestWatchFillsATerminal(t *testing.T) {
 	server := redistest.Shared(t)
-	person, there := terminal(t)
+	person, there := terminal.Open(t)
 	p := newProgram(t, []string{"NO_COLOR=1", "REDIS_URL=redis://" + server.Addr()}, "watch", "none:", "--every", "100ms")
 	p.Stdout = there
 	p.begin(t)
 	for range 2 {
-		if shown := until(person, "no locks"); !strings.Contains(shown, "\x1b[H\x1b[2J") {
+		if shown := terminal.Until(person, "no locks"); !strings.Contains(shown, "\x1b[H\x1b[2J") {
 			t.Errorf("shown %q", shown)
 		}
 	}

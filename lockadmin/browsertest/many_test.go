@@ -64,7 +64,7 @@ func TestTenThousandLocks(t *testing.T) {
 	for part := range 50 {
 		taking.Go(func() {
 			for i := part; i < n; i += 50 {
-				if _, _, err := s.locks.Acquire(context.Background(), fmt.Sprintf("order:%d", i), lockmw.Policy{TTL: 15 * time.Second}); err != nil {
+				if _, _, err := s.locks.Acquire(context.Background(), fmt.Sprintf("order:%d", i), lockmw.Policy{TTL: 30 * time.Second}); err != nil {
 					t.Error(err)
 					return
 				}

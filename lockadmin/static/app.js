@@ -175,6 +175,7 @@ document.querySelector(".views").addEventListener("click", (e) => {
 const reasons = {
   LOCK_BUSY: "busy",
   LOCK_WAIT_TIMEOUT: "waited in vain",
+  LOCK_COOLDOWN: "done a moment ago",
   LOCK_QUEUE_FULL: "too many wait",
   LOCK_BACKEND_UNAVAILABLE: "Redis cannot be reached",
   LOCK_LOST: "lost while at work",

@@ -30,8 +30,13 @@ function facts(place, lock, now) {
       dd.append(element("bdi", className, text));
       card.append(element("dt", "", term), dd);
     };
-    add("Held by", (h.instance ? visible(h.instance) : "a program without lockmw") + (h.own ? " (this process)" : ""), "strong");
+    add(h.cools ? "Was held by" : "Held by", (h.instance ? visible(h.instance) : "a program without lockmw") + (h.own ? " (this process)" : ""), "strong");
     if (h.note) add("Note", visible(h.note));
+    if (h.cools) {
+      add("Cooling down", "until " + clockTime(h.until) + ", for another " + duration(h.until - now));
+      place.append(card);
+      continue;
+    }
     add("Since", h.since ? clockTime(h.since) + ", for " + duration(now - h.since) : "not known");
     add("TTL left", h.until ? duration(h.until - now) : "there is none: it stays until it is released");
     place.append(card);
@@ -60,6 +65,7 @@ $("detail-release").addEventListener("click", () => {
 });
 
 function warning(holders) {
+  if (holders.every((h) => h.cools)) return "Its work is over. Once the key is released, the same may be done again at once.";
   const many = holders.length > 1;
   const learns = many ? "The holders work on until they learn" : "The holder works on until it learns";
   const until = many ? "with their next renewals" : "with its next renewal";
@@ -71,9 +77,9 @@ function warning(holders) {
 
 // askToRelease shows the lock as it is now. That is what the operator says yes to.
 function askToRelease(lock) {
-  asked = { key: lock.key, holders: lock.holders.map(({ instance, note, since }) => ({ instance, note, since })) };
+  asked = { key: lock.key, holders: lock.holders.map(({ instance, note, since, cools }) => ({ instance, note, since, cools })) };
   const several = lock.holders.length > 1;
-  setText($("confirm-title"), several ? "Take this lock from all " + lock.holders.length + " holders?" : "Take this lock from its holder?");
+  setText($("confirm-title"), coolsDown(lock) ? "End the cool-down of this key?" : several ? "Take this lock from all " + lock.holders.length + " holders?" : "Take this lock from its holder?");
   setText($("confirm-warning"), warning(lock.holders));
   setText($("confirm-key"), visible(lock.key));
   facts($("confirm-facts"), lock, serverNow());

@@ -50,6 +50,10 @@ function modeText(lock) {
 
 const holderText = (h) => (h.instance ? brief(h.instance) : "not lockmw");
 
+// coolsDown says of a lock that nobody is at work under it: its key only stays taken for a while.
+const coolsDown = (lock) => lock.holders.length > 0 && lock.holders.every((h) => h.cools);
+const coolText = (lock) => "cooling down until " + clockTime(Math.max(...lock.holders.map((h) => h.until)));
+
 function element(name, className, text) {
   const e = document.createElement(name);
   if (className) e.className = className;
@@ -173,10 +177,11 @@ function fillRow(parts, lock, index) {
     setText(parts.mode, modeText(lock));
     setText(parts.waiting, lock.waiting ? String(lock.waiting) : "");
     parts.waiting.className = lock.waiting ? "badge" : "";
-    setText(parts.by, first ? holderText(first) : "nobody, until the next one has it");
-    parts.by.className = !first || !first.instance ? "dim" : first.own ? "own" : "";
-    parts.by.title = first && first.own ? "this process" : "";
-    setText(parts.more, lock.holders.length > 1 ? "+" + (lock.holders.length - 1) : "");
+    const cools = coolsDown(lock);
+    setText(parts.by, cools ? coolText(lock) : first ? holderText(first) : "nobody, until the next one has it");
+    parts.by.className = cools || !first || !first.instance ? "dim" : first.own ? "own" : "";
+    parts.by.title = cools ? "its work is over" : first && first.own ? "this process" : "";
+    setText(parts.more, !cools && lock.holders.length > 1 ? "+" + (lock.holders.length - 1) : "");
     setText(parts.note, first && first.note ? brief(first.note) : "");
     if (parts.release) {
       parts.release.hidden = !first;
@@ -193,7 +198,8 @@ function fillRow(parts, lock, index) {
 // tickRow shows what changes as time passes.
 function tickRow(parts, now) {
   const lock = parts.lock;
-  setText(parts.age, lock.since ? seconds(now - lock.since) : "–");
+  const cools = coolsDown(lock);
+  setText(parts.age, lock.since && !cools ? seconds(now - lock.since) : "–");
   let left = "–", part = 0;
   if (lock.until) {
     left = seconds(lock.until - now);
@@ -204,7 +210,7 @@ function tickRow(parts, now) {
   setText(parts.left, left);
   const scale = "scaleX(" + part.toFixed(3) + ")";
   if (parts.scale !== scale) parts.bar.style.transform = parts.scale = scale;
-  const level = !lock.holders.length ? "none" : !lock.until || part < 0.25 ? "bad" : part < 0.5 ? "late" : "good";
+  const level = !lock.holders.length || cools ? "none" : !lock.until || part < 0.25 ? "bad" : part < 0.5 ? "late" : "good";
   if (parts.level !== level) parts.tr.dataset.level = parts.level = level;
 }
 
