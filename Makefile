@@ -17,9 +17,12 @@ TESTS = -parallel 4
 
 # make check tests the root module, or those that MODULES names. It leaves out the packages that repeat the
 # proof, the benchmarks or the fuzz seeds of five frameworks, that install a release, run programs (also
-# the go command), or want a Prometheus or a browser: make test has them.
+# the go command), or want a Prometheus, a browser or other shells: make test has them.
 CHECKED = $(if $(filter command,$(origin MODULES)),$(MODULES),.)
-LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|rivals)$$|/tools/release$$|/check/urls$$|/lockgen$$|/kit/examples/
+LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|rivals)$$|/tools/release$$|/check/urls$$|/lockgen$$|/lockctl/shells$$|/kit/examples/
+
+# What the completion of lockctl is tried in; the test wants a terminal of Linux.
+SHELLS = $(if $(filter Linux,$(shell uname)),bash-completion zsh fish)
 
 # The packages that take longest start first, or the others would be done long before, and so do the
 # modules.
@@ -77,8 +80,8 @@ budgets: ## Hold allocations and the time of ten thousand locks to their bounds,
 		-- "$(CURDIR)/lockprom" -count=1 -run Allocations . -- "$(CURDIR)/lockotel" -count=1 -run Allocations . -- "$(CURDIR)/cmd/lockctl" -count=1 -run TestManyLocks .
 
 test: export GOFLAGS += -trimpath
-test: ## Run all tests with the race detector; installs redis-server, Prometheus and Chromium when they are missing
-	bash scripts/ensure.sh cc redis-server prometheus chromium
+test: ## Run all tests with the race detector; installs redis-server, Prometheus, Chromium and shells when they are missing
+	bash scripts/ensure.sh cc redis-server prometheus chromium $(SHELLS)
 	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST_IN_TEST) ./... \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
 		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
