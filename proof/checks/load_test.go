@@ -129,9 +129,10 @@ func TestBusyPoolDoesNotHoldUpRenewals(t *testing.T) {
 // What many held locks cost while nothing else happens.
 func TestManyHeldLocksCostLittle(t *testing.T) {
 	n, ttl := record.Pick(1000, 10_000), 30*time.Second
-	limit := 0.10
+	limit, more := 0.10, 10
 	if testing.Short() {
-		ttl, limit = 3*time.Second, 1 // the renewals are ten times as dense, and under the race detector
+		// The renewals are ten times as dense, and under the race detector: more batches of them are under way at a time.
+		ttl, limit, more = 3*time.Second, 1, 25
 	}
 	const renewals = 3
 	s := redistest.Shared(t)
@@ -173,10 +174,10 @@ func TestManyHeldLocksCostLittle(t *testing.T) {
 	forEach(t, 32, n, func(i int) error { return leases[i].Release(context.Background()) })
 	record.Add(t, record.Row{
 		Check: 16, Name: fmt.Sprintf("%d held locks in one process, TTL %v", n, ttl),
-		Goal: fmt.Sprintf("lost 0; goroutines at most the baseline + 10; CPU at most %.0f %% of a core", 100*limit),
+		Goal: fmt.Sprintf("lost 0; goroutines at most the baseline + %d; CPU at most %.0f %% of a core", more, 100*limit),
 		Figure: fmt.Sprintf("lost %d; goroutines %d + %d; CPU %.1f %% over %v; %d bytes a lease",
 			lost.Load()+int64(beats.lost), goroutines, most-goroutines, 100*share, took.Round(time.Second), each),
-		Met:  lost.Load() == 0 && beats.lost == 0 && most <= goroutines+10 && share <= limit && fewest >= renewals && !t.Failed(),
+		Met:  lost.Load() == 0 && beats.lost == 0 && most <= goroutines+more && share <= limit && fewest >= renewals && !t.Failed(),
 		Note: fmt.Sprintf("each lease was renewed %d times or more; CPU is this process's, with its observer, without Redis; bytes include the observer's note of each key", fewest),
 	})
 }
