@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"crypto/tls"
 	"net"
 	"sync/atomic"
@@ -12,52 +11,22 @@ import (
 // A conn is a connection that a dialer made.
 type conn struct {
 	net.Conn
-	dialer  *dialer
-	addr    string // what was dialled
-	closed  atomic.Bool
-	raw     atomic.Bool // it is one for commands
-	greeted greeted     // needs no lock: nobody else has the connection until go-redis has greeted
+	dialer *dialer
+	addr   string // what was dialled
+	closed atomic.Bool
+	raw    atomic.Bool // it is one for commands
 }
-
-// A greeted says how far go-redis is with its HELLO. It greets each connection that
-// its pool gets from the dialer, but the dialer has greeted the server already. So
-// the conn answers go-redis itself, which saves a round trip.
-type greeted uint8
-
-const (
-	notYet   greeted = iota
-	waiting          // go-redis has sent its HELLO, and will read the reply
-	finished         // all bytes go to the server and come from there
-)
-
-var (
-	hello = []byte("*2\r\n$5\r\nhello\r\n$1\r\n2\r\n")
-
-	// helloReply is an error, after which go-redis goes on with the connection as it is.
-	helloReply = []byte("-ERR the connection is set up\r\n")
-)
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
 	if c.closed.Load() { // it may not be shut yet
 		return 0, net.ErrClosed
 	}
-	if c.greeted == notYet {
-		c.greeted = finished
-		if bytes.Equal(b, hello) {
-			c.greeted = waiting
-			return len(b), nil
-		}
-	}
 	return c.Conn.Write(b)
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	if c.greeted == waiting {
-		c.greeted = finished
-		return copy(b, helloReply), nil
-	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
 		c.dialer.heard(c.addr)

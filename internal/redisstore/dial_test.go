@@ -191,14 +191,18 @@ func TestAnOnConnectThatHangsIsNoSilence(t *testing.T) {
 	d.close()
 }
 
-// A connection costs one exchange before its first command, as a user's does.
-func TestAConnectionIsGreetedOnce(t *testing.T) {
+// A connection for commands costs one exchange before its first one, as a user's does. go-redis greets its own
+// once more.
+func TestAConnectionForCommandsIsGreetedOnce(t *testing.T) {
 	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
 	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
 	p.take()
-	p.hear()
 	if got, want := proxy.Commands()["HELLO"], proxy.Connections(); got != want {
 		t.Errorf("%d times HELLO over %d connections", got, want)
+	}
+	p.hear()
+	if got, want := proxy.Commands()["HELLO"], proxy.Connections()+1; got != want {
+		t.Errorf("%d times HELLO over %d connections, one of which is go-redis's", got, want)
 	}
 }
 

@@ -115,7 +115,6 @@ func (d *dialer) raw(ctx context.Context, network, addr string) (net.Conn, error
 		return nil, err
 	}
 	if ours, ok := c.(*conn); ok {
-		ours.greeted = finished // no client of go-redis's will greet
 		ours.raw.Store(true)
 	}
 	if d.lost.Swap(false) {
