@@ -137,3 +137,21 @@ func (s scene) clicks(p lockmw.Policy, nested bool) error {
 }
 
 type afterwards struct{}
+
+// Who gives up at a deadline is told what Redis has said last: that it refuses to write is no silence.
+func TestADeadlineTellsWhatRedisRefuses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	client := s.Client(t)
+	l := testenv.Open(t, s.Client(t))
+	mustRelease(t, mustAcquire(t, l, "suits", lockmw.Policy{}))
+	if err := client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, _, err := l.Acquire(ctx, "k", lockmw.Policy{Wait: time.Minute})
+	if !errors.Is(err, lockmw.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "NOREPLICAS") {
+		t.Errorf("Acquire = %v, want what Redis refuses, and that the deadline has passed", err)
+	}
+}

@@ -9,17 +9,20 @@ import (
 
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/report"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // The error of a call that got no lease (refuse), with what is known of who has the lock and when to ask again, and its line
 // in the log.
 
-// gaveUp is the error of a claim that its context ended. If Redis had been silent
-// for a while at a deadline, that is what there is to say: nobody knows of a holder.
+// gaveUp is the error of a claim that its context ended. If Redis had been silent for a while at a deadline, or
+// had refused to serve, that is what there is to say: nobody knows of a holder.
 func (c *claim) gaveUp() error {
 	if errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
 		if p := c.prospect(); p.Reach != outage.Reachable {
 			return fmt.Errorf("%w: %w: %w", ErrUnavailable, p.Err(), context.DeadlineExceeded)
+		} else if c.fault != nil && c.fault.Evidence == store.Answered {
+			return fmt.Errorf("%w: %w: %w", ErrUnavailable, c.fault.Err, context.DeadlineExceeded)
 		} else if c.fault != nil || p.Silence >= outage.SilentAfter {
 			return fmt.Errorf("%w: no answer: %w", ErrUnavailable, context.DeadlineExceeded)
 		}

@@ -133,7 +133,7 @@ func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.locker.forgetTenure(t)
 	err := t.tryRelease(ctx, called)
-	if t.mayReturn { // a command of the claim may take the lock anew, behind this release
+	if t.mayReturn { // a command of the claim may take the lock anew, behind this release. A second removal does no harm
 		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
 	return err

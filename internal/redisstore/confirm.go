@@ -32,7 +32,7 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 	return nil
 }
 
-// confirmed is exchange with WAIT behind the script, on the same connection:
+// confirmed carries c out with WAIT behind the script, on the same connection:
 // WAIT counts the replicas that have all that its connection has written.
 func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 	eras := s.dialer.eras.Load()

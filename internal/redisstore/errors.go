@@ -14,8 +14,9 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What an error is evidence of, whether the store can be reached, the whole list. Work that may run
-// without its lock does so for store.Unreachable and store.Silent only.
+// What an error is evidence of, whether the store can be reached. That of an error which wire tells, such as a
+// connection that broke, is decided in faults.go. Work that may run without its lock does so for store.Unreachable and
+// store.Silent only.
 //
 //	Unreachable  Nobody listens at the address (connection refused, no such socket),
 //	             there is no way to it (host or network unreachable or down), its

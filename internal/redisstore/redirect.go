@@ -26,7 +26,8 @@ type way struct {
 	named  int            // how many nodes have named another one
 }
 
-// namedMost is how many nodes may name another one, as in go-redis (ClusterOptions.MaxRedirects).
+// namedMost is how many nodes may name another one: as many as go-redis lets by default, whatever
+// ClusterOptions.MaxRedirects says.
 const namedMost = 3
 
 // wayTo returns the way to the lock called name. Of a Cluster of which nothing is known yet it
