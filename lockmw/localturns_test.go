@@ -17,6 +17,7 @@ import (
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -159,13 +160,18 @@ func TestLostReplyOfAReleaseThatPassesTheLockOn(t *testing.T) {
 			lease := mustAcquire(t, l, key, otherTTL)
 			waiting := lineUp(t, l, key, patient, 3)
 			proxy.DropReplies(1, match, opts...)
-			began := time.Now()
-			mustRelease(t, lease)
+			meter, began := stalls.Start(), time.Now()
+			err := lease.Release(context.Background())
 			for range 3 {
 				mustRelease(t, <-waiting)
 			}
-			if took := time.Since(began); took > most {
-				t.Errorf("held up for %v", took)
+			meter.Stop()
+			stood := meter.Between(began, time.Now())
+			if err != nil && (stood < 100*time.Millisecond || !errors.Is(err, lockmw.ErrUnavailable)) { // its second try may be late where the machine stands
+				t.Error(err)
+			}
+			if took := time.Since(began); took > most+stood {
+				t.Errorf("held up for %v, of which the machine stood for %v", took, stood)
 			}
 		}
 		if proxy.Dropped() != 5 {
