@@ -122,7 +122,7 @@ func (u *user) life(p, q *probe) error {
 		}
 		did, a, err := s.releaseTo(ctx, r, next, store.Place{Behind: 2})
 		if failed = err; err == nil && (did != store.HandedOver || a.Granted != granted) {
-			u.Errorf("ReleaseTo = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
+			u.Errorf("Release to the next = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
 		}
 	}
 	inspect := func(s *probe, waiting int) {

@@ -44,7 +44,7 @@ func TestALostReplyToAPassIsFoundByAskingAgain(t *testing.T) {
 		proxy.ResetCommands()
 		proxy.DropReplies(1, faultproxy.MatchScript(releaseToScript.text))
 		_, _, err := p.releaseTo(t.Context(), held, next, store.Place{})
-		wantLostReply(t, "ReleaseTo", err)
+		wantLostReply(t, "Release to the next", err)
 		if n := proxy.Commands()["EVALSHA"]; n != 1 {
 			t.Errorf("%d passes were sent, want 1", n)
 		}

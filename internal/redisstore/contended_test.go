@@ -66,7 +66,7 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 		third := p.ref(time.Minute)
 		did, a, err := p.releaseTo(t.Context(), first, third, store.Place{Waited: time.Hour})
 		if did != store.HandedOver || !a.Granted || a.NextCame != came || err != nil {
-			t.Errorf("ReleaseTo = %v, %+v, %v, want that the next one came at %d", did, a, err, came)
+			t.Errorf("Release to the next = %v, %+v, %v, want that the next one came at %d", did, a, err, came)
 		}
 		other.release(second, true, store.NotHeld)
 		fourth := p.ref(time.Minute)

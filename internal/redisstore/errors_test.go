@@ -38,7 +38,7 @@ func (p *probe) questions(r store.Ref) map[string]func() error {
 			_, _, err := p.Release(context.Background(), store.Give{Ref: r})
 			return err
 		},
-		"ReleaseTo": func() error {
+		"Release to the next": func() error {
 			_, _, err := p.releaseTo(context.Background(), r, p.ref(time.Minute), store.Place{})
 			return err
 		},

@@ -36,7 +36,7 @@ func TestTheFenceLastsAsLongAsTheLastHolder(t *testing.T) {
 	}
 }
 
-func TestReleaseAfterKeepsTheFenceForAsLong(t *testing.T) {
+func TestAReleaseThatStaysKeepsTheFenceForAsLong(t *testing.T) {
 	for _, kind := range []store.Kind{{Shared: true}, {Permits: 2}} {
 		s := newStill(t)
 		p := s.open()
@@ -45,7 +45,7 @@ func TestReleaseAfterKeepsTheFenceForAsLong(t *testing.T) {
 		p.get(r, store.Try)
 		for range 2 {
 			if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 2 * time.Second}); did != store.Freed || err != nil {
-				t.Errorf("%+v: ReleaseAfter = %v, %v, want %v", kind, did, err, store.Freed)
+				t.Errorf("%+v: Release that stays = %v, %v, want %v", kind, did, err, store.Freed)
 			}
 			s.wantFenceFor(3 * time.Second)
 		}

@@ -59,7 +59,7 @@ func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
 				r.Kind = has
 				noteGrant(&r, p.get(r, store.Try))
 				if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 30 * time.Second}); did != store.Freed || err != nil {
-					t.Fatalf("%+v: ReleaseAfter = %v, %v", has, did, err)
+					t.Fatalf("%+v: Release that stays = %v, %v", has, did, err)
 				}
 				asks := other.ref(time.Minute)
 				asks.Kind = next
@@ -107,7 +107,7 @@ func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
 					t.Errorf("%+v: a cool-down that the older release did not note is told", next)
 				}
 				if did, _, err := other.Release(t.Context(), store.Give{Ref: asks, Stay: 10 * time.Second}); did != store.Freed || err != nil {
-					t.Errorf("%+v: ReleaseAfter behind an older one = %v, %v", next, did, err)
+					t.Errorf("%+v: Release that stays behind an older one = %v, %v", next, did, err)
 				}
 				if err := p.ForceRelease(t.Context(), "k"); err != nil {
 					t.Fatal(err)
@@ -150,7 +150,7 @@ func TestOlderScriptsPassOnWhatTheseHaveTaken(t *testing.T) {
 				r, next := take(p, client), p.ref(time.Minute)
 				if cools {
 					if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 30 * time.Second}); did != store.Freed || err != nil {
-						t.Fatalf("%s: ReleaseAfter = %v, %v", name, did, err)
+						t.Fatalf("%s: Release that stays = %v, %v", name, did, err)
 					}
 				}
 				old("releaseto", r.Token, next.Token, terms(next), "p"+p.channels, 0, 0, r.Fence)

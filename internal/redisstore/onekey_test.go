@@ -113,7 +113,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		q.refused(other, store.Last)
 		p.renew(r, true)
 		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 300 * time.Millisecond}); did != store.Freed || err != nil {
-			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
+			t.Errorf("Release that stays = %v, %v, want %v", did, err, store.Freed)
 		}
 		q.refused(other, store.Try)
 		await.Until(t, "the lock ends", func() bool { return q.ask(other, store.Try).Granted })

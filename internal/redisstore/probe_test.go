@@ -122,7 +122,7 @@ func (p *probe) passOn(r, next store.Ref, want store.Released, granted bool) sto
 	p.Helper()
 	did, a, err := p.releaseTo(context.Background(), r, next, store.Place{})
 	if did != want || a.Granted != granted || err != nil {
-		p.Errorf("ReleaseTo = %v, granted %v, %v, want %v, granted %v", did, a.Granted, err, want, granted)
+		p.Errorf("Release to the next = %v, granted %v, %v, want %v, granted %v", did, a.Granted, err, want, granted)
 	}
 	return a
 }

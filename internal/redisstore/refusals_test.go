@@ -15,7 +15,7 @@ import (
 	"github.com/lockmw/kit/internal/test/redistest"
 )
 
-var all = []string{"Acquire", "Release", "ReleaseTo", "Renew"}
+var all = []string{"Acquire", "Release", "Release to the next", "Renew"}
 
 // wantRefusals puts every question, with a lock held before the trouble began.
 func (p *probe) wantRefusals(held store.Ref, want verdict, says string) {
@@ -68,7 +68,7 @@ func TestOutOfMemoryRefusesNewReadersOnly(t *testing.T) {
 	}
 	for range 2 {
 		if did, _, err := p.Release(t.Context(), store.Give{Ref: held, Stay: time.Minute}); did != store.Freed || err != nil {
-			t.Errorf("ReleaseAfter = %v, %v, want %v", did, err, store.Freed)
+			t.Errorf("Release that stays = %v, %v, want %v", did, err, store.Freed)
 		}
 	}
 	p.release(held, true, store.Freed)
@@ -93,7 +93,7 @@ func TestOutOfMemoryReleaseHandsOver(t *testing.T) {
 
 // Also to one of whom Redis did not know, in whichever way it comes to its turn:
 // passing on takes memory, and was refused once.
-func TestOutOfMemoryReleaseToHandsOver(t *testing.T) {
+func TestOutOfMemoryAReleaseToTheNextHandsOver(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
 	raw, p, other := s.Client(t), open(t, s.Client(t), "kit"), open(t, s.Client(t), "kit")
@@ -113,7 +113,7 @@ func TestOutOfMemoryReleaseToHandsOver(t *testing.T) {
 		do(t, raw, "CONFIG", "SET", "maxmemory", "1")
 		did, a, err := p.releaseTo(t.Context(), held, next, c.place)
 		if did != store.HandedOver || a.Granted != c.first || err != nil {
-			t.Errorf("%s: ReleaseTo = %v, %+v, %v, want %v, granted %v", name, did, a, err, store.HandedOver, c.first)
+			t.Errorf("%s: Release to the next = %v, %+v, %v, want %v, granted %v", name, did, a, err, store.HandedOver, c.first)
 		}
 		if c.first {
 			p.renew(next, true)

@@ -104,14 +104,14 @@ func (h *history) releaseTo(c *claim) {
 	did, got, err := c.member.releaseTo(context.Background(), c.Ref, next.Ref, place)
 	h.notef("%s passes on to %s (%+v): %v, granted %v, fence %d", h.name(c), h.name(next), place, did, got.Granted, got.Fence)
 	if err != nil {
-		h.Fatalf("ReleaseTo: %v", err)
+		h.Fatalf("Release to the next: %v", err)
 	}
 	answer := store.Answer{Granted: want.granted, Grant: store.Grant{Clock: h.micros()}}
 	if want.granted {
 		answer.Fence, answer.NextCame = next.fence, h.model.first()
 	}
 	if did != want.released || got != answer {
-		h.Errorf("ReleaseTo = %v, %+v, want %v, %+v", did, got, want.released, answer)
+		h.Errorf("Release to the next = %v, %+v, want %v, %+v", did, got, want.released, answer)
 	}
 	c.Fence, next.Fence = 0, got.Fence
 	h.told(want.told)
@@ -192,7 +192,7 @@ func TestAPassLeavesOtherDataInASideKeyAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				_, _, err := p.releaseTo(t.Context(), held, next, store.Place{})
-				keepsOtherData(t, client, ns, planted, fmt.Sprintf("%s (waiter %v): ReleaseTo", side, waiter), err)
+				keepsOtherData(t, client, ns, planted, fmt.Sprintf("%s (waiter %v): Release to the next", side, waiter), err)
 			}
 		}
 	})

@@ -309,10 +309,10 @@ func TestStrangeHandOversAreErrors(t *testing.T) {
 		})
 		did, a, err := p.releaseTo(t.Context(), held, p.ref(time.Minute), store.Place{})
 		if e := (*store.Error)(nil); !errors.As(err, &e) || !e.Ambiguous || e.Permanent {
-			t.Errorf("ReleaseTo answered with %q = %v, want an ambiguous error", reply, err)
+			t.Errorf("Release to the next answered with %q = %v, want an ambiguous error", reply, err)
 		}
 		if did != store.NotHeld || a != (store.Answer{}) {
-			t.Errorf("ReleaseTo answered with %q = %v, %+v, want nothing", reply, did, a)
+			t.Errorf("Release to the next answered with %q = %v, %+v, want nothing", reply, did, a)
 		}
 	}
 	mini.Server().SetPreHook(nil)

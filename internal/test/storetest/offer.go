@@ -39,12 +39,12 @@ func (p *process) releaseTo(r, next store.Ref, place store.Place) (did store.Rel
 	p.Helper()
 	p.mustQueue()
 	p.pass(time.Millisecond)
-	sure = p.insist("ReleaseTo", func() (err error) {
+	sure = p.insist("Release to the next", func() (err error) {
 		did, a, err = p.Release(p.Context(), store.Give{Ref: r, Next: store.Waiter{Ref: next, Place: place}})
 		return err
 	})
 	if !a.Granted && a.Fence != 0 {
-		p.Errorf("ReleaseTo = %+v, want a fence with a grant only", a)
+		p.Errorf("Release to the next = %+v, want a fence with a grant only", a)
 	}
 	return did, a, sure
 }
@@ -55,7 +55,7 @@ func (p *process) passOn(r, next store.Ref, place store.Place, granted bool) sto
 	p.Helper()
 	did, a, sure := p.releaseTo(r, next, place)
 	if sure && did != store.HandedOver || a.Granted != granted {
-		p.Fatalf("ReleaseTo = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
+		p.Fatalf("Release to the next = %v, granted %v, want %v, granted %v", did, a.Granted, store.HandedOver, granted)
 	}
 	return a
 }
@@ -65,7 +65,7 @@ func (p *process) passNothing(r, next store.Ref) {
 	p.Helper()
 	// The time would put next in front of everybody.
 	if did, a, _ := p.releaseTo(r, next, store.Place{Waited: time.Hour, Behind: 3}); did != store.NotHeld || a.Granted {
-		p.Errorf("ReleaseTo = %v, granted %v, want %v", did, a.Granted, store.NotHeld)
+		p.Errorf("Release to the next = %v, granted %v, want %v", did, a.Granted, store.NotHeld)
 	}
 }
 

@@ -232,7 +232,7 @@ func aLostPermitIsNeitherRenewedNorReleased(w *world) {
 			w.Error("Renew of a lost permit = true, want false")
 		}
 		p.release(lost, false, store.NotHeld)
-		p.releaseAfter(lost, long, store.NotHeld)
+		p.releaseStaying(lost, long, store.NotHeld)
 		if !other.renew(r) {
 			w.Error("a lost permit's release ended another's lease")
 		}

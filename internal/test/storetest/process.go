@@ -173,17 +173,17 @@ func (p *process) leave(r store.Ref, leave bool) (got store.Released, sure bool)
 	return got, sure
 }
 
-// releaseAfter wants a definite outcome.
-func (p *process) releaseAfter(r store.Ref, stay time.Duration, want store.Released) {
+// releaseStaying wants a definite outcome.
+func (p *process) releaseStaying(r store.Ref, stay time.Duration, want store.Released) {
 	p.Helper()
 	p.pass(time.Millisecond)
 	var got store.Released
-	p.insist("ReleaseAfter", func() (err error) {
+	p.insist("Release that stays", func() (err error) {
 		got, _, err = p.Release(p.Context(), store.Give{Ref: r, Stay: stay})
 		return err
 	})
 	if got != want { // asked again it says the same
-		p.Errorf("ReleaseAfter(%v) = %v, want %v", stay, got, want)
+		p.Errorf("Release that stays(%v) = %v, want %v", stay, got, want)
 	}
 }
 

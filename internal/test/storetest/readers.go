@@ -172,7 +172,7 @@ func onlyAReadersWholeTokenCounts(w *world) {
 		}
 		p.release(stranger, false, store.NotHeld)
 		p.release(stranger, true, store.NotHeld)
-		p.releaseAfter(stranger, short, store.NotHeld)
+		p.releaseStaying(stranger, short, store.NotHeld)
 	}
 	w.lasts(long/2, "strangers' questions")
 	for _, held := range []store.Ref{r, beside} {
@@ -200,7 +200,7 @@ func aLostReaderIsNeitherRenewedNorReleased(w *world) {
 				w.Errorf("taken %v: Renew of an expired reader = true, want false", taken)
 			}
 			p.release(lost, false, store.NotHeld)
-			p.releaseAfter(lost, long, store.NotHeld)
+			p.releaseStaying(lost, long, store.NotHeld)
 			if taken {
 				if !other.renew(r) {
 					w.Error("a lost reader ended another's lease")

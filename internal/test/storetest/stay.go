@@ -11,11 +11,11 @@ import (
 
 // stays is about locks that stay taken for a while after their release.
 var stays = []test{
-	{"ReleaseAfterKeepsTheLockTaken", releaseAfterKeepsTheLockTaken},
-	{"ReleaseAfterEndsByItself", releaseAfterEndsByItself},
-	{"ReleaseAfterBySomeoneElseChangesNothing", releaseAfterBySomeoneElse},
-	{"ARenewalBehindReleaseAfterChangesNothing", renewalBehindReleaseAfter},
-	{"ReleaseAfterOfOneReaderLeavesOthersAsTheyAre", releaseAfterOfOneReader},
+	{"AReleaseThatStaysKeepsTheLockTaken", staysTaken},
+	{"AReleaseThatStaysEndsByItself", stayEndsByItself},
+	{"AReleaseThatStaysBySomeoneElseChangesNothing", stayBySomeoneElse},
+	{"ARenewalBehindAReleaseThatStaysChangesNothing", renewalBehindAStay},
+	{"AReleaseThatStaysOfOneReaderLeavesOthersAsTheyAre", stayOfOneReader},
 	{"AKeyThatOnlyStaysTakenIsToldAsACoolDown", coolDownIsTold},
 	{"AKeyCoolsDownOnceAllItsReadersHaveDone", coolDownOfReaders},
 }
@@ -23,19 +23,19 @@ var stays = []test{
 // leasts is about grants that last at least so long.
 var leasts = []test{
 	{"AHandOverLastsAtLeastThatLong", aHandOverLastsAtLeastThatLong},
-	{"ReleaseAfterKeepsThePlacesInTheQueue", releaseAfterKeepsThePlaces},
+	{"AReleaseThatStaysKeepsThePlacesInTheQueue", stayKeepsThePlaces},
 	{"WhoeverWaitsIsToldOfACoolDown", coolDownIsToldToWaiters},
-	{"NothingStaysForLongBehindReleaseAfter", nothingStaysForLongBehindReleaseAfter},
-	{"ReleaseAfterOfAPermitLeavesOthersAsTheyAre", releaseAfterOfAPermit},
+	{"NothingStaysForLongBehindAReleaseThatStays", nothingStaysForLongBehindAStay},
+	{"AReleaseThatStaysOfAPermitLeavesOthersAsTheyAre", stayOfAPermit},
 }
 
-func releaseAfterKeepsTheLockTaken(w *world) {
+func staysTaken(w *world) {
 	p, other := w.open(), w.open()
 	for _, kind := range []store.Kind{writer, reader} {
 		r := p.takeAs(kind, long/4)
 		for range 2 { // asked again, it says the same
-			p.releaseAfter(r, long/2, store.Freed)
-			w.lasts(long/2, "ReleaseAfter")
+			p.releaseStaying(r, long/2, store.Freed)
+			w.lasts(long/2, "Release that stays")
 			other.excluded(writer)
 			w.onNodes(func(ctx context.Context, node redis.UniversalClient, key string) error {
 				if got, err := node.SetNX(ctx, key, "theirs", long).Result(); got || err != nil {
@@ -49,50 +49,50 @@ func releaseAfterKeepsTheLockTaken(w *world) {
 	}
 }
 
-func releaseAfterEndsByItself(w *world) {
+func stayEndsByItself(w *world) {
 	p, other := w.open(), w.open()
 	for _, kind := range []store.Kind{writer, reader} {
 		r := p.takeAs(kind, long)
-		p.releaseAfter(r, short, store.Freed)
+		p.releaseStaying(r, short, store.Freed)
 		w.outlast(short)
 		if p.renew(r) {
 			w.Error("Renew after the lock stayed taken = true, want false")
 		}
-		p.releaseAfter(r, long, store.NotHeld)
+		p.releaseStaying(r, long, store.NotHeld)
 		next := other.take(long)
 		w.mustHold(next.Token)
 		other.release(next, false, store.Freed)
 		w.mustBeEmpty("the next one's release")
 
-		p.releaseAfter(p.takeAs(kind, long), short, store.Freed)
+		p.releaseStaying(p.takeAs(kind, long), short, store.Freed)
 		w.outlast(short + grace)
 		w.mustBeEmpty("the lock had stayed taken")
 	}
 }
 
-func releaseAfterBySomeoneElse(w *world) {
+func stayBySomeoneElse(w *world) {
 	p, other := w.open(), w.open()
-	other.releaseAfter(other.ref(long), long, store.NotHeld)
-	w.mustBeEmpty("ReleaseAfter of a lock that nobody holds")
+	other.releaseStaying(other.ref(long), long, store.NotHeld)
+	w.mustBeEmpty("Release that stays of a lock that nobody holds")
 	for _, kind := range []store.Kind{writer, reader} {
 		r := p.takeAs(kind, long/2)
 		others := append(forgeries(r), other.as(writer, long), other.as(reader, long))
 		for _, stranger := range others {
-			other.releaseAfter(stranger, short, store.NotHeld)
-			other.releaseAfter(stranger, long, store.NotHeld)
+			other.releaseStaying(stranger, short, store.NotHeld)
+			other.releaseStaying(stranger, long, store.NotHeld)
 		}
-		w.lasts(long/2, "strangers' ReleaseAfter")
+		w.lasts(long/2, "strangers' Release that stays")
 		p.release(r, false, store.Freed)
 		w.mustBeEmpty("the release")
 	}
 }
 
 // A renewal may be on its way for longer than it is waited for, and come behind the release.
-func renewalBehindReleaseAfter(w *world) {
+func renewalBehindAStay(w *world) {
 	p := w.open()
 	for _, kind := range []store.Kind{writer, reader} {
 		r := p.takeAs(kind, long)
-		p.releaseAfter(r, long/2, store.Freed)
+		p.releaseStaying(r, long/2, store.Freed)
 		if p.renew(r) {
 			w.Error("Renew while the lock only stays taken = true, want false")
 		}
@@ -102,17 +102,17 @@ func renewalBehindReleaseAfter(w *world) {
 	}
 }
 
-func releaseAfterOfOneReader(w *world) {
+func stayOfOneReader(w *world) {
 	p, other := w.open(), w.open()
 	dies, lives := other.takeAs(reader, short), other.takeAs(reader, long/2)
 	stays := p.takeAs(reader, long)
-	p.releaseAfter(stays, long/4, store.Freed)
-	w.lasts(long/2, "ReleaseAfter of the one with the most time")
-	p.releaseAfter(stays, long, store.Freed)
-	w.lasts(long, "ReleaseAfter with more time than all")
+	p.releaseStaying(stays, long/4, store.Freed)
+	w.lasts(long/2, "Release that stays of the one with the most time")
+	p.releaseStaying(stays, long, store.Freed)
+	w.lasts(long, "Release that stays with more time than all")
 	w.outlast(short)
 	if other.renew(dies) || !other.renew(lives) {
-		w.Error("ReleaseAfter changed the leases of others")
+		w.Error("Release that stays changed the leases of others")
 	}
 	other.release(lives, false, store.Freed)
 	other.excluded(writer)
@@ -150,7 +150,7 @@ func coolDownIsTold(w *world) {
 			r := p.takeAs(kind, long)
 			other.coolsDown(writer, store.Try, false, "while it is held")
 			for range 2 {
-				p.releaseAfter(r, long/2, store.Freed)
+				p.releaseStaying(r, long/2, store.Freed)
 				other.coolsDown(writer, store.Try, true, "once its work is over")
 				p.coolsDown(writer, store.Try, true, "asked by the one whose work it was")
 			}
@@ -163,9 +163,9 @@ func coolDownIsTold(w *world) {
 func coolDownOfReaders(w *world) {
 	p, other := w.open(), w.open()
 	first, second := p.takeAs(reader, long), other.takeAs(reader, long)
-	p.releaseAfter(first, 2*long, store.Freed)
+	p.releaseStaying(first, 2*long, store.Freed)
 	other.coolsDown(writer, store.Try, false, "while one of two is at work")
-	other.releaseAfter(second, long, store.Freed)
+	other.releaseStaying(second, long, store.Freed)
 	other.coolsDown(writer, store.Try, true, "once the work of both is over")
 	third := other.takeAs(reader, long)
 	other.coolsDown(writer, store.Try, false, "while a third one is at work")
@@ -185,7 +185,7 @@ func coolDownIsToldToWaiters(w *world) {
 		if other.mustNotGet(waits, store.Wait).CoolingDown {
 			w.Errorf("%+v: the one that waits is told of a cool-down of a lock that is held", kind)
 		}
-		p.releaseAfter(r, long/2, store.Freed)
+		p.releaseStaying(r, long/2, store.Freed)
 		if !other.mustNotGet(waits, store.Wait).CoolingDown {
 			w.Errorf("%+v: the one that waits is not told of the cool-down", kind)
 		}
@@ -232,13 +232,13 @@ func (w *world) mustLast(least time.Duration) {
 	}
 }
 
-func releaseAfterKeepsThePlaces(w *world) {
+func stayKeepsThePlaces(w *world) {
 	p, other := w.open(), w.open()
 	for _, kind := range []store.Kind{writer, reader} {
 		r := p.takeAs(kind, long)
 		first, second := other.queue(long), other.queueAs(reader)
-		other.releaseAfter(first, short, store.NotHeld) // it waits
-		p.releaseAfter(r, short, store.Freed)
+		other.releaseStaying(first, short, store.NotHeld) // it waits
+		p.releaseStaying(r, short, store.Freed)
 		w.outlast(short)
 		other.mustNotGet(second, store.Wait)
 		other.mustGet(first, store.Wait)
@@ -250,37 +250,37 @@ func releaseAfterKeepsThePlaces(w *world) {
 	}
 }
 
-// nothingStaysForLongBehindReleaseAfter: nor of one that had waited.
-func nothingStaysForLongBehindReleaseAfter(w *world) {
+// nothingStaysForLongBehindAStay: nor of one that had waited.
+func nothingStaysForLongBehindAStay(w *world) {
 	holder, p := w.open(), w.open()
 	for _, kind := range []store.Kind{writer, reader} {
 		r, waits := holder.take(long), p.queueAs(kind)
 		holder.release(r, false, store.HandedOver)
 		p.mustGet(waits, store.Wait)
-		p.releaseAfter(waits, short, store.Freed)
+		p.releaseStaying(waits, short, store.Freed)
 		w.outlast(short + grace)
 		w.mustBeEmpty("the lock had stayed taken")
 	}
 }
 
-func releaseAfterOfAPermit(w *world) {
+func stayOfAPermit(w *world) {
 	p, other := w.open(), w.open()
 	kind := store.Kind{Permits: 2}
 	dies, stays := other.takeAs(kind, short), p.takeAs(kind, long/4)
-	p.releaseAfter(stays, long/2, store.Freed)
+	p.releaseStaying(stays, long/2, store.Freed)
 	w.outlast(short)
 	if other.renew(dies) {
-		w.Error("ReleaseAfter prolonged the lease of another")
+		w.Error("Release that stays prolonged the lease of another")
 	}
 	lives := other.takeAs(kind, long/4)
 	other.excluded(kind) // the one that stays still counts
 	w.lasts(long/2, "the one that stays ends last")
-	p.releaseAfter(stays, short, store.Freed)
+	p.releaseStaying(stays, short, store.Freed)
 	w.lasts(long/4, "the other one ends last")
 	w.outlast(short)
 	other.takeAs(kind, long)
 	if !other.renew(lives) {
-		w.Error("ReleaseAfter ended the lease of another")
+		w.Error("Release that stays ended the lease of another")
 	}
 }
 

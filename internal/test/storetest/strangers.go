@@ -61,7 +61,7 @@ func (w *world) foreignerExcludes(kind store.Kind) {
 		if p.renew(r) {
 			w.Errorf("renewed beside %q", token)
 		}
-		p.releaseAfter(r, long, store.NotHeld)
+		p.releaseStaying(r, long, store.NotHeld)
 		w.mustHold(token)
 		w.drop()
 		p.release(p.takeAs(kind, long), false, store.Freed)
