@@ -49,7 +49,7 @@ D ?= 30m
 # proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check budgets test recipes board lint tidy fuzz bench proof combos soak proof-rivals mutants generate
+.PHONY: help demo check budgets test recipes board lint tidy fuzz bench proof combos soak model sim proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -120,6 +120,12 @@ combos: ## Cross faults with clients, loads, policies and REDIS_SERVERS at rando
 soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	export PROOF_SOAK=$(D); $(NOTE) soak go test -count=1 -timeout 0 -run TestSoak ./matrix
+
+model: ## Look at all states of the lock protocol, for a few processes and calls (some minutes): docs/model.md
+	go run -C proof ./model/explore $(ARGS)
+
+sim: ## Let the engine work in virtual time with faults from seeds, for FOR (1h); SEED=7 repeats one, and makes it smaller if it fails: docs/model.md
+	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim
 
 proof-rivals: ## Run the same faults with other libraries and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,9 @@ import (
 const pulse = 400 * time.Millisecond
 
 var (
-	errSilent    = errors.New("the subscription's connection is silent")
-	errElsewhere = errors.New("the subscription is at another server than the one that answers commands")
+	errSilent           = errors.New("the subscription's connection is silent")
+	errSubscriptionOver = errors.New("the subscription's connection has ended")
+	errElsewhere        = errors.New("the subscription is at another server than the one that answers commands")
 )
 
 // hearing is how a Store hears of grants.
@@ -54,7 +56,11 @@ func (s *Store) hears() *string {
 func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	defer s.subscribed.Store(false)
 	s.listener.Store(&h)
-	sub := s.client.Subscribe(ctx, s.channels+s.locker)
+	sub, done, err := s.subscribe(ctx)
+	if err != nil {
+		return s.dialer.verdict(err)
+	}
+	defer done()
 	var heard atomic.Int64 // messages of any kind
 	ended := make(chan error, 1)
 	go func() { ended <- s.receive(ctx, sub, h, &heard) }()
@@ -94,6 +100,41 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 			}
 		}
 	}
+}
+
+// subscribe subscribes over a client of its own, which makes one connection alone. go-redis's PubSub dials again by itself when that
+// breaks, and holds its mutex meanwhile: neither a ping nor Close would return while that dial hangs, and Listen begins anew in any
+// case. done is for when the subscription is closed.
+func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), err error) {
+	channel := s.channels + s.locker
+	var at *redis.Options
+	switch c := s.client.(type) {
+	case *redis.Client:
+		at = c.Options()
+	case *redis.ClusterClient:
+		master, err := c.MasterForKey(ctx, channel)
+		if err != nil {
+			return nil, nil, err
+		}
+		at = master.Options()
+	}
+	o := singleOptions(at, s.dialer)
+	o.PoolSize = 1
+	var again atomic.Bool
+	var failed stillborn // the connection, if it could not be set up
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !again.Swap(true) {
+			conn, err := s.dialer.dial(ctx, network, addr)
+			failed, _ = conn.(stillborn)
+			return conn, err
+		}
+		if failed.err != nil {
+			return failed, nil
+		}
+		return nil, errSubscriptionOver
+	}
+	client := redis.NewClient(o)
+	return client.Subscribe(ctx, channel), func() { _ = client.Close() }, nil
 }
 
 // seesSubscription reports whether the server that the address leads to now counts this locker among those who listen, or

@@ -87,6 +87,25 @@ func TestListenNoticesAKilledConnectionAtOnce(t *testing.T) {
 	}
 }
 
+// It does not dial again by itself, as go-redis would: where that hangs, whoever listens would learn seconds later that nobody tells it anything.
+func TestListenEndsWithItsConnectionAlsoWhereDialsHang(t *testing.T) {
+	t.Parallel()
+	proxy := faultproxy.Start(t, redistest.Shared(t).Addr())
+	p := open(t, redistest.NewClient(t, proxy.Addr()), redistest.Prefix(t))
+	e := newEar()
+	_, ended := p.listen(e)
+	await.Receive(t, "Listening", e.listening)
+	proxy.BlackHole(faultproxy.ToClient)
+	began := time.Now()
+	proxy.Cut()
+	if err := await.Receive(t, "the end of Listen", ended); err == nil {
+		t.Error("Listen = nil, want an error")
+	}
+	if took := time.Since(began); took > 2*time.Second { // a dial that hangs takes longer
+		t.Errorf("Listen ended after %v", took)
+	}
+}
+
 func TestListenHearsAgainWhenCalledAnew(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		proxy, p, holder := proxied(t, s)

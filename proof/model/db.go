@@ -1,0 +1,398 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file is the store: as much of Redis as the scripts use, over values that are copied cheaply. What a command
+// changes is made anew, and nothing that a value refers to is written to, so that states may share it.
+
+// A Time is what the server's clock shows, in µs.
+type Time = int64
+
+// A key is one of those of a lock, by its place in KEYS of the scripts.
+type key uint8
+
+const (
+	keyLock key = iota
+	keyQueue
+	keyLockers
+	keyFence
+	keyHolders
+	keyCount
+)
+
+// keyNames are the names of the keys of the one lock.
+var keyNames = [keyCount]string{"lock:{k}", "lock:{k}:queue", "lock:{k}:alive", "lock:{k}:fence", "lock:{k}:holders"}
+
+// A kindOf says what a key holds.
+type kindOf uint8
+
+const (
+	absent kindOf = iota
+	text
+	zset
+	hash
+)
+
+// A member is one of a sorted set (name, score), or a field of a hash (name, value).
+type member struct {
+	name, value string
+	score       float64
+}
+
+// An entry is what a key holds.
+type entry struct {
+	kind    kindOf
+	text    string
+	members []member // of a sorted set by score and name, of a hash by name; never written to
+	ends    Time     // when it expires; 0: never
+}
+
+// A db is the keys of one lock.
+type db [keyCount]entry
+
+// expire takes out what has expired.
+func (d *db) expire(now Time) {
+	for i := range d {
+		if d[i].ends != 0 && now >= d[i].ends {
+			d[i] = entry{}
+		}
+	}
+}
+
+// A server carries out commands at one moment.
+type server struct {
+	db        *db
+	now       Time
+	inMillis  bool // keys expire as Redis has it: in the millisecond behind the one that their time ends with
+	listens   func(channel string) bool
+	published []publication
+	saw       func(args []string) // is told of each command; nil: nobody is
+}
+
+// expire takes out what has expired.
+func (s *server) expire() {
+	now := s.now
+	if s.inMillis {
+		now = now/1000*1000 - 1
+	}
+	s.db.expire(now)
+}
+
+// in is when what lasts for so many ms from now ends.
+func (s *server) in(ms int64) Time {
+	if s.inMillis {
+		return (s.now/1000 + ms) * 1000
+	}
+	return s.now + 1000*ms
+}
+
+// A publication is a message that a script has sent.
+type publication struct{ channel, text string }
+
+// errReply is the reply that is an error.
+type errReply string
+
+// place returns the key by that name; ok is false for the name that no key has.
+func place(name string) (at key, ok bool) {
+	i := slices.Index(keyNames[:], name)
+	return key(max(i, 0)), i >= 0
+}
+
+// call carries out one command. The reply is nil, an int64, a string, an errReply, or a []any of them.
+func (s *server) call(args []string) any {
+	if s.saw != nil {
+		s.saw(args)
+	}
+	s.expire()
+	switch strings.ToUpper(args[0]) {
+	case "TIME":
+		return []any{strconv.FormatInt(s.now/1_000_000, 10), strconv.FormatInt(s.now%1_000_000, 10)}
+	case "PUBLISH":
+		s.published = append(s.published, publication{args[1], args[2]})
+		return int64(1)
+	case "PUBSUB":
+		n := int64(0)
+		if s.listens(args[2]) {
+			n = 1
+		}
+		return []any{args[2], n}
+	case "EXISTS":
+		return s.count(args[1:], func(*entry) {})
+	case "DEL":
+		return s.count(args[1:], func(e *entry) { *e = entry{} })
+	}
+	at, ok := place(args[1])
+	if !ok {
+		panic("no such key: " + args[1])
+	}
+	e := &s.db[at]
+	switch command := strings.ToUpper(args[0]); command {
+	case "GET":
+		return s.get(e)
+	case "SET":
+		return s.set(e, args[2], args[3:])
+	case "PTTL":
+		return s.pttl(e)
+	case "PEXPIRE":
+		return s.pexpire(e, number(args[2]), len(args) > 3)
+	case "ZADD":
+		return s.zadd(e, args[2:])
+	case "ZREM", "HDEL":
+		return e.remove(args[2:])
+	case "ZSCORE":
+		if e.kind == text {
+			return wrongType
+		}
+		if i := e.find(args[2]); i >= 0 {
+			return score(e.members[i].score)
+		}
+		return nil
+	case "ZCARD":
+		if e.kind == text {
+			return wrongType
+		}
+		return int64(len(e.members))
+	case "ZCOUNT":
+		return int64(len(e.between(args[2], args[3])))
+	case "ZRANGE":
+		return e.zrange(args[2], args[3], args[4:])
+	case "ZPOPMIN":
+		if len(e.members) == 0 {
+			return []any{}
+		}
+		first := e.members[0]
+		e.remove([]string{first.name})
+		return []any{first.name, score(first.score)}
+	case "HGET":
+		if i := e.find(args[2]); i >= 0 {
+			return e.members[i].value
+		}
+		return nil
+	case "HSET":
+		return e.put(hash, member{name: args[2], value: args[3]})
+	default:
+		panic("no such command: " + command)
+	}
+}
+
+const wrongType = errReply("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+// count counts those of the keys that are there, and does something to each.
+func (s *server) count(names []string, do func(*entry)) any {
+	n := int64(0)
+	for _, name := range names {
+		if at, ok := place(name); ok && s.db[at].kind != absent {
+			n++
+			do(&s.db[at])
+		}
+	}
+	return n
+}
+
+func (s *server) get(e *entry) any {
+	switch e.kind {
+	case absent:
+		return nil
+	case text:
+		return e.text
+	}
+	return wrongType
+}
+
+func (s *server) set(e *entry, value string, options []string) any {
+	was, next := s.get(e), entry{kind: text, text: value}
+	onlyNew, returnsOld := false, false
+	for i := 0; i < len(options); i++ {
+		switch options[i] {
+		case "NX":
+			onlyNew = true
+		case "GET":
+			returnsOld = true
+		case "KEEPTTL":
+			next.ends = e.ends
+		case "PX":
+			i++
+			next.ends = s.in(number(options[i]))
+		default:
+			panic("no such option: " + options[i])
+		}
+	}
+	if !onlyNew || e.kind == absent {
+		*e = next
+		if !returnsOld {
+			return "OK"
+		}
+	}
+	if returnsOld {
+		return was
+	}
+	return nil
+}
+
+func (s *server) pttl(e *entry) any {
+	switch {
+	case e.kind == absent:
+		return int64(-2)
+	case e.ends == 0:
+		return int64(-1)
+	}
+	return (e.ends - s.now + 500) / 1000
+}
+
+// pexpire sets when the key expires; longer says that it is not to be sooner.
+func (s *server) pexpire(e *entry, ms int64, longer bool) any {
+	ends := s.in(ms)
+	if e.kind == absent || longer && (e.ends == 0 || ends <= e.ends) {
+		return int64(0)
+	}
+	e.ends = ends
+	s.expire()
+	return int64(1)
+}
+
+func (s *server) zadd(e *entry, args []string) any {
+	onlyNew := args[0] == "NX"
+	if onlyNew {
+		args = args[1:]
+	}
+	if e.kind == text {
+		return wrongType
+	}
+	added := int64(0)
+	for i := 0; i < len(args); i += 2 {
+		if onlyNew && e.find(args[i+1]) >= 0 {
+			continue
+		}
+		value, err := strconv.ParseFloat(args[i], 64)
+		if err != nil {
+			return errReply("ERR value is not a valid float")
+		}
+		added += e.put(zset, member{name: args[i+1], score: value})
+	}
+	return added
+}
+
+// find returns where a member is, or -1.
+func (e *entry) find(name string) int {
+	return slices.IndexFunc(e.members, func(m member) bool { return m.name == name })
+}
+
+// put has the entry have a member, and returns 1 if that is new.
+func (e *entry) put(kind kindOf, m member) int64 {
+	at := e.find(m.name)
+	members := make([]member, 0, len(e.members)+1)
+	for i, other := range e.members {
+		if i != at {
+			members = append(members, other)
+		}
+	}
+	members = append(members, m)
+	slices.SortFunc(members, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+	})
+	e.kind, e.members = kind, members
+	if at < 0 {
+		return 1
+	}
+	return 0
+}
+
+// remove takes members out; the key ends with the last.
+func (e *entry) remove(names []string) any {
+	members := make([]member, 0, len(e.members))
+	for _, m := range e.members {
+		if !slices.Contains(names, m.name) {
+			members = append(members, m)
+		}
+	}
+	removed := len(e.members) - len(members)
+	if removed > 0 {
+		e.members = members
+	}
+	if len(e.members) == 0 && e.kind != text {
+		*e = entry{}
+	}
+	return int64(removed)
+}
+
+// between returns the members with a score in the interval.
+func (e *entry) between(from, to string) []member {
+	least, without := bound(from)
+	most, withoutEnd := bound(to)
+	var found []member
+	for _, m := range e.members {
+		if m.score < least || m.score > most || without && m.score == least || withoutEnd && m.score == most {
+			continue
+		}
+		found = append(found, m)
+	}
+	return found
+}
+
+func bound(at string) (score float64, exclusive bool) {
+	at, exclusive = strings.CutPrefix(at, "(")
+	switch at {
+	case "+inf":
+		return math.Inf(1), exclusive
+	case "-inf":
+		return math.Inf(-1), exclusive
+	}
+	score, err := strconv.ParseFloat(at, 64)
+	if err != nil {
+		panic(err)
+	}
+	return score, exclusive
+}
+
+// zrange is ZRANGE by places, or with BYSCORE by scores.
+func (e *entry) zrange(from, to string, options []string) any {
+	if e.kind == text {
+		return wrongType
+	}
+	var members []member
+	withScores := slices.Contains(options, "WITHSCORES")
+	if slices.Contains(options, "BYSCORE") {
+		members = e.between(from, to)
+		if i := slices.Index(options, "LIMIT"); i >= 0 {
+			members = members[min(int(number(options[i+1])), len(members)):]
+			members = members[:min(int(number(options[i+2])), len(members))]
+		}
+	} else {
+		first, last := int(number(from)), int(number(to))
+		if first < 0 {
+			first = max(0, first+len(e.members))
+		}
+		if last < 0 {
+			last += len(e.members)
+		}
+		if last = min(last, len(e.members)-1); first <= last {
+			members = e.members[first : last+1]
+		}
+	}
+	reply := []any{}
+	for _, m := range members {
+		reply = append(reply, m.name)
+		if withScores {
+			reply = append(reply, score(m.score))
+		}
+	}
+	return reply
+}
+
+// score writes a score as Redis does.
+func score(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("no number: %q", text))
+	}
+	return n
+}

@@ -1,0 +1,370 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// This file looks at all states that can be reached, those first that take the fewest steps.
+
+// A Result is what was found.
+type Result struct {
+	States int
+	Steps  int // from one state to another
+	Depth  int // the longest of the shortest ways
+	Took   time.Duration
+	Full   bool     // every state was looked at
+	Wrong  string   // what was found wrong, or ""
+	Trace  []string // the shortest way to it, as calls
+}
+
+// A name stands for a state: two with one name are taken for one. 128 bits of a hash whose seed is new with each run
+// make a mistake less likely than one of the machine.
+type name [2]uint64
+
+// A link is how a state was reached first.
+type link struct {
+	from name
+	step step
+}
+
+const parts = 64
+
+// seen has the states that were reached.
+type seen struct {
+	seeds [2]maphash.Seed
+	parts [parts]struct {
+		sync.Mutex
+		links map[name]link
+	}
+}
+
+func newSeen() *seen {
+	s := &seen{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	for i := range s.parts {
+		s.parts[i].links = make(map[name]link)
+	}
+	return s
+}
+
+func (s *seen) name(encoded []byte) name {
+	return name{maphash.Bytes(s.seeds[0], encoded), maphash.Bytes(s.seeds[1], encoded)}
+}
+
+// add reports whether a state is new.
+func (s *seen) add(n name, l link) bool {
+	p := &s.parts[n[0]%parts]
+	p.Lock()
+	defer p.Unlock()
+	if _, known := p.links[n]; known {
+		return false
+	}
+	p.links[n] = l
+	return true
+}
+
+func (s *seen) link(n name) link { return s.parts[n[0]%parts].links[n] }
+
+func (s *seen) len() (n int) {
+	for i := range s.parts {
+		n += len(s.parts[i].links)
+	}
+	return n
+}
+
+// A spot is a state and its name.
+type spot struct {
+	*state
+	name name
+}
+
+// An edge leads from one state to another, without a fault.
+type edge struct{ from, to name }
+
+// A finding is a step that led to what is wrong.
+type finding struct {
+	from  name
+	step  step
+	wrong string
+}
+
+// begin is the state in which nothing has happened.
+func begin() *state {
+	s := &state{real: origin + 4}
+	s.normalise()
+	return s
+}
+
+// Explore looks at all states of a size, or at most at so many, and for as long as nothing is wrong. With ways it also
+// sees that from each state, without further faults and with nobody leaving, all who wait can have the lock.
+func Explore(z Size, most int, ways bool) (Result, error) {
+	if z.claims() > mostClaims || z.Lockers > mostLockers {
+		return Result{}, errors.New("too many claims or Lockers")
+	}
+	began := time.Now()
+	known, first := newSeen(), begin()
+	root := known.name(first.encode(nil))
+	known.add(root, link{})
+	frontier := []spot{{first, root}}
+	var r Result
+	var edges []edge
+	goals := make(map[name]struct{})
+	workers := make([]worker, runtime.GOMAXPROCS(0))
+	for i := range workers {
+		workers[i].machine = newMachine(&z)
+		defer workers[i].machine.lua.close()
+	}
+	for len(frontier) > 0 && known.len() < most {
+		var running sync.WaitGroup
+		for i := range workers {
+			w := &workers[i]
+			share := frontier[i*len(frontier)/len(workers) : (i+1)*len(frontier)/len(workers)]
+			running.Go(func() { w.work(known, share, ways) })
+		}
+		running.Wait()
+		frontier = nil
+		var findings []finding
+		for i := range workers {
+			w := &workers[i]
+			frontier = append(frontier, w.next...)
+			findings = append(findings, w.found...)
+			edges = append(edges, w.edges...)
+			for _, g := range w.goals {
+				goals[g] = struct{}{}
+			}
+			r.Steps += w.steps
+		}
+		r.Depth++
+		if len(findings) > 0 {
+			f := findings[0]
+			r.Wrong = f.wrong
+			r.Trace = z.trace(known, root, f.from, &f.step)
+			break
+		}
+	}
+	r.States, r.Full = known.len(), len(frontier) == 0
+	if r.Wrong == "" && r.Full && ways {
+		if stuck, any := stuckFrom(known, edges, goals); any {
+			r.Wrong = "from here not all who wait can have the lock, although nothing fails any more"
+			r.Trace = z.trace(known, root, stuck, nil)
+		}
+	}
+	r.Took = time.Since(began)
+	return r, nil
+}
+
+// A worker looks at some of the states.
+type worker struct {
+	*machine
+	next  []spot
+	found []finding
+	edges []edge
+	goals []name
+	steps int
+}
+
+func (w *worker) work(known *seen, share []spot, ways bool) {
+	w.next, w.found, w.edges, w.goals, w.steps = nil, nil, nil, nil, 0
+	var steps []step
+	var encoded []byte
+	for _, at := range share {
+		steps = w.Size.steps(at.state, steps[:0])
+		usual := len(steps)
+		steps = w.Size.faults(at.state, steps)
+		if ways && at.settled() {
+			w.goals = append(w.goals, at.name)
+		}
+		for i, t := range steps {
+			next, wrong := w.take(at.state, t)
+			w.steps++
+			if wrong != "" {
+				w.found = append(w.found, finding{at.name, t, wrong})
+				return
+			}
+			encoded = next.encode(encoded[:0])
+			n := known.name(encoded)
+			if ways && i < usual && t.op != opLeave && t.op != opAskLast {
+				w.edges = append(w.edges, edge{at.name, n})
+			}
+			if known.add(n, link{at.name, t}) {
+				w.next = append(w.next, spot{next, n})
+			}
+		}
+	}
+}
+
+// settled reports whether nobody is at anything. Where nobody may leave, all who waited have had the lock then, or a grant that
+// came too late to be of use, after which the engine asks anew.
+func (s *state) settled() bool {
+	return !slices.ContainsFunc(s.claims[:], func(c claim) bool { return c.phase != idle && c.phase != gone })
+}
+
+// stuckFrom returns a state from which no way leads to a goal, if there is one. It is one of those that were reached
+// with the fewest steps.
+func stuckFrom(known *seen, edges []edge, goals map[name]struct{}) (stuck name, any bool) {
+	back := make(map[name][]name, known.len())
+	for _, e := range edges {
+		back[e.to] = append(back[e.to], e.from)
+	}
+	good := make(map[name]struct{}, known.len())
+	var open []name
+	for g := range goals {
+		good[g] = struct{}{}
+		open = append(open, g)
+	}
+	for len(open) > 0 {
+		at := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, from := range back[at] {
+			if _, known := good[from]; !known {
+				good[from] = struct{}{}
+				open = append(open, from)
+			}
+		}
+	}
+	least := -1
+	for i := range known.parts {
+		for n := range known.parts[i].links {
+			if _, ok := good[n]; ok {
+				continue
+			}
+			if d := known.depth(n); least < 0 || d < least {
+				least, stuck, any = d, n, true
+			}
+		}
+	}
+	return stuck, any
+}
+
+func (s *seen) depth(n name) (d int) {
+	for l := s.link(n); l != (link{}); l = s.link(l.from) {
+		d++
+	}
+	return d
+}
+
+// trace returns the way to a state, and a step further, as calls.
+func (z *Size) trace(known *seen, root, to name, last *step) []string {
+	var steps []step
+	if last != nil {
+		steps = append(steps, *last)
+	}
+	for n := to; n != root; {
+		l := known.link(n)
+		steps = append(steps, l.step)
+		n = l.from
+	}
+	slices.Reverse(steps)
+	m := newMachine(z)
+	defer m.lua.close()
+	var lines []string
+	s := begin()
+	for _, t := range steps {
+		text := z.tell(s, t)
+		next, wrong := m.take(s, t)
+		text += z.difference(s, next)
+		if wrong != "" {
+			text += "  <-- " + wrong
+		}
+		lines = append(lines, text)
+		s = next
+	}
+	return lines
+}
+
+// tell tells a step as a call.
+func (z *Size) tell(s *state, t step) string {
+	switch t.op {
+	case opPass:
+		return "1 s passes"
+	case opAsk:
+		if s.claims[t.a].phase == idle {
+			return z.token(t.a) + ": Acquire"
+		}
+		return z.token(t.a) + ": asks again"
+	case opAskLast:
+		return z.token(t.a) + ": asks for the last time"
+	case opLeave:
+		return z.token(t.a) + ": its caller leaves"
+	case opRenew:
+		return z.token(t.a) + ": renews"
+	case opRelease:
+		return z.token(t.a) + ": Release"
+	case opCarryOut:
+		return "Redis carries out " + z.describe(&s.net[t.a])
+	case opReply:
+		return "the reply comes of " + z.describe(&s.net[t.a])
+	case opVanish:
+		return "never arrives: " + z.describe(&s.net[t.a])
+	case opHear:
+		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
+	case opListen:
+		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
+	}
+	switch f := Fault(t.a); f {
+	case LoseReply:
+		return fmt.Sprintf("FAULT %v: %s", f, z.describe(&s.net[t.b]))
+	case LoseMessage, Crash, Deafen:
+		return fmt.Sprintf("FAULT %v: Locker %c", f, 'A'+t.b)
+	default:
+		return fmt.Sprintf("FAULT %v", f)
+	}
+}
+
+var whatNames = [...]string{"SET", "acquire", "renew", "give", "release", "removal"}
+
+func (z *Size) describe(c *command) string {
+	text := whatNames[c.what]
+	if c.what == set {
+		text = [...]string{"SET", "EXISTS", "TIME", "GET", "SET, EXISTS, TIME and GET"}[c.step]
+	}
+	text += " of " + z.token(c.claim)
+	if c.lost {
+		text += " (nobody waits for it)"
+	}
+	return text
+}
+
+// difference tells what a step has changed at the lock and of the claims.
+func (z *Size) difference(before, after *state) string {
+	var told []string
+	if was, is := strings.Join(holders(&before.db), " "), strings.Join(holders(&after.db), " "); was != is {
+		told = append(told, fmt.Sprintf("lock %s", orElse(is, "free")))
+	}
+	if was, is := names(before.db[keyQueue]), names(after.db[keyQueue]); was != is {
+		told = append(told, fmt.Sprintf("queue %s", orElse(is, "empty")))
+	}
+	for i := range z.claims() {
+		if was, is := before.claims[i].phase, after.claims[i].phase; was != is {
+			told = append(told, fmt.Sprintf("%s %s", z.token(uint8(i)), phaseNames[is]))
+		}
+	}
+	if told == nil {
+		return ""
+	}
+	return "   [" + strings.Join(told, "; ") + "]"
+}
+
+var phaseNames = [...]string{"idle", "asks", "waits", "holds", "gives back", "is removed", "has gone"}
+
+func names(e entry) string {
+	var all []string
+	for _, m := range e.members {
+		token, _, _ := strings.Cut(m.name, ":")
+		all = append(all, token)
+	}
+	return strings.Join(all, " ")
+}
+
+func orElse(text, empty string) string {
+	if text == "" {
+		return empty
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+// Explore looks at all states of the lock protocol, size by size, and prints what was found as a table: see docs/model.md.
+//
+//	go run ./model/explore [-most STATES] [NAME …]
+//
+// NAME is a part of the names of sizes to look at; all are looked at without one. It ends with 1 if a property does not hold,
+// and prints the shortest way there.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lockmw/kit/internal/redisstore"
+	"github.com/lockmw/kit/proof/model"
+)
+
+func main() {
+	most := flag.Int("most", 20_000_000, "the most states of one size; what is larger is looked at in part")
+	flag.Parse()
+	scripts, err := model.Compile(redisstore.Scripts())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	wrong := false
+	fmt.Println("| size | states | steps | furthest | seconds | |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for _, z := range append(slices.Clone(model.Smallest), model.Larger...) {
+		if !asked(z.Name) {
+			continue
+		}
+		z.Scripts = []model.Scripts{scripts}
+		r, err := model.Explore(z, *most, true)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		says := "all"
+		switch {
+		case r.Wrong != "":
+			says, wrong = "**"+r.Wrong+"**", true
+		case !r.Full:
+			says = "in part"
+		}
+		fmt.Printf("| %s | %d | %d | %d | %.1f | %s |\n", z.Name, r.States, r.Steps, r.Depth, r.Took.Seconds(), says)
+		if r.Wrong != "" {
+			fmt.Println(strings.Join(r.Trace, "\n"))
+		}
+	}
+	if wrong {
+		os.Exit(1)
+	}
+}
+
+func asked(name string) bool {
+	return flag.NArg() == 0 || slices.ContainsFunc(flag.Args(), func(part string) bool { return strings.Contains(name, part) })
+}

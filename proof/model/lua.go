@@ -1,0 +1,140 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// This file runs the scripts: the text that Redis gets, by the interpreter of the embedded Redis.
+
+// A script is one that was compiled.
+type script struct {
+	name  string
+	id    byte // its place among all that were compiled
+	proto *lua.FunctionProto
+}
+
+// compiled is how many scripts were.
+var compiled atomic.Int32
+
+// Scripts are those of one version, by the names of their files.
+type Scripts map[string]*script
+
+// Compile compiles the scripts of one version, given by the names of their files.
+func Compile(texts map[string]string) (Scripts, error) {
+	all := make(Scripts, len(texts))
+	for name, text := range texts {
+		chunk, err := parse.Parse(strings.NewReader(text), name)
+		if err != nil {
+			return nil, fmt.Errorf("%s.lua: %w", name, err)
+		}
+		proto, err := lua.Compile(chunk, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s.lua: %w", name, err)
+		}
+		all[name] = &script{name, byte(compiled.Add(1)), proto}
+	}
+	return all, nil
+}
+
+// An interpreter runs scripts one after the other.
+type interpreter struct {
+	state *lua.LState
+	at    *server
+}
+
+func newInterpreter() *interpreter {
+	i := &interpreter{state: lua.NewState(lua.Options{SkipOpenLibs: true})}
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenString, lua.OpenTable, lua.OpenMath} {
+		i.state.Push(i.state.NewFunction(open))
+		i.state.Call(0, 0)
+	}
+	i.state.SetGlobal("unpack", i.state.GetGlobal("unpack"))
+	redis := i.state.NewTable()
+	redis.RawSetString("call", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, true) }))
+	redis.RawSetString("pcall", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, false) }))
+	i.state.SetGlobal("redis", redis)
+	return i
+}
+
+func (i *interpreter) close() { i.state.Close() }
+
+// run carries out a script about the lock, and returns its reply.
+func (i *interpreter) run(at *server, s *script, args []string) any {
+	i.at = at
+	l := i.state
+	keys, argv := l.NewTable(), l.NewTable()
+	for _, name := range keyNames {
+		keys.Append(lua.LString(name))
+	}
+	for _, arg := range args {
+		argv.Append(lua.LString(arg))
+	}
+	l.SetGlobal("KEYS", keys)
+	l.SetGlobal("ARGV", argv)
+	l.Push(l.NewFunctionFromProto(s.proto))
+	if err := l.PCall(0, 1, nil); err != nil {
+		return errReply(s.name + ".lua: " + err.Error())
+	}
+	reply := l.Get(-1)
+	l.Pop(1)
+	return fromLua(reply)
+}
+
+func (i *interpreter) call(l *lua.LState, raises bool) int {
+	args := make([]string, l.GetTop())
+	for n := range args {
+		args[n] = l.Get(n + 1).String()
+		if number, ok := l.Get(n + 1).(lua.LNumber); ok {
+			args[n] = fmt.Sprintf("%.17g", float64(number))
+		}
+	}
+	reply := i.at.call(args)
+	if text, failed := reply.(errReply); failed && raises {
+		l.RaiseError("%s", string(text))
+	}
+	l.Push(toLua(l, reply))
+	return 1
+}
+
+func toLua(l *lua.LState, reply any) lua.LValue {
+	switch v := reply.(type) {
+	case nil:
+		return lua.LFalse
+	case int64:
+		return lua.LNumber(v)
+	case string:
+		return lua.LString(v)
+	case errReply:
+		t := l.NewTable()
+		t.RawSetString("err", lua.LString(v))
+		return t
+	case []any:
+		t := l.NewTable()
+		for _, one := range v {
+			t.Append(toLua(l, one))
+		}
+		return t
+	}
+	panic(fmt.Sprintf("reply %T", reply))
+}
+
+func fromLua(v lua.LValue) any {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return int64(v)
+	case lua.LString:
+		return string(v)
+	case *lua.LTable:
+		list := []any{}
+		for n := 1; n <= v.Len(); n++ {
+			list = append(list, fromLua(v.RawGetInt(n)))
+		}
+		return list
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package model
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/internal/redisstore"
+)
+
+// compile compiles scripts.
+func compile(tb testing.TB, texts map[string]string) Scripts {
+	tb.Helper()
+	all, err := Compile(texts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+// current are the scripts of today.
+func current(tb testing.TB) Scripts {
+	tb.Helper()
+	return compile(tb, redisstore.Scripts())
+}
+
+// explore looks at all states of a size.
+func explore(tb testing.TB, z Size, ways bool) Result {
+	tb.Helper()
+	r, err := Explore(z, 5_000_000, ways)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Logf("%d states, %d steps, the furthest %d steps away, %v", r.States, r.Steps, r.Depth, r.Took)
+	return r
+}
+
+// All properties hold in all states of the smallest sizes; `make model` looks at larger ones.
+func TestProperties(t *testing.T) {
+	for _, z := range Smallest {
+		t.Run(z.Name, func(t *testing.T) {
+			t.Parallel()
+			z.Scripts = []Scripts{current(t)}
+			r := explore(t, z, true)
+			if r.Wrong != "" {
+				t.Errorf("%s\n%s", r.Wrong, strings.Join(r.Trace, "\n"))
+			}
+			if !r.Full {
+				t.Errorf("only %d states were looked at", r.States)
+			}
+		})
+	}
+}
+
+// An edit puts a mistake into all scripts that have a text.
+type edit struct{ old, with string }
+
+// Each mistake is found, with the shortest way to it.
+func TestMistakesAreFound(t *testing.T) {
+	two, three := Size{Lockers: 2, Claims: 1, Waits: true}, Size{Lockers: 3, Claims: 1, Waits: true}
+	loses := Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseReply}}
+	leaves := Size{Lockers: 2, Claims: 1, Waits: true, Leaves: 1}
+	for name, tc := range map[string]struct {
+		size Size
+		hole Hole
+		edit edit
+		says string
+	}{
+		"the fence comes from the client's clock": {size: two, hole: LocalFence, says: "not higher"},
+		"validity counts from the reply":          {size: two, hole: FromReply, says: "relies on the lock"},
+		"a call that gives up leaves what it has": {size: leaves, hole: NoCleanUp, says: "is left"},
+		"what was not answered is removed once":   {size: leaves, hole: EarlyCleanUp, says: "is left"},
+		"SET does not look at the queue":          {size: three, hole: NoLook, says: "overtaken"},
+		"a waiter never asks again":               {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{LoseMessage}}, hole: NoAsking, says: "not all who wait"},
+		"a grant is told and not stored": {size: two, says: "was not handed the lock", edit: edit{
+			"local fence = grant(state, now, token, first_ttl, kind)",
+			"local fence = next_fence(now, state) state.holder = token redis.call('DEL', KEYS[1])",
+		}},
+		"a key without TTL": {size: two, says: "no TTL", edit: edit{
+			"redis.call('SET', KEYS[1], token .. ':' .. fence, 'PX', ms)", "redis.call('SET', KEYS[1], token .. ':' .. fence)",
+		}},
+		"a release without compare": {size: loses, says: "relies on the lock", edit: edit{
+			"local own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')\nlocal last_fence = own and tonumber(string.sub(value, #token + 2))",
+			"local own = value\nlocal last_fence = own and tonumber(string.sub(value, #token + 2))",
+		}},
+		"who waits does not mark a lock that SET took": {size: two, says: "was not handed the lock", edit: edit{
+			"redis.call('SET', KEYS[1], token .. ':!' .. since, 'KEEPTTL')", "",
+		}},
+		"give deletes without compare": {size: loses, says: "was not handed the lock", edit: edit{
+			"if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end", "",
+		}},
+		"a newcomer does not look at the queue": {size: three, says: "overtaken", edit: edit{
+			"local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0", "local empty = true",
+		}},
+		"a writer is let in beside a reader": {size: Size{Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}}, says: "relies on the lock", edit: edit{
+			"if not state.count then return true end", "if not state.count or kind == '' then return true end",
+		}},
+		"one permit too many": {size: Size{Lockers: 3, Claims: 1, Waits: true, Kinds: []Kind{Permit}}, says: "at the same time", edit: edit{
+			"return state.count < n", "return state.count <= n",
+		}},
+		"the fence is the clock's, also where that was set back": {size: Size{Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{SetBack}}, says: "not higher", edit: edit{
+			"if last_fence < now then return digits(now) end", "if true then return digits(now) end",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && tc.size.Lockers == 3 && tc.size.Kinds == nil {
+				return // half a million states: make model looks for it
+			}
+			texts := redisstore.Scripts()
+			edited := false
+			for script, text := range texts {
+				if tc.edit.old != "" && strings.Contains(text, tc.edit.old) {
+					texts[script], edited = strings.Replace(text, tc.edit.old, tc.edit.with, 1), true
+				}
+			}
+			if tc.edit.old != "" && !edited {
+				t.Fatal("no script has that text")
+			}
+			tc.size.Scripts, tc.size.Hole = []Scripts{compile(t, texts)}, tc.hole
+			r := explore(t, tc.size, true)
+			if r.Wrong == "" || !strings.Contains(r.Wrong, tc.says) {
+				t.Errorf("found %q, want %q", r.Wrong, tc.says)
+			}
+			t.Logf("%s\n%s", r.Wrong, strings.Join(r.Trace, "\n"))
+		})
+	}
+}
+
+// Lockers of the last release and of this one hold the same properties beside each other.
+func TestTwoVersions(t *testing.T) {
+	dir := "../../internal/redisstore/testdata/before-cooldown"
+	part := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name+".lua"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	joined := strings.NewReplacer("-- include lock\n", part("lock"), "-- include enter\n", part("enter"), "-- include queue\n", part("queue"))
+	texts := redisstore.Scripts()
+	for _, name := range []string{"acquire", "release", "releaseto", "renew", "all", "inspect", "force"} {
+		texts[name] = joined.Replace(part(name))
+	}
+	older := compile(t, texts)
+	for _, z := range Smallest {
+		if z.Lockers == 1 {
+			continue
+		}
+		t.Run(z.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, order := range [][]Scripts{{older, current(t)}, {current(t), older}} {
+				z.Scripts = slices.Clone(order)
+				if r := explore(t, z, true); r.Wrong != "" || !r.Full {
+					t.Errorf("%s\n%s", r.Wrong, strings.Join(r.Trace, "\n"))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,387 @@
+package model
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file has the states: what Lockers, network and server are at one moment.
+
+const (
+	second Time = 1_000_000
+	unit        = second / 2 // all durations of the scripts are multiples of it
+	origin      = 2000 * unit
+
+	ttl = 3 * second // of every lock; a waiter gets 2 s at first (FIRST_TTL_MS)
+
+	// longAgo is how many units a time is back from which on no script counts any more: only the order of such
+	// times matters.
+	longAgo = 28
+
+	mostLockers = 3
+	mostClaims  = 4
+)
+
+// A phase is how far a claim has come.
+type phase uint8
+
+const (
+	idle    phase = iota
+	asking        // its question is under way
+	waiting       // it has a place in the queue, and rests
+	holding       // it has the lock, and relies on it
+	giving        // its release is under way
+	leaving       // nobody wants it any more, and the janitor removes what it has left
+	gone
+)
+
+// A claim is one call of Acquire with all that follows: one token, one hold at most.
+type claim struct {
+	phase    phase
+	renewed  bool // it has renewed: once is enough to see what comes of it
+	doubt    bool // a question of it has had no reply, so the janitor comes behind its release
+	released bool // a release of it has had no reply, and may have been carried out
+	came     Time // when it began
+	asked    Time // when its last question that was answered was sent
+	answered Time // what the server's clock showed then
+	fence    Time // known while it holds
+	estimate Time // it has the lock by SET, with this in its value
+	trusted  Time // it relies on the lock until then
+	news     news // of a grant, while its question is under way
+}
+
+// A news is what a message has told: the grant's fence, since when it counts, and for how long.
+type news struct{ fence, since, lasts Time }
+
+// A message is one for a Locker on its way.
+type message struct {
+	claim     uint8
+	revoked   bool
+	fence, at Time
+	first     Time // the TTL that the grant came with
+}
+
+// A locker is one process's.
+type locker struct {
+	dead  bool // the process has ended, and says nothing any more
+	deaf  bool // its subscription is broken
+	inbox []message
+}
+
+// A what is a kind of command.
+type what uint8
+
+const (
+	set     what = iota // SET, EXISTS, TIME, GET: four steps, between which others may come
+	acquire             // acquire.lua
+	renew               // renew.lua
+	give                // give.lua
+	release             // release.lua
+	remove              // release.lua with a place to leave: the janitor's
+)
+
+// A command is one that is under way. There is no order among them: each may have a connection of its own.
+type command struct {
+	what     what
+	claim    uint8
+	step     uint8 // of the four of set, how many are done
+	certain  bool  // of what gives back, or gives up: when it was carried out, nothing of the claim could arrive any more
+	executed bool  // its reply is under way
+	lost     bool  // nobody waits for it, and it may arrive yet
+	last     bool  // of acquire: the place is given up if it is not granted
+	sent     Time
+	came     Time // when the claim began
+	fence    Time // the caller's
+	estimate Time
+	reply    reply
+}
+
+// A reply is what a command's outcome was.
+type reply struct {
+	yes    bool // granted, renewed, given back
+	fence  Time
+	clock  Time
+	alone  bool  // EXISTS found nothing
+	same   bool  // GET found what SET wrote
+	jumped bool  // somebody who was there had waited for the lock
+	next   uint8 // one more than the claim of the same Locker that a release has handed the lock to
+	first  Time  // for how long
+}
+
+// A state is everything at one moment.
+type state struct {
+	real    Time // what passes for all alike
+	back    Time // by how much the server's clock was set back
+	db      db
+	claims  [mostClaims]claim
+	lockers [mostLockers]locker
+	net     []command
+	faults  uint8 // how many there were
+	leaves  uint8 // how many callers have left
+	forgot  bool  // Redis did not keep its word
+	died    bool  // a process has died
+
+	highest      Time // the highest fence of those who held
+	highestAlone Time // the highest of those who held alone
+}
+
+// clone returns a copy that may be changed.
+func (s *state) clone() *state {
+	c := *s
+	c.net = slices.Clone(s.net)
+	return &c
+}
+
+// now is what the server's clock shows.
+func (s *state) now() Time { return s.real - s.back }
+
+// send puts a command on its way.
+func (s *state) send(c command) {
+	c.sent, c.came = s.clock(), s.claims[c.claim].came
+	s.net = append(s.net, c)
+}
+
+// clock is what a Locker's clock shows: no more than the unit matters of it, since a lease that counts from the unit's
+// begin is relied on for less time.
+func (s *state) clock() Time { return s.real - s.real%unit }
+
+// late reports whether a command of the claim may arrive yet of which nobody waits for the reply.
+func (s *state) late(claim uint8) bool {
+	return slices.ContainsFunc(s.net, func(c command) bool { return c.claim == claim && c.lost && !c.executed })
+}
+
+// times calls see with each time of the state, which may change it. Of those that are exact the order matters to the
+// microsecond: fences and tickets, and what the clock shows.
+func (s *state) times(see func(t *Time, exact bool)) {
+	exact := func(t *Time) { see(t, true) }
+	rough := func(t *Time) { see(t, false) }
+	exact(&s.real)
+	exact(&s.highest)
+	exact(&s.highestAlone)
+	for i := range s.claims {
+		c := &s.claims[i]
+		exact(&c.fence)
+		exact(&c.news.fence)
+		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted} {
+			rough(t)
+		}
+	}
+	for i := range s.lockers {
+		inbox := slices.Clone(s.lockers[i].inbox)
+		for n := range inbox {
+			exact(&inbox[n].fence)
+			rough(&inbox[n].at)
+		}
+		s.lockers[i].inbox = inbox
+	}
+	for i := range s.net {
+		c := &s.net[i]
+		for _, t := range []*Time{&c.sent, &c.came, &c.estimate} {
+			rough(t)
+		}
+		for _, t := range []*Time{&c.fence, &c.reply.fence, &c.reply.clock} {
+			exact(t)
+		}
+	}
+	for i := range s.db {
+		e := &s.db[i]
+		rough(&e.ends)
+		e.text = timesIn(e.text, exact)
+		members := slices.Clone(e.members)
+		for n := range members {
+			m := &members[n]
+			m.value = timesIn(m.value, rough)
+			if at := math.Abs(m.score); at >= 1e8 {
+				whole, part := math.Floor(at), at-math.Floor(at)
+				t := Time(whole)
+				exact(&t)
+				m.score = math.Copysign(float64(t)+part, m.score)
+			}
+		}
+		e.members = members
+	}
+}
+
+// timesIn returns the text with its times, which are its long numbers, as see leaves them.
+func timesIn(text string, see func(*Time)) string {
+	if len(text) < 9 {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		end := i
+		for end < len(text) && text[end] >= '0' && text[end] <= '9' {
+			end++
+		}
+		switch {
+		case end-i >= 9:
+			t, _ := strconv.ParseInt(text[i:end], 10, 64)
+			see(&t)
+			b.WriteString(strconv.FormatInt(t, 10))
+			i = end
+		case end > i:
+			b.WriteString(text[i:end])
+			i = end
+		default:
+			b.WriteByte(text[i])
+			i++
+		}
+	}
+	return b.String()
+}
+
+// normalise gives the state the one form of all that differ from it in nothing that matters: when it is, and how
+// many microseconds lie between two moments of which it matters only that they are two. Units are kept, since durations
+// are added to times; what is below a unit keeps its order, with room for what a script adds.
+func (s *state) normalise() {
+	s.db.expire(s.now())
+	s.forgetWhatIsOver()
+	var micros, old []Time
+	base := s.real / unit
+	s.times(func(t *Time, exact bool) {
+		if *t == 0 {
+			return
+		}
+		if !exact { // it counts from the begin of its unit: all that ends, ends a moment sooner
+			*t -= *t % unit
+		}
+		if micro := *t % unit; micro > 0 {
+			micros = append(micros, micro)
+		}
+		if n := *t / unit; n < base-longAgo {
+			old = append(old, n)
+		}
+	})
+	slices.Sort(micros)
+	micros = slices.Compact(micros)
+	slices.Sort(old)
+	old = slices.Compact(old)
+	s.times(func(t *Time, _ bool) {
+		if *t == 0 {
+			return
+		}
+		micro := *t % unit
+		if micro > 0 {
+			rank, _ := slices.BinarySearch(micros, micro)
+			micro = 4 * Time(rank+1)
+		}
+		n := *t/unit - base
+		if n < -longAgo {
+			at, _ := slices.BinarySearch(old, *t/unit)
+			n = -longAgo - Time(len(old)-at)
+		}
+		*t = origin + n*unit + micro
+	})
+	slices.SortFunc(s.net, func(a, b command) int {
+		return cmp.Or(cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
+			cmp.Compare(bit(a.executed), bit(b.executed)), cmp.Compare(bit(a.lost), bit(b.lost)), cmp.Compare(bit(a.last), bit(b.last)),
+			cmp.Compare(a.reply.clock, b.reply.clock))
+	})
+}
+
+// forgetWhatIsOver clears what nobody will ask for.
+func (s *state) forgetWhatIsOver() {
+	for i := range s.claims {
+		c := &s.claims[i]
+		switch c.phase {
+		case holding, giving:
+			c.came, c.asked, c.answered, c.news = 0, 0, 0, news{}
+		case leaving:
+			*c = claim{phase: leaving, fence: c.fence}
+		case gone:
+			*c = claim{phase: gone}
+		}
+	}
+	for i := range s.net {
+		c := &s.net[i]
+		if c.what != acquire {
+			c.came = 0
+		}
+		if c.what != set && c.what != give {
+			c.estimate = 0
+		}
+		if c.lost {
+			c.reply = reply{}
+		}
+	}
+}
+
+func bit(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// encode appends the state, normalised, to b.
+func (s *state) encode(b []byte) []byte {
+	number := func(t Time) { b = binary.AppendVarint(b, t) }
+	small := func(bits ...bool) {
+		var n byte
+		for i, one := range bits {
+			n |= bit(one) << i
+		}
+		b = append(b, n)
+	}
+	number(s.back)
+	number(s.real % unit)
+	b = append(b, s.faults, s.leaves)
+	small(s.forgot, s.died)
+	number(s.highest)
+	number(s.highestAlone)
+	for i := range s.claims {
+		c := &s.claims[i]
+		b = append(b, byte(c.phase))
+		if c.phase == idle || c.phase == gone {
+			continue
+		}
+		small(c.renewed, c.doubt, c.released)
+		for _, t := range [...]Time{c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
+			number(t)
+		}
+	}
+	for i := range s.lockers {
+		l := &s.lockers[i]
+		small(l.dead, l.deaf)
+		b = append(b, byte(len(l.inbox)))
+		for _, m := range l.inbox {
+			b = append(b, m.claim, bit(m.revoked))
+			number(m.fence)
+			number(m.at)
+			number(m.first)
+		}
+	}
+	b = append(b, byte(len(s.net)))
+	for i := range s.net {
+		c := &s.net[i]
+		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
+		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
+		for _, t := range [...]Time{c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
+			number(t)
+		}
+	}
+	return s.db.encode(b)
+}
+
+// encode appends the keys to b.
+func (d *db) encode(b []byte) []byte {
+	for i := range d {
+		e := &d[i]
+		b = append(b, byte(e.kind))
+		if e.kind == absent {
+			continue
+		}
+		b = binary.AppendVarint(b, e.ends)
+		b = append(append(b, e.text...), 0, byte(len(e.members)))
+		for _, m := range e.members {
+			b = append(append(b, m.name...), 0)
+			b = append(append(b, m.value...), 0)
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.score))
+		}
+	}
+	return b
+}

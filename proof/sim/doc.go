@@ -1,0 +1,12 @@
+// Package sim lets the real engine and the real scripts work in virtual time, with faults, from a seed.
+//
+// A seed makes a Plan (plan.go): processes, how far away each is, what its callers want, and what fails when. A plan is
+// carried out (world.go) in a bubble of testing/synctest: Lockers over connections without sockets, which lead through a fault proxy to
+// the embedded Redis. Hours pass in seconds, and nothing depends on how busy the machine is. judge.go says what must not be.
+// A plan that fails is made smaller (shrink.go) for as long as it fails.
+//
+//	make sim                     seeds without end, for SIM_FOR (an hour)
+//	make sim SEED=7              one seed again, made smaller if it fails
+//
+// seeds.txt has the seeds that once failed; each make test runs them.
+package sim

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Plan is all that a run does. It is made of a seed, and can be made smaller by hand or by shrink.
+type Plan struct {
+	Seed      uint64
+	Processes []Process
+	Faults    []Fault
+	Turns     int // of each caller
+}
+
+// A Process is one Locker, and who calls it.
+type Process struct {
+	Away    time.Duration // each way to Redis
+	Slow    time.Duration // what its observer takes for each event; 0: it has none
+	Callers []Caller
+}
+
+// A Caller calls again and again, each time with one of these wishes.
+type Caller struct {
+	Name   int // among all of the plan: what it draws is its own
+	Pause  time.Duration
+	Wishes []Wish
+}
+
+// A Wish is what one call is about.
+type Wish struct {
+	Kind   string // for the table of what was met
+	Keys   []string
+	Policy lockmw.Policy
+	Work   time.Duration // at most
+	GiveUp time.Duration // the caller's deadline; 0: none
+	Nested bool          // it acquires the key once more, within its work
+	Fails  bool          // the work fails, where MinHoldOnError matters
+}
+
+// A Fault is one thing that fails for a while.
+type Fault struct {
+	Kind    FaultKind
+	At      time.Duration
+	Lasts   time.Duration
+	Process int // whose way to Redis it is
+}
+
+// A FaultKind says what fails.
+type FaultKind uint8
+
+// What fails. Those up to Refused are on the way of one process to Redis.
+const (
+	Cut          FaultKind = iota // all connections break
+	LostToServer                  // what is sent is lost
+	LostToClient                  // replies and messages are lost
+	LostBoth                      // both
+	Stalled                       // nothing arrives for a while, and then all does
+	Unread                        // the server reads nothing
+	Far                           // everything takes 60 ms more
+	Refused                       // new connections are refused, and the present ones break
+	Gone                          // the process is cut off for good: to the others it has died
+	Forgets                       // Redis forgets everything
+	NoScripts                     // Redis forgets its scripts
+	Deleted                       // another program deletes a lock
+	Forced                        // an operator releases a lock by force
+	faultKinds
+)
+
+var faultNames = [faultKinds]string{
+	"connections break", "requests are lost", "replies are lost", "all is lost", "all waits", "the server does not read", "far away", "refused",
+	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force",
+}
+
+// String names the kind.
+func (k FaultKind) String() string { return faultNames[k] }
+
+// String tells the fault.
+func (f Fault) String() string {
+	if f.Kind > Gone {
+		return fmt.Sprintf("at %v: %v", f.At, f.Kind)
+	}
+	return fmt.Sprintf("at %v for %v: %v, process %d", f.At, f.Lasts, f.Kind, f.Process)
+}
+
+// String tells the plan.
+func (p Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %d turns", p.Seed, p.Turns)
+	for i, process := range p.Processes {
+		fmt.Fprintf(&b, "\nprocess %d, %v away, observer %v", i, process.Away, process.Slow)
+		for _, c := range process.Callers {
+			fmt.Fprintf(&b, "\n  caller %d, pause %v", c.Name, c.Pause)
+			for _, w := range c.Wishes {
+				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
+			}
+		}
+	}
+	for _, f := range p.Faults {
+		fmt.Fprintf(&b, "\n%s", f)
+	}
+	return b.String()
+}
+
+// lasts is for how long faults happen; calls go on until all have had their turns.
+const lasts = 20 * time.Second
+
+// NewPlan makes the plan of a seed.
+func NewPlan(seed uint64) Plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := Plan{Seed: seed, Turns: 20 + r.IntN(60)}
+	keys := 1 + r.IntN(3)
+	name := 0
+	for range 1 + r.IntN(3) {
+		process := Process{}
+		if r.IntN(3) == 0 {
+			process.Away = between(r, 0, 20*time.Millisecond)
+		}
+		if r.IntN(4) == 0 {
+			process.Slow = between(r, 0, 5*time.Millisecond)
+		}
+		for range 1 + r.IntN(5) {
+			c := Caller{Name: name, Pause: between(r, 0, 30*time.Millisecond)}
+			name++
+			for range 1 + r.IntN(3) {
+				c.Wishes = append(c.Wishes, newWish(r, keys))
+			}
+			process.Callers = append(process.Callers, c)
+		}
+		p.Processes = append(p.Processes, process)
+	}
+	for range r.IntN(6) {
+		f := Fault{Kind: FaultKind(r.IntN(int(faultKinds))), At: between(r, 0, lasts), Process: r.IntN(len(p.Processes))}
+		f.Lasts = between(r, 0, []time.Duration{200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(3)])
+		p.Faults = append(p.Faults, f)
+	}
+	return p
+}
+
+func newWish(r *rand.Rand, keys int) Wish {
+	key := func(prefix string) string { return fmt.Sprint(prefix, r.IntN(keys)) }
+	w := Wish{Keys: []string{key("m")}, Work: between(r, 0, []time.Duration{time.Microsecond, 3 * time.Millisecond, 400 * time.Millisecond}[r.IntN(3)])}
+	w.Policy.TTL = []time.Duration{700 * time.Millisecond, 3 * time.Second, 0}[r.IntN(3)]
+	switch r.IntN(4) {
+	case 0: // one attempt
+	case 1:
+		w.Policy.Retries, w.Policy.RetryInterval = 1+r.IntN(5), between(r, 5*time.Millisecond, 200*time.Millisecond)
+	default:
+		w.Policy.Wait = between(r, 10*time.Millisecond, 6*time.Second)
+	}
+	switch w.Kind = "mutex"; r.IntN(9) {
+	case 0, 1:
+		w.Kind, w.Policy.Mode = "reader", lockmw.Shared
+	case 2:
+		w.Kind, w.Keys, w.Policy.Permits = "permit", []string{key("p")}, 2
+	case 3:
+		w.Kind, w.Keys = "several", []string{"m0", "m1"}[:min(2, keys)]
+	case 4:
+		w.Kind, w.Policy.MinHold, w.Policy.MinHoldOnError, w.Fails = "MinHold", between(r, time.Millisecond, 300*time.Millisecond), r.IntN(2) == 0, r.IntN(2) == 0
+	case 5:
+		w.Kind, w.Policy.MaxHold = "MaxHold", between(r, 5*time.Millisecond, 300*time.Millisecond)
+	case 6:
+		w.Kind, w.Policy.Reentrant, w.Nested = "reentrant", true, true
+	}
+	if r.IntN(4) == 0 {
+		w.Policy.FailOpen = true
+	}
+	if r.IntN(3) == 0 {
+		w.GiveUp = between(r, time.Millisecond, 2*time.Second)
+	}
+	return w
+}
+
+// between draws a time to the nanosecond, so that hardly two things happen at the same instant.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}

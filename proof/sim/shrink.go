@@ -1,0 +1,86 @@
+package sim
+
+import "slices"
+
+// Shrink returns the smallest plan it finds that fails as p does: without what can be left out. fails says whether a plan fails.
+func Shrink(p Plan, fails func(Plan) bool) Plan {
+	for {
+		smaller, ok := smallerThan(p, fails)
+		if !ok {
+			return p
+		}
+		p = smaller
+	}
+}
+
+// smallerThan returns a plan that has one thing less, and fails.
+func smallerThan(p Plan, fails func(Plan) bool) (Plan, bool) {
+	for _, next := range lesser(p) {
+		if fails(next) {
+			return next, true
+		}
+	}
+	return p, false
+}
+
+// lesser are the plans that have one thing less, those first that leave out most.
+func lesser(p Plan) (all []Plan) {
+	if p.Turns > 1 {
+		next := p
+		next.Turns = p.Turns / 2
+		all = append(all, next)
+	}
+	for i := range p.Processes {
+		if len(p.Processes) == 1 {
+			break
+		}
+		next := p
+		next.Processes = slices.Delete(slices.Clone(p.Processes), i, i+1)
+		next.Faults = nil
+		for _, f := range p.Faults {
+			if f.Process == i {
+				continue
+			}
+			if f.Process > i {
+				f.Process--
+			}
+			next.Faults = append(next.Faults, f)
+		}
+		all = append(all, next)
+	}
+	for i := range p.Faults {
+		next := p
+		next.Faults = slices.Delete(slices.Clone(p.Faults), i, i+1)
+		all = append(all, next)
+	}
+	for i, process := range p.Processes {
+		for n := range process.Callers {
+			if len(process.Callers) == 1 {
+				break
+			}
+			next := p
+			next.Processes = slices.Clone(p.Processes)
+			next.Processes[i].Callers = slices.Delete(slices.Clone(process.Callers), n, n+1)
+			all = append(all, next)
+		}
+		for n, c := range process.Callers {
+			for k := range c.Wishes {
+				if len(c.Wishes) == 1 {
+					break
+				}
+				next := p
+				next.Processes = slices.Clone(p.Processes)
+				next.Processes[i].Callers = slices.Clone(process.Callers)
+				next.Processes[i].Callers[n].Wishes = slices.Delete(slices.Clone(c.Wishes), k, k+1)
+				all = append(all, next)
+			}
+		}
+		if process.Slow > 0 || process.Away > 0 {
+			next := p
+			next.Processes = slices.Clone(p.Processes)
+			next.Processes[i].Slow, next.Processes[i].Away = 0, 0
+			all = append(all, next)
+		}
+	}
+	return all
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"bufio"
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Seeds that once failed do not any more.
+func TestSeedsThatOnceFailed(t *testing.T) {
+	file, err := os.Open("seeds.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		seed, why, _ := strings.Cut(lines.Text(), " ")
+		if seed == "" || seed == "#" {
+			continue
+		}
+		n, err := strconv.ParseUint(seed, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(seed, func(t *testing.T) {
+			for _, wrong := range Run(t, NewPlan(n)).Wrong {
+				t.Errorf("%s (%s)", wrong, why)
+			}
+		})
+	}
+}
+
+// fixed are the seeds that each make test takes. New ones are for the night: a test is not to fail for what nobody has changed.
+const fixed = 4
+
+// TestSimulate takes seeds from 1, or from SIM_FROM, for as long as SIM_FOR says; or the one of SIM_SEED, which is made smaller if it fails.
+func TestSimulate(t *testing.T) {
+	if seed := setting(t, "SIM_SEED", 0); seed > 0 {
+		again(t, seed)
+		return
+	}
+	var long time.Duration
+	if text := os.Getenv("SIM_FOR"); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began, from := time.Now(), setting(t, "SIM_FROM", 1)
+	var all Result
+	faults, met := 0, make(map[string]int)
+	seed := from
+	for ; seed < from+fixed || time.Since(began) < long; seed++ {
+		p := NewPlan(seed)
+		r := Run(t, p)
+		all.Calls, all.Holds, all.Turns, all.Took = all.Calls+r.Calls, all.Holds+r.Holds, all.Turns+r.Turns, all.Took+r.Took
+		faults += len(p.Faults)
+		for what, n := range r.Met {
+			met[what] += n
+		}
+		for _, wrong := range r.Wrong {
+			t.Errorf("seed %d: %s", seed, wrong)
+		}
+	}
+	t.Logf("%d seeds from %d: %d calls, %d holds, %d turns, %d faults; %v of their time in %v", seed-from, from, all.Calls, all.Holds, all.Turns, faults, all.Took, time.Since(began))
+	if long > 0 {
+		for _, what := range slices.Sorted(maps.Keys(met)) {
+			t.Logf("%6d %s", met[what], what)
+		}
+	}
+}
+
+// again carries a seed out once more, and says what of it is enough for it to fail.
+func again(t *testing.T, seed uint64) {
+	t.Helper()
+	p := NewPlan(seed)
+	r := Run(t, p)
+	t.Logf("%d calls, %d holds, %v of its time", r.Calls, r.Holds, r.Took)
+	for _, wrong := range r.Wrong {
+		t.Error(wrong)
+	}
+	if r.Wrong == nil {
+		return
+	}
+	const tries = 3 // what goroutines do in one instant has no order
+	smallest := Shrink(p, func(p Plan) bool {
+		for range tries {
+			if Run(t, p).Wrong != nil {
+				return true
+			}
+		}
+		return false
+	})
+	t.Logf("enough for that: %s", smallest)
+}
+
+// setting reads a number that the environment gives.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A smaller plan leaves out one thing, and the smallest one that still fails is found.
+func TestShrink(t *testing.T) {
+	p := NewPlan(63)
+	least := Shrink(p, func(p Plan) bool {
+		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Unread })
+	})
+	if len(least.Faults) != 1 || least.Turns != 1 || len(least.Processes) != 1 || len(least.Processes[0].Callers) != 1 || len(least.Processes[0].Callers[0].Wishes) != 1 {
+		t.Errorf("%s, want one fault, one process, one caller, one wish, one turn", least)
+	}
+	if len(p.Faults) < 2 {
+		t.Errorf("the plan had %d faults, want some that are left out", len(p.Faults))
+	}
+}
+
+// Each mistake of a Locker's, or of Redis's, is noticed.
+func TestTheJudgeNotices(t *testing.T) {
+	base := Plan{Seed: 1, Turns: 8, Processes: []Process{
+		{Callers: []Caller{{Name: 0, Wishes: []Wish{{Kind: "mutex", Keys: []string{"m0"}, Policy: lockmw.Policy{Wait: time.Minute}, Work: 20 * time.Second}}}}},
+		{Callers: []Caller{{Name: 1, Wishes: []Wish{{Kind: "mutex", Keys: []string{"m0"}, Policy: lockmw.Policy{Wait: time.Minute}, Work: 20 * time.Second}}}}},
+	}}
+	if r := Run(t, base); r.Wrong != nil || r.Holds != 16 {
+		t.Errorf("%v, %d holds, want nothing wrong, and 16", r.Wrong, r.Holds)
+	}
+	for name, tc := range map[string]struct {
+		bad  func(w *world)
+		says string
+	}{
+		"Redis forgets, and nobody says so": {func(w *world) {
+			for range 2000 {
+				time.Sleep(17 * time.Millisecond)
+				w.plain.Del(context.Background(), "lock:{m0}")
+			}
+		}, "is held twice"},
+		"a key is left": {func(w *world) {
+			w.plain.Set(context.Background(), "lock:{m9}", "x.y:1", time.Hour)
+		}, "is left"},
+		"a way is ill, and nobody says so": {func(w *world) {
+			time.Sleep(20 * time.Millisecond)
+			w.parts[0].way.BlackHole(faultproxy.Both)
+		}, "nothing was wrong with Redis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, base, tc.bad)
+			if !slices.ContainsFunc(r.Wrong, func(wrong string) bool { return strings.Contains(wrong, tc.says) }) {
+				t.Errorf("%v, want that it %s", r.Wrong, tc.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,350 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A Result is what came of a plan.
+type Result struct {
+	Wrong []string // what must not be; nil: nothing was
+	Calls int
+	Holds int
+	Turns int            // holds of locks, each of several keys
+	Took  time.Duration  // of the bubble's time
+	Met   map[string]int // kind of wish × fault that was going on × how it waits: calls
+}
+
+// A world is a plan that is carried out.
+type world struct {
+	plan   Plan
+	server *redistest.Mini
+	plain  *redis.Client // past all faults
+	judge  *judge
+	began  time.Time
+	parts  []*process
+	calls  atomic.Int64
+	holds  atomic.Int64
+	turns  atomic.Int64
+
+	mu   sync.Mutex
+	on   map[FaultKind]int // faults that are going on
+	met  map[string]int
+	last []time.Time // by process: when its way to Redis was ill last
+}
+
+// A process is one Locker and its way to Redis.
+type process struct {
+	Process
+	way   *faultproxy.Proxy
+	locks *lockmw.Locker
+	gone  atomic.Bool
+}
+
+// Run carries out a plan. Call it outside of a bubble.
+func Run(t *testing.T, p Plan) Result {
+	t.Helper()
+	return run(t, p, nil)
+}
+
+// run is Run, with something bad on the side, which the judge does not know of; nil: nothing.
+func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{plan: p, server: redistest.InMemory(t), began: time.Now(), on: make(map[FaultKind]int), met: make(map[string]int)}
+		w.judge = newJudge(w)
+		w.plain = w.server.Client(t)
+		w.last = make([]time.Time, len(p.Processes))
+		for i := range p.Processes {
+			w.parts = append(w.parts, w.start(t, p.Processes[i]))
+		}
+		var working sync.WaitGroup
+		ctx, cancel := context.WithCancel(context.Background())
+		for i, part := range w.parts {
+			for _, c := range part.Callers {
+				working.Go(func() { w.work(ctx, i, c) })
+			}
+		}
+		if bad != nil {
+			working.Go(func() { bad(w) })
+		}
+		failing := make(chan struct{})
+		go func() { defer close(failing); w.fail(ctx) }()
+		working.Wait()
+		cancel()
+		<-failing
+		w.end()
+		r = Result{
+			Wrong: w.judge.wrong, Calls: int(w.calls.Load()), Holds: int(w.holds.Load()), Turns: int(w.turns.Load()),
+			Took: time.Since(w.began), Met: w.met,
+		}
+	})
+	return r
+}
+
+// start starts a process.
+func (w *world) start(t *testing.T, p Process) *process {
+	t.Helper()
+	part := &process{Process: p, way: faultproxy.InMemory(w.server.DialInMemory)}
+	t.Cleanup(func() { _ = part.way.Close() })
+	w.distance(part, 0)
+	client := redistest.NewClient(t, part.way.Addr(), func(o *redis.Options) { o.Dialer = part.way.Dial })
+	opts := []lockmw.Option{lockmw.WithLogger(slog.New(slog.DiscardHandler))}
+	if p.Slow > 0 {
+		opts = append(opts, lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(p.Slow) }))
+	}
+	locks, err := lockmw.New(client, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part.locks = locks
+	return part
+}
+
+// distance has everything take so much longer than usual.
+func (w *world) distance(p *process, more time.Duration) {
+	p.way.Delay(faultproxy.Both, p.Away+more)
+}
+
+// work has a caller take its turns.
+func (w *world) work(ctx context.Context, at int, c Caller) {
+	r := rand.New(rand.NewPCG(w.plan.Seed, uint64(1000+c.Name)))
+	for range w.plan.Turns {
+		time.Sleep(between(r, 1, c.Pause+1))
+		if ctx.Err() != nil || w.parts[at].gone.Load() {
+			return
+		}
+		w.call(at, c, c.Wishes[r.IntN(len(c.Wishes))], r)
+	}
+}
+
+// call is one call, with its work.
+func (w *world) call(at int, c Caller, wish Wish, r *rand.Rand) {
+	part := w.parts[at]
+	w.calls.Add(1)
+	w.note(wish)
+	ctx, cancel := context.WithCancel(context.Background())
+	if wish.GiveUp > 0 {
+		ctx, cancel = context.WithTimeout(context.Background(), wish.GiveUp)
+	}
+	defer cancel()
+	k := w.judge.begin(at, wish)
+	var lease *lockmw.Lease
+	var err error
+	asked := time.Now()
+	if len(wish.Keys) == 1 {
+		_, lease, err = part.locks.Acquire(ctx, wish.Keys[0], wish.Policy)
+	} else {
+		_, lease, err = part.locks.AcquireAll(ctx, wish.Keys, wish.Policy)
+	}
+	took := time.Since(asked)
+	if err != nil {
+		w.judge.refused(k, err, took)
+		return
+	}
+	w.holds.Add(1)
+	w.turns.Add(int64(len(wish.Keys)))
+	w.judge.granted(k, lease, took)
+	if wish.Nested {
+		_, inner, err := part.locks.Acquire(lease.Context(), wish.Keys[0], wish.Policy)
+		if err == nil {
+			_ = inner.Release(context.Background())
+		} else if lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost) {
+			w.judge.say(k, "a nested call was refused: %v", err)
+		}
+	}
+	sleep(lease.Context(), between(r, 0, wish.Work))
+	w.judge.worked(k)
+	if wish.Fails {
+		lease.MarkFailed()
+	}
+	asked = time.Now()
+	err = lease.Release(context.Background())
+	w.judge.released(k, err, time.Since(asked))
+}
+
+// sleep sleeps until ctx ends, or for so long.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// note counts what was met.
+func (w *world) note(wish Wish) {
+	how := "tries"
+	switch {
+	case wish.Policy.Wait > 0:
+		how = "waits"
+	case wish.Policy.Retries > 0:
+		how = "retries"
+	}
+	if wish.Policy.FailOpen {
+		how += ", fails open"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for kind, n := range w.on {
+		if n > 0 {
+			w.met[wish.Kind+" × "+kind.String()+" × "+how]++
+		}
+	}
+}
+
+// fail has the plan's faults happen, each in a goroutine of its own, and ends when all are over.
+func (w *world) fail(ctx context.Context) {
+	var faults sync.WaitGroup
+	defer faults.Wait()
+	for _, f := range w.plan.Faults {
+		faults.Go(func() {
+			sleep(ctx, f.At)
+			if ctx.Err() != nil {
+				return
+			}
+			w.going(f, 1)
+			w.inject(f)
+			sleep(ctx, f.Lasts)
+			w.heal(f)
+			w.going(f, -1)
+		})
+	}
+}
+
+func (w *world) going(f Fault, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.on[f.Kind] += n
+	if f.Kind <= Gone || f.Kind == NoScripts {
+		w.last[f.Process] = time.Now()
+	}
+}
+
+// ill reports whether a process' way to Redis was ill since then, or is.
+func (w *world) ill(at int, since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.plan.Faults {
+		if f.Kind > Gone || f.Process != at {
+			continue
+		}
+		begins := w.began.Add(f.At)
+		if ends := begins.Add(f.Lasts); begins.Before(time.Now()) && (f.Kind == Gone || ends.After(since)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) inject(f Fault) {
+	ctx, way := context.Background(), w.parts[f.Process].way
+	switch f.Kind {
+	case Cut:
+		way.Cut()
+	case LostToServer:
+		way.BlackHole(faultproxy.ToServer)
+	case LostToClient:
+		way.BlackHole(faultproxy.ToClient)
+	case LostBoth:
+		way.BlackHole(faultproxy.Both)
+	case Stalled:
+		way.Stall(faultproxy.Both)
+	case Unread:
+		way.StopReading()
+	case Far:
+		w.distance(w.parts[f.Process], 60*time.Millisecond)
+	case Refused:
+		way.Refuse(true)
+		way.Cut()
+	case Gone:
+		w.parts[f.Process].gone.Store(true)
+		way.Refuse(true)
+		way.Cut()
+	case Forgets:
+		w.judge.forgets("")
+		w.plain.FlushAll(ctx)
+		w.judge.forgets("")
+	case NoScripts:
+		w.plain.ScriptFlush(ctx)
+	case Deleted:
+		w.judge.forgets("m0")
+		w.plain.Del(ctx, "lock:{m0}")
+		w.judge.forgets("m0")
+	case Forced:
+		w.judge.forgets("m0")
+		_ = w.parts[f.Process].locks.ForceRelease(ctx, "m0")
+		w.judge.forgets("m0")
+	}
+}
+
+func (w *world) heal(f Fault) {
+	way := w.parts[f.Process].way
+	switch f.Kind {
+	case LostToServer, LostToClient, LostBoth, Stalled, Unread:
+		way.Heal()
+	case Far:
+		w.distance(w.parts[f.Process], 0)
+	case Refused:
+		if !w.parts[f.Process].gone.Load() {
+			way.Refuse(false)
+		}
+	}
+}
+
+// end heals what can be healed, closes all, and looks what is left.
+func (w *world) end() {
+	for _, part := range w.parts {
+		part.way.Heal()
+		if !part.gone.Load() {
+			part.way.Refuse(false)
+		}
+	}
+	time.Sleep(1500 * time.Millisecond)
+	anyGone := false
+	for i, part := range w.parts {
+		anyGone = anyGone || part.gone.Load()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		began := time.Now()
+		err := part.locks.Close(ctx)
+		cancel()
+		if took := time.Since(began); took > 10*time.Second {
+			w.judge.add("Close of process %d took %v", i, took)
+		}
+		if err != nil && !part.gone.Load() {
+			w.judge.add("Close of process %d: %v", i, err)
+		}
+	}
+	time.Sleep(2 * time.Second)
+	if anyGone {
+		time.Sleep(45 * time.Second)
+	}
+	left, err := w.plain.Keys(context.Background(), "*").Result()
+	if err != nil {
+		w.judge.add("KEYS: %v", err)
+	}
+	for _, name := range left {
+		if !strings.HasSuffix(name, ":fence") {
+			w.judge.add("%s is left: %s", name, w.tell(name))
+		}
+	}
+}
+
+func (w *world) tell(name string) string {
+	value, _ := w.plain.Get(context.Background(), name).Result()
+	return fmt.Sprintf("%q for %v", value, w.plain.PTTL(context.Background(), name).Val())
+}
