@@ -202,8 +202,9 @@ func (s *server) get(e *entry) any {
 		return nil
 	case text:
 		return e.text
+	default:
+		return wrongType
 	}
-	return wrongType
 }
 
 func (s *server) set(e *entry, value string, options []string) any {

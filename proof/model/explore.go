@@ -150,7 +150,7 @@ func Explore(z Size, most int, ways bool) (Result, error) {
 	}
 	r.States, r.Full = known.len(), len(frontier) == 0
 	if r.Wrong == "" && r.Full && ways {
-		if stuck, any := stuckFrom(known, edges, goals); any {
+		if stuck, found := stuckFrom(known, edges, goals); found {
 			r.Wrong = "from here not all who wait can have the lock, although nothing fails any more"
 			r.Trace = z.trace(known, root, stuck, nil)
 		}
@@ -207,7 +207,7 @@ func (s *state) settled() bool {
 
 // stuckFrom returns a state from which no way leads to a goal, if there is one. It is one of those that were reached
 // with the fewest steps.
-func stuckFrom(known *seen, edges []edge, goals map[name]struct{}) (stuck name, any bool) {
+func stuckFrom(known *seen, edges []edge, goals map[name]struct{}) (stuck name, found bool) {
 	back := make(map[name][]name, known.len())
 	for _, e := range edges {
 		back[e.to] = append(back[e.to], e.from)
@@ -235,11 +235,11 @@ func stuckFrom(known *seen, edges []edge, goals map[name]struct{}) (stuck name, 
 				continue
 			}
 			if d := known.depth(n); least < 0 || d < least {
-				least, stuck, any = d, n, true
+				least, stuck, found = d, n, true
 			}
 		}
 	}
-	return stuck, any
+	return stuck, found
 }
 
 func (s *seen) depth(n name) (d int) {
@@ -306,6 +306,7 @@ func (z *Size) tell(s *state, t step) string {
 		return fmt.Sprintf("Locker %c hears that %s has the lock", 'A'+t.a, z.token(s.lockers[t.a].inbox[0].claim))
 	case opListen:
 		return fmt.Sprintf("Locker %c subscribes again", 'A'+t.a)
+	case opFault:
 	}
 	switch f := Fault(t.a); f {
 	case LoseReply:

@@ -108,8 +108,8 @@ func TestARealServerDoesWhatTheModelDoes(t *testing.T) {
 			t.Logf("%d commands, %d scripts", len(calls), judged)
 
 			// One call of the last script that wrote the lock says something else.
-			for i := len(calls) - 1; i >= 0; i-- {
-				at := slices.IndexFunc(calls[i].inner, func(args []string) bool { return args[0] == "SET" && args[1] == keyNames[keyLock] })
+			for i, c := range slices.Backward(calls) {
+				at := slices.IndexFunc(c.inner, func(args []string) bool { return args[0] == "SET" && args[1] == keyNames[keyLock] })
 				if at < 0 {
 					continue
 				}

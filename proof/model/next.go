@@ -94,45 +94,19 @@ type step struct {
 
 // steps appends the steps that may be taken in s.
 func (z *Size) steps(s *state, all []step) []step {
-	busy := false
 	for i := range z.claims() {
-		c, n := &s.claims[i], uint8(i)
-		if s.lockers[z.of(n)].dead {
-			continue
+		if n := uint8(i); !s.lockers[z.of(n)].dead {
+			all = z.stepsOf(s, n, all)
 		}
-		switch c.phase {
-		case idle:
-			all = append(all, step{opAsk, n, 0})
-		case asking:
-			if int(s.leaves) < z.Leaves {
-				all = append(all, step{opLeave, n, 0})
-			}
-		case waiting:
-			if s.clock()-c.asked >= second && z.Hole != NoAsking {
-				all = append(all, step{opAsk, n, 0})
-			}
-			if int(s.leaves) < z.Leaves {
-				all = append(all, step{opAskLast, n, 0}, step{opLeave, n, 0})
-			}
-		case holding:
-			if !slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
-				all = append(all, step{opRelease, n, 0})
-				if z.Renews && !c.renewed {
-					all = append(all, step{opRenew, n, 0})
-				}
-			}
-		}
-		busy = busy || c.phase != idle && c.phase != gone
 	}
 	for i := range s.net {
 		switch c, n := &s.net[i], uint8(i); {
 		case c.executed:
 			all = append(all, step{opReply, n, 0})
+		case c.lost:
+			all = append(all, step{opCarryOut, n, 0}, step{opVanish, n, 0})
 		default:
 			all = append(all, step{opCarryOut, n, 0})
-			if c.lost {
-				all = append(all, step{opVanish, n, 0})
-			}
 		}
 	}
 	for i := range z.Lockers {
@@ -144,8 +118,52 @@ func (z *Size) steps(s *state, all []step) []step {
 			all = append(all, step{opHear, n, 0})
 		}
 	}
-	if (busy || len(s.net) > 0 || s.db[keyLock].kind != absent) && z.mayPass(s) {
+	if z.isBusy(s) && z.mayPass(s) {
 		all = append(all, step{opPass, 0, 0})
+	}
+	return all
+}
+
+// isBusy reports whether time can change anything.
+func (z *Size) isBusy(s *state) bool {
+	if len(s.net) > 0 || s.db[keyLock].kind != absent {
+		return true
+	}
+	for i := range z.claims() {
+		if c := &s.claims[i]; c.phase != idle && c.phase != gone && !s.lockers[z.of(uint8(i))].dead {
+			return true
+		}
+	}
+	return false
+}
+
+// stepsOf appends the steps that a claim may take by itself.
+func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
+	c := &s.claims[n]
+	mayLeave := int(s.leaves) < z.Leaves
+	switch c.phase {
+	case idle:
+		all = append(all, step{opAsk, n, 0})
+	case asking:
+		if mayLeave {
+			all = append(all, step{opLeave, n, 0})
+		}
+	case waiting:
+		if s.clock()-c.asked >= second && z.Hole != NoAsking {
+			all = append(all, step{opAsk, n, 0})
+		}
+		if mayLeave {
+			all = append(all, step{opAskLast, n, 0}, step{opLeave, n, 0})
+		}
+	case holding:
+		if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
+			break // the release awaits it
+		}
+		all = append(all, step{opRelease, n, 0})
+		if z.Renews && !c.renewed {
+			all = append(all, step{opRenew, n, 0})
+		}
+	case giving, leaving, gone:
 	}
 	return all
 }
@@ -609,6 +627,7 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		m.giveBack(s, o.claim)
 	case remove:
 		s.send(command{what: remove, claim: o.claim, fence: o.fence})
+	case renew: // the next one may come through
 	}
 	return ""
 }
@@ -689,8 +708,9 @@ func (m *machine) call(o *command) (name string, args []string) {
 		return "give", []string{token + ":~" + strconv.FormatInt(o.estimate, 10), fence}
 	case release:
 		return "release", []string{token, prefix, fence}
+	default: // remove; set is no script
+		return "release", []string{token, prefix, fence, m.terms(o.claim)}
 	}
-	return "release", []string{token, prefix, fence, m.terms(o.claim)}
 }
 
 // read reads a script's reply.
@@ -716,6 +736,7 @@ func (m *machine) read(o *command, got any, now Time) {
 			}
 		}
 		r.yes = got != int64(0)
+	case set: // is read step by step
 	}
 }
 

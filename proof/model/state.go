@@ -294,6 +294,7 @@ func (s *state) forgetWhatIsOver() {
 			*c = claim{phase: leaving, fence: c.fence}
 		case gone:
 			*c = claim{phase: gone}
+		case idle, asking, waiting: // all of it matters
 		}
 	}
 	for i := range s.net {

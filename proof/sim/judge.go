@@ -38,22 +38,22 @@ func newJudge(w *world) *judge {
 	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time)}
 }
 
-// add notes what is wrong.
-func (j *judge) add(format string, args ...any) {
+// addf notes what is wrong.
+func (j *judge) addf(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.addLocked(format, args...)
+	j.addLockedf(format, args...)
 }
 
-func (j *judge) addLocked(format string, args ...any) {
+func (j *judge) addLockedf(format string, args ...any) {
 	if len(j.wrong) < mostWrong {
 		j.wrong = append(j.wrong, fmt.Sprintf("%v: ", time.Since(j.world.began))+fmt.Sprintf(format, args...))
 	}
 }
 
-// say notes what is wrong with a call.
-func (j *judge) say(r *record, format string, args ...any) {
-	j.add("process %d, %s %v: "+format, append([]any{r.process, r.wish.Kind, r.wish.Keys}, args...)...)
+// sayf notes what is wrong with a call.
+func (j *judge) sayf(r *record, format string, args ...any) {
+	j.addf("process %d, %s %v: "+format, append([]any{r.process, r.wish.Kind, r.wish.Keys}, args...)...)
 }
 
 // begin notes that a call begins.
@@ -87,11 +87,11 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 		known = known || errors.Is(err, is)
 	}
 	if !known {
-		j.say(r, "%v", err)
+		j.sayf(r, "%v", err)
 	}
 	j.bound(r, "Acquire", took, j.longest(r))
 	if errors.Is(err, lockmw.ErrUnavailable) && !j.world.ill(r.process, r.asked.Add(-3*time.Second)) && !j.disturbed(r.asked.Add(-3*time.Second)) {
-		j.say(r, "nothing was wrong with Redis: %v", err)
+		j.sayf(r, "nothing was wrong with Redis: %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func (j *judge) longest(r *record) time.Duration {
 
 func (j *judge) bound(r *record, what string, took, most time.Duration) {
 	if took > most {
-		j.say(r, "%s took %v, want at most %v", what, took, most)
+		j.sayf(r, "%s took %v, want at most %v", what, took, most)
 	}
 }
 
@@ -134,10 +134,10 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	j.bound(r, "Acquire", took, j.longest(r))
 	opened := lease.ValidUntil().IsZero()
 	if opened && !r.wish.Policy.FailOpen {
-		j.say(r, "a lease without a lock")
+		j.sayf(r, "a lease without a lock")
 	}
 	if opened && !j.world.ill(r.process, r.asked.Add(-3*time.Second)) {
-		j.say(r, "it ran without the lock, and nothing was wrong with Redis")
+		j.sayf(r, "it ran without the lock, and nothing was wrong with Redis")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -150,13 +150,13 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		for _, other := range j.active {
 			if slices.Contains(other.wish.Keys, key) && other.lease.FenceOf(key) != 0 && conflict(r, other) && j.kept(r, key) && j.kept(other, key) &&
 				lease.Valid() && other.lease.Valid() {
-				j.addLocked("%s is held twice: process %d (%s, since %v) and process %d (%s, now)", key, other.process, other.wish.Kind,
+				j.addLockedf("%s is held twice: process %d (%s, since %v) and process %d (%s, now)", key, other.process, other.wish.Kind,
 					other.had.Sub(j.world.began), r.process, r.wish.Kind)
 			}
 		}
 		if alone(r) && j.kept(r, key) && lease.Valid() {
 			if fence <= j.fences[key] {
-				j.addLocked("the fence of %s fell from %d to %d", key, j.fences[key], fence)
+				j.addLockedf("the fence of %s fell from %d to %d", key, j.fences[key], fence)
 			}
 			j.fences[key] = fence
 		}
@@ -178,7 +178,7 @@ func (j *judge) worked(r *record) {
 		j.mu.Unlock()
 	}
 	if !r.until.IsZero() && time.Now().After(r.until) && r.lease.Context().Err() == nil {
-		j.say(r, "the lease was over at %v, and its work was not told", r.until.Sub(j.world.began))
+		j.sayf(r, "the lease was over at %v, and its work was not told", r.until.Sub(j.world.began))
 	}
 }
 
@@ -189,6 +189,6 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 	j.mu.Unlock()
 	j.bound(r, "Release", took, 1300*time.Millisecond)
 	if err != nil && !errors.Is(err, lockmw.ErrLost) && !errors.Is(err, lockmw.ErrUnavailable) {
-		j.say(r, "Release: %v", err)
+		j.sayf(r, "Release: %v", err)
 	}
 }

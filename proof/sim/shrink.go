@@ -54,33 +54,39 @@ func lesser(p Plan) (all []Plan) {
 		all = append(all, next)
 	}
 	for i, process := range p.Processes {
-		for n := range process.Callers {
-			if len(process.Callers) == 1 {
-				break
-			}
+		for _, lesser := range lesserProcesses(process) {
 			next := p
 			next.Processes = slices.Clone(p.Processes)
-			next.Processes[i].Callers = slices.Delete(slices.Clone(process.Callers), n, n+1)
+			next.Processes[i] = lesser
 			all = append(all, next)
 		}
-		for n, c := range process.Callers {
-			for k := range c.Wishes {
-				if len(c.Wishes) == 1 {
-					break
-				}
+	}
+	return all
+}
+
+// lesserProcesses are the processes that have one thing less than p.
+func lesserProcesses(p Process) (all []Process) {
+	for n := range p.Callers {
+		if len(p.Callers) > 1 {
+			next := p
+			next.Callers = slices.Delete(slices.Clone(p.Callers), n, n+1)
+			all = append(all, next)
+		}
+	}
+	for n, c := range p.Callers {
+		for k := range c.Wishes {
+			if len(c.Wishes) > 1 {
 				next := p
-				next.Processes = slices.Clone(p.Processes)
-				next.Processes[i].Callers = slices.Clone(process.Callers)
-				next.Processes[i].Callers[n].Wishes = slices.Delete(slices.Clone(c.Wishes), k, k+1)
+				next.Callers = slices.Clone(p.Callers)
+				next.Callers[n].Wishes = slices.Delete(slices.Clone(c.Wishes), k, k+1)
 				all = append(all, next)
 			}
 		}
-		if process.Slow > 0 || process.Away > 0 {
-			next := p
-			next.Processes = slices.Clone(p.Processes)
-			next.Processes[i].Slow, next.Processes[i].Away = 0, 0
-			all = append(all, next)
-		}
+	}
+	if p.Slow > 0 || p.Away > 0 {
+		next := p
+		next.Slow, next.Away = 0, 0
+		all = append(all, next)
 	}
 	return all
 }

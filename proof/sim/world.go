@@ -129,12 +129,12 @@ func (w *world) work(ctx context.Context, at int, c Caller) {
 		if ctx.Err() != nil || w.parts[at].gone.Load() {
 			return
 		}
-		w.call(at, c, c.Wishes[r.IntN(len(c.Wishes))], r)
+		w.call(at, c.Wishes[r.IntN(len(c.Wishes))], r)
 	}
 }
 
 // call is one call, with its work.
-func (w *world) call(at int, c Caller, wish Wish, r *rand.Rand) {
+func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	part := w.parts[at]
 	w.calls.Add(1)
 	w.note(wish)
@@ -165,7 +165,7 @@ func (w *world) call(at int, c Caller, wish Wish, r *rand.Rand) {
 		if err == nil {
 			_ = inner.Release(context.Background())
 		} else if lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost) {
-			w.judge.say(k, "a nested call was refused: %v", err)
+			w.judge.sayf(k, "a nested call was refused: %v", err)
 		}
 	}
 	sleep(lease.Context(), between(r, 0, wish.Work))
@@ -289,6 +289,7 @@ func (w *world) inject(f Fault) {
 		w.judge.forgets("m0")
 		_ = w.parts[f.Process].locks.ForceRelease(ctx, "m0")
 		w.judge.forgets("m0")
+	case faultKinds:
 	}
 }
 
@@ -303,6 +304,7 @@ func (w *world) heal(f Fault) {
 		if !w.parts[f.Process].gone.Load() {
 			way.Refuse(false)
 		}
+	default: // it is over when it has begun, or for good
 	}
 }
 
@@ -323,10 +325,10 @@ func (w *world) end() {
 		err := part.locks.Close(ctx)
 		cancel()
 		if took := time.Since(began); took > 10*time.Second {
-			w.judge.add("Close of process %d took %v", i, took)
+			w.judge.addf("Close of process %d took %v", i, took)
 		}
 		if err != nil && !part.gone.Load() {
-			w.judge.add("Close of process %d: %v", i, err)
+			w.judge.addf("Close of process %d: %v", i, err)
 		}
 	}
 	time.Sleep(2 * time.Second)
@@ -335,11 +337,11 @@ func (w *world) end() {
 	}
 	left, err := w.plain.Keys(context.Background(), "*").Result()
 	if err != nil {
-		w.judge.add("KEYS: %v", err)
+		w.judge.addf("KEYS: %v", err)
 	}
 	for _, name := range left {
 		if !strings.HasSuffix(name, ":fence") {
-			w.judge.add("%s is left: %s", name, w.tell(name))
+			w.judge.addf("%s is left: %s", name, w.tell(name))
 		}
 	}
 }

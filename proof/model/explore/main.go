@@ -26,8 +26,8 @@ func main() {
 		os.Exit(2)
 	}
 	wrong := false
-	fmt.Println("| size | states | steps | furthest | seconds | |")
-	fmt.Println("|---|---|---|---|---|---|")
+	fmt.Fprintln(os.Stdout, "| size | states | steps | furthest | seconds | |")
+	fmt.Fprintln(os.Stdout, "|---|---|---|---|---|---|")
 	for _, z := range append(slices.Clone(model.Smallest), model.Larger...) {
 		if !asked(z.Name) {
 			continue
@@ -45,9 +45,9 @@ func main() {
 		case !r.Full:
 			says = "in part"
 		}
-		fmt.Printf("| %s | %d | %d | %d | %.1f | %s |\n", z.Name, r.States, r.Steps, r.Depth, r.Took.Seconds(), says)
+		fmt.Fprintf(os.Stdout, "| %s | %d | %d | %d | %.1f | %s |\n", z.Name, r.States, r.Steps, r.Depth, r.Took.Seconds(), says)
 		if r.Wrong != "" {
-			fmt.Println(strings.Join(r.Trace, "\n"))
+			fmt.Fprintln(os.Stdout, strings.Join(r.Trace, "\n"))
 		}
 	}
 	if wrong {
