@@ -49,15 +49,21 @@ func (c *conn) closeNow() error {
 }
 
 // shut closes it without the message with which TLS takes its leave: sending that waits up
-// to five seconds where the other side does not read.
+// to five seconds where the other side does not read. What the kernel has not brought to the server yet over a
+// connection for commands is thrown away (SO_LINGER 0). It would try on for minutes, and take a lock for a caller
+// who has left, or for a Locker that is closed. What was answered has arrived.
 func (c *conn) shut() error {
+	inner := c.Conn
+	if t, ok := inner.(*tls.Conn); ok {
+		inner = t.NetConn()
+	}
 	if c.raw.Load() {
 		c.dialer.lost.Store(true)
+		if tcp, ok := inner.(interface{ SetLinger(seconds int) error }); ok {
+			_ = tcp.SetLinger(0)
+		}
 	}
-	if t, ok := c.Conn.(*tls.Conn); ok {
-		return t.NetConn().Close()
-	}
-	return c.Conn.Close()
+	return inner.Close()
 }
 
 // SyscallConn implements syscall.Conn, which a pool uses to see whether the server

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,6 +204,41 @@ func TestAConnectionForCommandsIsGreetedOnce(t *testing.T) {
 	p.hear()
 	if got, want := proxy.Commands()["HELLO"], proxy.Connections()+1; got != want {
 		t.Errorf("%d times HELLO over %d connections, one of which is go-redis's", got, want)
+	}
+}
+
+// A lingering notes how it is to be closed.
+type lingering struct {
+	net.Conn
+	seconds *atomic.Int32
+}
+
+func (l lingering) SetLinger(seconds int) error {
+	l.seconds.Store(int32(seconds))
+	return nil
+}
+
+// What the network has kept back of a command does not arrive when its connection was given up: nobody would give back what it takes.
+func TestWhatIsOnItsWayIsThrownAway(t *testing.T) {
+	seconds := new(atomic.Int32)
+	seconds.Store(-1)
+	s, err := New(redistest.NewClient(t, redistest.Shared(t).Addr(), func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return lingering{c, seconds}, err
+		}
+	}), redistest.Prefix(t), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &probe{T: t, Store: s}
+	p.release(p.take(), false, store.Freed)
+	if got := seconds.Load(); got != -1 {
+		t.Errorf("SetLinger(%d) of a connection in use", got)
+	}
+	closesSoon(t, s)
+	if got := seconds.Load(); got != 0 {
+		t.Errorf("SetLinger(%d) before a connection for commands is closed, want 0", got)
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), 
 			return conn, err
 		}
 		if failed.err != nil {
-			return failed, nil
+			return failed, nil //nolint:nilerr // the connection tells it
 		}
 		return nil, errSubscriptionOver
 	}
