@@ -121,8 +121,9 @@ soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server
 	export PROOF_SOAK=$(D); $(NOTE) soak go test -count=1 -timeout 0 -run TestSoak ./matrix
 
-model: ## Look at all states of the lock protocol, for a few processes and calls (some minutes): docs/model.md
+model: ## Look at all states of the lock protocol, for a few processes and calls, and for all mistakes on purpose (some minutes): docs/model.md
 	go run -C proof ./model/explore $(ARGS)
+	go test -C proof -count=1 ./model
 
 sim: ## Let the engine work in virtual time with faults from seeds, for FOR (1h); SEED=7 repeats one, and makes it smaller if it fails: docs/model.md
 	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim

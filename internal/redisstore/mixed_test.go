@@ -2,40 +2,20 @@ package redisstore
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/older"
 	"github.com/lockmw/kit/internal/test/redistest"
 )
-
-// older are the scripts of the version before a cool-down was noted, which share a Redis with these in a rolling upgrade.
-func older(t *testing.T) map[string]string {
-	t.Helper()
-	part := func(name string) string {
-		text, err := os.ReadFile(filepath.Join("testdata", "before-cooldown", name+".lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	joined := strings.NewReplacer("-- include lock\n", part("lock"), "-- include enter\n", part("enter"), "-- include queue\n", part("queue"))
-	texts := make(map[string]string)
-	for _, name := range []string{"acquire", "release", "releaseto", "renew", "all", "inspect", "force"} {
-		texts[name] = joined.Replace(part(name))
-	}
-	return texts
-}
 
 // Each older script about a key that cools down, of each kind, does what it did, and leaves no trace that these misread; and
 // what an older one has left is what it was to these.
 func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
-	texts := older(t)
+	texts := older.BeforeCoolDown()
 	kinds := []store.Kind{{}, {Shared: true}, {Permits: 1}}
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client, ns := s.Client(t), redistest.Prefix(t)
@@ -124,7 +104,7 @@ func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
 // The older releaseto, and give, which is the same in both versions, find what these have taken or let cool down, and leave
 // what these find; these do the same behind the older acquire.
 func TestOlderScriptsPassOnWhatTheseHaveTaken(t *testing.T) {
-	texts := older(t)
+	texts := older.BeforeCoolDown()
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		for name, take := range map[string]func(p *probe, client *redis.Client) store.Ref{
 			"by a script": func(p *probe, _ *redis.Client) store.Ref {

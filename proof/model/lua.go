@@ -53,7 +53,6 @@ func newInterpreter() *interpreter {
 		i.state.Push(i.state.NewFunction(open))
 		i.state.Call(0, 0)
 	}
-	i.state.SetGlobal("unpack", i.state.GetGlobal("unpack"))
 	redis := i.state.NewTable()
 	redis.RawSetString("call", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, true) }))
 	redis.RawSetString("pcall", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, false) }))

@@ -90,12 +90,12 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 		j.sayf(r, "%v", err)
 	}
 	j.bound(r, "Acquire", took, j.longest(r))
-	if errors.Is(err, lockmw.ErrUnavailable) && !j.world.ill(r.process, r.asked.Add(-3*time.Second)) && !j.disturbed(r.asked.Add(-3*time.Second)) {
+	if errors.Is(err, lockmw.ErrUnavailable) && !j.world.ill(r.process, r.asked.Add(-3*time.Second), FaultKind.onTheWay) && !j.disturbed(r.asked.Add(-3*time.Second)) {
 		j.sayf(r, "nothing was wrong with Redis: %v", err)
 	}
 }
 
-// disturbed reports whether Redis was made to forget something since then, or its scripts.
+// disturbed reports whether Redis was made to forget something since then.
 func (j *judge) disturbed(since time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,8 +117,8 @@ func (j *judge) longest(r *record) time.Duration {
 			longest = retries
 		}
 	}
-	if up := r.wish.GiveUp; up > 0 && (up < longest || longest == 0) {
-		longest = min(up, max(longest, up))
+	if up := r.wish.GiveUp; up > 0 {
+		longest = min(longest, up)
 	}
 	return longest + slack + time.Duration(len(r.wish.Keys)-1)*slack
 }
@@ -136,25 +136,32 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	if opened && !r.wish.Policy.FailOpen {
 		j.sayf(r, "a lease without a lock")
 	}
-	if opened && !j.world.ill(r.process, r.asked.Add(-3*time.Second)) {
-		j.sayf(r, "it ran without the lock, and nothing was wrong with Redis")
+	if opened && !j.world.ill(r.process, r.asked.Add(-3*time.Second), FaultKind.silences) {
+		j.sayf(r, "it ran without the lock, and Redis could answer")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
 	for _, key := range r.wish.Keys {
-		fence := lease.FenceOf(key)
-		if fence == 0 {
-			continue // this one failed open
+		if !j.holds(r, key) {
+			continue
 		}
+		beside := 0
 		for _, other := range j.active {
-			if slices.Contains(other.wish.Keys, key) && other.lease.FenceOf(key) != 0 && conflict(r, other) && j.kept(r, key) && j.kept(other, key) &&
-				lease.Valid() && other.lease.Valid() {
+			if !j.holds(other, key) {
+				continue
+			}
+			beside++
+			if alone(r) || alone(other) {
 				j.addLockedf("%s is held twice: process %d (%s, since %v) and process %d (%s, now)", key, other.process, other.wish.Kind,
 					other.had.Sub(j.world.began), r.process, r.wish.Kind)
 			}
 		}
-		if alone(r) && j.kept(r, key) && lease.Valid() {
+		if n := r.wish.Policy.Permits; n > 0 && beside >= n {
+			j.addLockedf("%s has %d permits, and process %d is holder %d", key, n, r.process, beside+1)
+		}
+		if alone(r) {
+			fence := lease.FenceOf(key)
 			if fence <= j.fences[key] {
 				j.addLockedf("the fence of %s fell from %d to %d", key, j.fences[key], fence)
 			}
@@ -167,8 +174,11 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 // alone reports whether a call wants its keys for itself.
 func alone(r *record) bool { return r.wish.Policy.Mode != lockmw.Shared && r.wish.Policy.Permits == 0 }
 
-// conflict reports whether two calls must not hold a key at the same time. Permits are counted apart.
-func conflict(a, b *record) bool { return alone(a) || alone(b) }
+// holds reports whether a call relies on its lock of a key, and may.
+func (j *judge) holds(r *record, key string) bool {
+	failedOpen := r.lease.FenceOf(key) == 0 // or it does not want this key
+	return !failedOpen && r.lease.Valid() && j.kept(r, key)
+}
 
 // worked judges a lease at the end of its work.
 func (j *judge) worked(r *record) {

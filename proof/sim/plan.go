@@ -53,7 +53,7 @@ type Fault struct {
 // A FaultKind says what fails.
 type FaultKind uint8
 
-// What fails. Those up to Refused are on the way of one process to Redis.
+// What fails. Those up to Gone are on the way of one process to Redis.
 const (
 	Cut          FaultKind = iota // all connections break
 	LostToServer                  // what is sent is lost
@@ -79,9 +79,15 @@ var faultNames = [faultKinds]string{
 // String names the kind.
 func (k FaultKind) String() string { return faultNames[k] }
 
+// onTheWay reports whether it is the way of one process to Redis that fails.
+func (k FaultKind) onTheWay() bool { return k <= Gone }
+
+// silences reports whether Redis cannot answer a process, not even over a new connection: then FailOpen may open.
+func (k FaultKind) silences() bool { return k.onTheWay() && k != Cut && k != Far }
+
 // String tells the fault.
 func (f Fault) String() string {
-	if f.Kind > Gone {
+	if !f.Kind.onTheWay() {
 		return fmt.Sprintf("at %v: %v", f.At, f.Kind)
 	}
 	return fmt.Sprintf("at %v for %v: %v, process %d", f.At, f.Lasts, f.Kind, f.Process)

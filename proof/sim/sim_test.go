@@ -131,35 +131,65 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// Each mistake of a Locker's, or of Redis's, is noticed.
+// What must not be is noticed: a plan without faults is fine, and not with something bad beside it that the judge does not know of.
 func TestTheJudgeNotices(t *testing.T) {
-	base := Plan{Seed: 1, Turns: 8, Processes: []Process{
-		{Callers: []Caller{{Name: 0, Wishes: []Wish{{Kind: "mutex", Keys: []string{"m0"}, Policy: lockmw.Policy{Wait: time.Minute}, Work: 20 * time.Second}}}}},
-		{Callers: []Caller{{Name: 1, Wishes: []Wish{{Kind: "mutex", Keys: []string{"m0"}, Policy: lockmw.Policy{Wait: time.Minute}, Work: 20 * time.Second}}}}},
-	}}
-	if r := Run(t, base); r.Wrong != nil || r.Holds != 16 {
-		t.Errorf("%v, %d holds, want nothing wrong, and 16", r.Wrong, r.Holds)
+	plan := func(w Wish, callers int) Plan {
+		w.Policy.Wait, w.Work = time.Minute, 20*time.Second
+		p := Plan{Seed: 1, Turns: 8}
+		for i := range callers {
+			p.Processes = append(p.Processes, Process{Callers: []Caller{{Name: i, Wishes: []Wish{w}}}})
+		}
+		return p
+	}
+	mutex := plan(Wish{Kind: "mutex", Keys: []string{"m0"}}, 2)
+	opens := plan(Wish{Kind: "mutex", Keys: []string{"m0"}, Policy: lockmw.Policy{FailOpen: true}}, 2)
+	permits := plan(Wish{Kind: "permit", Keys: []string{"p0"}, Policy: lockmw.Policy{Permits: 2}}, 3)
+	for _, p := range []Plan{mutex, opens, permits} {
+		if r := Run(t, p); r.Wrong != nil || r.Holds != p.Turns*len(p.Processes) {
+			t.Errorf("%v, %d holds, want nothing wrong, and all, of %s", r.Wrong, r.Holds, p)
+		}
+	}
+	again := func(what func()) {
+		for range 2000 {
+			time.Sleep(17 * time.Millisecond)
+			what()
+		}
 	}
 	for name, tc := range map[string]struct {
+		plan Plan
 		bad  func(w *world)
 		says string
 	}{
-		"Redis forgets, and nobody says so": {func(w *world) {
-			for range 2000 {
-				time.Sleep(17 * time.Millisecond)
-				w.plain.Del(context.Background(), "lock:{m0}")
-			}
+		"Redis forgets, and nobody says so": {mutex, func(w *world) {
+			again(func() { w.plain.Del(context.Background(), "lock:{m0}") })
 		}, "is held twice"},
-		"a key is left": {func(w *world) {
+		"a third holder of two permits": {permits, func(w *world) {
+			again(func() { w.plain.FlushAll(context.Background()) })
+		}, "p0 has 2 permits, and process"},
+		"the last fence is not the highest": {mutex, func(w *world) {
+			again(func() {
+				if time.Since(w.began) < 20*time.Second {
+					w.plain.Set(context.Background(), "lock:{m0}:fence", "9000000000000000", time.Second)
+					w.plain.Del(context.Background(), "lock:{m0}")
+				} else {
+					w.plain.FlushAll(context.Background())
+				}
+			})
+		}, "the fence of m0 fell"},
+		"a key is left": {mutex, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{m9}", "x.y:1", time.Hour)
 		}, "is left"},
-		"a way is ill, and nobody says so": {func(w *world) {
+		"a way is ill, and nobody says so": {mutex, func(w *world) {
 			time.Sleep(20 * time.Millisecond)
 			w.parts[0].way.BlackHole(faultproxy.Both)
 		}, "nothing was wrong with Redis"},
+		"a way is ill, nobody says so, and calls fail open": {opens, func(w *world) {
+			time.Sleep(20 * time.Millisecond)
+			w.parts[0].way.BlackHole(faultproxy.Both)
+		}, "it ran without the lock, and Redis could answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, base, tc.bad)
+			r := run(t, tc.plan, tc.bad)
 			if !slices.ContainsFunc(r.Wrong, func(wrong string) bool { return strings.Contains(wrong, tc.says) }) {
 				t.Errorf("%v, want that it %s", r.Wrong, tc.says)
 			}

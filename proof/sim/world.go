@@ -42,10 +42,9 @@ type world struct {
 	holds  atomic.Int64
 	turns  atomic.Int64
 
-	mu   sync.Mutex
-	on   map[FaultKind]int // faults that are going on
-	met  map[string]int
-	last []time.Time // by process: when its way to Redis was ill last
+	mu  sync.Mutex
+	on  map[FaultKind]int // faults that are going on
+	met map[string]int
 }
 
 // A process is one Locker and its way to Redis.
@@ -69,7 +68,6 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		w := &world{plan: p, server: redistest.InMemory(t), began: time.Now(), on: make(map[FaultKind]int), met: make(map[string]int)}
 		w.judge = newJudge(w)
 		w.plain = w.server.Client(t)
-		w.last = make([]time.Time, len(p.Processes))
 		for i := range p.Processes {
 			w.parts = append(w.parts, w.start(t, p.Processes[i]))
 		}
@@ -217,34 +215,30 @@ func (w *world) fail(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			w.going(f, 1)
+			w.going(f.Kind, 1)
 			w.inject(f)
 			sleep(ctx, f.Lasts)
 			w.heal(f)
-			w.going(f, -1)
+			w.going(f.Kind, -1)
 		})
 	}
 }
 
-func (w *world) going(f Fault, n int) {
+// going notes that one more fault of a kind is going on, or one less.
+func (w *world) going(k FaultKind, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.on[f.Kind] += n
-	if f.Kind <= Gone || f.Kind == NoScripts {
-		w.last[f.Process] = time.Now()
-	}
+	w.on[k] += n
 }
 
-// ill reports whether a process' way to Redis was ill since then, or is.
-func (w *world) ill(at int, since time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// ill reports whether a fault that counts was on a process' way to Redis since then, or is.
+func (w *world) ill(at int, since time.Time, counts func(FaultKind) bool) bool {
 	for _, f := range w.plan.Faults {
-		if f.Kind > Gone || f.Process != at {
+		if f.Process != at || !counts(f.Kind) {
 			continue
 		}
 		begins := w.began.Add(f.At)
-		if ends := begins.Add(f.Lasts); begins.Before(time.Now()) && (f.Kind == Gone || ends.After(since)) {
+		if ends := begins.Add(f.Lasts); !begins.After(time.Now()) && (f.Kind == Gone || ends.After(since)) {
 			return true
 		}
 	}

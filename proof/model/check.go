@@ -1,0 +1,131 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// This file has the properties.
+
+// check returns what is wrong with a state.
+func (m *machine) check(s *state) string {
+	alone, sharing, permits := 0, 0, 0
+	has := holders(&s.db)
+	for i := range m.claims() {
+		c := &s.claims[i]
+		if c.phase == holding && s.real < c.trusted && !s.lockers[m.of(uint8(i))].dead {
+			if token := m.token(uint8(i)); !s.forgot && !slices.Contains(has, token) {
+				return fmt.Sprintf("%s relies on the lock, and Redis has not kept it for that long", token)
+			}
+			switch m.kind(uint8(i)) {
+			case Exclusive:
+				alone++
+			case Shared:
+				sharing++
+			case Permit:
+				permits++
+			}
+		}
+	}
+	if !s.forgot && (alone > 1 || permits > 2 || min(alone, 1)+min(sharing, 1)+min(permits, 1) > 1) {
+		return "two rely on the lock at the same time"
+	}
+	for i, e := range s.db {
+		if e.kind != absent && e.ends == 0 {
+			return keyNames[i] + " has no TTL"
+		}
+	}
+	if s.died || len(s.net) > 0 || s.claims != m.ended() {
+		return ""
+	}
+	for i := range m.Lockers {
+		if len(s.lockers[i].inbox) > 0 {
+			return ""
+		}
+	}
+	for i, e := range s.db {
+		if e.kind != absent && m.isLeft(s, key(i)) {
+			return fmt.Sprintf("all have gone, and %s is left: %s", keyNames[i], e.show())
+		}
+	}
+	return ""
+}
+
+// isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
+// several have held, where the clock was set back, and behind a release by force.
+func (m *machine) isLeft(s *state, k key) bool {
+	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0
+}
+
+// show tells what a key holds.
+func (e *entry) show() string {
+	if e.kind == text {
+		return e.text
+	}
+	var b strings.Builder
+	for i, m := range e.members {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %s%s", m.name, m.value, map[bool]string{true: score(m.score)}[e.kind == zset])
+	}
+	return b.String()
+}
+
+// holders returns the tokens that have the lock.
+func holders(d *db) (all []string) {
+	value := d[keyLock].text
+	switch {
+	case value == "":
+	case value[0] != '*':
+		token, _, _ := strings.Cut(value, ":")
+		all = append(all, token)
+	default:
+		for _, m := range d[keyHolders].members {
+			if m.name[0] != '=' {
+				all = append(all, m.name)
+			}
+		}
+	}
+	return all
+}
+
+// first returns the token of the first in the queue who waits, is there, and can be told, or "".
+func (m *machine) first(s *state) string {
+	for _, waiter := range s.db[keyQueue].members {
+		token, _, _ := strings.Cut(waiter.name, ":")
+		n := m.claimBy(token)
+		l, alive := &s.lockers[m.of(n)], &s.db[keyLockers]
+		at := alive.find(token[:1])
+		if l.dead || l.deaf || at < 0 || s.claims[n].phase != waiting && s.claims[n].phase != asking {
+			continue
+		}
+		till, _, _ := strings.Cut(alive.members[at].value, "v")
+		if number(till) > s.now() {
+			return token
+		}
+	}
+	return ""
+}
+
+// before reports whether the one that waits comes before the one that has the lock now: by their places in the queue as it was, or
+// where the latter had none, because it came before.
+func (m *machine) before(s *state, was *db, waits, has string) bool {
+	if waits == "" || waits == has {
+		return false
+	}
+	place := func(token string) (ticket float64, ok bool) {
+		for _, waiter := range was[keyQueue].members {
+			if waiter.name[:len(token)] == token {
+				return waiter.score, true
+			}
+		}
+		return 0, false
+	}
+	if its, ok := place(has); ok {
+		front, _ := place(waits)
+		return front < its
+	}
+	return s.claims[m.claimBy(waits)].came < s.claims[m.claimBy(has)].came
+}

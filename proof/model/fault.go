@@ -1,0 +1,98 @@
+package model
+
+import (
+	"slices"
+	"strings"
+)
+
+// This file has what goes wrong.
+
+// fault has something go wrong.
+func (m *machine) fault(s *state, f Fault, at int) (wrong string) {
+	switch f {
+	case LoseReply:
+		return m.loseReply(s, at)
+	case LoseMessage:
+		s.lockers[at].inbox = slices.Clone(s.lockers[at].inbox[1:])
+	case Crash:
+		s.died = true
+		s.lockers[at] = locker{dead: true}
+		for i := range m.claims() {
+			if int(m.of(uint8(i))) == at {
+				s.claims[i] = claim{phase: gone}
+			}
+		}
+		for i := range s.net {
+			if int(m.of(s.net[i].claim)) == at {
+				s.net[i].lost = true
+			}
+		}
+		s.net = slices.DeleteFunc(s.net, func(c command) bool { return int(m.of(c.claim)) == at && c.executed })
+	case Deafen:
+		s.lockers[at].deaf, s.lockers[at].inbox = true, nil
+	case Delete:
+		s.db[keyLock], s.forgot = entry{}, true
+	case Forget:
+		s.db, s.forgot = db{}, true
+	case Force:
+		s.real++
+		s.forgot = true // the holder learns of it by a message, and another may have the lock by then
+		srv := m.server(s)
+		got := m.run(srv, m.scripts(0)["force"], []string{prefix})
+		if text, failed := got.(errReply); failed {
+			return string(text)
+		}
+		for _, p := range srv.published {
+			m.deliver(s, p)
+		}
+	case SetBack:
+		s.back += second
+		if m.nobodyHolds(s) { // then nothing remembers the last fence, as docs and Lease.Fence say
+			s.highest, s.highestAlone = 0, 0
+		}
+	}
+	return ""
+}
+
+// loseReply has a command's caller be without a reply. It may have been carried out, or may be so later, or never.
+func (m *machine) loseReply(s *state, at int) (wrong string) {
+	o := s.net[at]
+	if o.executed {
+		s.net = slices.Delete(s.net, at, at+1)
+	} else {
+		s.net[at].lost = true
+	}
+	c := &s.claims[o.claim]
+	switch o.what {
+	case set, acquire:
+		c.doubt = true
+		switch {
+		case !m.Waits:
+			m.abandon(s, o.claim)
+		case c.news != (news{}):
+			return m.holdByNews(s, o.claim)
+		default:
+			s.send(command{what: acquire, claim: o.claim, last: o.last})
+		}
+	case give, release:
+		c.released = true
+		m.giveBack(s, o.claim)
+	case remove:
+		s.send(command{what: remove, claim: o.claim, fence: o.fence})
+	case renew: // the next one may come through
+	}
+	return ""
+}
+
+// nobodyHolds reports whether the lock is free, or was taken by SET by one who was told no fence yet.
+func (m *machine) nobodyHolds(s *state) bool {
+	token, fence, _ := strings.Cut(s.db[keyLock].text, ":")
+	if token == "" {
+		return true
+	}
+	if fence == "" || fence[0] != '~' && fence[0] != '!' {
+		return false
+	}
+	p := s.claims[m.claimBy(token)].phase
+	return p != holding && p != giving
+}

@@ -1,0 +1,166 @@
+package model
+
+import "fmt"
+
+// This file has what a Locker does: what it sends, and what it makes of replies and messages.
+
+// ask sends a claim's question.
+func (m *machine) ask(s *state, n uint8, last bool) {
+	c := &s.claims[n]
+	switch {
+	case c.phase != idle:
+		s.send(command{what: acquire, claim: n, last: last})
+	case m.kind(n) == Exclusive:
+		c.came = s.clock()
+		s.send(command{what: set, claim: n, estimate: s.clock()})
+	default:
+		c.came = s.clock()
+		s.send(command{what: acquire, claim: n, last: !m.Waits})
+	}
+	c.phase = asking
+}
+
+// abandon has the janitor remove what a claim may have.
+func (m *machine) abandon(s *state, n uint8) {
+	if m.Hole == NoCleanUp {
+		s.claims[n] = claim{phase: gone}
+		return
+	}
+	s.claims[n] = claim{phase: leaving, fence: s.claims[n].fence}
+	s.send(command{what: remove, claim: n, fence: s.claims[n].fence})
+}
+
+// giveBack sends a release.
+func (m *machine) giveBack(s *state, n uint8) {
+	c := &s.claims[n]
+	c.phase, c.trusted = giving, 0
+	how := release
+	if c.estimate != 0 && !c.released {
+		how = give
+	}
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate})
+}
+
+// hold has a claim hold the lock from a moment on, if it can be relied on now.
+func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time) (wrong string) {
+	c := &s.claims[n]
+	if m.Hole == FromReply {
+		from = s.clock()
+	}
+	if from+lasts <= s.real {
+		m.abandon(s, n)
+		return ""
+	}
+	highest := s.highest
+	if m.kind(n) != Exclusive { // those who share may learn of it in any order
+		highest = s.highestAlone
+	} else {
+		s.highestAlone = fence
+	}
+	if fence <= highest && !s.forgot { // otherwise two may hold, and learn of it in any order
+		wrong = fmt.Sprintf("the fence of %s is not higher than that of an earlier holder", m.token(n))
+	}
+	s.highest = max(s.highest, fence)
+	c.phase, c.trusted, c.fence, c.estimate = holding, from+lasts, fence, estimate
+	return wrong
+}
+
+// holdByNews has a claim hold the lock of which a message has told.
+func (m *machine) holdByNews(s *state, n uint8) (wrong string) {
+	had := s.claims[n].news
+	return m.hold(s, n, had.since, had.lasts, had.fence, 0)
+}
+
+// hearReply takes in the reply of a command that somebody waits for.
+func (m *machine) hearReply(s *state, o command) (wrong string) {
+	c, r := &s.claims[o.claim], o.reply
+	if s.lockers[m.of(o.claim)].dead {
+		return ""
+	}
+	if r.next > 0 {
+		wrong = m.hear(s, message{claim: r.next - 1, fence: r.fence, at: r.clock, first: r.first})
+	}
+	switch o.what {
+	case set:
+		if m.Hole == NoLook {
+			r.alone, r.same = true, true
+		}
+		near := r.clock-o.estimate <= second && o.estimate-r.clock <= second
+		switch {
+		case r.yes && r.alone && r.same && near:
+			if r.jumped {
+				wrong = fmt.Sprintf("%s has overtaken one that waits", m.token(o.claim))
+			}
+			fence := r.clock
+			if m.Hole == LocalFence {
+				fence = o.estimate
+			}
+			return wrong + m.hold(s, o.claim, o.sent, ttl, fence, o.estimate)
+		case m.Waits:
+			s.send(command{what: acquire, claim: o.claim})
+		default:
+			s.send(command{what: acquire, claim: o.claim, last: true})
+		}
+	case acquire:
+		c.asked, c.answered = o.sent, r.clock
+		switch {
+		case r.yes:
+			return wrong + m.hold(s, o.claim, o.sent, ttl, r.fence, 0)
+		case c.news != (news{}):
+			return wrong + m.holdByNews(s, o.claim)
+		case o.last:
+			m.over(s, o)
+		default:
+			c.phase = waiting
+		}
+	case renew:
+		if c.phase != holding {
+			break
+		}
+		if r.yes {
+			c.trusted = max(c.trusted, o.sent+ttl)
+		} else {
+			m.abandon(s, o.claim)
+		}
+	case give:
+		if !r.yes {
+			c.released = true // the script is next
+			m.giveBack(s, o.claim)
+			break
+		}
+		m.over(s, o)
+	case release, remove:
+		m.over(s, o)
+	}
+	return wrong
+}
+
+// over ends a claim after a command that gives back, unless another one could arrive behind it and take the lock.
+func (m *machine) over(s *state, o command) {
+	if (!o.certain || o.what != remove && s.claims[o.claim].doubt) && m.Hole != EarlyCleanUp {
+		m.abandon(s, o.claim)
+		return
+	}
+	s.claims[o.claim] = claim{phase: gone}
+}
+
+// hear takes in a message.
+func (m *machine) hear(s *state, msg message) (wrong string) {
+	c := &s.claims[msg.claim]
+	switch {
+	case s.lockers[m.of(msg.claim)].dead:
+	case msg.revoked:
+		if c.phase == holding {
+			m.abandon(s, msg.claim)
+		}
+	case c.phase == waiting, c.phase == asking && c.asked != 0:
+		// The grant was not before the last question was sent, and as long after its answer as the server's clock says.
+		c.news = news{msg.fence, c.asked + msg.at - c.answered, msg.first}
+		if c.phase == waiting { // otherwise the reply is awaited, which may say the same
+			return m.holdByNews(s, msg.claim)
+		}
+	case c.phase == gone:
+		m.abandon(s, msg.claim)
+	}
+	return ""
+}

@@ -1,0 +1,151 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// This file has what Redis does with a command, and how commands, replies and messages are written.
+
+const (
+	ms      = "3000" // ttl
+	prefix  = "g:"
+	listens = "v" + prefix
+)
+
+// server returns the server at this moment.
+func (m *machine) server(s *state) *server {
+	s.db.expire(s.now())
+	return &server{db: &s.db, now: s.now(), listens: func(channel string) bool {
+		l := &s.lockers[channel[len(prefix)]-'A']
+		return !l.dead && !l.deaf
+	}}
+}
+
+// carryOut has the server carry out a command, or one step of it, and returns what is wrong with that.
+func (m *machine) carryOut(s *state, at int) string {
+	s.real++
+	o := &s.net[at]
+	srv := m.server(s)
+	before := s.db
+	front := m.first(s)
+	if o.what == set {
+		m.carryOutSet(s, srv, o, front)
+	} else {
+		name, args := m.call(o)
+		got := m.run(srv, m.scripts(o.claim)[name], args)
+		if text, failed := got.(errReply); failed {
+			return string(text)
+		}
+		o.executed = true
+		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
+		m.read(o, got, srv.now)
+	}
+	for _, p := range srv.published {
+		m.deliver(s, p)
+	}
+	if o.what != set && front != "" {
+		had, has := holders(&before), holders(&s.db)
+		for _, token := range has {
+			if !slices.Contains(had, token) && !slices.Contains(has, front) && m.before(s, &before, front, token) {
+				return fmt.Sprintf("%s has overtaken %s", token, front)
+			}
+		}
+	}
+	if o.what >= give && front != "" && holders(&before) != nil && holders(&s.db) == nil {
+		return fmt.Sprintf("%s waits, and was not handed the lock", front)
+	}
+	if o.lost && o.executed {
+		s.net = slices.Delete(s.net, at, at+1)
+	}
+	return ""
+}
+
+// carryOutSet carries out the next of the four commands of set.go.
+func (m *machine) carryOutSet(s *state, srv *server, o *command, front string) {
+	value := m.token(o.claim) + ":~" + strconv.FormatInt(o.estimate, 10)
+	switch o.step {
+	case 0:
+		o.reply.yes = srv.call([]string{"SET", keyNames[keyLock], value, "NX", "PX", ms}) == "OK"
+		o.reply.jumped = m.before(s, &s.db, front, m.token(o.claim))
+	case 1:
+		o.reply.alone = srv.call([]string{"EXISTS", keyNames[keyQueue], keyNames[keyLockers], keyNames[keyFence]}) == int64(0)
+	case 2:
+		o.reply.clock = srv.now
+	case 3:
+		o.reply.same = srv.call([]string{"GET", keyNames[keyLock]}) == value
+		o.executed = true
+	}
+	o.step++
+}
+
+// call returns the script and the arguments of a command.
+func (m *machine) call(o *command) (name string, args []string) {
+	token, fence := m.token(o.claim), ""
+	if o.fence != 0 {
+		fence = strconv.FormatInt(o.fence, 10)
+	}
+	switch o.what {
+	case acquire:
+		join := "wait"
+		if o.last {
+			join = "last"
+		}
+		return "acquire", []string{token, m.terms(o.claim), join, listens, strconv.FormatInt(o.sent-o.came, 10), "0"}
+	case renew:
+		return "renew", []string{token, m.terms(o.claim), fence}
+	case give:
+		return "give", []string{token + ":~" + strconv.FormatInt(o.estimate, 10), fence}
+	case release:
+		return "release", []string{token, prefix, fence}
+	default: // remove; set is no script
+		return "release", []string{token, prefix, fence, m.terms(o.claim)}
+	}
+}
+
+// read reads a script's reply.
+func (m *machine) read(o *command, got any, now Time) {
+	r := &o.reply
+	r.clock = now
+	list, _ := got.([]any)
+	switch o.what {
+	case acquire:
+		if text, granted := got.(string); granted {
+			r.yes, r.fence = true, number(text)
+		} else if list[0] == int64(1) {
+			r.yes, r.fence = true, number(list[1].(string))
+		}
+	case renew, give:
+		r.yes = got == int64(1)
+	case release, remove:
+		if len(list) > 0 {
+			got = list[0]
+			if len(list) > 1 { // it went to one of the same Locker
+				msg := m.parse(list[1].(string))
+				r.next, r.fence, r.first = msg.claim+1, msg.fence, msg.first
+			}
+		}
+		r.yes = got != int64(0)
+	case set: // is read step by step
+	}
+}
+
+// deliver puts what a script has published into the inbox of the Locker that it is for.
+func (m *machine) deliver(s *state, p publication) {
+	l := &s.lockers[p.channel[len(prefix)]-'A']
+	if l.dead || l.deaf || strings.HasPrefix(p.text, "contended ") {
+		return
+	}
+	l.inbox = append(slices.Clone(l.inbox), m.parse(p.text))
+}
+
+// parse reads a message.
+func (m *machine) parse(text string) message {
+	words := strings.Fields(text)
+	if words[0] == "revoked" {
+		return message{claim: m.claimBy(words[1]), revoked: true}
+	}
+	return message{claim: m.claimBy(words[0]), fence: number(words[1]), at: number(words[2]), first: 1000 * number(words[3])}
+}

@@ -1,0 +1,127 @@
+package model
+
+// This file says what is looked at.
+
+// A Size says what is looked at: how much of everything, and what may go wrong.
+type Size struct {
+	Name    string
+	Lockers int       // processes
+	Claims  int       // calls of Acquire in each, at any time, also at the same
+	Kinds   []Kind    // of the claims, in turn; none: all are exclusive
+	Waits   bool      // who does not get the lock waits for it
+	Renews  bool      // a holder may renew, once
+	Leaves  int       // how many callers may leave
+	Faults  int       // at most, one after the other
+	May     []Fault   // which
+	Scripts []Scripts // of each Locker, in turn: two versions side by side
+	Hole    Hole      // what is done wrong on purpose
+}
+
+// A Kind is what a claim wants, as scripts are told it.
+type Kind string
+
+// The kinds that are looked at.
+const (
+	Exclusive Kind = ""
+	Shared    Kind = "s"
+	Permit    Kind = "p2" // one of two
+)
+
+// A Fault is what may go wrong.
+type Fault uint8
+
+const (
+	LoseReply   Fault = iota // a command's caller has no reply; the command may be carried out later, or never
+	LoseMessage              // a message to a Locker is lost
+	Crash                    // a process ends
+	Deafen                   // a subscription breaks, and comes back at any time
+	Delete                   // another program deletes the lock
+	Forget                   // Redis forgets everything
+	Force                    // an operator releases the lock by force
+	SetBack                  // the server's clock is set back by a second
+)
+
+var faultNames = [...]string{"no reply", "message lost", "crash", "subscription breaks", "foreign DEL", "Redis forgets", "release by force", "clock set back by 1 s"}
+
+// String names the fault.
+func (f Fault) String() string { return faultNames[f] }
+
+// A Hole is a mistake of a Locker's, made on purpose to see that it is found.
+type Hole uint8
+
+const (
+	NoHole       Hole = iota
+	LocalFence        // the fence is taken from the client's estimate of the clock
+	FromReply         // validity counts from when the reply came
+	NoCleanUp         // a call that gives up leaves what it may have
+	EarlyCleanUp      // what was not answered is removed once, whatever may still be under way
+	NoLook            // a lock that SET has taken is held without a look at the queue
+	NoAsking          // a waiter only listens, and never asks again
+)
+
+// Smallest are sizes that a test can look at in seconds.
+var Smallest = []Size{
+	{Name: "two take turns", Lockers: 2, Claims: 1, Waits: true},
+	{Name: "two that do not wait, a reply is lost", Lockers: 2, Claims: 1, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two calls of one process", Lockers: 1, Claims: 2, Waits: true},
+	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
+}
+
+// Larger are those that take minutes.
+var Larger = []Size{
+	{Name: "two renew, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1},
+	{Name: "two renew, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two renew, messages and subscriptions fail", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{LoseMessage, Deafen}},
+	{Name: "two renew, a process dies", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{Crash}},
+	{Name: "two, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 1, Waits: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
+	{Name: "two, the clock is set back", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{SetBack}},
+	{Name: "a writer and a reader, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1, Kinds: []Kind{Exclusive, Shared}},
+	{Name: "two permits, three want one", Lockers: 3, Claims: 1, Waits: true, Kinds: []Kind{Permit}},
+	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
+	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
+	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
+}
+
+// claims is how many claims there are.
+func (z *Size) claims() int { return z.Lockers * z.Claims }
+
+// of returns the Locker of a claim.
+func (z *Size) of(claim uint8) uint8 { return claim / uint8(z.Claims) }
+
+// scripts returns those of a claim's Locker.
+func (z *Size) scripts(claim uint8) Scripts { return z.Scripts[int(z.of(claim))%len(z.Scripts)] }
+
+// token returns a claim's token.
+func (z *Size) token(claim uint8) string {
+	return string([]byte{'A' + z.of(claim), '.', '0' + claim%uint8(z.Claims)})
+}
+
+// claimBy returns the claim that has a token.
+func (z *Size) claimBy(token string) uint8 {
+	return (token[0]-'A')*uint8(z.Claims) + token[2] - '0'
+}
+
+// kind returns what a claim wants.
+func (z *Size) kind(claim uint8) Kind {
+	if len(z.Kinds) == 0 {
+		return Exclusive
+	}
+	return z.Kinds[int(claim)%len(z.Kinds)]
+}
+
+// terms returns what a claim asks for.
+func (z *Size) terms(claim uint8) string {
+	if k := z.kind(claim); k != Exclusive {
+		return ms + ":" + string(k) + ":"
+	}
+	return ms
+}
+
+// ended are the claims once all have gone.
+func (z *Size) ended() (all [mostClaims]claim) {
+	for i := range z.claims() {
+		all[i].phase = gone
+	}
+	return all
+}

@@ -1,0 +1,162 @@
+package model
+
+import "slices"
+
+// This file says which steps may be taken from a state.
+
+// An op is a kind of step.
+type op uint8
+
+const (
+	opPass     op = iota // a second passes
+	opAsk                // a claim begins, or asks again
+	opAskLast            // a waiting claim asks for the last time
+	opLeave              // a claim's caller leaves
+	opRenew              // a holder renews
+	opRelease            // a holder gives the lock back
+	opCarryOut           // the server carries a command out, or its next step
+	opReply              // a reply arrives
+	opVanish             // a command that nobody waits for never arrives
+	opHear               // a Locker's first message arrives
+	opListen             // a Locker's subscription is there again
+	opFault              // a fault; its kind in a, its place in b
+)
+
+// A step is one that may be taken.
+type step struct {
+	op   op
+	a, b uint8
+}
+
+// steps appends the steps that may be taken in s.
+func (z *Size) steps(s *state, all []step) []step {
+	for i := range z.claims() {
+		if n := uint8(i); !s.lockers[z.of(n)].dead {
+			all = z.stepsOf(s, n, all)
+		}
+	}
+	for i := range s.net {
+		switch c, n := &s.net[i], uint8(i); {
+		case c.executed:
+			all = append(all, step{opReply, n, 0})
+		case c.lost:
+			all = append(all, step{opCarryOut, n, 0}, step{opVanish, n, 0})
+		default:
+			all = append(all, step{opCarryOut, n, 0})
+		}
+	}
+	for i := range z.Lockers {
+		switch l, n := &s.lockers[i], uint8(i); {
+		case l.dead:
+		case l.deaf:
+			all = append(all, step{opListen, n, 0})
+		case len(l.inbox) > 0:
+			all = append(all, step{opHear, n, 0})
+		}
+	}
+	if z.isBusy(s) && z.mayPass(s) {
+		all = append(all, step{opPass, 0, 0})
+	}
+	return all
+}
+
+// isBusy reports whether time can change anything.
+func (z *Size) isBusy(s *state) bool {
+	if len(s.net) > 0 || s.db[keyLock].kind != absent {
+		return true
+	}
+	for i := range z.claims() {
+		if c := &s.claims[i]; c.phase != idle && c.phase != gone && !s.lockers[z.of(uint8(i))].dead {
+			return true
+		}
+	}
+	return false
+}
+
+// stepsOf appends the steps that a claim may take by itself.
+func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
+	c := &s.claims[n]
+	mayLeave := int(s.leaves) < z.Leaves
+	switch c.phase {
+	case idle:
+		all = append(all, step{opAsk, n, 0})
+	case asking:
+		if mayLeave {
+			all = append(all, step{opLeave, n, 0})
+		}
+	case waiting:
+		if s.clock()-c.asked >= second && z.Hole != NoAsking {
+			all = append(all, step{opAsk, n, 0})
+		}
+		if mayLeave {
+			all = append(all, step{opAskLast, n, 0}, step{opLeave, n, 0})
+		}
+	case holding:
+		if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
+			break // the release awaits it
+		}
+		all = append(all, step{opRelease, n, 0})
+		if z.Renews && !c.renewed {
+			all = append(all, step{opRenew, n, 0})
+		}
+	case giving, leaving, gone:
+	}
+	return all
+}
+
+// mayPass reports whether time may pass now: a reply that has not come within a second counts as none (LoseReply), what
+// was sent arrives within two seconds or never, a message within three, and who waits asks again every two.
+func (z *Size) mayPass(s *state) bool {
+	for i := range s.net {
+		c, most := &s.net[i], second
+		if c.lost {
+			most = 2 * second
+		}
+		if s.clock()-c.sent >= most {
+			return false
+		}
+	}
+	for i := range z.claims() {
+		c := &s.claims[i]
+		if c.phase == waiting && z.Hole != NoAsking && !s.lockers[z.of(uint8(i))].dead && s.clock()-c.asked >= 2*second {
+			return false
+		}
+	}
+	for i := range z.Lockers {
+		if inbox := s.lockers[i].inbox; len(inbox) > 0 && s.now()-inbox[0].at >= 3*second {
+			return false
+		}
+	}
+	return true
+}
+
+// faults appends the faults that may happen in s.
+func (z *Size) faults(s *state, all []step) []step {
+	if int(s.faults) >= z.Faults {
+		return all
+	}
+	for _, f := range z.May {
+		switch f {
+		case LoseReply:
+			for i := range s.net {
+				if !s.net[i].lost {
+					all = append(all, step{opFault, uint8(f), uint8(i)})
+				}
+			}
+		case Delete, Forget, Force:
+			if s.db[keyLock].kind != absent {
+				all = append(all, step{opFault, uint8(f), 0})
+			}
+		case SetBack:
+			all = append(all, step{opFault, uint8(f), 0})
+		default:
+			for i := range z.Lockers {
+				l := &s.lockers[i]
+				if !l.dead && (f != LoseMessage || len(l.inbox) > 0) && (f != Deafen || !l.deaf) {
+					all = append(all, step{opFault, uint8(f), uint8(i)})
+				}
+			}
+		}
+	}
+	return all
+}
