@@ -225,9 +225,7 @@ func (s *Store) oneServer(ctx context.Context) error {
 	const times = 3
 	first := ""
 	for range times {
-		at := singleOptions(single.Options(), s.dialer)
-		at.PoolSize = 1
-		client := redis.NewClient(at)
+		client := redis.NewClient(s.apart(single.Options()))
 		info, err := client.Info(ctx, "server").Result()
 		_ = client.Close()
 		if err != nil {

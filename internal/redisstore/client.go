@@ -108,6 +108,13 @@ func singleOptions(user *redis.Options, d *dialer) *redis.Options {
 	return &o
 }
 
+// apart returns the options for a client to the same server as user's, whose one connection nothing else uses.
+func (s *Store) apart(user *redis.Options) *redis.Options {
+	o := singleOptions(user, s.dialer)
+	o.PoolSize = 1
+	return o
+}
+
 // clusterOptions is singleOptions for a Cluster.
 func clusterOptions(user *redis.ClusterOptions, d *dialer) *redis.ClusterOptions {
 	o := *user

@@ -53,7 +53,7 @@ type dialer struct {
 	options redis.Options                                                     // what a connection is set up with; nothing in it is shared with the user's client
 	custom  func(ctx context.Context, network, addr string) (net.Conn, error) // the user's Dialer; nil: go-redis's default
 	timeout time.Duration                                                     // bounds the set-up of a connection
-	first   func(ctx context.Context)                                         // before custom is called; nil: nothing
+	first   func(ctx context.Context) bool                                    // before custom is called: reports whether that is to wait for the server; nil: it is
 	watch   func(ctx context.Context)                                         // follows the master until ctx ends; nil: nobody need
 	role    bool                                                              // a replica is refused
 	retire  func()                                                            // replaces the connections that commands take, see rotation

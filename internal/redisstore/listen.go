@@ -107,19 +107,11 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 // case. done is for when the subscription is closed.
 func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), err error) {
 	channel := s.channels + s.locker
-	var at *redis.Options
-	switch c := s.client.(type) {
-	case *redis.Client:
-		at = c.Options()
-	case *redis.ClusterClient:
-		master, err := c.MasterForKey(ctx, channel)
-		if err != nil {
-			return nil, nil, err
-		}
-		at = master.Options()
+	at, err := s.serverOf(ctx, channel)
+	if err != nil {
+		return nil, nil, err
 	}
-	o := singleOptions(at, s.dialer)
-	o.PoolSize = 1
+	o := s.apart(at)
 	var again atomic.Bool
 	var failed stillborn // the connection, if it could not be set up
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -148,9 +140,7 @@ func (s *Store) seesSubscription(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	o := singleOptions(c.Options(), s.dialer)
-	o.PoolSize = 1
-	client := redis.NewClient(o)
+	client := redis.NewClient(s.apart(c.Options()))
 	defer client.Close()
 	stop := context.AfterFunc(ctx, func() { _ = client.Close() }) // go-redis does not let the end of ctx interrupt a command
 	defer stop()

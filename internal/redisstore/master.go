@@ -38,9 +38,11 @@ type master struct {
 	late      chan string     // giveUp's answer
 	running   *sync.WaitGroup // calls of dialUsers
 	giving    atomic.Bool     // giveUp is under way
+	connects  atomic.Bool     // the Dialer knows no Unix sockets, see name
 
 	mu    sync.Mutex
 	named string   // the address that the Sentinels named last, or empty
+	none  bool     // the Sentinels had all the time that go-redis gives them, and named nobody
 	known net.Addr // where the last connection led, or nil
 	host  string   // the name that its certificate was checked for, or empty
 	bare  bool     // it was without TLS
@@ -141,11 +143,16 @@ func (m *master) giveUp(ctx context.Context) {
 	}
 	m.running.Go(func() {
 		defer m.giving.Store(false)
-		if addr, err := nameOf(m.tryUsers(ctx, m.network(), failoverAddr)); err == nil {
-			select {
-			case m.late <- addr:
-			case <-ctx.Done():
-			}
+		addr, err := m.name(ctx, m.tryUsers)
+		if err != nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.none = true
+			return
+		}
+		select {
+		case m.late <- addr:
+		case <-ctx.Done():
 		}
 	})
 }
@@ -195,21 +202,25 @@ func (m *master) remember(c net.Conn) {
 }
 
 // first asks for the master's address before the first connection is made, so that
-// watch sees a change from the beginning.
-func (m *master) first(ctx context.Context) {
+// watch sees a change from the beginning. It reports whether a connection waits for the master from now on: not
+// while nobody is named and one of the Sentinels hangs, for the others and the master may be well.
+func (m *master) first(ctx context.Context) bool {
 	m.mu.Lock()
-	named := m.named
+	known := m.named != "" || m.none
 	m.mu.Unlock()
-	if named != "" {
-		return
+	if known {
+		return true
 	}
-	if addr, err := m.ask(ctx); err == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.named == "" {
-			m.named = addr
-		}
+	addr, err := m.ask(ctx)
+	if err != nil {
+		return !errors.Is(err, context.DeadlineExceeded)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.named == "" {
+		m.named = addr
+	}
+	return true
 }
 
 // watch calls moved when another master is named, until ctx ends or there is
@@ -231,7 +242,7 @@ func (m *master) watch(ctx context.Context, moved func()) {
 		switch {
 		case errors.Is(err, redis.ErrClosed):
 			return
-		case errors.Is(err, context.DeadlineExceeded): // a master that is away holds up the answer, or a Sentinel
+		case errors.Is(err, context.DeadlineExceeded): // a Sentinel holds up the answer
 			pause = askEvery
 			m.giveUp(ctx)
 			continue
@@ -253,17 +264,30 @@ func (m *master) watch(ctx context.Context, moved func()) {
 	}
 }
 
-// ask returns the address that the Sentinels name. The only way to ask is to dial,
-// so without TLS a connection is made and closed. With TLS a handshake would cost
-// the server's time, and would not end with ctx: then a Unix socket is dialled,
-// by the master's address, which is not there; the error names what was dialled.
+// ask returns the address that the Sentinels name, within askEvery.
 func (m *master) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
-	addr, err := nameOf(m.call(ctx, m.network(), failoverAddr))
+	addr, err := m.name(ctx, m.call)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 	}
+	return addr, err
+}
+
+// name returns the address that the Sentinels name. The only way to ask is to dial, and a master that does not answer is
+// not to hold that up. So a Unix socket is dialled, by the master's address, which is not there; the error names what was
+// dialled. For a Dialer that knows no such sockets a connection is made and closed; but not with TLS, whose handshake would cost the
+// server's time, and would not end with ctx.
+func (m *master) name(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (string, error) {
+	if !m.connects.Load() {
+		addr, err := nameOf(dial(ctx, "unix", failoverAddr))
+		if err == nil || m.tls != nil || ctx.Err() != nil || errors.Is(err, redis.ErrClosed) {
+			return addr, err
+		}
+	}
+	addr, err := nameOf(dial(ctx, "tcp", failoverAddr))
+	m.connects.Store(err == nil)
 	return addr, err
 }
 
@@ -277,14 +301,6 @@ func nameOf(c net.Conn, err error) (string, error) {
 		return addr.String(), nil
 	}
 	return "", err
-}
-
-// network is where ask dials.
-func (m *master) network() string {
-	if m.tls != nil {
-		return "unix"
-	}
-	return "tcp"
 }
 
 // followSlots has d keep to the master that slots names: Sentinels, too, behind a

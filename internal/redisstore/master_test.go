@@ -24,6 +24,8 @@ type named struct {
 	addr   atomic.Pointer[string]
 	closed atomic.Bool // the client is
 	away   atomic.Bool // the Sentinels are
+	plain  atomic.Bool // the Dialer knows no Unix sockets
+	mute   atomic.Bool // the master answers no dial
 	hung   atomic.Pointer[hang]
 	fails  atomic.Pointer[failure]
 }
@@ -79,8 +81,11 @@ func sentinels(t *testing.T, addr string, config *tls.Config) (*redis.Client, *n
 			switch {
 			case n.closed.Load():
 				return nil, redis.ErrClosed
-			case n.away.Load():
+			case n.away.Load(), n.plain.Load() && network != "tcp":
 				return nil, errOdd
+			case n.mute.Load() && network == "tcp":
+				<-ctx.Done()
+				return nil, ctx.Err()
 			case config == nil:
 				return (&net.Dialer{}).DialContext(ctx, network, *n.addr.Load())
 			}
@@ -125,12 +130,54 @@ func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
 // though that server answers as ever.
 func TestTheSentinelsMasterIsFollowed(t *testing.T) {
 	slow.Test(t)
-	a, b := redistest.Embedded(t), redistest.Embedded(t)
-	ns := redistest.Prefix(t)
-	client, n := sentinels(t, a.Addr(), nil)
-	p := open(t, client, ns)
-	follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), b.Addr())
-	await.Until(t, "nothing is left at the old one", func() bool { return a.CurrentConnectionCount() <= 2 }) // those of the test
+	for name, plain := range map[string]bool{"": false, "over a Dialer that knows no Unix sockets": true} {
+		t.Run(name, func(t *testing.T) {
+			a, b := redistest.Embedded(t), redistest.Embedded(t)
+			ns := redistest.Prefix(t)
+			client, n := sentinels(t, a.Addr(), nil)
+			n.plain.Store(plain)
+			p := open(t, client, ns)
+			follows(t, p, n, open(t, a.Client(t), ns), open(t, b.Client(t), ns), b.Addr())
+			await.Until(t, "nothing is left at the old one", func() bool { return a.CurrentConnectionCount() <= 2 }) // those of the test
+		})
+	}
+}
+
+// A ping that makes the first connection knows what it waits for: a Sentinel that hangs is not the server, whose silence it is
+// where the master is named and does not answer, and where all Sentinels have been given up.
+func TestAPingKnowsWhetherASentinelHangs(t *testing.T) {
+	mini := redistest.Embedded(t)
+	for name, tc := range map[string]struct {
+		hangs     func(n *named, end chan struct{})
+		forServer bool
+	}{
+		"a Sentinel hangs": {func(n *named, end chan struct{}) {
+			n.hung.Store(&hang{deaf: true, after: time.Hour, end: end})
+		}, false},
+		"the master hangs": {func(n *named, _ chan struct{}) { n.mute.Store(true) }, true},
+		"all Sentinels have been given up": {func(n *named, end chan struct{}) {
+			n.hung.Store(&hang{deaf: true, after: time.Hour, end: end})
+			time.AfterFunc(askEvery, func() { close(end) }) // it is heard of when somebody asks with all the time that it takes
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, n := sentinels(t, mini.Addr(), nil)
+			end := make(chan struct{})
+			tc.hangs(n, end)
+			s := newStore(t, client)
+			await.Until(t, "a ping tells what it waits for", func() bool {
+				var forServer atomic.Bool
+				ctx, cancel := context.WithTimeout(t.Context(), askEvery+300*time.Millisecond)
+				defer cancel()
+				_ = s.Ping(ctx, "k", store.Progress{Heard: func() {}, Waits: forServer.Store})
+				return forServer.Load() == tc.forServer
+			})
+			if !tc.forServer {
+				close(end)
+			}
+		})
+	}
 }
 
 func TestTheSentinelsMasterIsFollowedWithTLS(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,15 +19,14 @@ import (
 // Server implements store.Store: in a Cluster it is the address of the master
 // that has key's slot, by the topology that was read last.
 func (s *Store) Server(key string) string {
-	c, ok := s.client.(*redis.ClusterClient)
-	if !ok {
+	if !s.cluster {
 		return ""
 	}
-	master, err := c.MasterForKey(ended, key) // key is the hash tag of its lock's keys, so they share its slot
+	master, err := s.serverOf(ended, key)
 	if err != nil {
 		return ""
 	}
-	return master.Options().Addr
+	return master.Addr
 }
 
 // A pinging is a ping that is under way.
@@ -45,8 +45,90 @@ func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) e
 	if p.shares {
 		return s.unreached(s.client.Exists(ctx, s.keys(key)[0]).Err())
 	}
+	if s.cluster {
+		return s.pingMaster(ctx, key, p)
+	}
+	return s.pingServer(ctx, key, p)
+}
+
+// pingMaster asks the master of a Cluster that has key. One that does not answer soon, or cannot be reached, may be the master no
+// longer: another one answers for key where the Cluster says so, and the one that was asked says nothing of key's lock any more.
+func (s *Store) pingMaster(ctx context.Context, key string, p *pinging) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var another atomic.Bool
+	looked := make(chan struct{})
+	look := func() {
+		defer close(looked)
+		if s.anotherMaster(ctx, key, p.addr) {
+			another.Store(true)
+			cancel() // nobody waits for the old one
+		}
+	}
+	soon := time.AfterFunc(lookAfter, look)
+	err := s.pingServer(ctx, key, p)
+	if err == nil {
+		cancel()
+	}
+	switch {
+	case !soon.Stop():
+		<-looked
+	case err != nil:
+		look()
+	}
+	if another.Load() {
+		return nil
+	}
+	return err
+}
+
+const (
+	// lookAfter is how long the master of a Cluster need not answer a ping until it is looked for another one.
+	lookAfter = 50 * time.Millisecond
+
+	// lookFor is how long that may take. A server that does not answer counts as silent
+	// after some 300 ms, and is not to be taken for it where another has its place.
+	lookFor = 200 * time.Millisecond
+
+	// lookers is how many nodes are asked at the same time. go-redis asks one after the other, the first by
+	// chance, and that may be one that hangs.
+	lookers = 3
+)
+
+// anotherMaster has the topology of a Cluster be read anew, and reports whether another master than the one at addr has key
+// then. It returns after lookFor, or when ctx ends; the reading may go on.
+func (s *Store) anotherMaster(ctx context.Context, key, addr string) bool {
+	c, ok := s.client.(*redis.ClusterClient)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	read := make(chan struct{}, lookers)
+	for range lookers {
+		s.running.Go(func() {
+			// It reads the topology before anything else, and waits for that, which ReloadState does not.
+			_ = c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+			read <- struct{}{}
+		})
+	}
+	for range lookers {
+		select {
+		case <-read:
+		case <-ctx.Done():
+			return s.Server(key) != addr
+		}
+		if s.Server(key) != addr {
+			return true
+		}
+	}
+	return false
+}
+
+// pingServer asks the server that has key over a connection that nothing else uses; where none can be made, over those of commands.
+func (s *Store) pingServer(ctx context.Context, key string, p *pinging) error {
 	err := s.pingApart(ctx, key, p)
-	if _, unconnected := errors.AsType[*setUpError](err); unconnected && s.pingAmong(ctx, key, p) {
+	if failed, unconnected := errors.AsType[*setUpError](err); unconnected && s.pingAmong(ctx, key, p, failed.at) {
 		return nil
 	}
 	return s.unreached(err)
@@ -54,24 +136,15 @@ func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) e
 
 // pingApart asks over a connection that nothing else uses.
 func (s *Store) pingApart(ctx context.Context, key string, p *pinging) error {
-	var at *redis.Options
-	switch c := s.client.(type) {
-	case *redis.Client:
-		at = c.Options()
-	case *redis.ClusterClient:
-		master, err := c.MasterForKey(ended, key)
-		if err != nil {
-			return err
-		}
-		at = master.Options()
+	at, err := s.serverOf(ended, key)
+	if err != nil {
+		return err
 	}
-	at = singleOptions(at, s.dialer)
-	at.PoolSize = 1
-	client := s.pings.take(at, s.dialer)
+	client := s.pings.take(s.apart(at), s.dialer)
 	client.ping.Store(p)
 	// go-redis does not let a cancelled context interrupt a command.
 	stop := context.AfterFunc(ctx, func() { _ = client.Close() })
-	err := client.Exists(ctx, s.keys(key)[0]).Err()
+	err = client.Exists(ctx, s.keys(key)[0]).Err()
 	if stop() && s.unreached(err) == nil {
 		s.pings.put(client)
 		return nil
@@ -88,13 +161,14 @@ func (s *Store) pingApart(ctx context.Context, key string, p *pinging) error {
 
 // pingAmong asks over the connections that commands take, also one that is just being made, and
 // reports whether it was answered. A server may go on with them that takes no new ones, as where
-// something in between refuses these because the server seemed ill to it for a moment.
-func (s *Store) pingAmong(ctx context.Context, key string, p *pinging) bool {
+// something in between refuses these because the server seemed ill to it for a moment. The ping could not make
+// a connection by itself, at the stage failed, and one that is just being made may wait for the same.
+func (s *Store) pingAmong(ctx context.Context, key string, p *pinging, failed stage) bool {
 	pool := s.pool(key)
 	if pool == nil || pool.Connections()+pool.Dials() == 0 {
 		return false
 	}
-	p.Waits(true)
+	p.Waits(pool.Connections() > 0 || failed.waitsForServer())
 	lock := s.redisKeys(key)[0]
 	call := &wire.Call{Commands: appendArgs(nil, []any{"exists", &lock}), Replies: 1, Deadline: deadline(ctx), Urgent: true}
 	if _, err := pool.Do(ctx, call); err != nil {

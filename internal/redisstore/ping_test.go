@@ -97,8 +97,7 @@ func TestAPingDoesNotWaitUntilAnotherHasClosedItsConnection(t *testing.T) {
 	t.Cleanup(func() { close(goesOn) }) // before the store is closed
 	var clients []*pingClient
 	for range 2 {
-		options := singleOptions(s.client.(*redis.Client).Options(), s.dialer)
-		client := s.pings.take(options, s.dialer)
+		client := s.pings.take(s.apart(s.client.(*redis.Client).Options()), s.dialer)
 		client.ping.Store(&pinging{Progress: unwatched})
 		if err := client.Ping(t.Context()).Err(); err != nil {
 			t.Fatal(err)

@@ -36,7 +36,7 @@ func (s *Store) wayTo(ctx context.Context, until time.Time, name string) (way, e
 	if s.single != nil {
 		return way{pool: s.single}, nil
 	}
-	node, err := s.master(ended, name)
+	node, err := s.serverOf(ended, name)
 	if err != nil {
 		if node, err = s.learn(ctx, until, name); err != nil {
 			return way{}, err
@@ -59,28 +59,30 @@ func (s *Store) pool(name string) *wire.Pool {
 	if s.single != nil {
 		return s.single
 	}
-	node, err := s.master(ended, name)
+	node, err := s.serverOf(ended, name)
 	if err != nil {
 		return nil
 	}
 	return s.servers.of(node, time.Now())
 }
 
-// master returns how to reach the master of a Cluster that has the slot of the lock called name, by the
-// topology that was read last; if nothing is known, by one that is asked for, within ctx.
-func (s *Store) master(ctx context.Context, name string) (*redis.Options, error) {
-	c, ok := s.client.(*redis.ClusterClient)
-	if !ok {
-		return nil, errReply // not called for a single server
+// serverOf returns how to reach the server that keeps the lock called name: the only one, or in a Cluster the master
+// that has its slot, by the topology that was read last. If nothing is known that is asked for, within ctx.
+func (s *Store) serverOf(ctx context.Context, name string) (*redis.Options, error) {
+	switch c := s.client.(type) {
+	case *redis.Client:
+		return c.Options(), nil
+	case *redis.ClusterClient:
+		master, err := c.MasterForKey(ctx, name) // name is the hash tag of its lock's keys, so they share its slot
+		if err != nil {
+			return nil, err
+		}
+		return master.Options(), nil
 	}
-	master, err := c.MasterForKey(ctx, name) // name is the hash tag of its lock's keys, so they share its slot
-	if err != nil {
-		return nil, err
-	}
-	return master.Options(), nil
+	return nil, errReply // ownClient makes no other client
 }
 
-// learn is master for a Cluster of which nothing is known yet. No command was sent where it fails.
+// learn is serverOf for a Cluster of which nothing is known yet. No command was sent where it fails.
 func (s *Store) learn(ctx context.Context, until time.Time, name string) (*redis.Options, error) {
 	var node *redis.Options
 	var err error
@@ -89,7 +91,7 @@ func (s *Store) learn(ctx context.Context, until time.Time, name string) (*redis
 		defer close(answered)
 		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
-		node, err = s.master(bounded, name)
+		node, err = s.serverOf(bounded, name)
 	})
 	timeout := time.NewTimer(time.Until(until) + lastWord)
 	defer timeout.Stop()

@@ -124,11 +124,14 @@ func (s *setUp) goesOn(server bool) {
 // dial opens the connection.
 func (s *setUp) dial() (net.Conn, error) {
 	d := s.dialer
+	forServer := true // what takes time from now on is the server
 	if d.first != nil {
 		s.enter(askingSentinels)
-		d.first(s.ctx)
+		forServer = d.first(s.ctx)
 	}
-	s.enter(dialling)
+	if forServer {
+		s.enter(dialling)
+	}
 	if d.custom != nil {
 		c, err := d.custom(s.ctx, s.network, s.addr)
 		if c == nil && err == nil {

@@ -16,7 +16,10 @@ import (
 
 // A setUpError says why a connection could not be set up. It has no Unwrap, because
 // go-redis would take a server's refusal in it for that of a command.
-type setUpError struct{ fault store.Error }
+type setUpError struct {
+	fault store.Error
+	at    stage // that failed
+}
 
 // Error names the stage, the address and the cause.
 func (e *setUpError) Error() string { return e.fault.Error() }
@@ -102,7 +105,7 @@ func (s *setUp) failed(err error) *setUpError {
 			e.Evidence = store.Answered
 		}
 	}
-	return &setUpError{e}
+	return &setUpError{e, at}
 }
 
 // pending is the error of a command that cannot wait any longer for a set-up that is
