@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -223,17 +226,23 @@ func TestAMajorityTellsOfACoolDown(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	l, other := ns.locker(t), ns.locker(t)
-	done(t, l, "k", lockmw.Policy{})
+	tries, key := 0, ""
+	await.Until(t, "all three nodes know of the lock", func() bool { // two are a majority, if the third is slow
+		tries++
+		key = fmt.Sprint("k", tries)
+		done(t, l, key, lockmw.Policy{})
+		return !slices.ContainsFunc(ns, func(n *redistest.Server) bool { return n.Client(t).Exists(t.Context(), "lock:{"+key+"}").Val() == 0 })
+	})
 	ns[0].Kill()
-	await.Until(t, "the release is done at both nodes that are left", func() bool { return mustInspect(t, other, "k").CoolingDown })
+	await.Until(t, "the release is done at both nodes that are left", func() bool { return mustInspect(t, other, key).CoolingDown })
 	for _, p := range []lockmw.Policy{{}, {Wait: 50 * time.Millisecond}} {
-		_, _, err := other.Acquire(context.Background(), "k", p)
+		_, _, err := other.Acquire(context.Background(), key, p)
 		wantCoolDown(t, "with one node down", err)
 	}
-	if info := mustInspect(t, other, "k"); info.Held || !info.CoolingDown || len(info.Holders) != 1 {
+	if info := mustInspect(t, other, key); info.Held || !info.CoolingDown || len(info.Holders) != 1 {
 		t.Errorf("%+v, want a cool-down", info)
 	}
-	if ran, err := other.Once(context.Background(), "k", lockmw.Policy{}, func(context.Context) error { return nil }); ran || err != nil {
+	if ran, err := other.Once(context.Background(), key, lockmw.Policy{}, func(context.Context) error { return nil }); ran || err != nil {
 		t.Errorf("Once = %v, %v, want false, nil", ran, err)
 	}
 }
