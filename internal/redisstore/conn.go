@@ -22,7 +22,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.closed.Load() { // it may not be shut yet
 		return 0, net.ErrClosed
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	return n, c.orClosed(err)
 }
 
 // Read implements net.Conn.
@@ -31,24 +32,24 @@ func (c *conn) Read(b []byte) (int, error) {
 	if n > 0 {
 		c.dialer.heard(c.addr)
 	}
-	return n, err
+	return n, c.orClosed(err)
+}
+
+// orClosed is err, unless it comes from the connection's being closed.
+func (c *conn) orClosed(err error) error {
+	if err != nil && c.closed.Load() {
+		return net.ErrClosed
+	}
+	return err
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.dialer.forget(c)
-	return c.closeNow()
+	c.dialer.drop(c)
+	return nil
 }
 
-// closeNow closes the connection, unless it is.
-func (c *conn) closeNow() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	return c.shut()
-}
-
-// shut closes it without the message with which TLS takes its leave: sending that waits up
+// shut closes the connection without the message with which TLS takes its leave: sending that waits up
 // to five seconds where the other side does not read. What the kernel has not brought to the server yet over a
 // connection for commands is thrown away (SO_LINGER 0). It would try on for minutes, and take a lock for a caller
 // who has left, or for a Locker that is closed. What was answered has arrived.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // Where all connections of a Store come from: a dialer opens them, has them set up (setup.go), and closes them when another
@@ -75,6 +77,7 @@ type dialer struct {
 	failedAt time.Time           // it did
 	watching bool
 	closed   bool
+	awaited  bool // close waits for running, to which nothing is added any more
 	running  sync.WaitGroup
 }
 
@@ -238,10 +241,29 @@ func (d *dialer) keep(c *conn, e *era) error {
 	return nil
 }
 
-func (d *dialer) forget(c *conn) {
+// drop closes a connection, unless it is closed.
+func (d *dialer) drop(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)
+	d.shut(c)
+}
+
+// shut closes a connection, unless it is closed: nothing is written to it any more when it returns. It does not wait for
+// more than that, and nor do those who read or write, for one of the user's Dialer may take its time. The caller holds mu.
+func (d *dialer) shut(c *conn) {
+	if c.closed.Swap(true) {
+		return
+	}
+	shut := func() {
+		_ = c.Conn.SetDeadline(time.Now())
+		_ = c.shut()
+	}
+	if d.awaited { // too late to be waited for
+		go shut()
+		return
+	}
+	d.running.Go(shut)
 }
 
 // newMaster ends the era: all connections are closed, and none that is being set
@@ -282,20 +304,11 @@ func (d *dialer) endEra() {
 	d.closeOpen()
 }
 
-// closeAll closes all open connections.
-func (d *dialer) closeAll() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closeOpen()
-}
-
 // closeOpen closes all open connections: when it returns, nothing is written to them any
 // more. The caller holds mu.
 func (d *dialer) closeOpen() {
 	for c := range d.open {
-		if !c.closed.Swap(true) {
-			d.running.Go(func() { _ = c.shut() }) // a connection of the user's Dialer may take its time
-		}
+		d.shut(c)
 	}
 	clear(d.open)
 }
@@ -306,6 +319,17 @@ func (d *dialer) stop() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.cancel(errStoreClosed)
+}
+
+// goes has f, which calls a function of the user's, run as one of the dialer's goroutines, unless the Store is closed.
+func (d *dialer) goes(f func()) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return &store.Error{Err: errStoreClosed, Permanent: true}
+	}
+	d.running.Go(f)
+	return nil
 }
 
 // atClose has f called when the Store is closed, or now if it is. Whoever calls it is one
@@ -322,7 +346,10 @@ func (d *dialer) atClose(f func()) {
 // long: functions of the user may go on after their context has ended.
 func (d *dialer) close() {
 	d.stop()
-	d.closeAll()
+	d.mu.Lock()
+	d.closeOpen()
+	d.awaited = true
+	d.mu.Unlock()
 	ended := make(chan struct{})
 	go func() { d.running.Wait(); close(ended) }()
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,65 @@ func dialsForEver(t *testing.T, o *redis.Options) {
 	ended := make(chan struct{})
 	t.Cleanup(func() { close(ended) })
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) { <-ended; return nil, errOdd }
+}
+
+// Connections of the user's Dialer that do not return from Close, and a ClusterSlots that does not return, are waited for together,
+// and not for long.
+func TestCloseDoesNotWaitForTheUsersFunctions(t *testing.T) {
+	slow.Test(t)
+	server := redistest.Real(t)
+	end := make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	for name, open := range map[string]func(t *testing.T) redis.UniversalClient{
+		"connections that are slow to close": func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			return server.Client(t, func(o *redis.Options) {
+				o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, network, addr)
+					return slowToClose{c, make(chan struct{}, 99), end}, err
+				}
+			})
+		},
+		"ClusterSlots does not return": func(t *testing.T) redis.UniversalClient {
+			t.Helper()
+			client := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				<-end
+				return nil, errOdd
+			}})
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := New(open(t), "kit", "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			listening, over := context.WithCancel(t.Context())
+			listened := make(chan error, 1)
+			go func() { listened <- s.Listen(listening, newEar()) }()
+			var asking sync.WaitGroup
+			for i := range 40 {
+				asking.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), opTimeout)
+					defer cancel()
+					_, _ = s.Inspect(ctx, fmt.Sprint("k", i))
+					_ = s.Ping(ctx, "k", unwatched)
+				})
+			}
+			asking.Wait()
+			over()
+			began := time.Now()
+			await.Receive(t, "the end of Listen", listened)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > opTimeout+closeTimeout+time.Second {
+				t.Errorf("Close took %v, want at most %v", took, closeTimeout)
+			}
+		})
+	}
 }
 
 // go-redis's own dialer does not let its context end a TLS handshake.

@@ -107,7 +107,7 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 // case. done is for when the subscription is closed.
 func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), err error) {
 	channel := s.channels + s.locker
-	at, err := s.serverOf(ctx, channel)
+	at, err := s.findServer(ctx, time.Now().Add(opTimeout), channel)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -208,6 +208,13 @@ func TestSentinelsMayBeAway(t *testing.T) {
 	p.release(held, false, store.Freed)
 }
 
+// closeAll closes all open connections.
+func (d *dialer) closeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closeOpen()
+}
+
 // A Sentinel that hangs does not matter to a master that is there: go-redis stays with
 // it, and dials nobody meanwhile.
 func TestASentinelMayHang(t *testing.T) {

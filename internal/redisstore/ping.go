@@ -106,11 +106,13 @@ func (s *Store) anotherMaster(ctx context.Context, key, addr string) bool {
 	defer cancel()
 	read := make(chan struct{}, lookers)
 	for range lookers {
-		s.running.Go(func() {
+		if err := s.dialer.goes(func() {
 			// It reads the topology before anything else, and waits for that, which ReloadState does not.
 			_ = c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
 			read <- struct{}{}
-		})
+		}); err != nil {
+			return false
+		}
 	}
 	for range lookers {
 		select {

@@ -36,11 +36,9 @@ func (s *Store) wayTo(ctx context.Context, until time.Time, name string) (way, e
 	if s.single != nil {
 		return way{pool: s.single}, nil
 	}
-	node, err := s.serverOf(ended, name)
+	node, err := s.findServer(ctx, until, name)
 	if err != nil {
-		if node, err = s.learn(ctx, until, name); err != nil {
-			return way{}, err
-		}
+		return way{}, err
 	}
 	return s.over(way{}, node)
 }
@@ -82,17 +80,22 @@ func (s *Store) serverOf(ctx context.Context, name string) (*redis.Options, erro
 	return nil, errReply // ownClient makes no other client
 }
 
-// learn is serverOf for a Cluster of which nothing is known yet. No command was sent where it fails.
-func (s *Store) learn(ctx context.Context, until time.Time, name string) (*redis.Options, error) {
-	var node *redis.Options
-	var err error
+// findServer is serverOf, and asks for the topology of a Cluster of which nothing is known yet. It returns when ctx ends, or at
+// until. No command was sent where it fails.
+func (s *Store) findServer(ctx context.Context, until time.Time, name string) (*redis.Options, error) {
+	node, err := s.serverOf(ended, name)
+	if err == nil {
+		return node, nil
+	}
 	answered := make(chan struct{})
-	s.running.Go(func() {
+	if err := s.dialer.goes(func() {
 		defer close(answered)
 		bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
 		node, err = s.serverOf(bounded, name)
-	})
+	}); err != nil {
+		return nil, err
+	}
 	timeout := time.NewTimer(time.Until(until) + lastWord)
 	defer timeout.Stop()
 	select {

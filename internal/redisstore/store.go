@@ -63,7 +63,7 @@ type Store struct {
 	servers servers        // the connections that commands take
 	single  *wire.Pool     // the pool of the only server; nil for a Cluster
 	spare   sync.Pool      // of *command: those that are not in use
-	running sync.WaitGroup // what goes on when its caller leaves (aside, learn)
+	running sync.WaitGroup // what goes on when its caller leaves (aside)
 }
 
 var _ store.Store = (*Store)(nil)
