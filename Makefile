@@ -123,7 +123,7 @@ soak: ## Inject faults at random for D (30m) and write proof/REPORT.md
 
 model: ## Look at all states of the lock protocol, for a few processes and calls, and for all mistakes on purpose (some minutes): docs/model.md
 	go run -C proof ./model/explore $(ARGS)
-	go test -C proof -count=1 ./model
+	go test -C proof -count=1 -run 'Properties|Mistakes|Versions' ./model
 
 sim: ## Let the engine work in virtual time with faults from seeds, for FOR (1h); SEED=7 repeats one, and makes it smaller if it fails: docs/model.md
 	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim
