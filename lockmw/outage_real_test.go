@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -107,7 +108,7 @@ func impatient(t *testing.T, l *lockmw.Locker, key string, callers int, patience
 			}
 			_, lease, err := l.Acquire(ctx, key, p)
 			switch {
-			case (err != nil || lease.Fence() == 0) && time.Since(began) >= 250*time.Millisecond:
+			case err != nil && time.Since(began) >= outage.DoubtAfter, err == nil && lease.Fence() == 0 && time.Since(began) >= outage.SilentAfter:
 				// The machine is so busy that it was a silence after all.
 				t.Logf("after %v: %v", time.Since(began), err)
 			case err == nil && lease.Fence() == 0:
