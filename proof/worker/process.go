@@ -28,7 +28,7 @@ type Process struct {
 	ended chan struct{} // closed when the process has ended and all it wrote was read
 
 	mu       sync.Mutex
-	killed   bool
+	killed   time.Duration        // when it was, 0 if it was not
 	stopped  time.Duration        // since when it is, 0 if it runs
 	open     map[int]history.Hold // by ID: began, not ended
 	holds    []history.Hold
@@ -84,12 +84,14 @@ func (p *Process) read(stdout io.Reader) {
 	err := p.cmd.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err != nil && !p.killed {
+	if err != nil && p.killed == 0 {
 		p.failures = append(p.failures, err.Error())
 	}
 	ended := clock.Now()
-	if p.stopped > 0 {
-		ended = p.stopped // it did nothing since then
+	for _, earlier := range []time.Duration{p.killed, p.stopped} {
+		if earlier > 0 {
+			ended = min(ended, earlier) // it did nothing since then, though its end may take a busy machine a second
+		}
 	}
 	for _, h := range p.open { // with the process ended what it held
 		if h.How = history.Killed; h.Ended == 0 { // else it was about to release
@@ -169,9 +171,11 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Kill ends the process with SIGKILL and returns when it is gone.
 func (p *Process) Kill() {
 	p.mu.Lock()
-	p.killed = true
-	p.mu.Unlock()
 	_ = p.cmd.Process.Kill() // it may have ended by itself
+	if p.killed == 0 {
+		p.killed = clock.Now()
+	}
+	p.mu.Unlock()
 	<-p.ended
 }
 

@@ -1,9 +1,13 @@
 package worker
 
 import (
+	"io"
+	"os/exec"
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/proof/clock"
 	"github.com/lockmw/kit/proof/history"
 )
 
@@ -23,5 +27,30 @@ func TestWhatIsHeldAtAMoment(t *testing.T) {
 		if got := p.HeldAt(at); got != want {
 			t.Errorf("HeldAt(%v) = %v, want %v", at, got, want)
 		}
+	}
+}
+
+// A busy machine may take a second to end a process that is killed, and nothing was held in that second.
+func TestAKilledWorkerHeldNothingAfterwards(t *testing.T) {
+	p := &Process{cmd: exec.Command("sleep", "60"), ended: make(chan struct{}), open: map[int]history.Hold{1: {ID: 1, Began: clock.Now()}}}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	told, tells := io.Pipe()
+	go p.read(told)
+	killed := make(chan struct{})
+	go func() { defer close(killed); p.Kill() }()
+	await.Within(t, 5*time.Second, "it is killed", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.killed > 0
+	})
+	later := clock.Now()
+	if err := tells.Close(); err != nil { // only now its end is seen
+		t.Fatal(err)
+	}
+	<-killed
+	if holds := p.Saw().Holds; len(holds) != 1 || holds[0].How != history.Killed || holds[0].Ended > later {
+		t.Errorf("%+v, want one that ended before %v", holds, later)
 	}
 }
