@@ -56,12 +56,10 @@ func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) e
 func (s *Store) pingMaster(ctx context.Context, key string, p *pinging) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var another atomic.Bool
-	looked := make(chan struct{})
+	another, looked := false, make(chan struct{})
 	look := func() {
 		defer close(looked)
-		if s.anotherMaster(ctx, key, p.addr) {
-			another.Store(true)
+		if another = s.anotherMaster(ctx, key, p.addr); another {
 			cancel() // nobody waits for the old one
 		}
 	}
@@ -76,7 +74,7 @@ func (s *Store) pingMaster(ctx context.Context, key string, p *pinging) error {
 	case err != nil:
 		look()
 	}
-	if another.Load() {
+	if another {
 		return nil
 	}
 	return err
