@@ -311,7 +311,7 @@ func TestOnlyEqualsFollowOneAnotherLocally(t *testing.T) {
 				time.Sleep(time.Second) // it listens
 				holder := mustAcquire(t, l, "k", patient)
 				waiting := lineUp(t, l, "k", next, 1)
-				time.Sleep(time.Millisecond) // fences count on by the clock: in the same microsecond there is none left
+				time.Sleep(time.Millisecond) // the next fence must be lower than the server's clock, which stands still in a bubble until then
 				proxy.ResetCommands()
 				mustRelease(t, holder)
 				lease := <-waiting

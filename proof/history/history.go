@@ -27,7 +27,8 @@ const (
 
 // Hold is one hold interval: from the moment Acquire returned to the first of
 // these: the call of Release, the end of the lease's context, the end of what the
-// lease itself says it is valid, the death of the process.
+// lease itself says it is valid, the death of the process. A process that is killed
+// cannot tell until when its lease was valid, so its hold ends with it.
 type Hold struct {
 	Key     string        `json:"key"`
 	Kind    Kind          `json:"kind"`

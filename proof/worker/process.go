@@ -28,7 +28,7 @@ type Process struct {
 	ended chan struct{} // closed when the process has ended and all it wrote was read
 
 	mu       sync.Mutex
-	killed   time.Duration        // when it was, 0 if it was not
+	killed   time.Duration        // since when it is, 0 if it is not
 	stopped  time.Duration        // since when it is, 0 if it runs
 	open     map[int]history.Hold // by ID: began, not ended
 	holds    []history.Hold
@@ -88,9 +88,9 @@ func (p *Process) read(stdout io.Reader) {
 		p.failures = append(p.failures, err.Error())
 	}
 	ended := clock.Now()
-	for _, earlier := range []time.Duration{p.killed, p.stopped} {
-		if earlier > 0 {
-			ended = min(ended, earlier) // it did nothing since then, though its end may take a busy machine a second
+	for _, since := range []time.Duration{p.killed, p.stopped} {
+		if since > 0 {
+			ended = min(ended, since) // it ran no more since then, however late its end is seen
 		}
 	}
 	for _, h := range p.open { // with the process ended what it held
