@@ -66,9 +66,10 @@ func (d *db) expire(now Time) {
 	}
 }
 
-// A server carries out commands at one moment.
+// A server carries out commands at one moment, on the keys of one lock or on any.
 type server struct {
-	db        *db
+	db        *db               // of one lock
+	many      map[string]*entry // or else any, by name; what one holds may be absent
 	now       Time
 	inMillis  bool // keys expire as Redis has it: in the millisecond behind the one that their time ends with
 	listens   func(channel string) bool
@@ -76,13 +77,38 @@ type server struct {
 	saw       func(args []string) // is told of each command; nil: nobody is
 }
 
+// ended is the moment by which what ends has expired.
+func (s *server) ended() Time {
+	if s.inMillis {
+		return s.now/1000*1000 - 1
+	}
+	return s.now
+}
+
 // expire takes out what has expired.
 func (s *server) expire() {
-	now := s.now
-	if s.inMillis {
-		now = now/1000*1000 - 1
+	if s.db != nil {
+		s.db.expire(s.ended())
 	}
-	s.db.expire(now)
+}
+
+// entry returns the key by that name, or nil for the name that no key of the lock has.
+func (s *server) entry(name string) *entry {
+	if s.db != nil {
+		if at, ok := place(name); ok {
+			return &s.db[at]
+		}
+		return nil
+	}
+	e := s.many[name]
+	switch {
+	case e == nil:
+		e = new(entry)
+		s.many[name] = e
+	case e.ends != 0 && s.ended() >= e.ends:
+		*e = entry{}
+	}
+	return e
 }
 
 // in is when what lasts for so many ms from now ends.
@@ -128,11 +154,10 @@ func (s *server) call(args []string) any {
 	case "DEL":
 		return s.count(args[1:], func(e *entry) { *e = entry{} })
 	}
-	at, ok := place(args[1])
-	if !ok {
+	e := s.entry(args[1])
+	if e == nil {
 		panic("no such key: " + args[1])
 	}
-	e := &s.db[at]
 	switch command := strings.ToUpper(args[0]); command {
 	case "GET":
 		return s.get(e)
@@ -175,6 +200,12 @@ func (s *server) call(args []string) any {
 			return e.members[i].value
 		}
 		return nil
+	case "HGETALL":
+		reply := []any{}
+		for _, m := range e.members {
+			reply = append(reply, m.name, m.value)
+		}
+		return reply
 	case "HSET":
 		return e.put(hash, member{name: args[2], value: args[3]})
 	default:
@@ -188,9 +219,9 @@ const wrongType = errReply("WRONGTYPE Operation against a key holding the wrong 
 func (s *server) count(names []string, do func(*entry)) any {
 	n := int64(0)
 	for _, name := range names {
-		if at, ok := place(name); ok && s.db[at].kind != absent {
+		if e := s.entry(name); e != nil && e.kind != absent {
 			n++
-			do(&s.db[at])
+			do(e)
 		}
 	}
 	return n
@@ -211,7 +242,7 @@ func (s *server) set(e *entry, value string, options []string) any {
 	was, next := s.get(e), entry{kind: text, text: value}
 	onlyNew, returnsOld := false, false
 	for i := 0; i < len(options); i++ {
-		switch options[i] {
+		switch strings.ToUpper(options[i]) {
 		case "NX":
 			onlyNew = true
 		case "GET":
@@ -221,6 +252,9 @@ func (s *server) set(e *entry, value string, options []string) any {
 		case "PX":
 			i++
 			next.ends = s.in(number(options[i]))
+		case "EX":
+			i++
+			next.ends = s.in(1000 * number(options[i]))
 		default:
 			panic("no such option: " + options[i])
 		}
@@ -254,7 +288,9 @@ func (s *server) pexpire(e *entry, ms int64, longer bool) any {
 		return int64(0)
 	}
 	e.ends = ends
-	s.expire()
+	if s.ended() >= ends {
+		*e = entry{}
+	}
 	return int64(1)
 }
 

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,8 +80,7 @@ func newJudge(texts map[string]string) (*judge, error) {
 	}
 	j := &judge{lua: newInterpreter(), scripts: make(map[string]*script)}
 	for name, text := range texts {
-		sum := sha1.Sum([]byte(text)) // as Redis names scripts
-		j.scripts[hex.EncodeToString(sum[:])] = all[name]
+		j.scripts[hashOf(text)] = all[name]
 	}
 	return j, nil
 }
@@ -105,8 +102,7 @@ func (j *judge) take(c call) error {
 	}
 	sha := c.args[1]
 	if command == "EVAL" {
-		sum := sha1.Sum([]byte(sha))
-		sha = hex.EncodeToString(sum[:])
+		sha = hashOf(sha)
 	}
 	s, known := j.scripts[sha]
 	if !known || len(c.inner) == 0 { // without any call Redis did not know it
@@ -157,7 +153,7 @@ func (j *judge) calls(s *script, at Time, args []string, listens bool) (all [][]
 	srv := &server{db: &after, now: at, inMillis: true, listens: func(string) bool { return listens }, saw: func(args []string) {
 		all = append(all, slices.Clone(args))
 	}}
-	if text, failed := j.lua.run(srv, s, args).(errReply); failed {
+	if text, failed := j.lua.run(srv, s, keyNames[:], args).(errReply); failed {
 		return nil, after, errors.New(string(text))
 	}
 	return all, after, nil

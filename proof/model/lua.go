@@ -56,18 +56,22 @@ func newInterpreter() *interpreter {
 	redis := i.state.NewTable()
 	redis.RawSetString("call", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, true) }))
 	redis.RawSetString("pcall", i.state.NewFunction(func(l *lua.LState) int { return i.call(l, false) }))
+	redis.RawSetString("error_reply", i.state.NewFunction(func(l *lua.LState) int {
+		l.Push(toLua(l, errReply(l.CheckString(1))))
+		return 1
+	}))
 	i.state.SetGlobal("redis", redis)
 	return i
 }
 
 func (i *interpreter) close() { i.state.Close() }
 
-// run carries out a script about the lock, and returns its reply.
-func (i *interpreter) run(at *server, s *script, args []string) any {
+// run carries out a script about some keys, and returns its reply.
+func (i *interpreter) run(at *server, s *script, names, args []string) any {
 	i.at = at
 	l := i.state
 	keys, argv := l.NewTable(), l.NewTable()
-	for _, name := range keyNames {
+	for _, name := range names {
 		keys.Append(lua.LString(name))
 	}
 	for _, arg := range args {
@@ -128,7 +132,14 @@ func fromLua(v lua.LValue) any {
 		return int64(v)
 	case lua.LString:
 		return string(v)
+	case lua.LBool:
+		if v {
+			return int64(1)
+		}
 	case *lua.LTable:
+		if text, failed := v.RawGetString("err").(lua.LString); failed {
+			return errReply(text)
+		}
 		list := []any{}
 		for n := 1; n <= v.Len(); n++ {
 			list = append(list, fromLua(v.RawGetInt(n)))

@@ -42,7 +42,7 @@ func (m *machine) run(srv *server, s *script, args []string) any {
 	m.key = srv.db.encode(key)
 	e, known := m.known[string(m.key)]
 	if !known {
-		e.reply = m.lua.run(srv, s, args)
+		e.reply = m.lua.run(srv, s, keyNames[:], args)
 		e.db, e.published = *srv.db, srv.published
 		if len(m.known) >= mostKnown {
 			clear(m.known)

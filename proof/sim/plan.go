@@ -27,13 +27,14 @@ type Process struct {
 // A Caller calls again and again, each time with one of these wishes.
 type Caller struct {
 	Name   int // among all of the plan: what it draws is its own
+	Times  int // it has so many times the plan's turns; 0 is once
 	Pause  time.Duration
 	Wishes []Wish
 }
 
 // A Wish is what one call is about.
 type Wish struct {
-	Kind   string // for the table of what was met
+	Kind   WishKind
 	Keys   []string
 	Policy lockmw.Policy
 	Work   time.Duration // at most
@@ -41,6 +42,20 @@ type Wish struct {
 	Nested bool          // it acquires the key once more, within its work
 	Fails  bool          // the work fails, where MinHoldOnError matters
 }
+
+// A WishKind says what a call is about, for the table of what was met.
+type WishKind string
+
+const (
+	mutex     WishKind = "mutex"
+	reader    WishKind = "reader"
+	permit    WishKind = "permit"
+	several   WishKind = "several"
+	minHold   WishKind = "MinHold"
+	maxHold   WishKind = "MaxHold"
+	reentrant WishKind = "reentrant"
+	crowd     WishKind = "crowd"
+)
 
 // A Fault is one thing that fails for a while.
 type Fault struct {
@@ -82,6 +97,14 @@ func (k FaultKind) String() string { return faultNames[k] }
 // onTheWay reports whether it is the way of one process to Redis that fails.
 func (k FaultKind) onTheWay() bool { return k <= Gone }
 
+// meets reports whether a process has to do with it: of one that is gone the others have.
+func (f Fault) meets(process int) bool {
+	if f.Kind == Gone {
+		return f.Process != process
+	}
+	return f.Process == process || !f.Kind.onTheWay()
+}
+
 // silences reports whether Redis cannot answer a process, not even over a new connection: then FailOpen may open.
 func (k FaultKind) silences() bool { return k.onTheWay() && k != Cut && k != Far }
 
@@ -101,6 +124,9 @@ func (p Plan) String() string {
 		fmt.Fprintf(&b, "\nprocess %d, %v away, observer %v", i, process.Away, process.Slow)
 		for _, c := range process.Callers {
 			fmt.Fprintf(&b, "\n  caller %d, pause %v", c.Name, c.Pause)
+			if c.Times > 1 {
+				fmt.Fprintf(&b, ", %d times as many turns", c.Times)
+			}
 			for _, w := range c.Wishes {
 				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
 			}
@@ -140,11 +166,37 @@ func NewPlan(seed uint64) Plan {
 		p.Processes = append(p.Processes, process)
 	}
 	for range r.IntN(6) {
-		f := Fault{Kind: FaultKind(r.IntN(int(faultKinds))), At: between(r, 0, lasts), Process: r.IntN(len(p.Processes))}
-		f.Lasts = between(r, 0, []time.Duration{200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(3)])
-		p.Faults = append(p.Faults, f)
+		p.Faults = append(p.Faults, newFault(r, p))
+	}
+	// What came later than the first seeds is drawn behind all else, so that those draw what they drew.
+	if r.IntN(2) == 0 {
+		for range 1 + r.IntN(10) {
+			p.Faults = append(p.Faults, newFault(r, p))
+		}
+	}
+	if r.IntN(2) == 0 {
+		at := &p.Processes[r.IntN(len(p.Processes))]
+		at.Callers = append(at.Callers, newCrowd(r, name)...)
 	}
 	return p
+}
+
+func newFault(r *rand.Rand, p Plan) Fault {
+	f := Fault{Kind: FaultKind(r.IntN(int(faultKinds))), At: between(r, 0, lasts), Process: r.IntN(len(p.Processes))}
+	f.Lasts = between(r, 0, []time.Duration{200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(3)])
+	return f
+}
+
+// newCrowd makes callers of one process who want the same lock, so that it goes from one to the next without a command.
+func newCrowd(r *rand.Rand, name int) (all []Caller) {
+	w := Wish{Kind: crowd, Keys: []string{"c0"}, Work: between(r, 0, 3*time.Millisecond)}
+	w.Policy.TTL = []time.Duration{700 * time.Millisecond, 3 * time.Second, 0}[r.IntN(3)]
+	w.Policy.Wait, w.Policy.FailOpen = between(r, time.Second, 6*time.Second), r.IntN(4) == 0
+	for range 3 + r.IntN(8) {
+		all = append(all, Caller{Name: name, Times: 6, Pause: between(r, 0, 5*time.Millisecond), Wishes: []Wish{w}})
+		name++
+	}
+	return all
 }
 
 func newWish(r *rand.Rand, keys int) Wish {
@@ -158,19 +210,19 @@ func newWish(r *rand.Rand, keys int) Wish {
 	default:
 		w.Policy.Wait = between(r, 10*time.Millisecond, 6*time.Second)
 	}
-	switch w.Kind = "mutex"; r.IntN(9) {
+	switch w.Kind = mutex; r.IntN(9) {
 	case 0, 1:
-		w.Kind, w.Policy.Mode = "reader", lockmw.Shared
+		w.Kind, w.Policy.Mode = reader, lockmw.Shared
 	case 2:
-		w.Kind, w.Keys, w.Policy.Permits = "permit", []string{key("p")}, 2
+		w.Kind, w.Keys, w.Policy.Permits = permit, []string{key("p")}, 2
 	case 3:
-		w.Kind, w.Keys = "several", []string{"m0", "m1"}[:min(2, keys)]
+		w.Kind, w.Keys = several, []string{"m0", "m1"}[:min(2, keys)]
 	case 4:
-		w.Kind, w.Policy.MinHold, w.Policy.MinHoldOnError, w.Fails = "MinHold", between(r, time.Millisecond, 300*time.Millisecond), r.IntN(2) == 0, r.IntN(2) == 0
+		w.Kind, w.Policy.MinHold, w.Policy.MinHoldOnError, w.Fails = minHold, between(r, time.Millisecond, 300*time.Millisecond), r.IntN(2) == 0, r.IntN(2) == 0
 	case 5:
-		w.Kind, w.Policy.MaxHold = "MaxHold", between(r, 5*time.Millisecond, 300*time.Millisecond)
+		w.Kind, w.Policy.MaxHold = maxHold, between(r, 5*time.Millisecond, 300*time.Millisecond)
 	case 6:
-		w.Kind, w.Policy.Reentrant, w.Nested = "reentrant", true, true
+		w.Kind, w.Policy.Reentrant, w.Nested = reentrant, true, true
 	}
 	if r.IntN(4) == 0 {
 		w.Policy.FailOpen = true

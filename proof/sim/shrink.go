@@ -74,6 +74,12 @@ func lesserProcesses(p Process) (all []Process) {
 		}
 	}
 	for n, c := range p.Callers {
+		if c.Times > 1 {
+			next := p
+			next.Callers = slices.Clone(p.Callers)
+			next.Callers[n].Times = c.Times / 2
+			all = append(all, next)
+		}
 		for k := range c.Wishes {
 			if len(c.Wishes) > 1 {
 				next := p

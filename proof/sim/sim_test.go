@@ -3,7 +3,7 @@ package sim
 import (
 	"bufio"
 	"context"
-	"maps"
+	"encoding/json"
 	"os"
 	"slices"
 	"strconv"
@@ -42,9 +42,10 @@ func TestSeedsThatOnceFailed(t *testing.T) {
 // fixed are the seeds that each make test takes. New ones are for the night: a test is not to fail for what nobody has changed.
 const fixed = 4
 
-// TestSimulate takes seeds from 1, or from SIM_FROM, for as long as SIM_FOR says; or the one of SIM_SEED, which is made smaller if it fails.
+// TestSimulate takes seeds from 1, or from SIM_FROM, for as long as SIM_FOR says, with a process for each core; or the one of SIM_SEED,
+// which is made smaller if it fails. With SIM_FIRST it ends at the first seed that fails.
 func TestSimulate(t *testing.T) {
-	if seed := setting(t, "SIM_SEED", 0); seed > 0 {
+	if seed := number(t, "SIM_SEED", 0); seed > 0 {
 		again(t, seed)
 		return
 	}
@@ -55,27 +56,72 @@ func TestSimulate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	began, from := time.Now(), setting(t, "SIM_FROM", 1)
-	var all Result
-	faults, met := 0, make(map[string]int)
-	seed := from
-	for ; seed < from+fixed || time.Since(began) < long; seed++ {
-		p := NewPlan(seed)
-		r := Run(t, p)
-		all.Calls, all.Holds, all.Turns, all.Took = all.Calls+r.Calls, all.Holds+r.Holds, all.Turns+r.Turns, all.Took+r.Took
-		faults += len(p.Faults)
-		for what, n := range r.Met {
-			met[what] += n
+	from := number(t, "SIM_FROM", 1)
+	if step := number(t, "SIM_STEP", 0); step > 0 { // one of several processes
+		tell := json.NewEncoder(os.Stdout)
+		began := time.Now()
+		for seed := from; time.Since(began) < long; seed += step {
+			if err := tell.Encode(seen{Seed: seed, Begins: true}); err != nil {
+				t.Fatal(err)
+			}
+			if err := tell.Encode(see(t, seed)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for _, wrong := range r.Wrong {
-			t.Errorf("seed %d: %s", seed, wrong)
-		}
+		return
 	}
-	t.Logf("%d seeds from %d: %d calls, %d holds, %d turns, %d faults; %v of their time in %v", seed-from, from, all.Calls, all.Holds, all.Turns, faults, all.Took, time.Since(began))
-	if long > 0 {
-		for _, what := range slices.Sorted(maps.Keys(met)) {
-			t.Logf("%6d %s", met[what], what)
+	all := total{met: make(Met)}
+	began := time.Now()
+	if long == 0 {
+		for seed := from; seed < from+fixed; seed++ {
+			all.add(t, see(t, seed))
 		}
+	} else {
+		onEachCore(t, from, func(s seen) bool {
+			all.add(t, s)
+			return s.Result.Wrong == nil || os.Getenv("SIM_FIRST") == ""
+		})
+	}
+	took := time.Since(began)
+	t.Logf("%d seeds from %d: %d calls, %d holds, %d turns, %d faults; %v of their time in %v: %.1f million turns and %.0f faults an hour",
+		all.seeds, from, all.Calls, all.Holds, all.Turns, all.faults, all.Took, took, float64(all.Turns)/took.Hours()/1e6, float64(all.faults)/took.Hours())
+	if long > 0 {
+		t.Logf("calls while something failed\n%v", all.met)
+		empty := all.met.empty()
+		t.Logf("%d cells are empty: %q", len(empty), empty[:min(20, len(empty))])
+	}
+}
+
+// A seen is what came of a seed.
+type seen struct {
+	Seed   uint64
+	Begins bool // it has only begun
+	Faults int
+	Result Result
+}
+
+func see(t *testing.T, seed uint64) seen {
+	t.Helper()
+	p := NewPlan(seed)
+	return seen{Seed: seed, Faults: len(p.Faults), Result: Run(t, p)}
+}
+
+// A total is what came of all seeds.
+type total struct {
+	Result
+
+	seeds, faults int
+	met           Met
+}
+
+func (a *total) add(t *testing.T, s seen) {
+	t.Helper()
+	r := s.Result
+	a.seeds, a.faults = a.seeds+1, a.faults+s.Faults
+	a.Calls, a.Holds, a.Turns, a.Took = a.Calls+r.Calls, a.Holds+r.Holds, a.Turns+r.Turns, a.Took+r.Took
+	a.met.add(r.Met)
+	for _, wrong := range r.Wrong {
+		t.Errorf("seed %d: %s", s.Seed, wrong)
 	}
 }
 
@@ -103,8 +149,8 @@ func again(t *testing.T, seed uint64) {
 	t.Logf("enough for that: %s", smallest)
 }
 
-// setting reads a number that the environment gives.
-func setting(t *testing.T, name string, otherwise uint64) uint64 {
+// number reads a number that the environment gives.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
 	if text == "" {

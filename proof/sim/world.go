@@ -25,15 +25,15 @@ type Result struct {
 	Wrong []string // what must not be; nil: nothing was
 	Calls int
 	Holds int
-	Turns int            // holds of locks, each of several keys
-	Took  time.Duration  // of the bubble's time
-	Met   map[string]int // kind of wish × fault that was going on × how it waits: calls
+	Turns int           // holds of locks, each of several keys
+	Took  time.Duration // of the bubble's time
+	Met   Met
 }
 
 // A world is a plan that is carried out.
 type world struct {
 	plan   Plan
-	server *redistest.Mini
+	server *embedded
 	plain  *redis.Client // past all faults
 	judge  *judge
 	began  time.Time
@@ -43,8 +43,8 @@ type world struct {
 	turns  atomic.Int64
 
 	mu  sync.Mutex
-	on  map[FaultKind]int // faults that are going on
-	met map[string]int
+	on  map[Fault]int // what is going on, without its times
+	met Met
 }
 
 // A process is one Locker and its way to Redis.
@@ -65,9 +65,9 @@ func Run(t *testing.T, p Plan) Result {
 func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{plan: p, server: redistest.InMemory(t), began: time.Now(), on: make(map[FaultKind]int), met: make(map[string]int)}
+		w := &world{plan: p, server: newEmbedded(t), began: time.Now(), on: make(map[Fault]int), met: make(Met)}
 		w.judge = newJudge(w)
-		w.plain = w.server.Client(t)
+		w.plain = w.server.client(t)
 		for i := range p.Processes {
 			w.parts = append(w.parts, w.start(t, p.Processes[i]))
 		}
@@ -98,7 +98,7 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 // start starts a process.
 func (w *world) start(t *testing.T, p Process) *process {
 	t.Helper()
-	part := &process{Process: p, way: faultproxy.InMemory(w.server.DialInMemory)}
+	part := &process{Process: p, way: faultproxy.InMemory(w.server.dial)}
 	t.Cleanup(func() { _ = part.way.Close() })
 	w.distance(part, 0)
 	client := redistest.NewClient(t, part.way.Addr(), func(o *redis.Options) { o.Dialer = part.way.Dial })
@@ -122,7 +122,7 @@ func (w *world) distance(p *process, more time.Duration) {
 // work has a caller take its turns.
 func (w *world) work(ctx context.Context, at int, c Caller) {
 	r := rand.New(rand.NewPCG(w.plan.Seed, uint64(1000+c.Name)))
-	for range w.plan.Turns {
+	for range w.plan.Turns * max(1, c.Times) {
 		time.Sleep(between(r, 1, c.Pause+1))
 		if ctx.Err() != nil || w.parts[at].gone.Load() {
 			return
@@ -135,7 +135,7 @@ func (w *world) work(ctx context.Context, at int, c Caller) {
 func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	part := w.parts[at]
 	w.calls.Add(1)
-	w.note(wish)
+	w.note(at, wish)
 	ctx, cancel := context.WithCancel(context.Background())
 	if wish.GiveUp > 0 {
 		ctx, cancel = context.WithTimeout(context.Background(), wish.GiveUp)
@@ -184,23 +184,13 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// note counts what was met.
-func (w *world) note(wish Wish) {
-	how := "tries"
-	switch {
-	case wish.Policy.Wait > 0:
-		how = "waits"
-	case wish.Policy.Retries > 0:
-		how = "retries"
-	}
-	if wish.Policy.FailOpen {
-		how += ", fails open"
-	}
+// note counts what a call meets.
+func (w *world) note(at int, wish Wish) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for kind, n := range w.on {
-		if n > 0 {
-			w.met[wish.Kind+" × "+kind.String()+" × "+how]++
+	for f, n := range w.on {
+		if n > 0 && f.meets(at) {
+			w.met[cell{wish.Kind, wish.way(), f.Kind}]++
 		}
 	}
 }
@@ -215,20 +205,20 @@ func (w *world) fail(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			w.going(f.Kind, 1)
+			w.going(f, 1)
 			w.inject(f)
 			sleep(ctx, f.Lasts)
 			w.heal(f)
-			w.going(f.Kind, -1)
+			w.going(f, -1)
 		})
 	}
 }
 
 // going notes that one more fault of a kind is going on, or one less.
-func (w *world) going(k FaultKind, n int) {
+func (w *world) going(f Fault, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.on[k] += n
+	w.on[Fault{Kind: f.Kind, Process: f.Process}] += n
 }
 
 // ill reports whether a fault that counts was on a process' way to Redis since then, or is.

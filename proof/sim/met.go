@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Met counts the calls that were made while something failed.
+type Met map[cell]int
+
+// A cell is what called, how it waits, and what failed.
+type cell struct {
+	Kind  WishKind
+	Way   string
+	Fault FaultKind
+}
+
+// Ways in which a call waits.
+const (
+	tries   = "tries"
+	retries = "retries"
+	waits   = "waits"
+	opens   = ", fails open"
+)
+
+// way says how a call waits.
+func (w Wish) way() string {
+	way := tries
+	switch {
+	case w.Policy.Wait > 0:
+		way = waits
+	case w.Policy.Retries > 0:
+		way = retries
+	}
+	if w.Policy.FailOpen {
+		way += opens
+	}
+	return way
+}
+
+// add adds what another run has met.
+func (m Met) add(more Met) {
+	for c, n := range more {
+		m[c] += n
+	}
+}
+
+// rows returns all that plans may draw, in the order of the table.
+func rows() (all []cell) {
+	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant} {
+		for _, way := range []string{tries, retries, waits} {
+			all = append(all, cell{Kind: kind, Way: way}, cell{Kind: kind, Way: way + opens})
+		}
+	}
+	return append(all, cell{Kind: crowd, Way: waits}, cell{Kind: crowd, Way: waits + opens})
+}
+
+// String is the table: a line for each kind of call and way to wait, a column for each fault.
+func (m Met) String() string {
+	var b strings.Builder
+	out := tabwriter.NewWriter(&b, 0, 0, 1, ' ', tabwriter.AlignRight)
+	fmt.Fprint(out, "\t")
+	for f := range faultKinds {
+		fmt.Fprintf(out, "%d\t", f+1)
+	}
+	for _, row := range rows() {
+		fmt.Fprintf(out, "\n%s %s\t", row.Kind, row.Way)
+		for row.Fault = range faultKinds {
+			fmt.Fprintf(out, "%d\t", m[row])
+		}
+	}
+	_ = out.Flush() // into memory
+	for f := range faultKinds {
+		fmt.Fprintf(&b, "\n%d: %v", f+1, f)
+	}
+	return b.String()
+}
+
+// empty returns what was not met yet.
+func (m Met) empty() (all []string) {
+	for _, row := range rows() {
+		for row.Fault = range faultKinds {
+			if m[row] == 0 {
+				all = append(all, fmt.Sprintf("%s %s × %v", row.Kind, row.Way, row.Fault))
+			}
+		}
+	}
+	return all
+}
+
+// A counted is a cell with its calls, as a run tells it to another process.
+type counted struct {
+	Cell  cell
+	Calls int
+}
+
+// MarshalJSON writes the cells as a list.
+func (m Met) MarshalJSON() ([]byte, error) {
+	var list []counted
+	for c, n := range m {
+		list = append(list, counted{c, n})
+	}
+	slices.SortFunc(list, func(a, b counted) int { return strings.Compare(fmt.Sprint(a.Cell), fmt.Sprint(b.Cell)) })
+	return json.Marshal(list)
+}
+
+// UnmarshalJSON reads that list.
+func (m *Met) UnmarshalJSON(text []byte) error {
+	var list []counted
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	*m = make(Met)
+	for _, c := range list {
+		(*m)[c.Cell] += c.Calls
+	}
+	return nil
+}

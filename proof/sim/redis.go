@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/proof/model"
+)
+
+// An embedded is the server of a world: connections, subscriptions and what a client says of itself are the embedded Redis's, and
+// keys and scripts those of the model's store, which is several times as fast and whose clock can be moved.
+type embedded struct {
+	mini *redistest.Mini
+
+	mu   sync.Mutex
+	keys *model.Keyspace
+}
+
+// newEmbedded starts a server; it ends with the test. Call it inside the bubble.
+func newEmbedded(t *testing.T) *embedded {
+	t.Helper()
+	s := &embedded{mini: redistest.InMemory(t), keys: model.NewKeyspace()}
+	first, err := s.mini.DialInMemory(t.Context(), "", "") // it starts with its first connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.keys.Close()
+	})
+	s.keys.Listens = func(channel string) bool { return s.mini.PubSubNumSub(channel)[channel] > 0 }
+	s.keys.Publish = func(channel, text string) { s.mini.Publish(channel, text) }
+	s.mini.Server().SetPreHook(s.carryOut)
+	return s
+}
+
+// carryOut carries out a command that is the store's, and reports whether it is.
+func (s *embedded) carryOut(c *server.Peer, name string, args ...string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reply, ours := s.keys.Do(time.Now(), append([]string{name}, args...))
+	if ours {
+		c.Block(func(w *server.Writer) { write(w, reply) })
+	}
+	return ours
+}
+
+// write writes a reply.
+func write(w *server.Writer, reply any) {
+	switch v := reply.(type) {
+	case nil:
+		w.WriteNull()
+	case int64:
+		w.WriteInt(int(v))
+	case string:
+		w.WriteBulk(v)
+	case model.Status:
+		w.WriteInline(string(v))
+	case model.Failure:
+		w.WriteError(strings.ReplaceAll(string(v), "\n", " "))
+	case []any:
+		w.WriteLen(len(v))
+		for _, one := range v {
+			write(w, one)
+		}
+	default:
+		panic(fmt.Sprintf("reply %T", reply))
+	}
+}
+
+// skew has the server's clock be so far ahead of all others.
+func (s *embedded) skew(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.Skew = by
+}
+
+// client opens a client that no fault reaches.
+func (s *embedded) client(t *testing.T) *redis.Client {
+	t.Helper()
+	return s.mini.Client(t)
+}
+
+// dial opens a connection.
+func (s *embedded) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return s.mini.DialInMemory(ctx, network, addr)
+}
