@@ -2,6 +2,7 @@ package lockmw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -54,7 +55,8 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 					}
 					turns.Add(1)
 					inside[i].Add(-1)
-					if err := lease.Release(context.Background()); err != nil {
+					// Whose answers are lost again and again goes on giving the lock back after this.
+					if err := lease.Release(context.Background()); err != nil && !errors.Is(err, lockmw.ErrUnavailable) {
 						t.Errorf("Release: %v", err)
 					}
 				}

@@ -150,11 +150,13 @@ func TestListEndsWhenTheLockerIsClosed(t *testing.T) {
 		for i := range locks {
 			mustAcquire(t, l, fmt.Sprint(i), lockmw.Policy{})
 		}
+		patient, cancel := context.WithTimeout(t.Context(), time.Minute) // for what it gives back
+		defer cancel()
 		closed := make(chan error, 1)
 		n, last := 0, error(nil)
 		for _, err := range l.List(context.Background(), "") {
 			if n == 0 {
-				go func() { closed <- l.Close(over()) }()
+				go func() { closed <- l.Close(patient) }()
 				<-lockmw.Closing(l)
 			}
 			if last = err; err == nil {

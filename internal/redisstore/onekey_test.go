@@ -220,6 +220,7 @@ func TestNoScriptIsStoppedHalfWayInASlotInMigration(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
 	ctx := context.Background()
+	const ttl = 10 * time.Minute // a busy machine needs longer than a minute for all stages
 	shards := redistest.Cluster(t)
 	client := shards.Client(t)
 	type stage struct {
@@ -244,20 +245,20 @@ func TestNoScriptIsStoppedHalfWayInASlotInMigration(t *testing.T) {
 			} {
 				ns := redistest.Prefix(t)
 				p, q := open(t, client, ns), open(t, client, ns)
-				st := stage{what + " of " + name, p, q, p.ref(time.Minute), q.ref(time.Minute), ask}
+				st := stage{what + " of " + name, p, q, p.ref(ttl), q.ref(ttl), ask}
 				st.held.Kind, st.waits.Kind = set.holder, set.waiter
 				p.get(st.held, store.Try)
 				for range set.others {
-					other := p.ref(time.Minute)
+					other := p.ref(ttl)
 					other.Kind = set.holder
 					p.get(other, store.Try)
 				}
 				q.refused(st.waits, store.Wait)
 				if keys := p.keys("k"); set.holder == (store.Kind{}) { // as after several whose lock has lapsed
 					pipe := client.Pipeline()
-					pipe.Set(ctx, keys[3], 1, time.Minute)
+					pipe.Set(ctx, keys[3], 1, ttl)
 					pipe.ZAdd(ctx, keys[4], redis.Z{Score: 1, Member: "old"})
-					pipe.Expire(ctx, keys[4], time.Minute)
+					pipe.Expire(ctx, keys[4], ttl)
 					if _, err := pipe.Exec(ctx); err != nil {
 						t.Fatal(err)
 					}
@@ -267,8 +268,8 @@ func TestNoScriptIsStoppedHalfWayInASlotInMigration(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for _, key := range p.keys("k") { // a busy machine needs longer than places in a queue last
-					client.Expire(ctx, key, time.Minute)
+				for _, key := range p.keys("k") { // places in a queue do not last that long
+					client.Expire(ctx, key, ttl)
 				}
 				all = append(all, st)
 			}

@@ -226,24 +226,29 @@ func (r *rival) foreign(l *Lane, key string, ttl time.Duration) (freed time.Dura
 	return h.Freed, true
 }
 
-// turnOn takes a lock, and notes that it had it.
+// turnOn takes a lock, and notes that it had it. On a machine that has much else to do even a Redis without a fault may not answer in time.
 func (r *rival) turnOn(l *Lane, key string, wait time.Duration) {
 	ctx := context.Background()
 	h := history.Hold{Key: key, Kind: history.Mutex, Worker: l.Name + ".rival", Asked: clock.Now(), How: history.Released}
 	_, lease, err := r.locks.Acquire(ctx, key, lockmw.Policy{TTL: l.TTL, Wait: wait})
 	if err != nil {
-		if !errors.Is(err, lockmw.ErrNotAcquired) {
+		if !errors.Is(err, lockmw.ErrNotAcquired) && !errors.Is(err, lockmw.ErrUnavailable) {
 			l.check(err)
 		}
 		return
 	}
 	h.Began, h.Fence = clock.Now(), lease.Fence()
 	time.Sleep(time.Millisecond)
-	h.Ended = clock.Now()
-	if err := lease.Release(ctx); err != nil {
+	h.Ended = min(clock.Now(), clock.Of(lease.ValidUntil()))
+	switch err := lease.Release(ctx); {
+	case err == nil:
+		h.Freed = clock.Now()
+	case errors.Is(err, lockmw.ErrUnavailable), errors.Is(err, lockmw.ErrLost):
+		h.How, h.Freed = history.Unsure, h.Ended+2*l.TTL+2*time.Second // Redis must have forgotten it by then
+	default:
 		l.check(err)
+		return
 	}
-	h.Freed = clock.Now()
 	r.note(h)
 }
 

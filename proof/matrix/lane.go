@@ -287,8 +287,13 @@ func (l *Lane) neverHeld() (never []string) {
 	return never
 }
 
-// patience is how long the nemesis waits for what the workers must come to, also on a machine that is busy with other tests.
-func (l *Lane) patience() time.Duration { return 10*l.TTL + 20*time.Second }
+// patience is how long the nemesis waits for what the workers must come to. A short run is one on a machine that is busy with other tests.
+func (l *Lane) patience() time.Duration {
+	if testing.Short() {
+		return 10*l.TTL + time.Minute
+	}
+	return 10*l.TTL + 20*time.Second
+}
 
 // alive waits until each of some keys has a holder that began after since. It returns when the last of those did, and
 // the keys that have none.
