@@ -267,10 +267,23 @@ func (l *Lane) awaitHolders() {
 			return
 		}
 		if clock.Now() > deadline {
-			l.tb.Errorf("%s: before the fault nobody holds a lock, or keys have never been held: %v", l.Name, never)
+			l.tb.Errorf("%s: before the fault nobody holds a lock, or keys have never been held: %v; the last refusals:\n%s", l.Name, never, l.lastRefusals())
 			return
 		}
 	}
+}
+
+// lastRefusals tells what the workers were last told in place of a lock.
+func (l *Lane) lastRefusals() string {
+	const most = 3 // of each worker
+	var lines []string
+	for _, p := range l.workers {
+		all := p.Saw().Refusals
+		for _, r := range all[max(0, len(all)-most):] {
+			lines = append(lines, fmt.Sprintf("%s: %s, asked for at %v, told at %v: %s", p.Config.Name, r.Key, r.Asked, r.Returned, r.Err))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // neverHeld returns the keys that have had no holder yet.

@@ -51,6 +51,14 @@ func someProcess() []Kind {
 	return all[:record.Pick(2, len(all))]
 }
 
+// quorumTTL is the TTL of locks in a quorum. Its nodes have a quarter of it to answer, which has to be more than a busy machine takes.
+func quorumTTL() time.Duration {
+	if testing.Short() {
+		return 3 * ttl()
+	}
+	return ttl()
+}
+
 // Checks 4 and 22 of REPORT.md, on a Cluster, and check 4 on a quorum of five.
 func TestOtherTopologies(test *testing.T) {
 	t := reasonsLast(test)
@@ -59,11 +67,11 @@ func TestOtherTopologies(test *testing.T) {
 	var o Outcome
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	start := func(newLane func(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane, name string, seed uint64, kinds []Kind) {
+	start := func(newLane func(tb testing.TB, name string, seed uint64, ttl time.Duration) *Lane, name string, seed uint64, ttl time.Duration, kinds []Kind) {
 		if kinds = chosen(kinds); len(kinds) == 0 {
 			return
 		}
-		l := newLane(t, name, seed, ttl())
+		l := newLane(t, name, seed, ttl)
 		running.Go(func() {
 			one := l.on(kinds, n)
 			mu.Lock()
@@ -78,9 +86,9 @@ func TestOtherTopologies(test *testing.T) {
 	}
 	for i := range whole(record.Pick(1, 2)) {
 		seed := s + uint64(i)
-		start(NewClusterLane, fmt.Sprintf("cluster%d", i+1), seed, onCluster())
-		start(NewPipelineLane, fmt.Sprintf("pipeline%d", i+1), seed+20, []Kind{slotOfPipeline})
-		start(NewQuorumLane, fmt.Sprintf("quorum%d", i+1), seed+10, onQuorum())
+		start(NewClusterLane, fmt.Sprintf("cluster%d", i+1), seed, ttl(), onCluster())
+		start(NewPipelineLane, fmt.Sprintf("pipeline%d", i+1), seed+20, ttl(), []Kind{slotOfPipeline})
+		start(NewQuorumLane, fmt.Sprintf("quorum%d", i+1), seed+10, quorumTTL(), onQuorum())
 	}
 	running.Wait()
 	lines := o.Lines()
