@@ -1,6 +1,7 @@
 package library
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,27 +45,41 @@ func Record(ctx context.Context, name, addr string, n int) (turns []Turn, err er
 
 const warmTurns = 50
 
-// alike takes turns until it has n that are alike: as many commands as the shortest
-// has, since the library may send something else meanwhile. The first ones, which
+// alike takes turns until it has n that are alike: with as many commands, and with
+// replies that differ in nothing but their strings. During some turns the library sends
+// something else, and on a busy machine it asks in another way. The first ones, which
 // open connections and make scripts known, do not count.
-func alike(n int, take func(i int) (Turn, error)) (turns []Turn, err error) {
+func alike(n int, take func(i int) (Turn, error)) ([]Turn, error) {
+	groups := make(map[string][]Turn)
 	for i := range warmTurns + 2*n {
 		t, err := take(i)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case i < warmTurns:
-			continue
-		case len(turns) > 0 && t.Commands < turns[0].Commands:
-			turns = turns[:0] // something else was sent during those before
-		case len(turns) > 0 && t.Commands > turns[0].Commands:
-			continue // and during this one
 		}
-		if turns = append(turns, t); len(turns) == n {
-			return turns, nil
+		if i < warmTurns {
+			continue
+		}
+		kind := t.kind()
+		groups[kind] = append(groups[kind], t)
+		if len(groups[kind]) == n {
+			return groups[kind], nil
 		}
 	}
 	return nil, fmt.Errorf("of %d turns fewer than half are alike", 2*n)
+}
+
+// kind is what turns have in common that are alike.
+func (t Turn) kind() string {
+	kind := fmt.Appendln(nil, t.Commands)
+	for rest := t.Received; len(rest) > 0; {
+		line, more, _ := bytes.Cut(rest, []byte("\r\n"))
+		rest = more
+		if n, err := strconv.Atoi(string(bytes.TrimPrefix(line, []byte("$")))); err == nil && line[0] == '$' && n >= 0 {
+			line, rest = []byte("$"), rest[min(n+len("\r\n"), len(rest)):]
+		}
+		kind = append(append(kind, line...), '\n')
+	}
+	return string(kind)
 }
 
 // record returns what is sent and received during a turn, on all connections.
