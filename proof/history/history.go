@@ -27,8 +27,8 @@ const (
 
 // Hold is one hold interval: from the moment Acquire returned to the first of
 // these: the call of Release, the end of the lease's context, the end of what the
-// lease itself says it is valid, the death of the process. A process that is killed
-// cannot tell until when its lease was valid, so its hold ends with it.
+// lease itself says it is valid, the death of the process. Of a process that is killed
+// it is what it told last until when its lease was valid.
 type Hold struct {
 	Key     string        `json:"key"`
 	Kind    Kind          `json:"kind"`
@@ -38,6 +38,7 @@ type Hold struct {
 	ID      int           `json:"id"`                // within its process
 	Asked   time.Duration `json:"asked"`             // Acquire was called
 	Began   time.Duration `json:"began"`             // Acquire returned
+	Until   time.Duration `json:"until,omitempty"`   // the lease said that it is valid, as it was told last; 0: it does not say
 	Ended   time.Duration `json:"ended"`
 	Freed   time.Duration `json:"freed"` // Redis had given it up by now
 	How     string        `json:"how"`

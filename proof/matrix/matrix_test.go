@@ -1,6 +1,8 @@
 package matrix
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -78,7 +80,11 @@ func run(t testing.TB, lanes, times int, seed uint64, kinds []Kind) Outcome {
 // report says what must not be, and logs each kind's line.
 func report(t testing.TB, o *Outcome, lines []record.Line) {
 	t.Helper()
-	for i, fault := range o.Faults() {
+	faults := o.Faults()
+	if len(faults) > 0 {
+		t.Logf("all that the workers told is in %s", keep(t, o))
+	}
+	for i, fault := range faults {
 		if i == 30 {
 			t.Error("…")
 			break
@@ -88,6 +94,20 @@ func report(t testing.TB, o *Outcome, lines []record.Line) {
 	for _, line := range lines {
 		t.Logf("%3d × %s: %s", line.Injections, line.Kind, seen(line))
 	}
+}
+
+// keep writes an outcome to a file that stays, since a run can hardly be had again, and returns its name.
+func keep(t testing.TB, o *Outcome) string {
+	t.Helper()
+	file, err := os.CreateTemp("", "proof-matrix-*.json")
+	if err == nil {
+		err = errors.Join(json.NewEncoder(file).Encode(o), file.Close())
+	}
+	if err != nil {
+		t.Error(err)
+		return "no file"
+	}
+	return file.Name()
 }
 
 // seen says in words what became of the locks under a kind of fault.

@@ -41,6 +41,15 @@ func process() []Kind {
 			l.hire(place)
 			return nil
 		}},
+		{Name: "worker stopped, longer than the TTL, and killed when it goes on", Do: func(l *Lane) []string {
+			place := l.place()
+			l.check(l.workers[place].Stop())
+			l.last(l.part(1.5))
+			l.check(l.workers[place].Cont())
+			l.workers[place].Kill()
+			l.hire(place)
+			return nil
+		}},
 		{Name: "worker closes its Locker, another comes", Do: func(l *Lane) []string {
 			place := l.place()
 			l.check(l.workers[place].End())

@@ -44,7 +44,8 @@ type Key struct {
 // event is one line that a worker writes.
 type event struct {
 	Began   *history.Hold  `json:"began,omitempty"`
-	Ending  *history.Hold  `json:"ending,omitempty"` // told before Release is called
+	Renewed *history.Hold  `json:"renewed,omitempty"` // it is valid until later
+	Ending  *history.Hold  `json:"ending,omitempty"`  // told before Release is called
 	Ended   *history.Hold  `json:"ended,omitempty"`
 	Write   *history.Write `json:"write,omitempty"`
 	Refused *Refusal       `json:"refused,omitempty"`

@@ -87,17 +87,20 @@ func (p *Process) read(stdout io.Reader) {
 	if err != nil && p.killed == 0 {
 		p.failures = append(p.failures, err.Error())
 	}
-	ended := clock.Now()
-	for _, since := range []time.Duration{p.killed, p.stopped} {
-		if since > 0 {
-			ended = min(ended, since) // it ran no more since then, however late its end is seen
-		}
+	gone, ran := clock.Now(), clock.Now()
+	if p.killed > 0 {
+		gone, ran = p.killed, p.killed // however late its end is seen
+	}
+	if p.stopped > 0 {
+		ran = min(ran, p.stopped)
 	}
 	for _, h := range p.open { // with the process ended what it held
 		if h.How = history.Killed; h.Ended == 0 { // else it was about to release
-			h.Ended = ended
+			if h.Ended = ran; h.Until > 0 {
+				h.Ended = min(ran, h.Until) // whatever it would have done then, it would have known that its lease was over
+			}
 		}
-		h.Freed = h.Ended + p.Config.TTL + time.Second
+		h.Freed = gone + p.Config.TTL + time.Second // it may have been renewed up to its end, and have told nobody
 		p.holds = append(p.holds, h)
 	}
 	clear(p.open)
@@ -112,6 +115,8 @@ func (p *Process) note(e event) {
 		if p.began != nil {
 			p.began(*e.Began)
 		}
+	case e.Renewed != nil:
+		p.open[e.Renewed.ID] = *e.Renewed
 	case e.Ending != nil:
 		p.open[e.Ending.ID] = *e.Ending
 	case e.Ended != nil:

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/clock"
+	"github.com/lockmw/kit/proof/engines"
 	"github.com/lockmw/kit/proof/history"
 )
 
@@ -30,9 +32,21 @@ func TestWhatIsHeldAtAMoment(t *testing.T) {
 	}
 }
 
-// What a killed worker held ends with the kill, however late a busy machine lets its end be seen.
+func TestMain(m *testing.M) {
+	Main()
+	redistest.Main(m)
+}
+
+// What a killed worker held ends with the kill, however late a busy machine lets its end be seen, or before it: where it was about
+// to release, and where its lease was over.
 func TestAKilledWorkerHoldsNothing(t *testing.T) {
-	p := &Process{cmd: exec.Command("sleep", "60"), ended: make(chan struct{}), open: map[int]history.Hold{1: {ID: 1, Began: clock.Now()}}}
+	began := clock.Now()
+	over := began + time.Microsecond
+	p := &Process{cmd: exec.Command("sleep", "60"), ended: make(chan struct{}), open: map[int]history.Hold{
+		1: {ID: 1, Began: began, Until: began + time.Hour},
+		2: {ID: 2, Began: began, Until: began + time.Hour, Ended: over},
+		3: {ID: 3, Began: began, Until: over},
+	}}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +64,39 @@ func TestAKilledWorkerHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-killed
-	if holds := p.Saw().Holds; len(holds) != 1 || holds[0].How != history.Killed || holds[0].Ended > later {
-		t.Errorf("%+v, want one that ended before %v", holds, later)
+	holds := p.Saw().Holds
+	if len(holds) != 3 {
+		t.Fatalf("%+v, want three", holds)
 	}
+	for _, h := range holds {
+		if h.How != history.Killed || h.ID == 1 && (h.Ended <= over || h.Ended > later) || h.ID > 1 && h.Ended != over {
+			t.Errorf("%+v, want that it was killed, and ended before %v, or at %v", h, later, over)
+		}
+		if h.Freed < p.killed {
+			t.Errorf("%+v: it may have been renewed until the process was killed at %v", h, p.killed)
+		}
+	}
+}
+
+// Of a worker it is known until when its lease is valid, at any time.
+func TestAWorkerTellsEachRenewal(t *testing.T) {
+	p := Start(t, Config{
+		Name: "w", Engine: engines.Ours, Redis: engines.One(redistest.Real(t).Addr()), TTL: 3 * time.Second, Wait: time.Minute,
+		Keys: []Key{{Name: "k", Kind: history.Mutex, Goroutines: 1, StaysAlive: true}},
+	}, nil)
+	var first history.Hold
+	await.Within(t, time.Minute, "it holds the lock", func() bool {
+		open := p.Saw().Open
+		if len(open) > 0 {
+			first = open[0]
+		}
+		return len(open) > 0
+	})
+	if first.Until <= first.Began {
+		t.Errorf("%+v, want a moment until which it is valid", first)
+	}
+	await.Within(t, time.Minute, "it tells a renewal", func() bool {
+		saw := p.Saw()
+		return len(saw.Open) > 0 && saw.Open[0].ID == first.ID && saw.Open[0].Until > first.Until
+	})
 }

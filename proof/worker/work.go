@@ -84,7 +84,7 @@ func (w *worker) run(text string) (err error) {
 	for i, key := range w.Keys {
 		for j := range key.Goroutines {
 			rnd := rand.New(rand.NewPCG(w.Seed, uint64(i)<<32|uint64(j)))
-			all.Go(func() { w.work(ctx, key, rnd) })
+			all.Go(func() { w.turns(ctx, key, rnd) })
 		}
 	}
 	go w.obey(stop)
@@ -119,8 +119,8 @@ func (w *worker) obey(stop context.CancelFunc) {
 	}
 }
 
-// work takes turns on one key.
-func (w *worker) work(ctx context.Context, key Key, rnd *rand.Rand) {
+// turns takes turns on one key.
+func (w *worker) turns(ctx context.Context, key Key, rnd *rand.Rand) {
 	for turn := 0; ctx.Err() == nil && (key.Turns == 0 || turn < key.Turns); turn++ {
 		w.turn(ctx, key, rnd)
 		select {
@@ -154,7 +154,7 @@ func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) {
 		return
 	}
 	h.ID = int(w.ids.Add(1))
-	h.Fence = hold.Fence()
+	h.Fence, h.Until = hold.Fence(), until(hold)
 	w.tell(event{Began: &h})
 	w.hold(ctx, asking, key, rnd, hold, h)
 }
@@ -174,11 +174,7 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	if key.Watch {
 		w.watch(ctx, hold, h)
 	}
-	select {
-	case <-hold.Context().Done():
-	case <-ctx.Done():
-	case <-time.After(length):
-	}
+	h.Until = w.work(ctx, hold, h, length)
 	if hold.Context().Err() != nil && asked.Err() == nil {
 		h.How = history.Lost
 	}
@@ -186,8 +182,9 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 	if h.How == history.Lost {
 		w.tell(event{Done: h.Ended})
 	}
-	if until := hold.ValidUntil(); !until.IsZero() {
-		h.Ended = min(h.Ended, clock.Of(until))
+	if until := until(hold); until > 0 {
+		h.Until = until
+		h.Ended = min(h.Ended, until)
 	}
 	if writes && h.How == history.Lost {
 		w.write(h, true)
@@ -204,6 +201,38 @@ func (w *worker) hold(ctx, asked context.Context, key Key, rnd *rand.Rand, hold 
 		h.Freed = h.Ended + 2*w.TTL + 2*time.Second // Redis must have forgotten it by then
 	}
 	w.tell(event{Ended: &h})
+}
+
+// until is the moment until which a hold says that it is valid; 0: it does not say.
+func until(hold engines.Hold) time.Duration {
+	until := hold.ValidUntil()
+	if until.IsZero() {
+		return 0
+	}
+	return clock.Of(until)
+}
+
+// work has the lock for a while and tells each renewal, so that it is known of a worker that is killed until when its lease
+// was valid. It returns what it told last.
+func (w *worker) work(ctx context.Context, hold engines.Hold, h history.Hold, length time.Duration) time.Duration {
+	end := time.After(length)
+	look := time.NewTicker(w.TTL / 20)
+	defer look.Stop()
+	for {
+		select {
+		case <-hold.Context().Done():
+			return h.Until
+		case <-ctx.Done():
+			return h.Until
+		case <-end:
+			return h.Until
+		case <-look.C:
+			if until := until(hold); until > h.Until {
+				h.Until = until
+				w.tell(event{Renewed: &h})
+			}
+		}
+	}
 }
 
 func (w *worker) write(h history.Hold, late bool) {
