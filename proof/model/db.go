@@ -158,7 +158,11 @@ func (s *server) call(args []string) any {
 	if e == nil {
 		panic("no such key: " + args[1])
 	}
-	switch command := strings.ToUpper(args[0]); command {
+	command := strings.ToUpper(args[0])
+	if kind := kindFor(command); kind != absent && e.kind != absent && e.kind != kind {
+		return wrongType
+	}
+	switch command {
 	case "GET":
 		return s.get(e)
 	case "SET":
@@ -172,17 +176,11 @@ func (s *server) call(args []string) any {
 	case "ZREM", "HDEL":
 		return e.remove(args[2:])
 	case "ZSCORE":
-		if e.kind == text {
-			return wrongType
-		}
 		if i := e.find(args[2]); i >= 0 {
 			return score(e.members[i].score)
 		}
 		return nil
 	case "ZCARD":
-		if e.kind == text {
-			return wrongType
-		}
 		return int64(len(e.members))
 	case "ZCOUNT":
 		return int64(len(e.between(args[2], args[3])))
@@ -213,6 +211,17 @@ func (s *server) call(args []string) any {
 	}
 }
 
+// kindFor returns what a key must hold for a command about one kind of value; absent: for any.
+func kindFor(command string) kindOf {
+	switch command[0] {
+	case 'Z':
+		return zset
+	case 'H':
+		return hash
+	}
+	return absent
+}
+
 const wrongType = errReply("WRONGTYPE Operation against a key holding the wrong kind of value")
 
 // count counts those of the keys that are there, and does something to each.
@@ -240,6 +249,7 @@ func (s *server) get(e *entry) any {
 
 func (s *server) set(e *entry, value string, options []string) any {
 	was, next := s.get(e), entry{kind: text, text: value}
+	_, other := was.(errReply)
 	onlyNew, returnsOld := false, false
 	for i := 0; i < len(options); i++ {
 		switch strings.ToUpper(options[i]) {
@@ -258,6 +268,9 @@ func (s *server) set(e *entry, value string, options []string) any {
 		default:
 			panic("no such option: " + options[i])
 		}
+	}
+	if returnsOld && other {
+		return was
 	}
 	if !onlyNew || e.kind == absent {
 		*e = next
@@ -298,9 +311,6 @@ func (s *server) zadd(e *entry, args []string) any {
 	onlyNew := args[0] == "NX"
 	if onlyNew {
 		args = args[1:]
-	}
-	if e.kind == text {
-		return wrongType
 	}
 	added := int64(0)
 	for i := 0; i < len(args); i += 2 {
@@ -390,9 +400,6 @@ func bound(at string) (score float64, exclusive bool) {
 
 // zrange is ZRANGE by places, or with BYSCORE by scores.
 func (e *entry) zrange(from, to string, options []string) any {
-	if e.kind == text {
-		return wrongType
-	}
 	var members []member
 	withScores := slices.Contains(options, "WITHSCORES")
 	if slices.Contains(options, "BYSCORE") {
