@@ -301,7 +301,7 @@ func (s *server) pexpire(e *entry, ms int64, longer bool) any {
 		return int64(0)
 	}
 	e.ends = ends
-	if s.ended() >= ends {
+	if ms <= 0 || s.ended() >= ends { // at once, and not when this millisecond is over
 		*e = entry{}
 	}
 	return int64(1)
