@@ -248,6 +248,11 @@ func (s *server) get(e *entry) any {
 }
 
 func (s *server) set(e *entry, value string, options []string) any {
+	for i, option := range options {
+		if o := strings.ToUpper(option); (o == "PX" || o == "EX") && number(options[i+1]) <= 0 {
+			return errReply("ERR invalid expire time in 'set' command")
+		}
+	}
 	was, next := s.get(e), entry{kind: text, text: value}
 	_, other := was.(errReply)
 	onlyNew, returnsOld := false, false
@@ -290,6 +295,9 @@ func (s *server) pttl(e *entry) any {
 		return int64(-2)
 	case e.ends == 0:
 		return int64(-1)
+	}
+	if s.inMillis {
+		return e.ends/1000 - s.now/1000
 	}
 	return (e.ends - s.now + 500) / 1000
 }

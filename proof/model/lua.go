@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -43,8 +44,9 @@ func Compile(texts map[string]string) (Scripts, error) {
 
 // An interpreter runs scripts one after the other.
 type interpreter struct {
-	state *lua.LState
-	at    *server
+	state  *lua.LState
+	at     *server
+	broken any // what the store has panicked with
 }
 
 func newInterpreter() *interpreter {
@@ -61,8 +63,14 @@ func newInterpreter() *interpreter {
 		return 1
 	}))
 	i.state.SetGlobal("redis", redis)
+	if err := i.state.DoString(strictly); err != nil {
+		panic(err) // it does not depend on anything
+	}
 	return i
 }
+
+// strictly has a name that nothing has be an error, as it is in a Redis.
+const strictly = `setmetatable(_G, {__index = function(_, name) error('Script attempted to access nonexistent global variable ' .. tostring(name), 0) end})`
 
 func (i *interpreter) close() { i.state.Close() }
 
@@ -81,24 +89,50 @@ func (i *interpreter) run(at *server, s *script, names, args []string) any {
 	l.SetGlobal("ARGV", argv)
 	l.Push(l.NewFunctionFromProto(s.proto))
 	if err := l.PCall(0, 1, nil); err != nil {
-		return errReply(s.name + ".lua: " + err.Error())
+		if i.broken != nil {
+			panic(i.broken)
+		}
+		return raised(s, err)
 	}
 	reply := l.Get(-1)
 	l.Pop(1)
 	return fromLua(reply)
 }
 
+// commandFailed stands in front of what a command has said, to tell it from what is wrong with a script.
+const commandFailed = "\x00"
+
+// raised is the reply of a script that ended with an error: what a command has said, or what is wrong with the script.
+func raised(s *script, err error) errReply {
+	var said *lua.ApiError
+	if errors.As(err, &said) {
+		if text, ok := strings.CutPrefix(said.Object.String(), commandFailed); ok {
+			return errReply(fmt.Sprintf("%s script: %s.lua", text, s.name))
+		}
+	}
+	return errReply(fmt.Sprintf("ERR %v script: %s.lua", err, s.name))
+}
+
 func (i *interpreter) call(l *lua.LState, raises bool) int {
+	defer func() {
+		if i.broken = recover(); i.broken != nil {
+			panic(i.broken) // which PCall makes an error
+		}
+	}()
 	args := make([]string, l.GetTop())
 	for n := range args {
-		args[n] = l.Get(n + 1).String()
-		if number, ok := l.Get(n + 1).(lua.LNumber); ok {
-			args[n] = fmt.Sprintf("%.17g", float64(number))
+		switch v := l.Get(n + 1).(type) {
+		case lua.LString:
+			args[n] = string(v)
+		case lua.LNumber:
+			args[n] = fmt.Sprintf("%.17g", float64(v))
+		default:
+			l.Error(lua.LString("ERR Lua redis lib command arguments must be strings or integers"), 0)
 		}
 	}
 	reply := i.at.call(args)
 	if text, failed := reply.(errReply); failed && raises {
-		l.RaiseError("%s", string(text))
+		l.Error(lua.LString(commandFailed+string(text)), 0)
 	}
 	l.Push(toLua(l, reply))
 	return 1
@@ -141,7 +175,7 @@ func fromLua(v lua.LValue) any {
 			return errReply(text)
 		}
 		list := []any{}
-		for n := 1; n <= v.Len(); n++ {
+		for n := 1; v.RawGetInt(n) != lua.LNil; n++ {
 			list = append(list, fromLua(v.RawGetInt(n)))
 		}
 		return list

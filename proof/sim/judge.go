@@ -20,6 +20,7 @@ type judge struct {
 	active []*record
 	fences map[string]int64     // by key: the highest of those who held it alone
 	forgot map[string]time.Time // by key: when Redis was last made to forget it; "": all
+	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 }
 
 // A record is one call.
@@ -32,10 +33,20 @@ type record struct {
 	lease   *lockmw.Lease
 }
 
-const mostWrong = 20
+const (
+	mostWrong = 20
+
+	// slack is what a call may take longer than its policy says: a second until a question without an answer is given up, and some time for
+	// the next one.
+	slack = 1500 * time.Millisecond
+	// onItsWay is for how long a fault may show behind its end: what was asked before has no answer, and connections are made anew.
+	onItsWay = 3 * time.Second
+	// wellAfter is for how long a lock may still be passed on within its process that Redis has forgotten, and a bit.
+	wellAfter = 1100 * time.Millisecond
+)
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time)}
+	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time)}
 }
 
 // addf notes what is wrong.
@@ -71,45 +82,48 @@ func (j *judge) forgets(key string) {
 // kept reports whether Redis kept its word about a lease of a key. A process may pass on a lock that Redis has forgotten for a second.
 func (j *judge) kept(r *record, key string) bool {
 	for _, at := range []time.Time{j.forgot[""], j.forgot[key]} {
-		if !at.IsZero() && r.asked.Before(at.Add(1100*time.Millisecond)) {
+		if !at.IsZero() && r.asked.Before(at.Add(wellAfter)) {
 			return false
 		}
 	}
 	return true
 }
 
-// refused judges a call that got no lease.
-func (j *judge) refused(r *record, err error, took time.Duration) {
-	known := false
-	for _, is := range []error{
-		lockmw.ErrNotAcquired, lockmw.ErrUnavailable, lockmw.ErrQueueFull, context.DeadlineExceeded, context.Canceled,
-	} {
-		known = known || errors.Is(err, is)
+// excused reports whether something that was done to a call's process, or to its keys, since then may be why it lost its lock, or was refused.
+func (j *judge) excused(r *record, since time.Time, counts func(FaultKind) bool) bool {
+	if j.world.ill(r.process, since.Add(-onItsWay), counts) {
+		return true
 	}
-	if !known {
-		j.sayf(r, "%v", err)
-	}
-	j.bound(r, "Acquire", took, j.longest(r))
-	if errors.Is(err, lockmw.ErrUnavailable) && !j.world.ill(r.process, r.asked.Add(-3*time.Second), FaultKind.onTheWay) && !j.disturbed(r.asked.Add(-3*time.Second)) {
-		j.sayf(r, "nothing was wrong with Redis: %v", err)
-	}
-}
-
-// disturbed reports whether Redis was made to forget something since then.
-func (j *judge) disturbed(since time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, at := range j.forgot {
-		if at.After(since) {
+		if at.After(since.Add(-onItsWay)) {
 			return true
 		}
 	}
 	return false
 }
 
+// refused judges a call that got no lease.
+func (j *judge) refused(r *record, err error, took time.Duration) {
+	j.bound(r, "Acquire", took, j.longest(r))
+	switch {
+	case errors.Is(err, lockmw.ErrUnavailable):
+		if !j.excused(r, r.asked, FaultKind.refuses) {
+			j.sayf(r, "nothing was wrong with Redis: %v", err)
+		}
+		if r.wish.Policy.FailOpen && r.wish.GiveUp == 0 {
+			j.sayf(r, "it was to run without the lock then: %v", err)
+		}
+	case errors.Is(err, lockmw.ErrNotAcquired):
+	case errors.Is(err, context.DeadlineExceeded) && r.wish.GiveUp > 0:
+	default:
+		j.sayf(r, "%v", err)
+	}
+}
+
 // longest is how long a call may take.
 func (j *judge) longest(r *record) time.Duration {
-	const slack = 1500 * time.Millisecond
 	p := r.wish.Policy
 	longest := p.Wait
 	if p.Retries > 0 {
@@ -120,7 +134,7 @@ func (j *judge) longest(r *record) time.Duration {
 	if up := r.wish.GiveUp; up > 0 {
 		longest = min(longest, up)
 	}
-	return longest + slack + time.Duration(len(r.wish.Keys)-1)*slack
+	return longest + time.Duration(len(r.wish.Keys))*slack
 }
 
 func (j *judge) bound(r *record, what string, took, most time.Duration) {
@@ -136,69 +150,115 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	if opened && !r.wish.Policy.FailOpen {
 		j.sayf(r, "a lease without a lock")
 	}
-	if opened && !j.world.ill(r.process, r.asked.Add(-3*time.Second), FaultKind.silences) {
+	if opened && !j.world.ill(r.process, r.asked.Add(-onItsWay), FaultKind.silences) {
 		j.sayf(r, "it ran without the lock, and Redis could answer")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
 	for _, key := range r.wish.Keys {
-		if !j.holds(r, key) {
-			continue
+		fence := lease.FenceOf(key)
+		if fence == 0 && alone(r) && !opened {
+			j.addLockedf("%s: process %d has a lock without a fence", key, r.process)
 		}
-		beside := 0
-		for _, other := range j.active {
-			if !j.holds(other, key) {
-				continue
-			}
-			beside++
-			if alone(r) || alone(other) {
-				j.addLockedf("%s is held twice: process %d (%s, since %v) and process %d (%s, now)", key, other.process, other.wish.Kind,
-					other.had.Sub(j.world.began), r.process, r.wish.Kind)
-			}
-		}
-		if n := r.wish.Policy.Permits; n > 0 && beside >= n {
-			j.addLockedf("%s has %d permits, and process %d is holder %d", key, n, r.process, beside+1)
-		}
-		if alone(r) {
-			fence := lease.FenceOf(key)
-			if fence <= j.fences[key] {
+		if j.holds(r, key) {
+			j.besideLocked(r, key)
+			if alone(r) && fence <= j.fences[key] {
 				j.addLockedf("the fence of %s fell from %d to %d", key, j.fences[key], fence)
 			}
-			j.fences[key] = fence
+		}
+		if alone(r) {
+			j.fences[key] = max(j.fences[key], fence)
 		}
 	}
 	j.active = append(j.active, r)
 }
 
+// besideLocked judges who else has a key that is granted to r.
+func (j *judge) besideLocked(r *record, key string) {
+	if stays := j.stays[key]; time.Now().Before(stays) {
+		j.addLockedf("%s was to stay taken until %v, and process %d has it", key, stays.Sub(j.world.began), r.process)
+	}
+	beside := 0
+	for _, other := range j.active {
+		if !j.holds(other, key) {
+			continue
+		}
+		beside++
+		if alone(r) || alone(other) {
+			j.addLockedf("%s is held twice: process %d (%s, since %v) and process %d (%s, now)", key, other.process, other.wish.Kind,
+				other.had.Sub(j.world.began), r.process, r.wish.Kind)
+		}
+	}
+	if n := r.wish.Policy.Permits; n > 0 && beside >= n {
+		j.addLockedf("%s has %d permits, and process %d is holder %d", key, n, r.process, beside+1)
+	}
+}
+
 // alone reports whether a call wants its keys for itself.
 func alone(r *record) bool { return r.wish.Policy.Mode != lockmw.Shared && r.wish.Policy.Permits == 0 }
 
-// holds reports whether a call relies on its lock of a key, and may.
+// holds reports whether a call relies on its lock of a key, and may. Its work goes by its context; Valid would end that itself.
 func (j *judge) holds(r *record, key string) bool {
-	failedOpen := r.lease.FenceOf(key) == 0 // or it does not want this key
-	return !failedOpen && r.lease.Valid() && j.kept(r, key)
+	has := slices.Contains(r.wish.Keys, key) && !r.lease.ValidUntil().IsZero() // else it runs without
+	return has && r.lease.Context().Err() == nil && j.kept(r, key)
 }
 
-// worked judges a lease at the end of its work.
+// worked judges a lease at the end of its work. From now on its caller does not rely on it.
 func (j *judge) worked(r *record) {
+	over := r.lease.Context().Err() != nil
+	j.mu.Lock()
+	j.active = slices.DeleteFunc(j.active, func(other *record) bool { return other == r })
 	if until := r.lease.ValidUntil(); !until.IsZero() {
-		j.mu.Lock()
 		r.until = until
-		j.mu.Unlock()
 	}
-	if !r.until.IsZero() && time.Now().After(r.until) && r.lease.Context().Err() == nil {
+	j.mu.Unlock()
+	if over {
+		switch cause := context.Cause(r.lease.Context()); {
+		case errors.Is(cause, lockmw.ErrMaxHold) && r.wish.Policy.MaxHold > 0:
+		case errors.Is(cause, context.DeadlineExceeded) && r.wish.GiveUp > 0:
+		case errors.Is(cause, lockmw.ErrLost):
+			if !j.excused(r, r.had, FaultKind.refuses) {
+				j.sayf(r, "it was lost, and nothing was wrong with Redis: %v", cause)
+			}
+		default:
+			j.sayf(r, "its context ended with %v", cause)
+		}
+		return
+	}
+	if !r.until.IsZero() && time.Now().After(r.until) {
 		j.sayf(r, "the lease was over at %v, and its work was not told", r.until.Sub(j.world.began))
+	}
+	if most := r.wish.Policy.MaxHold; most > 0 && time.Since(r.had) > most {
+		j.sayf(r, "it was held for %v, and its work was not told, want at most %v", time.Since(r.had), most)
 	}
 }
 
 // released judges a release.
 func (j *judge) released(r *record, err error, took time.Duration) {
-	j.mu.Lock()
-	j.active = slices.DeleteFunc(j.active, func(other *record) bool { return other == r })
-	j.mu.Unlock()
 	j.bound(r, "Release", took, 1300*time.Millisecond)
-	if err != nil && !errors.Is(err, lockmw.ErrLost) && !errors.Is(err, lockmw.ErrUnavailable) {
+	switch {
+	case err == nil:
+		j.stay(r)
+	case errors.Is(err, lockmw.ErrLost) && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold):
+	case errors.Is(err, lockmw.ErrLost), errors.Is(err, lockmw.ErrUnavailable):
+		if !j.excused(r, r.had, FaultKind.refuses) {
+			j.sayf(r, "Release, and nothing was wrong with Redis: %v", err)
+		}
+	default:
 		j.sayf(r, "Release: %v", err)
 	}
+}
+
+// stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was at most a round trip ago as the
+// caller had it.
+func (j *judge) stay(r *record) {
+	p := r.wish.Policy
+	if p.MinHold == 0 || r.wish.Fails && !p.MinHoldOnError || r.lease.ValidUntil().IsZero() || j.excused(r, r.asked, FaultKind.refuses) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key := r.wish.Keys[0]
+	j.stays[key] = r.had.Add(p.MinHold - 2*j.world.parts[r.process].Away - 10*time.Millisecond)
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ type Process struct {
 // A Caller calls again and again, each time with one of these wishes.
 type Caller struct {
 	Name   int // among all of the plan: what it draws is its own
-	Times  int // it has so many times the plan's turns; 0 is once
+	Turns  int // its own number of them; 0: the plan's
 	Pause  time.Duration
 	Wishes []Wish
 }
@@ -62,13 +63,14 @@ type Fault struct {
 	Kind    FaultKind
 	At      time.Duration
 	Lasts   time.Duration
-	Process int // whose way to Redis it is
+	Process int    // whose way to Redis it is
+	Key     string // which lock it is about, if it is about one
 }
 
 // A FaultKind says what fails.
 type FaultKind uint8
 
-// What fails. Those up to Gone are on the way of one process to Redis.
+// What fails. A new one comes last: the first ones draw what the first seeds drew.
 const (
 	Cut          FaultKind = iota // all connections break
 	LostToServer                  // what is sent is lost
@@ -83,19 +85,32 @@ const (
 	NoScripts                     // Redis forgets its scripts
 	Deleted                       // another program deletes a lock
 	Forced                        // an operator releases a lock by force
+	LostMessages                  // messages of the subscription are lost, and nothing else
+	LostReplies                   // single replies are lost, with their connections
+	Restarted                     // Redis is started anew, without anything
 	faultKinds
+
+	firstKinds = Forced + 1
 )
 
 var faultNames = [faultKinds]string{
 	"connections break", "requests are lost", "replies are lost", "all is lost", "all waits", "the server does not read", "far away", "refused",
-	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force",
+	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force", "messages are lost", "single replies are lost", "Redis restarts",
 }
 
 // String names the kind.
 func (k FaultKind) String() string { return faultNames[k] }
 
 // onTheWay reports whether it is the way of one process to Redis that fails.
-func (k FaultKind) onTheWay() bool { return k <= Gone }
+func (k FaultKind) onTheWay() bool { return k <= Gone || k == LostMessages || k == LostReplies }
+
+// refuses reports whether calls of that process may be refused, and its locks be lost, because of it.
+func (k FaultKind) refuses() bool { return k.onTheWay() && k != LostMessages }
+
+// passes reports whether it is over at once; what it leads to shows for a while.
+func (k FaultKind) passes() bool {
+	return slices.Contains([]FaultKind{Cut, Forgets, NoScripts, Deleted, Forced, Restarted}, k)
+}
 
 // meets reports whether a process has to do with it: of one that is gone the others have.
 func (f Fault) meets(process int) bool {
@@ -106,12 +121,14 @@ func (f Fault) meets(process int) bool {
 }
 
 // silences reports whether Redis cannot answer a process, not even over a new connection: then FailOpen may open.
-func (k FaultKind) silences() bool { return k.onTheWay() && k != Cut && k != Far }
+func (k FaultKind) silences() bool {
+	return k.refuses() && k != Cut && k != Far && k != LostReplies
+}
 
 // String tells the fault.
 func (f Fault) String() string {
 	if !f.Kind.onTheWay() {
-		return fmt.Sprintf("at %v: %v", f.At, f.Kind)
+		return fmt.Sprintf("at %v: %v %s", f.At, f.Kind, f.Key)
 	}
 	return fmt.Sprintf("at %v for %v: %v, process %d", f.At, f.Lasts, f.Kind, f.Process)
 }
@@ -124,8 +141,8 @@ func (p Plan) String() string {
 		fmt.Fprintf(&b, "\nprocess %d, %v away, observer %v", i, process.Away, process.Slow)
 		for _, c := range process.Callers {
 			fmt.Fprintf(&b, "\n  caller %d, pause %v", c.Name, c.Pause)
-			if c.Times > 1 {
-				fmt.Fprintf(&b, ", %d times as many turns", c.Times)
+			if c.Turns > 0 {
+				fmt.Fprintf(&b, ", %d turns", c.Turns)
 			}
 			for _, w := range c.Wishes {
 				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
@@ -166,34 +183,49 @@ func NewPlan(seed uint64) Plan {
 		p.Processes = append(p.Processes, process)
 	}
 	for range r.IntN(6) {
-		p.Faults = append(p.Faults, newFault(r, p))
+		p.Faults = append(p.Faults, newFault(r, p, firstKinds))
 	}
 	// What came later than the first seeds is drawn behind all else, so that those draw what they drew.
+	somebody := func() *Process { return &p.Processes[r.IntN(len(p.Processes))] }
 	if r.IntN(2) == 0 {
 		for range 1 + r.IntN(10) {
-			p.Faults = append(p.Faults, newFault(r, p))
+			f := newFault(r, p, faultKinds)
+			f.Key = []string{"m0", "m1", "m2", "p0", crowdKey}[r.IntN(5)]
+			p.Faults = append(p.Faults, f)
 		}
 	}
 	if r.IntN(2) == 0 {
-		at := &p.Processes[r.IntN(len(p.Processes))]
-		at.Callers = append(at.Callers, newCrowd(r, name)...)
+		crowd := newCrowd(r, name, 6*p.Turns)
+		name += len(crowd)
+		at := somebody()
+		at.Callers = append(at.Callers, crowd...)
+	}
+	if r.IntN(3) == 0 { // its work takes some TTLs
+		w := newWish(r, keys)
+		w.Policy.TTL, w.Policy.Wait, w.Policy.Retries = 700*time.Millisecond, between(r, time.Second, 6*time.Second), 0
+		w.Work, w.GiveUp = between(r, w.Policy.TTL, 5*w.Policy.TTL), 0
+		at := somebody()
+		at.Callers = append(at.Callers, Caller{Name: name, Turns: 10, Pause: between(r, 0, time.Second), Wishes: []Wish{w}})
 	}
 	return p
 }
 
-func newFault(r *rand.Rand, p Plan) Fault {
-	f := Fault{Kind: FaultKind(r.IntN(int(faultKinds))), At: between(r, 0, lasts), Process: r.IntN(len(p.Processes))}
+func newFault(r *rand.Rand, p Plan, kinds FaultKind) Fault {
+	f := Fault{Key: "m0", Kind: FaultKind(r.IntN(int(kinds))), At: between(r, 0, lasts), Process: r.IntN(len(p.Processes))}
 	f.Lasts = between(r, 0, []time.Duration{200 * time.Millisecond, 2 * time.Second, 8 * time.Second}[r.IntN(3)])
 	return f
 }
 
+// crowdKey is the lock of crowds.
+const crowdKey = "c0"
+
 // newCrowd makes callers of one process who want the same lock, so that it goes from one to the next without a command.
-func newCrowd(r *rand.Rand, name int) (all []Caller) {
-	w := Wish{Kind: crowd, Keys: []string{"c0"}, Work: between(r, 0, 3*time.Millisecond)}
+func newCrowd(r *rand.Rand, name, turns int) (all []Caller) {
+	w := Wish{Kind: crowd, Keys: []string{crowdKey}, Work: between(r, 0, 3*time.Millisecond)}
 	w.Policy.TTL = []time.Duration{700 * time.Millisecond, 3 * time.Second, 0}[r.IntN(3)]
 	w.Policy.Wait, w.Policy.FailOpen = between(r, time.Second, 6*time.Second), r.IntN(4) == 0
 	for range 3 + r.IntN(8) {
-		all = append(all, Caller{Name: name, Times: 6, Pause: between(r, 0, 5*time.Millisecond), Wishes: []Wish{w}})
+		all = append(all, Caller{Name: name, Turns: turns, Pause: between(r, 0, 5*time.Millisecond), Wishes: []Wish{w}})
 		name++
 	}
 	return all
@@ -216,7 +248,9 @@ func newWish(r *rand.Rand, keys int) Wish {
 	case 2:
 		w.Kind, w.Keys, w.Policy.Permits = permit, []string{key("p")}, 2
 	case 3:
-		w.Kind, w.Keys = several, []string{"m0", "m1"}[:min(2, keys)]
+		if keys > 1 {
+			w.Kind, w.Keys = several, []string{"m0", "m1"}
+		}
 	case 4:
 		w.Kind, w.Policy.MinHold, w.Policy.MinHoldOnError, w.Fails = minHold, between(r, time.Millisecond, 300*time.Millisecond), r.IntN(2) == 0, r.IntN(2) == 0
 	case 5:
@@ -236,4 +270,12 @@ func newWish(r *rand.Rand, keys int) Wish {
 // between draws a time to the nanosecond, so that hardly two things happen at the same instant.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+// lasts is for how long it goes on. What passes shows for a second at most.
+func (f Fault) lasts() time.Duration {
+	if f.Kind.passes() {
+		return min(f.Lasts, time.Second)
+	}
+	return f.Lasts
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/memnet"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/proof/model"
 )
@@ -94,7 +95,10 @@ func (s *embedded) client(t *testing.T) *redis.Client {
 	return s.mini.Client(t)
 }
 
-// dial opens a connection.
-func (s *embedded) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return s.mini.DialInMemory(ctx, network, addr)
+// dial opens a connection. The server writes to it without waiting for its reader, as a real one does: here one who does not read would
+// keep all others from their answers.
+func (s *embedded) dial(context.Context, string, string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	s.mini.Server().ServeConn(memnet.Buffered(theirs))
+	return memnet.Buffered(ours), nil
 }

@@ -74,10 +74,10 @@ func lesserProcesses(p Process) (all []Process) {
 		}
 	}
 	for n, c := range p.Callers {
-		if c.Times > 1 {
+		if c.Turns > 1 {
 			next := p
 			next.Callers = slices.Clone(p.Callers)
-			next.Callers[n].Times = c.Times / 2
+			next.Callers[n].Turns = c.Turns / 2
 			all = append(all, next)
 		}
 		for k := range c.Wishes {

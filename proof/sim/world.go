@@ -22,12 +22,13 @@ import (
 
 // A Result is what came of a plan.
 type Result struct {
-	Wrong []string // what must not be; nil: nothing was
-	Calls int
-	Holds int
-	Turns int           // holds of locks, each of several keys
-	Took  time.Duration // of the bubble's time
-	Met   Met
+	Wrong  []string // what must not be; nil: nothing was
+	Calls  int
+	Holds  int
+	Turns  int           // holds of locks, each of several keys
+	Faults int           // that have happened
+	Took   time.Duration // of the bubble's time
+	Met    Met
 }
 
 // A world is a plan that is carried out.
@@ -41,6 +42,7 @@ type world struct {
 	calls  atomic.Int64
 	holds  atomic.Int64
 	turns  atomic.Int64
+	faults atomic.Int64
 
 	mu  sync.Mutex
 	on  map[Fault]int // what is going on, without its times
@@ -88,7 +90,7 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		<-failing
 		w.end()
 		r = Result{
-			Wrong: w.judge.wrong, Calls: int(w.calls.Load()), Holds: int(w.holds.Load()), Turns: int(w.turns.Load()),
+			Wrong: w.judge.wrong, Calls: int(w.calls.Load()), Holds: int(w.holds.Load()), Turns: int(w.turns.Load()), Faults: int(w.faults.Load()),
 			Took: time.Since(w.began), Met: w.met,
 		}
 	})
@@ -122,7 +124,11 @@ func (w *world) distance(p *process, more time.Duration) {
 // work has a caller take its turns.
 func (w *world) work(ctx context.Context, at int, c Caller) {
 	r := rand.New(rand.NewPCG(w.plan.Seed, uint64(1000+c.Name)))
-	for range w.plan.Turns * max(1, c.Times) {
+	turns := w.plan.Turns
+	if c.Turns > 0 {
+		turns = c.Turns
+	}
+	for range turns {
 		time.Sleep(between(r, 1, c.Pause+1))
 		if ctx.Err() != nil || w.parts[at].gone.Load() {
 			return
@@ -161,7 +167,12 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	if wish.Nested {
 		_, inner, err := part.locks.Acquire(lease.Context(), wish.Keys[0], wish.Policy)
 		if err == nil {
-			_ = inner.Release(context.Background())
+			if inner.Fence() != lease.Fence() {
+				w.judge.sayf(k, "a nested call has the fence %d, want %d", inner.Fence(), lease.Fence())
+			}
+			if err := inner.Release(context.Background()); err != nil && lease.Context().Err() == nil {
+				w.judge.sayf(k, "a nested release: %v", err)
+			}
 		} else if lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost) {
 			w.judge.sayf(k, "a nested call was refused: %v", err)
 		}
@@ -205,11 +216,12 @@ func (w *world) fail(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
+			w.faults.Add(1)
 			w.going(f, 1)
 			w.inject(f)
-			sleep(ctx, f.Lasts)
-			w.heal(f)
+			sleep(ctx, f.lasts())
 			w.going(f, -1)
+			w.heal(f)
 		})
 	}
 }
@@ -218,7 +230,7 @@ func (w *world) fail(ctx context.Context) {
 func (w *world) going(f Fault, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.on[Fault{Kind: f.Kind, Process: f.Process}] += n
+	w.on[Fault{Kind: f.Kind, Process: f.Process, Key: f.Key}] += n
 }
 
 // ill reports whether a fault that counts was on a process' way to Redis since then, or is.
@@ -228,7 +240,7 @@ func (w *world) ill(at int, since time.Time, counts func(FaultKind) bool) bool {
 			continue
 		}
 		begins := w.began.Add(f.At)
-		if ends := begins.Add(f.Lasts); !begins.After(time.Now()) && (f.Kind == Gone || ends.After(since)) {
+		if ends := begins.Add(f.lasts()); !begins.After(time.Now()) && (f.Kind == Gone || ends.After(since)) {
 			return true
 		}
 	}
@@ -266,20 +278,37 @@ func (w *world) inject(f Fault) {
 	case NoScripts:
 		w.plain.ScriptFlush(ctx)
 	case Deleted:
-		w.judge.forgets("m0")
-		w.plain.Del(ctx, "lock:{m0}")
-		w.judge.forgets("m0")
+		w.judge.forgets(f.Key)
+		w.plain.Del(ctx, "lock:{"+f.Key+"}")
+		w.judge.forgets(f.Key)
 	case Forced:
-		w.judge.forgets("m0")
-		_ = w.parts[f.Process].locks.ForceRelease(ctx, "m0")
-		w.judge.forgets("m0")
+		w.judge.forgets(f.Key)
+		_ = w.parts[f.Process].locks.ForceRelease(ctx, f.Key)
+		w.judge.forgets(f.Key)
+	case LostMessages:
+		way.LoseMessages(func([]byte) bool { return true })
+	case LostReplies:
+		way.DropReplies(5, func([]byte) bool { return true })
+	case Restarted:
+		w.judge.forgets("")
+		for _, part := range w.parts {
+			part.way.Cut()
+		}
+		w.plain.FlushAll(ctx)
+		w.plain.ScriptFlush(ctx)
+		w.judge.forgets("")
 	case faultKinds:
 	}
 }
 
+// heal ends a fault, and has those go on that end later.
 func (w *world) heal(f Fault) {
 	way := w.parts[f.Process].way
 	switch f.Kind {
+	case LostMessages:
+		way.LoseMessages(nil)
+	case LostReplies:
+		way.DropReplies(0, nil)
 	case LostToServer, LostToClient, LostBoth, Stalled, Unread:
 		way.Heal()
 	case Far:
@@ -289,6 +318,18 @@ func (w *world) heal(f Fault) {
 			way.Refuse(false)
 		}
 	default: // it is over when it has begun, or for good
+		return
+	}
+	w.mu.Lock()
+	var others []Fault
+	for other, n := range w.on {
+		if n > 0 && other.Process == f.Process && other.Kind.onTheWay() && !other.Kind.passes() {
+			others = append(others, other)
+		}
+	}
+	w.mu.Unlock()
+	for _, other := range others {
+		w.inject(other)
 	}
 }
 
@@ -324,7 +365,7 @@ func (w *world) end() {
 		w.judge.addf("KEYS: %v", err)
 	}
 	for _, name := range left {
-		if !strings.HasSuffix(name, ":fence") {
+		if lasts := w.plain.PTTL(context.Background(), name).Val(); !strings.HasSuffix(name, ":fence") || lasts < 0 {
 			w.judge.addf("%s is left: %s", name, w.tell(name))
 		}
 	}
