@@ -99,7 +99,7 @@ func report(t testing.TB, o *Outcome, lines []record.Line) {
 // keep writes an outcome to a file that stays, since a run can hardly be had again, and returns its name.
 func keep(t testing.TB, o *Outcome) string {
 	t.Helper()
-	file, err := os.CreateTemp("", "proof-matrix-*.json")
+	file, err := os.CreateTemp(os.TempDir(), "proof-matrix-*.json")
 	if err == nil {
 		err = errors.Join(json.NewEncoder(file).Encode(o), file.Close())
 	}

@@ -104,8 +104,7 @@ const commandFailed = "\x00"
 
 // raised is the reply of a script that ended with an error: what a command has said, or what is wrong with the script.
 func raised(s *script, err error) errReply {
-	var said *lua.ApiError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*lua.ApiError](err); ok {
 		if text, ok := strings.CutPrefix(said.Object.String(), commandFailed); ok {
 			return errReply(fmt.Sprintf("%s script: %s.lua", text, s.name))
 		}

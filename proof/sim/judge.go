@@ -112,9 +112,6 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 		if !j.excused(r, r.asked, FaultKind.refuses) {
 			j.sayf(r, "nothing was wrong with Redis: %v", err)
 		}
-		if r.wish.Policy.FailOpen && r.wish.GiveUp == 0 {
-			j.sayf(r, "it was to run without the lock then: %v", err)
-		}
 	case errors.Is(err, lockmw.ErrNotAcquired):
 	case errors.Is(err, context.DeadlineExceeded) && r.wish.GiveUp > 0:
 	default:

@@ -89,9 +89,10 @@ const (
 	LostReplies                   // single replies are lost, with their connections
 	Restarted                     // Redis is started anew, without anything
 	faultKinds
-
-	firstKinds = Forced + 1
 )
+
+// firstKinds are how many kinds the first seeds knew.
+const firstKinds = Forced + 1
 
 var faultNames = [faultKinds]string{
 	"connections break", "requests are lost", "replies are lost", "all is lost", "all waits", "the server does not read", "far away", "refused",

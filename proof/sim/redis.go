@@ -82,13 +82,6 @@ func write(w *server.Writer, reply any) {
 	}
 }
 
-// skew has the server's clock be so far ahead of all others.
-func (s *embedded) skew(by time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys.Skew = by
-}
-
 // client opens a client that no fault reaches.
 func (s *embedded) client(t *testing.T) *redis.Client {
 	t.Helper()
