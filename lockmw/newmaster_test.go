@@ -250,8 +250,8 @@ func TestAReplicaThatStaysOneIsNotDialledWithoutEnd(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	// Those of one moment once a second, and room for calls whose first connection is slow to answer.
-	if dials, most := a.Commands()["HELLO"], 4*int(took/time.Second)+8; dials > most {
+	// Those of one moment once a second, and room for calls whose first connection is slow to answer, as on a busy machine.
+	if dials, most := a.Commands()["HELLO"], 8*int(took/time.Second)+16; dials > most {
 		t.Errorf("%d calls in %v made %d connections, want at most %d", calls, took, dials, most)
 	}
 }

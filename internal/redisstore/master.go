@@ -83,7 +83,7 @@ func (m *master) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		if errors.Is(err, redis.ErrClosed) {
 			return nil, fmt.Errorf("%w: it was given to New, and nobody else can ask its Sentinels for the master", err)
 		}
-		if strings.Contains(err.Error(), "sentinels") { // otherwise the master was dialled
+		if ofSentinels(err) {
 			err = sentinelsSaid(err)
 		}
 		return nil, err
@@ -165,6 +165,9 @@ func dialled(err error) net.Addr {
 	}
 	return nil
 }
+
+// ofSentinels reports whether err is go-redis's for Sentinels of which none names a master: nothing was dialled then.
+func ofSentinels(err error) bool { return strings.Contains(err.Error(), "sentinels") }
 
 // sentinelsSaid is an error of go-redis's for Sentinels of which none names a master.
 func sentinelsSaid(err error) error {
@@ -252,7 +255,11 @@ func (m *master) watch(ctx context.Context, moved func()) {
 		}
 		pause = askEvery
 		m.mu.Lock()
-		another := m.named != "" && m.named != addr
+		before := m.named
+		if before == "" && m.known != nil { // nobody was named as that connection was made
+			before = m.known.String()
+		}
+		another := before != "" && before != addr
 		m.named = addr
 		if another {
 			m.known = nil
@@ -282,7 +289,7 @@ func (m *master) ask(ctx context.Context) (string, error) {
 func (m *master) name(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (string, error) {
 	if !m.connects.Load() {
 		addr, err := nameOf(dial(ctx, "unix", failoverAddr))
-		if err == nil || m.tls != nil || ctx.Err() != nil || errors.Is(err, redis.ErrClosed) {
+		if err == nil || m.tls != nil || ctx.Err() != nil || errors.Is(err, redis.ErrClosed) || ofSentinels(err) {
 			return addr, err
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -124,6 +126,115 @@ func follows(t *testing.T, p *probe, n *named, from, to *probe, addr string) {
 	}
 	p.hear()
 	p.release(next, false, store.Freed)
+}
+
+// Sentinels that name nobody are not asked a second time by way of a connection: that is for a Dialer that knows no Unix sockets.
+func TestSentinelsAreAskedByOneDial(t *testing.T) {
+	for said, want := range map[error][]string{
+		errors.New("redis: all sentinels specified in configuration are unreachable: dial tcp: i/o timeout"): {"unix"},
+		errOdd: {"unix", "tcp"},
+	} {
+		m := new(master)
+		var networks []string
+		_, err := m.name(t.Context(), func(_ context.Context, network, _ string) (net.Conn, error) {
+			networks = append(networks, network)
+			return nil, said
+		})
+		if !errors.Is(err, said) || !slices.Equal(networks, want) {
+			t.Errorf("%v, dialled %q, want %v and %q", err, networks, said, want)
+		}
+	}
+}
+
+// Where nobody was named as the first connection was made, it is seen all the same that another master is named later.
+func TestTheFirstWhoIsNamedMayBeAnotherMaster(t *testing.T) {
+	known := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379}
+	for addr, want := range map[string]bool{known.String(): false, "127.0.0.1:6380": true} {
+		m := &master{
+			none: true, known: known, late: make(chan string), hurry: make(chan struct{}), running: new(sync.WaitGroup),
+			dialUsers: func(context.Context, string, string) (net.Conn, error) { return nil, redis.ErrClosed },
+		}
+		moved := false
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			m.watch(t.Context(), func() { moved = true })
+		}()
+		m.late <- addr
+		await.Receive(t, "the end of watch, when nobody is left to ask", ended)
+		m.running.Wait()
+		if moved != want {
+			t.Errorf("%s is named, and %v is known: another master: %v, want %v", addr, known, moved, want)
+		}
+	}
+}
+
+// A ping to a Cluster of which nothing is known waits for the function that says where its nodes are, and then for a node. The
+// function may ask Sentinels, and its silence is not a server's.
+func TestAPingKnowsWhetherItWaitsForSlots(t *testing.T) {
+	for name, hangs := range map[string]bool{"ClusterSlots hangs": true, "the node hangs": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := redis.NewClusterClient(&redis.ClusterOptions{
+				ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
+					if hangs {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: "127.0.0.1:1"}}}}, nil
+				},
+				Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				},
+				MaintNotificationsConfig: noMaintNotifications(),
+			})
+			t.Cleanup(func() { _ = client.Close() })
+			s := newStore(t, client)
+			var forServer, told atomic.Bool
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_ = s.Ping(ctx, "k", store.Progress{Heard: func() {}, Waits: func(server bool) { told.Store(true); forServer.Store(server) }})
+			if !told.Load() || forServer.Load() == hangs {
+				t.Errorf("told: %v, it waits for the server: %v, want %v", told.Load(), forServer.Load(), !hangs)
+			}
+		})
+	}
+}
+
+// A ClusterSlots that does not return holds up as many goroutines as look for another master at a time, however often that is.
+func TestWhoLooksForAnotherMasterDoesNotPileUp(t *testing.T) {
+	t.Parallel()
+	end, first := make(chan struct{}), make(chan struct{}, 1)
+	first <- struct{}{}
+	var hung atomic.Int64
+	addr := redistest.Embedded(t).Addr()
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			select {
+			case <-first:
+			default:
+				hung.Add(1)
+				<-end
+			}
+			return []redis.ClusterSlot{{Start: 0, End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil
+		},
+		MaintNotificationsConfig: noMaintNotifications(),
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	t.Cleanup(func() { close(end) })
+	s := newStore(t, client)
+	if err := s.Ping(t.Context(), "k", store.Progress{Heard: func() {}, Waits: func(bool) {}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if s.anotherMaster(t.Context(), "k", s.Server("k")) {
+			t.Error("there is another master, though nobody says so")
+		}
+	}
+	if n := hung.Load(); n == 0 || n > lookers {
+		t.Errorf("%d look for another master, want at most %d", n, lookers)
+	}
 }
 
 // Whatever is connected to a server that is the master no longer is cut off,

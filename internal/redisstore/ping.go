@@ -43,6 +43,9 @@ func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) e
 	p.shares = s.cluster && p.addr == "" // nothing is known of the Cluster yet: any of its nodes may tell
 	defer s.dialer.tells(p)()
 	if p.shares {
+		if slots := s.client.(*redis.ClusterClient).Options().ClusterSlots; slots != nil {
+			p.Waits(false) // but for that function, which may ask Sentinels, until a connection to a node is made
+		}
 		return s.unreached(s.client.Exists(ctx, s.keys(key)[0]).Err())
 	}
 	if s.cluster {
@@ -88,7 +91,7 @@ const (
 	// after some 300 ms, and is not to be taken for it where another has its place.
 	lookFor = 200 * time.Millisecond
 
-	// lookers is how many nodes are asked at the same time. go-redis asks one after the other, the first by
+	// lookers is how many nodes are asked at the same time, by all pings together. go-redis asks one after the other, the first by
 	// chance, and that may be one that hangs.
 	lookers = 3
 )
@@ -104,11 +107,18 @@ func (s *Store) anotherMaster(ctx context.Context, key, addr string) bool {
 	defer cancel()
 	read := make(chan struct{}, lookers)
 	for range lookers {
+		select {
+		case s.pings.looking <- struct{}{}:
+		default: // one that has not ended yet: the user's ClusterSlots may not heed ctx
+			continue
+		}
 		if err := s.dialer.goes(func() {
+			defer func() { <-s.pings.looking }()
 			// It reads the topology before anything else, and waits for that, which ReloadState does not.
 			_ = c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
 			read <- struct{}{}
 		}); err != nil {
+			<-s.pings.looking
 			return false
 		}
 	}
@@ -190,11 +200,13 @@ func (s *Store) unreached(err error) error {
 	return nil
 }
 
-// pingClients keeps the client of the last ping that was answered, for each
+// pingClients has what pings share. It keeps the client of the last ping that was answered, for each
 // server. A client that was not answered is closed: a connection may hang
 // where the next one does not, and go-redis does not dial for a second
 // where a pool's dials have failed.
 type pingClients struct {
+	looking chan struct{} // has one for each goroutine that looks for another master
+
 	mu     sync.Mutex
 	idle   map[string]*pingClient // by address
 	closed bool

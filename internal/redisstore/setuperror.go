@@ -179,6 +179,10 @@ var errNoConnection = errors.New("no free connection in time")
 
 // verdict says what an error of go-redis means for the command that met it.
 func (d *dialer) verdict(err error) *store.Error {
+	if told, ok := errors.AsType[*store.Error](err); ok { // it has been said already
+		fault := *told
+		return &fault
+	}
 	if s, ok := errors.AsType[*setUpError](err); ok {
 		fault := s.fault
 		return &fault

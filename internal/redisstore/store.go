@@ -81,6 +81,7 @@ func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 		dialer:  d,
 		ns:      namespace,
 		servers: servers{dialer: d},
+		pings:   pingClients{looking: make(chan struct{}, lookers)},
 		locker:  newName(name),
 	}
 	d.retire = s.servers.retire

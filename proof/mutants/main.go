@@ -2,7 +2,7 @@
 // and has the checks run until they notice it. A mistake that none notices would
 // mean that the checks are worth nothing.
 //
-//	go run ./mutants [-only part of a name]
+//	go run ./mutants [-only part of a name] [-sim]
 //
 // Run it in the folder of the proof module. The mistakes are laid over the
 // sources by go build -overlay: no file is changed.
@@ -31,14 +31,15 @@ const limit = 60 * time.Second
 func main() {
 	only := flag.String("only", "", "run only mutants with this in their name")
 	out := flag.String("o", "", "write what was found to this file, as JSON")
+	sim := flag.Bool("sim", false, "have the simulator look for the mutants instead, and say after how long it has found them")
 	flag.Parse()
-	if err := run(*only, *out); err != nil {
+	if err := run(*only, *out, *sim); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only, out string) error {
+func run(only, out string, sim bool) error {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
@@ -56,7 +57,14 @@ func run(only, out string) error {
 		if !strings.Contains(m.name, only) {
 			continue
 		}
-		r, err := h.of(m, filepath.Join(dir, fmt.Sprint(i)))
+		in := filepath.Join(dir, fmt.Sprint(i))
+		if sim {
+			if err := simulate(root, in, m); err != nil {
+				return err
+			}
+			continue
+		}
+		r, err := h.of(m, in)
 		if err != nil {
 			return err
 		}
