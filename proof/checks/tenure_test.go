@@ -217,7 +217,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 				forces()
 			}
 			c.stop()
-			_, next, err := other.Acquire(context.Background(), key, short)
+			_, next, err := other.Acquire(context.Background(), key, lockmw.Policy{TTL: patience, Wait: patience})
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
