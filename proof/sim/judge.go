@@ -43,6 +43,9 @@ const (
 	onItsWay = 3 * time.Second
 	// wellAfter is for how long a lock may still be passed on within its process that Redis has forgotten, and a bit.
 	wellAfter = 1100 * time.Millisecond
+	// ahead is how far fences may be ahead of the server's clock, from which they begin anew where Redis has forgotten them: a second behind a
+	// release by force, and another within a process.
+	ahead = 2 * time.Second
 )
 
 func newJudge(w *world) *judge {
@@ -80,9 +83,11 @@ func (j *judge) forgets(key string) {
 }
 
 // kept reports whether Redis kept its word about a lease of a key. A process may pass on a lock that Redis has forgotten for a second.
-func (j *judge) kept(r *record, key string) bool {
+func (j *judge) kept(r *record, key string) bool { return j.keptFor(r, key, wellAfter) }
+
+func (j *judge) keptFor(r *record, key string, long time.Duration) bool {
 	for _, at := range []time.Time{j.forgot[""], j.forgot[key]} {
-		if !at.IsZero() && r.asked.Before(at.Add(wellAfter)) {
+		if !at.IsZero() && r.asked.Before(at.Add(long)) {
 			return false
 		}
 	}
@@ -143,7 +148,7 @@ func (j *judge) bound(r *record, what string, took, most time.Duration) {
 // granted judges a lease at the moment when it is given.
 func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	j.bound(r, "Acquire", took, j.longest(r))
-	opened := lease.ValidUntil().IsZero()
+	opened := slices.ContainsFunc(r.wish.Keys, func(key string) bool { return lease.FenceOf(key) == 0 }) // of several, maybe not all
 	if opened && !r.wish.Policy.FailOpen {
 		j.sayf(r, "a lease without a lock")
 	}
@@ -155,12 +160,9 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
 	for _, key := range r.wish.Keys {
 		fence := lease.FenceOf(key)
-		if fence == 0 && alone(r) && !opened {
-			j.addLockedf("%s: process %d has a lock without a fence", key, r.process)
-		}
 		if j.holds(r, key) {
 			j.besideLocked(r, key)
-			if alone(r) && fence <= j.fences[key] {
+			if alone(r) && fence <= j.fences[key] && j.keptFor(r, key, wellAfter+ahead) {
 				j.addLockedf("the fence of %s fell from %d to %d", key, j.fences[key], fence)
 			}
 		}
@@ -197,7 +199,7 @@ func alone(r *record) bool { return r.wish.Policy.Mode != lockmw.Shared && r.wis
 
 // holds reports whether a call relies on its lock of a key, and may. Its work goes by its context; Valid would end that itself.
 func (j *judge) holds(r *record, key string) bool {
-	has := slices.Contains(r.wish.Keys, key) && !r.lease.ValidUntil().IsZero() // else it runs without
+	has := slices.Contains(r.wish.Keys, key) && r.lease.FenceOf(key) != 0 // else it runs without
 	return has && r.lease.Context().Err() == nil && j.kept(r, key)
 }
 
@@ -247,8 +249,8 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 	}
 }
 
-// stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was at most a round trip ago as the
-// caller had it.
+// stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was a round trip and some calls of the
+// observer ago as the caller had it.
 func (j *judge) stay(r *record) {
 	p := r.wish.Policy
 	if p.MinHold == 0 || r.wish.Fails && !p.MinHoldOnError || r.lease.ValidUntil().IsZero() || j.excused(r, r.asked, FaultKind.refuses) {
@@ -257,5 +259,5 @@ func (j *judge) stay(r *record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	key := r.wish.Keys[0]
-	j.stays[key] = r.had.Add(p.MinHold - 2*j.world.parts[r.process].Away - 10*time.Millisecond)
+	j.stays[key] = r.had.Add(p.MinHold - 2*j.world.parts[r.process].Away - 50*time.Millisecond)
 }
