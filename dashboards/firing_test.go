@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
 )
@@ -228,6 +229,7 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 		services[job] = newService(t, redis, job)
 		pages[job] = []string{strings.TrimPrefix(services[job].page.URL, "http://")}
 	}
+	started, stood := time.Now(), watchStalls(t, shared, services["redis stops"].redis, services["redis refuses"].redis)
 	p := startPrometheus(t, every, readRules(t).faster(t, faster), pages)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -243,8 +245,10 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 	}
 	await.Within(t, limit, "all are scraped", func() bool { return len(p.at(t, "lockmw_redis_up == 1")) == len(scenes) })
 	sleep(t.Context(), quiet)
-	if early := p.fired(t); len(early) > 0 {
-		t.Errorf("fired while all was well: %v", early)
+	for f := range p.fired(t) {
+		if !ofStalls(f, stood, started) {
+			t.Errorf("fired while all was well: %+v", f)
+		}
 	}
 
 	want := make(map[fired]bool)
@@ -270,11 +274,12 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 		}
 	}
 	for _, f := range sorted(got) {
-		if !want[f] && !expectedToo(f) {
+		if !want[f] && !expectedToo(f) && !ofStalls(f, stood, started) {
 			t.Errorf("fired without a cause: %+v", f)
 		}
 	}
-	t.Logf("%d alerts fired in %d services %v after their causes; times of the rules divided by %d", len(got), len(scenes), time.Since(began).Round(time.Second), faster)
+	t.Logf("%d alerts fired in %d services %v after their causes; times of the rules divided by %d; the longest stall took %v",
+		len(got), len(scenes), time.Since(began).Round(time.Second), faster, stood.Longest(started, time.Now()).Round(time.Millisecond))
 
 	rules := readRules(t).all()
 	for _, r := range rules {
@@ -294,6 +299,40 @@ func TestAlertsFireForTheirCauseAlone(t *testing.T) {
 // expectedToo: a Redis that refuses does so for all names.
 func expectedToo(f fired) bool {
 	return f.job == "redis refuses" && f.alert == "LockmwRedisRefuses"
+}
+
+// watchStalls measures until the test ends how long this process and some Redis servers stood
+// still. An answer counts when it comes: a server that was stopped on purpose gives none.
+func watchStalls(t *testing.T, servers ...*redistest.Server) *stalls.Meter {
+	t.Helper()
+	stood := stalls.During(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, s := range servers {
+		client := s.Client(t)
+		all.Go(func() {
+			often(ctx, 50*time.Millisecond, func() {
+				asked := time.Now()
+				if client.Ping(ctx).Err() == nil {
+					stood.Add(stalls.Stall{Began: asked, Ended: time.Now()})
+				}
+			})
+		})
+	}
+	t.Cleanup(func() { cancel(); all.Wait() })
+	return stood
+}
+
+// ofStalls: where the times of the rules are divided, a Redis or a service that stands still for
+// a moment, as happens on a machine that is busy with other tests, is one that is away for a
+// minute. Then the alerts for that have a cause.
+func ofStalls(f fired, stood *stalls.Meter, from time.Time) bool {
+	switch f.alert {
+	case "LockmwRedisDown", "LockmwRedisRefuses", "LockmwRenewalsFail", "LockmwFailedOpen", "LockmwLocksLost":
+		return testing.Short() && stood.Longest(from, time.Now()) >= 500*time.Millisecond
+	default:
+		return false
+	}
 }
 
 func containsAll(all, some map[fired]bool) bool {

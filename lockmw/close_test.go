@@ -95,7 +95,7 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 				renewed <- struct{}{}
 			}
 		}))
-		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 900 * time.Millisecond})
+		lease := mustAcquire(t, l, key, lockmw.Policy{TTL: 6 * time.Second}) // which a machine that stands still does not use up
 		closed := make(chan error, 1)
 		go func() { closed <- l.Close(context.Background()) }()
 		await.Within(t, 5*time.Second, "Close has begun", func() bool {
@@ -105,7 +105,10 @@ func TestCloseWaitsForTheWork(t *testing.T) {
 			}
 			return errors.Is(err, lockmw.ErrClosed)
 		})
-		for range 6 { // two TTLs
+		for i := range 6 {
+			if i > 0 { // the first renewal comes by itself
+				lockmw.RenewAll(l)
+			}
 			select {
 			case <-renewed:
 			case <-lease.Context().Done():

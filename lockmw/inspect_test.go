@@ -168,7 +168,7 @@ func TestQuorumIsInspectedAndForced(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	a, b := ns.locker(t), ns.locker(t)
-	old := mustAcquire(t, a, "k", lockmw.Policy{TTL: time.Second})
+	old := mustAcquire(t, a, "k", lockmw.Policy{TTL: 10 * time.Second}) // its nodes have a second to answer
 	ns[1].Kill()
 	info := mustInspect(t, b, "k")
 	if !info.Held || len(info.Holders) != 1 || info.Holders[0].Instance != a.Instance() {
@@ -177,7 +177,8 @@ func TestQuorumIsInspectedAndForced(t *testing.T) {
 	if err := b.ForceRelease(context.Background(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	next := mustAcquire(t, b, "k", lockmw.Policy{Wait: 5 * time.Second})
+	next := mustAcquire(t, b, "k", lockmw.Policy{Wait: 20 * time.Second})
+	lockmw.RenewAll(a) // finds it taken
 	<-old.Context().Done()
 	mustRelease(t, next)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // election is a policy of leaders in these tests.
-var election = lockmw.Policy{TTL: 500 * time.Millisecond, RetryInterval: 20 * time.Millisecond}
+var election = lockmw.Policy{TTL: 5 * time.Second, RetryInterval: 20 * time.Millisecond}
 
 // untilTold is the work of a leader that does nothing but lead.
 func untilTold(ctx context.Context) error {
@@ -150,7 +150,9 @@ func TestCampaignsAreFurtherAndFurtherApart(t *testing.T) {
 
 func TestALeaderIsToldOfItsLossAndLeadsAgain(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
-		leader := testenv.Open(t, c).Leader(key, election)
+		p := election
+		p.TTL = 500 * time.Millisecond // the next renewal tells of the loss
+		leader := testenv.Open(t, c).Leader(key, p)
 		terms := 0
 		err := leader.Run(t.Context(), func(ctx context.Context) error {
 			if terms++; terms == 2 {
@@ -197,10 +199,11 @@ func TestRunEndsWithItsContextAndWithTheLocker(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	leads, campaigns, closed := first.Leader("k", election), first.Leader("k", election), second.Leader("k", election)
 	begun := make(chan struct{})
+	var once sync.Once // a machine that stands still may cost it a term
 	ends := make(chan error, 1)
 	go func() {
 		ends <- leads.Run(ctx, func(ctx context.Context) error {
-			close(begun)
+			once.Do(func() { close(begun) })
 			return untilTold(ctx)
 		})
 	}()

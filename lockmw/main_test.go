@@ -5,8 +5,14 @@ import (
 	"os"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/stalls"
 )
+
+// machine knows when the machine stood still. In a bubble, whose clock is another, it never did.
+var machine *stalls.Meter
 
 func TestMain(m *testing.M) {
 	if os.Getenv(instanceEnv) != "" {
@@ -23,5 +29,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	redistest.Main(m)
+	machine = stalls.Start() // until the process ends
+	redistest.Main(m, goleak.IgnoreCurrent())
 }

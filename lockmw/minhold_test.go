@@ -28,7 +28,10 @@ func freeAfter(t *testing.T, c *redis.Client, key string) time.Time {
 	return time.Now()
 }
 
-const slack = 700 * time.Millisecond // of a slow machine
+const (
+	slack     = 700 * time.Millisecond
+	busySlack = 3 * time.Second // of a machine that stands still now and then; a TTL is longer
+)
 
 func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 	slow.Test(t)
@@ -50,7 +53,7 @@ func TestMinHoldOutlastsAnEarlyRelease(t *testing.T) {
 			if early := p.MinHold - got.Sub(before); early > 0 {
 				t.Errorf("%s: another had the lock %v before MinHold was over", name(p), early)
 			}
-			if late := got.Sub(acquired) - p.MinHold; late > slack {
+			if late := got.Sub(acquired) - p.MinHold; late > busySlack {
 				t.Errorf("%s: another had the lock %v after MinHold was over", name(p), late)
 			}
 			mustRelease(t, next)
@@ -154,7 +157,7 @@ func TestMinHoldCountsFromAHandOver(t *testing.T) {
 		if early := p.MinHold - free.Sub(before); early > 0 {
 			t.Errorf("the lock was free %v before MinHold was over", early)
 		}
-		if late := free.Sub(after) - p.MinHold; late > slack {
+		if late := free.Sub(after) - p.MinHold; late > busySlack {
 			t.Errorf("the lock was free %v after MinHold", late)
 		}
 		noKeys(t, c, key, 2*time.Second)

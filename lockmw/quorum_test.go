@@ -52,25 +52,28 @@ func (ns nodes) locker(tb testing.TB, opts ...lockmw.Option) *lockmw.Locker {
 func TestQuorumOutlivesAMinority(t *testing.T) {
 	slow.Test(t)
 	t.Parallel()
-	const ttl = 2 * time.Second // which a machine that stands still for one does not use up
+	const ttl, renewals = 10 * time.Second, 8 // a machine that stands still does not use the TTL up
 	ns := newNodes(t, 5)
 	l := ns.locker(t)
-	p := lockmw.Policy{TTL: ttl, Wait: time.Second}
+	p := lockmw.Policy{TTL: ttl, Wait: 10 * time.Second}
 	lease := mustAcquire(t, l, "k", p)
 	ns[0].Kill()
 	ns[3].Kill()
-	select {
-	case <-lease.Context().Done():
-		t.Fatalf("the lease ended: %v", context.Cause(lease.Context()))
-	case <-time.After(3*ttl + ttl/2):
-	}
-	if !lease.Valid() {
-		t.Fatal("the lease is not valid after three TTLs")
+	for range renewals {
+		until := lease.ValidUntil()
+		await.Within(t, 20*time.Second, "the lease is renewed", func() bool {
+			if !lease.Valid() {
+				t.Fatalf("the lease ended: %v", context.Cause(lease.Context()))
+			}
+			lockmw.RenewAll(l)
+			return lease.ValidUntil().After(until)
+		})
 	}
 	mustRelease(t, lease)
 	mustRelease(t, mustAcquire(t, l, "k", p))
 
 	ns[1].Kill()
+	p.Wait = time.Second
 	p.TTL = time.Minute // so that what it leaves would stay
 	began := time.Now()
 	_, _, err := l.Acquire(context.Background(), "k", p)
@@ -85,7 +88,7 @@ func TestQuorumOutlivesAMinority(t *testing.T) {
 			failed++
 		}
 	}
-	if failed < 3 || took > p.Wait+2*time.Second {
+	if failed < 3 || took > p.Wait+5*time.Second {
 		t.Errorf("%d nodes failed, within %v: %v", failed, took, err)
 	}
 	t.Logf("refused after %v of %v: %v", took, p.Wait, err)
@@ -99,19 +102,19 @@ func TestQuorumIsLostWithItsMajority(t *testing.T) {
 	t.Parallel()
 	ns := newNodes(t, 3)
 	l := ns.locker(t)
-	lease := mustAcquire(t, l, "k", lockmw.Policy{TTL: time.Second})
+	lease := mustAcquire(t, l, "k", lockmw.Policy{TTL: 4 * time.Second, Wait: 20 * time.Second})
 	ns[0].Kill()
 	ns[1].Kill()
 	until := lease.ValidUntil()
 	select {
 	case <-lease.Context().Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("the lease goes on without a majority")
 	}
 	if cause := context.Cause(lease.Context()); !errors.Is(cause, lockmw.ErrLost) {
 		t.Errorf("cause = %v", cause)
 	}
-	if late := time.Since(until); late > time.Second {
+	if late := time.Since(until); late > 4*time.Second { // at once, on a quiet machine
 		t.Errorf("told %v after the validity that was known", late)
 	}
 	if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {

@@ -73,7 +73,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 	shards := redistest.Cluster(t)
 	p, q := open(t, shards.Client(t), "kit"), open(t, shards.Client(t), "kit")
 	keys := p.keys("k")
-	held, waits := p.ref(time.Second), q.ref(time.Minute)
+	held, waits := p.ref(10*time.Second), q.ref(time.Minute)
 	p.get(held, store.Try)
 	q.refused(waits, store.Wait) // so there is a queue
 	s := migrate(t, shards, p)
@@ -112,7 +112,7 @@ func TestAMutexWorksWhileItsSlotIsInMigration(t *testing.T) {
 		}
 		q.refused(other, store.Last)
 		p.renew(r, true)
-		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 300 * time.Millisecond}); did != store.Freed || err != nil {
+		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Stay: 3 * time.Second}); did != store.Freed || err != nil {
 			t.Errorf("Release that stays = %v, %v, want %v", did, err, store.Freed)
 		}
 		q.refused(other, store.Try)

@@ -136,11 +136,18 @@ func (p *probe) work(callers int) (turns *atomic.Int64, stop func()) {
 				r.Key = fmt.Sprint("key ", i)
 				start := time.Now()
 				a, err := p.Acquire(p.Context(), store.Request{Ref: r})
+				for unanswered(err, start) { // a busy machine, and no refusal
+					a, err = p.Acquire(p.Context(), store.Request{Ref: r})
+				}
 				if err != nil || !a.Granted {
 					p.Errorf("Acquire = %+v, %v, want a grant", a, err)
 					return
 				}
-				if _, _, err := p.Release(p.Context(), store.Give{Ref: r}); err != nil {
+				_, _, err = p.Release(p.Context(), store.Give{Ref: r})
+				for unanswered(err, start) {
+					_, _, err = p.Release(p.Context(), store.Give{Ref: r})
+				}
+				if err != nil {
 					p.Errorf("Release = %v, want nil", err)
 					return
 				}

@@ -63,6 +63,10 @@ func gather(l *lockmw.Locker, key string, n int, p lockmw.Policy, hold time.Dura
 func (c *crowd) turn(ctx context.Context, l *lockmw.Locker, key string, p lockmw.Policy, hold time.Duration) error {
 	one := turn{asked: time.Now()}
 	under, lease, err := l.Acquire(ctx, key, p)
+	if silent(err) { // the next turn asks again
+		time.Sleep(10 * time.Millisecond)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (c *crowd) turn(ctx context.Context, l *lockmw.Locker, key string, p lockmw
 		c.past = append(c.past, one)
 		c.mu.Unlock()
 	}
-	return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+	return errors.Join(err, release(lease))
 }
 
 func (c *crowd) enter(fence int64, at time.Time) (err error) {
@@ -186,6 +190,10 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 	s := redistest.Shared(t)
 	prefix := redistest.Prefix(t)
 	short := lockmw.Policy{TTL: 300 * time.Millisecond, Wait: patience}
+	long := short
+	if testing.Short() {
+		long.TTL = ttl // a stall does not end the turns that must not fail
+	}
 	grew := 0
 	for i, what := range []string{"forced", "cut off", "forced, then cut off"} {
 		for j := range times {
@@ -198,14 +206,18 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 				}
 			}
 			if i == 2 { // the fence that Redis gives out next is ahead of its clock
-				_, lease, err := lockers[0].Acquire(context.Background(), key, short)
+				lease, err := acquire(lockers[0], key, short)
 				if err != nil {
 					t.Fatal(err)
 				}
 				forces()
 				_ = lease.Release(context.Background()) // lost
 			}
-			c := gather(lockers[0], key, 4, short, 0, new(atomic.Int64))
+			policy := long
+			if i == 2 {
+				policy = short // Redis's clock does not come up to the fences before it ends
+			}
+			c := gather(lockers[0], key, 4, policy, 0, new(atomic.Int64))
 			if i == 2 {
 				time.Sleep(50 * time.Millisecond) // the turns of the first moments are those in question
 			} else {
@@ -217,7 +229,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 				forces()
 			}
 			c.stop()
-			_, next, err := other.Acquire(context.Background(), key, lockmw.Policy{TTL: patience, Wait: patience})
+			next, err := acquire(other, key, lockmw.Policy{TTL: patience, Wait: patience})
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -227,7 +239,7 @@ func TestFencesGrowBehindATenure(t *testing.T) {
 			} else {
 				t.Errorf("%s: fence %d after %d, %d turns", what, next.Fence(), last, c.number.Load())
 			}
-			if err := next.Release(context.Background()); err != nil {
+			if err := release(next); err != nil {
 				t.Error(err)
 			}
 			proxies[0].Heal()

@@ -309,7 +309,7 @@ func (r *round) judgeLost(k call) {
 		r.violatef(ruleTold, "a lost lease's release says %q; %v", k.release, k)
 	}
 	sees := r.sees(k.by)
-	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.stood(k.returned, k.ended) > 50*time.Millisecond || k.blocked
+	slowly := k.by == byOurs && r.c.Trait == slowDialer || r.stood(k.returned, k.ended) > 50*time.Millisecond || r.starved(k.returned, k.ended) || k.blocked
 	switch {
 	case sees == elects:
 	case r.c.TTL == longTTL, sees == well && !slowly && (r.c.Length != hiccup || !r.farAndShort()),

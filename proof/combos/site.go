@@ -64,10 +64,10 @@ func openSite(tb testing.TB, group, server string) *site {
 	options := []redistest.Option{redistest.Program(program)}
 	switch group {
 	case Cluster:
-		s.shards = redistest.Cluster(tb, options...)
+		s.shards = redistest.Cluster(tb, append(options, redistest.DownSoon())...)
 		s.nodes = s.shards.Nodes
 	case Sentinel:
-		s.watched = redistest.Sentinel(tb, options...)
+		s.watched = redistest.Sentinel(tb, append(options, redistest.DownSoon())...)
 		s.nodes = s.watched.Servers()
 	default:
 		// Its append-only file keeps the locks over a restart. That a save has failed

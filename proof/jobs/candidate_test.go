@@ -36,10 +36,12 @@ type role struct {
 // A sight is one line that a candidate writes. Times are those of the wall clock, which all
 // processes of a machine share, in ns.
 type sight struct {
-	Began  int64  `json:"began,omitempty"` // the term with this fence begins, or the job runs for Slot
-	Leads  int64  `json:"leads,omitempty"` // IsLeader said true; it was asked then
-	Fence  int64  `json:"fence,omitempty"` // of the term
-	Slot   int64  `json:"slot,omitempty"`  // the time for which a job was planned
+	Began  int64  `json:"began,omitempty"`  // the term with this fence begins, or the job runs for Slot
+	Leads  int64  `json:"leads,omitempty"`  // IsLeader said true; it was asked then
+	Fence  int64  `json:"fence,omitempty"`  // of the term
+	Slot   int64  `json:"slot,omitempty"`   // the time for which a job was planned
+	Asked  int64  `json:"asked,omitempty"`  // the slot for which the job was asked for, and answered
+	Unsure int64  `json:"unsure,omitempty"` // the same, where Redis was not heard of
 	Failed string `json:"failed,omitempty"`
 
 	by string
@@ -120,8 +122,13 @@ func runJobs(ctx context.Context, locks *lockmw.Locker, r role, tell func(sight)
 			tell(sight{Began: time.Now().UnixNano(), Slot: slot.UnixNano()})
 			return nil
 		})
-		if err != nil && !errors.Is(err, lockmw.ErrUnavailable) && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, lockmw.ErrUnavailable):
+			tell(sight{Unsure: slot.UnixNano()})
+		case err != nil && ctx.Err() == nil:
 			tell(sight{Failed: fmt.Sprintf("Once: %v", err)})
+		default:
+			tell(sight{Asked: slot.UnixNano()})
 		}
 	}
 }

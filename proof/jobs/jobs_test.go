@@ -198,7 +198,10 @@ func TestEachSecondHasOneRun(t *testing.T) {
 	for i := range candidates {
 		all = append(all, start(t, role{Name: fmt.Sprint("process", i), Addr: s.Addr(), Key: key, TTL: ttl, Every: every}, seen.add))
 	}
-	await(t, "the first run", func() (sight, bool) { now := seen.copy(); return sight{}, len(now) > 0 })
+	await(t, "the first run", func() (sight, bool) {
+		now := seen.copy()
+		return sight{}, slices.ContainsFunc(now, func(s sight) bool { return s.Slot > 0 })
+	})
 	begin := time.Now().Truncate(every).Add(every)
 	at := func(part float64) time.Time {
 		return begin.Add(time.Duration(part * float64(seconds) * float64(every)))
@@ -223,8 +226,9 @@ func TestEachSecondHasOneRun(t *testing.T) {
 	for _, c := range all {
 		c.kill()
 	}
-	runs := make(map[int64][]string)
+	runs, asked, unheard := make(map[int64][]string), make(map[int64]bool), make(map[int64]bool)
 	for _, run := range seen.copy() {
+		asked[run.Asked], unheard[run.Unsure] = true, true
 		if run.Slot > 0 {
 			runs[run.Slot] = append(runs[run.Slot], run.by)
 		}
@@ -236,6 +240,9 @@ func TestEachSecondHasOneRun(t *testing.T) {
 	for i := range seconds {
 		slot := begin.Add(time.Duration(i) * every)
 		unsure := slices.ContainsFunc(doubtful, func(d time.Time) bool { return d.Sub(slot).Abs() < every })
+		if testing.Short() { // a machine that is busy with other tests: somebody did not hear of Redis, or nobody came in time
+			unsure = unsure || unheard[slot.UnixNano()] || !asked[slot.UnixNano()]
+		}
 		switch n := len(runs[slot.UnixNano()]); {
 		case n == 1:
 			once++
@@ -252,7 +259,7 @@ func TestEachSecondHasOneRun(t *testing.T) {
 		Check: 31, Name: "a job every second in three processes, of which one is killed and one stopped",
 		Goal:   fmt.Sprintf("%d seconds: one run in each, or none where nobody could know; never two", seconds),
 		Figure: fmt.Sprintf("%d seconds with one run, %d with none beside a fault, %d with two", once, none, twice),
-		Met:    once+none == seconds && twice == 0 && len(failures) == 0,
+		Met:    once+none == seconds && once >= seconds/3 && twice == 0 && len(failures) == 0,
 		Note:   strings.Join(failures, "; "),
 	})
 }

@@ -18,7 +18,7 @@ func NewClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration) 
 func newClusterLane(tb testing.TB, name string, seed uint64, ttl time.Duration, prepare func(l *Lane)) *Lane {
 	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
-	l.shards = redistest.Cluster(tb)
+	l.shards = redistest.Cluster(tb, redistest.DownSoon())
 	l.nodes = l.shards.Nodes
 	at := engines.Redis{Kind: engines.Cluster, Addrs: addrs(l.nodes)}
 	l.where = func(int) engines.Redis { return at }

@@ -25,7 +25,7 @@ func NewSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration)
 func newSentinelLane(tb testing.TB, name string, seed uint64, ttl time.Duration, prepare func(l *Lane)) *Lane {
 	tb.Helper()
 	l := newLane(tb, name, seed, ttl)
-	l.watched = redistest.Sentinel(tb)
+	l.watched = redistest.Sentinel(tb, redistest.DownSoon())
 	l.nodes = l.watched.Servers()
 	at := engines.Redis{Kind: engines.Sentinel}
 	at.Master, at.Addrs = l.watched.Sentinels()

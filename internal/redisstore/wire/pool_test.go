@@ -277,8 +277,15 @@ func TestManyCallersLeaveAndNobodyElseIsDisturbed(t *testing.T) {
 // The deadline of one call ends that call alone.
 func TestADeadlineEndsItsCallAlone(t *testing.T) {
 	s := newServer(t)
-	resume := s.stopsReading()
 	p := s.pool(1)
+	s.answered(p, "first") // so that the deadline is not for making the connection
+	hold := make(chan struct{})
+	resume := sync.OnceFunc(func() { close(hold) })
+	defer resume()
+	s.does(func(w io.Writer, argument string) error {
+		<-hold
+		return echo(w, argument)
+	})
 	stays := make(chan struct{})
 	for i, first := range []bool{true, false} { // the reader, and another one
 		c := ask("a")

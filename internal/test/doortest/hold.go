@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -110,7 +109,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 		if err := testenv.Receive(e.Env, "the handler's end", ended); !errors.Is(err, context.Canceled) {
 			e.Errorf("%q: the handler's context: %v, want %v", body, err, context.Canceled)
 		}
-		await.Within(e, time.Until(left.Add(time.Second)), "the key is free", func() bool { return len(e.Left()) == 0 })
+		e.Until("the key is free", func() bool { return len(e.Left()) == 0 })
 		e.Logf("the key is free %v after the client has left", time.Since(left))
 	}
 }

@@ -63,7 +63,7 @@ func errorHandlerHearsOfALostLock(e *env) {
 	for _, silent := range []bool{false, true} {
 		for _, buffered := range []bool{false, true} {
 			var got error
-			route := e.lossy(func(x *Exchange) error {
+			route := e.route(func(x *Exchange) error {
 				if buffered {
 					_, _ = io.WriteString(x.W, "paid")
 				}

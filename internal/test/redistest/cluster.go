@@ -33,7 +33,7 @@ func Cluster(tb testing.TB, opts ...Option) *Shards {
 	const masters = 3
 	c := new(Shards)
 	for range masters {
-		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+		c.Nodes = append(c.Nodes, Real(tb, append(slices.Clone(opts), Args("--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
 			"--cluster-require-full-coverage", "no", "--repl-diskless-sync", "yes"))...))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readyTogether)

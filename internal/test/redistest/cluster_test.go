@@ -131,7 +131,7 @@ func TestAClusterGoesOnWithoutOneNode(t *testing.T) {
 func TestAReplicaTakesOverFromAKilledMaster(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	w := Sentinel(t)
+	w := Sentinel(t, DownSoon())
 	t.Logf("they knew each other after %v", time.Since(began))
 	client := w.Client(t)
 	if err := client.Set(t.Context(), "k", "v", time.Minute).Err(); err != nil {

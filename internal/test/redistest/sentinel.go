@@ -17,7 +17,7 @@ import (
 const masterName = "main"
 
 // Watched is a master with a replica that three Sentinels watch, of which two
-// must agree that it is down. They say so after half a second.
+// must agree that it is down. They say so after ten seconds, or sooner with [DownSoon].
 type Watched struct {
 	servers   []*Server // master and replica, in the order in which they were started
 	sentinels []*Server
@@ -42,7 +42,6 @@ func Sentinel(tb testing.TB, opts ...Option) *Watched {
 	for range 3 {
 		w.sentinels = append(w.sentinels, Real(tb, append(slices.Clone(opts), sentinel(fmt.Sprintf(
 			"sentinel monitor %[1]s %[2]s %[3]s 2\n"+
-				"sentinel down-after-milliseconds %[1]s 500\n"+
 				"sentinel failover-timeout %[1]s 3000\n", masterName, host, port)))...))
 	}
 	for _, s := range w.sentinels {
@@ -190,6 +189,11 @@ func sentinel(conf string) Option {
 func (s *Server) sentinelArgs() ([]string, error) {
 	file := filepath.Join(s.dir, "sentinel.conf")
 	_, port, _ := strings.Cut(s.Addr(), ":")
-	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %q\n%s", port, s.dir, s.sentinel)
+	downAfter := 10 * time.Second // a busy machine may stop a master that is well for seconds
+	if s.downSoon {
+		downAfter = 500 * time.Millisecond
+	}
+	text := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %q\n%ssentinel down-after-milliseconds %s %d\n",
+		port, s.dir, s.sentinel, masterName, downAfter.Milliseconds())
 	return []string{file, "--sentinel"}, os.WriteFile(file, []byte(text), 0o600)
 }

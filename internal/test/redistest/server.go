@@ -49,6 +49,13 @@ func Program(name string) Option {
 	return func(s *Server) { s.binary = name }
 }
 
+// DownSoon has Sentinels take a master for down after half a second, and the masters of a
+// Cluster each other after two. It is for tests in which one is killed or stopped: on a
+// busy machine a master that is well may be silent for as long as that.
+func DownSoon() Option {
+	return func(s *Server) { s.downSoon = true }
+}
+
 // Server is a redis-server process on a loopback port. All methods may be called
 // concurrently; those that change its state wait for each other.
 type Server struct {
@@ -56,6 +63,7 @@ type Server struct {
 	args     []string
 	env      []string // besides this process's own
 	sentinel string   // its configuration; empty: a server that keeps data
+	downSoon bool     // for Sentinels and masters of a Cluster
 	dir      string
 	port     int
 
@@ -206,6 +214,9 @@ func (s *Server) start() error {
 	defer log.Close() // the process has its own descriptor
 	before := len(s.Log())
 	args := append(s.baseArgs(), s.args...)
+	if s.downSoon {
+		args = append(args, "--cluster-node-timeout", "2000")
+	}
 	if s.sentinel != "" {
 		if args, err = s.sentinelArgs(); err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
-	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -309,7 +308,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 			if err := testenv.Receive(e.Env, "the handler's end", ended); !errors.Is(err, context.Canceled) {
 				e.Errorf("%s: the handler's context: %v, want %v", method, err, context.Canceled)
 			}
-			await.Within(e, time.Second, "the key is free", func() bool { return len(e.Left()) == 0 })
+			e.Until("the key is free", func() bool { return len(e.Left()) == 0 })
 		}
 		ctx, leave := e.context()
 		answers := e.background(ctx)

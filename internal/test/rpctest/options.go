@@ -114,7 +114,7 @@ func (e *env) handedOnAfterALoss() {
 	} {
 		for _, failed := range []error{nil, errors.New("the order " + id + " is gone")} {
 			e.serve(&shop{
-				rules:   usual(short),
+				rules:   usual(),
 				options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error { return handle(err) }},
 				pay: func(context.Context, *testpb.Order) error {
 					e.ways()["deleted"]()
@@ -144,7 +144,7 @@ func errorHandlerHearsOfALostLock(e *env) {
 	for _, silent := range []bool{false, true} {
 		var got error
 		e.serve(&shop{
-			rules: usual(short),
+			rules: usual(),
 			options: Options{ErrorHandler: func(_ context.Context, _ string, err error) error {
 				got = err
 				if silent {

@@ -44,14 +44,14 @@ var cases = []doorCase{
 	{name: "CounterIsExact", check: counterIsExact},
 
 	// lost.go
-	{name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
+	{name: "LostLockEndsTheWork", takes: time.Second, check: lostLockEndsTheWork},
 	{name: "LostLockIsAnswered", check: lostLockIsAnswered},
 	{name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
 	{name: "SentHeaderIsSent", check: sentHeaderIsSent},
 	{name: "LostLockKeepsTheHandlersError", check: lostLockKeepsTheHandlersError},
-	{name: "LostLockEndsAStream", check: lostLockEndsAStream},
+	{name: "LostLockEndsAStream", takes: time.Second, check: lostLockEndsAStream},
 	{name: "LongHoldEndsAStream", check: longHoldEndsAStream},
-	{name: "LostLockHoldsMessagesBack", check: lostLockHoldsMessagesBack},
+	{name: "LostLockHoldsMessagesBack", takes: time.Second, check: lostLockHoldsMessagesBack},
 
 	// key.go
 	{name: "RequestWithoutAKeyIsRefused", check: requestWithoutAKeyIsRefused},
@@ -87,7 +87,7 @@ var cases = []doorCase{
 	{name: "BusyStreamIsRefused", check: busyStreamIsRefused},
 	{name: "RefusalOfAStreamIsFinal", check: refusalOfAStreamIsFinal},
 	{name: "StreamWithoutAMessageIsRefused", check: streamWithoutAMessageIsRefused},
-	{name: "StreamHasOneContext", check: streamHasOneContext},
+	{name: "StreamHasOneContext", takes: time.Second, check: streamHasOneContext},
 	{name: "StreamIsOverWithItsHandler", check: streamIsOverWithItsHandler},
 	{name: "FunctionMayAskForTheMessage", check: functionMayAskForTheMessage},
 	{name: "SkippedStreamTakesNoLock", check: skippedStreamTakesNoLock},

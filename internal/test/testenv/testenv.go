@@ -12,6 +12,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -96,6 +97,10 @@ func (r *Env) CloseNow(l *lockmw.Locker) {
 func (r *Env) Take(key string) *lockmw.Lease {
 	r.Helper()
 	_, lease, err := r.Locks.Acquire(context.Background(), key, lockmw.Policy{})
+	for end := time.Now().Add(r.Patience); errors.Is(err, lockmw.ErrUnavailable) && time.Now().Before(end); {
+		// The machine is busy. What the first question left is waited for.
+		_, lease, err = r.Locks.Acquire(context.Background(), key, lockmw.Policy{Wait: r.Patience})
+	}
 	if err != nil {
 		r.Fatal(err)
 	}
