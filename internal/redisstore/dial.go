@@ -249,7 +249,7 @@ func (d *dialer) drop(c *conn) {
 	d.shut(c)
 }
 
-// shut closes a connection, unless it is closed: nothing is written to it any more when it returns. It does not wait for
+// shut closes a connection, unless it is closed: no write to it begins any more when it returns. It does not wait for
 // more than that, and nor do those who read or write, for one of the user's Dialer may take its time. The caller holds mu.
 func (d *dialer) shut(c *conn) {
 	if c.closed.Swap(true) {
@@ -304,7 +304,7 @@ func (d *dialer) endEra() {
 	d.closeOpen()
 }
 
-// closeOpen closes all open connections: when it returns, nothing is written to them any
+// closeOpen closes all open connections: when it returns, no write to them begins any
 // more. The caller holds mu.
 func (d *dialer) closeOpen() {
 	for c := range d.open {

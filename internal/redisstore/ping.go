@@ -238,7 +238,7 @@ func (p *pingClients) take(o *redis.Options, d *dialer) *pingClient {
 // put keeps a client for the next ping, or closes it if there is one already.
 func (p *pingClients) put(client *pingClient) {
 	if !p.keep(client) {
-		_ = client.Close() // without the mutex: a connection of the user's Dialer may take its time
+		_ = client.Close() // without the mutex, which is not held across I/O
 	}
 }
 

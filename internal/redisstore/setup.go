@@ -83,6 +83,9 @@ func (s *setUp) run() (_ *conn, failed *setUpError) {
 	stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
 	s.enter(greeting)
 	if err := s.greet(raw); err != nil {
+		if ended := context.Cause(s.era.ctx); ended != nil { // what err says comes from that
+			err = ended
+		}
 		stop()
 		_ = c.Close()
 		return nil, s.failed(err)
