@@ -21,6 +21,7 @@ type judge struct {
 	fences map[string]int64     // by key: the highest of those who held it alone
 	forgot map[string]time.Time // by key: when Redis was last made to forget it; "": all
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
+	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 }
 
 // A record is one call.
@@ -43,13 +44,15 @@ const (
 	onItsWay = 3 * time.Second
 	// wellAfter is for how long a lock may still be passed on within its process that Redis has forgotten, and a bit.
 	wellAfter = 1100 * time.Millisecond
+	// idleMost is for how long a lock may be free, or MinHold keep it taken, while somebody waits for it.
+	idleMost = 2 * time.Second
 	// ahead is how far fences may be ahead of the server's clock, from which they begin anew where Redis has forgotten them: a second behind a
 	// release by force, and another within a process.
 	ahead = 2 * time.Second
 )
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time)}
+	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time), moved: make(map[string]time.Time)}
 }
 
 // addf notes what is wrong.
@@ -118,9 +121,47 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 			j.sayf(r, "nothing was wrong with Redis: %v", err)
 		}
 	case errors.Is(err, lockmw.ErrNotAcquired):
+		if long := j.idle(r); long > idleMost {
+			j.sayf(r, "nobody had the lock for %v, and it did not get it: %v", long, err)
+		}
 	case errors.Is(err, context.DeadlineExceeded) && r.wish.GiveUp > 0:
 	default:
 		j.sayf(r, "%v", err)
+	}
+}
+
+// idle is for how long a call waited while nobody had its keys, and nothing was wrong: 0 where something was, for as long as that may leave locks
+// behind.
+func (j *judge) idle(r *record) time.Duration {
+	const left = 35 * time.Second // the longest TTL, and a bit
+	for process := range j.world.parts {
+		if j.world.ill(process, time.Now().Add(-left), FaultKind.onTheWay) {
+			return 0
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, at := range j.forgot {
+		if time.Since(at) < left {
+			return 0
+		}
+	}
+	since := r.asked
+	for _, key := range r.wish.Keys {
+		if slices.ContainsFunc(j.active, func(other *record) bool { return slices.Contains(other.wish.Keys, key) }) {
+			return 0
+		}
+		if moved := j.moved[key]; moved.After(since) {
+			since = moved
+		}
+	}
+	return time.Since(since)
+}
+
+// moves notes that something has become of a call's locks. The caller holds mu.
+func (j *judge) moves(r *record) {
+	for _, key := range r.wish.Keys {
+		j.moved[key] = time.Now()
 	}
 }
 
@@ -171,6 +212,7 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		}
 	}
 	j.active = append(j.active, r)
+	j.moves(r)
 }
 
 // besideLocked judges who else has a key that is granted to r.
@@ -211,6 +253,7 @@ func (j *judge) worked(r *record) {
 	if until := r.lease.ValidUntil(); !until.IsZero() {
 		r.until = until
 	}
+	j.moves(r)
 	j.mu.Unlock()
 	if over {
 		switch cause := context.Cause(r.lease.Context()); {
@@ -236,6 +279,9 @@ func (j *judge) worked(r *record) {
 // released judges a release.
 func (j *judge) released(r *record, err error, took time.Duration) {
 	j.bound(r, "Release", took, 1300*time.Millisecond)
+	j.mu.Lock()
+	j.moves(r)
+	j.mu.Unlock()
 	switch {
 	case err == nil:
 		j.stay(r)

@@ -88,6 +88,9 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		working.Wait()
 		cancel()
 		<-failing
+		if w.calls.Load() > 0 && w.holds.Load() == 0 && len(p.Faults) == 0 {
+			w.judge.addf("of %d calls none had a lock", w.calls.Load())
+		}
 		w.end()
 		r = Result{
 			Wrong: w.judge.wrong, Calls: int(w.calls.Load()), Holds: int(w.holds.Load()), Turns: int(w.turns.Load()), Faults: int(w.faults.Load()),
