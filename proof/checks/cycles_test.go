@@ -126,7 +126,7 @@ func TestCyclesLeaveNoGoroutineOrConnection(t *testing.T) {
 	forEach(t, workers, max(n/10, 1000), turn)
 	held := make([]*lockmw.Lease, workers)
 	forEach(t, workers, workers, func(i int) (err error) {
-		_, held[i], err = l.Acquire(ctx, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
+		held[i], err = acquire(l, fmt.Sprint("held ", i), lockmw.Policy{TTL: ttl})
 		return err
 	})
 	if t.Failed() {

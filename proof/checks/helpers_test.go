@@ -56,10 +56,14 @@ func silent(err error) bool {
 	return testing.Short() && errors.Is(err, lockmw.ErrUnavailable) && !strings.Contains(err.Error(), "NOSCRIPT")
 }
 
-// acquire takes a lock, and asks again where the answer was silent.
+// acquire takes a lock, and asks again where the answer was silent. What such a question has left may be in the way of
+// the next one for a moment.
 func acquire(l *lockmw.Locker, key string, p lockmw.Policy) (lease *lockmw.Lease, err error) {
+	unheard := false
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if _, lease, err = l.Acquire(context.Background(), key, p); !silent(err) || time.Now().After(end) {
+		_, lease, err = l.Acquire(context.Background(), key, p)
+		unheard = unheard || silent(err)
+		if again := silent(err) || unheard && errors.Is(err, lockmw.ErrNotAcquired); !again || time.Now().After(end) {
 			return lease, err
 		}
 	}

@@ -67,7 +67,7 @@ func loseMaster(t *testing.T, w *redistest.Watched, users *redis.Client, locker 
 	if err != nil {
 		return err
 	}
-	_, lease, err := locker.Acquire(ctx, "held", lockmw.Policy{TTL: heldFor, Wait: patience})
+	lease, err := acquire(locker, "held", lockmw.Policy{TTL: heldFor, Wait: patience})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestPartitionedHolderIsToldInTime(t *testing.T) {
 
 	one := func(proxy *faultproxy.Proxy, locker *lockmw.Locker, i int) error {
 		key := fmt.Sprint(prefix, i)
-		_, lease, err := locker.Acquire(context.Background(), key, lockmw.Policy{TTL: ttl})
+		lease, err := acquire(locker, key, lockmw.Policy{TTL: ttl})
 		if err != nil {
 			return err
 		}

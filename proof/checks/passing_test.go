@@ -291,7 +291,7 @@ func TestFencesGrowWhereTheClockIsSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.stop()
-		_, next, err := other.Acquire(context.Background(), key, policy)
+		next, err := acquire(other, key, policy)
 		if err != nil {
 			t.Fatal(err)
 		}

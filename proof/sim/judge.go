@@ -22,6 +22,7 @@ type judge struct {
 	forgot map[string]time.Time // by key: when Redis was last made to forget it; "": all
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
+	serves map[int]bool         // by process: it has had a lock
 }
 
 // A record is one call.
@@ -52,7 +53,7 @@ const (
 )
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time), moved: make(map[string]time.Time)}
+	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time), moved: make(map[string]time.Time), serves: make(map[int]bool)}
 }
 
 // addf notes what is wrong.
@@ -193,11 +194,12 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	if opened && !r.wish.Policy.FailOpen {
 		j.sayf(r, "a lease without a lock")
 	}
-	if opened && !j.world.ill(r.process, r.asked.Add(-onItsWay), FaultKind.silences) {
+	if opened && !j.mayOpen(r) {
 		j.sayf(r, "it ran without the lock, and Redis could answer")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.serves[r.process] = j.serves[r.process] || !opened
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
 	for _, key := range r.wish.Keys {
 		fence := lease.FenceOf(key)
@@ -213,6 +215,25 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	}
 	j.active = append(j.active, r)
 	j.moves(r)
+}
+
+// mayOpen reports whether Redis could not answer a call: not even over a new connection, or, where new ones are refused, over those that the
+// process has.
+func (j *judge) mayOpen(r *record) bool {
+	if j.world.ill(r.process, r.asked.Add(-onItsWay), FaultKind.silences) {
+		return true
+	}
+	j.mu.Lock()
+	serves := j.serves[r.process]
+	j.mu.Unlock()
+	breaks := func(k FaultKind) bool { return k.refuses() && k != NoNewOnes && k != Far }
+	return j.world.ill(r.process, r.asked.Add(-onItsWay), func(k FaultKind) bool { return k == NoNewOnes }) &&
+		(!serves || j.world.ill(r.process, j.world.began, breaks) || j.restarted())
+}
+
+// restarted reports whether Redis was started anew, which ends all connections.
+func (j *judge) restarted() bool {
+	return slices.ContainsFunc(j.world.plan.Faults, func(f Fault) bool { return f.Kind == Restarted })
 }
 
 // besideLocked judges who else has a key that is granted to r.

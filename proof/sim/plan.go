@@ -42,6 +42,7 @@ type Wish struct {
 	GiveUp time.Duration // the caller's deadline; 0: none
 	Nested bool          // it acquires the key once more, within its work
 	Fails  bool          // the work fails, where MinHoldOnError matters
+	Panics time.Duration // so long after the call its context panics, as one does that a framework has taken back; 0: it does not
 }
 
 // A WishKind says what a call is about, for the table of what was met.
@@ -88,6 +89,7 @@ const (
 	LostMessages                  // messages of the subscription are lost, and nothing else
 	LostReplies                   // single replies are lost, with their connections
 	Restarted                     // Redis is started anew, without anything
+	NoNewOnes                     // new connections are refused, and the present ones go on
 	faultKinds
 )
 
@@ -96,14 +98,16 @@ const firstKinds = Forced + 1
 
 var faultNames = [faultKinds]string{
 	"connections break", "requests are lost", "replies are lost", "all is lost", "all waits", "the server does not read", "far away", "refused",
-	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force", "messages are lost", "single replies are lost", "Redis restarts",
+	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force", "messages are lost", "single replies are lost", "Redis restarts", "no new connections",
 }
 
 // String names the kind.
 func (k FaultKind) String() string { return faultNames[k] }
 
 // onTheWay reports whether it is the way of one process to Redis that fails.
-func (k FaultKind) onTheWay() bool { return k <= Gone || k == LostMessages || k == LostReplies }
+func (k FaultKind) onTheWay() bool {
+	return k <= Gone || k == LostMessages || k == LostReplies || k == NoNewOnes
+}
 
 // refuses reports whether calls of that process may be refused, and its locks be lost, because of it.
 func (k FaultKind) refuses() bool { return k.onTheWay() && k != LostMessages }
@@ -123,7 +127,7 @@ func (f Fault) meets(process int) bool {
 
 // silences reports whether Redis cannot answer a process, not even over a new connection: then FailOpen may open.
 func (k FaultKind) silences() bool {
-	return k.refuses() && k != Cut && k != Far && k != LostReplies
+	return k.refuses() && k != Cut && k != Far && k != LostReplies && k != NoNewOnes
 }
 
 // String tells the fault.
@@ -147,6 +151,9 @@ func (p Plan) String() string {
 			}
 			for _, w := range c.Wishes {
 				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
+				if w.Panics > 0 {
+					fmt.Fprintf(&b, ", its context panics after %v", w.Panics)
+				}
 			}
 		}
 	}
@@ -207,6 +214,16 @@ func NewPlan(seed uint64) Plan {
 		w.Work, w.GiveUp = between(r, w.Policy.TTL, 5*w.Policy.TTL), 0
 		at := somebody()
 		at.Callers = append(at.Callers, Caller{Name: name, Turns: 10, Pause: between(r, 0, time.Second), Wishes: []Wish{w}})
+	}
+	if r.IntN(5) == 0 { // nearly as far as a server that counts as silent
+		somebody().Away = between(r, 50*time.Millisecond, 115*time.Millisecond)
+	}
+	if r.IntN(4) == 0 {
+		c := &somebody().Callers[0]
+		w := &c.Wishes[r.IntN(len(c.Wishes))]
+		if w.Kind != several { // of which the work may have some
+			w.Panics = between(r, time.Microsecond, 2*time.Millisecond)
+		}
 	}
 	return p
 }

@@ -154,12 +154,11 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	var lease *lockmw.Lease
 	var err error
 	asked := time.Now()
-	if len(wish.Keys) == 1 {
-		_, lease, err = part.locks.Acquire(ctx, wish.Keys[0], wish.Policy)
-	} else {
-		_, lease, err = part.locks.AcquireAll(ctx, wish.Keys, wish.Policy)
-	}
+	panicked := part.acquire(ctx, wish, func(l *lockmw.Lease, e error) { lease, err = l, e })
 	took := time.Since(asked)
+	if panicked {
+		return // there is no lease, and nothing may be left of it
+	}
 	if err != nil {
 		w.judge.refused(k, err, took)
 		return
@@ -188,6 +187,50 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	asked = time.Now()
 	err = lease.Release(context.Background())
 	w.judge.released(k, err, time.Since(asked))
+}
+
+// acquire takes a wish's locks, and tells what came of it, or that the caller's context has panicked.
+func (p *process) acquire(ctx context.Context, wish Wish, done func(*lockmw.Lease, error)) (panicked bool) {
+	if wish.Panics > 0 {
+		taken := &takenBack{Context: ctx}
+		timer := time.AfterFunc(wish.Panics, func() { taken.back.Store(true) })
+		defer func() {
+			timer.Stop()
+			if v := recover(); v != nil {
+				panicked = true
+				if v != errTakenBack {
+					panic(v)
+				}
+			}
+		}()
+		ctx = taken
+	}
+	var lease *lockmw.Lease
+	var err error
+	if len(wish.Keys) == 1 {
+		_, lease, err = p.locks.Acquire(ctx, wish.Keys[0], wish.Policy)
+	} else {
+		_, lease, err = p.locks.AcquireAll(ctx, wish.Keys, wish.Policy)
+	}
+	done(lease, err)
+	return false
+}
+
+// A takenBack is a context that panics when it is asked anything after a framework has taken it back, as Gin's does.
+type takenBack struct {
+	context.Context
+
+	back atomic.Bool
+}
+
+var errTakenBack = errors.New("the context was taken back")
+
+// Value implements context.Context.
+func (c *takenBack) Value(key any) any {
+	if c.back.Load() {
+		panic(errTakenBack)
+	}
+	return c.Context.Value(key)
 }
 
 // sleep sleeps until ctx ends, or for so long.
@@ -288,6 +331,8 @@ func (w *world) inject(f Fault) {
 		w.judge.forgets(f.Key)
 		_ = w.parts[f.Process].locks.ForceRelease(ctx, f.Key)
 		w.judge.forgets(f.Key)
+	case NoNewOnes:
+		way.Refuse(true)
 	case LostMessages:
 		way.LoseMessages(func([]byte) bool { return true })
 	case LostReplies:
@@ -316,7 +361,7 @@ func (w *world) heal(f Fault) {
 		way.Heal()
 	case Far:
 		w.distance(w.parts[f.Process], 0)
-	case Refused:
+	case Refused, NoNewOnes:
 		if !w.parts[f.Process].gone.Load() {
 			way.Refuse(false)
 		}
