@@ -162,10 +162,19 @@ func (l *Lane) hire(place int) {
 	l.started++
 	p := worker.Start(l.tb, worker.Config{
 		Name: fmt.Sprintf("%s.%d", l.Name, l.started), Engine: engines.Ours, Redis: l.where(place), Fenced: l.store.Addr(),
-		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Keys: l.loadOf(place),
+		Seed: l.rnd.Uint64(), TTL: l.TTL, Wait: 2 * l.TTL, Epoch: l.epoch, Rest: rest(), Keys: l.loadOf(place),
 	}, l.began)
 	l.workers[place] = p
 	l.all = append(l.all, p)
+}
+
+// rest is how long a worker's goroutine rests after a refusal. A short run is one on a machine that is busy with other tests: there some
+// hundred goroutines that were refused at once, again and again, kept the servers themselves from their processor time.
+func rest() time.Duration {
+	if testing.Short() {
+		return 200 * time.Millisecond
+	}
+	return 0
 }
 
 // loadOf returns the keys of the worker in a place.

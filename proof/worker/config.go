@@ -23,6 +23,7 @@ type Config struct {
 	TTL    time.Duration `json:"ttl"`
 	Wait   time.Duration `json:"wait"`
 	Epoch  time.Duration `json:"epoch"` // after this long the keys get other names, so that no key's history grows too long
+	Rest   time.Duration `json:"rest"`  // after a refusal; without any, workers that are refused at once keep a small machine busy
 	Keys   []Key         `json:"keys"`
 }
 

@@ -122,15 +122,19 @@ func (w *worker) obey(stop context.CancelFunc) {
 // turns takes turns on one key.
 func (w *worker) turns(ctx context.Context, key Key, rnd *rand.Rand) {
 	for turn := 0; ctx.Err() == nil && (key.Turns == 0 || turn < key.Turns); turn++ {
-		w.turn(ctx, key, rnd)
+		pause := upTo(rnd, key.Think)
+		if !w.turn(ctx, key, rnd) {
+			pause += w.Rest
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(upTo(rnd, key.Think)):
+		case <-time.After(pause):
 		}
 	}
 }
 
-func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) {
+// turn takes one turn, and reports whether it had the lock.
+func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) bool {
 	name := key.Name
 	if w.Epoch > 0 {
 		name = fmt.Sprintf("%s@%d", name, clock.Now()/w.Epoch)
@@ -151,12 +155,13 @@ func (w *worker) turn(ctx context.Context, key Key, rnd *rand.Rand) {
 		if ctx.Err() == nil {
 			w.tell(event{Refused: &Refusal{Key: name, Asked: h.Asked, Returned: h.Began, Err: err.Error()}})
 		}
-		return
+		return false
 	}
 	h.ID = int(w.ids.Add(1))
 	h.Fence, h.Until = hold.Fence(), until(hold)
 	w.tell(event{Began: &h})
 	w.hold(ctx, asking, key, rnd, hold, h)
+	return true
 }
 
 // hold does the work under the lock, which was asked for under a context of its
