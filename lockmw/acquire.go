@@ -199,12 +199,17 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	before, recovered := c.residue, c.fault != nil || c.heldBack
 	moved := session != 0 && c.heardIn != 0 && session != c.heardIn // another server may answer, which does not know all places
 	c.heldBack = false
-	calls := &c.ledger.calls
-	calls.Add(1) // Close waits for the command, also when its caller has left
+	c.counts() // Close waits for the command, also when its caller has left
+	known := false
+	defer func() {
+		if !known {
+			c.lostTrack()
+		}
+	}()
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
 		Late: func(a store.Answer, err error) {
-			defer calls.Done()
+			defer c.discount()
 			if err != nil {
 				l.remove(ref, before.unanswered(store.AsError(err)))
 			} else {
@@ -212,11 +217,12 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 			}
 		},
 	})
+	known = true
 	if err != nil {
 		fault := store.AsError(err)
 		c.ballot = fault.Ballot
 		if !fault.Pending {
-			calls.Done()
+			c.discount()
 		}
 		if err := c.failed(fault); err != nil {
 			return ended(nil, err)
@@ -224,7 +230,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		return goesOn(noAnswer)
 	}
 	answered := time.Now()
-	calls.Done()
+	c.discount()
 	c.fault, c.ballot = nil, answer.Ballot
 	c.answers++
 	c.residue = before.answered(answer.Granted || join == store.Wait)

@@ -2,6 +2,7 @@ package lockmw
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
@@ -51,6 +52,26 @@ type attempts struct {
 	residue     residue       // what they may have left in the store
 	fault       *store.Error  // why the last one got no usable answer; nil: it got one, or none was sent
 	ballot      *store.Ballot // the votes of a quorum's nodes on the last one; nil: they granted it, or there is no quorum
+	counted     uint32        // 1 while the ledger's calls count the last one; atomic, see counts
+}
+
+// counts has the ledger count a command that is about to be sent, until discount is called: when its outcome is known, which may be after the
+// caller has left, or when the store panics. Both may happen.
+func (c *claim) counts() {
+	atomic.StoreUint32(&c.counted, 1)
+	c.ledger.calls.Add(1)
+}
+
+func (c *claim) discount() {
+	if atomic.CompareAndSwapUint32(&c.counted, 1, 0) {
+		c.ledger.calls.Done()
+	}
+}
+
+// lostTrack notes that the store has panicked, as it does where the caller's context panics: the last command may have been carried out.
+func (c *claim) lostTrack() {
+	c.residue = max(c.residue, inDoubt)
+	c.discount()
 }
 
 // told is what the caller and the observers are told of a claim.

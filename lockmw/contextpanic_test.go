@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -167,6 +168,64 @@ func TestAContextThatPanicsWhileItsCommandIsUnderWay(t *testing.T) {
 					all := make([]byte, 1<<20)
 					return !strings.Contains(string(all[:runtime.Stack(all, true)]), "lockmw.(*claim)")
 				})
+			})
+		}
+	}
+}
+
+// A caller leaves before Redis has answered, or before there is a connection, and its context panics when it is asked why. What the
+// command left is removed, and Close, which waits for the command, ends.
+func TestAContextThatPanicsAsItsCallerLeaves(t *testing.T) {
+	s := redistest.Shared(t)
+	for name, call := range map[string]func(ctx context.Context, l *lockmw.Locker, key string) (*lockmw.Lease, error){
+		"one key": func(ctx context.Context, l *lockmw.Locker, key string) (*lockmw.Lease, error) {
+			_, lease, err := l.Acquire(ctx, key, lockmw.Policy{TTL: time.Minute})
+			return lease, err
+		},
+		"several keys": func(ctx context.Context, l *lockmw.Locker, key string) (*lockmw.Lease, error) {
+			_, lease, err := l.AcquireAll(ctx, []string{key, key + "2"}, lockmw.Policy{TTL: time.Minute})
+			return lease, err
+		},
+	} {
+		for when, connected := range map[string]bool{"its command is under way": true, "there is no connection yet": false} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				key, c := redistest.Prefix(t), s.Client(t)
+				client, proxy := proxied(t, s)
+				l, err := lockmw.New(client)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if connected { // and the server knows the script
+					lease, err := call(context.Background(), l, key)
+					if err != nil {
+						t.Fatal(err)
+					}
+					mustRelease(t, lease)
+				}
+				proxy.Stall(faultproxy.ToClient)
+				var is atomic.Bool
+				ctx, cancel := context.WithCancel(context.Background())
+				panicked := make(chan any, 1)
+				go func() {
+					defer func() { panicked <- recover() }()
+					_, err := call(spent{ctx, &is}, l, key)
+					t.Errorf("the call returned %v", err)
+				}()
+				await.Within(t, 20*time.Second, "it waits for Redis", func() bool {
+					return connected && len(keysOf(t, c, key)) > 0 || !connected && proxy.Connections() > 0
+				})
+				is.Store(true)
+				cancel()
+				if v := await.Receive(t, "the panic", panicked); v != "spent" {
+					t.Errorf("panic: %v", v)
+				}
+				proxy.Heal()
+				closed := make(chan error, 1)
+				go func() { closed <- l.Close(context.Background()) }()
+				if err := await.Receive(t, "Close", closed); err != nil {
+					t.Error(err)
+				}
+				noKeys(t, c, key, 10*time.Second)
 			})
 		}
 	}

@@ -225,7 +225,7 @@ func (c *claim) endUnanswered(fault *store.Error) (*Lease, error) {
 // command from an answer. A command that met a connection which the server had
 // closed is sent once more, as in run. The claims know what it may have left.
 func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
-	l, calls := c.locker, &c.ledger.calls
+	l := c.locker
 	refs := make([]store.Ref, len(claims))
 	for i, each := range claims {
 		if each.ref.Token == "" { // otherwise it has been asked for before, and may have been granted
@@ -234,12 +234,21 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		}
 		refs[i] = each.ref
 	}
+	known := true
+	defer func() {
+		if !known {
+			for _, each := range claims {
+				each.lostTrack()
+			}
+		}
+	}()
 	for again := false; ; again = true {
 		before := c.residue
 		sent := now()
-		calls.Add(1) // as in send
+		known = false
+		c.counts() // as in send
 		fences, err := l.store.AcquireAll(c.ctx, refs, time.Now().Add(c.timeout()), func(granted bool, err error) {
-			defer calls.Done()
+			defer c.discount()
 			after := before.answered(granted)
 			if err != nil {
 				after = before.unanswered(store.AsError(err))
@@ -248,8 +257,9 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 				l.remove(ref, after)
 			}
 		})
+		known = true
 		if err == nil {
-			calls.Done()
+			c.discount()
 			for _, each := range claims {
 				each.reached = true // it does not say which of the keys is taken
 			}
@@ -266,7 +276,7 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 			}
 			return nil, fault
 		}
-		calls.Done()
+		c.discount()
 		for _, each := range claims {
 			each.residue = each.residue.unanswered(fault)
 		}

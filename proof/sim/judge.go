@@ -118,7 +118,7 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 	j.bound(r, "Acquire", took, j.longest(r))
 	switch {
 	case errors.Is(err, lockmw.ErrUnavailable):
-		if !j.excused(r, r.asked, FaultKind.refuses) {
+		if !j.excused(r, r.asked, FaultKind.refuses) && !j.farAway(r) {
 			j.sayf(r, "nothing was wrong with Redis: %v", err)
 		}
 	case errors.Is(err, lockmw.ErrNotAcquired):
@@ -281,7 +281,7 @@ func (j *judge) worked(r *record) {
 		case errors.Is(cause, lockmw.ErrMaxHold) && r.wish.Policy.MaxHold > 0:
 		case errors.Is(cause, context.DeadlineExceeded) && r.wish.GiveUp > 0:
 		case errors.Is(cause, lockmw.ErrLost):
-			if !j.excused(r, r.had, FaultKind.refuses) {
+			if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
 				j.sayf(r, "it was lost, and nothing was wrong with Redis: %v", cause)
 			}
 		default:
@@ -308,12 +308,23 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 		j.stay(r)
 	case errors.Is(err, lockmw.ErrLost) && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold):
 	case errors.Is(err, lockmw.ErrLost), errors.Is(err, lockmw.ErrUnavailable):
-		if !j.excused(r, r.had, FaultKind.refuses) {
+		if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
 			j.sayf(r, "Release, and nothing was wrong with Redis: %v", err)
 		}
 	default:
 		j.sayf(r, "Release: %v", err)
 	}
+}
+
+// farAway reports whether Redis is so far away that what a policy has time for may be over before an answer comes.
+func (j *judge) farAway(r *record) bool { return j.world.parts[r.process].Away >= 50*time.Millisecond }
+
+// tooFar reports whether Redis is too far away for a lock: a renewal is given up after a sixth of the TTL, and a try to release after 400 ms,
+// which may take two round trips where the server does not know the script.
+func (j *judge) tooFar(r *record) bool {
+	trip := 2 * j.world.parts[r.process].Away
+	ttl := r.wish.Policy.TTL
+	return ttl > 0 && trip > ttl/6 || 2*trip >= 400*time.Millisecond
 }
 
 // stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was a round trip and some calls of the

@@ -196,6 +196,7 @@ func (p *process) acquire(ctx context.Context, wish Wish, done func(*lockmw.Leas
 		timer := time.AfterFunc(wish.Panics, func() { taken.back.Store(true) })
 		defer func() {
 			timer.Stop()
+			taken.back.Store(false) // the lease's context goes on with it
 			if v := recover(); v != nil {
 				panicked = true
 				if v != errTakenBack {
