@@ -235,13 +235,7 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		refs[i] = each.ref
 	}
 	known := true
-	defer func() {
-		if !known {
-			for _, each := range claims {
-				each.lostTrack()
-			}
-		}
-	}()
+	defer lostTrack(&known, claims)
 	for again := false; ; again = true {
 		before := c.residue
 		sent := now()
@@ -283,6 +277,16 @@ func (c *claim) askTogether(claims []*claim) ([]grant, *store.Error) {
 		if !fault.Stale || again {
 			return nil, fault
 		}
+	}
+}
+
+// lostTrack is claim.lostTrack of all, unless what became of their command is known.
+func lostTrack(known *bool, claims []*claim) {
+	if *known {
+		return
+	}
+	for _, c := range claims {
+		c.lostTrack()
 	}
 }
 

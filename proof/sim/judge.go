@@ -47,6 +47,8 @@ const (
 	wellAfter = 1100 * time.Millisecond
 	// idleMost is for how long a lock may be free, or MinHold keep it taken, while somebody waits for it.
 	idleMost = 2 * time.Second
+	// farAway is, each way, where calls may be refused, and releases not be confirmed, because answers take so long.
+	farAway = 50 * time.Millisecond
 	// ahead is how far fences may be ahead of the server's clock, from which they begin anew where Redis has forgotten them: a second behind a
 	// release by force, and another within a process.
 	ahead = 2 * time.Second
@@ -135,8 +137,8 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 // behind.
 func (j *judge) idle(r *record) time.Duration {
 	const left = 35 * time.Second // the longest TTL, and a bit
-	for process := range j.world.parts {
-		if j.world.ill(process, time.Now().Add(-left), FaultKind.onTheWay) {
+	for process, part := range j.world.parts {
+		if part.Away >= farAway || j.world.ill(process, time.Now().Add(-left), FaultKind.onTheWay) {
 			return 0
 		}
 	}
@@ -317,7 +319,7 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 }
 
 // farAway reports whether Redis is so far away that what a policy has time for may be over before an answer comes.
-func (j *judge) farAway(r *record) bool { return j.world.parts[r.process].Away >= 50*time.Millisecond }
+func (j *judge) farAway(r *record) bool { return j.world.parts[r.process].Away >= farAway }
 
 // tooFar reports whether Redis is too far away for a lock: a renewal is given up after a sixth of the TTL, and a try to release after 400 ms,
 // which may take two round trips where the server does not know the script.

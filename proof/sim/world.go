@@ -199,7 +199,7 @@ func (p *process) acquire(ctx context.Context, wish Wish, done func(*lockmw.Leas
 			taken.back.Store(false) // the lease's context goes on with it
 			if v := recover(); v != nil {
 				panicked = true
-				if v != errTakenBack {
+				if v != errTakenBack { //nolint:errorlint // it is the panic's value
 					panic(v)
 				}
 			}
