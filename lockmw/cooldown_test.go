@@ -65,11 +65,11 @@ func TestAKeyThatCoolsDownIsToldAsSuch(t *testing.T) {
 	}{
 		{"one attempt", lockmw.Policy{}, lockmw.Policy{}, acquire},
 		{"with a RetryAfter", lockmw.Policy{}, lockmw.Policy{RetryAfter: 5 * time.Second, MinHold: time.Minute}, acquire},
-		{"Wait", lockmw.Policy{}, lockmw.Policy{Wait: 60 * time.Millisecond}, acquire},
+		{"Wait", lockmw.Policy{}, lockmw.Policy{Wait: 700 * time.Millisecond}, acquire}, // which Redis has to answer within
 		{"Retries", lockmw.Policy{}, lockmw.Policy{Retries: 2, RetryInterval: 10 * time.Millisecond}, acquire},
 		{"a deadline", lockmw.Policy{}, lockmw.Policy{Wait: time.Hour}, deadline},
 		{"readers have done", lockmw.Policy{Mode: lockmw.Shared}, lockmw.Policy{}, acquire},
-		{"a permit was used", lockmw.Policy{Permits: 1}, lockmw.Policy{Permits: 1, Wait: 60 * time.Millisecond}, acquire},
+		{"a permit was used", lockmw.Policy{Permits: 1}, lockmw.Policy{Permits: 1, Wait: 700 * time.Millisecond}, acquire},
 		{"a reader asks", lockmw.Policy{}, lockmw.Policy{Mode: lockmw.Shared}, acquire},
 		{"several keys", lockmw.Policy{}, lockmw.Policy{}, func(l *lockmw.Locker, key string, p lockmw.Policy) error {
 			_, _, err := l.AcquireAll(context.Background(), []string{key + "0", key}, p)
