@@ -126,7 +126,7 @@ model: ## Look at all states of the lock protocol, for a few processes and calls
 	go test -C proof -count=1 -run 'Properties|Mistakes|Versions' ./model
 
 sim: ## Let the engine work in virtual time with faults from seeds, for FOR (1h); SEED=7 repeats one, and makes it smaller if it fails: docs/model.md
-	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) SIM_FIRST=$(FIRST) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim
+	SIM_FOR=$(if $(SEED),,$(or $(FOR),1h)) SIM_SEED=$(SEED) SIM_FROM=$(FROM) SIM_FAILFAST=$(FAILFAST) go test -C proof -count=1 -timeout 0 -v -run TestSimulate ./sim
 
 proof-rivals: ## Run the same faults with other libraries and write proof/REPORT.md
 	bash scripts/ensure.sh cc redis-server

@@ -31,7 +31,7 @@ func simulate(root, dir string, m mutant) error {
 		return fmt.Errorf("%s: %w", m.name, err)
 	}
 	began := time.Now()
-	said := seeds(mutated, "SIM_FOR="+limit.String(), "SIM_FIRST=1")
+	said := seeds(mutated, "SIM_FOR="+limit.String(), "SIM_FAILFAST=1")
 	took := time.Since(began)
 	fails := seedFails.FindStringSubmatch(said)
 	if fails == nil {

@@ -5,7 +5,7 @@
 // the embedded Redis. Hours pass in seconds, and nothing depends on how busy the machine is. judge.go says what must not be.
 // A plan that fails is made smaller (shrink.go) for as long as it fails.
 //
-//	make sim                     seeds from 1 on, for an hour (FOR, FROM, FIRST)
+//	make sim                     seeds from 1 on, for an hour (FOR, FROM, FAILFAST)
 //	make sim SEED=7              one seed again, made smaller if it fails
 //
 // seeds.txt has the seeds that once failed; each make test runs them.

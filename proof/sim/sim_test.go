@@ -45,7 +45,7 @@ func TestSeedsThatOnceFailed(t *testing.T) {
 const fixed = 4
 
 // TestSimulate takes seeds from 1, or from SIM_FROM, for as long as SIM_FOR says, with a process for each core; or the one of SIM_SEED,
-// which is made smaller if it fails. With SIM_FIRST it ends at the first seed that fails.
+// which is made smaller if it fails. With SIM_FAILFAST it ends at the first seed that fails.
 func TestSimulate(t *testing.T) {
 	if seed := number(t, "SIM_SEED", 0); seed > 0 {
 		again(t, seed)
@@ -81,7 +81,7 @@ func TestSimulate(t *testing.T) {
 	} else {
 		onEachCore(t, from, long, func(s seen) bool {
 			all.add(t, s)
-			return s.Result.Wrong == nil || os.Getenv("SIM_FIRST") == ""
+			return s.Result.Wrong == nil || os.Getenv("SIM_FAILFAST") == ""
 		})
 	}
 	took := time.Since(began)
