@@ -301,25 +301,13 @@ func expectedToo(f fired) bool {
 	return f.job == "redis refuses" && f.alert == "LockmwRedisRefuses"
 }
 
-// watchStalls measures until the test ends how long this process and some Redis servers stood
-// still. An answer counts when it comes: a server that was stopped on purpose gives none.
+// watchStalls measures until the test ends how long this process and some Redis servers stood still.
 func watchStalls(t *testing.T, servers ...*redistest.Server) *stalls.Meter {
 	t.Helper()
 	stood := stalls.During(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
 	for _, s := range servers {
-		client := s.Client(t)
-		all.Go(func() {
-			often(ctx, 50*time.Millisecond, func() {
-				asked := time.Now()
-				if client.Ping(ctx).Err() == nil {
-					stood.Add(stalls.Stall{Began: asked, Ended: time.Now()})
-				}
-			})
-		})
+		t.Cleanup(redistest.Pulse(stood, 50*time.Millisecond, s.Client(t)))
 	}
-	t.Cleanup(func() { cancel(); all.Wait() })
 	return stood
 }
 

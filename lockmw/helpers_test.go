@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -33,20 +34,9 @@ func unanswered(err error, asked time.Time) bool {
 	return errors.Is(err, lockmw.ErrUnavailable) && stoodStill(asked)
 }
 
-// askedAgain takes the lock. It asks again where Redis did not answer on a machine that stood
-// still: a policy's Wait does not outlast a silence of more than a second.
+// askedAgain takes the lock, and asks again on a machine that stood still.
 func askedAgain(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, error) {
-	stood := false
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		asked := time.Now()
-		_, lease, err := l.Acquire(context.Background(), key, p)
-		stood = stood || unanswered(err, asked)
-		// What an unanswered question has left may be in the way of the next one for a moment.
-		again := unanswered(err, asked) || stood && errors.Is(err, lockmw.ErrNotAcquired)
-		if err == nil || !again || time.Now().After(end) {
-			return lease, err
-		}
-	}
+	return testenv.AskedAgain(l, key, p, unanswered)
 }
 
 // mustAcquire takes the lock or fails the test.

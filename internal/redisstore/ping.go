@@ -44,7 +44,7 @@ func (s *Store) Ping(ctx context.Context, key string, progress store.Progress) e
 	defer s.dialer.tells(p)()
 	if p.shares {
 		if slots := s.client.(*redis.ClusterClient).Options().ClusterSlots; slots != nil {
-			p.Waits(false) // but for that function, which may ask Sentinels, until a connection to a node is made
+			p.Waits(false) // for the user's function first, which may ask Sentinels; a connection to a node says so when it is made
 		}
 		return s.unreached(s.client.Exists(ctx, s.keys(key)[0]).Err())
 	}

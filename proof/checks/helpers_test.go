@@ -56,17 +56,9 @@ func silent(err error) bool {
 	return testing.Short() && errors.Is(err, lockmw.ErrUnavailable) && !strings.Contains(err.Error(), "NOSCRIPT")
 }
 
-// acquire takes a lock, and asks again where the answer was silent. What such a question has left may be in the way of
-// the next one for a moment.
-func acquire(l *lockmw.Locker, key string, p lockmw.Policy) (lease *lockmw.Lease, err error) {
-	unheard := false
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		_, lease, err = l.Acquire(context.Background(), key, p)
-		unheard = unheard || silent(err)
-		if again := silent(err) || unheard && errors.Is(err, lockmw.ErrNotAcquired); !again || time.Now().After(end) {
-			return lease, err
-		}
-	}
+// acquire takes a lock, and asks again where the answer was silent.
+func acquire(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, error) {
+	return testenv.AskedAgain(l, key, p, func(err error, _ time.Time) bool { return silent(err) })
 }
 
 // release gives a lock back. Where the answer was silent, the lock comes free all the same, at
@@ -102,12 +94,7 @@ func amongOthers(t *testing.T, s redistest.Backend, limit time.Duration) (time.D
 		return limit, new(stalls.Meter)
 	}
 	client, stood := s.Client(t), stalls.During(t)
-	stop := meanwhile(pulse, func() {
-		asked := time.Now()
-		_ = client.Ping(context.Background()).Err() // that it took long is what counts
-		stood.Add(stalls.Stall{Began: asked, Ended: time.Now()})
-	})
-	t.Cleanup(func() { stop() })
+	t.Cleanup(redistest.Pulse(stood, pulse, client))
 	return limit + 300*time.Millisecond, stood
 }
 

@@ -13,7 +13,7 @@
 // judge can put mistakes in. judge.go says what must not be of a call, judgeall.go of
 // all calls together, finish.go what must not be left, and known.go what is known and
 // not mended yet. Bounds in time grow with how busy the machine was
-// (internal/test/stalls), and a server that was too busy to answer a ping (pulse.go) may
+// (internal/test/stalls), and a server that was too busy to answer a ping (redistest.Pulse) may
 // have been taken for silent. Rounds run in child processes (lane.go), several at a
 // time.
 //

@@ -151,7 +151,7 @@ func (r *round) starved(from, to time.Duration) bool {
 		enough /= 2
 	}
 	from -= 400 * time.Millisecond
-	return r.longest(&r.pulse.slow, from, to, faults) > enough || r.longest(r.meter, from, to, nil) > enough
+	return r.longest(r.pulse, from, to, faults) > enough || r.longest(r.meter, from, to, nil) > enough
 }
 
 // stood is how long this process stood still in a time.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/stalls"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -30,7 +31,7 @@ type round struct {
 	rnd    *rand.Rand
 	began  time.Time
 	meter  *stalls.Meter
-	pulse  *pulse
+	pulse  *stalls.Meter // how long servers took for a ping
 	exact  bool          // a busy machine excuses nothing: the mistake is known
 	dial   time.Duration // how long a slow dialer takes
 	length time.Duration // of the present fault
@@ -61,13 +62,16 @@ type round struct {
 	worst      map[string]time.Duration
 }
 
+// pulse is how often each server is asked for a sign of life.
+const pulse = 50 * time.Millisecond
+
 // window is the time of one fault.
 type window struct{ from, to time.Duration }
 
 func newRound(s *site, c Combination, open func(redis.UniversalClient, Settings) (Locker, error)) *round {
 	r := &round{
 		c: c, fault: faultOf(c), site: s, open: open, rnd: rand.New(rand.NewPCG(c.Seed, 3)), began: time.Now(),
-		meter: new(stalls.Meter), pulse: new(pulse), namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
+		meter: new(stalls.Meter), pulse: new(stalls.Meter), namespace: fmt.Sprintf("r%x", c.Seed), unblock: make(chan struct{}), worst: make(map[string]time.Duration),
 	}
 	r.dial = pick(r.rnd, 200*time.Millisecond, 800*time.Millisecond)
 	r.whole, r.giveUp = context.WithCancel(context.Background())
@@ -106,8 +110,7 @@ func (r *round) check(err error) {
 func (r *round) run() {
 	r.meter = stalls.Start()
 	defer r.meter.Stop()
-	r.pulse = startPulse(r.site.admins)
-	defer r.pulse.stop()
+	defer redistest.Pulse(r.pulse, pulse, r.site.admins...)() // past the proxies
 	defer r.giveUp()
 	if err := r.start(); err != nil {
 		r.violatef("open", "%v", err)

@@ -18,7 +18,7 @@ import (
 type Keyspace struct {
 	// Skew is how far its clock is ahead of the time that it is told.
 	Skew time.Duration
-	// Listens says whether anybody listens to a channel, and Publish tells who does.
+	// Listens says whether anybody listens to a channel, and Publish sends a text to those who do.
 	Listens func(channel string) bool
 	Publish func(channel, text string)
 

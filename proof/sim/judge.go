@@ -23,6 +23,7 @@ type judge struct {
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 	serves map[int]bool         // by process: it has had a lock
+	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
 }
 
 // A record is one call.
@@ -45,7 +46,7 @@ const (
 	onItsWay = 3 * time.Second
 	// wellAfter is for how long a lock may still be passed on within its process that Redis has forgotten, and a bit.
 	wellAfter = 1100 * time.Millisecond
-	// idleMost is for how long a lock may be free, or MinHold keep it taken, while somebody waits for it.
+	// idleMost is for how long a lock may be free while somebody waits for it.
 	idleMost = 2 * time.Second
 	// farAway is, each way, where calls may be refused, and releases not be confirmed, because answers take so long.
 	farAway = 50 * time.Millisecond
@@ -55,7 +56,10 @@ const (
 )
 
 func newJudge(w *world) *judge {
-	return &judge{world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time), moved: make(map[string]time.Time), serves: make(map[int]bool)}
+	return &judge{
+		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
+		moved: make(map[string]time.Time), serves: make(map[int]bool), asks: make(map[string]int),
+	}
 }
 
 // addf notes what is wrong.
@@ -78,7 +82,22 @@ func (j *judge) sayf(r *record, format string, args ...any) {
 
 // begin notes that a call begins.
 func (j *judge) begin(at int, wish Wish) *record {
-	return &record{process: at, wish: wish, asked: time.Now()}
+	r := &record{process: at, wish: wish, asked: time.Now()}
+	j.asksFor(r, 1)
+	return r
+}
+
+// asksFor notes that a call for several keys begins, or returns.
+func (j *judge) asksFor(r *record, n int) {
+	if len(r.wish.Keys) == 1 {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, key := range r.wish.Keys {
+		j.asks[key] += n
+	}
+	j.moves(r)
 }
 
 // forgets notes that Redis no longer knows who holds a key; "" is all of them.
@@ -91,6 +110,7 @@ func (j *judge) forgets(key string) {
 // kept reports whether Redis kept its word about a lease of a key. A process may pass on a lock that Redis has forgotten for a second.
 func (j *judge) kept(r *record, key string) bool { return j.keptFor(r, key, wellAfter) }
 
+// keptFor is kept for so long behind a moment at which Redis has forgotten.
 func (j *judge) keptFor(r *record, key string, long time.Duration) bool {
 	for _, at := range []time.Time{j.forgot[""], j.forgot[key]} {
 		if !at.IsZero() && r.asked.Before(at.Add(long)) {
@@ -117,6 +137,7 @@ func (j *judge) excused(r *record, since time.Time, counts func(FaultKind) bool)
 
 // refused judges a call that got no lease.
 func (j *judge) refused(r *record, err error, took time.Duration) {
+	j.asksFor(r, -1)
 	j.bound(r, "Acquire", took, j.longest(r))
 	switch {
 	case errors.Is(err, lockmw.ErrUnavailable):
@@ -151,11 +172,13 @@ func (j *judge) idle(r *record) time.Duration {
 	}
 	since := r.asked
 	for _, key := range r.wish.Keys {
-		if slices.ContainsFunc(j.active, func(other *record) bool { return slices.Contains(other.wish.Keys, key) }) {
+		if j.asks[key] > 0 || slices.ContainsFunc(j.active, func(other *record) bool { return slices.Contains(other.wish.Keys, key) }) {
 			return 0
 		}
-		if moved := j.moved[key]; moved.After(since) {
-			since = moved
+		for _, later := range []time.Time{j.moved[key], j.stays[key]} {
+			if later.After(since) {
+				since = later
+			}
 		}
 	}
 	return time.Since(since)
@@ -191,6 +214,7 @@ func (j *judge) bound(r *record, what string, took, most time.Duration) {
 
 // granted judges a lease at the moment when it is given.
 func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
+	j.asksFor(r, -1)
 	j.bound(r, "Acquire", took, j.longest(r))
 	opened := slices.ContainsFunc(r.wish.Keys, func(key string) bool { return lease.FenceOf(key) == 0 }) // of several, maybe not all
 	if opened && !r.wish.Policy.FailOpen {
@@ -238,7 +262,7 @@ func (j *judge) restarted() bool {
 	return slices.ContainsFunc(j.world.plan.Faults, func(f Fault) bool { return f.Kind == Restarted })
 }
 
-// besideLocked judges who else has a key that is granted to r.
+// besideLocked judges who else has a key that is granted to r. The caller holds mu.
 func (j *judge) besideLocked(r *record, key string) {
 	if stays := j.stays[key]; time.Now().Before(stays) {
 		j.addLockedf("%s was to stay taken until %v, and process %d has it", key, stays.Sub(j.world.began), r.process)
@@ -321,12 +345,12 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 // farAway reports whether Redis is so far away that what a policy has time for may be over before an answer comes.
 func (j *judge) farAway(r *record) bool { return j.world.parts[r.process].Away >= farAway }
 
-// tooFar reports whether Redis is too far away for a lock: a renewal is given up after a sixth of the TTL, and a try to release after 400 ms,
-// which may take two round trips where the server does not know the script.
+// tooFar reports whether Redis is too far away for a lock. A renewal is given up after a sixth of the TTL, and a try to release after 400 ms,
+// where each script that the server does not know takes two round trips.
 func (j *judge) tooFar(r *record) bool {
-	trip := 2 * j.world.parts[r.process].Away
+	trips := 2 * 2 * j.world.parts[r.process].Away
 	ttl := r.wish.Policy.TTL
-	return ttl > 0 && trip > ttl/6 || 2*trip >= 400*time.Millisecond
+	return ttl > 0 && trips > ttl/6 || j.farAway(r)
 }
 
 // stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was a round trip and some calls of the

@@ -80,7 +80,14 @@ func lesserProcesses(p Process) (all []Process) {
 			next.Callers[n].Turns = c.Turns / 2
 			all = append(all, next)
 		}
-		for k := range c.Wishes {
+		for k, w := range c.Wishes {
+			if w.Panics > 0 {
+				next := p
+				next.Callers = slices.Clone(p.Callers)
+				next.Callers[n].Wishes = slices.Clone(c.Wishes)
+				next.Callers[n].Wishes[k].Panics = 0
+				all = append(all, next)
+			}
 			if len(c.Wishes) > 1 {
 				next := p
 				next.Callers = slices.Clone(p.Callers)

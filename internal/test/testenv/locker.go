@@ -2,8 +2,10 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,6 +30,22 @@ func Open(tb testing.TB, client redis.UniversalClient, opts ...lockmw.Option) *l
 		}
 	})
 	return l
+}
+
+// AskedAgain takes the lock, and asks again, for 20 s, where silent says that Redis did not answer a question that was
+// asked then, as happens on a busy machine: a policy's Wait does not outlast a silence of more than a second. What such a
+// question has left may be in the way of the next one for a moment.
+func AskedAgain(l *lockmw.Locker, key string, p lockmw.Policy, silent func(err error, asked time.Time) bool) (*lockmw.Lease, error) {
+	unheard := false
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		asked := time.Now()
+		_, lease, err := l.Acquire(context.Background(), key, p)
+		again := silent(err, asked)
+		unheard = unheard || again
+		if again = again || unheard && errors.Is(err, lockmw.ErrNotAcquired); !again || time.Now().After(end) {
+			return lease, err
+		}
+	}
 }
 
 // quiet keeps the Lockers of tests from logging, unless a test has a log of its own: many make mistakes.

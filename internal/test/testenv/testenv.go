@@ -96,11 +96,7 @@ func (r *Env) CloseNow(l *lockmw.Locker) {
 // is not free.
 func (r *Env) Take(key string) *lockmw.Lease {
 	r.Helper()
-	_, lease, err := r.Locks.Acquire(context.Background(), key, lockmw.Policy{})
-	for end := time.Now().Add(r.Patience); errors.Is(err, lockmw.ErrUnavailable) && time.Now().Before(end); {
-		// The machine is busy. What the first question left is waited for.
-		_, lease, err = r.Locks.Acquire(context.Background(), key, lockmw.Policy{Wait: r.Patience})
-	}
+	lease, err := AskedAgain(r.Locks, key, lockmw.Policy{}, func(err error, _ time.Time) bool { return errors.Is(err, lockmw.ErrUnavailable) })
 	if err != nil {
 		r.Fatal(err)
 	}
