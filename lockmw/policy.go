@@ -184,6 +184,21 @@ type Policy struct {
 	// wrongly. Zero means that no work runs without its lock.
 	FailOpen bool
 
+	// AsyncRelease has Release, WithLock and the middlewares go on as soon as the release is on its
+	// way to Redis, and not when Redis has answered: a round trip less for each call, and nobody
+	// whose work is done waits while Redis is away. What is lost by that is the word of Redis: Release
+	// returns nil although Redis may have forgotten the lock, or may not carry the release out. The
+	// log and the observers are told of both (EventLost after EventReleased), and the release
+	// is tried further, as ever. A program that ends right after its work calls Close first, which waits for
+	// all releases, or does without.
+	//
+	// It needs Wait or Retries, because a client that goes on at once may meet its own
+	// last request: it waits that moment, and is not refused. A later call of this Locker for the key
+	// waits for Redis's answer to the release, 400 ms at most; so one key that is taken again and again is taken no
+	// faster. A quorum, Close and WithBufferedResponse confirm always. Zero means that Release returns when
+	// Redis has answered.
+	AsyncRelease bool
+
 	// RetryAfter is after how long a client is told to ask again that is refused
 	// because others hold the lock, or wait for it. Zero means an estimate: from how
 	// long locks of this Name were held lately (by this process, and by others as far
@@ -239,6 +254,8 @@ func (p Policy) Validate() error {
 		return badPolicy("Mode", "%v is neither Exclusive nor Shared", p.Mode)
 	case p.Mode == Shared && p.Permits > 0:
 		return badPolicy("Mode", "Shared with Permits: a lock is either for readers and a writer or a semaphore")
+	case p.AsyncRelease && !p.waits():
+		return badPolicy("AsyncRelease", "needs Wait or Retries: a client that goes on at once may meet its own last request, and would be refused")
 	case p.MaxHold > 0 && p.MinHold > p.MaxHold:
 		return badPolicy("MinHold", "%v is more than MaxHold (%v)", p.MinHold, p.MaxHold)
 	}

@@ -98,21 +98,28 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		return ErrLost
 	}
 	var err error
-	if !t.passOn(called) {
+	if !t.passOn(called) && !t.giveBackSoon(l, called) {
 		err = t.giveBack(ctx, called)
 	}
-	switch {
-	case errors.Is(err, ErrLost):
-		l.reportLost(errNotHeld)
+	if l.reportReleased(err); errors.Is(err, ErrLost) {
 		return err
-	case err != nil:
-		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
-	default:
+	}
+	if err == nil {
 		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.eventErr = err
 	l.unreported.Store(true)
 	return err
+}
+
+// reportReleased logs what has kept Redis from giving the lock back, and tells the observers if it was lost before.
+func (l *Lease) reportReleased(err error) {
+	switch {
+	case errors.Is(err, ErrLost):
+		l.reportLost(errNotHeld)
+	case err != nil:
+		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
+	}
 }
 
 // finish ends the lease's trust because it is released. It reports false if the lock was
@@ -131,112 +138,215 @@ func (l *Lease) finish() bool {
 func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
 	t.over()
 	t.locker.watchdog.Remove(&t.renewal)
-	defer t.locker.forgetTenure(t)
-	err := t.tryRelease(ctx, called)
+	defer t.forget()
+	g := t.newGivingBack(ctx, called)
+	return g.run()
+}
+
+// forget has the Locker forget a tenure that was given back.
+func (t *tenure) forget() {
 	if t.mayReturn { // a command of the claim may take the lock anew, behind this release. A second removal does no harm
 		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 	}
-	return err
+	t.locker.forgetTenure(t)
 }
 
-// tryRelease sends the release and repeats it until a reply comes or the budget ends, which counts from when
-// Release was called.
+// giveBackSoon is giveBack for a policy with AsyncRelease: it does not wait for the store, and Close does. It reports false
+// where that cannot be, and the caller must give the lock back by giveBack.
+//
+// Where a renewal is in flight the release waits for it, in the background: carried out behind a release that keeps the key
+// for its MinHold it would prolong that. What goes wrong is seen to in the background, too.
+func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
+	if !l.policy.AsyncRelease || !t.locker.store.Queues() {
+		return false
+	}
+	led := t.locker.enter(t.ref.Key)
+	if led == nil { // Close has begun, and waits for those that it has counted
+		return false
+	}
+	t.over()
+	a := &givingBackAside{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
+	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil {
+		go func() {
+			<-landed
+			a.end(a.run())
+		}()
+		return true
+	}
+	a.next()
+	a.give.Soon, a.give.Told = a.waits && a.give.Stay == 0, a.told
+	if did, answer, err := t.locker.store.Release(a.ctx, a.give); err != nil { // a store that was told by told says nothing here
+		a.told(did, answer, err)
+	}
+	return true
+}
+
+// A givingBackAside is one that nobody waits for but Close.
+type givingBackAside struct {
+	givingBack
+	lease  *Lease
+	ledger *ledger // counts it
+}
+
+// told takes in what came of the first try. It must not block.
+func (a *givingBackAside) told(did store.Released, answer store.Answer, fault error) {
+	switch over, err := a.ended(did, answer, fault); {
+	case !over:
+		go func() { a.end(a.run()) }()
+	case err != nil:
+		go a.end(err) // it logs, which may block
+	default:
+		a.end(nil)
+	}
+}
+
+// end tells what Release would have returned.
+func (a *givingBackAside) end(err error) {
+	a.lease.reportReleased(err)
+	a.t.forget()
+	a.ledger.calls.Done()
+}
+
+// A givingBack sends a tenure's release and repeats it until a reply comes or its time is over, which counts from when Release
+// was called.
 //
 // A reply that is lost leaves open whether Redis has carried out the release. Sending it again does no harm: the scripts
 // give back only what the token still has, so they cannot take the lock from a later holder, and a second run says "not
 // held" (or, while MinHold keeps the key, the same again). After a try without a reply, "not held" is therefore taken for
 // the success of that try, if the lease was trusted when it was sent; that Redis had forgotten the lock before cannot be
 // told apart. Without such a try it is a loss. The second try is another command where the first one offered the lock to a
-// waiter (see endInStore): it is offered once.
+// waiter (see next): it is offered once.
 //
 // Where the reply is lost and Redis has carried the release out, these are told:
 //
 //   - the next waiter, if it is of another Locker: by a message, as always;
-//   - one of this Locker to which the release offered the lock: it asks, see releaseTo;
+//   - one of this Locker to which the release offered the lock: it asks, see offerEnded;
 //   - another one of this Locker, which Redis knew and would have named in the reply: the answer to the next command of the
 //     asker names it (store.Answer.Siblings), and it is woken. AskFirst has the asker ask at once when a later try is answered;
 //   - the caller, when no try is answered within the budget, or Redis refuses: ErrUnavailable, as the log and the observers.
 //     The janitor then tries on for as long as this process lives. Should that die, the lock ends by its TTL or its MinHold.
-func (t *tenure) tryRelease(ctx context.Context, called time.Time) error {
-	maybeReleased := false
-	pause := releasePause
-	deadline := called.Add(releaseBudget)
+type givingBack struct {
+	t             *tenure
+	ctx           context.Context // what commands are sent with; each is bounded, and does not end with it
+	pauses        context.Context // ends those between tries
+	deadline      time.Time
+	pause         time.Duration // before the next try, after a failed one
+	maybeReleased bool          // a try without a reply may have been carried out
+	fault         *store.Error  // why the last try got no usable answer; nil: it was the first, and is not answered
+	try
+}
+
+// A try is one command of a givingBack.
+type try struct {
+	give    store.Give
+	sent    time.Time
+	trusted bool   // the lease was, when it was sent
+	waits   bool   // somebody of this Locker may wait for the lock
+	session uint64 // the subscription's, when it was sent, where it offers the lock
+}
+
+func (t *tenure) newGivingBack(ctx context.Context, called time.Time) givingBack {
+	g := givingBack{t: t, ctx: ctx, pauses: ctx, deadline: called.Add(releaseBudget), pause: releasePause}
+	g.sent = called
 	if own, bounded := ctx.Deadline(); bounded {
-		deadline = earlier(deadline, own)
+		g.deadline = earlier(g.deadline, own)
 	}
-	asks := ctx // each command is bounded, and does not end with ctx
 	if ctx.Done() != nil {
-		asks = context.WithoutCancel(ctx)
+		g.ctx = context.WithoutCancel(ctx)
 	}
-	for sent := called; ; pause, sent = 2*pause, time.Now() {
-		trusted := t.leftAt(sent) > 0
-		did, waits, err := t.endInStore(asks, earlier(deadline, sent.Add(releaseTimeout)))
-		switch {
-		case err == nil && did == store.NotHeld && !maybeReleased:
-			return ErrLost
-		case err == nil:
-			if waits && did != store.HandedOver { // to nobody, as far as we know
-				t.locker.waiters.AskFirst(t.ref.Key)
+	return g
+}
+
+// run sends the tries, and returns what Lease.Release does. After one that has failed already it sends those that are left.
+func (g *givingBack) run() error {
+	for {
+		if g.fault != nil {
+			if err := g.rest(); err != nil {
+				return err
 			}
-			return nil
+			g.sent = time.Now()
 		}
-		fault := store.AsError(err)
-		maybeReleased = maybeReleased || fault.Ambiguous && trusted
-		if !fault.Permanent && fault.Stale && pause == releasePause {
-			continue // on another connection it may work at once
-		}
-		if fault.Permanent || time.Until(deadline) <= pause || !sleep(ctx, pause) {
-			t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
-			return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, fault.Err)
+		g.next()
+		if over, err := g.ended(g.t.locker.store.Release(g.ctx, g.give)); over {
+			return err
 		}
 	}
 }
 
-// endInStore has the store end the tenure, until then: now, or when its MinHold has passed. waits
-// says that somebody of this Locker may wait for the lock.
-func (t *tenure) endInStore(ctx context.Context, until time.Time) (did store.Released, waits bool, err error) {
-	waiters, s := t.locker.waiters, t.locker.store
-	give := store.Give{Ref: t.ref, Until: until}
+// rest pauses before the next try, if there is to be one. Otherwise the janitor goes on with the release, and rest returns what
+// Lease.Release does.
+func (g *givingBack) rest() error {
+	switch f := g.fault; {
+	case f.Stale && !f.Permanent && g.pause == releasePause: // on another connection it may work at once
+	case f.Permanent, time.Until(g.deadline) <= g.pause, !sleep(g.pauses, g.pause):
+		t := g.t
+		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
+		return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, f.Err)
+	}
+	g.pause *= 2
+	return nil
+}
+
+// next makes the try that is due: the store is to end the tenure, now or when its MinHold has passed.
+func (g *givingBack) next() {
+	t, waiters := g.t, g.t.locker.waiters
+	g.trusted, g.waits = t.leftAt(g.sent) > 0, true
+	g.give = store.Give{Ref: t.ref, Until: earlier(g.deadline, g.sent.Add(releaseTimeout))}
 	if till := t.stayTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
 			waiters.ForgetHolder(t.ref.Key, t)
-			give.Stay = stay
-			did, _, err = s.Release(ctx, give)
-			return did, true, err
+			g.give.Stay = stay
+			return
 		}
 	}
 	next, place, ok, waits := waiters.Offer(t.ref.Key, t)
 	if ok {
-		give.Next = store.Waiter{Ref: next, Place: place}
-		did, err = t.releaseTo(ctx, give)
-		return did, true, err
+		g.give.Next = store.Waiter{Ref: next, Place: place}
+		g.sent, g.session = time.Now(), t.locker.subscriber.session()
+		return
 	}
-	did, _, err = s.Release(ctx, give)
-	return did, waits || !t.locker.relays, err // otherwise also those who came meanwhile are to ask
+	g.waits = waits || !t.locker.relays // otherwise also those who came meanwhile are to ask
 }
 
-// releaseTo gives the lock back and offers it to a waiter of this Locker. Without a reply that one may have the lock, or a
+// ended takes in what came of a try. If that is the end, err is what Lease.Release returns.
+func (g *givingBack) ended(did store.Released, answer store.Answer, fault error) (over bool, err error) {
+	t := g.t
+	if g.give.Next.Token != "" {
+		g.offerEnded(did, answer, fault)
+	}
+	switch {
+	case fault != nil:
+		g.fault = store.AsError(fault)
+		g.maybeReleased = g.maybeReleased || g.fault.Ambiguous && g.trusted
+		return false, nil
+	case did == store.NotHeld && !g.maybeReleased:
+		return true, ErrLost
+	case g.waits && did != store.HandedOver: // to nobody, as far as we know
+		t.locker.waiters.AskFirst(t.ref.Key)
+	}
+	return true, nil
+}
+
+// offerEnded tells the waiter of this Locker to which the lock was offered. Without a reply that one may have the lock, or a
 // place in the queue, or neither: it asks then, with its own token, and is told.
-func (t *tenure) releaseTo(ctx context.Context, give store.Give) (store.Released, error) {
-	next, sent, session := give.Next.Ref, time.Now(), t.locker.subscriber.session()
-	did, answer, err := t.locker.store.Release(ctx, give)
+func (g *givingBack) offerEnded(did store.Released, answer store.Answer, fault error) {
+	l, next := g.t.locker, g.give.Next.Ref
 	outcome := waitqueue.WasQueued
 	switch {
-	case err != nil:
+	case fault != nil:
 		outcome = waitqueue.WasUnanswered
 	case answer.Granted:
 		outcome = waitqueue.WasGranted
 	case did == store.NotHeld:
 		outcome = waitqueue.WasNotHeld
 	}
-	gone := t.locker.waiters.OfferEnded(waitqueue.OfferResult{
-		To: next, Outcome: outcome, Sent: sent, Grant: answer.Grant, Session: session,
+	gone := l.waiters.OfferEnded(waitqueue.OfferResult{
+		To: next, Outcome: outcome, Sent: g.sent, Grant: answer.Grant, Session: g.session,
 	})
-	if gone && (err != nil || answer.Granted) && !t.locker.holds(next) {
-		t.locker.janitor.Add(next, err == nil)
+	if gone && (fault != nil || answer.Granted) && !l.holds(next) {
+		l.janitor.Add(next, fault == nil)
 	}
-	return did, err
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -141,8 +141,12 @@ type Lock struct {
 	// min_hold counts for a call that has failed, too. The lock is released at the
 	// end of such a call if left out, so that it can be tried again at once.
 	MinHoldOnError bool `protobuf:"varint,16,opt,name=min_hold_on_error,json=minHoldOnError,proto3" json:"min_hold_on_error,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The answer leaves as soon as the release is on its way, and not when Redis has
+	// confirmed it; see AsyncRelease in Go. It needs wait or retries. Releases are
+	// confirmed if left out.
+	AsyncRelease  bool `protobuf:"varint,17,opt,name=async_release,json=asyncRelease,proto3" json:"async_release,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Lock) Reset() {
@@ -287,6 +291,13 @@ func (x *Lock) GetMinHoldOnError() bool {
 	return false
 }
 
+func (x *Lock) GetAsyncRelease() bool {
+	if x != nil {
+		return x.AsyncRelease
+	}
+	return false
+}
+
 var file_lockmw_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -314,7 +325,7 @@ var File_lockmw_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\x96\x05\n" +
+	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x05\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12+\n" +
@@ -333,7 +344,8 @@ const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\x04name\x18\x0e \x01(\tR\x04name\x12:\n" +
 	"\vretry_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12)\n" +
-	"\x11min_hold_on_error\x18\x10 \x01(\bR\x0eminHoldOnError\"!\n" +
+	"\x11min_hold_on_error\x18\x10 \x01(\bR\x0eminHoldOnError\x12#\n" +
+	"\rasync_release\x18\x11 \x01(\bR\fasyncRelease\"!\n" +
 	"\x04Mode\x12\r\n" +
 	"\tEXCLUSIVE\x10\x00\x12\n" +
 	"\n" +

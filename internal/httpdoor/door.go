@@ -118,6 +118,9 @@ func New(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, c Config) *Door {
 			c.panicf("Middleware: %v", err)
 		}
 	}
+	if d.buffer > 0 { // a response is held back until Redis has said that the lock was kept
+		d.safe.AsyncRelease, d.unsafe.AsyncRelease = false, false
+	}
 	d.needsRoute = sync.OnceValue(func() bool {
 		err := (&door.Sample{CallMethod: http.MethodGet, Natives: []string{c.door + ".Key"}, HTTP: true}).Ask(key)
 		return errors.Is(err, keyfunc.ErrMisuse) && errors.Is(err, keyfunc.ErrMissing)

@@ -131,6 +131,7 @@ var knownOptions = []knownOption{
 	boolOption("reentrant", "Reentrant", func(p *lockmw.Policy) *bool { return &p.Reentrant }),
 	boolOption("fail_open", "FailOpen", func(p *lockmw.Policy) *bool { return &p.FailOpen }),
 	textOption("name", "Name", func(p *lockmw.Policy) *string { return &p.Name }),
+	boolOption("async_release", "AsyncRelease", func(p *lockmw.Policy) *bool { return &p.AsyncRelease }),
 	durationOption("retry_after", "RetryAfter", func(p *lockmw.Policy) *time.Duration { return &p.RetryAfter }),
 }
 

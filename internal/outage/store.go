@@ -31,6 +31,13 @@ func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	server := w.outage.of(g.Key)
 	server.sent(g.Key)
+	if tell := g.Told; tell != nil {
+		g.Told = func(did store.Released, answer store.Answer, err error) {
+			server.ended(context.Background(), err)
+			tell(did, answer, err)
+		}
+		return w.Store.Release(ctx, g)
+	}
 	over := false
 	defer server.unlessOver(&over)
 	did, answer, err := w.Store.Release(ctx, g)

@@ -41,8 +41,9 @@ type command struct {
 	fence              int64
 	room               [keyPosition + keyCount + argsMost]any
 
-	call wire.Call
-	late lateSet // for the four plain commands of set.go
+	call   wire.Call
+	late   lateSet // for the four plain commands of set.go
+	posted posted  // for a release that is posted
 }
 
 // A redisKey is one of a lock's keys: a command has it in its parts, so that nobody
@@ -103,6 +104,7 @@ func (s *Store) free(c *command) {
 	c.keys, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
 	clear(c.room[:])
 	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
+	c.posted = posted{late: c.posted.late}
 	s.spare.Put(c)
 }
 

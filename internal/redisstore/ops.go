@@ -22,6 +22,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	began := time.Now()
 	until := timeToSend(notAfter(r.Until, began), began)
+	s.settle(ctx, r.Key, until)
 	a, at, err := s.set(ctx, r, began, until)
 	if at == decided {
 		return a, err
@@ -103,16 +104,38 @@ func deadline(ctx context.Context) time.Time {
 func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	now := time.Now()
 	until := timeToSend(notAfter(g.Until, now), now) // of give.lua and release.lua together
-	if g.Next.Token != "" {
-		return s.releaseTo(ctx, until, g.Ref, g.Next)
+	if g.Told != nil {
+		s.post(g, until)
+		return store.NotHeld, store.Answer{}, nil
 	}
-	if g.Stay <= 0 {
+	if g.Next.Token == "" && g.Stay <= 0 {
 		if did, err := s.give(ctx, until, g.Ref); did != store.NotHeld || err != nil {
 			return did, store.Answer{}, err
 		}
 	}
+	return s.release(ctx, until, g)
+}
+
+// release sends the command that ends g's matter by itself.
+func (s *Store) release(ctx context.Context, until time.Time, g store.Give) (store.Released, store.Answer, error) {
 	c := s.command()
+	s.releases(c, g)
+	reply, err := s.send(ctx, until, g.Key, c, nil)
+	if err != nil {
+		return store.NotHeld, store.Answer{}, err
+	}
+	return s.released(g, reply)
+}
+
+// releases makes c the command that ends g's matter by itself: release.lua, or releaseto.lua where the lock is offered.
+func (s *Store) releases(c *command, g store.Give) {
 	c.token = g.Token
+	if next := g.Next; next.Token != "" {
+		c.next, c.terms = next.Token, terms(next.Ref)
+		s.onLock(c, g.Key, releaseToScript, &c.token, &c.next, &c.terms,
+			s.hears(), next.Place.Waited.Microseconds(), next.Place.Behind, c.fenced(g.Ref))
+		return
+	}
 	s.onLock(c, g.Key, releaseScript, &c.token, &s.channels, c.fenced(g.Ref))
 	ms := int64(0)
 	if g.Stay > 0 {
@@ -120,37 +143,16 @@ func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, stor
 		c.args = append(c.args, "", strconv.FormatInt(ms, 10))
 	}
 	c.onekey = oneKeyOf(g.Ref, "release", ms)
-	did, err := s.release(ctx, until, g.Key, c)
-	return did, store.Answer{}, err
 }
 
-// release sends c, a script that gives a lock back, and tells the Listener of the waiters of
-// this locker to whom the lock went.
-func (s *Store) release(
-	ctx context.Context, until time.Time, name string, c *command,
-) (store.Released, error) {
-	reply, err := s.send(ctx, until, name, c, nil)
-	if err != nil {
-		return store.NotHeld, err
+// released reads the reply to that command, and tells the Listener of the waiters of this locker to whom the lock went.
+func (s *Store) released(g store.Give, reply any) (did store.Released, a store.Answer, err error) {
+	var messages []any
+	if g.Next.Token != "" {
+		did, a, messages, err = readReleasedTo(reply)
+	} else {
+		did, messages, err = readReleased(reply)
 	}
-	did, messages, err := readReleased(reply)
-	s.tellAll(messages)
-	return did, err
-}
-
-// releaseTo is Release that offers the lock to next.
-func (s *Store) releaseTo(
-	ctx context.Context, until time.Time, r store.Ref, next store.Waiter,
-) (store.Released, store.Answer, error) {
-	c := s.command()
-	c.token, c.next, c.terms = r.Token, next.Token, terms(next.Ref)
-	s.onLock(c, r.Key, releaseToScript, &c.token, &c.next, &c.terms,
-		s.hears(), next.Place.Waited.Microseconds(), next.Place.Behind, c.fenced(r))
-	reply, err := s.send(ctx, until, r.Key, c, nil)
-	if err != nil {
-		return store.NotHeld, store.Answer{}, err
-	}
-	did, a, messages, err := readReleasedTo(reply)
 	s.tellAll(messages)
 	return did, a, err
 }
@@ -179,7 +181,11 @@ func (s *Store) AcquireAll(
 	c := s.command()
 	c.script, c.args = allScript, args
 	now := time.Now()
-	reply, err := s.send(ctx, timeToSend(notAfter(until, now), now), refs[0].Key, c, func(reply any, err error) {
+	until = timeToSend(notAfter(until, now), now)
+	for _, r := range refs {
+		s.settle(ctx, r.Key, until)
+	}
+	reply, err := s.send(ctx, until, refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = readFences(reply, len(refs))
@@ -199,17 +205,21 @@ func (s *Store) Instance() string { return instanceOf(s.locker) }
 
 // ForceRelease implements store.Store.
 func (s *Store) ForceRelease(ctx context.Context, key string) error {
+	until := deadline(ctx)
+	s.settle(ctx, key, until)
 	c := s.command()
 	s.onLock(c, key, forceScript, &s.channels)
-	_, err := s.send(ctx, deadline(ctx), key, c, nil)
+	_, err := s.send(ctx, until, key, c, nil)
 	return err
 }
 
 // Inspect implements store.Store.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
+	until := deadline(ctx)
+	s.settle(ctx, key, until)
 	c := s.command()
 	s.onLock(c, key, inspectScript)
-	reply, err := s.send(ctx, deadline(ctx), key, c, nil)
+	reply, err := s.send(ctx, until, key, c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

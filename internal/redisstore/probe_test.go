@@ -97,7 +97,12 @@ func (p *probe) giveBack(ctx context.Context, r store.Ref, leave bool) (store.Re
 	if leave {
 		c := p.command()
 		p.removal(c, r)
-		return p.Store.release(ctx, deadline(ctx), r.Key, c)
+		reply, err := p.send(ctx, deadline(ctx), r.Key, c, nil)
+		if err != nil {
+			return store.NotHeld, err
+		}
+		did, _, err := p.released(store.Give{Ref: r}, reply)
+		return did, err
 	}
 	did, _, err := p.Release(ctx, store.Give{Ref: r})
 	return did, err

@@ -193,5 +193,10 @@ func (s *Store) give(ctx context.Context, until time.Time, r store.Ref) (store.R
 	c.keys[0] = redisKey{s.ns, r.Key, keyEnds[0]}
 	c.token = r.Token + takenBySet + strconv.FormatInt(r.Estimate, 10)
 	c.script, c.args = giveScript, append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, c.fenced(r))
-	return s.release(ctx, until, r.Key, c)
+	reply, err := s.send(ctx, until, r.Key, c, nil)
+	if err != nil {
+		return store.NotHeld, err
+	}
+	did, _, err := readReleased(reply)
+	return did, err
 }

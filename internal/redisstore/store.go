@@ -58,7 +58,8 @@ type Store struct {
 
 	pings pingClients // the clients of Ping, which takes no connection from others
 
-	withoutScript // how free locks are taken (set.go)
+	withoutScript       // how free locks are taken (set.go)
+	posts         posts // releases that nobody awaits (posted.go)
 
 	servers servers        // the connections that commands take
 	single  *wire.Pool     // the pool of the only server; nil for a Cluster

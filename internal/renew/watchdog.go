@@ -137,17 +137,14 @@ func (w *Watchdog) RenewAll() {
 // Remove ends the renewals of r. When it returns, none is in flight. Later calls do the
 // same.
 func (w *Watchdog) Remove(r *Renewal) {
-	if landed := w.remove(r); landed != nil {
+	if landed := w.RemoveNoWait(r); landed != nil {
 		<-landed
 	}
 }
 
-// RemoveNoWait is Remove, but does not wait for a renewal that is in flight.
-func (w *Watchdog) RemoveNoWait(r *Renewal) { w.remove(r) }
-
-// remove ends the renewals of r, and returns what is closed when none is in flight any more,
-// or nil.
-func (w *Watchdog) remove(r *Renewal) (landed <-chan struct{}) {
+// RemoveNoWait is Remove, but does not wait for a renewal that is in flight. It returns what is
+// closed when none is any more; nil: none is now.
+func (w *Watchdog) RemoveNoWait(r *Renewal) (landed <-chan struct{}) {
 	if r.intake.remove(r) {
 		return nil
 	}

@@ -202,6 +202,16 @@ type Give struct {
 	// the store need not know yet and which gets its place. Whoever is first then has the key, for
 	// its full TTL if that is Next. Only an exclusive holder offers, and only to a store that Queues.
 	Next Waiter
+
+	// Told, if not nil, has Release return as soon as the command is on its way, with neither a
+	// result nor an error, and be told of what came of it: once, maybe before Release returns, by
+	// a function that does not block. The command is one that ends the matter by itself, so that it is carried out
+	// even if this process ends now. Later calls of Acquire, AcquireAll, Inspect and ForceRelease for
+	// the key wait until Told has returned, but not for long. Only a store that Queues can do so.
+	Told func(Released, Answer, error)
+
+	// Soon says that somebody waits for what Told is told. Otherwise that may take some ms longer.
+	Soon bool
 }
 
 // A Waiter is one who waits, and the place that it gets.

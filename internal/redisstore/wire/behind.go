@@ -40,7 +40,7 @@ type heldBack struct {
 // replies are overdue they do not: nobody knows whether there will be any. The caller holds
 // the pool's mutex.
 func (k *conn) behind(now time.Time) bool {
-	return k.inFlight.n >= behindLeast && k.fastest > 0 && !k.shunned(now) &&
+	return k.awaited() >= behindLeast && k.fastest > 0 && !k.shunned(now) &&
 		now.Sub(k.inFlight.first.added) > k.fastest+k.fastest/2+behindAfter
 }
 

@@ -15,8 +15,8 @@ type Call struct {
 	Urgent   bool      // the call goes behind as few others as may be
 	Patient  bool      // the call is not sent while the server is behind, see behind.go
 
-	// Late, if not nil, is called once if Do returned an error that is Pending: with the
-	// replies that have come since, or with an error. It must not block.
+	// Late, if not nil, is called once if Do returned an error that is Pending, and after
+	// Post: with the replies that have come since, or with an error. It must not block.
 	Late func(replies []byte, err error)
 
 	// Reply has the replies that have come, one behind the other: all of them, unless
@@ -29,6 +29,7 @@ type Call struct {
 	state   state
 	err     error         // the outcome, once the state is ended
 	missing int           // replies that have not come
+	lazy    bool          // nobody waits for the replies: they are read with those of others, or by the tick
 	conn    *conn         // nil: the call waits for one, or is held back
 	added   time.Time     // when the call was put on conn, or among those that are held back
 	next    *Call         // the call behind it in the same queue
@@ -36,7 +37,7 @@ type Call struct {
 	woken   chan struct{} // has room for one: the owner, which is parked, is to go on
 }
 
-// A state says what the owner of a call does. Only Pool.try, park, rouse, leave and finish
+// A state says what the owner of a call does. Only Pool.put, Await, park, rouse, leave and finish
 // change it.
 type state uint8
 

@@ -19,8 +19,9 @@ import (
 //   - The buffer is empty exactly if unsent is nil.
 //   - What is broken has no calls in flight and is in neither list of the pool. Nothing mends it.
 //   - Somebody writes, or will look whether to, while there are bytes in the buffer; and somebody
-//     reads, or will look, while calls are in flight: their owners are busy, or were woken, or
+//     reads, or will look, while calls are in flight that are not lazy: their owners are busy, or were woken, or
 //     have left the side to a goroutine of the connection's own. One writes and one reads at a time.
+//   - lazy is how many of the calls in flight are. That changes in add, take and Await alone.
 type conn struct {
 	net.Conn
 
@@ -31,6 +32,7 @@ type conn struct {
 	buffer   []byte    // commands that nobody has begun to write
 	spare    []byte    // memory of the commands that were written last, for the next
 	inFlight queue     // calls whose replies are to come, those in the buffer included
+	lazy     int       // how many of those in flight nobody waits for, see post.go
 	unsent   *Call     // the first of the calls in the buffer, or nil
 	soonest  time.Time // a moment not later than the deadlines of all calls in flight
 
@@ -74,8 +76,11 @@ const (
 // add puts c behind the calls in flight. The caller holds the pool's mutex.
 func (k *conn) add(c *Call, now time.Time) {
 	c.conn, c.added = k, now
-	if k.inFlight.n == 0 {
+	if k.rests() {
 		k.heard = now
+	}
+	if c.lazy {
+		k.lazy++
 	}
 	if k.soonest.IsZero() || c.Deadline.Before(k.soonest) {
 		k.soonest = c.Deadline
@@ -85,6 +90,15 @@ func (k *conn) add(c *Call, now time.Time) {
 	}
 	k.buffer = append(k.buffer, c.Commands...)
 	k.inFlight.add(c)
+}
+
+// take removes and returns the first of the calls in flight. The caller holds the pool's mutex.
+func (k *conn) take() *Call {
+	c := k.inFlight.take()
+	if c.lazy {
+		k.lazy--
+	}
+	return c
 }
 
 // adopt puts the calls that wait for a connection on this one. The caller holds the
@@ -97,26 +111,42 @@ func (k *conn) adopt(now time.Time) {
 		}
 	}
 	k.rouseWriter()
+	k.handOverReading() // calls that were posted have no owner who looks
 }
 
 // rouseWriter has somebody write what was put into the buffer for others. The caller holds
 // the pool's mutex.
 func (k *conn) rouseWriter() {
-	if c := k.unsent; c != nil && c.state == parked && k.writing.free() {
+	c := k.unsent
+	switch {
+	case c == nil, !k.writing.free():
+	case c.state == parked:
 		k.pool.rouse(c)
+	case c.state == left:
+		k.writeAlone()
 	}
 }
+
+// awaited is how many of the calls in flight somebody waits for. The caller holds the pool's mutex.
+func (k *conn) awaited() int { return k.inFlight.n - k.lazy }
+
+// idle reports whether nobody waits for what is in flight. The caller holds the pool's mutex.
+func (k *conn) idle() bool { return k.awaited() == 0 }
+
+// rests reports whether nobody waits for what is in flight, nor reads it, so that nothing is said
+// about the server by replies that do not come. The caller holds the pool's mutex.
+func (k *conn) rests() bool { return k.idle() && (k.lazy == 0 || k.reading.free()) }
 
 // overdue reports whether the oldest call in flight waits for longer than usual. The
 // caller holds the pool's mutex.
 func (k *conn) overdue(now time.Time) bool {
-	return k.inFlight.n > 0 && now.Sub(k.heard) > overdueAfter
+	return !k.rests() && now.Sub(k.heard) > overdueAfter
 }
 
 // silent is for how long nothing has arrived although replies are missing, and nothing
 // was written if somebody writes. The caller holds the pool's mutex.
 func (k *conn) silent(now time.Time) time.Duration {
-	if k.inFlight.n == 0 {
+	if k.rests() {
 		return 0
 	}
 	silent := min(now.Sub(k.heard), now.Sub(k.arrived))
@@ -245,6 +275,9 @@ func deadlinePassed(err error) bool {
 // connection's own if that owner has gone. The caller holds the pool's mutex.
 func (k *conn) handOverReading() {
 	c := k.inFlight.first
+	for c != nil && c.lazy {
+		c = c.next
+	}
 	if c == nil || !k.reading.free() || k.broken != nil {
 		return
 	}
@@ -255,6 +288,16 @@ func (k *conn) handOverReading() {
 	default:
 		k.readAlone()
 	}
+}
+
+// writeAlone has a goroutine of the connection's own write. The caller holds the pool's mutex.
+func (k *conn) writeAlone() {
+	k.writing.take(nil)
+	k.pool.running.Go(func() {
+		k.pool.mu.Lock()
+		k.write(nil)
+		k.pool.unlock()
+	})
 }
 
 // readAlone has a goroutine of the connection's own read. The caller holds the pool's
@@ -281,7 +324,7 @@ func (k *conn) handOut() (handed bool, err error) {
 			c.Reply = append(c.Reply, k.in.bytes[begin:end]...)
 		}
 		if c.missing--; c.missing == 0 {
-			k.inFlight.take()
+			k.take()
 			k.pool.finish(c, nil)
 			answered, last = answered+1, c.added
 		}
@@ -351,7 +394,7 @@ func (k *conn) fail(err error) {
 	p.remove(k)
 	sent := true
 	for k.inFlight.n > 0 {
-		c := k.inFlight.take()
+		c := k.take()
 		sent = sent && c != k.unsent
 		p.finish(c, &Error{Err: err, Sent: sent})
 	}

@@ -53,6 +53,8 @@
 // Where credentials have changed, [Pool.Retire] has later calls use new connections. The
 // old ones go on until nothing is in flight on them, and are closed.
 //
+// A call may also be posted: its owner leaves as soon as it is on its way (post.go).
+//
 // What ends a call, other than its replies:
 //
 //	its context ends      Do returns, see there how soon. Nobody else notices: the
@@ -79,5 +81,5 @@
 // states) and side.go (who writes and who reads). Then pool.go has how a call finds a
 // connection, grow.go where that comes from, conn.go how a call is written and read over it,
 // tick.go who looks after time, behind.go the calls that are held back, and retire.go how
-// connections are replaced. resp.go has the protocol.
+// connections are replaced. post.go has calls whose owners do not wait, and resp.go the protocol.
 package wire

@@ -16,14 +16,15 @@ type growth struct {
 }
 
 // grow begins to dial one more connection, if there may be one: a place is free, or best
-// is overdue, so all are, and one of them hangs. The caller holds mu.
+// is overdue, so all are, and one of them hangs. After a dial that failed there is a pause, unless
+// best is doubtful: then it may have ended with another one, and so may all. The caller holds mu.
 func (p *Pool) grow(best *conn, now time.Time) {
 	have := p.have()
 	full := have == len(p.conns)
 	switch {
 	case full && (!best.overdue(now) || now.Sub(p.swapDialled) < dialAgain || p.hanging(now, now) == nil):
 	case len(p.dials) > 0 && now.Sub(p.dialBegan) < dialAgain, len(p.dials) == dialsMost:
-	case have > 0 && now.Sub(p.dialFailed) < dialPause:
+	case have > 0 && now.Sub(p.dialFailed) < dialPause && (best == nil || !best.doubtful()):
 	default:
 		p.dials = append(p.dials, now)
 		p.dialBegan = now

@@ -37,11 +37,15 @@ func (p *Pool) violated() error {
 		walk(k.inFlight, "in flight", k)
 		want(k.broken == nil, "a broken connection is in the pool: %v", k.broken)
 		want((len(k.buffer) == 0) == (k.unsent == nil), "%d bytes in the buffer, unsent %p", len(k.buffer), k.unsent)
-		found := k.unsent == nil
+		found, lazy := k.unsent == nil, 0
 		for c := k.inFlight.first; c != nil; c = c.next {
 			found = found || c == k.unsent
 			want(c.missing > 0, "a call in flight has all its replies")
+			if c.lazy {
+				lazy++
+			}
 		}
+		want(lazy == k.lazy, "%d calls in flight are lazy, want %d", lazy, k.lazy)
 		want(found, "unsent is not in flight")
 	}
 	want(unended <= p.open, "%d calls without an outcome, and %d open", unended, p.open)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// This file is the pool of connections, and the way of a call through it: Do, try, and whom
+// This file is the pool of connections, and the way of a call through it: Do, put, attend, and whom
 // unlock wakes. The package comment has the whole picture.
 
 const (
@@ -22,8 +22,8 @@ const (
 	dialAgain = 250 * time.Millisecond
 	dialsMost = 32
 
-	// dialPause is how long a pool that has connections makes no further one after a
-	// failed dial.
+	// dialPause is how long a pool that has connections which are trusted makes no further one
+	// after a failed dial.
 	dialPause = time.Second
 
 	// hangsLeast is how long replies are missing at least before a connection counts as one
@@ -197,9 +197,15 @@ func (p *Pool) Do(ctx context.Context, c *Call) (reusable bool, err error) {
 	if c.woken == nil {
 		c.woken = make(chan struct{}, 1)
 	}
-	c.ctx = ctx
+	c.ctx, c.lazy = ctx, false
 	for try := 1; ; try++ {
-		reusable, err = p.try(c)
+		p.mu.Lock()
+		if p.closed {
+			p.unlock()
+			return true, &Error{Err: ErrClosed}
+		}
+		p.put(c, busy)
+		reusable, err = p.attend(c)
 		if err == nil || !reusable || c.conn == nil || try == triesMost || ctx.Err() != nil || sent(err) {
 			return reusable, err
 		}
@@ -213,15 +219,10 @@ func sent(err error) bool {
 	return errors.As(err, &failed) && failed.Sent
 }
 
-// try puts c on a connection, and sees to it until it has its outcome or its owner leaves.
-func (p *Pool) try(c *Call) (reusable bool, err error) {
-	c.state, c.err, c.conn, c.missing, c.Reply = busy, nil, nil, c.Replies, c.Reply[:0]
+// put puts c, whose owner does what s says, on a connection, or among those that wait for one. The caller holds mu.
+func (p *Pool) put(c *Call, s state) {
+	c.state, c.err, c.conn, c.missing, c.Reply = s, nil, nil, c.Replies, c.Reply[:0]
 	now := time.Now()
-	p.mu.Lock()
-	if p.closed {
-		p.unlock()
-		return true, &Error{Err: ErrClosed}
-	}
 	p.open++
 	p.keepTicking()
 	switch k := p.choose(c, now); {
@@ -232,6 +233,11 @@ func (p *Pool) try(c *Call) (reusable bool, err error) {
 	default:
 		p.waiting.add(c)
 	}
+}
+
+// attend has c's owner see to it until it has its outcome, or the owner leaves. The caller holds mu, which is free
+// afterwards.
+func (p *Pool) attend(c *Call) (reusable bool, err error) {
 	for c.state != ended {
 		switch k := c.conn; {
 		case c.ctx.Err() != nil:
@@ -319,12 +325,7 @@ func (p *Pool) leave(c *Call) {
 	k := c.conn
 	k.handOverReading()                        // it may have been its turn to read
 	if k.writing.free() && len(k.buffer) > 0 { // or to write
-		k.writing.take(nil)
-		p.running.Go(func() {
-			p.mu.Lock()
-			k.write(nil)
-			p.unlock()
-		})
+		k.writeAlone()
 	}
 }
 
@@ -343,7 +344,7 @@ func (p *Pool) drain() {
 // that is being dialled. The caller holds mu.
 func (p *Pool) choose(c *Call, now time.Time) *conn {
 	k := p.best(now)
-	if k != nil && k.inFlight.n == 0 {
+	if k != nil && k.idle() && !k.shunned(now) {
 		return k
 	}
 	p.grow(k, now)
@@ -363,7 +364,7 @@ func (p *Pool) best(now time.Time) (best *conn) {
 	for _, k := range p.conns {
 		switch {
 		case k == nil:
-		case k.inFlight.n == 0:
+		case k.idle() && !k.shunned(now):
 			return k
 		case best == nil, best.shunned(now) && (!k.shunned(now) || k.heard.After(best.heard)):
 			best = k
@@ -376,7 +377,7 @@ func (p *Pool) best(now time.Time) (best *conn) {
 // no reply is overdue, or k if there is none. The caller holds mu.
 func (p *Pool) lightest(k *conn, now time.Time) *conn {
 	for _, other := range p.conns {
-		if other != nil && other.inFlight.n < k.inFlight.n && !other.shunned(now) {
+		if other != nil && other.awaited() < k.awaited() && !other.shunned(now) {
 			k = other
 		}
 	}

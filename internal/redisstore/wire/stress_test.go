@@ -100,8 +100,9 @@ type sailor struct {
 	call  *Call
 	turns int
 
-	ok, broke, late, left int
-	pending               *atomic.Int32 // Lates that are to come
+	ok, broke, late, left, posted int
+
+	pending *atomic.Int32 // Lates that are to come
 }
 
 // sail makes a call.
@@ -146,6 +147,10 @@ func (s *sailor) sail() {
 		}
 		s.pending.Add(-1)
 	}
+	if rand.N(4) == 0 {
+		s.posts(ctx, c)
+		return
+	}
 	reusable, err := s.pool.Do(ctx, c)
 	if took := time.Since(deadline); took > patience/4 {
 		s.Errorf("%s: Do returned %v after its deadline, with %v", s.name, took, err)
@@ -181,6 +186,20 @@ func (s *sailor) sail() {
 	}
 	if !reusable {
 		s.call = nil
+	}
+}
+
+// posts posts c, and may await it. Late checks what comes of it.
+func (s *sailor) posts(ctx context.Context, c *Call) {
+	s.posted++
+	s.call = nil
+	began := time.Now()
+	s.pool.Post(c, rand.N(2) == 0)
+	if took := time.Since(began); took > patience/4 {
+		s.Errorf("%s: Post took %v", s.name, took)
+	}
+	if rand.N(3) == 0 {
+		s.pool.Await(ctx, c)
 	}
 }
 
@@ -230,15 +249,15 @@ func TestCallsInAStorm(t *testing.T) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); p.Close() }()
 	await.Receive(t, "Close", closed)
-	var ok, broke, late, left int
+	var ok, broke, late, left, posted int
 	for _, one := range sailors {
-		ok, broke, late, left = ok+one.ok, broke+one.broke, late+one.late, left+one.left
+		ok, broke, late, left, posted = ok+one.ok, broke+one.broke, late+one.late, left+one.left, posted+one.posted
 	}
-	t.Logf("%d answered, %d broke, %d out of time, %d left; %d connections", ok, broke, late, left, s.accepted.Load())
+	t.Logf("%d answered, %d broke, %d out of time, %d left, %d posted; %d connections", ok, broke, late, left, posted, s.accepted.Load())
 	if n := pending.Load(); n != 0 {
 		t.Errorf("%d calls of Late are missing", n)
 	}
-	if ok == 0 || broke == 0 || late == 0 || left == 0 {
+	if ok == 0 || broke == 0 || late == 0 || left == 0 || posted == 0 {
 		t.Error("the storm was none")
 	}
 }

@@ -118,6 +118,10 @@ func (k *conn) tick(now time.Time) (interrupt bool) {
 	if k.fastest > 0 {
 		k.fastest += fastestFades
 	}
+	if k.idle() && k.lazy > 0 && k.reading.free() && now.Sub(k.inFlight.first.added) >= tickEvery {
+		k.heard = now // from now on somebody reads, and a reply may be overdue
+		k.readAlone()
+	}
 	w, r := k.writing.call, k.reading.call
 	if k.silent(now) > k.pool.options.Silence {
 		k.bad(now, ErrSilent)

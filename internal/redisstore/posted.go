@@ -1,0 +1,210 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/redisstore/wire"
+	"github.com/lockmw/kit/internal/shards"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// Releases whose caller does not wait for the reply (store.Give.Told) are posted: one script, which ends the matter by itself, is
+// handed to a connection, and what comes of it is told later. It is never give.lua, which would need release.lua behind it
+// if it does nothing: the process may have ended by then.
+//
+// Connections do not keep the order: what could not be written goes over another one, and a Cluster's redirections overtake. So
+// a later command about the same lock waits until the release is over (settle). Whoever waits reads the reply by
+// itself, so that one lock taken again and again takes no longer than with releases that are awaited.
+//
+// Only what goes well is seen to here. Where the server refuses the script, does not know it or names another server, the
+// release is sent once more as one that somebody awaits, on a goroutine.
+
+// posts are the releases that were posted and are not over.
+type posts struct {
+	n     atomic.Int64
+	parts shards.Of[postsOf]
+}
+
+// postsOf has those of some locks.
+type postsOf struct {
+	mu   sync.Mutex
+	last map[string]*command // by the lock's name: the one that was posted last
+}
+
+// A posted is the part of a command that concerns a release that is posted. The mutex of its part guards what follows late.
+type posted struct {
+	give store.Give
+	pool *wire.Pool                      // where it was posted; nil: it is sent by await
+	late func(replies []byte, err error) // calls answered; made once
+
+	before   *command      // the one about the same lock that was posted before it and is not over, or nil
+	known    int           // how many of settle know the command
+	over     bool          // Told has returned
+	reusable bool          // no reply is to come any more
+	done     chan struct{} // closed when it is over; nil: nobody waits for that
+}
+
+// post sends a release that ends by itself, and has g.Told told of it.
+func (s *Store) post(g store.Give, until time.Time) {
+	c := s.command()
+	s.releases(c, g)
+	c.posted.give, c.call.Deadline = g, until
+	if s.suits.Load() {
+		c.posted.pool = s.pool(g.Key)
+	}
+	s.posts.add(c)
+	if c.posted.pool == nil {
+		s.await(c)
+		return
+	}
+	if c.posted.late == nil {
+		c.posted.late = func(replies []byte, err error) { s.answered(c, replies, err) }
+	}
+	c.call.Commands, c.call.Replies, c.call.Late = c.appendTo(c.call.Commands[:0], true), 1, c.posted.late
+	c.posted.pool.Post(&c.call, g.Soon)
+}
+
+// answered takes in what came of a release that was posted.
+func (s *Store) answered(c *command, replies []byte, err error) {
+	reply, err := s.reply(context.Background(), replies, err)
+	if _, refused := errors.AsType[wire.Refusal](err); refused { // nothing was done
+		s.await(c)
+		return
+	}
+	if err != nil {
+		s.conclude(c, false, store.NotHeld, store.Answer{}, s.failedAt(err, c)) // its reply may yet come
+		return
+	}
+	did, a, err := s.released(c.posted.give, reply)
+	s.conclude(c, true, did, a, err)
+}
+
+// await has a goroutine send the release, and await the reply.
+func (s *Store) await(c *command) {
+	s.running.Go(func() {
+		did, a, err := s.release(context.Background(), timeToSend(c.call.Deadline, time.Now()), c.posted.give)
+		s.conclude(c, true, did, a, err)
+	})
+}
+
+// conclude tells what came of a release that was posted. reusable says that no reply to c is to come any more.
+func (s *Store) conclude(c *command, reusable bool, did store.Released, a store.Answer, err error) {
+	c.posted.give.Told(did, a, err)
+	if s.posts.remove(c, reusable) {
+		s.free(c)
+	}
+}
+
+// settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends. None
+// takes longer than its own deadline and the time for a refusal.
+func (s *Store) settle(ctx context.Context, name string, until time.Time) {
+	for s.posts.n.Load() > 0 {
+		c := s.posts.knowLast(name)
+		if c == nil {
+			return
+		}
+		if pool := c.posted.pool; pool != nil {
+			bounded, cancel := ctx, func() {}
+			if until.Before(c.call.Deadline) {
+				bounded, cancel = context.WithDeadline(ctx, until)
+			}
+			pool.Await(bounded, &c.call)
+			cancel()
+		}
+		over := s.posts.awaitEnd(ctx, c, until)
+		if s.posts.forget(c) {
+			s.free(c)
+		}
+		if !over {
+			return
+		}
+	}
+}
+
+func (p *posts) add(c *command) {
+	p.n.Add(1)
+	name := c.posted.give.Key
+	of := p.parts.Part(name)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	if of.last == nil {
+		of.last = make(map[string]*command)
+	}
+	c.posted.before = of.last[name]
+	of.last[name] = c
+}
+
+// remove takes out a release that is over, and tells those who await it. unknown says that nobody knows the command any more, so
+// that it can be used again.
+func (p *posts) remove(c *command, reusable bool) (unknown bool) {
+	name := c.posted.give.Key
+	of := p.parts.Part(name)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	switch last := of.last[name]; {
+	case last != c:
+		for last.posted.before != c {
+			last = last.posted.before
+		}
+		last.posted.before = c.posted.before
+	case c.posted.before == nil:
+		delete(of.last, name)
+	default:
+		of.last[name] = c.posted.before
+	}
+	p.n.Add(-1)
+	c.posted.over, c.posted.reusable = true, reusable
+	if c.posted.done != nil {
+		close(c.posted.done)
+	}
+	return reusable && c.posted.known == 0
+}
+
+// knowLast returns the release of the lock called name that was posted last and is not over, or nil. forget must follow.
+func (p *posts) knowLast(name string) *command {
+	of := p.parts.Part(name)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	c := of.last[name]
+	if c != nil {
+		c.posted.known++
+	}
+	return c
+}
+
+// forget undoes knowLast. unknown is as in remove.
+func (p *posts) forget(c *command) (unknown bool) {
+	of := p.parts.Part(c.posted.give.Key)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	c.posted.known--
+	return c.posted.over && c.posted.reusable && c.posted.known == 0
+}
+
+// awaitEnd waits until a release is over: until then, or until ctx ends. It reports whether it is.
+func (p *posts) awaitEnd(ctx context.Context, c *command, until time.Time) (over bool) {
+	of := p.parts.Part(c.posted.give.Key)
+	of.mu.Lock()
+	over = c.posted.over
+	if !over && c.posted.done == nil {
+		c.posted.done = make(chan struct{})
+	}
+	done := c.posted.done
+	of.mu.Unlock()
+	if over {
+		return true
+	}
+	timeout := time.NewTimer(time.Until(until))
+	defer timeout.Stop()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	case <-timeout.C:
+	}
+	return false
+}

@@ -1,0 +1,114 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
+)
+
+// An outcome of a release that was posted.
+type told struct {
+	did    store.Released
+	answer store.Answer
+	err    error
+}
+
+// postGive posts a release, and returns what receives what came of it.
+func (p *probe) postGive(g store.Give) <-chan told {
+	p.Helper()
+	c := make(chan told, 2)
+	g.Told = func(did store.Released, a store.Answer, err error) { c <- told{did, a, err} }
+	if did, _, err := p.Release(context.Background(), g); did != store.NotHeld || err != nil {
+		p.Errorf("Release = %v, %v, want nothing: it is told later", did, err)
+	}
+	return c
+}
+
+// A release that is posted is told of what a release that is awaited returns.
+func TestWhatComesOfAReleaseThatIsPosted(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		for name, c := range map[string]struct {
+			before func(p *probe, r store.Ref) store.Give
+			want   store.Released
+		}{
+			"free":     {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r} }, store.Freed},
+			"it stays": {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r, Stay: 50 * time.Millisecond} }, store.Freed},
+			"soon":     {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r, Soon: true} }, store.Freed},
+			"not held": {func(p *probe, r store.Ref) store.Give {
+				do(t, s.Client(t), "del", p.keys("k")[0])
+				return store.Give{Ref: r}
+			}, store.NotHeld},
+			"the script is not known": {func(_ *probe, r store.Ref) store.Give {
+				do(t, s.Client(t), "script", "flush")
+				return store.Give{Ref: r}
+			}, store.Freed},
+			"it is offered": {func(p *probe, r store.Ref) store.Give {
+				return store.Give{Ref: r, Next: store.Waiter{Ref: p.ref(time.Second)}}
+			}, store.HandedOver},
+			"another waits": {func(p *probe, r store.Ref) store.Give {
+				p.refused(p.ref(time.Second), store.Wait)
+				return store.Give{Ref: r}
+			}, store.HandedOver},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := open(t, s.Client(t), redistest.Prefix(t))
+				p.release(p.take(), false, store.Freed) // the server suits, and its clock is known
+				r := p.ref(time.Minute)
+				noteGrant(&r, p.get(r, store.Try))
+				got := await.Receive(t, "what came of it", p.postGive(c.before(p, r)))
+				if got.did != c.want || got.err != nil {
+					t.Errorf("told %v, %v, want %v", got.did, got.err, c.want)
+				}
+				if offered := name == "it is offered"; got.answer.Granted != offered {
+					t.Errorf("the waiter was granted the lock: %v, want %v", got.answer.Granted, offered)
+				}
+				p.idle()
+				if n := p.posts.n.Load(); n != 0 {
+					t.Errorf("%d releases are not over", n)
+				}
+			})
+		}
+	})
+}
+
+// Whatever is asked about a lock after its release was posted is answered as if that had been awaited, also where several
+// hold it and Redis does not know the script. Nobody's command is used again while somebody knows it.
+func TestWhatIsAskedAfterAReleaseIsPosted(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		p := open(t, s.Client(t), redistest.Prefix(t))
+		for i := range 60 {
+			var refs []store.Ref
+			for range 1 + i%3 {
+				r := p.ref(time.Minute)
+				if i%3 > 0 {
+					r.Kind = store.Kind{Shared: true}
+				}
+				noteGrant(&r, p.get(r, store.Try))
+				refs = append(refs, r)
+			}
+			if i%5 == 0 {
+				do(t, s.Client(t), "script", "flush")
+			}
+			var tolds []<-chan told
+			for _, r := range refs {
+				tolds = append(tolds, p.postGive(store.Give{Ref: r}))
+			}
+			if i%2 == 0 {
+				if info, err := p.Inspect(t.Context(), "k"); err != nil || len(info.Holders) > 0 {
+					t.Fatalf("Inspect = %+v, %v, want no holder", info, err)
+				}
+			} else {
+				p.release(p.take(), false, store.Freed)
+			}
+			for _, c := range tolds {
+				if got := await.Receive(t, "what came of it", c); got.did != store.Freed || got.err != nil {
+					t.Fatalf("told %v, %v, want %v", got.did, got.err, store.Freed)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A call may be posted: its owner leaves as soon as the commands are on their way, and what comes of them is for the call's
+// Late. Where nobody waits for that either the call is lazy: its replies are read with those of the next caller that takes
+// the connection, which costs nothing, or by a goroutine once they have lain there for a tick. A connection that has
+// nothing but lazy calls in flight counts as one that is idle. While nobody reads from it, nothing is overdue on it,
+// since nobody can tell.
+
+// Post sends a call, and returns when its commands are handed to the kernel, lie in the buffer of a connection to which
+// somebody writes at the moment, or wait for a connection that is being dialled. It does not wait for a server that takes
+// nothing: where replies are overdue a goroutine of the connection's own writes. soon says that somebody waits for what
+// Late is told; otherwise that may take a tick longer. Late is called once in any case, maybe before Post returns, and c
+// is the pool's until then, and for good where Late has an error.
+func (p *Pool) Post(c *Call, soon bool) {
+	c.ctx, c.lazy = context.Background(), !soon
+	p.mu.Lock()
+	if p.closed {
+		p.unlock()
+		c.Late(nil, &Error{Err: ErrClosed})
+		return
+	}
+	p.put(c, left)
+	if k := c.conn; k != nil && c.state != ended {
+		switch {
+		case !k.writing.free() || len(k.buffer) == 0:
+		case k.overdue(time.Now()):
+			k.writeAlone()
+		default:
+			k.write(nil) // c is another's as soon as its replies have come
+		}
+		k.handOverReading()
+	}
+	p.unlock()
+}
+
+// Await has the caller take part in what Post has begun, so that nothing is read later than with Do: it returns when c has
+// its replies or is over, when ctx ends, or at c's deadline. It returns at once where somebody else
+// awaits c. Late is called as ever, by whoever finds the outcome.
+func (p *Pool) Await(ctx context.Context, c *Call) {
+	p.mu.Lock()
+	if c.state != left || c.conn == nil {
+		p.unlock()
+		return
+	}
+	c.state, c.ctx = busy, ctx
+	if c.lazy {
+		c.lazy = false
+		c.conn.lazy--
+	}
+	if c.woken == nil {
+		c.woken = make(chan struct{}, 1)
+	}
+	_, err := p.attend(c)
+	if failed, ok := errors.AsType[*Error](err); !ok || !failed.Pending {
+		c.Late(c.Reply, err)
+	}
+}

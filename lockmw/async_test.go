@@ -1,0 +1,326 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// async is a policy whose releases are not awaited.
+var async = lockmw.Policy{TTL: 3 * time.Second, Wait: 2 * time.Second, AsyncRelease: true}
+
+// A Release that is not awaited takes no time, however far away Redis is, and the lock is free a moment later, for whatever
+// kind of lock.
+func TestAnAsyncReleaseDoesNotWait(t *testing.T) {
+	for name, change := range map[string]func(*lockmw.Policy){
+		"mutex":   func(*lockmw.Policy) {},
+		"reader":  func(p *lockmw.Policy) { p.Mode = lockmw.Shared },
+		"permit":  func(p *lockmw.Policy) { p.Permits = 2 },
+		"minhold": func(p *lockmw.Policy) { p.MinHold = 300 * time.Millisecond },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				l := testenv.Open(t, client)
+				p := async
+				change(&p)
+				mustRelease(t, mustAcquire(t, l, key+"first", p))
+				proxy.Delay(faultproxy.Both, 100*time.Millisecond)
+				lease := mustAcquire(t, l, key, p)
+				several, err := acquireAll(l, []string{key + "a", key + "b"}, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, held := range []*lockmw.Lease{lease, several} {
+					began := time.Now()
+					if err := held.Release(context.Background()); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > 0 {
+						t.Errorf("Release took %v", took)
+					}
+					if held.Valid() || !errors.Is(context.Cause(held.Context()), lockmw.ErrReleased) {
+						t.Error("the lease goes on after its release")
+					}
+				}
+				noKeys(t, s.Client(t), key, 650*time.Millisecond)
+			})
+		})
+	}
+}
+
+func acquireAll(l *lockmw.Locker, keys []string, p lockmw.Policy) (*lockmw.Lease, error) {
+	_, lease, err := l.AcquireAll(context.Background(), keys, p)
+	return lease, err
+}
+
+// Whoever asks for the key after a Release has returned does not find its own Locker there, by whatever call, though
+// connections overtake each other and that caller does not wait.
+func TestNobodyMeetsAReleaseOfItsOwnLocker(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := testenv.Open(t, client)
+		once := lockmw.Policy{TTL: 3 * time.Second}
+		var warm sync.WaitGroup
+		for i := range 8 { // some connections, which do not keep the order
+			warm.Go(func() { mustRelease(t, mustAcquire(t, l, fmt.Sprint(key, i), once)) })
+		}
+		warm.Wait()
+		proxy.Delay(faultproxy.ToServer, 20*time.Millisecond)
+		for i := range 20 {
+			lease := mustAcquire(t, l, key, async)
+			s.Client(t).ScriptFlush(context.Background()) // the release has to be sent once more
+			mustRelease(t, lease)
+			switch i % 4 {
+			case 0:
+				info, err := l.Inspect(context.Background(), key)
+				if err != nil || info.Held {
+					t.Fatalf("Inspect = %v, %v, want a lock that is free", info, err)
+				}
+			case 1:
+				if err := l.ForceRelease(context.Background(), key); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				_, lease, err := l.AcquireAll(context.Background(), []string{key, key + "other"}, once)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, lease)
+			default:
+				_, lease, err := l.Acquire(context.Background(), key, once)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, lease)
+			}
+		}
+	})
+}
+
+// A call that waits for the answer to a release does so for no longer than its own time, nor than its context goes on.
+func TestWhoWaitsForAReleaseKeepsItsOwnTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := testenv.Open(t, client)
+		lease := mustAcquire(t, l, key, async)
+		proxy.BlackHole(faultproxy.Both)
+		mustRelease(t, lease)
+		began := time.Now()
+		_, _, err := l.Acquire(context.Background(), key, lockmw.Policy{Wait: 100 * time.Millisecond})
+		if took := time.Since(began); err == nil || took > 300*time.Millisecond {
+			t.Errorf("Acquire = %v after %v, want an error after 250 ms, for which Redis's answer is awaited at least", err, took)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		began = time.Now()
+		_, _, err = l.Acquire(ctx, key, lockmw.Policy{Wait: time.Second})
+		if took := time.Since(began); err == nil || took > 60*time.Millisecond {
+			t.Errorf("Acquire = %v after %v, want an error after 50 ms", err, took)
+		}
+		proxy.Heal()
+	})
+}
+
+// While Redis is away a Release returns at once, the failure is logged, and the lock is given back when Redis has returned.
+func TestAnAsyncReleaseWhileRedisIsAway(t *testing.T) {
+	for name, away := range map[string]func(*faultproxy.Proxy){
+		"silent":        func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.Both) },
+		"does not read": func(p *faultproxy.Proxy) { p.StopReading() },
+		"cut":           func(p *faultproxy.Proxy) { p.Refuse(true); p.Cut() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				var seen events
+				l := testenv.Open(t, client, seen.option())
+				p := async
+				p.TTL = time.Minute
+				var leases []*lockmw.Lease
+				for i := range 5 {
+					leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), p))
+				}
+				away(proxy)
+				for _, lease := range leases {
+					began := time.Now()
+					if err := lease.Release(context.Background()); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(began); took > 10*time.Millisecond {
+						t.Errorf("Release took %v", took)
+					}
+				}
+				if n := len(seen.of(lockmw.EventReleased)); n != 5 {
+					t.Errorf("%d EventReleased, want 5", n)
+				}
+				time.Sleep(3 * time.Second)
+				proxy.Refuse(false)
+				proxy.Heal()
+				noKeys(t, s.Client(t), key, 2*time.Second)
+				if n := len(seen.of(lockmw.EventLost)); n != 0 {
+					t.Errorf("%d EventLost, want none", n)
+				}
+			})
+		})
+	}
+}
+
+// A lock that Redis has forgotten is told as lost after its release.
+func TestAnAsyncReleaseOfALostLockIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		c := s.Client(t)
+		var seen events
+		l := testenv.Open(t, c, seen.option())
+		lease := mustAcquire(t, l, key, async)
+		c.Del(context.Background(), "lock:{"+key+"}")
+		if err := lease.Release(context.Background()); err != nil {
+			t.Errorf("Release = %v, want nil: nobody has asked Redis", err)
+		}
+		await.Within(t, time.Second, "EventLost", func() bool { return len(seen.of(lockmw.EventLost)) == 1 })
+		if n := len(seen.of(lockmw.EventReleased)); n != 1 {
+			t.Errorf("%d EventReleased, want 1", n)
+		}
+	})
+}
+
+// Close returns nil only when the releases that nobody awaits are carried out, or sees to them.
+func TestCloseWaitsForAsyncReleases(t *testing.T) {
+	for name, fault := range map[string]func(*faultproxy.Proxy){
+		"far away":          func(p *faultproxy.Proxy) { p.Delay(faultproxy.Both, 100*time.Millisecond) },
+		"connections break": func(p *faultproxy.Proxy) { p.Cut() },
+		"replies are lost":  func(p *faultproxy.Proxy) { p.DropReplies(3, faultproxy.Match("EVALSHA")) },
+		"requests are lost": func(p *faultproxy.Proxy) {
+			p.BlackHole(faultproxy.ToServer)
+			time.AfterFunc(300*time.Millisecond, p.Heal)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				l := testenv.Open(t, client)
+				p := async
+				p.TTL = time.Minute
+				var leases []*lockmw.Lease
+				for i := range 3 {
+					leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), p))
+				}
+				fault(proxy)
+				for _, lease := range leases {
+					mustRelease(t, lease)
+				}
+				if err := l.Close(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+				if left := keysOf(t, s.Client(t), key); len(left) > 0 {
+					t.Errorf("Close returned nil, and Redis has %q", left)
+				}
+			})
+		})
+	}
+}
+
+// Those who wait have the lock as soon as after a release that is awaited: of the same Locker, and of another one.
+func TestAnAsyncReleaseServesThoseWhoWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		own, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		var mu sync.Mutex
+		var fences []int64
+		var all sync.WaitGroup
+		holders := 0
+		for i := range 40 {
+			l := own
+			if i%2 == 1 {
+				l = other
+			}
+			all.Go(func() {
+				p := async
+				p.Wait = time.Minute
+				if i%5 == 0 {
+					p.TTL = 4 * time.Second // not to be passed on to by the others
+				}
+				_, lease, err := l.Acquire(context.Background(), key, p)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				if holders++; holders > 1 {
+					t.Error("two have the lock")
+				}
+				fences = append(fences, lease.Fence())
+				mu.Unlock()
+				time.Sleep(10 * time.Millisecond)
+				mu.Lock()
+				holders--
+				mu.Unlock()
+				mustRelease(t, lease)
+			})
+		}
+		began := time.Now()
+		all.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("40 turns of 10 ms took %v", took)
+		}
+		for i := 1; i < len(fences); i++ {
+			if fences[i] <= fences[i-1] {
+				t.Errorf("fence %d after %d", fences[i], fences[i-1])
+			}
+		}
+		noKeys(t, s.Client(t), key, time.Second)
+	})
+}
+
+// A release waits for a renewal that is in flight, in the background: carried out later, that would keep the key for a TTL and
+// not for its MinHold.
+func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l := testenv.Open(t, client)
+		p := async
+		p.TTL, p.MinHold = 30*time.Second, 12*time.Second
+		lease := mustAcquire(t, l, key, p)
+		sent := proxy.Commands()["EVALSHA"]
+		proxy.Delay(faultproxy.ToServer, 200*time.Millisecond)
+		await.Within(t, 15*time.Second, "a renewal is on its way", func() bool { return proxy.Commands()["EVALSHA"] > sent })
+		began := time.Now()
+		mustRelease(t, lease)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("Release took %v", took)
+		}
+		time.Sleep(time.Second)
+		if left := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}").Val(); left > p.MinHold {
+			t.Errorf("the key is there for %v more, want at most %v", left, p.MinHold)
+		}
+	})
+}
+
+// A policy that does not wait, and so would have its own client refused, is none.
+func TestAsyncReleaseNeedsAWait(t *testing.T) {
+	for _, p := range []lockmw.Policy{{AsyncRelease: true}, {AsyncRelease: true, TTL: time.Second}} {
+		if err := p.Validate(); !errors.Is(err, lockmw.ErrInvalidPolicy) {
+			t.Errorf("Validate(%+v) = %v, want ErrInvalidPolicy", p, err)
+		}
+	}
+	for _, p := range []lockmw.Policy{{AsyncRelease: true, Wait: time.Second}, {AsyncRelease: true, Retries: 1}} {
+		if err := p.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
