@@ -43,11 +43,11 @@ func TestEveryLibraryCompletesAScenario(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	rows, err := b.Rounds(ctx, scenario.All(tiny()), regexp.MustCompile(`^(own keys, 2|one key, 3, empty|(http|grpc)lock, own.*|held leases.*|a service.*|a free lock.*)$`), "", func(s string) { t.Log(s) })
+	rows, err := b.Rounds(ctx, scenario.All(tiny()), regexp.MustCompile(`^(own keys, 2|new keys, 2|one key, 3, empty|(http|grpc)lock, own.*|held leases.*|a service.*|a free lock.*)$`), "", func(s string) { t.Log(s) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 3*len(library.Names()) + 2*2 + 1 + 4; len(rows) != want {
+	if want := 3*len(library.Names()) + 2 + len(library.Rivals()) + len(library.Piped()) + 2*2 + 1 + 4; len(rows) != want {
 		t.Errorf("%d rows, want %d", len(rows), want)
 	}
 	for _, r := range rows {

@@ -109,6 +109,44 @@ func TestNobodyMeetsAReleaseOfItsOwnLocker(t *testing.T) {
 	})
 }
 
+// So it is while a renewal is in flight, and where the release has to be sent again because its connection broke.
+func TestNobodyMeetsAReleaseThatTakesLonger(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, p *faultproxy.Proxy) (after func()){
+		"a renewal is in flight": func(t *testing.T, p *faultproxy.Proxy) func() {
+			t.Helper()
+			sent := p.Commands()["EVALSHA"]
+			p.Delay(faultproxy.ToServer, 100*time.Millisecond)
+			await.Within(t, 5*time.Second, "a renewal is on its way", func() bool { return p.Commands()["EVALSHA"] > sent })
+			return func() {}
+		},
+		"the connection breaks": func(_ *testing.T, p *faultproxy.Proxy) func() {
+			p.BlackHole(faultproxy.ToServer)
+			return func() { p.Heal(); p.Cut() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				l := testenv.Open(t, client)
+				lease := mustAcquire(t, l, key, async)
+				after := before(t, proxy)
+				began := time.Now()
+				mustRelease(t, lease)
+				if took := time.Since(began); took > 0 {
+					t.Errorf("Release took %v", took)
+				}
+				after()
+				_, next, err := l.Acquire(context.Background(), key, lockmw.Policy{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustRelease(t, next)
+			})
+		})
+	}
+}
+
 // A call that waits for the answer to a release does so for no longer than its own time, nor than its context goes on.
 func TestWhoWaitsForAReleaseKeepsItsOwnTime(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {

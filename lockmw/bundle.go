@@ -79,10 +79,6 @@ func (b *bundle) releaseTogether(ctx context.Context) []error {
 	errs := make([]error, len(b.parts))
 	var releases sync.WaitGroup
 	for i, part := range b.parts {
-		if part.policy.AsyncRelease { // it does not wait
-			errs[i] = part.releaseWithin(ctx)
-			continue
-		}
 		releases.Go(func() { errs[i] = part.releaseWithin(ctx) })
 	}
 	releases.Wait()

@@ -41,7 +41,7 @@ func (l *Locker) Leader(key string, p Policy) *Leader {
 		panic("lockmw: Leader: " + err.Error())
 	}
 	p = p.withDefaults()
-	p.Retries = Forever
+	p.Retries, p.AsyncRelease = Forever, false // Run ends when the lock is given back
 	return &Leader{locker: l, key: key, policy: p}
 }
 

@@ -114,10 +114,17 @@ func (l *Lease) event(kind EventKind, err error) Event {
 }
 
 // reportLost logs that the lease was lost, and tells the observers.
-func (l *Lease) reportLost(reason error) {
+func (l *Lease) reportLost(reason error) { l.reportLostAfter(time.Since(l.start), reason) }
+
+// reportLostAfter is reportLost of a lease that was held for so long; 0: the observers have been told of its release.
+func (l *Lease) reportLostAfter(held time.Duration, reason error) {
 	l.locker.log.Warn("lockmw: lock was lost while it was held; its context has ended, and another may have the lock", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
 	l.happened(EventLost, reason)
-	l.tellLater(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
+	if len(l.locker.observers) > 0 {
+		e := l.event(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
+		e.Held = held
+		l.locker.tellLater(l.ctx, e)
+	}
 }
 
 // tellReleased tells the observers of the lease's release, unless they were told.

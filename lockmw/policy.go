@@ -194,8 +194,8 @@ type Policy struct {
 	//
 	// It needs Wait or Retries, because a client that goes on at once may meet its own
 	// last request: it waits that moment, and is not refused. A later call of this Locker for the key
-	// waits for Redis's answer to the release, 400 ms at most; so one key that is taken again and again is taken no
-	// faster. A quorum, Close and WithBufferedResponse confirm always. Zero means that Release returns when
+	// waits for Redis's answer to the release, as long as its own time lasts; so one key that is taken again and again is
+	// taken no faster. A quorum, Close, Leader and WithBufferedResponse confirm always. Zero means that Release returns when
 	// Redis has answered.
 	AsyncRelease bool
 

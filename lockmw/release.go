@@ -37,6 +37,8 @@ var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of A
 // by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
 // which some were lost, the error Is ErrLost alone and names those.
 //
+// With Policy.AsyncRelease it returns as soon as the release is on its way to Redis, and nil: see there for what that costs.
+//
 // Of ctx only the values are used: Release works just as well when ctx has ended.
 // Later calls, from whichever goroutine, wait for the first, have no effect and
 // return the same. A nil Lease gives nothing back, and the error Is ErrLost: work that nobody has kept from
@@ -93,7 +95,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	defer l.locker.forget(l)
 	t.holdsAt(instantOf(called), false) // a lease that is over was lost, though its timer may be late
 	if !l.finish() {                    // reported when it happened
-		l.locker.watchdog.Remove(&t.renewal)
+		l.locker.watchdog.RemoveNoWait(&t.renewal) // one in flight prolongs nothing that is removed
 		t.cleanUp()
 		return ErrLost
 	}
@@ -101,10 +103,13 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	if !t.passOn(called) && !t.giveBackSoon(l, called) {
 		err = t.giveBack(ctx, called)
 	}
-	if l.reportReleased(err); errors.Is(err, ErrLost) {
+	switch {
+	case errors.Is(err, ErrLost):
+		l.reportLost(errNotHeld)
 		return err
-	}
-	if err == nil {
+	case err != nil:
+		l.logUnreleased(err)
+	default:
 		l.locker.history.Add(l.policy.Name, l.fence, time.Since(l.start))
 	}
 	l.eventErr = err
@@ -112,14 +117,9 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	return err
 }
 
-// reportReleased logs what has kept Redis from giving the lock back, and tells the observers if it was lost before.
-func (l *Lease) reportReleased(err error) {
-	switch {
-	case errors.Is(err, ErrLost):
-		l.reportLost(errNotHeld)
-	case err != nil:
-		l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
-	}
+// logUnreleased logs why Redis has not given the lock back.
+func (l *Lease) logUnreleased(err error) {
+	l.locker.log.Warn("lockmw: release failed; it is tried again in the background, and the lock ends by its TTL or MinHold at the latest", "name", l.policy.Name, "key", l.ref.Key, "error", err)
 }
 
 // finish ends the lease's trust because it is released. It reports false if the lock was
@@ -154,8 +154,8 @@ func (t *tenure) forget() {
 // giveBackSoon is giveBack for a policy with AsyncRelease: it does not wait for the store, and Close does. It reports false
 // where that cannot be, and the caller must give the lock back by giveBack.
 //
-// Where a renewal is in flight the release waits for it, in the background: carried out behind a release that keeps the key
-// for its MinHold it would prolong that. What goes wrong is seen to in the background, too.
+// A release that keeps the key for its MinHold waits for a renewal that is in flight, in the background: carried out behind
+// it that would prolong this in a Cluster that moves the key. A renewal of what was given back does nothing. What goes wrong is seen to in the background, too.
 func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
 	if !l.policy.AsyncRelease || !t.locker.store.Queues() {
 		return false
@@ -166,18 +166,14 @@ func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
 	}
 	t.over()
 	a := &givingBackAside{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
-	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil {
+	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && !t.stayTill().IsZero() {
 		go func() {
 			<-landed
-			a.end(a.run())
+			a.post()
 		}()
 		return true
 	}
-	a.next()
-	a.give.Soon, a.give.Told = a.waits && a.give.Stay == 0, a.told
-	if did, answer, err := t.locker.store.Release(a.ctx, a.give); err != nil { // a store that was told by told says nothing here
-		a.told(did, answer, err)
-	}
+	a.post()
 	return true
 }
 
@@ -188,21 +184,42 @@ type givingBackAside struct {
 	ledger *ledger // counts it
 }
 
-// told takes in what came of the first try. It must not block.
-func (a *givingBackAside) told(did store.Released, answer store.Answer, fault error) {
-	switch over, err := a.ended(did, answer, fault); {
-	case !over:
-		go func() { a.end(a.run()) }()
-	case err != nil:
-		go a.end(err) // it logs, which may block
-	default:
-		a.end(nil)
+// post sends the first try, and does not wait for what comes of it.
+func (a *givingBackAside) post() {
+	a.next()
+	a.give.Soon, a.give.Told = a.waits && a.give.Stay == 0, a.told
+	if did, answer, err := a.t.locker.store.Release(a.ctx, a.give); err != nil { // a store that tells told says nothing here
+		a.told(did, answer, err)
 	}
 }
 
-// end tells what Release would have returned.
-func (a *givingBackAside) end(err error) {
-	a.lease.reportReleased(err)
+// told takes in what came of the first try. It does not block: where more is to be done, or said, that is done aside.
+func (a *givingBackAside) told(did store.Released, answer store.Answer, fault error) (over <-chan struct{}) {
+	isOver, err := a.ended(did, answer, fault)
+	if isOver && err == nil {
+		a.end()
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer a.end()
+		if !isOver {
+			err = a.run()
+		}
+		close(done)
+		switch {
+		case errors.Is(err, ErrLost):
+			a.lease.releaseOnce.Do(func() {})              // Release has returned,
+			a.t.locker.reports.Later(a.lease.tellReleased) // and the observers hear of that first
+			a.lease.reportLostAfter(0, errNotHeld)
+		case err != nil:
+			a.lease.logUnreleased(err)
+		}
+	}()
+	return done
+}
+
+func (a *givingBackAside) end() {
 	a.t.forget()
 	a.ledger.calls.Done()
 }

@@ -134,7 +134,9 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	case lockmw.EventReleased:
 		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
 	case lockmw.EventLost:
-		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		if e.Held > 0 { // else EventReleased has told it
+			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		}
 		m.lost.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventStuck:
 		m.stuck.Add(ctx, 1, m.of(s).add...)

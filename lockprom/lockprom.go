@@ -191,7 +191,9 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 	case lockmw.EventReleased:
 		c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
 	case lockmw.EventLost:
-		c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
+		if e.Held > 0 { // else EventReleased has told it
+			c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
+		}
 		c.lost.WithLabelValues(name, mode).Inc()
 	case lockmw.EventStuck:
 		c.stuck.WithLabelValues(name, mode).Inc()

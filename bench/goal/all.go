@@ -51,6 +51,8 @@ func All(rows []scenario.Row) []Goal {
 		atLeast(ownOneRaw, "own keys, 1 goroutine: ≥ 0.9 × raw", t.against(scenario.OwnKeys(1), library.Raw)),
 		atLeast(ownManyRaw, "own keys, 64 and 512 goroutines: ≥ 2 × raw",
 			t.against(scenario.OwnKeys(64), library.Raw).as("64: "), t.against(scenario.OwnKeys(512), library.Raw).as("512: ")),
+		t.newKeys(library.Ours),
+		t.newKeys(library.OursAsync),
 		atMost(clientTime, "own keys, from 4 goroutines on: client CPU a turn ≤ 0.7 × redislock's", t.clientTime()...),
 		atMost(redisTime, scenario.Pipeline+": Redis's time to give it and take it back ≤ 6 µs", t.pipeline()),
 		atMost(redisTimes, scenario.Pipeline+": Redis's time to give it and take it back ≤ 2 × redislock's", t.times(scenario.Pipeline, library.Redislock, redisMicros)),
@@ -106,7 +108,7 @@ func (t table) ours(name, label, format string, figure func(scenario.Figures) fl
 
 // best returns the rival with the most turns a second.
 func (t table) best(name string) (best scenario.Row, ok bool) {
-	for _, lib := range library.Rivals() {
+	for _, lib := range append(library.Rivals(), library.Piped()...) { // the latter where they were measured
 		if r, found := t.find(name, lib); found && (!ok || r.Figures.PerSecond.Median > best.Figures.PerSecond.Median) {
 			best, ok = r, true
 		}
@@ -163,6 +165,29 @@ func (t table) ownKeys(limit float64, goroutines ...int) Goal {
 	}
 	text := fmt.Sprintf("own keys, %s goroutines: ≥ %.1f × the best rival", strings.Join(numbers, " and "), limit)
 	return atLeast(limit, text, parts...)
+}
+
+// newKeysBest are the goals for a new key in each turn, by the number of goroutines: releases that are awaited, and others.
+var newKeysBest = map[int][2]float64{1: {1.1, 1.6}, 2: {1, 1.7}, 4: {1, 1.4}, 8: {1.05, 1.25}, 16: {1.05, 1.2}, 24: {1, 1.15}, 64: {1.1, 1.25}, 512: {1.1, 1.2}}
+
+// newKeys judges how many of its goal's turns a way of this library makes, in the worst case.
+func (t table) newKeys(lib string) Goal {
+	which := 0
+	if lib == library.OursAsync {
+		which = 1
+	}
+	var parts []part
+	for _, n := range scenario.Full().Goroutines {
+		limit := newKeysBest[n][which]
+		p := part{label: fmt.Sprintf("%d (%.2f): ", n, limit), value: math.NaN(), format: "%.2f of it"}
+		best, ok := t.best(scenario.NewKeys(n))
+		if mine, found := t.find(scenario.NewKeys(n), lib); ok && found {
+			ratio := mine.Figures.PerSecond.Median / best.Figures.PerSecond.Median
+			p.value, p.note = ratio/limit, fmt.Sprintf(" (%.2f × %s)", ratio, best.Library)
+		}
+		parts = append(parts, p)
+	}
+	return atLeast(1, lib+", a new key for each turn: as often the best rival's turns/s as in brackets", parts...)
 }
 
 func (t table) clientTime() (parts []part) {

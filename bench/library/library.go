@@ -12,13 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // A Locker takes locks. Its methods may be called concurrently.
 type Locker interface {
 	// Lock waits until it has the lock of key, or ctx ends. unlock gives it
 	// back, also when ctx has ended meanwhile, and returns when Redis has
-	// answered.
+	// answered, but for OursAsync.
 	Lock(ctx context.Context, key string) (unlock func() error, err error)
 
 	// Close closes the connections. No lock may be held.
@@ -36,7 +37,19 @@ const (
 	// OursByScripts is what this library sends for a lock that it does not expect
 	// to be free: not another library, and none of Names.
 	OursByScripts = "lockmw, by scripts"
+
+	// OursAsync does not await its releases (lockmw.Policy.AsyncRelease). None of Names.
+	OursAsync = "lockmw, AsyncRelease"
+
+	// RedislockPiped, RedislockDuplex and RedsyncPiped are rivals over go-redis's auto-pipelining client, which is experimental
+	// there: half and full duplex. None of Names.
+	RedislockPiped  = "redislock, auto-pipelined"
+	RedislockDuplex = "redislock, full duplex"
+	RedsyncPiped    = "redsync, auto-pipelined"
 )
+
+// Piped returns the rivals over go-redis's auto-pipelining client.
+func Piped() []string { return []string{RedislockPiped, RedislockDuplex, RedsyncPiped} }
 
 // Names returns all libraries: ours, the rivals and the floor.
 func Names() []string { return append(append([]string{Ours}, Rivals()...), Raw) }
@@ -58,13 +71,17 @@ func Open(name, addr string, wire *Wire) (Locker, error) {
 	client := NewClient(addr, wire)
 	switch name {
 	case Ours:
-		return openOurs(client)
+		return openOurs(client, lockmw.Policy{TTL: ttl, Retries: lockmw.Forever})
+	case OursAsync:
+		return openOurs(client, lockmw.Policy{TTL: ttl, Retries: lockmw.Forever, AsyncRelease: true})
 	case OursByScripts:
 		return openByScripts(client)
 	case Redislock:
 		return openRedislock(client), nil
 	case Redsync:
 		return openRedsync(client), nil
+	case RedislockPiped, RedislockDuplex, RedsyncPiped:
+		return openPiped(name, client)
 	case Raw:
 		return &raw{client: client}, nil
 	}

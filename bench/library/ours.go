@@ -22,18 +22,19 @@ func NewLockmw(client *redis.Client) (*lockmw.Locker, error) {
 type ours struct {
 	client *redis.Client
 	locks  *lockmw.Locker
+	policy lockmw.Policy
 }
 
-func openOurs(client *redis.Client) (Locker, error) {
+func openOurs(client *redis.Client, p lockmw.Policy) (Locker, error) {
 	locks, err := NewLockmw(client)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &ours{client: client, locks: locks}, nil
+	return &ours{client: client, locks: locks, policy: p}, nil
 }
 
 func (o *ours) Lock(ctx context.Context, key string) (func() error, error) {
-	_, lease, err := o.locks.Acquire(ctx, key, lockmw.Policy{TTL: ttl, Retries: lockmw.Forever})
+	_, lease, err := o.locks.Acquire(ctx, key, o.policy)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,27 @@ func (v *viaRedsync) Close() error { return v.client.Close() }
 
 var errNotHeld = errors.New("the lock was not held any more")
 
+// openPiped returns a rival over a client that has the commands of many goroutines share a write.
+func openPiped(name string, client *redis.Client) (Locker, error) {
+	piped, err := client.AutoPipelineWithOptions(pipeOptions(name))
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	if name == RedsyncPiped {
+		return &viaRedsync{client: client, locks: redsync.New(goredis.NewPool(piped))}, nil
+	}
+	return &viaRedislock{client: client, locks: redislock.New(piped)}, nil
+}
+
+// pipeOptions are go-redis's own, as AutoPipeline takes them.
+func pipeOptions(name string) *redis.AutoPipelineOptions {
+	o := redis.DefaultBlockingAutoPipelineOptions()
+	if name == RedislockDuplex {
+		o.FullDuplex = true
+	}
+	return o
+}
+
 // viaRueidis is rueidislock on one key instead of three, the nearest to what
 // the others promise.
 type viaRueidis struct{ locks rueidislock.Locker }

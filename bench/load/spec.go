@@ -40,6 +40,7 @@ type Keys string
 // The choices.
 const (
 	Own   Keys = "own"   // each goroutine has a key of its own
+	New   Keys = "new"   // each turn has a key of its own, as in a service
 	One   Keys = "one"   // all have the same
 	Zipf  Keys = "zipf"  // few keys are drawn often, most are rare
 	Drawn Keys = "drawn" // each key is drawn as often as the others

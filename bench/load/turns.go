@@ -125,6 +125,9 @@ func (t *turns) keys(i int) func() string {
 		// A number, because doors find it in a path or a message.
 		key := strconv.Itoa(1 + i + t.spec.Part*1_000_000)
 		return func() string { return key }
+	case New:
+		begin, n := strconv.Itoa(1+i+t.spec.Part*1_000_000)+"-", uint64(0)
+		return func() string { n++; return begin + strconv.FormatUint(n, 10) }
 	case Zipf:
 		return numbered(rand.NewZipf(draw, 1.1, 1, n-1).Uint64)
 	case Drawn:

@@ -35,6 +35,9 @@ func at(name string, delay time.Duration) string {
 	return fmt.Sprintf("%s, %d ms delay", name, delay.Milliseconds())
 }
 
+// NewKeys names the scenario of n goroutines with a new key for each turn.
+func NewKeys(n int) string { return fmt.Sprintf("new keys, %d", n) }
+
 // OneKey names the scenario of n goroutines with one key, held for hold.
 func OneKey(n int, hold time.Duration) string {
 	if hold == 0 {
@@ -74,6 +77,11 @@ func (s Sizes) of(name string, spec load.Spec) Scenario {
 func own(s Sizes) (list []Scenario) {
 	for _, n := range s.Goroutines {
 		list = append(list, s.of(OwnKeys(n), load.Spec{Goroutines: n, Keys: load.Own}))
+	}
+	for _, n := range s.Goroutines {
+		c := s.of(NewKeys(n), load.Spec{Goroutines: n, Keys: load.New})
+		c.Libraries = append(append([]string{library.Ours, library.OursAsync}, library.Rivals()...), library.Piped()...)
+		list = append(list, c)
 	}
 	return list
 }

@@ -32,9 +32,9 @@ func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Release
 	server := w.outage.of(g.Key)
 	server.sent(g.Key)
 	if tell := g.Told; tell != nil {
-		g.Told = func(did store.Released, answer store.Answer, err error) {
+		g.Told = func(did store.Released, answer store.Answer, err error) <-chan struct{} {
 			server.ended(context.Background(), err)
-			tell(did, answer, err)
+			return tell(did, answer, err)
 		}
 		return w.Store.Release(ctx, g)
 	}

@@ -22,7 +22,9 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	}
 	began := time.Now()
 	until := timeToSend(notAfter(r.Until, began), began)
-	s.settle(ctx, r.Key, until)
+	if s.settle(ctx, r.Key, until) {
+		began = time.Now()
+	}
 	a, at, err := s.set(ctx, r, began, until)
 	if at == decided {
 		return a, err

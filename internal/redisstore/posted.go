@@ -31,8 +31,9 @@ type posts struct {
 
 // postsOf has those of some locks.
 type postsOf struct {
-	mu   sync.Mutex
-	last map[string]*command // by the lock's name: the one that was posted last
+	mu    sync.Mutex
+	last  map[string]*command // by the lock's name: the one that was posted last
+	count uint64              // how many were posted
 }
 
 // A posted is the part of a command that concerns a release that is posted. The mutex of its part guards what follows late.
@@ -42,8 +43,9 @@ type posted struct {
 	late func(replies []byte, err error) // calls answered; made once
 
 	before   *command      // the one about the same lock that was posted before it and is not over, or nil
+	number   uint64        // grows with each that is posted
 	known    int           // how many of settle know the command
-	over     bool          // Told has returned
+	over     bool          // nothing of the release is under way any more
 	reusable bool          // no reply is to come any more
 	done     chan struct{} // closed when it is over; nil: nobody waits for that
 }
@@ -71,7 +73,7 @@ func (s *Store) post(g store.Give, until time.Time) {
 // answered takes in what came of a release that was posted.
 func (s *Store) answered(c *command, replies []byte, err error) {
 	reply, err := s.reply(context.Background(), replies, err)
-	if _, refused := errors.AsType[wire.Refusal](err); refused { // nothing was done
+	if refusal, refused := errors.AsType[wire.Refusal](err); refused && !s.dialer.verdict(refusal).Ambiguous { // nothing was done
 		s.await(c)
 		return
 	}
@@ -93,20 +95,31 @@ func (s *Store) await(c *command) {
 
 // conclude tells what came of a release that was posted. reusable says that no reply to c is to come any more.
 func (s *Store) conclude(c *command, reusable bool, did store.Released, a store.Answer, err error) {
-	c.posted.give.Told(did, a, err)
-	if s.posts.remove(c, reusable) {
-		s.free(c)
+	end := func() {
+		if s.posts.remove(c, reusable) {
+			s.free(c)
+		}
 	}
+	settled := c.posted.give.Told(did, a, err)
+	if settled == nil {
+		end()
+		return
+	}
+	s.running.Go(func() { // the caller sends it again
+		<-settled
+		end()
+	})
 }
 
-// settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends. None
-// takes longer than its own deadline and the time for a refusal.
-func (s *Store) settle(ctx context.Context, name string, until time.Time) {
+// settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends.
+func (s *Store) settle(ctx context.Context, name string, until time.Time) (waited bool) {
+	var most uint64 // those that are posted from now on are not waited for
 	for s.posts.n.Load() > 0 {
-		c := s.posts.knowLast(name)
+		c := s.posts.knowLast(name, &most)
 		if c == nil {
-			return
+			return waited
 		}
+		waited = true
 		if pool := c.posted.pool; pool != nil {
 			bounded, cancel := ctx, func() {}
 			if until.Before(c.call.Deadline) {
@@ -120,9 +133,10 @@ func (s *Store) settle(ctx context.Context, name string, until time.Time) {
 			s.free(c)
 		}
 		if !over {
-			return
+			return true
 		}
 	}
+	return waited
 }
 
 func (p *posts) add(c *command) {
@@ -134,7 +148,8 @@ func (p *posts) add(c *command) {
 	if of.last == nil {
 		of.last = make(map[string]*command)
 	}
-	c.posted.before = of.last[name]
+	of.count++
+	c.posted.number, c.posted.before = of.count, of.last[name]
 	of.last[name] = c
 }
 
@@ -164,12 +179,19 @@ func (p *posts) remove(c *command, reusable bool) (unknown bool) {
 	return reusable && c.posted.known == 0
 }
 
-// knowLast returns the release of the lock called name that was posted last and is not over, or nil. forget must follow.
-func (p *posts) knowLast(name string) *command {
+// knowLast returns the release of the lock called name that was posted last, as number most or before, and is not over; or nil. A
+// most of zero becomes the number of the last one of all. forget must follow.
+func (p *posts) knowLast(name string, most *uint64) *command {
 	of := p.parts.Part(name)
 	of.mu.Lock()
 	defer of.mu.Unlock()
+	if *most == 0 {
+		*most = of.count
+	}
 	c := of.last[name]
+	for c != nil && c.posted.number > *most {
+		c = c.posted.before
+	}
 	if c != nil {
 		c.posted.known++
 	}

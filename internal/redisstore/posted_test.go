@@ -21,7 +21,10 @@ type told struct {
 func (p *probe) postGive(g store.Give) <-chan told {
 	p.Helper()
 	c := make(chan told, 2)
-	g.Told = func(did store.Released, a store.Answer, err error) { c <- told{did, a, err} }
+	g.Told = func(did store.Released, a store.Answer, err error) <-chan struct{} {
+		c <- told{did, a, err}
+		return nil
+	}
 	if did, _, err := p.Release(context.Background(), g); did != store.NotHeld || err != nil {
 		p.Errorf("Release = %v, %v, want nothing: it is told later", did, err)
 	}

@@ -207,8 +207,9 @@ type Give struct {
 	// result nor an error, and be told of what came of it: once, maybe before Release returns, by
 	// a function that does not block. The command is one that ends the matter by itself, so that it is carried out
 	// even if this process ends now. Later calls of Acquire, AcquireAll, Inspect and ForceRelease for
-	// the key wait until Told has returned, but not for long. Only a store that Queues can do so.
-	Told func(Released, Answer, error)
+	// the key wait until the release is over, but not for long: that is when Told has returned nil, or when
+	// what it has returned is closed, because the caller sees to it further. Only a store that Queues can do so.
+	Told func(Released, Answer, error) (over <-chan struct{})
 
 	// Soon says that somebody waits for what Told is told. Otherwise that may take some ms longer.
 	Soon bool

@@ -7,6 +7,7 @@ import "fmt"
 // ask sends a claim's question.
 func (m *machine) ask(s *state, n uint8, last bool) {
 	c := &s.claims[n]
+	c.behind = c.behind || c.phase == idle && m.Async && m.gives(s, n)
 	switch {
 	case c.phase != idle:
 		s.send(command{what: acquire, claim: n, last: last})
@@ -35,7 +36,7 @@ func (m *machine) giveBack(s *state, n uint8) {
 	c := &s.claims[n]
 	c.phase, c.trusted = giving, 0
 	how := release
-	if c.estimate != 0 && !c.released {
+	if c.estimate != 0 && !c.released && (!m.Async || m.Hole == GiveFirst) {
 		how = give
 	}
 	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate})

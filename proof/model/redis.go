@@ -42,6 +42,11 @@ func (m *machine) carryOut(s *state, at int) string {
 		o.executed = true
 		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
+		if m.Async {
+			if wrong := m.leftBehind(s, o); wrong != "" {
+				return wrong
+			}
+		}
 	}
 	for _, p := range srv.published {
 		m.deliver(s, p)
@@ -59,6 +64,23 @@ func (m *machine) carryOut(s *state, at int) string {
 	}
 	if o.lost && o.executed {
 		s.net = slices.Delete(s.net, at, at+1)
+	}
+	return ""
+}
+
+// leftBehind returns what is wrong with a command that was carried out where releases are not awaited: each ends the matter
+// by itself, and no call meets one of its own process that it came behind.
+func (m *machine) leftBehind(s *state, o *command) string {
+	has := holders(&s.db)
+	if (o.what == give || o.what == release) && slices.Contains(has, m.token(o.claim)) {
+		return fmt.Sprintf("%s has gone on, and its release has left it the lock: its process may end now", m.token(o.claim))
+	}
+	if o.what == acquire && s.claims[o.claim].behind && !o.reply.yes {
+		for _, token := range has {
+			if n := m.claimBy(token); m.of(n) == m.of(o.claim) && s.claims[n].phase == giving {
+				return fmt.Sprintf("%s came behind the release of %s, and meets it", m.token(o.claim), token)
+			}
+		}
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ type Size struct {
 	Kinds   []Kind    // of the claims, in turn; none: all are exclusive
 	Waits   bool      // who does not get the lock waits for it
 	Renews  bool      // a holder may renew, once
+	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
 	Leaves  int       // how many callers may leave
 	Faults  int       // at most, one after the other
 	May     []Fault   // which
@@ -57,6 +58,8 @@ const (
 	EarlyCleanUp      // what was not answered is removed once, whatever may still be under way
 	NoLook            // a lock that SET has taken is held without a look at the queue
 	NoAsking          // a waiter only listens, and never asks again
+	GiveFirst         // a release that is not awaited begins with the short script, which may do nothing
+	NoSettling        // a call does not wait for the reply to a release of its own process
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -64,6 +67,8 @@ var Smallest = []Size{
 	{Name: "two take turns", Lockers: 2, Claims: 1, Waits: true},
 	{Name: "two that do not wait, a reply is lost", Lockers: 2, Claims: 1, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two calls of one process", Lockers: 1, Claims: 2, Waits: true},
+	{Name: "two calls of one process, releases are not awaited", Lockers: 1, Claims: 2, Waits: true, Async: true},
+	{Name: "two that do not await releases", Lockers: 2, Claims: 1, Waits: true, Async: true},
 	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
 }
 
@@ -78,6 +83,9 @@ var Larger = []Size{
 	{Name: "two, the clock is set back", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{SetBack}},
 	{Name: "a writer and a reader, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1, Kinds: []Kind{Exclusive, Shared}},
 	{Name: "two permits, three want one", Lockers: 3, Claims: 1, Waits: true, Kinds: []Kind{Permit}},
+	{Name: "two that do not await releases, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Async: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that do not await releases, a process dies", Lockers: 2, Claims: 1, Waits: true, Async: true, Renews: true, Faults: 1, May: []Fault{Crash}},
+	{Name: "two calls of one process, releases are not awaited, a reply is lost", Lockers: 1, Claims: 2, Waits: true, Async: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
 	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},

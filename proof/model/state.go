@@ -45,6 +45,7 @@ type claim struct {
 	renewed  bool // it has renewed: once is enough to see what comes of it
 	doubt    bool // a question of it has had no reply, so the janitor comes behind its release
 	released bool // a release of it has had no reply, and may have been carried out
+	behind   bool // it began while a release of its own process was under way
 	came     Time // when it began
 	asked    Time // when its last question that was answered was sent
 	answered Time // what the server's clock showed then
@@ -341,6 +342,7 @@ func (s *state) encode(b []byte) []byte {
 			continue
 		}
 		small(c.renewed, c.doubt, c.released)
+		small(c.behind)
 		for _, t := range [...]Time{c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
 			number(t)
 		}

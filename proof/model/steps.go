@@ -79,6 +79,9 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 	mayLeave := int(s.leaves) < z.Leaves
 	switch c.phase {
 	case idle:
+		if z.Async && z.Hole != NoSettling && z.gives(s, n) {
+			break // it awaits the reply
+		}
 		all = append(all, step{opAsk, n, 0})
 	case asking:
 		if mayLeave {
@@ -102,6 +105,16 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 	case giving, leaving, gone:
 	}
 	return all
+}
+
+// gives reports whether a release of the claim's process is under way.
+func (z *Size) gives(s *state, n uint8) bool {
+	for i := range z.claims() {
+		if z.of(uint8(i)) == z.of(n) && s.claims[i].phase == giving {
+			return true
+		}
+	}
+	return false
 }
 
 // mayPass reports whether time may pass now: a reply that has not come within a second counts as none (LoseReply), what

@@ -185,4 +185,24 @@ var native = []mutant{
 		}},
 		in: inChecks, tests: "TestLostReplies/lost_release_reply", says: "a false loss",
 	},
+	{
+		name: "release dropped with its connection",
+		what: "a release that nobody awaits is not sent again where its connection breaks",
+		edits: []edit{{
+			"lockmw/release.go",
+			"		if !isOver {\n			err = a.run()\n		}\n",
+			"",
+		}},
+		in: inChecks, tests: "TestReleasesThatNobodyAwaits/connections_break", says: "the lock comes free long before its TTL",
+	},
+	{
+		name: "release behind the next call",
+		what: "whoever asks for a key does not wait for the release before it, which may arrive later",
+		edits: []edit{{
+			"internal/redisstore/ops.go",
+			"	if s.settle(ctx, r.Key, until) {\n		began = time.Now()\n	}\n",
+			"",
+		}},
+		in: inChecks, tests: "TestReleasesThatNobodyAwaits/the_next_one", says: "its own process has the lock still",
+	},
 }

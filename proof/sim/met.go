@@ -24,6 +24,7 @@ const (
 	retries = "retries"
 	waits   = "waits"
 	opens   = ", fails open"
+	leaves  = ", leaves the release"
 )
 
 // way says how a call waits.
@@ -37,6 +38,9 @@ func (w Wish) way() string {
 	}
 	if w.Policy.FailOpen {
 		way += opens
+	}
+	if w.Policy.AsyncRelease {
+		way += leaves
 	}
 	return way
 }
@@ -52,10 +56,18 @@ func (m Met) add(more Met) {
 func rows() (all []cell) {
 	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant} {
 		for _, way := range []string{tries, retries, waits} {
-			all = append(all, cell{Kind: kind, Way: way}, cell{Kind: kind, Way: way + opens})
+			all = append(all, rowsOf(kind, way)...)
 		}
 	}
-	return append(all, cell{Kind: crowd, Way: waits}, cell{Kind: crowd, Way: waits + opens})
+	return append(all, rowsOf(crowd, waits)...)
+}
+
+func rowsOf(kind WishKind, way string) (all []cell) {
+	all = append(all, cell{Kind: kind, Way: way}, cell{Kind: kind, Way: way + opens})
+	if way != tries {
+		all = append(all, cell{Kind: kind, Way: way + leaves}, cell{Kind: kind, Way: way + opens + leaves})
+	}
+	return all
 }
 
 // String is the table: a line for each kind of call and way to wait, a column for each fault.

@@ -225,7 +225,22 @@ func NewPlan(seed uint64) Plan {
 			w.Panics = between(r, time.Microsecond, 2*time.Millisecond)
 		}
 	}
+	if r.IntN(2) == 0 {
+		p.leaveReleases(r)
+	}
 	return p
+}
+
+// leaveReleases has some of the calls that may wait not await their releases.
+func (p *Plan) leaveReleases(r *rand.Rand) {
+	for _, process := range p.Processes {
+		for _, c := range process.Callers {
+			for i := range c.Wishes {
+				w := &c.Wishes[i]
+				w.Policy.AsyncRelease = (w.Policy.Wait > 0 || w.Policy.Retries > 0) && r.IntN(2) == 0
+			}
+		}
+	}
 }
 
 func newFault(r *rand.Rand, p Plan, kinds FaultKind) Fault {

@@ -88,6 +88,13 @@ func lesserProcesses(p Process) (all []Process) {
 				next.Callers[n].Wishes[k].Panics = 0
 				all = append(all, next)
 			}
+			if w.Policy.AsyncRelease {
+				next := p
+				next.Callers = slices.Clone(p.Callers)
+				next.Callers[n].Wishes = slices.Clone(c.Wishes)
+				next.Callers[n].Wishes[k].Policy.AsyncRelease = false
+				all = append(all, next)
+			}
 			if len(c.Wishes) > 1 {
 				next := p
 				next.Callers = slices.Clone(p.Callers)

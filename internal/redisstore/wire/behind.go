@@ -40,8 +40,14 @@ type heldBack struct {
 // replies are overdue they do not: nobody knows whether there will be any. The caller holds
 // the pool's mutex.
 func (k *conn) behind(now time.Time) bool {
-	return k.awaited() >= behindLeast && k.fastest > 0 && !k.shunned(now) &&
-		now.Sub(k.inFlight.first.added) > k.fastest+k.fastest/2+behindAfter
+	if k.awaited() < behindLeast || k.fastest == 0 || k.shunned(now) {
+		return false
+	}
+	first := k.inFlight.first
+	for first.lazy { // its reply may lie there unread
+		first = first.next
+	}
+	return now.Sub(first.added) > k.fastest+k.fastest/2+behindAfter
 }
 
 // replied notes how long a call was in flight. The caller holds the pool's mutex.

@@ -30,9 +30,9 @@
 //     connections while nothing is in flight on them, so that their end is seen.
 //
 // A pool has up to Size connections, in a fixed order. A call takes the first one on which
-// nothing is in flight. Where there is none, it goes behind the calls in flight on the first
+// nothing is in flight; but from four calls in flight on, and up to two dozen, they share the first two. Where there is none, it goes behind the calls in flight on the first
 // one whose replies are not overdue, and one more connection is dialled for later calls, until
-// there are Size. So four callers have a connection each, and five hundred share a pipeline. An
+// there are Size. So three callers have a connection each, and five hundred share a pipeline. An
 // urgent call takes the connection with the fewest calls in flight.
 //
 // The server is behind if replies come, but slowly: 64 calls or more are in flight, and the

@@ -466,7 +466,7 @@ func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, k := range p.conns {
-		k.heard, k.inFlight.n = now, [size]int{5, 3, 4}[i]
+		k.heard, k.inFlight.n = now, [size]int{50, 30, 40}[i]
 	}
 	defer func() {
 		for _, k := range p.conns {
@@ -481,6 +481,46 @@ func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
 	p.conns[1].heard = now.Add(-2 * overdueAfter)
 	if p.choose(&Call{Urgent: true}, now) != p.conns[2] {
 		t.Error("an urgent call takes a connection on which a reply is late")
+	}
+}
+
+// Up to three calls have a connection each, up to two dozen share two, and more take whichever is idle; nobody takes one on which
+// a reply is late.
+func TestSomeCallsShareTwoConnections(t *testing.T) {
+	const size = 4
+	s := newServer(t)
+	p := s.pool(size)
+	s.connected(p, size)
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer func() {
+		for _, k := range p.conns {
+			k.inFlight.n = 0
+		}
+	}()
+	for _, c := range []struct {
+		inFlight [size]int
+		late     int // the connection on which a reply is; size: none
+		want     int
+	}{
+		{[size]int{0, 0, 0, 0}, size, 0},
+		{[size]int{1, 1, 1, 0}, size, 3},
+		{[size]int{1, 1, 2, 0}, size, 0},
+		{[size]int{3, 2, 1, 0}, size, 1},
+		{[size]int{3, 2, 1, 0}, 1, 0},
+		{[size]int{12, 11, 1, 0}, size, 1},
+		{[size]int{12, 12, 1, 0}, size, 3},
+	} {
+		for i, k := range p.conns {
+			k.heard, k.inFlight.n = now, c.inFlight[i]
+			if i == c.late {
+				k.heard = now.Add(-2 * overdueAfter)
+			}
+		}
+		if got := p.choose(&Call{}, now); got != p.conns[c.want] {
+			t.Errorf("%v in flight: another connection than number %d", c.inFlight, c.want)
+		}
 	}
 }
 

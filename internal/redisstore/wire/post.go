@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -49,15 +48,20 @@ func (p *Pool) Await(ctx context.Context, c *Call) {
 		return
 	}
 	c.state, c.ctx = busy, ctx
-	if c.lazy {
+	if k := c.conn; c.lazy {
+		if k.rests() {
+			k.heard = time.Now() // from now on somebody reads, and a reply may be overdue
+		}
 		c.lazy = false
-		c.conn.lazy--
+		k.lazy--
 	}
 	if c.woken == nil {
 		c.woken = make(chan struct{}, 1)
 	}
-	_, err := p.attend(c)
-	if failed, ok := errors.AsType[*Error](err); !ok || !failed.Pending {
+	gone := p.attend(c)
+	err := c.err
+	p.unlock()
+	if !gone {
 		c.Late(c.Reply, err)
 	}
 }

@@ -131,6 +131,31 @@ func TestWhatWasPostedMayBeAwaited(t *testing.T) {
 	}
 }
 
+// What becomes of a call is not what becomes of somebody who awaits it: whose context ends, and may panic when it is asked why.
+func TestWhoAwaitsACallDoesNotSpeakForIt(t *testing.T) {
+	s := newServer(t)
+	p := s.pool(1)
+	s.answered(p, "first")
+	s.does(func(io.Writer, string) error { return nil })
+	c, told := s.posted(p, "posted", false)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	awaited := make(chan struct{})
+	go func() { defer close(awaited); p.Await(ctx, c) }()
+	await.Until(t, "somebody reads for it", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return c.state == busy && !c.conn.reading.free()
+	})
+	p.mu.Lock() // both at the same moment, as the reader has it
+	cancel(errGaveUp)
+	p.conns[0].broke(io.EOF)
+	p.unlock()
+	await.Receive(t, "the one who awaits", awaited)
+	if err := failed(t, await.Receive(t, "Late", told), true, false); !errors.Is(err, io.EOF) {
+		t.Errorf("Late = %v, want %v", err, io.EOF)
+	}
+}
+
 // What is posted to a pool that is closed, or that cannot dial, is told so.
 func TestWhatIsPostedToNobody(t *testing.T) {
 	s := newServer(t)
