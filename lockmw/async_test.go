@@ -129,7 +129,9 @@ func TestNobodyMeetsAReleaseThatTakesLonger(t *testing.T) {
 				key := redistest.Prefix(t)
 				client, proxy := proxied(t, s)
 				l := testenv.Open(t, client)
-				lease := mustAcquire(t, l, key, async)
+				p := async
+				p.MinHold = time.Millisecond // which is over by then
+				lease := mustAcquire(t, l, key, p)
 				after := before(t, proxy)
 				began := time.Now()
 				mustRelease(t, lease)

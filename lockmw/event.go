@@ -29,14 +29,14 @@ const (
 	// again for as long as the lease can be trusted.
 	EventRenewalFailed
 	// EventLost: the lease ended while it was held, for the reason in Err. With Policy.AsyncRelease
-	// it may come after EventReleased: then Redis did not have the lock any more when it was given back.
+	// it may come beside EventReleased, mostly behind it: then Redis did not have the lock any more when it was given back.
 	EventLost
 	// EventStuck: the lease has been held for ten TTLs, or for ten more since the
 	// last such event. With ErrMaxHold in Err, it is held for longer than its policy
 	// allows.
 	EventStuck
 	// EventReleased: the lease was released. Err is nil, or says that Redis did not
-	// confirm it. With Policy.AsyncRelease it is nil, and Redis is asked later.
+	// confirm it. With Policy.AsyncRelease it is nil, and Redis's answer comes later.
 	EventReleased
 	// EventFailedOpen: the work runs without the lock, because Redis cannot
 	// be reached (Err) and the policy allows it.
@@ -83,7 +83,7 @@ type Event struct {
 	Permits  int           // the policy's; 0: it is no semaphore
 	Queued   bool          // of an event before the lease began, and of the one that says it begins: the call waited for its turn
 	Waited   time.Duration // from the call of Acquire until it had an outcome; of the same events as Queued, 0 otherwise
-	Held     time.Duration // since the lease began; 0 before, and for an EventLost behind EventReleased
+	Held     time.Duration // since the lease began; 0 before, and for an EventLost beside EventReleased
 	Attempts int           // commands that Acquire has sent to Redis, 0 if it needed none; of the same events as Queued, 0 otherwise
 	Left     time.Duration // for how long the lease can be trusted without a renewal; of EventContended, what is left of the holder's TTL, or 0 if that is not known
 	Err      error         // as the kind says

@@ -184,19 +184,18 @@ type Policy struct {
 	// wrongly. Zero means that no work runs without its lock.
 	FailOpen bool
 
-	// AsyncRelease has Release, WithLock and the middlewares go on as soon as the release is on its
-	// way to Redis, and not when Redis has answered: a round trip less for each call, and nobody
-	// whose work is done waits while Redis is away. What is lost by that is the word of Redis: Release
-	// returns nil although Redis may have forgotten the lock, or may not carry the release out. The
-	// log and the observers are told of both (EventLost after EventReleased), and the release
-	// is tried further, as ever. A program that ends right after its work calls Close first, which waits for
-	// all releases, or does without.
+	// AsyncRelease has Release, and all that releases for its caller (WithLock, middlewares, interceptors), go on as soon
+	// as the release is on its way to Redis, and not when Redis has answered: a round trip less for each call, and
+	// nobody whose work is done waits while Redis is away. What is lost is Redis's word. Release returns nil
+	// although Redis may have forgotten the lock, of which the log is told and the observers (EventLost beside
+	// EventReleased), or may not answer, or refuse, of which the log is told. Then the release is tried further, as
+	// ever. A loss that a renewal has found is told as ever: ErrLost. A program that ends right after its work calls
+	// Close first, which waits for all releases, or does without.
 	//
-	// It needs Wait or Retries, because a client that goes on at once may meet its own
-	// last request: it waits that moment, and is not refused. A later call of this Locker for the key
-	// waits for Redis's answer to the release, as long as its own time lasts; so one key that is taken again and again is
-	// taken no faster. A quorum, Close, Leader and WithBufferedResponse confirm always. Zero means that Release returns when
-	// Redis has answered.
+	// It needs Wait or Retries, because a client that goes on at once may meet the release of its own last request: it
+	// waits that moment, and is not refused. A later call of this Locker for the key waits for Redis's answer to the
+	// release, for as long as its own time lasts; so one key that is taken again and again is taken no faster. A quorum,
+	// Close, Leader and WithBufferedResponse confirm always. Zero means that Release returns when Redis has answered.
 	AsyncRelease bool
 
 	// RetryAfter is after how long a client is told to ask again that is refused

@@ -37,7 +37,8 @@ var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of A
 // by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
 // which some were lost, the error Is ErrLost alone and names those.
 //
-// With Policy.AsyncRelease it returns as soon as the release is on its way to Redis, and nil: see there for what that costs.
+// With Policy.AsyncRelease it returns as soon as the release is on its way to Redis: ErrLost if the lease knows that the lock
+// was lost, and otherwise nil. See there for what that costs.
 //
 // Of ctx only the values are used: Release works just as well when ctx has ended.
 // Later calls, from whichever goroutine, wait for the first, have no effect and
@@ -166,7 +167,7 @@ func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
 	}
 	t.over()
 	a := &givingBackAside{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
-	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && !t.stayTill().IsZero() {
+	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && time.Now().Before(t.stayTill()) {
 		go func() {
 			<-landed
 			a.post()

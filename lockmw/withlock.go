@@ -12,7 +12,7 @@ import (
 // Where there is no lease fn does not run, and the error is Acquire's. Otherwise the
 // error is fn's; if the lock was lost meanwhile, it Is ErrLost as well, and it is an
 // ErrLost if fn returned nil. A release that Redis does not answer, or refuses, is logged
-// and told to observers, but not returned: the work was done under the lock. A panic or
+// and told to observers, but not returned: the work was done under the lock. With Policy.AsyncRelease less is known by then, see there. A panic or
 // runtime.Goexit in fn releases the lock and goes on unchanged. Work that ends in one of
 // these, or with an error, has failed: see Policy.MinHoldOnError.
 func (l *Locker) WithLock(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) error {

@@ -142,8 +142,8 @@ type Lock struct {
 	// end of such a call if left out, so that it can be tried again at once.
 	MinHoldOnError bool `protobuf:"varint,16,opt,name=min_hold_on_error,json=minHoldOnError,proto3" json:"min_hold_on_error,omitempty"`
 	// The answer leaves as soon as the release is on its way, and not when Redis has
-	// confirmed it; see AsyncRelease in Go. It needs wait or retries. Releases are
-	// confirmed if left out.
+	// confirmed it; see AsyncRelease in Go. It needs wait, retries or retry_forever.
+	// Releases are confirmed if left out.
 	AsyncRelease  bool `protobuf:"varint,17,opt,name=async_release,json=asyncRelease,proto3" json:"async_release,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,6 +24,7 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 	until := timeToSend(notAfter(r.Until, began), began)
 	if s.settle(ctx, r.Key, until) {
 		began = time.Now()
+		until = timeToSend(until, began)
 	}
 	a, at, err := s.set(ctx, r, began, until)
 	if at == decided {
@@ -187,7 +188,7 @@ func (s *Store) AcquireAll(
 	for _, r := range refs {
 		s.settle(ctx, r.Key, until)
 	}
-	reply, err := s.send(ctx, until, refs[0].Key, c, func(reply any, err error) {
+	reply, err := s.send(ctx, timeToSend(until, time.Now()), refs[0].Key, c, func(reply any, err error) {
 		var granted []int64
 		if err == nil {
 			granted, err = readFences(reply, len(refs))
@@ -211,7 +212,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string) error {
 	s.settle(ctx, key, until)
 	c := s.command()
 	s.onLock(c, key, forceScript, &s.channels)
-	_, err := s.send(ctx, until, key, c, nil)
+	_, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
 	return err
 }
 
@@ -221,7 +222,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	s.settle(ctx, key, until)
 	c := s.command()
 	s.onLock(c, key, inspectScript)
-	reply, err := s.send(ctx, until, key, c, nil)
+	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -100,15 +100,18 @@ func (s *Store) conclude(c *command, reusable bool, did store.Released, a store.
 			s.free(c)
 		}
 	}
+	s.running.Add(1) // before the caller knows, and may close the Store
 	settled := c.posted.give.Told(did, a, err)
 	if settled == nil {
 		end()
+		s.running.Done()
 		return
 	}
-	s.running.Go(func() { // the caller sends it again
+	go func() { // the caller sends it again
+		defer s.running.Done()
 		<-settled
 		end()
-	})
+	}()
 }
 
 // settle waits until the releases of the lock called name are over that were posted before: until then, or until ctx ends.

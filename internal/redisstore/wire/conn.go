@@ -274,12 +274,12 @@ func deadlinePassed(err error) bool {
 // handOverReading has the owner of the oldest call in flight read, or a goroutine of the
 // connection's own if that owner has gone. The caller holds the pool's mutex.
 func (k *conn) handOverReading() {
-	c := k.inFlight.first
-	for c != nil && c.lazy {
-		c = c.next
-	}
-	if c == nil || !k.reading.free() || k.broken != nil {
+	if k.idle() || !k.reading.free() || k.broken != nil {
 		return
+	}
+	c := k.inFlight.first
+	for c.lazy {
+		c = c.next
 	}
 	switch {
 	case c.state == parked:

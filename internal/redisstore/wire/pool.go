@@ -37,8 +37,8 @@ const (
 	closeTimeout = time.Second
 
 	// From crowdLeast calls in flight on, and up to crowdMost, new ones share the first crowdShares
-	// connections, so that several go along with each write: 8 callers made 1.4 times the turns,
-	// 16 and 24 made 1.2 times as many (a new key for each turn, over loopback, on two cores). With fewer, each
+	// connections, so that several go along with each write: 8 and 16 callers made 1.2 times the turns,
+	// and 24 made 1.1 times as many (a new key for each turn, over loopback, on two cores). With fewer, each
 	// is faster by itself; with more, each connection has enough for a write. One connection would hold up
 	// all of them where a segment is lost.
 	crowdLeast  = 4
@@ -355,7 +355,17 @@ func (p *Pool) drain() {
 // choose returns the connection that c takes, or nil where it is to wait for the one
 // that is being dialled. The caller holds mu.
 func (p *Pool) choose(c *Call, now time.Time) *conn {
-	k := p.best(now)
+	k, all := p.shared(now)
+	if k != nil {
+		if !all {
+			p.grow(k, now)
+		}
+		if c.Urgent {
+			k = p.lightest(k, now)
+		}
+		return k
+	}
+	k = p.best(now)
 	if k != nil && k.idle() && !k.shunned(now) {
 		return k
 	}
@@ -373,9 +383,6 @@ func (p *Pool) choose(c *Call, now time.Time) *conn {
 // overdue and that is not doubtful. If there is none it is the one that had a reply last.
 // The caller holds mu.
 func (p *Pool) best(now time.Time) (best *conn) {
-	if k := p.shared(now); k != nil {
-		return k
-	}
 	for _, k := range p.conns {
 		switch {
 		case k == nil:
@@ -389,8 +396,8 @@ func (p *Pool) best(now time.Time) (best *conn) {
 }
 
 // shared returns the connection on which calls come together where there are some, but not many: the lighter one of the first
-// crowdShares that are not shunned; or nil. The caller holds mu.
-func (p *Pool) shared(now time.Time) (least *conn) {
+// crowdShares that are not shunned; or nil, also until there are so many connections. all says that none of these is shunned. The caller holds mu.
+func (p *Pool) shared(now time.Time) (least *conn, all bool) {
 	n := 0
 	for _, k := range p.conns {
 		if k != nil {
@@ -398,14 +405,20 @@ func (p *Pool) shared(now time.Time) (least *conn) {
 		}
 	}
 	if n < crowdLeast || n > crowdMost {
-		return nil
+		return nil, false
 	}
+	all = true
 	for _, k := range p.conns[:min(crowdShares, len(p.conns))] {
-		if k != nil && !k.shunned(now) && (least == nil || k.awaited() < least.awaited()) {
+		switch {
+		case k == nil:
+			return nil, false // it is to be dialled
+		case k.shunned(now):
+			all = false
+		case least == nil, k.awaited() < least.awaited():
 			least = k
 		}
 	}
-	return least
+	return least, all
 }
 
 // lightest returns the connection with the fewest calls in flight among those on which

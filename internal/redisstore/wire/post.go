@@ -43,6 +43,9 @@ func (p *Pool) Post(c *Call, soon bool) {
 // awaits c. Late is called as ever, by whoever finds the outcome.
 func (p *Pool) Await(ctx context.Context, c *Call) {
 	p.mu.Lock()
+	if c.state == left && c.conn == nil {
+		c.lazy = false // once it has a connection somebody reads
+	}
 	if c.state != left || c.conn == nil {
 		p.unlock()
 		return
