@@ -132,6 +132,7 @@ func TestNobodyMeetsAReleaseThatTakesLonger(t *testing.T) {
 				p := async
 				p.MinHold = time.Millisecond // which is over by then
 				lease := mustAcquire(t, l, key, p)
+				time.Sleep(2 * p.MinHold)
 				after := before(t, proxy)
 				began := time.Now()
 				mustRelease(t, lease)
