@@ -288,7 +288,12 @@ func TestACauseIsNoReply(t *testing.T) {
 			eras := p.dialer.eras.Load()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			proxy.Stall(faultproxy.Both)
-			time.AfterFunc(10*time.Millisecond, func() { cancel(wire.Refusal(says)) })
+			go func() { // once the command is under way
+				for p.single.Open() == 0 && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				cancel(wire.Refusal(says))
+			}()
 			late := make(chan struct{})
 			_, err := p.Acquire(ctx, store.Request{Ref: p.ref(time.Minute), Late: func(store.Answer, error) { close(late) }})
 			if e := store.AsError(err); !e.Pending {
