@@ -173,9 +173,14 @@ func TestTLS(t *testing.T) {
 	if err := os.WriteFile(file, known, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, []string{"SSL_CERT_FILE=" + file}, "doctor")
-	if got := p.ended(t); got.status != 0 {
-		t.Errorf("the certificate of SSL_CERT_FILE: %+v", got)
+	for try := 1; ; try++ { // a busy machine may take longer than doctor waits
+		got := start(t, []string{"SSL_CERT_FILE=" + file}, "doctor").ended(t)
+		if got.status == 0 {
+			return
+		}
+		if try == 5 || !strings.Contains(got.out, "there is no answer") {
+			t.Fatalf("the certificate of SSL_CERT_FILE: %+v", got)
+		}
 	}
 }
 
