@@ -101,7 +101,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		return ErrLost
 	}
 	var err error
-	if !t.passOn(called) && !t.giveBackSoon(l, called) {
+	if !t.passOn(called) && !t.giveBackAsync(l, called) {
 		err = t.giveBack(ctx, called)
 	}
 	switch {
@@ -152,12 +152,12 @@ func (t *tenure) forget() {
 	t.locker.forgetTenure(t)
 }
 
-// giveBackSoon is giveBack for a policy with AsyncRelease: it does not wait for the store, and Close does. It reports false
+// giveBackAsync is giveBack for a policy with AsyncRelease: it does not wait for the store, and Close does. It reports false
 // where that cannot be, and the caller must give the lock back by giveBack.
 //
 // A release that keeps the key for its MinHold waits for a renewal that is in flight, in the background: carried out behind
 // it that would prolong this in a Cluster that moves the key. A renewal of what was given back does nothing. What goes wrong is seen to in the background, too.
-func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
+func (t *tenure) giveBackAsync(l *Lease, called time.Time) bool {
 	if !l.policy.AsyncRelease || !t.locker.store.Queues() {
 		return false
 	}
@@ -166,7 +166,7 @@ func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
 		return false
 	}
 	t.over()
-	a := &givingBackAside{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
+	a := &asyncGivingBack{givingBack: t.newGivingBack(context.Background(), called), lease: l, ledger: led}
 	if landed := t.locker.watchdog.RemoveNoWait(&t.renewal); landed != nil && time.Now().Before(t.stayTill()) {
 		go func() {
 			<-landed
@@ -178,24 +178,21 @@ func (t *tenure) giveBackSoon(l *Lease, called time.Time) bool {
 	return true
 }
 
-// A givingBackAside is one that nobody waits for but Close.
-type givingBackAside struct {
+// An asyncGivingBack is one that nobody waits for but Close.
+type asyncGivingBack struct {
 	givingBack
 	lease  *Lease
 	ledger *ledger // counts it
 }
 
 // post sends the first try, and does not wait for what comes of it.
-func (a *givingBackAside) post() {
+func (a *asyncGivingBack) post() {
 	a.next()
-	a.give.Soon, a.give.Told = a.waits && a.give.Stay == 0, a.told
-	if did, answer, err := a.t.locker.store.Release(a.ctx, a.give); err != nil { // a store that tells told says nothing here
-		a.told(did, answer, err)
-	}
+	a.t.locker.store.ReleaseAsync(a.give, a.waits && a.give.Stay == 0, a.told)
 }
 
 // told takes in what came of the first try. It does not block: where more is to be done, or said, that is done aside.
-func (a *givingBackAside) told(did store.Released, answer store.Answer, fault error) (over <-chan struct{}) {
+func (a *asyncGivingBack) told(did store.Released, answer store.Answer, fault error) (over <-chan struct{}) {
 	isOver, err := a.ended(did, answer, fault)
 	if isOver && err == nil {
 		a.end()
@@ -220,7 +217,7 @@ func (a *givingBackAside) told(did store.Released, answer store.Answer, fault er
 	return done
 }
 
-func (a *givingBackAside) end() {
+func (a *asyncGivingBack) end() {
 	a.t.forget()
 	a.ledger.calls.Done()
 }

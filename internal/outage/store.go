@@ -31,19 +31,22 @@ func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	server := w.outage.of(g.Key)
 	server.sent(g.Key)
-	if tell := g.Told; tell != nil {
-		g.Told = func(did store.Released, answer store.Answer, err error) <-chan struct{} {
-			server.ended(context.Background(), err)
-			return tell(did, answer, err)
-		}
-		return w.Store.Release(ctx, g)
-	}
 	over := false
 	defer server.unlessOver(&over)
 	did, answer, err := w.Store.Release(ctx, g)
 	over = true
 	server.ended(ctx, err)
 	return did, answer, err
+}
+
+// ReleaseAsync implements store.Store.
+func (w *watchedStore) ReleaseAsync(g store.Give, soon bool, told func(store.Released, store.Answer, error) <-chan struct{}) {
+	server := w.outage.of(g.Key)
+	server.sent(g.Key)
+	w.Store.ReleaseAsync(g, soon, func(did store.Released, answer store.Answer, err error) <-chan struct{} {
+		server.ended(context.Background(), err)
+		return told(did, answer, err)
+	})
 }
 
 // Renew implements store.Store. A batch may go to several servers.

@@ -20,6 +20,10 @@ func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, stor
 	return did, store.Answer{}, err
 }
 
+// ReleaseAsync implements store.Store. It is not called.
+func (s *Store) ReleaseAsync(store.Give, bool, func(store.Released, store.Answer, error) <-chan struct{}) {
+}
+
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {
 		g.Until = time.Now().Add(mostNodeTimeout)

@@ -107,10 +107,6 @@ func deadline(ctx context.Context) time.Time {
 func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	now := time.Now()
 	until := timeToSend(notAfter(g.Until, now), now) // of give.lua and release.lua together
-	if g.Told != nil {
-		s.post(g, until)
-		return store.NotHeld, store.Answer{}, nil
-	}
 	if g.Next.Token == "" && g.Stay <= 0 {
 		if did, err := s.give(ctx, until, g.Ref); did != store.NotHeld || err != nil {
 			return did, store.Answer{}, err

@@ -12,16 +12,16 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// Releases whose caller does not wait for the reply (store.Give.Told) are posted: one script, which ends the matter by itself, is
+// A release whose caller does not wait for the reply (ReleaseAsync) is posted: one script, which ends the matter by itself, is
 // handed to a connection, and what comes of it is told later. It is never give.lua, which would need release.lua behind it
 // if it does nothing: the process may have ended by then.
 //
 // Connections do not keep the order: what could not be written goes over another one, and a Cluster's redirections overtake. So
 // a later command about the same lock waits until the release is over (settle). Whoever waits reads the reply by
-// itself, so that one lock taken again and again takes no longer than with releases that are awaited.
+// itself, and so sooner than anybody else would.
 //
-// Only what goes well is seen to here. Where the server refuses the script, does not know it or names another server, the
-// release is sent once more as one that somebody awaits, on a goroutine.
+// Only what goes well is seen to here. Where the server refuses the script, does not know it or names another server, a
+// goroutine releases as Release does.
 
 // posts are the releases that were posted and are not over.
 type posts struct {
@@ -36,72 +36,74 @@ type postsOf struct {
 	count uint64              // how many were posted
 }
 
-// A posted is the part of a command that concerns a release that is posted. The mutex of its part guards what follows late.
+// A posted is the part of a command that concerns a release that is posted. The mutex of its part of posts guards what follows late.
 type posted struct {
 	give store.Give
-	pool *wire.Pool                      // where it was posted; nil: it is sent by await
+	told func(store.Released, store.Answer, error) <-chan struct{}
+	pool *wire.Pool                      // where it was posted; nil: releaseAside sends it
 	late func(replies []byte, err error) // calls answered; made once
 
-	before   *command      // the one about the same lock that was posted before it and is not over, or nil
-	number   uint64        // grows with each that is posted
-	known    int           // how many of settle know the command
-	over     bool          // nothing of the release is under way any more
-	reusable bool          // no reply is to come any more
-	done     chan struct{} // closed when it is over; nil: nobody waits for that
+	before *command      // the one about the same lock that was posted before it and is not over, or nil
+	number uint64        // grows with each that is posted
+	known  int           // how many know the command: those in settle, and a connection over which its reply may yet come
+	over   bool          // nothing of the release is under way any more
+	done   chan struct{} // closed when it is over; nil: nobody waits for that
 }
 
-// post sends a release that ends by itself, and has g.Told told of it.
-func (s *Store) post(g store.Give, until time.Time) {
+// ReleaseAsync implements store.Store.
+func (s *Store) ReleaseAsync(g store.Give, soon bool, told func(store.Released, store.Answer, error) <-chan struct{}) {
+	now := time.Now()
 	c := s.command()
 	s.releases(c, g)
-	c.posted.give, c.call.Deadline = g, until
+	c.posted.give, c.posted.told, c.call.Deadline = g, told, timeToSend(notAfter(g.Until, now), now)
 	if s.suits.Load() {
 		c.posted.pool = s.pool(g.Key)
 	}
 	s.posts.add(c)
 	if c.posted.pool == nil {
-		s.await(c)
+		s.releaseAside(c)
 		return
 	}
 	if c.posted.late == nil {
 		c.posted.late = func(replies []byte, err error) { s.answered(c, replies, err) }
 	}
 	c.call.Commands, c.call.Replies, c.call.Late = c.appendTo(c.call.Commands[:0], true), 1, c.posted.late
-	c.posted.pool.Post(&c.call, g.Soon)
+	c.posted.pool.Post(&c.call, soon)
 }
 
 // answered takes in what came of a release that was posted.
 func (s *Store) answered(c *command, replies []byte, err error) {
 	reply, err := s.reply(context.Background(), replies, err)
 	if refusal, refused := errors.AsType[wire.Refusal](err); refused && !s.dialer.verdict(refusal).Ambiguous { // nothing was done
-		s.await(c)
+		s.releaseAside(c)
 		return
 	}
 	if err != nil {
-		s.conclude(c, false, store.NotHeld, store.Answer{}, s.failedAt(err, c)) // its reply may yet come
+		s.posts.know(c) // for good: its reply may yet come
+		s.conclude(c, store.NotHeld, store.Answer{}, s.failedAt(err, c))
 		return
 	}
 	did, a, err := s.released(c.posted.give, reply)
-	s.conclude(c, true, did, a, err)
+	s.conclude(c, did, a, err)
 }
 
-// await has a goroutine send the release, and await the reply.
-func (s *Store) await(c *command) {
+// releaseAside has a goroutine release as Release does.
+func (s *Store) releaseAside(c *command) {
 	s.running.Go(func() {
 		did, a, err := s.release(context.Background(), timeToSend(c.call.Deadline, time.Now()), c.posted.give)
-		s.conclude(c, true, did, a, err)
+		s.conclude(c, did, a, err)
 	})
 }
 
-// conclude tells what came of a release that was posted. reusable says that no reply to c is to come any more.
-func (s *Store) conclude(c *command, reusable bool, did store.Released, a store.Answer, err error) {
+// conclude tells what came of a release that was posted.
+func (s *Store) conclude(c *command, did store.Released, a store.Answer, err error) {
 	end := func() {
-		if s.posts.remove(c, reusable) {
+		if s.posts.remove(c) {
 			s.free(c)
 		}
 	}
 	s.running.Add(1) // before the caller knows, and may close the Store
-	settled := c.posted.give.Told(did, a, err)
+	settled := c.posted.told(did, a, err)
 	if settled == nil {
 		end()
 		s.running.Done()
@@ -156,9 +158,9 @@ func (p *posts) add(c *command) {
 	of.last[name] = c
 }
 
-// remove takes out a release that is over, and tells those who await it. unknown says that nobody knows the command any more, so
+// remove takes out a release that is over, and tells those who wait for that. unknown says that nobody knows the command any more, so
 // that it can be used again.
-func (p *posts) remove(c *command, reusable bool) (unknown bool) {
+func (p *posts) remove(c *command) (unknown bool) {
 	name := c.posted.give.Key
 	of := p.parts.Part(name)
 	of.mu.Lock()
@@ -175,11 +177,19 @@ func (p *posts) remove(c *command, reusable bool) (unknown bool) {
 		of.last[name] = c.posted.before
 	}
 	p.n.Add(-1)
-	c.posted.over, c.posted.reusable = true, reusable
+	c.posted.over = true
 	if c.posted.done != nil {
 		close(c.posted.done)
 	}
-	return reusable && c.posted.known == 0
+	return c.posted.known == 0
+}
+
+// know keeps the command from being used again.
+func (p *posts) know(c *command) {
+	of := p.parts.Part(c.posted.give.Key)
+	of.mu.Lock()
+	defer of.mu.Unlock()
+	c.posted.known++
 }
 
 // knowLast returns the release of the lock called name that was posted last, as number most or before, and is not over; or nil. A
@@ -201,13 +211,13 @@ func (p *posts) knowLast(name string, most *uint64) *command {
 	return c
 }
 
-// forget undoes knowLast. unknown is as in remove.
+// forget undoes that of knowLast. unknown is as in remove.
 func (p *posts) forget(c *command) (unknown bool) {
 	of := p.parts.Part(c.posted.give.Key)
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	c.posted.known--
-	return c.posted.over && c.posted.reusable && c.posted.known == 0
+	return c.posted.over && c.posted.known == 0
 }
 
 // awaitEnd waits until a release is over: until then, or until ctx ends. It reports whether it is.

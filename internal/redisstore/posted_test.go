@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -17,17 +16,14 @@ type told struct {
 	err    error
 }
 
-// postGive posts a release, and returns what receives what came of it.
-func (p *probe) postGive(g store.Give) <-chan told {
+// post posts a release, and returns what receives what came of it.
+func (p *probe) post(g store.Give, soon bool) <-chan told {
 	p.Helper()
 	c := make(chan told, 2)
-	g.Told = func(did store.Released, a store.Answer, err error) <-chan struct{} {
+	p.ReleaseAsync(g, soon, func(did store.Released, a store.Answer, err error) <-chan struct{} {
 		c <- told{did, a, err}
 		return nil
-	}
-	if did, _, err := p.Release(context.Background(), g); did != store.NotHeld || err != nil {
-		p.Errorf("Release = %v, %v, want nothing: it is told later", did, err)
-	}
+	})
 	return c
 }
 
@@ -40,7 +36,6 @@ func TestWhatComesOfAReleaseThatIsPosted(t *testing.T) {
 		}{
 			"free":     {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r} }, store.Freed},
 			"it stays": {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r, Stay: 50 * time.Millisecond} }, store.Freed},
-			"soon":     {func(_ *probe, r store.Ref) store.Give { return store.Give{Ref: r, Soon: true} }, store.Freed},
 			"not held": {func(p *probe, r store.Ref) store.Give {
 				do(t, s.Client(t), "del", p.keys("k")[0])
 				return store.Give{Ref: r}
@@ -57,14 +52,14 @@ func TestWhatComesOfAReleaseThatIsPosted(t *testing.T) {
 				return store.Give{Ref: r}
 			}, store.HandedOver},
 		} {
-			t.Run(name, func(t *testing.T) {
+			for _, soon := range []bool{false, true} {
 				p := open(t, s.Client(t), redistest.Prefix(t))
 				p.release(p.take(), false, store.Freed) // the server suits, and its clock is known
 				r := p.ref(time.Minute)
 				noteGrant(&r, p.get(r, store.Try))
-				got := await.Receive(t, "what came of it", p.postGive(c.before(p, r)))
+				got := await.Receive(t, "what came of it", p.post(c.before(p, r), soon))
 				if got.did != c.want || got.err != nil {
-					t.Errorf("told %v, %v, want %v", got.did, got.err, c.want)
+					t.Errorf("%s, soon %v: told %v, %v, want %v", name, soon, got.did, got.err, c.want)
 				}
 				if offered := name == "it is offered"; got.answer.Granted != offered {
 					t.Errorf("the waiter was granted the lock: %v, want %v", got.answer.Granted, offered)
@@ -73,7 +68,7 @@ func TestWhatComesOfAReleaseThatIsPosted(t *testing.T) {
 				if n := p.posts.n.Load(); n != 0 {
 					t.Errorf("%d releases are not over", n)
 				}
-			})
+			}
 		}
 	})
 }
@@ -98,7 +93,7 @@ func TestWhatIsAskedAfterAReleaseIsPosted(t *testing.T) {
 			}
 			var tolds []<-chan told
 			for _, r := range refs {
-				tolds = append(tolds, p.postGive(store.Give{Ref: r}))
+				tolds = append(tolds, p.post(store.Give{Ref: r}, false))
 			}
 			if i%2 == 0 {
 				if info, err := p.Inspect(t.Context(), "k"); err != nil || len(info.Holders) > 0 {

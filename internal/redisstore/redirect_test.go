@@ -125,7 +125,11 @@ func TestACommandGoesWhereANodeSays(t *testing.T) {
 						t.Errorf("Renew = %v, %v, want true, nil", r.Held, r.Err)
 					}
 				}
-				p.release(refs[0], false, store.Freed)
+				if scripted {
+					p.release(refs[0], false, store.Freed)
+				} else if got := await.Receive(t, "the end of an asynchronous release", p.post(store.Give{Ref: refs[0]}, false)); got.did != store.Freed || got.err != nil {
+					t.Errorf("told %v, %v, want %v", got.did, got.err, store.Freed)
+				}
 				removals := []store.Removal{{Ref: refs[1]}, {Ref: refs[2]}}
 				p.Remove(t.Context(), removals)
 				for _, r := range removals {

@@ -202,17 +202,6 @@ type Give struct {
 	// the store need not know yet and which gets its place. Whoever is first then has the key, for
 	// its full TTL if that is Next. Only an exclusive holder offers, and only to a store that Queues.
 	Next Waiter
-
-	// Told, if not nil, has Release return as soon as the command is on its way, with neither a
-	// result nor an error, and be told of what came of it: once, maybe before Release returns, by
-	// a function that does not block. The command is one that ends the matter by itself, so that it is carried out
-	// even if this process ends now. Later calls of Acquire, AcquireAll, Inspect and ForceRelease for
-	// the key wait until the release is over, but not for long: that is when Told has returned nil, or when
-	// what it has returned is closed, because the caller sees to it further. Only a store that Queues can do so.
-	Told func(Released, Answer, error) (over <-chan struct{})
-
-	// Soon says that somebody waits for what Told is told. Otherwise that may take some ms longer.
-	Soon bool
 }
 
 // A Waiter is one who waits, and the place that it gets.
@@ -298,6 +287,17 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// token did not hold the key, Next got no place by this call, unless Granted says that it has
 	// the key already; it asks for itself then. An error that is Ambiguous leaves all that open.
 	Release(ctx context.Context, g Give) (Released, Answer, error)
+
+	// ReleaseAsync does what Release does, and returns as soon as the command is on its way. It is one
+	// command that ends the matter by itself: once it has reached the store, it is carried out even if this process
+	// has ended. told is called once with what Release would have returned, maybe before
+	// ReleaseAsync returns, and must not block. soon says that somebody waits for that; otherwise it
+	// may take some ms longer.
+	//
+	// Calls of Acquire, AcquireAll, Inspect and ForceRelease for the key that begin after ReleaseAsync has returned
+	// wait, within their own time, until the release is over: until told has returned nil, or what told
+	// has returned is closed, because the caller tries again. It is for a store that Queues.
+	ReleaseAsync(g Give, soon bool, told func(Released, Answer, error) (over <-chan struct{}))
 
 	// Remove carries out all removals in one exchange, bounded by ctx.
 	Remove(ctx context.Context, batch []Removal)

@@ -76,7 +76,7 @@ const (
 // add puts c behind the calls in flight. The caller holds the pool's mutex.
 func (k *conn) add(c *Call, now time.Time) {
 	c.conn, c.added = k, now
-	if k.rests() {
+	if k.untold() {
 		k.heard = now
 	}
 	if c.lazy {
@@ -133,20 +133,20 @@ func (k *conn) awaited() int { return k.inFlight.n - k.lazy }
 // idle reports whether nobody waits for what is in flight. The caller holds the pool's mutex.
 func (k *conn) idle() bool { return k.awaited() == 0 }
 
-// rests reports whether nobody waits for what is in flight, nor reads it, so that nothing is said
-// about the server by replies that do not come. The caller holds the pool's mutex.
-func (k *conn) rests() bool { return k.idle() && (k.lazy == 0 || k.reading.free()) }
+// untold reports whether nobody waits for what is in flight, nor reads it: whether replies have come cannot be told then, and
+// says nothing about the server. The caller holds the pool's mutex.
+func (k *conn) untold() bool { return k.idle() && (k.lazy == 0 || k.reading.free()) }
 
 // overdue reports whether the oldest call in flight waits for longer than usual. The
 // caller holds the pool's mutex.
 func (k *conn) overdue(now time.Time) bool {
-	return !k.rests() && now.Sub(k.heard) > overdueAfter
+	return !k.untold() && now.Sub(k.heard) > overdueAfter
 }
 
 // silent is for how long nothing has arrived although replies are missing, and nothing
 // was written if somebody writes. The caller holds the pool's mutex.
 func (k *conn) silent(now time.Time) time.Duration {
-	if k.rests() {
+	if k.untold() {
 		return 0
 	}
 	silent := min(now.Sub(k.heard), now.Sub(k.arrived))

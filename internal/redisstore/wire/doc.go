@@ -29,11 +29,12 @@
 //     server may be waiting until its replies are read. And it reads on the first few
 //     connections while nothing is in flight on them, so that their end is seen.
 //
-// A pool has up to Size connections, in a fixed order. A call takes the first one on which
-// nothing is in flight; but from four calls in flight on, and up to two dozen, they share the first two. Where there is none, it goes behind the calls in flight on the first
-// one whose replies are not overdue, and one more connection is dialled for later calls, until
-// there are Size. So three callers have a connection each, and five hundred share a pipeline. An
-// urgent call takes the connection with the fewest calls in flight.
+// A pool has up to Size connections, in a fixed order. With up to three calls in flight, the
+// next one takes the first connection that is idle. With four to two dozen they share the first
+// two connections. With more, or where these are late, a call takes the first one that is idle
+// again, or goes behind those in flight on the first one whose replies are not overdue; then one
+// more connection is dialled for later calls, until there are Size. A connection is idle if nobody
+// waits for what is in flight on it. An urgent call takes the one with the fewest others.
 //
 // The server is behind if replies come, but slowly: 64 calls or more are in flight, and the
 // oldest has been for more than one and a half times as long as the fastest reply took, and

@@ -405,6 +405,13 @@ func TestAServerThatOnlyTakesConnections(t *testing.T) {
 	}
 }
 
+// restore undoes what a test has pretended to be in flight. The caller holds mu.
+func (p *Pool) restore() {
+	for _, k := range p.conns {
+		k.inFlight.n = 0
+	}
+}
+
 // Of the connections that hang the one with the fewest calls is replaced, whichever is
 // silent for longest; none, once one hangs that took the place of another.
 func TestTheConnectionThatIsReplaced(t *testing.T) {
@@ -420,11 +427,7 @@ func TestTheConnectionThatIsReplaced(t *testing.T) {
 		k.heard = now.Add(-time.Duration(size-i) * hang)
 		k.arrived, k.inFlight.n = k.heard, [size]int{5, 3, 4}[i]
 	}
-	defer func() {
-		for _, k := range p.conns {
-			k.inFlight.n = 0
-		}
-	}()
+	defer p.restore()
 	if p.hanging(now, now) != p.conns[1] {
 		t.Error("another connection than the one with the fewest calls")
 	}
@@ -468,11 +471,7 @@ func TestAnUrgentCallTakesTheLightestConnection(t *testing.T) {
 	for i, k := range p.conns {
 		k.heard, k.inFlight.n = now, [size]int{50, 30, 40}[i]
 	}
-	defer func() {
-		for _, k := range p.conns {
-			k.inFlight.n = 0
-		}
-	}()
+	defer p.restore()
 	for urgent, want := range map[bool]*conn{false: p.conns[0], true: p.conns[1]} {
 		if got := p.choose(&Call{Urgent: urgent}, now); got != want {
 			t.Errorf("urgent %v: another connection than wanted", urgent)
@@ -494,11 +493,7 @@ func TestSomeCallsShareTwoConnections(t *testing.T) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() {
-		for _, k := range p.conns {
-			k.inFlight.n = 0
-		}
-	}()
+	defer p.restore()
 	for _, c := range []struct {
 		inFlight [size]int
 		late     int // the connection on which a reply is; size: none

@@ -355,21 +355,15 @@ func (p *Pool) drain() {
 // choose returns the connection that c takes, or nil where it is to wait for the one
 // that is being dialled. The caller holds mu.
 func (p *Pool) choose(c *Call, now time.Time) *conn {
-	k, all := p.shared(now)
-	if k != nil {
-		if !all {
-			p.grow(k, now)
+	k, enough := p.shared(now)
+	if k == nil {
+		if k = p.best(now); k != nil && k.idle() && !k.shunned(now) {
+			return k
 		}
-		if c.Urgent {
-			k = p.lightest(k, now)
-		}
-		return k
 	}
-	k = p.best(now)
-	if k != nil && k.idle() && !k.shunned(now) {
-		return k
+	if !enough {
+		p.grow(k, now)
 	}
-	p.grow(k, now)
 	if c.Urgent && k != nil {
 		k = p.lightest(k, now)
 	}
@@ -396,8 +390,9 @@ func (p *Pool) best(now time.Time) (best *conn) {
 }
 
 // shared returns the connection on which calls come together where there are some, but not many: the lighter one of the first
-// crowdShares that are not shunned; or nil, also until there are so many connections. all says that none of these is shunned. The caller holds mu.
-func (p *Pool) shared(now time.Time) (least *conn, all bool) {
+// crowdShares that are not shunned; or nil, also until there are so many connections. enough says that none of these is
+// shunned, so that no other connection need be dialled. The caller holds mu.
+func (p *Pool) shared(now time.Time) (least *conn, enough bool) {
 	n := 0
 	for _, k := range p.conns {
 		if k != nil {
@@ -407,18 +402,18 @@ func (p *Pool) shared(now time.Time) (least *conn, all bool) {
 	if n < crowdLeast || n > crowdMost {
 		return nil, false
 	}
-	all = true
+	enough = true
 	for _, k := range p.conns[:min(crowdShares, len(p.conns))] {
 		switch {
 		case k == nil:
 			return nil, false // it is to be dialled
 		case k.shunned(now):
-			all = false
+			enough = false
 		case least == nil, k.awaited() < least.awaited():
 			least = k
 		}
 	}
-	return least, all
+	return least, enough
 }
 
 // lightest returns the connection with the fewest calls in flight among those on which

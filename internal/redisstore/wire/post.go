@@ -40,19 +40,21 @@ func (p *Pool) Post(c *Call, soon bool) {
 
 // Await has the caller take part in what Post has begun, so that nothing is read later than with Do: it returns when c has
 // its replies or is over, when ctx ends, or at c's deadline. It returns at once where somebody else
-// awaits c. Late is called as ever, by whoever finds the outcome.
+// awaits c, and where that waits for a connection. Late is called as ever, by whoever finds the outcome.
 func (p *Pool) Await(ctx context.Context, c *Call) {
 	p.mu.Lock()
-	if c.state == left && c.conn == nil {
-		c.lazy = false // once it has a connection somebody reads
-	}
-	if c.state != left || c.conn == nil {
+	switch {
+	case c.state != left:
+		p.unlock()
+		return
+	case c.conn == nil:
+		c.lazy = false // somebody reads as soon as there is one
 		p.unlock()
 		return
 	}
 	c.state, c.ctx = busy, ctx
 	if k := c.conn; c.lazy {
-		if k.rests() {
+		if k.untold() {
 			k.heard = time.Now() // from now on somebody reads, and a reply may be overdue
 		}
 		c.lazy = false
