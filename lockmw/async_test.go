@@ -175,6 +175,17 @@ func TestWhoWaitsForAReleaseKeepsItsOwnTime(t *testing.T) {
 	})
 }
 
+// longLeases takes n locks whose keys begin with prefix, and which stay for a minute unless they are given back.
+func longLeases(t *testing.T, l *lockmw.Locker, prefix string, n int) (leases []*lockmw.Lease) {
+	t.Helper()
+	p := async
+	p.TTL = time.Minute
+	for i := range n {
+		leases = append(leases, mustAcquire(t, l, fmt.Sprint(prefix, i), p))
+	}
+	return leases
+}
+
 // While Redis is away a Release returns at once, the failure is logged, and the lock is given back when Redis has returned.
 func TestAnAsyncReleaseWhileRedisIsAway(t *testing.T) {
 	for name, away := range map[string]func(*faultproxy.Proxy){
@@ -188,12 +199,7 @@ func TestAnAsyncReleaseWhileRedisIsAway(t *testing.T) {
 				client, proxy := proxied(t, s)
 				var seen events
 				l := testenv.Open(t, client, seen.option())
-				p := async
-				p.TTL = time.Minute
-				var leases []*lockmw.Lease
-				for i := range 5 {
-					leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), p))
-				}
+				leases := longLeases(t, l, key, 5)
 				away(proxy)
 				for _, lease := range leases {
 					began := time.Now()
@@ -254,12 +260,7 @@ func TestCloseWaitsForAsyncReleases(t *testing.T) {
 				key := redistest.Prefix(t)
 				client, proxy := proxied(t, s)
 				l := testenv.Open(t, client)
-				p := async
-				p.TTL = time.Minute
-				var leases []*lockmw.Lease
-				for i := range 3 {
-					leases = append(leases, mustAcquire(t, l, fmt.Sprint(key, i), p))
-				}
+				leases := longLeases(t, l, key, 3)
 				fault(proxy)
 				for _, lease := range leases {
 					mustRelease(t, lease)
@@ -349,6 +350,56 @@ func TestAnAsyncReleaseComesBehindARenewal(t *testing.T) {
 		if left := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}").Val(); left > p.MinHold {
 			t.Errorf("the key is there for %v more, want at most %v", left, p.MinHold)
 		}
+	})
+}
+
+// Some releases are confirmed whatever the policy says: while the Locker is closed, of a quorum, and of a leader.
+func TestWhatIsConfirmedAlways(t *testing.T) {
+	t.Run("Close", func(t *testing.T) {
+		c := redistest.Embedded(t).Client(t)
+		l := testenv.Open(t, c)
+		lease := mustAcquire(t, l, "k", async)
+		c.Del(context.Background(), "lock:{k}")
+		closed := make(chan error, 1)
+		go func() { closed <- l.Close(context.Background()) }()
+		await.Until(t, "it is closed", func() bool {
+			_, other, err := l.Acquire(context.Background(), "other", lockmw.Policy{})
+			if err == nil {
+				mustRelease(t, other)
+			}
+			return errors.Is(err, lockmw.ErrClosed)
+		})
+		if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Release = %v, want ErrLost", err)
+		}
+		if err := await.Receive(t, "Close", closed); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("quorum", func(t *testing.T) {
+		ns := newNodes(t, 3)
+		lease := mustAcquire(t, ns.locker(t), "k", async)
+		for _, n := range ns {
+			n.Client(t).Del(context.Background(), "lock:{k}")
+		}
+		if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Release = %v, want ErrLost", err)
+		}
+	})
+	t.Run("Leader", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, s *redistest.Mini) {
+			client, proxy := proxied(t, s)
+			p := election
+			p.Retries, p.AsyncRelease = lockmw.Forever, true
+			leader := testenv.Open(t, client).Leader("k", p)
+			err := leader.Run(context.Background(), func(context.Context) error {
+				proxy.Delay(faultproxy.ToServer, 100*time.Millisecond)
+				return nil
+			})
+			if err != nil || s.Exists("lock:{k}") {
+				t.Errorf("Run = %v, and the lock is there still: %v", err, s.Exists("lock:{k}"))
+			}
+		})
 	})
 }
 

@@ -16,7 +16,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/doortest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockotel"
 	"github.com/lockmw/kit/locktest"
@@ -182,6 +184,29 @@ func TestMetricsAndSpans(t *testing.T) {
 	}
 	if err := lease.Release(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A lock that Redis had forgotten when it was given back, and nobody waited for that (Policy.AsyncRelease), was held once.
+func TestALossBesideAReleaseIsOneHold(t *testing.T) {
+	w, option := newWatch()
+	c := redistest.Embedded(t).Client(t)
+	locks, err := lockmw.New(c, option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close(context.Background()) }()
+	_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay", Wait: time.Second, AsyncRelease: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Del(context.Background(), "lock:{42}")
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the loss is counted", func() bool { return w.values(t)["lockmw_lost_total{mode=exclusive,name=pay}"] == 1 })
+	if n := w.values(t)["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"]; n != 1 {
+		t.Errorf("%v holds were recorded, want 1", n)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/doortest"
+	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/lockprom"
 	"github.com/lockmw/kit/locktest"
@@ -172,6 +173,28 @@ func TestMetrics(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
+}
+
+// A lock that Redis had forgotten when it was given back, and nobody waited for that (Policy.AsyncRelease), was held once.
+func TestALossBesideAReleaseIsOneHold(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	c := redistest.Embedded(t).Client(t)
+	locks, err := lockmw.New(c, lockprom.New(registry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = locks.Close(context.Background()) }()
+	lease := must(t, locks, "42", lockmw.Policy{Name: "pay", Wait: time.Second, AsyncRelease: true})
+	c.Del(context.Background(), "lock:{42}")
+	release(t, lease)
+	want := fresh()
+	begun(want, "pay", "exclusive")
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
+	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
+	want["lockmw_lost_total{mode=exclusive,name=pay}"] = 1
+	want["lockmw_held{name=pay}"] = 0
+	want["lockmw_waiting{name=pay}"] = 0
+	eventually(t, registry, want)
 }
 
 func TestTwoLockersShareARegisterer(t *testing.T) {

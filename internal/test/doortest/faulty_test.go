@@ -101,8 +101,11 @@ func (h *brokenHandler) open() {
 	if o.BufferedResponse != nil && h.fault != "does not hold responses back" {
 		c.HoldResponse(*o.BufferedResponse)
 	}
-	if h.fault == "does not wait" {
-		h.Policy.Wait, h.Policy.Retries = 0, 0
+	switch h.fault {
+	case "does not wait":
+		h.Policy.Wait, h.Policy.Retries, h.Policy.AsyncRelease = 0, 0, false
+	case "awaits each release":
+		h.Policy.AsyncRelease = false
 	}
 	key := h.Key
 	switch h.fault {

@@ -83,6 +83,28 @@ func lostLockIsAnswered(e *env) {
 	e.WantRuns(2)
 }
 
+// asyncReleaseIsNotAwaited: what Redis alone knows comes too late for the answer, unless that is held back.
+func asyncReleaseIsNotAwaited(e *env) {
+	lose := e.ways()["deleted"]
+	buffered := 100
+	for _, held := range []bool{false, true} {
+		route := e.route(func(*Exchange) error { lose(); return nil }) // before it is noticed
+		route.Policy.AsyncRelease, route.Policy.Wait = true, e.Patience
+		if held {
+			route.Options.BufferedResponse = &buffered
+		}
+		e.serve(route)
+		a := e.pay()
+		if held {
+			e.wantProblem(a, http.StatusInternalServerError, "LOCK_LOST")
+		} else if a.status != http.StatusOK {
+			e.Errorf("status = %d, want the handler's answer", a.status)
+		}
+		e.cleared()
+	}
+	e.WantRuns(2)
+}
+
 // lostLockTakesHeadersBack: a cookie or a Location of an answer that is not
 // given would tell of work that does not count. What outer middleware has set,
 // for whatever answer there is, stays.

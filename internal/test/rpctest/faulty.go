@@ -66,7 +66,9 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 		key := rule.Key
 		switch f.Name {
 		case "does not wait":
-			rule.Policy.Wait, rule.Policy.Retries = 0, 0
+			rule.Policy.Wait, rule.Policy.Retries, rule.Policy.AsyncRelease = 0, 0, false
+		case "awaits each release":
+			rule.Policy.AsyncRelease = false
 		case "forgets the longest hold":
 			rule.Policy.MaxHold = 0
 		case "takes failed work for done":

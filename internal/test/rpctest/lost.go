@@ -96,6 +96,26 @@ func lostLockIsAnswered(e *env) {
 	e.WantRuns(8)
 }
 
+// asyncReleaseIsNotAwaited: what Redis alone knows comes too late for the answer.
+func asyncReleaseIsNotAwaited(e *env) {
+	lose := e.ways()["deleted"]
+	e.serve(&shop{
+		rules: usual(patient, func(p *lockmw.Policy) { p.AsyncRelease = true }),
+		pay:   func(context.Context, *testpb.Order) error { lose(); return nil }, // before it is noticed
+		watch: func(_ *testpb.Order, _ watching) error { lose(); return nil },
+	})
+	paid := e.pay()
+	e.cleared()
+	watched, _ := e.streamed(WatchMethod)
+	for _, a := range []Answer{paid, watched} {
+		if a.Status.Code() != codes.OK {
+			e.Errorf("status = %v, want the handler's answer", a.Status)
+		}
+	}
+	e.cleared()
+	e.WantRuns(2)
+}
+
 // lostLockTakesHeadersBack: what the handler has set belongs to an answer that
 // is not given.
 func lostLockTakesHeadersBack(e *env) {
