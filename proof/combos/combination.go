@@ -27,6 +27,7 @@ type Combination struct {
 	Form     string        `json:"form"`     // what kind of lock
 	Patience string        `json:"patience"` // how long the policy waits
 	FailOpen bool          `json:"failOpen"`
+	Async    bool          `json:"async"` // releases are not awaited, where calls may wait
 	TTL      time.Duration `json:"ttl"`
 	Distance time.Duration `json:"distance"` // of a round trip
 	Observer string        `json:"observer"`
@@ -147,6 +148,7 @@ func Draw(group, server string, seed uint64) Combination {
 	c.Observer = pick(rnd, quiet, quiet, quiet, slow, panicking)
 	c.Logger = pick(rnd, quiet, quiet, quiet, quiet, blocked, panicking)
 	c.Closes = c.Length != "" && rnd.IntN(8) == 0
+	c.Async = c.Patience != oneAttempt && rnd.IntN(3) == 0
 	return c.possible()
 }
 
@@ -193,6 +195,9 @@ func (c Combination) Name() string {
 	if c.FailOpen {
 		parts = append(parts, "FailOpen")
 	}
+	if c.Async {
+		parts = append(parts, "AsyncRelease")
+	}
 	if c.Closes {
 		parts = append(parts, "closed meanwhile")
 	}
@@ -203,7 +208,7 @@ func (c Combination) Name() string {
 func (c Combination) Values() map[string]string {
 	return map[string]string{
 		"server": c.Server, "client": c.Site, "trait": c.Trait, "callers": strconv.Itoa(c.Load), "shape": c.Shape, "keys": c.Keys,
-		"form": c.Form, "patience": c.Patience, "FailOpen": strconv.FormatBool(c.FailOpen), "TTL": c.TTL.String(),
+		"form": c.Form, "patience": c.Patience, "FailOpen": strconv.FormatBool(c.FailOpen), "AsyncRelease": strconv.FormatBool(c.Async), "TTL": c.TTL.String(),
 		"distance": c.Distance.String(), "observer": c.Observer, "logger": c.Logger,
 	}
 }

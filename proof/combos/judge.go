@@ -278,6 +278,12 @@ func (r *round) judgeLease(k call) {
 		r.violatef(ruleError, "a release while Redis was well: ErrUnavailable; %v", k)
 	}
 	limit := 3 * time.Second
+	if r.c.Async && r.closing == 0 { // while the Locker is closed releases are awaited
+		limit = 500 * time.Millisecond
+		if k.release == unavailable {
+			r.violatef(ruleError, "a release that is not awaited knows that Redis was away; %v", k)
+		}
+	}
 	if r.c.Observer == slow { // it is told of the release
 		limit += 2 * observerBlocks
 	}

@@ -11,7 +11,7 @@ import (
 
 // policy is the combination's.
 func (r *round) policy() lockmw.Policy {
-	p := lockmw.Policy{TTL: r.c.TTL, FailOpen: r.c.FailOpen, Permits: r.c.permits()}
+	p := lockmw.Policy{TTL: r.c.TTL, FailOpen: r.c.FailOpen, AsyncRelease: r.c.Async, Permits: r.c.permits()}
 	switch wait := r.c.wait(); {
 	case wait < 0:
 		p.Retries = lockmw.Forever
