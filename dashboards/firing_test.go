@@ -309,7 +309,7 @@ func watchStalls(t *testing.T, servers ...*redistest.Server) *stalls.Meter {
 	t.Helper()
 	stood := stalls.During(t)
 	for _, s := range servers {
-		t.Cleanup(redistest.Pulse(stood, 50*time.Millisecond, false, s.Client(t)))
+		t.Cleanup(redistest.Pulse(stood, 50*time.Millisecond, redistest.Answers, s.Client(t)))
 	}
 	return stood
 }

@@ -94,7 +94,7 @@ func amongOthers(t *testing.T, s redistest.Backend, limit time.Duration) (time.D
 		return limit, new(stalls.Meter)
 	}
 	client, stood := s.Client(t), stalls.During(t)
-	t.Cleanup(redistest.Pulse(stood, pulse, true, client))
+	t.Cleanup(redistest.Pulse(stood, pulse, redistest.Silences, client))
 	return limit + 300*time.Millisecond, stood
 }
 
