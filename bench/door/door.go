@@ -25,6 +25,18 @@ type Door interface {
 	Close() error
 }
 
+// Doors of Gin beside which ginlock is measured: without awaiting the release, and what is written by hand over other libraries.
+const (
+	Async       = "ginlock, AsyncRelease"
+	byRedislock = "Gin, by hand over redislock"
+	byRedsync   = "Gin, by hand over redsync"
+)
+
+// ThroughGin returns the ways to a lock in Gin, and first Gin alone.
+func ThroughGin() []string {
+	return []string{Bare("ginlock"), "ginlock", Async, byRedislock, byRedsync}
+}
+
 // bare is put before a door's name for its framework alone.
 const bare = "bare "
 
@@ -37,14 +49,21 @@ func Bare(name string) string { return bare + name }
 // Open starts a server with the door called name, whose locks are in the Redis
 // at addr, and a client of it. The caller closes both.
 func Open(name, addr string, wire *library.Wire) (Door, error) {
-	l := &locks{}
 	framework, isBare := strings.CutPrefix(name, bare)
-	if !isBare {
-		l.client = library.NewClient(addr, wire)
-		var err error
-		if l.locks, err = library.NewLockmw(l.client); err != nil {
-			return nil, errors.Join(err, l.client.Close())
+	l := &locks{policy: lockmw.Policy{Prefix: "pay:", Retries: lockmw.Forever}}
+	var err error
+	switch name {
+	case byRedislock:
+		l.other, err = library.Open(library.Redislock, addr, wire)
+	case byRedsync:
+		l.other, err = library.Open(library.Redsync, addr, wire)
+	default:
+		if l.policy.AsyncRelease = name == Async; !isBare {
+			err = l.open(addr, wire)
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	d, err := serve(framework, l)
 	if err != nil {
@@ -57,7 +76,7 @@ func serve(framework string, l *locks) (Door, error) {
 	switch framework {
 	case "httplock":
 		return serveHTTP(netHTTP(l), l)
-	case "ginlock":
+	case "ginlock", Async, byRedislock, byRedsync:
 		return serveHTTP(withGin(l), l)
 	case "echolock":
 		return serveHTTP(withEcho(l), l)
@@ -71,10 +90,23 @@ func serve(framework string, l *locks) (Door, error) {
 type locks struct {
 	client *redis.Client
 	locks  *lockmw.Locker
+	policy lockmw.Policy
+	other  library.Locker // in the place of all these, for what is written by hand
+}
+
+func (l *locks) open(addr string, wire *library.Wire) (err error) {
+	l.client = library.NewClient(addr, wire)
+	if l.locks, err = library.NewLockmw(l.client); err != nil {
+		return errors.Join(err, l.client.Close())
+	}
+	return nil
 }
 
 func (l *locks) Close() error {
-	if l.locks == nil {
+	switch {
+	case l.other != nil:
+		return l.other.Close()
+	case l.locks == nil:
 		return nil
 	}
 	return errors.Join(l.locks.Close(context.Background()), l.client.Close())
@@ -83,5 +115,4 @@ func (l *locks) Close() error {
 var (
 	pathKey = keyfunc.MustParse("order:{param.id}")
 	bodyKey = keyfunc.MustParse("order:{body.order_id}")
-	policy  = lockmw.Policy{Prefix: "pay:", Retries: lockmw.Forever}
 )

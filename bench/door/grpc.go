@@ -41,7 +41,7 @@ func serveGRPC(l *locks) (Door, error) {
 	}
 	var options []grpc.ServerOption
 	if l.locks != nil {
-		rules := grpclock.Rules{shopv1.Orders_Pay_FullMethodName: {Key: bodyKey, Policy: policy}}
+		rules := grpclock.Rules{shopv1.Orders_Pay_FullMethodName: {Key: bodyKey, Policy: l.policy}}
 		options = append(options, grpc.ChainUnaryInterceptor(grpclock.UnaryServerInterceptor(l.locks, rules)))
 	}
 	d := &overGRPC{

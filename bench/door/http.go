@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/labstack/echo/v4"
 
+	"github.com/lockmw/kit/bench/library"
 	"github.com/lockmw/kit/echolock"
 	"github.com/lockmw/kit/ginlock"
 	"github.com/lockmw/kit/httplock"
@@ -22,7 +23,7 @@ const paid = "paid"
 func netHTTP(l *locks) http.Handler {
 	var pay http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, paid) })
 	if l.locks != nil {
-		pay = httplock.Middleware(l.locks, pathKey, policy)(pay)
+		pay = httplock.Middleware(l.locks, pathKey, l.policy)(pay)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}/pay", pay)
@@ -32,18 +33,34 @@ func netHTTP(l *locks) http.Handler {
 func withGin(l *locks) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	var chain []gin.HandlerFunc
-	if l.locks != nil {
-		chain = append(chain, ginlock.Middleware(l.locks, pathKey, policy))
+	switch {
+	case l.locks != nil:
+		chain = append(chain, ginlock.Middleware(l.locks, pathKey, l.policy))
+	case l.other != nil:
+		chain = append(chain, byHand(l.other))
 	}
 	r := gin.New()
 	r.POST("/orders/:id/pay", append(chain, func(c *gin.Context) { c.String(http.StatusOK, paid) })...)
 	return r
 }
 
+// byHand is a middleware as people write it over a library that has none.
+func byHand(locker library.Locker) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		unlock, err := locker.Lock(c.Request.Context(), "pay:order:"+c.Param("id"))
+		if err != nil {
+			c.AbortWithStatus(http.StatusConflict)
+			return
+		}
+		defer func() { _ = unlock() }()
+		c.Next()
+	}
+}
+
 func withEcho(l *locks) http.Handler {
 	var chain []echo.MiddlewareFunc
 	if l.locks != nil {
-		chain = append(chain, echolock.Middleware(l.locks, pathKey, policy))
+		chain = append(chain, echolock.Middleware(l.locks, pathKey, l.policy))
 	}
 	e := echo.New()
 	e.POST("/orders/:id/pay", func(c echo.Context) error { return c.String(http.StatusOK, paid) }, chain...)

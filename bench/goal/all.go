@@ -32,6 +32,7 @@ const (
 	unfair          = 1.1
 	idealWait       = 1.4
 	roundTrips      = 1.2
+	asyncTrips      = 1.15
 	commands        = 3
 	leaseLoad       = 0.03
 	leaseGoroutines = 10
@@ -73,6 +74,7 @@ func All(rows []scenario.Row) []Goal {
 		atMost(idealWait, "one key, 16 goroutines, 1 ms held: p99 wait ≤ 1.4 × (16 × mean hold)", t.ideal(scenario.OneKey(16, time.Millisecond), 16)),
 		atMost(roundTrips, "hand-over with 5 ms of delay: ≤ 1.2 round trips",
 			t.ours(scenario.HandOver, "", "%.2f", func(f scenario.Figures) float64 { return f.HandOver })),
+		atMost(asyncTrips, "a turn at 1 ms of delay with AsyncRelease: ≤ 1.15 round trips", t.trips()),
 		atMost(commands, "client commands per contended turn: ≤ 3, at 1,000 waiters too", t.commands()...),
 		t.leases("CPU of the client ≤ 3 % of a core", leaseLoad, "%.4f", func(f scenario.Figures) float64 { return f.ClientLoad }),
 		t.leases("CPU of Redis ≤ 3 % of a core", leaseLoad, "%.4f", func(f scenario.Figures) float64 { return f.RedisLoad }),
@@ -141,6 +143,19 @@ func (t table) times(name, lib string, figure func(scenario.Figures) float64) pa
 		return p
 	}
 	p.value /= figure(other.Figures)
+	return p
+}
+
+// trips is how many round trips a caller's turn takes that does not await its release, beside one that does.
+func (t table) trips() part {
+	of := func(f scenario.Figures) float64 { return 1 / f.PerSecond.Median / f.RoundTrip.Seconds() }
+	p := part{value: math.NaN(), format: "%.2f"}
+	if r, ok := t.find(scenario.Far, library.OursAsync); ok {
+		p.value = of(r.Figures)
+	}
+	if r, ok := t.find(scenario.Far, library.Ours); ok {
+		p.note = fmt.Sprintf(" (confirmed %.2f)", of(r.Figures))
+	}
 	return p
 }
 

@@ -132,6 +132,23 @@ func TestGoalsOfOwnKeys(t *testing.T) {
 	}
 }
 
+func TestRoundTripsOfATurn(t *testing.T) {
+	far := func(perSecond float64) scenario.Figures {
+		f := fast(perSecond, 0)
+		f.RoundTrip = time.Millisecond
+		return f
+	}
+	const goal = "a turn at 1 ms of delay"
+	rows := []scenario.Row{row(scenario.Far, library.Ours, far(500)), row(scenario.Far, library.OursAsync, far(900))}
+	if g := find(t, rows, goal); g.Met != Met || g.Measured != "1.11 (confirmed 2.00)" {
+		t.Errorf("%+v", g)
+	}
+	rows[1] = row(scenario.Far, library.OursAsync, far(800))
+	if g := find(t, rows, goal); g.Met != Missed {
+		t.Errorf("%+v", g)
+	}
+}
+
 func TestLeasesWithAnotherTTLDoNotCount(t *testing.T) {
 	leases := row(scenario.Point(scenario.Leases, heldLeases), library.Ours, scenario.Figures{ClientLoad: 0.01, Heap: 3000 * heldLeases})
 	const cpu = "10,000 held leases, TTL 30 s: CPU of the client"

@@ -58,7 +58,7 @@ const meaning = `All libraries run in one go, in rounds that begin with another 
 the spread is the lowest and the highest round. Each measurement has processes, connections and an empty Redis of its own.
 
 - **raw** is SET NX PX and a compare-and-delete script, without any promises: the floor. It polls where others have the lock.
-- **own keys, 24**: 24 goroutines, each with a key that nobody else asks for. **one key, 16**: 16 goroutines that all want the
+- **own keys, 24**: 24 goroutines, each with a key that nobody else asks for, again and again; **new keys**: with another one in each turn, as in a service. **one key, 16**: 16 goroutines that all want the
   same, and do nothing under the lock (empty) or keep it for a millisecond. **4 processes x 16**: in each of four processes 16.
   **a service**: four processes with eight requests at a time, each for one of 10,000 keys, drawn at random, and 5 ms of work.
 - **turn**: a lock is taken and given back; through a middleware, a request. **wait**: from asking to having it; through a middleware,
@@ -70,7 +70,10 @@ the spread is the lowest and the highest round. Each measurement has processes, 
   carries out commands. **connections** are those of one process to Redis, the most at a time.
 - **delay** is added by a proxy to each round trip, half of it in each direction. A **hand-over** is measured from the beginning
   of a release to the entry of one who waited for it, in round trips (a PING the same way).
-- **best rival**: the one of redislock, redsync and rueidislock with the most turns a second in that scenario.
+- **through Gin**: a middleware of this library, and one that is written by hand over another; four requests at a time. The one without
+  a lock shows what the lock adds.
+- **best rival**: the one of redislock, redsync and rueidislock with the most turns a second in that scenario; with new keys also redislock
+  and redsync over go-redis's auto-pipelining client, which is experimental there.
 
 `
 

@@ -23,6 +23,7 @@ const (
 	HandOver      = "hand-over, 5 ms delay"
 	Service       = "a service: 4 processes x 8, 10,000 keys, 5 ms inside"
 	Pipeline      = "a free lock, one pipeline"
+	Far           = "new keys, 1, 1 ms delay"
 )
 
 // OwnKeys names the scenario of n goroutines with own keys.
@@ -123,6 +124,14 @@ func delayed(s Sizes) (list []Scenario) {
 			add(OwnKeys(64), delay, load.Spec{Goroutines: 64, Keys: load.Own})
 		}
 	}
+	far := s.of(Far, load.Spec{Goroutines: 1, Keys: load.New})
+	far.Libraries = append([]string{library.Ours, library.OursAsync}, library.Rivals()...)
+	gin := s.of(at("through Gin, a new order each, 4", farAway), load.Spec{Goroutines: 4, Keys: load.New})
+	gin.Libraries, gin.Doors = door.ThroughGin(), true // few at a time, or the machine would be measured
+	for _, c := range []Scenario{far, gin} {
+		c.Proxied, c.Delay = true, farAway
+		list = append(list, c)
+	}
 	// Each goroutine has a Locker of its own, as if it were a process: what is
 	// handed over has to pass through Redis. Held for long enough that the
 	// others wait by then.
@@ -131,6 +140,9 @@ func delayed(s Sizes) (list []Scenario) {
 	over.Window = max(over.Window, minHandOvers) // they are slow on purpose
 	return append(list, over)
 }
+
+// farAway is a Redis in the next data centre.
+const farAway = time.Millisecond
 
 const minHandOvers = 500 * time.Millisecond
 

@@ -98,6 +98,8 @@ func explained(err error, code, text string) error {
 		switch {
 		case strings.Contains(text, "cluster support disabled"):
 			means = "the server is no node of a Redis Cluster: use redis.NewClient"
+		case strings.Contains(text, "scripting engine"): // Valkey 9.1 and later have Lua in a module
+			means = "the server has no Lua, which locks need: load its module"
 		case !strings.HasPrefix(strings.ToLower(text), "err unknown "):
 			return err
 		case command == "EVAL", command == "CLUSTER":

@@ -81,3 +81,11 @@ func TestAMissingRightLeadsToTheLineThatHasIt(t *testing.T) {
 		}
 	}
 }
+
+// Valkey 9.1 may be without its module for Lua.
+func TestAServerWithoutLuaSaysSo(t *testing.T) {
+	text := "ERR Could not find scripting engine 'lua'"
+	if got := explained(errors.New(text), "ERR", text).Error(); !strings.Contains(got, "load its module") {
+		t.Errorf("%s; want what to do", got)
+	}
+}

@@ -205,14 +205,20 @@ func eval[T any](p *page, expression string) T {
 // until waits until an expression is true, and returns how long that took.
 func (p *page) until(what, expression string) time.Duration {
 	p.Helper()
+	return p.untilWithin(within, what, expression)
+}
+
+// untilWithin is until for what may take another time.
+func (p *page) untilWithin(limit time.Duration, what, expression string) time.Duration {
+	p.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; <-tick.C {
 		if eval[bool](p, "Boolean("+expression+")") {
 			return time.Since(began)
 		}
-		if time.Since(began) > within {
-			p.Fatalf("%s: not within %v; the page: %s", what, within, p.text())
+		if time.Since(began) > limit {
+			p.Fatalf("%s: not within %v; the page: %s", what, limit, p.text())
 		}
 	}
 }
