@@ -208,6 +208,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	}()
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
+		Recall: c.wanted(),
 		Late: func(a store.Answer, err error) {
 			defer c.discount()
 			if err != nil {
@@ -233,12 +234,16 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	c.discount()
 	c.fault, c.ballot = nil, answer.Ballot
 	c.answers++
-	c.residue = before.answered(answer.Granted || join == store.Wait)
+	c.residue = before.answered(answer.Granted || join == store.Wait && (answer.Recalled == nil || before != noResidue))
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
 	}
 	own := waitqueue.Answer{Sent: asked, Clock: answer.Clock}
+	if answer.Recalled != nil {
+		return c.answered(answer.Recalled, own)
+	}
 	if answer.Granted {
+		c.looked = true
 		if answer.Unqueued {
 			session = 0 // nobody will tell who waits, so the lock is not passed on here
 		}

@@ -39,6 +39,8 @@ type asked struct {
 	start    time.Time        // the begin of the call, from which Policy.Wait counts
 	retries  *retry.Intervals // the budget of retries that all claims of an AcquireAll share; nil: the claim has one of its own
 	longest  time.Duration    // the longest time that a command may take
+	recall   string           // the fingerprint of what Do asks for: a record that answers it will do as well as the lock; empty: Acquire
+	work     context.Context  // the parent of the lease's context; nil: ctx
 	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
 }
 
@@ -79,6 +81,10 @@ type told struct {
 	refusal   *AcquireError
 	events    []Event // what the observers are told at its end, see tell
 	contended bool    // whether the observers were told that it waits
+
+	recalled     *store.Recalled // the record that ended the claim in the place of a lease, or nil
+	recalledSent time.Time       // when the command was sent that found it
+	looked       bool            // the grant came by a command that found no such record
 }
 
 // newClaim returns a claim that began at start: the claim itself, which then costs its
@@ -119,6 +125,14 @@ func (a *asked) timeout() time.Duration {
 func (a *asked) enter() bool {
 	a.ledger = a.locker.enter(a.ref.Key)
 	return a.ledger != nil
+}
+
+// wanted is the record that the claim's commands look for, or nil.
+func (a *asked) wanted() *store.Recall {
+	if a.recall == "" {
+		return nil
+	}
+	return &store.Recall{Fingerprint: a.recall, Waited: a.waited()}
 }
 
 // writeNote asks the program for the claim's note.

@@ -48,6 +48,17 @@ func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outco
 	return ended(c.begun(lease, left, g.origin != fromReply), nil)
 }
 
+// answered ends a claim of Do, for which a record was found in the place of the lock.
+func (c *claim) answered(r *store.Recalled, own waitqueue.Answer) outcome {
+	c.recalled, c.recalledSent = r, own.Sent
+	if c.waiter != nil {
+		c.locker.waiters.Answered(c.waiter, own)
+	}
+	c.withdraw()
+	c.note(c.event(EventAnswered))
+	return ended(nil, nil)
+}
+
 // takeOver makes a lease of a lock that another lease of the Locker has passed on, unless
 // the lock was lost meanwhile.
 func (c *claim) takeOver(t *tenure, fence int64) outcome {
@@ -140,7 +151,11 @@ func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Tim
 		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence,
 		start: start, tooLong: tooLong{stuckAt: stuckAfter * c.policy.TTL},
 	}
-	l.derive(c.ctx)
+	if parent := c.work; parent != nil {
+		l.derive(parent)
+	} else {
+		l.derive(c.ctx)
+	}
 	return l
 }
 

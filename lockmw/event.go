@@ -47,6 +47,8 @@ const (
 	// EventSkipped: others hold the lock of a job that Once was to run, so it is not
 	// run here.
 	EventSkipped
+	// EventAnswered: a call of Do got the answer that another call's work has made, and needs no lock.
+	EventAnswered
 )
 
 var eventNames = [...]string{
@@ -62,6 +64,7 @@ var eventNames = [...]string{
 	EventFailedOpen:    "failed open",
 	EventServerWarning: "server warning",
 	EventSkipped:       "skipped",
+	EventAnswered:      "answered",
 }
 
 // String returns the kind in words, such as "handed over".

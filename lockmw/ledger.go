@@ -16,14 +16,15 @@ type ledger struct {
 	calls sync.WaitGroup // those of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
 
 	mu      sync.Mutex
-	ended   bool                 // Close has begun: no more calls are counted in
-	leases  map[*Lease]struct{}  // those with a lock of their own, or that failed open; not lost, joined or bundled ones
-	tenures map[string]*tenure   // by token; a lost one is not there
-	joint   jointLeases          // those of leases beside which others may hold the key
-	stays   map[string]time.Time // until when a token that was released keeps its key taken (MinHold)
-	purge   int                  // the number of stays at which those that are over are removed
-	revoked map[string]time.Time // when a token's lock was taken by force, of tokens whose tenure is not known, or not yet
-	idle    chan struct{}        // closed with the last lease; nil: nobody waits for that
+	ended   bool                   // Close has begun: no more calls are counted in
+	leases  map[*Lease]struct{}    // those with a lock of their own, or that failed open; not lost, joined or bundled ones
+	tenures map[string]*tenure     // by token; a lost one is not there
+	joint   jointLeases            // those of leases beside which others may hold the key
+	stays   map[string]time.Time   // until when a token that was released keeps its key taken (MinHold)
+	purge   int                    // the number of stays at which those that are over are removed
+	revoked map[string]time.Time   // when a token's lock was taken by force, of tokens whose tenure is not known, or not yet
+	flights map[flightName]*flight // of Do, while anybody asks for their answer
+	idle    chan struct{}          // closed with the last lease; nil: nobody waits for that
 }
 
 // lockLedger returns the ledger that has key, with its mutex locked.

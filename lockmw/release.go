@@ -246,7 +246,9 @@ type givingBack struct {
 	pauses        context.Context // ends those between tries
 	deadline      time.Time
 	pause         time.Duration // before the next try, after a failed one
+	record        *store.Record // to be kept with the release; nil: there is none
 	maybeReleased bool          // a try without a reply may have been carried out
+	notHeld       bool          // the last try has found nothing to release
 	fault         *store.Error  // why the last try got no usable answer; nil: it was the first, and is not answered
 	try
 }
@@ -295,7 +297,9 @@ func (g *givingBack) rest() error {
 	case f.Stale && !f.Permanent && g.pause == releasePause: // on another connection it may work at once
 	case f.Permanent, time.Until(g.deadline) <= g.pause, !sleep(g.pauses, g.pause):
 		t := g.t
-		t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
+		if g.record == nil { // otherwise the caller goes on
+			t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
+		}
 		return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, f.Err)
 	}
 	g.pause *= 2
@@ -306,7 +310,7 @@ func (g *givingBack) rest() error {
 func (g *givingBack) next() {
 	t, waiters := g.t, g.t.locker.waiters
 	g.trusted, g.waits = t.leftAt(g.sent) > 0, true
-	g.give = store.Give{Ref: t.ref, Until: earlier(g.deadline, g.sent.Add(releaseTimeout))}
+	g.give = store.Give{Ref: t.ref, Until: earlier(g.deadline, g.sent.Add(releaseTimeout)), Record: g.record}
 	if till := t.stayTill(); !till.IsZero() {
 		if stay := time.Until(till); stay > 0 {
 			t.locker.noteStaying(t.ref, till)
@@ -327,6 +331,7 @@ func (g *givingBack) next() {
 // ended takes in what came of a try. If that is the end, err is what Lease.Release returns.
 func (g *givingBack) ended(did store.Released, answer store.Answer, fault error) (over bool, err error) {
 	t := g.t
+	g.notHeld = fault == nil && did == store.NotHeld
 	if g.give.Next.Token != "" {
 		g.offerEnded(did, answer, fault)
 	}

@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
@@ -212,23 +211,25 @@ func (c *claim) last() (*Lease, error) {
 // awaitOffer returns the claim's place in the queue, and the grant if it has one. It waits a moment for
 // the answer to a release that names the claim as the next one.
 func (c *claim) awaitOffer() (waitqueue.View, *waitqueue.Grant) {
-	ctx, cancel := context.WithTimeout(c.ctx, leastTimeout)
-	defer cancel()
-	for {
+	timer := time.NewTimer(leastTimeout) // no context under the caller's: that may panic when a timer ends it
+	defer timer.Stop()
+	for over := false; ; {
 		view := c.locker.waiters.Look(c.waiter)
 		select {
 		case g := <-c.waiter.Grants:
 			return view, &g
 		default:
 		}
-		if view.State != waitqueue.Offered || ctx.Err() != nil {
+		if view.State != waitqueue.Offered || over || c.ctx.Err() != nil {
 			return view, nil
 		}
 		select {
 		case g := <-c.waiter.Grants:
 			return view, &g
 		case <-c.waiter.Wake:
-		case <-ctx.Done():
+		case <-timer.C:
+			over = true
+		case <-c.ctx.Done():
 		}
 	}
 }

@@ -27,6 +27,18 @@ func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answ
 	return answer, err
 }
 
+// Recall implements store.Store.
+func (w *watchedStore) Recall(ctx context.Context, r store.Request) (store.Answer, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	over := false
+	defer server.unlessOver(&over)
+	answer, err := w.Store.Recall(ctx, r)
+	over = true
+	server.ended(ctx, err)
+	return answer, err
+}
+
 // Release implements store.Store.
 func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	server := w.outage.of(g.Key)

@@ -24,6 +24,11 @@ func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, stor
 func (s *Store) ReleaseAsync(store.Give, bool, func(store.Released, store.Answer, error) <-chan struct{}) {
 }
 
+// Recall implements store.Store. It is not called.
+func (s *Store) Recall(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, nil
+}
+
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {
 		g.Until = time.Now().Add(mostNodeTimeout)

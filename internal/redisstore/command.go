@@ -22,8 +22,8 @@ const (
 	fenceAt = keyPosition + 3
 	tokenAt = keyPosition + keyCount
 
-	// argsMost is how many arguments a command on one lock has at most, behind the keys.
-	argsMost = 7
+	// argsMost is how many arguments a command on one lock has at most, behind its keys: that of a record, and ten.
+	argsMost = 1 + 10
 )
 
 // A command is one script call on one lock, or on several. Without a script, args is
@@ -37,6 +37,7 @@ type command struct {
 	onekey       // its form while a Cluster moves the keys
 
 	keys               [keyCount]redisKey
+	record             redisKey
 	token, next, terms string
 	fence              int64
 	room               [keyPosition + keyCount + argsMost]any
@@ -53,6 +54,8 @@ type redisKey struct{ namespace, lock, end string }
 // The parts of a key between and behind the namespace and the lock's name. The braces
 // make the name the hash tag, so a Cluster keeps a lock's keys together.
 const keyOpen = ":{"
+
+const recordEnd = "}:answer"
 
 var keyEnds = [keyCount]string{"}", "}:queue", "}:alive", "}:fence", "}:holders"}
 
@@ -101,7 +104,7 @@ func (s *Store) command() *command {
 // free takes back a command that nobody uses any more.
 func (s *Store) free(c *command) {
 	c.script, c.args, c.onekey = nil, nil, onekey{}
-	c.keys, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, "", "", "", 0
+	c.keys, c.record, c.token, c.next, c.terms, c.fence = [keyCount]redisKey{}, redisKey{}, "", "", "", 0
 	clear(c.room[:])
 	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
 	c.posted = posted{late: c.posted.late}
@@ -112,6 +115,12 @@ func (s *Store) free(c *command) {
 func (s *Store) onLock(c *command, name string, script *script, args ...any) {
 	c.script, c.keys = script, s.redisKeys(name)
 	c.args = append(appendKeys(append(c.room[:0], nil, nil, keyCount), &c.keys), args...)
+}
+
+// onRecord makes c a call of script about the lock called name and the record beside it.
+func (s *Store) onRecord(c *command, name string, script *script, args ...any) {
+	c.script, c.keys, c.record = script, s.redisKeys(name), redisKey{s.ns, name, recordEnd}
+	c.args = append(append(appendKeys(append(c.room[:0], nil, nil, keyCount+1), &c.keys), &c.record), args...)
 }
 
 // fenced is the argument that tells r's fence, if it is known.

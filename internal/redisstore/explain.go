@@ -126,8 +126,12 @@ func otherData(err error, c *command) error {
 	}
 	var names []string
 	used := keyInLine.FindStringSubmatch(lineOf(reply.Error()))
+	ofLock := keyCount
+	if c.record != (redisKey{}) {
+		ofLock++
+	}
 	for i, arg := range c.keyArgs() {
-		if used == nil && i%keyCount == 0 || used != nil && strconv.Itoa(i%keyCount+1) == used[1] {
+		if used == nil && i%ofLock == 0 || used != nil && strconv.Itoa(i%ofLock+1) == used[1] {
 			names = append(names, strconv.Quote(arg))
 		}
 	}

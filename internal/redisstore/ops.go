@@ -31,11 +31,15 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		return a, err
 	}
 	c := s.command()
-	c.token, c.terms = r.Token, terms(r.Ref)
-	s.onLock(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
-	c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
-	if r.Place != (store.Place{}) || r.Fence > 0 {
-		c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
+	if r.Recall == nil {
+		c.token, c.terms = r.Token, terms(r.Ref)
+		s.onLock(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
+		c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
+		if r.Place != (store.Place{}) || r.Fence > 0 {
+			c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
+		}
+	} else {
+		s.recalls(c, r, joins[r.Join])
 	}
 	c.call.Patient = patient(at, r)
 	var late func(any, error)
@@ -107,7 +111,7 @@ func deadline(ctx context.Context) time.Time {
 func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	now := time.Now()
 	until := timeToSend(notAfter(g.Until, now), now) // of give.lua and release.lua together
-	if g.Next.Token == "" && g.Stay <= 0 {
+	if g.Next.Token == "" && g.Stay <= 0 && g.Record == nil {
 		if did, err := s.give(ctx, until, g.Ref); did != store.NotHeld || err != nil {
 			return did, store.Answer{}, err
 		}
@@ -129,6 +133,10 @@ func (s *Store) release(ctx context.Context, until time.Time, g store.Give) (sto
 // releases makes c the command that ends g's matter by itself: release.lua, or releaseto.lua where the lock is offered.
 func (s *Store) releases(c *command, g store.Give) {
 	c.token = g.Token
+	if g.Record != nil {
+		s.keeps(c, g)
+		return
+	}
 	if next := g.Next; next.Token != "" {
 		c.next, c.terms = next.Token, terms(next.Ref)
 		s.onLock(c, g.Key, releaseToScript, &c.token, &c.next, &c.terms,

@@ -127,8 +127,10 @@ func (s *Store) settle(ctx context.Context, name string, until time.Time) (waite
 		waited = true
 		if pool := c.posted.pool; pool != nil {
 			bounded, cancel := ctx, func() {}
-			if until.Before(c.call.Deadline) {
-				bounded, cancel = context.WithDeadline(ctx, until)
+			if until.Before(c.call.Deadline) { // not under ctx, which may panic when a timer ends it
+				own, end := context.WithDeadline(context.Background(), until)
+				stop := context.AfterFunc(ctx, end)
+				bounded, cancel = own, func() { stop(); end() }
 			}
 			pool.Await(bounded, &c.call)
 			cancel()

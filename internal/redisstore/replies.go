@@ -109,6 +109,8 @@ func readAnswer(reply any) (a store.Answer, err error) {
 		a = readGranted(&v)
 	case 0:
 		a = readNotGranted(&v)
+	case 2:
+		a = readRecalled(&v)
 	default:
 		v.bad = true
 	}
@@ -116,6 +118,25 @@ func readAnswer(reply any) (a store.Answer, err error) {
 		return store.Answer{}, malformed()
 	}
 	return a, nil
+}
+
+// readRecalled reads the rest of an answer by recall.lua with a record, or with none for one who only looks.
+func readRecalled(v *values) (a store.Answer) {
+	text := v.text()
+	a.Clock = v.number()
+	if text == "" {
+		return a
+	}
+	made, rest, _ := strings.Cut(text, " ")
+	until, rest, _ := strings.Cut(rest, " ")
+	r := &store.Recalled{Clock: a.Clock}
+	var ok1, ok2, ok3 bool
+	r.Made, ok1 = number(made)
+	r.Until, ok2 = number(until)
+	r.Fingerprint, r.Data, ok3 = strings.Cut(rest, " ")
+	v.bad = v.bad || !ok1 || !ok2 || !ok3
+	a.Recalled = r
+	return a
 }
 
 // readGranted reads the rest of an answer that grants the lock: two values, or more.

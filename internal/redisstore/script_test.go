@@ -129,8 +129,8 @@ func TestScriptsAreCalledByTheirHash(t *testing.T) {
 	}
 	parts := []string{"lua/enter.lua", "lua/lock.lua", "lua/queue.lua"}
 	files = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(parts, file) })
-	if len(files) != len(scripts) {
-		t.Errorf("%d files are scripts, want %d: %q", len(files), len(scripts), files)
+	if len(files)+1 != len(scripts) { // keep.lua is a part of two
+		t.Errorf("%d files are scripts, want %d: %q", len(files), len(scripts)-1, files)
 	}
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		client := s.Client(t)

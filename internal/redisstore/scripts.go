@@ -25,6 +25,12 @@ var releaseLua string
 //go:embed lua/releaseto.lua
 var releaseToLua string
 
+//go:embed lua/recall.lua
+var recallLua string
+
+//go:embed lua/keep.lua
+var keepLua string
+
 //go:embed lua/renew.lua
 var renewLua string
 
@@ -74,6 +80,9 @@ var (
 	acquireScript   = newScript(acquireLua)
 	releaseScript   = newScript(releaseLua)
 	releaseToScript = newScript(releaseToLua)
+	recallScript    = newScript(recallLua + acquireLua)
+	keepScript      = newScript(keepLua + releaseLua)
+	keepToScript    = newScript(keepLua + releaseToLua)
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
@@ -94,6 +103,7 @@ func newScript(body string) *script {
 // scripts are all of them, by the names of their files.
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
+	"recall": recallScript, "keep": keepScript, "keepto": keepToScript,
 	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
 	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }

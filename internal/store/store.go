@@ -81,6 +81,10 @@ type Request struct {
 	// Wait. The zero Place is the last.
 	Place Place
 
+	// Recall, if not nil, has a record of the key be looked for first. If one answers the caller, the Answer has that, and the
+	// token neither has the key nor a place in the queue by this command.
+	Recall *Recall
+
 	// Until bounds the command. Zero is the store's own bound, as is what lies behind it.
 	Until time.Time
 
@@ -151,6 +155,31 @@ type Answer struct {
 	// Ballot is how the nodes of a quorum answered, where that did not grant.
 	// The attempt is taken back then; the next one takes a new token.
 	Ballot *Ballot
+
+	// Recalled is the record that answers a Request with Recall, or nil.
+	Recalled *Recalled
+}
+
+// A Record is the answer of work that was done under a key, kept beside it.
+type Record struct {
+	Fingerprint string        // of what was asked for: not empty, and without blanks
+	Data        string        // the answer itself, in the caller's form
+	Retain      time.Duration // for how long it answers whoever comes
+}
+
+// A Recall says whom a record has to answer: it answers whoever comes within its Retain, and whoever asks for the
+// same and had come when it was made.
+type Recall struct {
+	Fingerprint string        // of what the caller asks for
+	Waited      time.Duration // since the caller came
+}
+
+// A Recalled is a record that was found. Times are of the clock of Grant.Clock.
+type Recalled struct {
+	Record       // without Retain
+	Made   int64 // whoever had come before that waited for it
+	Until  int64 // before that it answers whoever comes
+	Clock  int64 // when it was found
 }
 
 // A Ballot has the votes of a quorum's nodes. One that has neither Granted nor
@@ -202,6 +231,10 @@ type Give struct {
 	// the store need not know yet and which gets its place. Whoever is first then has the key, for
 	// its full TTL if that is Next. Only an exclusive holder offers, and only to a store that Queues.
 	Next Waiter
+
+	// Record, if not nil, is kept beside the key in the same step, if the token held it, exclusively. A store
+	// that does not Queue keeps none.
+	Record *Record
 }
 
 // A Waiter is one who waits, and the place that it gets.
@@ -270,6 +303,10 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// be held by the token, or the token may stand in the queue, if it is
 	// Ambiguous. It returns when ctx ends, see Request.Late.
 	Acquire(ctx context.Context, r Request) (Answer, error)
+
+	// Recall is an Acquire with a Recall that asks for nothing: for the token that has the key. Its Answer has
+	// a Recalled, or nothing but the Clock. It is for a store that Queues.
+	Recall(ctx context.Context, r Request) (Answer, error)
 
 	// TakesSeveral reports whether the store can take several keys in one step.
 	TakesSeveral() bool

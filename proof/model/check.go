@@ -55,6 +55,9 @@ func (m *machine) check(s *state) string {
 // isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
 // several have held, where the clock was set back, and behind a release by force.
 func (m *machine) isLeft(s *state, k key) bool {
+	if k == keyAnswer {
+		return false // it ends by its TTL
+	}
 	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0
 }
 

@@ -24,11 +24,12 @@ const (
 	keyLockers
 	keyFence
 	keyHolders
+	keyAnswer
 	keyCount
 )
 
 // keyNames are the names of the keys of the one lock.
-var keyNames = [keyCount]string{"lock:{k}", "lock:{k}:queue", "lock:{k}:alive", "lock:{k}:fence", "lock:{k}:holders"}
+var keyNames = [keyCount]string{"lock:{k}", "lock:{k}:queue", "lock:{k}:alive", "lock:{k}:fence", "lock:{k}:holders", "lock:{k}:answer"}
 
 // A kindOf says what a key holds.
 type kindOf uint8

@@ -294,6 +294,8 @@ func (z *Size) tell(s *state, t step) string {
 		return z.token(t.a) + ": its caller leaves"
 	case opRenew:
 		return z.token(t.a) + ": renews"
+	case opLook:
+		return z.token(t.a) + ": looks for an answer"
 	case opRelease:
 		return z.token(t.a) + ": Release"
 	case opCarryOut:
@@ -318,7 +320,7 @@ func (z *Size) tell(s *state, t step) string {
 	}
 }
 
-var whatNames = [...]string{"SET", "acquire", "renew", "give", "release", "removal"}
+var whatNames = [...]string{"SET", "acquire", "renew", "look", "give", "release", "removal"}
 
 func (z *Size) describe(c *command) string {
 	text := whatNames[c.what]

@@ -79,7 +79,7 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		m.giveBack(s, o.claim)
 	case remove:
 		s.send(command{what: remove, claim: o.claim, fence: o.fence})
-	case renew: // the next one may come through
+	case renew, look: // the next one may come through
 	}
 	return ""
 }

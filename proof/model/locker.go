@@ -8,9 +8,15 @@ import "fmt"
 func (m *machine) ask(s *state, n uint8, last bool) {
 	c := &s.claims[n]
 	c.behind = c.behind || c.phase == idle && m.Async && m.gives(s, n)
+	if c.phase == idle && m.Do {
+		c.arrived = s.real
+	}
 	switch {
 	case c.phase != idle:
 		s.send(command{what: acquire, claim: n, last: last})
+	case m.Do:
+		c.came = s.clock()
+		s.send(command{what: acquire, claim: n, last: !m.Waits})
 	case m.kind(n) == Exclusive:
 		c.came = s.clock()
 		s.send(command{what: set, claim: n, estimate: s.clock()})
@@ -39,7 +45,22 @@ func (m *machine) giveBack(s *state, n uint8) {
 	if c.estimate != 0 && !c.released && (!m.Async || m.Hole == GiveFirst) {
 		how = give
 	}
-	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate})
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, keeps: m.Do && !c.served})
+}
+
+// serve has a claim have the answer of another one.
+func (m *machine) serve(s *state, n, maker uint8) (wrong string) {
+	c := &s.claims[n]
+	if s.made[maker] < c.arrived {
+		wrong = fmt.Sprintf("%s has the answer of %s, which was made before it came", m.token(n), m.token(maker))
+	}
+	if c.phase == holding {
+		c.served = true
+		m.giveBack(s, n)
+		return wrong
+	}
+	m.abandon(s, n)
+	return wrong
 }
 
 // hold has a claim hold the lock from a moment on, if it can be relied on now.
@@ -105,7 +126,10 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 	case acquire:
 		c.asked, c.answered = o.sent, r.clock
 		switch {
+		case r.answer > 0:
+			return wrong + m.serve(s, o.claim, r.answer-1)
 		case r.yes:
+			c.looked = true
 			return wrong + m.hold(s, o.claim, o.sent, ttl, r.fence, 0)
 		case c.news != (news{}):
 			return wrong + m.holdByNews(s, o.claim)
@@ -122,6 +146,14 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 			c.trusted = max(c.trusted, o.sent+ttl)
 		} else {
 			m.abandon(s, o.claim)
+		}
+	case look:
+		switch {
+		case c.phase != holding:
+		case r.answer > 0:
+			return wrong + m.serve(s, o.claim, r.answer-1)
+		default:
+			c.looked = true
 		}
 	case give:
 		if !r.yes {

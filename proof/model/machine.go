@@ -82,6 +82,8 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		c := &next.claims[t.a]
 		c.renewed = true
 		next.send(command{what: renew, claim: t.a, fence: c.fence})
+	case opLook:
+		next.send(command{what: look, claim: t.a, fence: next.claims[t.a].fence})
 	case opRelease:
 		m.giveBack(next, t.a)
 	case opCarryOut:

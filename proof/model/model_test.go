@@ -96,6 +96,12 @@ func TestMistakesAreFound(t *testing.T) {
 		"a newcomer does not look at the queue": {size: three, says: "overtaken", edit: edit{
 			"local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0", "local empty = true",
 		}},
+		"an answer is kept without the lock": {size: Size{Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{LoseReply}}, says: "kept an answer without the lock", edit: edit{
+			"if value and (value == token or string.sub(value, 1, #token + 1) == token .. ':') then", "if true then",
+		}},
+		"an answer is for whoever comes": {size: Size{Lockers: 2, Claims: 1, Waits: true, Do: true}, says: "made before it came", edit: edit{
+			"and now - waited < tonumber(made) then", "then",
+		}},
 		"a writer is let in beside a reader": {size: Size{Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}}, says: "relies on the lock", edit: edit{
 			"if not state.count then return true end", "if not state.count or kind == '' then return true end",
 		}},

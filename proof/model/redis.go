@@ -34,7 +34,7 @@ func (m *machine) carryOut(s *state, at int) string {
 	if o.what == set {
 		m.carryOutSet(s, srv, o, front)
 	} else {
-		name, args := m.call(o)
+		name, args := m.call(o, srv.now)
 		got := m.run(srv, m.scripts(o.claim)[name], args)
 		if text, failed := got.(errReply); failed {
 			return string(text)
@@ -42,6 +42,12 @@ func (m *machine) carryOut(s *state, at int) string {
 		o.executed = true
 		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
+		if o.keeps && s.db[keyAnswer].text != before[keyAnswer].text {
+			s.made[o.claim] = s.real
+			if token := m.token(o.claim); !slices.Contains(holders(&before), token) {
+				return fmt.Sprintf("%s has kept an answer without the lock", token)
+			}
+		}
 		if m.Async {
 			if wrong := m.leftBehind(s, o); wrong != "" {
 				return wrong
@@ -104,7 +110,7 @@ func (m *machine) carryOutSet(s *state, srv *server, o *command, front string) {
 }
 
 // call returns the script and the arguments of a command.
-func (m *machine) call(o *command) (name string, args []string) {
+func (m *machine) call(o *command, now Time) (name string, args []string) {
 	token, fence := m.token(o.claim), ""
 	if o.fence != 0 {
 		fence = strconv.FormatInt(o.fence, 10)
@@ -115,16 +121,32 @@ func (m *machine) call(o *command) (name string, args []string) {
 		if o.last {
 			join = "last"
 		}
-		return "acquire", []string{token, m.terms(o.claim), join, listens, strconv.FormatInt(o.sent-o.came, 10), "0"}
+		args = []string{token, m.terms(o.claim), join, listens, strconv.FormatInt(o.sent-o.came, 10), "0"}
+		if m.Do {
+			return "recall", append(args, "", "f", m.since(o, now))
+		}
+		return "acquire", args
 	case renew:
 		return "renew", []string{token, m.terms(o.claim), fence}
 	case give:
 		return "give", []string{token + ":~" + strconv.FormatInt(o.estimate, 10), fence}
+	case look:
+		return "recall", []string{token, m.terms(o.claim), "look", listens, "0", "0", fence, "f", m.since(o, now)}
 	case release:
+		if o.keeps {
+			return "keep", []string{token, prefix, fence, "", "", "", "", "0", "10000", "f " + token}
+		}
 		return "release", []string{token, prefix, fence}
 	default: // remove; set is no script
 		return "release", []string{token, prefix, fence, m.terms(o.claim)}
 	}
+}
+
+// since is how long the claim has waited by its own clock, when the command was sent: the server takes it for one that came as much
+// later as the command was under way.
+func (m *machine) since(o *command, now Time) string {
+	arrived := o.arrived + (now/unit-o.sent/unit)*unit
+	return strconv.FormatInt(max(now-arrived, 0), 10)
 }
 
 // read reads a script's reply.
@@ -132,7 +154,14 @@ func (m *machine) read(o *command, got any, now Time) {
 	r := &o.reply
 	r.clock = now
 	list, _ := got.([]any)
+	if len(list) > 1 && list[0] == int64(2) && (o.what == acquire || o.what == look) {
+		if words := strings.Fields(list[1].(string)); len(words) > 0 {
+			r.answer = m.claimBy(words[3]) + 1
+		}
+		return
+	}
 	switch o.what {
+	case look:
 	case acquire:
 		if text, granted := got.(string); granted {
 			r.yes, r.fence = true, number(text)

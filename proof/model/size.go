@@ -11,6 +11,7 @@ type Size struct {
 	Waits   bool      // who does not get the lock waits for it
 	Renews  bool      // a holder may renew, once
 	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
+	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
 	Leaves  int       // how many callers may leave
 	Faults  int       // at most, one after the other
 	May     []Fault   // which
@@ -70,6 +71,7 @@ var Smallest = []Size{
 	{Name: "two calls of one process, releases are not awaited", Lockers: 1, Claims: 2, Waits: true, Async: true},
 	{Name: "two that do not await releases", Lockers: 2, Claims: 1, Waits: true, Async: true},
 	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
+	{Name: "two that want one answer", Lockers: 2, Claims: 1, Waits: true, Do: true},
 }
 
 // Larger are those that take minutes.
@@ -86,6 +88,9 @@ var Larger = []Size{
 	{Name: "two that do not await releases, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Async: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that do not await releases, a process dies", Lockers: 2, Claims: 1, Waits: true, Async: true, Renews: true, Faults: 1, May: []Fault{Crash}},
 	{Name: "two calls of one process, releases are not awaited, a reply is lost", Lockers: 1, Claims: 2, Waits: true, Async: true, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want one answer, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "two that want one answer, a process dies", Lockers: 2, Claims: 1, Waits: true, Do: true, Renews: true, Faults: 1, May: []Fault{Crash}},
+	{Name: "two that want one answer, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
 	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},

@@ -46,7 +46,10 @@ type claim struct {
 	doubt    bool // a question of it has had no reply, so the janitor comes behind its release
 	released bool // a release of it has had no reply, and may have been carried out
 	behind   bool // it began while a release of its own process was under way
+	looked   bool // of Do: no answer is there for it, so it makes one
+	served   bool // of Do: another's answer is its own, too
 	came     Time // when it began
+	arrived  Time // the same, to the microsecond; of Do alone
 	asked    Time // when its last question that was answered was sent
 	answered Time // what the server's clock showed then
 	fence    Time // known while it holds
@@ -80,6 +83,7 @@ const (
 	set     what = iota // SET, EXISTS, TIME, GET: four steps, between which others may come
 	acquire             // acquire.lua
 	renew               // renew.lua
+	look                // recall.lua, by one who has the lock
 	give                // give.lua
 	release             // release.lua
 	remove              // release.lua with a place to leave: the janitor's
@@ -93,9 +97,11 @@ type command struct {
 	certain  bool  // of what gives back, or gives up: when it was carried out, nothing of the claim could arrive any more
 	executed bool  // its reply is under way
 	lost     bool  // nobody waits for it, and it may arrive yet
+	keeps    bool  // of release: with an answer, keep.lua
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
 	came     Time // when the claim began
+	arrived  Time // the same, to the microsecond; of Do alone
 	fence    Time // the caller's
 	estimate Time
 	reply    reply
@@ -111,6 +117,7 @@ type reply struct {
 	jumped bool  // somebody who was there had waited for the lock
 	next   uint8 // one more than the claim of the same Locker that a release has handed the lock to
 	first  Time  // for how long
+	answer uint8 // one more than the claim whose answer was found
 }
 
 // A state is everything at one moment.
@@ -125,6 +132,8 @@ type state struct {
 	leaves  uint8 // how many callers have left
 	forgot  bool  // Redis did not keep its word
 	died    bool  // a process has died
+
+	made [mostClaims]Time // when the answer of a claim was kept; 0: none is there
 
 	highest      Time // the highest fence of those who held
 	highestAlone Time // the highest of those who held alone
@@ -142,7 +151,7 @@ func (s *state) now() Time { return s.real - s.back }
 
 // send puts a command on its way.
 func (s *state) send(c command) {
-	c.sent, c.came = s.clock(), s.claims[c.claim].came
+	c.sent, c.came, c.arrived = s.clock(), s.claims[c.claim].came, s.claims[c.claim].arrived
 	s.net = append(s.net, c)
 }
 
@@ -166,10 +175,14 @@ func (s *state) times(see func(t *Time, exact bool)) {
 	for i := range s.claims {
 		c := &s.claims[i]
 		exact(&c.fence)
+		exact(&c.arrived)
 		exact(&c.news.fence)
 		for _, t := range []*Time{&c.news.since, &c.came, &c.asked, &c.answered, &c.estimate, &c.trusted} {
 			rough(t)
 		}
+	}
+	for i := range s.made {
+		exact(&s.made[i])
 	}
 	for i := range s.lockers {
 		inbox := slices.Clone(s.lockers[i].inbox)
@@ -184,7 +197,7 @@ func (s *state) times(see func(t *Time, exact bool)) {
 		for _, t := range []*Time{&c.sent, &c.came, &c.estimate} {
 			rough(t)
 		}
-		for _, t := range []*Time{&c.fence, &c.reply.fence, &c.reply.clock} {
+		for _, t := range []*Time{&c.fence, &c.arrived, &c.reply.fence, &c.reply.clock} {
 			exact(t)
 		}
 	}
@@ -278,7 +291,7 @@ func (s *state) normalise() {
 		*t = origin + n*unit + micro
 	})
 	slices.SortFunc(s.net, func(a, b command) int {
-		return cmp.Or(cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
+		return cmp.Or(cmp.Compare(bit(a.keeps), bit(b.keeps)), cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
 			cmp.Compare(bit(a.executed), bit(b.executed)), cmp.Compare(bit(a.lost), bit(b.lost)), cmp.Compare(bit(a.last), bit(b.last)),
 			cmp.Compare(a.reply.clock, b.reply.clock))
 	})
@@ -286,11 +299,17 @@ func (s *state) normalise() {
 
 // forgetWhatIsOver clears what nobody will ask for.
 func (s *state) forgetWhatIsOver() {
+	if s.db[keyAnswer].kind == absent {
+		clear(s.made[:])
+	}
 	for i := range s.claims {
 		c := &s.claims[i]
 		switch c.phase {
 		case holding, giving:
 			c.came, c.asked, c.answered, c.news = 0, 0, 0, news{}
+			if c.phase == giving || c.looked {
+				c.arrived = 0
+			}
 		case leaving:
 			*c = claim{phase: leaving, fence: c.fence}
 		case gone:
@@ -302,6 +321,9 @@ func (s *state) forgetWhatIsOver() {
 		c := &s.net[i]
 		if c.what != acquire {
 			c.came = 0
+		}
+		if c.what != acquire && c.what != look {
+			c.arrived = 0
 		}
 		if c.what != set && c.what != give {
 			c.estimate = 0
@@ -335,6 +357,9 @@ func (s *state) encode(b []byte) []byte {
 	small(s.forgot, s.died)
 	number(s.highest)
 	number(s.highestAlone)
+	for _, t := range s.made {
+		number(t)
+	}
 	for i := range s.claims {
 		c := &s.claims[i]
 		b = append(b, byte(c.phase))
@@ -342,8 +367,8 @@ func (s *state) encode(b []byte) []byte {
 			continue
 		}
 		small(c.renewed, c.doubt, c.released)
-		small(c.behind)
-		for _, t := range [...]Time{c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
+		small(c.behind, c.looked, c.served)
+		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
 			number(t)
 		}
 	}
@@ -362,8 +387,9 @@ func (s *state) encode(b []byte) []byte {
 	for i := range s.net {
 		c := &s.net[i]
 		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
+		b = append(b, c.reply.answer, bit(c.keeps))
 		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
-		for _, t := range [...]Time{c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
+		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
 			number(t)
 		}
 	}

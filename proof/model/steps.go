@@ -13,6 +13,7 @@ const (
 	opAskLast            // a waiting claim asks for the last time
 	opLeave              // a claim's caller leaves
 	opRenew              // a holder renews
+	opLook               // a holder looks for an answer of others
 	opRelease            // a holder gives the lock back
 	opCarryOut           // the server carries a command out, or its next step
 	opReply              // a reply arrives
@@ -98,7 +99,12 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
 			break // the release awaits it
 		}
-		all = append(all, step{opRelease, n, 0})
+		switch looks := func(o command) bool { return o.claim == n && o.what == look && !o.lost }; {
+		case !z.Do || c.looked || c.served:
+			all = append(all, step{opRelease, n, 0})
+		case !slices.ContainsFunc(s.net, looks):
+			all = append(all, step{opLook, n, 0})
+		}
 		if z.Renews && !c.renewed {
 			all = append(all, step{opRenew, n, 0})
 		}

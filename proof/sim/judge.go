@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type judge struct {
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 	serves map[int]bool         // by process: it has had a lock
+	given  map[made]time.Time   // when the call of Do returned whose work has made an answer
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
 }
 
@@ -58,7 +60,7 @@ const (
 func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
-		moved: make(map[string]time.Time), serves: make(map[int]bool), asks: make(map[string]int),
+		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), asks: make(map[string]int),
 	}
 }
 
@@ -203,6 +205,9 @@ func (j *judge) longest(r *record) time.Duration {
 	if up := r.wish.GiveUp; up > 0 {
 		longest = min(longest, up)
 	}
+	if r.wish.Kind == flight { // it looks for an answer when it has the lock
+		longest += time.Second
+	}
 	return longest + time.Duration(len(r.wish.Keys))*slack
 }
 
@@ -306,6 +311,7 @@ func (j *judge) worked(r *record) {
 		switch cause := context.Cause(r.lease.Context()); {
 		case errors.Is(cause, lockmw.ErrMaxHold) && r.wish.Policy.MaxHold > 0:
 		case errors.Is(cause, context.DeadlineExceeded) && r.wish.GiveUp > 0:
+		case r.wish.Kind == flight && r.wish.GiveUp > 0 && strings.Contains(cause.Error(), "nobody waits"): // it has left, and then the others have
 		case errors.Is(cause, lockmw.ErrLost):
 			if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
 				j.sayf(r, "it was lost, and nothing was wrong with Redis: %v", cause)

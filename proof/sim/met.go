@@ -59,6 +59,9 @@ func rows() (all []cell) {
 			all = append(all, rowsOf(kind, way)...)
 		}
 	}
+	for _, way := range []string{tries, retries, waits} {
+		all = append(all, cell{Kind: flight, Way: way})
+	}
 	return append(all, rowsOf(crowd, waits)...)
 }
 

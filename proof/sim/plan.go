@@ -42,6 +42,8 @@ type Wish struct {
 	GiveUp time.Duration // the caller's deadline; 0: none
 	Nested bool          // it acquires the key once more, within its work
 	Fails  bool          // the work fails, where MinHoldOnError matters
+	Retain time.Duration // of an answer
+	Print  string        // the fingerprint of what is asked for
 	Panics time.Duration // so long after the call its context panics, as one does that a framework has taken back; 0: it does not
 }
 
@@ -57,6 +59,7 @@ const (
 	maxHold   WishKind = "MaxHold"
 	reentrant WishKind = "reentrant"
 	crowd     WishKind = "crowd"
+	flight    WishKind = "answer"
 )
 
 // A Fault is one thing that fails for a while.
@@ -151,6 +154,9 @@ func (p Plan) String() string {
 			}
 			for _, w := range c.Wishes {
 				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
+				if w.Kind == flight {
+					fmt.Fprintf(&b, ", retained for %v, fingerprint %q", w.Retain, w.Print)
+				}
 				if w.Panics > 0 {
 					fmt.Fprintf(&b, ", its context panics after %v", w.Panics)
 				}
@@ -227,6 +233,9 @@ func NewPlan(seed uint64) Plan {
 	}
 	if r.IntN(2) == 0 {
 		p.leaveReleases(r)
+	}
+	if r.IntN(2) == 0 {
+		p.fly(r, name+20)
 	}
 	return p
 }

@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// records is about answers that are kept with a release.
+var records = []test{
+	{"ARecordAnswersWhoHadCome", aRecordAnswersWhoHadCome},
+	{"ARecordThatIsRetainedAnswersWhoeverComes", aRetainedRecordAnswersWhoeverComes},
+	{"OnlyWhoHoldsKeepsARecord", onlyWhoHoldsKeepsARecord},
+	{"ARecordTakesTheCallerOutOfTheQueue", aRecordTakesTheCallerOutOfTheQueue},
+	{"ARecordIsKeptWithAHandOver", aRecordIsKeptWithAHandOver},
+	{"ARecordIsAnyText", aRecordIsAnyText},
+}
+
+// recalling asks for the lock, or for a record that answers one who came so long ago.
+func (p *process) recalling(r store.Ref, join store.Join, fingerprint string, waited time.Duration) (a store.Answer) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	p.insist("Acquire with Recall", func() (err error) {
+		a, err = p.Acquire(p.Context(), store.Request{Ref: r, Join: join, Until: soon(), Recall: &store.Recall{Fingerprint: fingerprint, Waited: waited}})
+		return err
+	})
+	return a
+}
+
+// looking looks for a record with the token of a holder.
+func (p *process) looking(r store.Ref, fingerprint string, waited time.Duration) *store.Recalled {
+	p.Helper()
+	p.pass(time.Millisecond)
+	var a store.Answer
+	p.insist("Recall", func() (err error) {
+		a, err = p.Recall(p.Context(), store.Request{Ref: r, Until: soon(), Recall: &store.Recall{Fingerprint: fingerprint, Waited: waited}})
+		return err
+	})
+	if a.Granted || a.Clock == 0 {
+		p.Errorf("Recall = %+v, want the clock and no grant", a)
+	}
+	return a.Recalled
+}
+
+// keep gives a lock back with a record.
+func (p *process) keep(r store.Ref, record store.Record, want store.Released) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	var got store.Released
+	if sure := p.insist("Release with a record", func() (err error) {
+		got, _, err = p.Release(p.Context(), store.Give{Ref: r, Record: &record})
+		return err
+	}); sure && got != want {
+		p.Errorf("Release with a record = %v, want %v", got, want)
+	}
+}
+
+func (w *world) wantRecord(what string, got *store.Recalled, want string) {
+	w.Helper()
+	switch {
+	case got == nil && want != "":
+		w.Errorf("%s: no record, want %q", what, want)
+	case got != nil && got.Data != want:
+		w.Errorf("%s: record %q, want %q", what, got.Data, want)
+	}
+}
+
+func aRecordAnswersWhoHadCome(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	p.keep(r, store.Record{Fingerprint: "f", Data: "answer"}, store.Freed)
+	w.mustHold("")
+	w.outlast(short)
+	a := other.recalling(other.ref(long), store.Wait, "f", time.Minute)
+	w.wantRecord("who came before", a.Recalled, "answer")
+	if a.Granted || a.Recalled != nil && (a.Recalled.Fingerprint != "f" || a.Recalled.Made > a.Recalled.Clock || a.Recalled.Until > a.Recalled.Clock || a.Clock != a.Recalled.Clock) {
+		w.Errorf("Acquire = %+v, %+v", a, a.Recalled)
+	}
+	w.mustHold("")
+	if a := other.recalling(other.ref(short), store.Try, "f", 0); !a.Granted || a.Recalled != nil {
+		w.Errorf("who came later: %+v, want the lock", a)
+	}
+	w.outlast(2 * short)
+	if a := other.recalling(other.ref(short), store.Try, "g", time.Minute); !a.Granted || a.Recalled != nil {
+		w.Errorf("who came before for something else: %+v, want the lock", a)
+	}
+}
+
+func aRetainedRecordAnswersWhoeverComes(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	p.keep(r, store.Record{Fingerprint: "f", Data: "answer", Retain: long}, store.Freed)
+	for _, join := range []store.Join{store.Try, store.Wait, store.Last} {
+		for _, fingerprint := range []string{"f", "g"} {
+			a := other.recalling(other.ref(long), join, fingerprint, 0)
+			w.wantRecord("within Retain", a.Recalled, "answer")
+			if a.Granted || a.Recalled != nil && (a.Recalled.Fingerprint != "f" || a.Recalled.Until <= a.Recalled.Clock) {
+				w.Errorf("Acquire = %+v, %+v", a, a.Recalled)
+			}
+		}
+	}
+	w.mustHold("")
+	// Who does not ask for it has the lock, and looks for it with that.
+	holder := other.take(long)
+	w.wantRecord("who holds", other.looking(holder, "f", 0), "answer")
+	other.keep(holder, store.Record{Fingerprint: "g", Data: "another", Retain: short}, store.Freed)
+	holder = p.take(long)
+	w.wantRecord("after another answer", p.looking(holder, "f", 0), "another")
+	w.outlast(2 * short)
+	w.wantRecord("after Retain", p.looking(holder, "g", 0), "")
+	p.release(holder, false, store.Freed)
+}
+
+func onlyWhoHoldsKeepsARecord(w *world) {
+	p, other := w.open(), w.open()
+	record := store.Record{Fingerprint: "f", Data: "answer", Retain: long}
+	other.keep(other.ref(long), record, store.NotHeld)
+	w.mustBeEmpty("a record of one who does not hold")
+	r := p.take(long)
+	for _, stranger := range append(forgeries(r), other.ref(long)) {
+		other.keep(stranger, record, store.NotHeld)
+	}
+	w.wantRecord("after strangers", p.looking(r, "f", time.Minute), "")
+	w.mustHold(r.Token)
+	p.release(r, false, store.Freed)
+	late := p.take(short)
+	w.outlast(2 * short)
+	p.keep(late, record, store.NotHeld)
+	w.mustBeEmpty("a record of one whose lock has expired")
+}
+
+func aRecordTakesTheCallerOutOfTheQueue(w *world) {
+	p, other := w.open(), w.open()
+	p.keep(p.take(long), store.Record{Fingerprint: "f", Data: "answer", Retain: long}, store.Freed)
+	holder := p.take(long) // it does not want the answer
+	waiter := other.queue(long)
+	w.wantRecord("who waits", other.recalling(waiter, store.Wait, "f", 0).Recalled, "answer")
+	info, err := p.Inspect(p.Context(), lock)
+	if err != nil || info.Waiting != 0 || len(info.Holders) != 1 {
+		w.Errorf("Inspect = %+v, %v, want the holder and nobody who waits", info, err)
+	}
+	p.release(holder, false, store.Freed)
+	w.mustHold("")
+}
+
+func aRecordIsKeptWithAHandOver(w *world) {
+	p := w.open()
+	r, next := p.take(long), p.ref(long)
+	p.pass(time.Millisecond)
+	var did store.Released
+	var a store.Answer
+	sure := p.insist("Release", func() (err error) {
+		did, a, err = p.Release(p.Context(), store.Give{
+			Ref: r, Next: store.Waiter{Ref: next, Place: store.Place{Waited: time.Millisecond}},
+			Record: &store.Record{Fingerprint: "f", Data: "answer"},
+		})
+		return err
+	})
+	if sure && (did != store.HandedOver || !a.Granted) {
+		w.Errorf("Release = %v, %+v, want that the next one has the lock", did, a)
+	}
+	w.mustHold(next.Token)
+	Note(&next, a)
+	w.wantRecord("the next one", p.looking(next, "f", time.Minute), "answer")
+	p.release(next, false, store.Freed)
+}
+
+func aRecordIsAnyText(w *world) {
+	p := w.open()
+	for _, data := range []string{"", " ", "a b\nc\r\n", "\x00\xff", "1 2 3"} {
+		r := p.take(long)
+		p.keep(r, store.Record{Fingerprint: "f", Data: data, Retain: long}, store.Freed)
+		r = p.take(long)
+		if got := p.looking(r, "f", 0); got == nil || got.Data != data || got.Fingerprint != "f" {
+			w.Errorf("record %q: %+v", data, got)
+		}
+		p.release(r, false, store.Freed)
+	}
+}

@@ -1,0 +1,289 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// How the calls of Do of one Locker that ask for the same come together. They are a flight: one of them leads, which takes the lock and runs the function,
+// or finds the answer of another process; the others wait for what comes of that. Where it gets no answer that is for them, or has left, the next one leads, in
+// the order in which they came. Each call is carried out by the goroutine of its caller.
+
+// A flightName is what the calls of a flight have in common.
+type flightName struct{ key, fingerprint string }
+
+// A flight is the calls of a Locker that wait for one answer. The mutex of the key's ledger guards it.
+type flight struct {
+	calls  []*call                 // in the order in which they came, the one that leads first
+	leads  *call                   // the one that leads, or is about to; it may have left while its function runs
+	cancel context.CancelCauseFunc // ends the context of the function; nil: it does not run
+}
+
+// A call is one call of Do. It belongs to the goroutine of that call.
+type call struct {
+	locker *Locker
+	ctx    context.Context
+	key    string // without the policy's prefix
+	how    Flight
+	came   time.Time
+	of     flightName
+	flight *flight
+	lands  chan landing // what comes of the flight for the call; has room for one
+}
+
+// A landing is what comes of a flight for one of its calls: an answer, the error of one that is not for it, or that it leads from now on.
+type landing struct {
+	leads bool
+	data  string
+	err   error
+}
+
+func newCall(ctx context.Context, l *Locker, key string, f Flight) *call {
+	return &call{
+		locker: l, ctx: ctx, key: key, how: f, came: time.Now(),
+		of: flightName{f.Policy.Prefix + key, f.fingerprint()}, lands: make(chan landing, 1),
+	}
+}
+
+// name is the name of the lock.
+func (c *call) name() string { return c.of.key }
+
+// claim returns a claim that began with the call.
+func (c *call) claim() claim { return c.locker.newClaim(c.ctx, c.key, c.how.Policy, c.came, nil) }
+
+// do is Do: fn returns the bytes of its answer. own says that fn has run for this call, and otherwise data has the answer.
+func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data string, err error) {
+	asks := c.claim()
+	if _, err := asks.check(); err != nil {
+		return false, "", asks.refused(err)
+	}
+	if c.join() {
+		return c.lead(fn)
+	}
+	landed, err := c.wait()
+	switch {
+	case err != nil:
+		return false, "", c.refused(err)
+	case landed.leads:
+		return c.lead(fn)
+	}
+	e := asks.event(EventAnswered)
+	asks.note(e)
+	asks.tell(nil)
+	return false, landed.data, landed.err
+}
+
+// join adds the call to its flight, and reports whether it leads. A call that may not wait for others leads one of its own.
+func (c *call) join() (leads bool) {
+	if !c.how.Policy.waits() {
+		c.flight = &flight{calls: []*call{c}, leads: c}
+		return true
+	}
+	led := c.locker.lockLedger(c.of.key)
+	defer led.mu.Unlock()
+	c.flight = led.flights[c.of]
+	if c.flight == nil {
+		if led.flights == nil {
+			led.flights = make(map[flightName]*flight)
+		}
+		c.flight = &flight{leads: c}
+		led.flights[c.of] = c.flight
+	}
+	c.flight.calls = append(c.flight.calls, c)
+	return c.flight.leads == c
+}
+
+// wait waits for what comes of the flight, for as long as the policy says.
+func (c *call) wait() (landing, error) {
+	var over <-chan time.Time
+	if limit, bounded := c.patience(); bounded {
+		timer := time.NewTimer(time.Until(c.came.Add(limit)))
+		defer timer.Stop()
+		over = timer.C
+	}
+	var err error
+	select {
+	case landed := <-c.lands:
+		return landed, nil
+	case <-c.ctx.Done():
+		asks := c.claim()
+		err = asks.gaveUp()
+	case <-over:
+		err = errUsedUp
+	}
+	if c.leave() {
+		return landing{}, err
+	}
+	landed := <-c.lands // just now
+	if landed.leads {
+		c.land(nil, landing{})
+		return landing{}, err
+	}
+	return landed, nil
+}
+
+// patience is for how long the policy lets a call wait.
+func (c *call) patience() (limit time.Duration, bounded bool) {
+	switch p := c.how.Policy.withDefaults(); {
+	case p.Wait > 0:
+		return p.Wait, true
+	case p.Retries < Forever:
+		return time.Duration(p.Retries) * p.RetryInterval, true
+	}
+	return 0, false
+}
+
+// refused is the refusal of a call that has waited for others of its process.
+func (c *call) refused(err error) error {
+	asks := c.claim()
+	asks.queuedAt = c.came
+	return asks.refused(err)
+}
+
+// leave takes the call out of its flight, unless it has landed, or is the one that leads and has not begun yet. The
+// function's context ends when the last one leaves.
+func (c *call) leave() (left bool) {
+	led := c.locker.lockLedger(c.of.key)
+	defer led.mu.Unlock()
+	f := c.flight
+	i := slices.Index(f.calls, c)
+	if i < 0 || f.leads == c && f.cancel == nil {
+		return false
+	}
+	f.calls = slices.Delete(f.calls, i, i+1)
+	if len(f.calls) == 0 && f.cancel != nil {
+		cause := context.Cause(c.ctx)
+		if cause == nil { // it has waited for as long as it could, and the others had left before
+			cause = errUnwanted
+		}
+		f.cancel(cause)
+	}
+	return true
+}
+
+// errUnwanted is why the context of a function ends whose answer nobody waits for.
+var errUnwanted = errors.New("lockmw: nobody waits for the answer any more")
+
+// land ends the lead of the call. Those of its flight whom answers admits get what has landed, and the first of the others leads.
+func (c *call) land(answers func(*call) bool, what landing) {
+	led := c.locker.lockLedger(c.of.key)
+	defer led.mu.Unlock()
+	f := c.flight
+	var others []*call
+	for _, other := range f.calls {
+		switch {
+		case other == c:
+		case answers != nil && answers(other):
+			other.lands <- what
+		default:
+			others = append(others, other)
+		}
+	}
+	f.calls, f.cancel, f.leads = others, nil, nil
+	if len(others) > 0 {
+		f.leads = others[0]
+		f.leads.lands <- landing{leads: true}
+	} else if led.flights[c.of] == f {
+		delete(led.flights, c.of)
+	}
+}
+
+// lead takes the lock, unless it finds an answer, and runs fn.
+func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data string, err error) {
+	var answers func(*call) bool
+	var what landing
+	defer func() { c.land(answers, what) }() // also if fn panics
+	work, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
+	defer cancel(nil)
+	asks := c.claim()
+	asks.recall, asks.work = c.of.fingerprint, work
+	lease, err := asks.acquire()
+	asks.tell(lease)
+	found, sent := asks.recalled, asks.recalledSent
+	if lease != nil && !asks.looked {
+		found, sent, err = c.look(lease)
+		if found != nil || err != nil {
+			_ = lease.Release(c.ctx)
+		}
+	}
+	switch {
+	case err != nil:
+		return false, "", err
+	case found != nil:
+		what = c.landingOf(found)
+		answers = func(other *call) bool { return answersCall(found, sent, other) }
+		return false, what.data, what.err
+	}
+	answer, err := c.run(lease, cancel, fn)
+	if err == nil || errors.Is(err, ErrAnswerTooLarge) {
+		what, answers = landing{data: c.how.record(lease.Fence(), answer).Data}, func(*call) bool { return true }
+	}
+	return true, "", err
+}
+
+// look looks for an answer for a call that was handed the lock by others, who may have left one.
+func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err error) {
+	for range 2 { // a connection that the server had closed shows with the first command over it
+		sent = time.Now()
+		a, err := c.locker.store.Recall(lease.ctx, store.Request{
+			Ref: lease.ref, Until: sent.Add(opTimeout),
+			Recall: &store.Recall{Fingerprint: c.of.fingerprint, Waited: sent.Sub(c.came)},
+		})
+		if err == nil {
+			return a.Recalled, sent, nil
+		}
+		if fault := store.AsError(err); !fault.Stale {
+			return nil, sent, c.refused(fmt.Errorf("%w: %w", ErrUnavailable, fault.Err))
+		}
+	}
+	return nil, sent, c.refused(fmt.Errorf("%w: the answer of others could not be looked for", ErrUnavailable))
+}
+
+// landingOf is what a record that was found says to the calls of the flight.
+func (c *call) landingOf(found *store.Recalled) landing {
+	if found.Fingerprint != c.of.fingerprint {
+		return landing{err: fmt.Errorf("%w: %q", ErrOtherRequest, c.of.key)}
+	}
+	return landing{data: found.Data}
+}
+
+// answersCall reports whether a record is for another call of the flight. It was found by a command that was sent then, when the server's
+// clock showed found.Clock at most. So it showed came at most when the call came.
+func answersCall(found *store.Recalled, sent time.Time, c *call) bool {
+	came := found.Clock - sent.Sub(c.came).Microseconds()
+	return came < found.Until || found.Fingerprint == c.of.fingerprint && came < found.Made
+}
+
+// run runs fn under the lease, and gives it back with the answer. The error is that of Do, and with nil or
+// ErrAnswerTooLarge there is an answer.
+func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context.Context) ([]byte, error)) (answer []byte, err error) {
+	led := c.locker.lockLedger(c.of.key)
+	c.flight.cancel = cancel
+	led.mu.Unlock()
+	stop := context.AfterFunc(c.ctx, func() { c.leave() })
+	defer stop()
+	released := false
+	defer func() {
+		if !released { // without an answer, also if fn panics
+			if lost := lease.Release(c.ctx); errors.Is(lost, ErrLost) && err != nil && !errors.Is(err, ErrLost) {
+				err = fmt.Errorf("%w; %w", err, lost)
+			}
+		}
+	}()
+	if answer, err = fn(lease.Context()); err != nil {
+		return nil, err
+	}
+	if len(answer) > c.how.maxAnswer() {
+		return answer, fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(answer), c.how.maxAnswer())
+	}
+	released = true
+	if err := lease.releaseKeeping(c.ctx, c.how.record(lease.Fence(), answer)); errors.Is(err, ErrLost) {
+		return nil, err
+	}
+	return answer, nil
+}

@@ -1,0 +1,218 @@
+package lockmw
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
+
+// One answer for all who ask for the same: Do. What a call asks for and how its answer is kept is here; how the calls of one process
+// come together is in calls.go, and how the lock is given back with the answer in keep.go.
+
+// A Flight says how Do takes its lock, and for whom it keeps the answer.
+type Flight struct {
+	// Policy is that of the lock under which the function runs, and of the wait for another call's answer. Its zero value
+	// makes one attempt: a call that finds the function running elsewhere is refused. Do refuses Mode Shared, Permits,
+	// MinHold, Reentrant, FailOpen and AsyncRelease, with which one answer for all is not to be had.
+	Policy Policy
+
+	// Retain is for how long the answer is given to calls that come later. Zero: only those get it that came
+	// while it was made.
+	Retain time.Duration
+
+	// Fingerprint is what the answer depends on beside the key, such as the body of a request. A call that finds the
+	// answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets its SHA-256.
+	Fingerprint []byte
+
+	// MaxAnswer is how many bytes an answer may have in its encoded form. Zero means 32 KiB. Answers lie in
+	// the memory of the Redis that has the locks.
+	MaxAnswer int
+
+	// Codec makes bytes of the answer. Nil means JSON.
+	Codec Codec
+
+	// Version names the form of the answer. A call with another version does not get it: see Do.
+	Version string
+}
+
+const (
+	defaultMaxAnswer = 32 << 10
+	mostRetained     = 365 * 24 * time.Hour
+	mostVersion      = 64
+)
+
+// A Codec makes bytes of an answer, and an answer of bytes. It may encrypt them; then the key, with the policy's prefix, is what
+// they should be bound to. Its methods may be called concurrently.
+type Codec interface {
+	// Name is what a record says it was made with: a word without blanks.
+	Name() string
+
+	// Encode returns the bytes of an answer.
+	Encode(key string, answer any) ([]byte, error)
+
+	// Decode makes an answer of bytes. answer is a pointer to it.
+	Decode(key string, data []byte, answer any) error
+}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Name() string { return "json" }
+
+func (jsonCodec) Encode(_ string, answer any) ([]byte, error) { return json.Marshal(answer) }
+
+func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.Unmarshal(data, answer) }
+
+// Do runs fn under the lock of f.Policy.Prefix+key, and gives its answer to all who ask for the same: to the calls of Do that came
+// while fn ran, in whatever process, and until f.Retain is over to later ones.
+//
+//	report, shared, err := lockmw.Do(ctx, locks, "2026-11-27", lockmw.Flight{
+//		Policy: lockmw.Policy{Prefix: "report:", Wait: 10 * time.Second},
+//		Retain: time.Hour,
+//	}, func(ctx context.Context) (string, error) { return "all is well", ctx.Err() })
+//
+// An error of fn is neither shared nor kept, unlike in x/sync's singleflight: the call that ran fn returns it, and the next one
+// that waits runs fn again. So whatever all shall hear, also a "no", is an answer, and no error.
+//
+// shared says that fn did not run for this call. The answer is then decoded anew for each call, so that no two have a pointer in
+// common. fn's context ends when the lock is lost, and when none of the calls that wait for its answer in this process goes on;
+// not when the call leaves whose fn it is.
+//
+// Calls wait in the lock's queue, in the order in which they came, as Acquire does; those of one process for the same key and
+// fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the same key
+// waits its turn among them, and gets the lock and no answer.
+//
+// The work runs at least once, and twice where its process dies, or loses its lock, before the answer is kept: the next call runs fn then. The error
+//
+//   - is fn's, if fn ran and has failed;
+//   - Is ErrLost, with fn's answer, if the lock was lost while fn ran: the answer was not kept, and somebody else may have run fn;
+//   - is the Codec's, with fn's answer, if that cannot be encoded: the calls that wait run fn;
+//   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
+//     and others run fn;
+//   - Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
+//   - is another one, if the answer that is kept does not decode, or has another Version or Codec;
+//   - is Acquire's otherwise, and fn did not run.
+//
+// Where Redis does not confirm within a second that it has the answer, the call returns it all the same, and the lock is kept and
+// the answer tried further in the background.
+func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(context.Context) (T, error)) (answer T, shared bool, err error) {
+	if err := l.validateFlight(f); err != nil {
+		return answer, false, l.Refuse(ctx, f.Policy, err)
+	}
+	c := newCall(ctx, l, key, f)
+	codec := f.codec()
+	own, data, err := c.do(func(ctx context.Context) ([]byte, error) {
+		var err error
+		if answer, err = fn(ctx); err != nil {
+			return nil, err
+		}
+		data, err := codec.Encode(c.name(), answer)
+		if err != nil {
+			return nil, fmt.Errorf("lockmw: the answer of %q cannot be kept: %w", c.name(), err)
+		}
+		return data, nil
+	})
+	if own || err != nil {
+		return answer, false, err
+	}
+	if err := f.decode(c.name(), data, &answer); err != nil {
+		var none T
+		return none, true, err
+	}
+	return answer, true, nil
+}
+
+// The errors of Do beside those of Acquire and ErrLost.
+var (
+	// ErrOtherRequest: an answer is kept for the key, and it is the answer to another Flight.Fingerprint.
+	ErrOtherRequest = errors.New("lockmw: the answer that is kept is to another request")
+
+	// ErrAnswerTooLarge: the answer has more bytes than Flight.MaxAnswer, and is not kept.
+	ErrAnswerTooLarge = errors.New("lockmw: answer is too large to be kept")
+)
+
+// validateFlight returns nil, or an ErrInvalidPolicy.
+func (l *Locker) validateFlight(f Flight) error {
+	switch p := f.Policy; {
+	case p.Mode == Shared:
+		return badPolicy("Mode", "Do with Shared: several would do the work at the same time; leave out Mode")
+	case p.Permits != 0:
+		return badPolicy("Permits", "Do with Permits: several would do the work at the same time; leave out Permits")
+	case p.MinHold != 0:
+		return badPolicy("MinHold", "Do gives the answer to those who come later: say for how long with Retain")
+	case p.Reentrant:
+		return badPolicy("Reentrant", "Do within the work of the same key has no answer yet: leave out Reentrant")
+	case p.FailOpen:
+		return badPolicy("FailOpen", "Do without its lock would do the work twice: test for ErrUnavailable, and do without Do")
+	case p.AsyncRelease:
+		return badPolicy("AsyncRelease", "Do gives its lock back with the answer, and waits for both: leave out AsyncRelease")
+	}
+	switch {
+	case l.quorum:
+		return badPolicy("Flight", "a quorum keeps no answers: use a Locker of New")
+	case l.confirms:
+		return badPolicy("Flight", "answers are not confirmed by replicas: use a Locker without WithReplicaAcks")
+	case f.Retain < 0, f.Retain > mostRetained:
+		return badPolicy("Retain", "%v is not between 0 and %v", f.Retain, mostRetained)
+	case f.MaxAnswer < 0:
+		return badPolicy("MaxAnswer", "%d is less than 0", f.MaxAnswer)
+	case len(f.Version) > mostVersion, strings.ContainsAny(f.Version, " \n"):
+		return badPolicy("Version", "%q has blanks or more than %d bytes", f.Version, mostVersion)
+	case strings.ContainsAny(f.codec().Name(), " \n"):
+		return badPolicy("Codec", "its name %q has blanks", f.codec().Name())
+	}
+	return nil
+}
+
+func (f Flight) codec() Codec {
+	if f.Codec == nil {
+		return jsonCodec{}
+	}
+	return f.Codec
+}
+
+func (f Flight) maxAnswer() int {
+	if f.MaxAnswer == 0 {
+		return defaultMaxAnswer
+	}
+	return f.MaxAnswer
+}
+
+// fingerprint is what Redis gets of the fingerprint: a word.
+func (f Flight) fingerprint() string {
+	sum := sha256.Sum256(f.Fingerprint)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// The data of a record are a line with its form, the version of that, the codec and the fence of who made it, and the answer.
+const form = "1"
+
+func (f Flight) record(fence int64, answer []byte) *store.Record {
+	head := form + " " + strconv.FormatInt(fence, 10) + " " + f.codec().Name() + " " + f.Version + "\n"
+	return &store.Record{Fingerprint: f.fingerprint(), Data: head + string(answer), Retain: f.Retain}
+}
+
+// decode reads the answer from the data of a record.
+func (f Flight) decode(key string, data string, answer any) error {
+	head, rest, ok := strings.Cut(data, "\n")
+	words := strings.SplitN(head, " ", 4)
+	switch {
+	case !ok || len(words) != 4 || words[0] != form:
+		return fmt.Errorf("lockmw: the answer that is kept for %q is not in a form that this version of lockmw knows", key)
+	case words[2] != f.codec().Name():
+		return fmt.Errorf("lockmw: the answer that is kept for %q is encoded by %q, and this call decodes by %q", key, words[2], f.codec().Name())
+	case words[3] != f.Version:
+		return fmt.Errorf("lockmw: the answer that is kept for %q has the version %q, and this call wants %q", key, words[3], f.Version)
+	}
+	if err := f.codec().Decode(key, []byte(rest), answer); err != nil {
+		return fmt.Errorf("lockmw: the answer that is kept for %q cannot be read: %w", key, err)
+	}
+	return nil
+}

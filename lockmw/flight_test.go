@@ -1,0 +1,523 @@
+package lockmw_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// flight waits for others, and keeps no answer for those who come later.
+var flight = lockmw.Flight{Policy: lockmw.Policy{TTL: 3 * time.Second, Wait: 30 * time.Second}}
+
+// retained is flight with an answer that is kept.
+func retained(d time.Duration) lockmw.Flight {
+	f := flight
+	f.Retain = d
+	return f
+}
+
+// A maker makes answers, each once for each time that it runs.
+type maker struct {
+	runs, inside atomic.Int64
+	takes        time.Duration
+}
+
+func (m *maker) make(ctx context.Context) (string, error) {
+	if m.inside.Add(1) > 1 {
+		return "", errors.New("two at a time")
+	}
+	defer m.inside.Add(-1)
+	n := m.runs.Add(1)
+	select {
+	case <-time.After(m.takes):
+		return fmt.Sprint("answer ", n), nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// All who ask while the answer is made get it, in whatever process, and whoever comes later has it made anew.
+func TestOneAnswerForAll(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
+		m := &maker{takes: 500 * time.Millisecond}
+		for round := range 3 {
+			want := fmt.Sprint("answer ", round+1)
+			var owners atomic.Int64
+			var all sync.WaitGroup
+			for i := range 60 {
+				all.Go(func() {
+					time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+					answer, shared, err := lockmw.Do(context.Background(), lockers[i%3], key, flight, m.make)
+					if err != nil || answer != want {
+						t.Errorf("Do = %q, %v, want %q", answer, err, want)
+					}
+					if !shared {
+						owners.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if n := owners.Load(); n != 1 {
+				t.Errorf("%d calls say that they have made the answer", n)
+			}
+		}
+		noKeys(t, s.Client(t), key, 11*time.Second)
+	})
+}
+
+// An answer is given to later calls until its time is over, by one command.
+func TestAnAnswerIsRetained(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		m := new(maker)
+		for i, pause := range []time.Duration{0, time.Second, 58 * time.Second, 2 * time.Second} {
+			l := testenv.Open(t, client)
+			time.Sleep(pause)
+			before := proxy.Commands()["EVALSHA"] + proxy.Commands()["EVAL"]
+			answer, shared, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), m.make)
+			want, replayed := "answer 1", i == 1 || i == 2
+			if i == 3 {
+				want = "answer 2"
+			}
+			if err != nil || answer != want || shared != replayed {
+				t.Errorf("%d: Do = %q, %v, %v, want %q", i, answer, shared, err, want)
+			}
+			if sent := proxy.Commands()["EVALSHA"] + proxy.Commands()["EVAL"] - before; replayed && sent > 2 { // the first of a Locker has the script's text sent, too
+				t.Errorf("%d commands for an answer that was there", sent)
+			}
+		}
+	})
+}
+
+// An error is its caller's: the next one runs the function, one at a time.
+func TestAnErrorIsNoAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		lockers := []*lockmw.Locker{testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))}
+		broken := errors.New("broken")
+		var runs, failed, answered atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				answer, _, err := lockmw.Do(context.Background(), lockers[i%2], key, flight, func(context.Context) (int, error) {
+					time.Sleep(100 * time.Millisecond)
+					if n := runs.Add(1); n <= 3 {
+						return 0, broken
+					}
+					return 7, nil
+				})
+				switch {
+				case errors.Is(err, broken):
+					failed.Add(1)
+				case err == nil && answer == 7:
+					answered.Add(1)
+				default:
+					t.Errorf("Do = %d, %v", answer, err)
+				}
+			})
+		}
+		all.Wait()
+		if runs.Load() != 4 || failed.Load() != 3 || answered.Load() != 17 {
+			t.Errorf("%d runs, %d errors, %d answers, want 4, 3, 17", runs.Load(), failed.Load(), answered.Load())
+		}
+	})
+}
+
+// An answer is to one fingerprint.
+func TestAnAnswerToAnotherRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		with := func(f lockmw.Flight, request string) lockmw.Flight {
+			f.Fingerprint = []byte(request)
+			return f
+		}
+		m := &maker{takes: 100 * time.Millisecond}
+		if _, _, err := lockmw.Do(context.Background(), l, key, with(retained(time.Minute), "one"), m.make); err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range []*lockmw.Locker{l, other} {
+			answer, _, err := lockmw.Do(context.Background(), by, key, with(retained(time.Minute), "two"), m.make)
+			if !errors.Is(err, lockmw.ErrOtherRequest) || answer != "" {
+				t.Errorf("Do = %q, %v, want ErrOtherRequest", answer, err)
+			}
+			if err != nil && strings.Contains(err.Error(), base64.RawURLEncoding.EncodeToString([]byte("one"))) {
+				t.Errorf("%v names a fingerprint", err)
+			}
+		}
+		var all sync.WaitGroup
+		for i := range 4 { // nothing is retained: each waits its turn
+			all.Go(func() {
+				if _, shared, err := lockmw.Do(context.Background(), []*lockmw.Locker{l, other}[i%2], key+"x", with(flight, fmt.Sprint(i)), m.make); err != nil || shared {
+					t.Errorf("Do = %v, %v, want its own answer", shared, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := m.runs.Load(); n != 5 {
+			t.Errorf("%d runs, want 5", n)
+		}
+	})
+}
+
+// The function goes on while anybody waits for its answer, and not longer.
+func TestWhoLeavesDoesNotEndTheWorkOfOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		type caller struct {
+			leave context.CancelFunc
+			done  chan error
+		}
+		m := &maker{takes: time.Second}
+		call := func() (c caller) {
+			ctx, cancel := context.WithCancel(context.Background())
+			c = caller{cancel, make(chan error, 1)}
+			go func() {
+				_, _, err := lockmw.Do(ctx, l, key, flight, m.make)
+				c.done <- err
+			}()
+			time.Sleep(100 * time.Millisecond)
+			return c
+		}
+		first, second, third := call(), call(), call()
+		first.leave()
+		second.leave()
+		if err := await.Receive(t, "the second's Do", second.done); !errors.Is(err, lockmw.ErrNotAcquired) || !errors.Is(err, context.Canceled) {
+			t.Errorf("the second's Do = %v, want that it has left", err)
+		}
+		if err := await.Receive(t, "the third's Do", third.done); err != nil {
+			t.Error(err)
+		}
+		if err := await.Receive(t, "the first's Do", first.done); err != nil {
+			t.Error(err)
+		}
+		first, second = call(), call()
+		first.leave()
+		second.leave()
+		began := time.Now()
+		if err := await.Receive(t, "the first's Do", first.done); !errors.Is(err, context.Canceled) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("Do = %v after %v, want that its work was told to stop", err, time.Since(began))
+		}
+		if n := m.runs.Load(); n != 2 {
+			t.Errorf("%d runs, want 2", n)
+		}
+	})
+}
+
+// Whoever leads and gives up has the next one lead.
+func TestTheNextOneLeads(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		lease := mustAcquire(t, other, key, lockmw.Policy{})
+		m := new(maker)
+		short, patient := flight, flight
+		short.Policy.Wait = 300 * time.Millisecond
+		gaveUp, answered := make(chan error, 2), make(chan error, 1)
+		do := func(f lockmw.Flight, to chan error) {
+			go func() {
+				_, _, err := lockmw.Do(context.Background(), l, key, f, m.make)
+				to <- err
+			}()
+			time.Sleep(50 * time.Millisecond)
+		}
+		do(short, gaveUp)
+		do(short, gaveUp)
+		do(patient, answered)
+		for range 2 {
+			var refusal *lockmw.AcquireError
+			if err := await.Receive(t, "a refusal", gaveUp); !errors.Is(err, lockmw.ErrNotAcquired) || !errors.As(err, &refusal) || !refusal.Queued || refusal.Waited > 320*time.Millisecond {
+				t.Errorf("Do = %v, want a refusal after 300 ms", err)
+			}
+		}
+		mustRelease(t, lease)
+		if err := await.Receive(t, "the patient one", answered); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Work that panics leaves nothing, and the next one does it.
+func TestAPanicIsNoAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		first := make(chan any, 1)
+		go func() {
+			defer func() { first <- recover() }()
+			_, _, _ = lockmw.Do(context.Background(), l, key, flight, func(context.Context) (int, error) {
+				time.Sleep(100 * time.Millisecond)
+				panic("boom")
+			})
+		}()
+		time.Sleep(50 * time.Millisecond)
+		answer, shared, err := lockmw.Do(context.Background(), l, key, flight, func(context.Context) (int, error) { return 1, nil })
+		if answer != 1 || shared || err != nil {
+			t.Errorf("Do = %d, %v, %v", answer, shared, err)
+		}
+		if p := await.Receive(t, "the panic", first); p != "boom" {
+			t.Errorf("panic %v", p)
+		}
+	})
+}
+
+// An answer that was made without the lock is its maker's alone.
+func TestALostLockKeepsNoAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		c := s.Client(t)
+		answer, shared, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), func(context.Context) (int, error) {
+			c.Del(context.Background(), "lock:{"+key+"}")
+			return 1, nil
+		})
+		if answer != 1 || shared || !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Do = %d, %v, %v, want the own answer and ErrLost", answer, shared, err)
+		}
+		answer, _, err = lockmw.Do(context.Background(), l, key, retained(time.Minute), func(context.Context) (int, error) { return 2, nil })
+		if answer != 2 || err != nil {
+			t.Errorf("Do = %d, %v, want another answer", answer, err)
+		}
+	})
+}
+
+// A large answer is not kept, but those have it who wait in the same process.
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		f := retained(time.Minute)
+		f.MaxAnswer = 10
+		var runs atomic.Int64
+		large := func(context.Context) (string, error) {
+			runs.Add(1)
+			time.Sleep(200 * time.Millisecond)
+			return strings.Repeat("x", 20), nil
+		}
+		var all sync.WaitGroup
+		for i, by := range []*lockmw.Locker{l, l, other, l} {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+				answer, shared, err := lockmw.Do(context.Background(), by, key, f, large)
+				if len(answer) != 20 || errors.Is(err, lockmw.ErrAnswerTooLarge) == shared {
+					t.Errorf("%d: Do = %q, %v, %v", i, answer, shared, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := runs.Load(); n != 2 {
+			t.Errorf("%d runs, want one for each Locker", n)
+		}
+	})
+}
+
+// A Redis that fails at the end does not have the work done twice: the caller has its answer after a second, and the lock is kept until
+// the answer is in.
+func TestAnAnswerWhileRedisIsAway(t *testing.T) {
+	for name, away := range map[string]func(*faultproxy.Proxy){
+		"silent":       func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.Both) },
+		"cut":          func(p *faultproxy.Proxy) { p.Refuse(true); p.Cut() },
+		"no replies":   func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.ToClient) },
+		"a lost reply": func(p *faultproxy.Proxy) { p.DropReplies(1, faultproxy.Match("EVALSHA")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				var seen events
+				l, other := testenv.Open(t, client, seen.option()), testenv.Open(t, s.Client(t))
+				f := retained(time.Minute)
+				f.Policy.TTL = 6 * time.Second
+				if _, _, err := lockmw.Do(context.Background(), l, key+"warm", f, func(context.Context) (int, error) { return 0, nil }); err != nil {
+					t.Fatal(err) // Redis knows the scripts by now
+				}
+				began := time.Now()
+				answer, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) {
+					away(proxy)
+					return 1, nil
+				})
+				if took := time.Since(began); answer != 1 || err != nil || took > 1500*time.Millisecond {
+					t.Errorf("Do = %d, %v after %v", answer, err, took)
+				}
+				time.AfterFunc(2*time.Second, func() { proxy.Refuse(false); proxy.Heal() })
+				answer, shared, err := lockmw.Do(context.Background(), other, key, f, func(context.Context) (int, error) { return 2, nil })
+				if answer != 1 || !shared || err != nil {
+					t.Errorf("Do = %d, %v, %v, want the first one's answer", answer, shared, err)
+				}
+				if n := len(seen.of(lockmw.EventLost)); n != 0 {
+					t.Errorf("%d EventLost", n)
+				}
+			})
+		})
+	}
+}
+
+// Plain calls and those of Do wait in one queue.
+func TestAPlainAcquireGetsTheLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		m := &maker{takes: 200 * time.Millisecond}
+		var mu sync.Mutex
+		var order []string
+		did := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, what)
+		}
+		var all sync.WaitGroup
+		for i, by := range []*lockmw.Locker{l, other, l, other} {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 20 * time.Millisecond)
+				if i%2 == 1 {
+					lease := mustAcquire(t, by, key, flight.Policy)
+					did(fmt.Sprint("plain ", i))
+					mustRelease(t, lease)
+					return
+				}
+				answer, _, err := lockmw.Do(context.Background(), by, key, flight, m.make)
+				if err != nil {
+					t.Error(err)
+				}
+				did(answer)
+			})
+		}
+		all.Wait()
+		if got := strings.Join(order, ", "); strings.Index(got, "plain 1") > strings.Index(got, "plain 3") || m.runs.Load() != 1 {
+			t.Errorf("%s; %d runs", got, m.runs.Load())
+		}
+	})
+}
+
+// What cannot be decoded is an error.
+func TestAnAnswerInAnotherForm(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		text := func(context.Context) (string, error) { return "text", nil }
+		if _, _, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), text); err != nil {
+			t.Fatal(err)
+		}
+		newer, coded := retained(time.Minute), retained(time.Minute)
+		newer.Version, coded.Codec = "2", plainCodec{}
+		for _, f := range []lockmw.Flight{newer, coded} {
+			if answer, _, err := lockmw.Do(context.Background(), l, key, f, text); err == nil || answer != "" {
+				t.Errorf("Do = %q, %v, want an error", answer, err)
+			}
+		}
+		if n, _, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), func(context.Context) (int, error) { return 1, nil }); err == nil || n != 0 {
+			t.Errorf("Do = %d, %v, want an error", n, err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), l, key+"coded", coded, text); answer != "text" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), l, key+"coded", coded, text); answer != "text" || !shared || err != nil {
+			t.Errorf("Do = %q, %v, %v, want the answer that is kept", answer, shared, err)
+		}
+	})
+}
+
+// plainCodec writes text as it is.
+type plainCodec struct{}
+
+func (plainCodec) Name() string { return "plain" }
+
+func (plainCodec) Encode(key string, answer any) ([]byte, error) {
+	return []byte(key + "\n" + answer.(string)), nil
+}
+
+func (plainCodec) Decode(key string, data []byte, answer any) error {
+	text, ok := strings.CutPrefix(string(data), key+"\n")
+	if !ok {
+		return errors.New("another key's")
+	}
+	*answer.(*string) = text
+	return nil
+}
+
+// A call under its own answer's lock would wait for itself.
+func TestDoWithinItsOwnWork(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		m := new(maker)
+		_, _, err := lockmw.Do(context.Background(), l, key, flight, func(ctx context.Context) (string, error) {
+			answer, _, err := lockmw.Do(ctx, l, key, flight, m.make)
+			return answer, err
+		})
+		if !errors.Is(err, lockmw.ErrReentrant) || m.runs.Load() != 0 {
+			t.Errorf("Do = %v, want ErrReentrant", err)
+		}
+	})
+}
+
+// Close waits for work, as it does for leases, and whoever waits for that has its answer.
+func TestCloseWaitsForAnAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		m := &maker{takes: time.Second}
+		done := make(chan error, 2)
+		for range 2 {
+			go func() {
+				_, _, err := lockmw.Do(context.Background(), l, key, retained(time.Minute), m.make)
+				done <- err
+			}()
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err := l.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := await.Receive(t, "Do", done); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, _, err := lockmw.Do(context.Background(), l, key, flight, m.make); !errors.Is(err, lockmw.ErrClosed) {
+			t.Errorf("Do = %v, want ErrClosed", err)
+		}
+	})
+}
+
+// Policies under which there is no one answer are refused, and say why.
+func TestFlightsThatCannotBe(t *testing.T) {
+	l := testenv.Open(t, redistest.Embedded(t).Client(t))
+	for name, change := range map[string]func(*lockmw.Flight){
+		"Mode":         func(f *lockmw.Flight) { f.Policy.Mode = lockmw.Shared },
+		"Permits":      func(f *lockmw.Flight) { f.Policy.Permits = 2 },
+		"MinHold":      func(f *lockmw.Flight) { f.Policy.MinHold = time.Second },
+		"Reentrant":    func(f *lockmw.Flight) { f.Policy.Reentrant = true },
+		"FailOpen":     func(f *lockmw.Flight) { f.Policy.FailOpen = true },
+		"AsyncRelease": func(f *lockmw.Flight) { f.Policy.AsyncRelease = true },
+		"Retain":       func(f *lockmw.Flight) { f.Retain = -1 },
+		"MaxAnswer":    func(f *lockmw.Flight) { f.MaxAnswer = -1 },
+		"Version":      func(f *lockmw.Flight) { f.Version = "1 2" },
+		"TTL":          func(f *lockmw.Flight) { f.Policy.TTL = -1 },
+	} {
+		f := flight
+		change(&f)
+		_, _, err := lockmw.Do(context.Background(), l, "k", f, func(context.Context) (int, error) {
+			t.Errorf("%s: it ran", name)
+			return 0, nil
+		})
+		if !errors.Is(err, lockmw.ErrInvalidPolicy) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want ErrInvalidPolicy that names it", name, err)
+		}
+	}
+}
