@@ -19,24 +19,25 @@ import (
 
 // A Flight says how Do takes its lock, and for whom it keeps the answer.
 type Flight struct {
-	// Policy is that of the lock under which the function runs, and of the wait for another call's answer. Its zero value
-	// makes one attempt: a call that finds the function running elsewhere is refused. Do refuses Mode Shared, Permits,
-	// MinHold, Reentrant, FailOpen and AsyncRelease, with which one answer for all is not to be had.
+	// Policy is that of the lock under which the function runs. Wait bounds the time until a call runs its function or has another
+	// one's answer: let it be longer than the work takes. Without Wait and Retries a call that finds the function running
+	// elsewhere is refused at once. Do refuses Mode Shared, Permits, MinHold, Reentrant, FailOpen and AsyncRelease: several
+	// would do the work, or nobody could keep the answer.
 	Policy Policy
 
-	// Retain is for how long the answer is given to calls that come later. Zero: only those get it that came
-	// while it was made.
+	// Retain says for how long, at most a year, calls that come later get the answer that this one's function makes. Zero: only
+	// those get it that came before it was ready.
 	Retain time.Duration
 
-	// Fingerprint is what the answer depends on beside the key, such as the body of a request. A call that finds the
-	// answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets its SHA-256.
+	// Fingerprint is a check that the key was used for the same: the body of a request, where a client has chosen the key. A call
+	// that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets its SHA-256.
 	Fingerprint []byte
 
 	// MaxAnswer is how many bytes an answer may have in its encoded form. Zero means 32 KiB. Answers lie in
 	// the memory of the Redis that has the locks.
 	MaxAnswer int
 
-	// Codec makes bytes of the answer. Nil means JSON.
+	// Codec encodes the answer. Nil means JSON.
 	Codec Codec
 
 	// Version names the form of the answer. A call with another version does not get it: see Do.
@@ -49,8 +50,8 @@ const (
 	mostVersion      = 64
 )
 
-// A Codec makes bytes of an answer, and an answer of bytes. It may encrypt them; then the key, with the policy's prefix, is what
-// they should be bound to. Its methods may be called concurrently.
+// A Codec encodes answers, and may encrypt them. It is given the key with the policy's prefix, to be used as additional
+// data then, so that one answer cannot be put in the place of another. Its methods may be called concurrently.
 type Codec interface {
 	// Name is what a record says it was made with: a word without blanks.
 	Name() string
@@ -76,14 +77,14 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 //	report, shared, err := lockmw.Do(ctx, locks, "2026-11-27", lockmw.Flight{
 //		Policy: lockmw.Policy{Prefix: "report:", Wait: 10 * time.Second},
 //		Retain: time.Hour,
-//	}, func(ctx context.Context) (string, error) { return "all is well", ctx.Err() })
+//	}, func(ctx context.Context) (string, error) { return "all is well", nil })
 //
 // An error of fn is neither shared nor kept, unlike in x/sync's singleflight: the call that ran fn returns it, and the next one
 // that waits runs fn again. So whatever all shall hear, also a "no", is an answer, and no error.
 //
 // shared says that fn did not run for this call. The answer is then decoded anew for each call, so that no two have a pointer in
-// common. fn's context ends when the lock is lost, and when none of the calls that wait for its answer in this process goes on;
-// not when the call leaves whose fn it is.
+// common. fn runs in the goroutine of its call, with the values of that call's context and neither its deadline nor its end: fn's
+// context ends when the lock is lost, after the policy's MaxHold, and when all calls of this process that wait for the answer have left.
 //
 // Calls wait in the lock's queue, in the order in which they came, as Acquire does; those of one process for the same key and
 // fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the same key
@@ -92,8 +93,8 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 // The work runs at least once, and twice where its process dies, or loses its lock, before the answer is kept: the next call runs fn then. The error
 //
 //   - is fn's, if fn ran and has failed;
-//   - Is ErrLost, with fn's answer, if the lock was lost while fn ran: the answer was not kept, and somebody else may have run fn;
-//   - is the Codec's, with fn's answer, if that cannot be encoded: the calls that wait run fn;
+//   - Is ErrLost, with what fn returned, if the lock was lost while fn ran: nothing was kept, and somebody else may have done the work;
+//   - is the Codec's, with fn's answer, if the answer cannot be encoded: the calls that wait run fn;
 //   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
 //     and others run fn;
 //   - Is ErrOtherRequest, if the answer that is kept is to another fingerprint;

@@ -101,6 +101,8 @@ func (s spans) observe(ctx context.Context, e lockmw.Event) {
 		s.span(ctx, e, measure.OutcomeRefused)
 	case lockmw.EventSkipped:
 		s.span(ctx, e, measure.OutcomeSkipped)
+	case lockmw.EventAnswered:
+		s.span(ctx, e, measure.OutcomeAnswered)
 	case lockmw.EventFailedOpen:
 		s.span(ctx, e, measure.OutcomeFailedOpen)
 	case lockmw.EventHandedOver:

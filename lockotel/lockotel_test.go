@@ -210,6 +210,21 @@ func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	}
 }
 
+// A call of Do that gets the answer of another one needs no lock, and is told as an outcome of its own.
+func TestAnAnswerOfOthers(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option())
+	f := lockmw.Flight{Policy: lockmw.Policy{Name: "pay"}, Retain: time.Minute}
+	for range 2 {
+		if _, _, err := lockmw.Do(context.Background(), locks, "42", f, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await.Until(t, "the answer is counted", func() bool {
+		return w.values(t)["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=answered}"] == 1
+	})
+}
+
 func TestTwoLockersShareAMeterProvider(t *testing.T) {
 	w, option := newWatch()
 	one, two := locktest.New(t, option()), locktest.New(t, option())

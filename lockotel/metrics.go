@@ -128,6 +128,8 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 		m.refused.Add(ctx, 1, m.of(series{s.name, s.mode, measure.LabelReason, measure.Reason(e)}).add...)
 	case lockmw.EventSkipped:
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeSkipped).record...)
+	case lockmw.EventAnswered:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAnswered).record...)
 	case lockmw.EventFailedOpen:
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)

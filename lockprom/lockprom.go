@@ -185,6 +185,8 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.refused.WithLabelValues(name, mode, measure.Reason(e)).Inc()
 	case lockmw.EventSkipped:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeSkipped).Observe(e.Waited.Seconds())
+	case lockmw.EventAnswered:
+		c.acquire.WithLabelValues(name, mode, measure.OutcomeAnswered).Observe(e.Waited.Seconds())
 	case lockmw.EventFailedOpen:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
 		c.failedOpen.WithLabelValues(name, mode).Inc()

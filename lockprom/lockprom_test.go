@@ -197,6 +197,26 @@ func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	eventually(t, registry, want)
 }
 
+// A call of Do that gets the answer of another one needs no lock, and is told as an outcome of its own.
+func TestAnAnswerOfOthers(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks := locktest.New(t, lockprom.New(registry))
+	f := lockmw.Flight{Policy: lockmw.Policy{Name: "pay"}, Retain: time.Minute}
+	for range 2 {
+		if _, _, err := lockmw.Do(context.Background(), locks, "42", f, func(context.Context) (int, error) { return 1, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := fresh()
+	begun(want, "pay", "exclusive")
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=answered}"] = 1
+	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
+	want["lockmw_held{name=pay}"] = 0
+	want["lockmw_waiting{name=pay}"] = 0
+	eventually(t, registry, want)
+}
+
 func TestTwoLockersShareARegisterer(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	a, b := locktest.New(t, lockprom.New(registry)), locktest.New(t, lockprom.New(registry))

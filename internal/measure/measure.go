@@ -54,6 +54,7 @@ const (
 	OutcomeRefused    = "refused"
 	OutcomeFailedOpen = "failed_open"
 	OutcomeSkipped    = "skipped"
+	OutcomeAnswered   = "answered"
 	OutcomeRenewed    = "renewed"
 	OutcomeFailed     = "failed"
 )

@@ -1,4 +1,4 @@
-// Command doubleclick pays an order once, however often its button is clicked.
+// Command doubleclick refuses a second click on the button of an order.
 package main
 
 import (
