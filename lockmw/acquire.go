@@ -139,6 +139,9 @@ func (c *claim) run() (*Lease, error) {
 			}
 			c.noteToken(joined.Token)
 			place.Behind = joined.Behind
+			if c.recall != "" { // it may have waited behind another call
+				place.Waited = c.waited()
+			}
 			if how == holdsBack {
 				c.heldBack = true
 				return c.wait(c.locker.waiters.Look(c.waiter))
@@ -181,7 +184,7 @@ func (c *claim) ask(join store.Join) outcome {
 		}
 		c.noteToken(token)
 		place = its
-		if c.queuedAt.IsZero() { // its first command: it has not waited before
+		if c.queuedAt.IsZero() && c.recall == "" { // its first command: it has not waited before
 			place.Waited = 0
 		}
 	}
@@ -234,7 +237,10 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	c.discount()
 	c.fault, c.ballot = nil, answer.Ballot
 	c.answers++
-	c.residue = before.answered(answer.Granted || join == store.Wait && (answer.Recalled == nil || before != noResidue))
+	c.residue = before.answered(answer.Granted || join == store.Wait)
+	if answer.Recalled != nil {
+		c.residue = before // it has no place any more, but may have been handed the lock
+	}
 	for sibling := range strings.FieldsSeq(answer.Siblings) {
 		l.waiters.AskAgain(ref.Key, sibling) // if it waits, its grant's message was lost
 	}

@@ -62,30 +62,40 @@ func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data stri
 	if _, err := asks.check(); err != nil {
 		return false, "", asks.refused(err)
 	}
-	if c.join() {
-		return c.lead(fn)
+	leads, open := c.join()
+	if !open {
+		return false, "", asks.refused(ErrClosed)
 	}
-	landed, err := c.wait()
-	switch {
-	case err != nil:
-		return false, "", c.refused(err)
-	case landed.leads:
-		return c.lead(fn)
+	landed := landing{leads: leads}
+	if !leads {
+		if landed, err = c.wait(); err != nil {
+			return false, "", c.refused(err)
+		}
 	}
-	e := asks.event(EventAnswered)
-	asks.note(e)
-	asks.tell(nil)
-	return false, landed.data, landed.err
+	if landed.leads {
+		own, data, err = c.lead(fn)
+	} else {
+		data, err = landed.data, landed.err
+	}
+	if !own && err == nil {
+		asks.note(asks.event(EventAnswered))
+		asks.tell(nil)
+	}
+	return own, data, err
 }
 
-// join adds the call to its flight, and reports whether it leads. A call that may not wait for others leads one of its own.
-func (c *call) join() (leads bool) {
+// join adds the call to its flight, and reports whether it leads. A call that may not wait for others leads one of its own. Once
+// Close has begun none is open.
+func (c *call) join() (leads, open bool) {
 	if !c.how.Policy.waits() {
 		c.flight = &flight{calls: []*call{c}, leads: c}
-		return true
+		return true, true
 	}
 	led := c.locker.lockLedger(c.of.key)
 	defer led.mu.Unlock()
+	if led.ended {
+		return false, false
+	}
 	c.flight = led.flights[c.of]
 	if c.flight == nil {
 		if led.flights == nil {
@@ -95,7 +105,7 @@ func (c *call) join() (leads bool) {
 		led.flights[c.of] = c.flight
 	}
 	c.flight.calls = append(c.flight.calls, c)
-	return c.flight.leads == c
+	return c.flight.leads == c, true
 }
 
 // wait waits for what comes of the flight, for as long as the policy says.
@@ -106,36 +116,50 @@ func (c *call) wait() (landing, error) {
 		defer timer.Stop()
 		over = timer.C
 	}
-	var err error
-	select {
-	case landed := <-c.lands:
+	returned := false
+	defer func() {
+		if !returned && !c.leave() && (<-c.lands).leads { // the caller's context has panicked
+			c.land(nil, landing{})
+		}
+	}()
+	landed, err := c.awaitLanding(over)
+	returned = true
+	if err == nil {
 		return landed, nil
-	case <-c.ctx.Done():
-		asks := c.claim()
-		err = asks.gaveUp()
-	case <-over:
-		err = errUsedUp
 	}
 	if c.leave() {
 		return landing{}, err
 	}
-	landed := <-c.lands // just now
-	if landed.leads {
+	if landed = <-c.lands; landed.leads { // just now
 		c.land(nil, landing{})
 		return landing{}, err
 	}
 	return landed, nil
 }
 
+// awaitLanding waits for what comes of the flight, until the call's context ends or over.
+func (c *call) awaitLanding(over <-chan time.Time) (landing, error) {
+	select {
+	case landed := <-c.lands:
+		return landed, nil
+	case <-c.ctx.Done():
+		asks := c.claim()
+		return landing{}, asks.gaveUp()
+	case <-over:
+		return landing{}, errUsedUp
+	}
+}
+
 // patience is for how long the policy lets a call wait.
 func (c *call) patience() (limit time.Duration, bounded bool) {
-	switch p := c.how.Policy.withDefaults(); {
-	case p.Wait > 0:
-		return p.Wait, true
-	case p.Retries < Forever:
-		return time.Duration(p.Retries) * p.RetryInterval, true
+	p := c.how.Policy.withDefaults()
+	limit, bounded = p.Wait, p.Wait > 0
+	if p.Retries > 0 && p.Retries <= int(time.Hour/p.RetryInterval) { // more than that bounds nothing
+		if most := time.Duration(p.Retries) * p.RetryInterval; !bounded || most < limit {
+			limit, bounded = most, true
+		}
 	}
-	return 0, false
+	return limit, bounded
 }
 
 // refused is the refusal of a call that has waited for others of its process.
@@ -220,7 +244,7 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 		return false, what.data, what.err
 	}
 	answer, err := c.run(lease, cancel, fn)
-	if err == nil || errors.Is(err, ErrAnswerTooLarge) {
+	if err == nil || errors.Is(err, ErrAnswerTooLarge) && !errors.Is(err, ErrLost) {
 		what, answers = landing{data: c.how.record(lease.Fence(), answer).Data}, func(*call) bool { return true }
 	}
 	return true, "", err
@@ -228,7 +252,7 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 
 // look looks for an answer for a call that was handed the lock by others, who may have left one.
 func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err error) {
-	for range 2 { // a connection that the server had closed shows with the first command over it
+	for end := time.Now().Add(opTimeout); ; sleep(c.ctx, releasePause) {
 		sent = time.Now()
 		a, err := c.locker.store.Recall(lease.ctx, store.Request{
 			Ref: lease.ref, Until: sent.Add(opTimeout),
@@ -237,11 +261,10 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		if err == nil {
 			return a.Recalled, sent, nil
 		}
-		if fault := store.AsError(err); !fault.Stale {
+		if fault := store.AsError(err); fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || !time.Now().Add(releasePause).Before(end) {
 			return nil, sent, c.refused(fmt.Errorf("%w: %w", ErrUnavailable, fault.Err))
 		}
 	}
-	return nil, sent, c.refused(fmt.Errorf("%w: the answer of others could not be looked for", ErrUnavailable))
 }
 
 // landingOf is what a record that was found says to the calls of the flight.
@@ -265,8 +288,6 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 	led := c.locker.lockLedger(c.of.key)
 	c.flight.cancel = cancel
 	led.mu.Unlock()
-	stop := context.AfterFunc(c.ctx, func() { c.leave() })
-	defer stop()
 	released := false
 	defer func() {
 		if !released { // without an answer, also if fn panics
@@ -275,6 +296,8 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 			}
 		}
 	}()
+	stop := context.AfterFunc(c.ctx, func() { c.leave() })
+	defer stop()
 	if answer, err = fn(lease.Context()); err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 // to the claim's own command that granted it; nil: the grant came otherwise, or in the reply to a command for several keys.
 func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outcome {
 	left := g.left(instantOf(came))
+	c.looked = c.looked && answer != nil
 	if c.ctx.Err() != nil || left <= 0 {
 		if c.waiter != nil && answer != nil {
 			c.locker.waiters.Answered(c.waiter, *answer)
@@ -55,7 +56,6 @@ func (c *claim) answered(r *store.Recalled, own waitqueue.Answer) outcome {
 		c.locker.waiters.Answered(c.waiter, own)
 	}
 	c.withdraw()
-	c.note(c.event(EventAnswered))
 	return ended(nil, nil)
 }
 
@@ -63,6 +63,7 @@ func (c *claim) answered(r *store.Recalled, own waitqueue.Answer) outcome {
 // the lock was lost meanwhile.
 func (c *claim) takeOver(t *tenure, fence int64) outcome {
 	waiters, taken := c.locker.waiters, time.Now()
+	c.looked = false
 	if c.ctx.Err() == nil {
 		lease := c.nextLease(t, fence, taken)
 		if t.take(lease) {

@@ -162,6 +162,8 @@ func (l *Locker) validateFlight(f Flight) error {
 		return badPolicy("Flight", "answers are not confirmed by replicas: use a Locker without WithReplicaAcks")
 	case f.Retain < 0, f.Retain > mostRetained:
 		return badPolicy("Retain", "%v is not between 0 and %v", f.Retain, mostRetained)
+	case f.Retain > 0 && f.Retain < time.Millisecond:
+		return badPolicy("Retain", "%v is less than a millisecond; is the unit missing?", f.Retain)
 	case f.MaxAnswer < 0:
 		return badPolicy("MaxAnswer", "%d is less than 0", f.MaxAnswer)
 	case len(f.Version) > mostVersion, strings.ContainsAny(f.Version, " \n"):

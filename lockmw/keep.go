@@ -57,6 +57,10 @@ func (t *tenure) releaseKeeping(ctx context.Context, l *Lease, r *store.Record) 
 			k.goOn()
 		}()
 	}
+	if errors.Is(err, ErrLost) { // without
+		l.reportLost(errNotHeld)
+		return err
+	}
 	l.eventErr = err
 	l.unreported.Store(true)
 	return err
@@ -91,16 +95,17 @@ func (k *keeping) find() error {
 	case err != nil:
 		k.fault = store.AsError(err)
 		return errors.Join(ErrUnavailable, err)
-	case a.Recalled != nil && a.Recalled.Data == k.record.Data:
+	case a.Recalled != nil: // or that of the next holder, who cannot have come before
 		return nil
 	}
 	return ErrLost
 }
 
-// goOn tries further for as long as the lock can be relied on, and until Close begins. The observers have been told of the release.
+// goOn tries further while the lock is there, for a TTL at most and until Close begins: others wait for the lock. Then it is given back in its own
+// right. The observers have been told of the release.
 func (k *keeping) goOn() {
-	err := ErrLost
-	for k.t.trusted() && !k.t.locker.isClosed() {
+	err := ErrUnavailable
+	for end := time.Now().Add(k.t.ttl); time.Now().Before(end) && k.t.leftAt(time.Now()) > 0 && !k.t.locker.isClosed(); {
 		next := k.t.newGivingBack(context.Background(), time.Now())
 		next.record, next.maybeReleased = k.record, k.maybeReleased
 		k.givingBack = next
@@ -108,16 +113,28 @@ func (k *keeping) goOn() {
 			break
 		}
 	}
-	k.end(err)
-	if err != nil {
-		k.lease.logNotKept("the lock ended before", err)
+	switch {
+	case err == nil:
+		k.end(nil)
+		return
+	case errors.Is(err, ErrLost):
+		k.end(err)
+	default:
+		_ = k.without()
 	}
+	k.lease.logNotKept("it was tried for as long as that could be", err)
 }
 
 // without gives the lock back in its own right.
 func (k *keeping) without() error {
-	defer k.lease.locker.forget(k.lease)
-	return k.t.giveBack(k.ctx, time.Now())
+	t := k.t
+	g := t.newGivingBack(k.ctx, time.Now())
+	g.maybeReleased = k.maybeReleased
+	t.over()
+	t.locker.watchdog.RemoveNoWait(&t.renewal)
+	defer t.locker.forget(k.lease)
+	defer t.forget()
+	return g.run()
 }
 
 // end ends the tenure, of which Redis has nothing any more if err is nil.
