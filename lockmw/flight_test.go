@@ -521,3 +521,66 @@ func TestFlightsThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// Once Close has begun nobody begins to wait for work that is under way.
+func TestNobodyJoinsTheCallsOfALockerThatCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		m := &maker{takes: time.Second}
+		done, closed := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, _, err := lockmw.Do(context.Background(), l, key, flight, m.make)
+			done <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		go func() { closed <- l.Close(context.Background()) }()
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		if _, _, err := lockmw.Do(context.Background(), l, key, flight, m.make); !errors.Is(err, lockmw.ErrClosed) || time.Since(began) > 0 {
+			t.Errorf("Do = %v after %v, want ErrClosed at once", err, time.Since(began))
+		}
+		for what, c := range map[string]chan error{"Do": done, "Close": closed} {
+			if err := await.Receive(t, what, c); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+// A panickyContext panics when it is waited for.
+type panickyContext struct{ context.Context }
+
+func (panickyContext) Done() <-chan struct{} { panic("no context any more") }
+
+// A call whose context panics while it waits for others leaves them as they are.
+func TestAWaitersContextThatPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		broken := errors.New("broken")
+		first := make(chan error, 1)
+		go func() {
+			_, _, err := lockmw.Do(context.Background(), l, key, flight, func(context.Context) (string, error) {
+				time.Sleep(time.Second)
+				return "", broken
+			})
+			first <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			_, _, _ = lockmw.Do(panickyContext{context.Background()}, l, key, flight, new(maker).make)
+		}()
+		if answer, _, err := lockmw.Do(context.Background(), l, key, flight, new(maker).make); answer != "answer 1" || err != nil {
+			t.Errorf("Do = %q, %v, want that it does the work", answer, err)
+		}
+		if err := await.Receive(t, "the first one", first); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+	})
+}
