@@ -42,6 +42,9 @@ func (m *machine) carryOut(s *state, at int) string {
 		o.executed = true
 		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
+		if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
+			return fmt.Sprintf("%s has the answer of %s, which was made before it came", m.token(o.claim), m.token(maker-1))
+		}
 		if o.keeps && s.db[keyAnswer].text != before[keyAnswer].text {
 			s.made[o.claim] = s.real
 			if token := m.token(o.claim); !slices.Contains(holders(&before), token) {
