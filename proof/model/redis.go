@@ -42,14 +42,8 @@ func (m *machine) carryOut(s *state, at int) string {
 		o.executed = true
 		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
-		if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
-			return fmt.Sprintf("%s has the answer of %s, which was made before it came", m.token(o.claim), m.token(maker-1))
-		}
-		if o.keeps && s.db[keyAnswer].text != before[keyAnswer].text {
-			s.made[o.claim] = s.real
-			if token := m.token(o.claim); !slices.Contains(holders(&before), token) {
-				return fmt.Sprintf("%s has kept an answer without the lock", token)
-			}
+		if wrong := m.answers(s, o, &before); wrong != "" {
+			return wrong
 		}
 		if m.Async {
 			if wrong := m.leftBehind(s, o); wrong != "" {
@@ -73,6 +67,21 @@ func (m *machine) carryOut(s *state, at int) string {
 	}
 	if o.lost && o.executed {
 		s.net = slices.Delete(s.net, at, at+1)
+	}
+	return ""
+}
+
+// answers returns what is wrong with the answer that a command has found, or kept.
+func (m *machine) answers(s *state, o *command, before *db) string {
+	token := m.token(o.claim)
+	if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
+		return fmt.Sprintf("%s has the answer of %s, which was made before it came", token, m.token(maker-1))
+	}
+	if o.keeps && s.db[keyAnswer].text != before[keyAnswer].text {
+		s.made[o.claim] = s.real
+		if !slices.Contains(holders(before), token) {
+			return token + " has kept an answer without the lock"
+		}
 	}
 	return ""
 }
