@@ -21,7 +21,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -158,28 +157,6 @@ type Answer struct {
 
 	// Recalled is the record that answers a Request with Recall, or nil.
 	Recalled *Recalled
-}
-
-// A Record is the answer of work that was done under a key, kept beside it.
-type Record struct {
-	Fingerprint string        // of what was asked for: not empty, and without blanks
-	Data        string        // the answer itself, in the caller's form
-	Retain      time.Duration // for how long it answers whoever comes
-}
-
-// A Recall says whom a record has to answer: it answers whoever comes within its Retain, and whoever asks for the
-// same and had come when it was made.
-type Recall struct {
-	Fingerprint string        // of what the caller asks for
-	Waited      time.Duration // since the caller came
-}
-
-// A Recalled is a record that was found. Times are of the clock of Grant.Clock.
-type Recalled struct {
-	Record       // without Retain
-	Made   int64 // whoever had come before that waited for it
-	Until  int64 // before that it answers whoever comes
-	Clock  int64 // when it was found
 }
 
 // A Ballot has the votes of a quorum's nodes. One that has neither Granted nor
@@ -409,69 +386,4 @@ type Holder struct {
 	// CoolingDown: it was given back with a Stay, and has the key for Left only so that
 	// nobody else gets it. Where the store does not know, it is false.
 	CoolingDown bool
-}
-
-// An Error says why the store has not carried out a command.
-type Error struct {
-	Err error
-
-	// Ambiguous: the command may have been carried out, or still may be.
-	Ambiguous bool
-
-	// Pending: ctx ended first. The command goes on, and Request.Late gets
-	// its outcome.
-	Pending bool
-
-	// Permanent: asking again will not help (wrong type, no permission).
-	Permanent bool
-
-	// Foreign: data of another program lies where the lock's would.
-	Foreign bool
-
-	// Stale: the connection broke, as one does that the server had closed
-	// before. Asking again at once, on another connection, may well help.
-	Stale bool
-
-	// Evidence is what the error tells about the store itself.
-	Evidence Evidence
-
-	// Ballot is how the nodes of a quorum answered, or nil.
-	Ballot *Ballot
-}
-
-// Evidence is what a command without a usable answer tells about the store:
-// whether it can be reached at all. Work that may run without its lock while
-// the store is away may do so for [Unreachable] and for [Silent], and for nothing else.
-type Evidence uint8
-
-const (
-	// Unclear: the error says nothing about the store. The caller left, the
-	// connection broke after the command was sent, or something between the
-	// caller and the store is set up wrongly.
-	Unclear Evidence = iota
-	// Unreachable: the store cannot be reached, and that is certain. Nobody listens at
-	// its address, there is no way there, or a server says that it cannot serve
-	// yet (LOADING, CLUSTERDOWN).
-	Unreachable
-	// Silent: the command was sent, or was to be sent, and nothing came back
-	// within its time. Who else got an answer meanwhile knows more.
-	Silent
-	// Answered: the store is there. It refused the command, or what it did is
-	// not enough.
-	Answered
-)
-
-// Error returns the cause's text.
-func (e *Error) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
-// AsError returns err as an *Error. Anything else counts as ambiguous: it is
-// safe to clean up once too often.
-func AsError(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	return &Error{Err: err, Ambiguous: true}
 }

@@ -123,9 +123,6 @@ func (s *server) in(ms int64) Time {
 // A publication is a message that a script has sent.
 type publication struct{ channel, text string }
 
-// errReply is the reply that is an error.
-type errReply string
-
 // place returns the key by that name; ok is false for the name that no key has.
 func place(name string) (at key, ok bool) {
 	i := slices.Index(keyNames[:], name)

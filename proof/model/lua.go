@@ -19,6 +19,9 @@ type script struct {
 	proto *lua.FunctionProto
 }
 
+// errReply is the reply that is an error.
+type errReply string
+
 // compiled is how many scripts were.
 var compiled atomic.Int32
 
