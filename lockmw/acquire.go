@@ -130,7 +130,7 @@ func (c *claim) run() (*Lease, error) {
 	}
 	join, place := store.Try, store.Place{}
 	if c.policy.waits() {
-		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText}, how != holdsBack); joined.Waiter != nil {
+		if joined := c.locker.waiters.Join(c.ref, waitqueue.Caller{Name: c.policy.Name, Note: c.noteText, Asks: c.recall != ""}, how != holdsBack); joined.Waiter != nil {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			if joined.Rests {
@@ -249,7 +249,6 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		return c.answered(answer.Recalled, own)
 	}
 	if answer.Granted {
-		c.looked = true
 		if answer.Unqueued {
 			session = 0 // nobody will tell who waits, so the lock is not passed on here
 		}

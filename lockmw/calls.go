@@ -62,9 +62,9 @@ func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data stri
 	if _, err := asks.check(); err != nil {
 		return false, "", asks.refused(err)
 	}
-	leads, open := c.join()
-	if !open {
-		return false, "", asks.refused(ErrClosed)
+	leads, err := c.join()
+	if err != nil {
+		return false, "", asks.refused(err)
 	}
 	landed := landing{leads: leads}
 	if !leads {
@@ -84,20 +84,24 @@ func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data stri
 	return own, data, err
 }
 
-// join adds the call to its flight, and reports whether it leads. A call that may not wait for others leads one of its own. Once
-// Close has begun none is open.
-func (c *call) join() (leads, open bool) {
+// join adds the call to its flight, and reports whether it leads. A call that may not wait for others leads one of its own. Those who
+// do not lead count as waiters, until wait returns. The error is ErrClosed or ErrQueueFull.
+func (c *call) join() (leads bool, err error) {
 	if !c.how.Policy.waits() {
 		c.flight = &flight{calls: []*call{c}, leads: c}
-		return true, true
+		return true, nil
 	}
 	led := c.locker.lockLedger(c.of.key)
 	defer led.mu.Unlock()
 	if led.ended {
-		return false, false
+		return false, ErrClosed
 	}
 	c.flight = led.flights[c.of]
-	if c.flight == nil {
+	if c.flight != nil {
+		if !c.locker.waiters.Follow(c.of.key, c.waitsAs(), len(c.flight.calls)) {
+			return false, ErrQueueFull
+		}
+	} else {
 		if led.flights == nil {
 			led.flights = make(map[flightName]*flight)
 		}
@@ -105,11 +109,15 @@ func (c *call) join() (leads, open bool) {
 		led.flights[c.of] = c.flight
 	}
 	c.flight.calls = append(c.flight.calls, c)
-	return c.flight.leads == c, true
+	return c.flight.leads == c, nil
 }
+
+// waitsAs is the name under which the call counts as a waiter.
+func (c *call) waitsAs() string { return c.how.Policy.withDefaults().Name }
 
 // wait waits for what comes of the flight, for as long as the policy says.
 func (c *call) wait() (landing, error) {
+	defer c.locker.waiters.Unfollow(c.of.key, c.waitsAs())
 	var over <-chan time.Time
 	if limit, bounded := c.patience(); bounded {
 		timer := time.NewTimer(time.Until(c.came.Add(limit)))
@@ -244,8 +252,8 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 		return false, what.data, what.err
 	}
 	answer, err := c.run(lease, cancel, fn)
-	if err == nil || errors.Is(err, ErrAnswerTooLarge) && !errors.Is(err, ErrLost) {
-		what, answers = landing{data: c.how.record(lease.Fence(), answer).Data}, func(*call) bool { return true }
+	if answer != nil {
+		what, answers = landing{data: answer.Data}, func(*call) bool { return true }
 	}
 	return true, "", err
 }
@@ -282,31 +290,28 @@ func answersCall(found *store.Recalled, sent time.Time, c *call) bool {
 	return came < found.Until || found.Fingerprint == c.of.fingerprint && came < found.Made
 }
 
-// run runs fn under the lease, and gives it back with the answer. The error is that of Do, and with nil or
-// ErrAnswerTooLarge there is an answer.
-func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context.Context) ([]byte, error)) (answer []byte, err error) {
+// run runs fn under the lease, and gives it back, with fn's answer if there is one that may be kept. answer is what others of the flight may
+// have; the error is that of Do.
+func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context.Context) ([]byte, error)) (answer *store.Record, err error) {
 	led := c.locker.lockLedger(c.of.key)
 	c.flight.cancel = cancel
 	led.mu.Unlock()
-	released := false
-	defer func() {
-		if !released { // without an answer, also if fn panics
-			if lost := lease.Release(c.ctx); errors.Is(lost, ErrLost) && err != nil && !errors.Is(err, ErrLost) {
-				err = fmt.Errorf("%w; %w", err, lost)
-			}
+	answer, err = runUnder(c.ctx, lease, func(ctx context.Context) (*store.Record, error) {
+		stop := context.AfterFunc(c.ctx, func() { c.leave() })
+		defer stop()
+		data, err := fn(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}()
-	stop := context.AfterFunc(c.ctx, func() { c.leave() })
-	defer stop()
-	if answer, err = fn(lease.Context()); err != nil {
-		return nil, err
+		answer := c.how.record(c.of.fingerprint, data)
+		if len(data) > c.how.maxAnswer() {
+			return answer, fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())
+		}
+		lease.answer = answer
+		return answer, nil
+	})
+	if errors.Is(err, ErrLost) {
+		answer = nil
 	}
-	if len(answer) > c.how.maxAnswer() {
-		return answer, fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(answer), c.how.maxAnswer())
-	}
-	released = true
-	if err := lease.releaseKeeping(c.ctx, c.how.record(lease.Fence(), answer)); errors.Is(err, ErrLost) {
-		return nil, err
-	}
-	return answer, nil
+	return answer, err
 }

@@ -20,7 +20,7 @@ import (
 // to the claim's own command that granted it; nil: the grant came otherwise, or in the reply to a command for several keys.
 func (c *claim) granted(g grant, came time.Time, answer *waitqueue.Answer) outcome {
 	left := g.left(instantOf(came))
-	c.looked = c.looked && answer != nil
+	c.looked = answer != nil
 	if c.ctx.Err() != nil || left <= 0 {
 		if c.waiter != nil && answer != nil {
 			c.locker.waiters.Answered(c.waiter, *answer)

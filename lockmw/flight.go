@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -194,25 +193,25 @@ func (f Flight) fingerprint() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// The data of a record are a line with its form, the version of that, the codec and the fence of who made it, and the answer.
+// The data of a record are a line that says how to read it (its form, the codec and the answer's version), and the answer.
 const form = "1"
 
-func (f Flight) record(fence int64, answer []byte) *store.Record {
-	head := form + " " + strconv.FormatInt(fence, 10) + " " + f.codec().Name() + " " + f.Version + "\n"
-	return &store.Record{Fingerprint: f.fingerprint(), Data: head + string(answer), Retain: f.Retain}
+func (f Flight) record(fingerprint string, answer []byte) *store.Record {
+	head := form + " " + f.codec().Name() + " " + f.Version + "\n"
+	return &store.Record{Fingerprint: fingerprint, Data: head + string(answer), Retain: f.Retain}
 }
 
 // decode reads the answer from the data of a record.
 func (f Flight) decode(key string, data string, answer any) error {
 	head, rest, ok := strings.Cut(data, "\n")
-	words := strings.SplitN(head, " ", 4)
+	words := strings.SplitN(head, " ", 3)
 	switch {
-	case !ok || len(words) != 4 || words[0] != form:
+	case !ok || len(words) != 3 || words[0] != form:
 		return fmt.Errorf("lockmw: the answer that is kept for %q is not in a form that this version of lockmw knows", key)
-	case words[2] != f.codec().Name():
-		return fmt.Errorf("lockmw: the answer that is kept for %q is encoded by %q, and this call decodes by %q", key, words[2], f.codec().Name())
-	case words[3] != f.Version:
-		return fmt.Errorf("lockmw: the answer that is kept for %q has the version %q, and this call wants %q", key, words[3], f.Version)
+	case words[1] != f.codec().Name():
+		return fmt.Errorf("lockmw: the answer that is kept for %q is encoded by %q, and this call decodes by %q", key, words[1], f.codec().Name())
+	case words[2] != f.Version:
+		return fmt.Errorf("lockmw: the answer that is kept for %q has the version %q, and this call wants %q", key, words[2], f.Version)
 	}
 	if err := f.codec().Decode(key, []byte(rest), answer); err != nil {
 		return fmt.Errorf("lockmw: the answer that is kept for %q cannot be read: %w", key, err)

@@ -3,69 +3,40 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
 )
 
 // How the lock of Do is given back when there is an answer to keep: by one command, which keeps the answer only if the lock is
-// still held. So the lock goes on being renewed until Redis has the answer, or its trust ends: if it lapsed before, the next call would do
-// the work again. The caller does not wait for longer than for any release.
+// still held. If the lock lapsed before, the next call would do the work again. So it is renewed until Redis has the answer, for a TTL at
+// most; the caller waits no longer than for any release.
 
-// releaseKeeping is release for work whose answer is to be kept. The error Is ErrLost where the lock was lost before: nothing is kept then.
-// With ErrUnavailable it is tried further in the background.
-func (l *Lease) releaseKeeping(ctx context.Context, r *store.Record) error {
-	l.releaseOnce.Do(func() { l.releaseErr = l.tenure().releaseKeeping(context.WithoutCancel(ctx), l, r) })
-	l.tellReleased()
-	return l.releaseErr
-}
-
-func (t *tenure) releaseKeeping(ctx context.Context, l *Lease, r *store.Record) error {
-	called := time.Now()
-	t.holdsAt(instantOf(called), false)
-	if !l.finish() {
-		defer l.locker.forget(l)
-		l.locker.watchdog.RemoveNoWait(&t.renewal)
-		t.cleanUp()
-		return ErrLost
-	}
+// giveBackKeeping is giveBack for a lease with an answer. With ErrUnavailable it is tried further in the background.
+func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, called time.Time) error {
 	t.mu.Lock()
 	t.holder = nil // nobody is to be told of a renewal, or of a loss
 	t.mu.Unlock()
-	k := keeping{lease: l, givingBack: t.newGivingBack(ctx, called)}
-	k.record = r
+	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l}
+	k.record = l.answer
 	err := k.run()
-	switch {
-	case errors.Is(err, ErrLost):
-		k.end(err)
-		l.reportLost(errNotHeld)
-		return err
-	case err == nil:
-		k.end(nil)
-	case k.fault.Permanent:
-		l.logNotKept("Redis refuses it; the next call does the work again", err)
-		err = k.without()
-	default:
-		l.logNotKept("Redis has not confirmed it; it is tried further while the lock can be relied on", err)
-		led := l.locker.enter(t.ref.Key)
-		if led == nil { // Close has begun
-			err = k.without()
-			break
-		}
-		go func() {
-			defer led.calls.Done()
-			k.goOn()
-		}()
+	if k.isOver(err) {
+		return k.end(err)
 	}
-	if errors.Is(err, ErrLost) { // without
-		l.reportLost(errNotHeld)
-		return err
+	l.logNotKept("Redis has not confirmed it; it is tried further", err)
+	led := l.locker.enter(t.ref.Key)
+	if led == nil { // Close has begun
+		return k.end(err)
 	}
-	l.eventErr = err
-	l.unreported.Store(true)
+	go func() {
+		defer led.calls.Done()
+		k.goOn()
+	}()
 	return err
 }
 
+// logNotKept logs that others may do the work again.
 func (l *Lease) logNotKept(why string, err error) {
 	l.locker.log.Warn("lockmw: an answer is not kept: "+why, "name", l.policy.Name, "key", l.ref.Key, "error", err)
 }
@@ -85,7 +56,7 @@ func (k *keeping) run() error {
 	return err
 }
 
-// find returns nil if Redis has the record.
+// find returns nil if Redis has the answer.
 func (k *keeping) find() error {
 	a, err := k.t.locker.store.Recall(k.ctx, store.Request{
 		Ref: k.t.ref, Until: time.Now().Add(releaseTimeout),
@@ -94,60 +65,49 @@ func (k *keeping) find() error {
 	switch {
 	case err != nil:
 		k.fault = store.AsError(err)
-		return errors.Join(ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", ErrUnavailable, k.fault.Err)
 	case a.Recalled != nil: // or that of the next holder, who cannot have come before
 		return nil
 	}
 	return ErrLost
 }
 
-// goOn tries further while the lock is there, for a TTL at most and until Close begins: others wait for the lock. Then it is given back in its own
-// right. The observers have been told of the release.
+// isOver reports whether what came of tries is the end: Redis has the answer, or will not take it.
+func (k *keeping) isOver(err error) bool {
+	return err == nil || errors.Is(err, ErrLost) || k.fault.Permanent
+}
+
+// goOn tries further while the lock is there, for a TTL at most, since others wait for it, and until Close begins.
 func (k *keeping) goOn() {
-	err := ErrUnavailable
+	err := error(ErrUnavailable)
 	for end := time.Now().Add(k.t.ttl); time.Now().Before(end) && k.t.leftAt(time.Now()) > 0 && !k.t.locker.isClosed(); {
 		next := k.t.newGivingBack(context.Background(), time.Now())
 		next.record, next.maybeReleased = k.record, k.maybeReleased
 		k.givingBack = next
-		if err = k.run(); err == nil || errors.Is(err, ErrLost) || k.fault.Permanent {
+		if err = k.run(); k.isOver(err) {
 			break
 		}
 	}
-	switch {
-	case err == nil:
-		k.end(nil)
-		return
-	case errors.Is(err, ErrLost):
-		k.end(err)
-	default:
-		_ = k.without()
+	if err = k.end(err); errors.Is(err, ErrLost) {
+		k.lease.logNotKept("the lock was lost before", err)
 	}
-	k.lease.logNotKept("it was tried for as long as that could be", err)
 }
 
-// without gives the lock back in its own right.
-func (k *keeping) without() error {
+// end ends the tenure, and returns what Lease.Release does. Where Redis has not taken the answer, the lock is given back in its own right.
+func (k *keeping) end(err error) error {
 	t := k.t
-	g := t.newGivingBack(k.ctx, time.Now())
-	g.maybeReleased = k.maybeReleased
 	t.over()
 	t.locker.watchdog.RemoveNoWait(&t.renewal)
-	defer t.locker.forget(k.lease)
 	defer t.forget()
-	return g.run()
-}
-
-// end ends the tenure, of which Redis has nothing any more if err is nil.
-func (k *keeping) end(err error) {
-	t, l := k.t, k.lease.locker
-	defer l.forget(k.lease)
-	t.over()
-	l.watchdog.RemoveNoWait(&t.renewal)
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrLost):
 		t.cleanUp()
-		l.forgetTenure(t)
-		return
+		return err
 	}
-	l.history.Add(k.lease.policy.Name, k.lease.fence, time.Since(k.lease.start))
-	t.forget()
+	k.lease.logNotKept("the next call may do the work again", err)
+	g := t.newGivingBack(k.ctx, time.Now())
+	g.maybeReleased = k.maybeReleased
+	return g.run()
 }

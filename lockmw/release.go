@@ -101,7 +101,11 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		return ErrLost
 	}
 	var err error
-	if !t.passOn(called) && !t.giveBackAsync(l, called) {
+	switch {
+	case l.answer != nil:
+		err = t.giveBackKeeping(ctx, l, called)
+	case t.passOn(called), t.giveBackAsync(l, called):
+	default:
 		err = t.giveBack(ctx, called)
 	}
 	switch {

@@ -22,6 +22,9 @@ const (
 	fenceAt = keyPosition + 3
 	tokenAt = keyPosition + keyCount
 
+	// spareMost is how many bytes of a command's memory are kept for the next one.
+	spareMost = 16 << 10
+
 	// argsMost is how many arguments a command on one lock has at most, behind its keys: that of a record, and ten.
 	argsMost = 1 + 10
 )
@@ -108,6 +111,9 @@ func (s *Store) free(c *command) {
 	clear(c.room[:])
 	c.call.Patient, c.call.Late, c.late.ctx, c.late.tell = false, nil, nil, nil
 	c.posted = posted{late: c.posted.late}
+	if cap(c.call.Commands) > spareMost { // it had an answer in it
+		c.call.Commands = nil
+	}
 	s.spare.Put(c)
 }
 

@@ -27,6 +27,7 @@ type shard struct {
 	newToken func(note string) string
 
 	mu     sync.Mutex
+	behind map[string]int     // by name: those without a place of their own, see Follow
 	queues map[string]*queue  // by key
 	tokens map[string]*Waiter // by token: the waiters of whom the store may know
 	unused []*queue           // empty ones, to be used again
@@ -106,6 +107,7 @@ type Joined struct {
 type Caller struct {
 	Name string // for CountByName
 	Note string // for the waiter's token
+	Asks bool   // the waiter does not rest: the store may have something else for it than its turn
 }
 
 // Join puts a new waiter for ref at the end of its key's queue. If it does not rest, it
@@ -133,7 +135,7 @@ func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 		w = &Waiter{Grants: make(chan Grant, 1), Wake: make(chan struct{}, 1)}
 	}
 	w.shard, w.ref, w.caller, w.came = p, ref, caller, came
-	q.add(w, s.canRest)
+	q.add(w, s.canRest && !caller.Asks)
 	if w.state == Resting {
 		return Joined{Waiter: w, Rests: true, Holder: q.holder}
 	}
@@ -144,11 +146,46 @@ func (s *Set) Join(ref store.Ref, caller Caller, sends bool) Joined {
 	return Joined{Waiter: w, Token: w.ref.Token, Behind: q.resting}
 }
 
+// Follow counts one more who waits for what comes of a waiter of key, without a place of its own, until Unfollow. others are how many
+// do so already. It reports whether there is room.
+func (s *Set) Follow(key, name string, others int) bool {
+	if others >= s.perKey {
+		return false
+	}
+	if s.length.Add(1) > int64(s.total) {
+		s.length.Add(-1)
+		return false
+	}
+	s.follow(key, name, 1)
+	return true
+}
+
+// Unfollow undoes Follow.
+func (s *Set) Unfollow(key, name string) {
+	s.length.Add(-1)
+	s.follow(key, name, -1)
+}
+
+func (s *Set) follow(key, name string, n int) {
+	p := s.of(key)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.behind == nil {
+		p.behind = make(map[string]int)
+	}
+	if p.behind[name] += n; p.behind[name] == 0 {
+		delete(p.behind, name)
+	}
+}
+
 // CountByName returns how many wait, by the names that they joined with.
 func (s *Set) CountByName() map[string]int {
 	names := make(map[string]int)
 	for p := range s.parts.All() {
 		p.mu.Lock()
+		for name, n := range p.behind {
+			names[name] += n
+		}
 		for _, q := range p.queues {
 			for e := q.waiters.Front(); e != nil; e = e.Next() {
 				names[at(e).caller.Name]++
