@@ -79,7 +79,7 @@ func (k *keeping) isOver(err error) bool {
 
 // goOn tries further while the lock is there, for a TTL at most, since others wait for it, and until Close begins.
 func (k *keeping) goOn() {
-	err := error(ErrUnavailable)
+	err := ErrUnavailable
 	for end := time.Now().Add(k.t.ttl); time.Now().Before(end) && k.t.leftAt(time.Now()) > 0 && !k.t.locker.isClosed(); {
 		next := k.t.newGivingBack(context.Background(), time.Now())
 		next.record, next.maybeReleased = k.record, k.maybeReleased
