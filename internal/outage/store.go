@@ -15,33 +15,40 @@ type watchedStore struct {
 	outage *Outage
 }
 
-// command has the outage know of a command about key, and of what comes of it, or that its caller's context has panicked.
-func (w *watchedStore) command(ctx context.Context, key string, do func() error) {
-	server := w.outage.of(key)
-	server.sent(key)
+// Acquire implements store.Store.
+func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (store.Answer, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
 	over := false
 	defer server.unlessOver(&over)
-	err := do()
+	answer, err := w.Store.Acquire(ctx, r)
 	over = true
 	server.ended(ctx, err)
-}
-
-// Acquire implements store.Store.
-func (w *watchedStore) Acquire(ctx context.Context, r store.Request) (a store.Answer, err error) {
-	w.command(ctx, r.Key, func() error { a, err = w.Store.Acquire(ctx, r); return err })
-	return a, err
+	return answer, err
 }
 
 // Recall implements store.Store.
-func (w *watchedStore) Recall(ctx context.Context, r store.Request) (a store.Answer, err error) {
-	w.command(ctx, r.Key, func() error { a, err = w.Store.Recall(ctx, r); return err })
-	return a, err
+func (w *watchedStore) Recall(ctx context.Context, r store.Request) (store.Answer, error) {
+	server := w.outage.of(r.Key)
+	server.sent(r.Key)
+	over := false
+	defer server.unlessOver(&over)
+	answer, err := w.Store.Recall(ctx, r)
+	over = true
+	server.ended(ctx, err)
+	return answer, err
 }
 
 // Release implements store.Store.
-func (w *watchedStore) Release(ctx context.Context, g store.Give) (did store.Released, a store.Answer, err error) {
-	w.command(ctx, g.Key, func() error { did, a, err = w.Store.Release(ctx, g); return err })
-	return did, a, err
+func (w *watchedStore) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
+	server := w.outage.of(g.Key)
+	server.sent(g.Key)
+	over := false
+	defer server.unlessOver(&over)
+	did, answer, err := w.Store.Release(ctx, g)
+	over = true
+	server.ended(ctx, err)
+	return did, answer, err
 }
 
 // ReleaseAsync implements store.Store.
@@ -98,11 +105,17 @@ func (w *watchedStore) Remove(ctx context.Context, batch []store.Removal) {
 
 // AcquireAll implements store.Store. While a server is not reachable, it answers that not all can
 // be had in one step. Then each key is asked for by itself, and its claim knows what to do in an outage.
-func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, until time.Time, late func(granted bool, err error)) (fences []int64, err error) {
+func (w *watchedStore) AcquireAll(ctx context.Context, refs []store.Ref, until time.Time, late func(granted bool, err error)) ([]int64, error) {
 	if w.outage.troubled.Load() > 0 {
 		return nil, nil
 	}
-	w.command(ctx, refs[0].Key, func() error { fences, err = w.Store.AcquireAll(ctx, refs, until, late); return err })
+	server := w.outage.of(refs[0].Key)
+	server.sent(refs[0].Key)
+	over := false
+	defer server.unlessOver(&over)
+	fences, err := w.Store.AcquireAll(ctx, refs, until, late)
+	over = true
+	server.ended(ctx, err)
 	return fences, err
 }
 
