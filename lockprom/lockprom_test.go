@@ -175,6 +175,17 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// heldOnce is what is counted of a lock called pay that was held once.
+func heldOnce() map[string]float64 {
+	want := fresh()
+	begun(want, "pay", "exclusive")
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
+	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
+	want["lockmw_held{name=pay}"] = 0
+	want["lockmw_waiting{name=pay}"] = 0
+	return want
+}
+
 // A lock that Redis had forgotten when it was given back, and nobody waited for that (Policy.AsyncRelease), was held once.
 func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
@@ -187,13 +198,8 @@ func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	lease := must(t, locks, "42", lockmw.Policy{Name: "pay", Wait: time.Second, AsyncRelease: true})
 	c.Del(context.Background(), "lock:{42}")
 	release(t, lease)
-	want := fresh()
-	begun(want, "pay", "exclusive")
-	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
-	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
+	want := heldOnce()
 	want["lockmw_lost_total{mode=exclusive,name=pay}"] = 1
-	want["lockmw_held{name=pay}"] = 0
-	want["lockmw_waiting{name=pay}"] = 0
 	eventually(t, registry, want)
 }
 
@@ -207,13 +213,8 @@ func TestAnAnswerOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := fresh()
-	begun(want, "pay", "exclusive")
-	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}"] = 1
+	want := heldOnce()
 	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=answered}"] = 1
-	want["lockmw_hold_duration_seconds{mode=exclusive,name=pay}"] = 1
-	want["lockmw_held{name=pay}"] = 0
-	want["lockmw_waiting{name=pay}"] = 0
 	eventually(t, registry, want)
 }
 
