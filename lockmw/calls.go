@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -33,6 +34,7 @@ type call struct {
 	came   time.Time
 	of     flightName
 	flight *flight
+	unkept atomic.Bool  // NotAnAnswer was called
 	lands  chan landing // what comes of the flight for the call; has room for one
 }
 
@@ -54,7 +56,11 @@ func newCall(ctx context.Context, l *Locker, key string, f Flight) *call {
 func (c *call) name() string { return c.of.key }
 
 // claim returns a claim that began with the call.
-func (c *call) claim() claim { return c.locker.newClaim(c.ctx, c.key, c.how.Policy, c.came, nil) }
+func (c *call) claim() claim {
+	asks := c.locker.newClaim(c.ctx, c.key, c.how.Policy, c.came, nil)
+	asks.recall = c.of.fingerprint
+	return asks
+}
 
 // do is Do: fn returns the bytes of its answer. own says that fn has run for this call, and otherwise data has the answer.
 func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data string, err error) {
@@ -77,9 +83,13 @@ func (c *call) do(fn func(context.Context) ([]byte, error)) (own bool, data stri
 	} else {
 		data, err = landed.data, landed.err
 	}
-	if !own && err == nil {
+	switch {
+	case own:
+	case err == nil:
 		asks.note(asks.event(EventAnswered))
 		asks.tell(nil)
+	case !errors.As(err, new(*AcquireError)): // there is an answer, and not for this call
+		err = asks.refused(err)
 	}
 	return own, data, err
 }
@@ -233,7 +243,7 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 	work, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	defer cancel(nil)
 	asks := c.claim()
-	asks.recall, asks.work = c.of.fingerprint, work
+	asks.work = context.WithValue(work, callKey{}, c)
 	lease, err := asks.acquire()
 	asks.tell(lease)
 	found, sent := asks.recalled, asks.recalledSent
@@ -258,6 +268,18 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 	return true, "", err
 }
 
+type callKey struct{}
+
+// NotAnAnswer says, in the function of Do and in a handler behind a middleware called Idempotent, that what
+// the function returns is for its own caller alone: it is neither kept nor given to others, and the next call runs its function. ctx is the
+// function's context, or one that was made of it. It is for what refuses to do the work, such as a rate limit or a circuit breaker;
+// the locks of this module call it for their own refusals. Elsewhere it has no effect.
+func NotAnAnswer(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.unkept.Store(true)
+	}
+}
+
 // look looks for an answer for a call that was handed the lock by others, who may have left one.
 func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err error) {
 	for end := time.Now().Add(opTimeout); ; sleep(c.ctx, releasePause) {
@@ -278,7 +300,7 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 // landingOf is what a record that was found says to the calls of the flight.
 func (c *call) landingOf(found *store.Recalled) landing {
 	if found.Fingerprint != c.of.fingerprint {
-		return landing{err: fmt.Errorf("%w: %q", ErrOtherRequest, c.of.key)}
+		return landing{err: ErrOtherRequest}
 	}
 	return landing{data: found.Data}
 }
@@ -300,7 +322,7 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		stop := context.AfterFunc(c.ctx, func() { c.leave() })
 		defer stop()
 		data, err := fn(ctx)
-		if err != nil {
+		if err != nil || c.unkept.Load() {
 			return nil, err
 		}
 		answer := c.how.record(c.of.fingerprint, data)

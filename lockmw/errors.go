@@ -65,8 +65,8 @@ var (
 )
 
 // An AcquireError says why there is no lease. Every error of Acquire, AcquireAll
-// and Refuse is one, and so is every error with which WithLock, WithLocks and Wrap do not run their
-// function. ErrLost, after it has run, is none.
+// and Refuse is one, and so is every error with which WithLock, WithLocks, Wrap and Do do not run their
+// function, unless an answer that is kept cannot be read. ErrLost, after it has run, is none.
 type AcquireError struct {
 	Name     string        // what the lock is called: the policy's Name, or its Prefix
 	Key      string        // the policy's prefix and the key; of Refuse, the prefix alone
@@ -97,6 +97,8 @@ type AcquireError struct {
 	// in which NewQuorum got the nodes. Empty for a single Redis, and where there
 	// was no attempt.
 	Votes []Vote
+
+	forAnswer bool // it is of a call of Do
 
 	// Err is the reason. It Is one of this package's errors, except where Refuse was
 	// given another one, which is a mistake of the program.

@@ -55,3 +55,9 @@ func (s listeningStore) Listen(ctx context.Context, h store.Listener) error {
 
 // Closing returns a channel that is closed when Close begins.
 func Closing(l *Locker) <-chan struct{} { return l.closing }
+
+// ForAnswer has err be of a call of Do.
+func ForAnswer(err error) error {
+	err.(*AcquireError).forAnswer = true //nolint:errorlint // it is made in the test
+	return err
+}

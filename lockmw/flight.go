@@ -28,6 +28,12 @@ type Flight struct {
 	// those get it that came before it was ready.
 	Retain time.Duration
 
+	// Crash says what becomes of work whose process dies in the middle, or loses track of it. Zero is RunAgain.
+	Crash Crash
+
+	// UncertainFor is for how long Uncertain keeps the next call from doing the work again. Zero means seven days.
+	UncertainFor time.Duration
+
 	// Fingerprint is a check that the key was used for the same: the body of a request, where a client has chosen the key. A call
 	// that finds the answer to another fingerprint, within Retain, gets ErrOtherRequest. Redis gets its SHA-256.
 	Fingerprint []byte
@@ -43,10 +49,22 @@ type Flight struct {
 	Version string
 }
 
+// A Crash says what a call of Do does that finds work which was begun, and of which nobody knows whether it was done.
+type Crash uint8
+
 const (
-	defaultMaxAnswer = 32 << 10
-	mostRetained     = 365 * 24 * time.Hour
-	mostVersion      = 64
+	// RunAgain: it does the work again. So the work is done at least once.
+	RunAgain Crash = iota
+	// Uncertain: it is refused with an *UncertainError until Locker.Resolve says what has happened, or UncertainFor is over. So
+	// while Redis forgets nothing the work is begun once.
+	Uncertain
+)
+
+const (
+	defaultMaxAnswer    = 32 << 10
+	defaultUncertainFor = 7 * 24 * time.Hour
+	mostRetained        = 365 * 24 * time.Hour
+	mostVersion         = 64
 )
 
 // A Codec encodes answers, and may encrypt them. It is given the key with the policy's prefix, to be used as additional
@@ -81,6 +99,8 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 // An error of fn is neither shared nor kept, unlike in x/sync's singleflight: the call that ran fn returns it, and the next one
 // that waits runs fn again. So whatever all shall hear, also a "no", is an answer, and no error.
 //
+// NotAnAnswer has an answer be for its own caller alone.
+//
 // shared says that fn did not run for this call. The answer is then decoded anew for each call, so that no two have a pointer in
 // common. fn runs in the goroutine of its call, with the values of that call's context and neither its deadline nor its end: fn's
 // context ends when the lock is lost, after the policy's MaxHold, and when all calls of this process that wait for the answer have left.
@@ -96,21 +116,21 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 //   - is the Codec's, with fn's answer, if the answer cannot be encoded: the calls that wait run fn;
 //   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
 //     and others run fn;
-//   - Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
+//   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
 //   - is another one, if the answer that is kept does not decode, or has another Version or Codec;
 //   - is Acquire's otherwise, and fn did not run.
 //
 // Where Redis does not confirm within a second that it has the answer, the call returns it all the same, and the lock is kept and
 // the answer tried further in the background.
 func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(context.Context) (T, error)) (answer T, shared bool, err error) {
-	if err := l.validateFlight(f); err != nil {
+	if err := l.ValidateFlight(f); err != nil {
 		return answer, false, l.Refuse(ctx, f.Policy, err)
 	}
 	c := newCall(ctx, l, key, f)
 	codec := f.codec()
 	own, data, err := c.do(func(ctx context.Context) ([]byte, error) {
 		var err error
-		if answer, err = fn(ctx); err != nil {
+		if answer, err = fn(ctx); err != nil || c.unkept.Load() {
 			return nil, err
 		}
 		data, err := codec.Encode(c.name(), answer)
@@ -134,12 +154,38 @@ var (
 	// ErrOtherRequest: an answer is kept for the key, and it is the answer to another Flight.Fingerprint.
 	ErrOtherRequest = errors.New("lockmw: the answer that is kept is to another request")
 
+	// ErrUncertain: work for the key was begun and its process has died, or has lost track of it, and nobody knows whether
+	// the work was done. The error is an *UncertainError.
+	ErrUncertain = errors.New("lockmw: it is not known whether the work was done")
+
+	// ErrAnswerNotKept: the work for the key was done, and its answer cannot be given again.
+	ErrAnswerNotKept = errors.New("lockmw: the work was done, and its answer was not kept")
+
 	// ErrAnswerTooLarge: the answer has more bytes than Flight.MaxAnswer, and is not kept.
 	ErrAnswerTooLarge = errors.New("lockmw: answer is too large to be kept")
 )
 
-// validateFlight returns nil, or an ErrInvalidPolicy.
-func (l *Locker) validateFlight(f Flight) error {
+// An UncertainError says which work was begun, and has neither an answer nor anybody who is at it.
+type UncertainError struct {
+	Key   string    // with the policy's prefix
+	ID    string    // of the work, for Locker.Resolve
+	Since time.Time // when it was begun, by Redis's clock
+}
+
+// Error names the key, so it is not for clients.
+func (e *UncertainError) Error() string {
+	return fmt.Sprintf("%v: %q, work %s, which was begun at %s", ErrUncertain, e.Key, e.ID, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns ErrUncertain.
+func (e *UncertainError) Unwrap() error { return ErrUncertain }
+
+// ValidateFlight returns nil, or an ErrInvalidPolicy: what Do refuses f for on this Locker. The middlewares and interceptors called
+// Idempotent call it, so that such a mistake shows at the start.
+func (l *Locker) ValidateFlight(f Flight) error {
+	if err := l.Validate(f.Policy); err != nil {
+		return err
+	}
 	switch p := f.Policy; {
 	case p.Mode == Shared:
 		return badPolicy("Mode", "Do with Shared: several would do the work at the same time; leave out Mode")
@@ -163,6 +209,14 @@ func (l *Locker) validateFlight(f Flight) error {
 		return badPolicy("Retain", "%v is not between 0 and %v", f.Retain, mostRetained)
 	case f.Retain > 0 && f.Retain < time.Millisecond:
 		return badPolicy("Retain", "%v is less than a millisecond; is the unit missing?", f.Retain)
+	case f.Crash > Uncertain:
+		return badPolicy("Crash", "%d is neither RunAgain nor Uncertain", f.Crash)
+	case f.Crash == Uncertain && f.Retain == 0:
+		return badPolicy("Retain", "Uncertain with Retain 0: calls that come after the work would do it again; say for how long the answer is kept")
+	case f.UncertainFor < 0, f.UncertainFor > mostRetained:
+		return badPolicy("UncertainFor", "%v is not between 0 and %v", f.UncertainFor, mostRetained)
+	case f.UncertainFor > 0 && f.UncertainFor < time.Second:
+		return badPolicy("UncertainFor", "%v is less than a second; is the unit missing?", f.UncertainFor)
 	case f.MaxAnswer < 0:
 		return badPolicy("MaxAnswer", "%d is less than 0", f.MaxAnswer)
 	case len(f.Version) > mostVersion, strings.ContainsAny(f.Version, " \n"):

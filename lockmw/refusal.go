@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/holds"
+	"github.com/lockmw/kit/internal/seam"
 )
 
 // The codes by which a client tells one refusal from another. They are in the body
@@ -39,6 +40,23 @@ const (
 	CodeClosed = "LOCK_CLOSED"
 )
 
+// The codes of requests that are answered once for all who ask for the same, by Do or by a middleware called
+// Idempotent.
+const (
+	// CodeIdempotencyKeyMissing: the request has no idempotency key, and needs one.
+	CodeIdempotencyKeyMissing = "IDEMPOTENCY_KEY_MISSING"
+	// CodeIdempotencyKeyReused: the key was used for another request (ErrOtherRequest).
+	CodeIdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED"
+	// CodeIdempotencyInProgress: the first request with the key is still at work (ErrNotAcquired, of Do).
+	CodeIdempotencyInProgress = "IDEMPOTENCY_IN_PROGRESS"
+	// CodeIdempotencyUncertain: the work for the key was begun, and nobody knows whether it was done (ErrUncertain). Asking
+	// again tells nothing new: somebody has to look.
+	CodeIdempotencyUncertain = "IDEMPOTENCY_UNCERTAIN"
+	// CodeIdempotencyAnswerNotKept: the work for the key was done, and there is no answer that could be given again
+	// (ErrAnswerNotKept).
+	CodeIdempotencyAnswerNotKept = "IDEMPOTENCY_ANSWER_NOT_KEPT"
+)
+
 // StatusClientGone is the Status of a request whose client has left while it
 // waited. No client sees it; access logs do. nginx has the same number for that. It is
 // not 200, because a context may also be cancelled by the server's own shut-down while
@@ -65,13 +83,15 @@ type Refusal struct {
 // Contention is Aborted, which clients do not retry unless they are told to, so
 // that it does not become a storm.
 const (
-	grpcCanceled          = 1
-	grpcInvalidArgument   = 3
-	grpcDeadlineExceeded  = 4
-	grpcResourceExhausted = 8
-	grpcAborted           = 10
-	grpcInternal          = 13
-	grpcUnavailable       = 14
+	grpcCanceled           = 1
+	grpcInvalidArgument    = 3
+	grpcDeadlineExceeded   = 4
+	grpcAlreadyExists      = 6
+	grpcResourceExhausted  = 8
+	grpcFailedPrecondition = 9
+	grpcAborted            = 10
+	grpcInternal           = 13
+	grpcUnavailable        = 14
 )
 
 // The refusals that there are, without RetryAfter. This is the one table of what
@@ -92,6 +112,30 @@ var (
 	refusedCooldown = Refusal{
 		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeCooldown,
 		Detail: "The same was done a moment ago.",
+	}
+	refusedInProgress = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeIdempotencyInProgress,
+		Detail: "The first request with this key is still being processed.",
+	}
+	refusedInProgressDeadline = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcDeadlineExceeded, Code: CodeIdempotencyInProgress,
+		Detail: "The first request with this key is still being processed.",
+	}
+	refusedKeyMissing = Refusal{
+		Status: http.StatusBadRequest, GRPCCode: grpcInvalidArgument, Code: CodeIdempotencyKeyMissing,
+		Detail: "The request has no idempotency key.",
+	}
+	refusedKeyReused = Refusal{
+		Status: http.StatusUnprocessableEntity, GRPCCode: grpcInvalidArgument, Code: CodeIdempotencyKeyReused,
+		Detail: "The key was used for another request.",
+	}
+	refusedUncertain = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcFailedPrecondition, Code: CodeIdempotencyUncertain,
+		Detail: "A request with this key was begun, and it is not known whether it took effect.",
+	}
+	refusedNotKept = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcAlreadyExists, Code: CodeIdempotencyAnswerNotKept,
+		Detail: "The request with this key was processed, and its answer is not there any more.",
 	}
 	refusedClientGone = Refusal{Status: StatusClientGone, GRPCCode: grpcCanceled}
 	refusedQueueFull  = Refusal{
@@ -125,8 +169,8 @@ var (
 )
 
 // RefusalOf returns what a client is to be told of err, and whether err is one of
-// this package's: an *AcquireError, or one that Is ErrLost, ErrInvalidKey,
-// ErrNotAcquired, ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidPolicy or
+// this package's: an *AcquireError, or one that Is ErrLost, ErrInvalidKey, ErrOtherRequest, ErrUncertain,
+// ErrAnswerNotKept, ErrNotAcquired, ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidPolicy or
 // ErrReentrant. For nil and for any other error it returns the zero Refusal and
 // false.
 //
@@ -138,7 +182,7 @@ var (
 func RefusalOf(err error) (Refusal, bool) {
 	refusal, ours := kindOf(err)
 	switch refusal.Code {
-	case CodeBusy, CodeWaitTimeout, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
+	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
 		refusal.RetryAfter = soonest
 		if detail, ok := errors.AsType[*AcquireError](err); ok && detail.RetryAfter > 0 {
 			refusal.RetryAfter = detail.RetryAfter
@@ -154,11 +198,19 @@ func kindOf(err error) (kind Refusal, ours bool) {
 		return Refusal{}, false
 	case errors.Is(err, ErrLost):
 		return refusedLost, true
+	case errors.Is(err, seam.ErrNoIdempotencyKey):
+		return refusedKeyMissing, true
 	case errors.Is(err, ErrInvalidKey):
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refusedTooLarge, true
 		}
 		return refusedInvalidKey, true
+	case errors.Is(err, ErrOtherRequest):
+		return refusedKeyReused, true
+	case errors.Is(err, ErrUncertain):
+		return refusedUncertain, true
+	case errors.Is(err, ErrAnswerNotKept):
+		return refusedNotKept, true
 	case errors.Is(err, ErrNotAcquired):
 		return kindOfWait(err), true
 	case errors.Is(err, ErrQueueFull):
@@ -181,10 +233,14 @@ func kindOf(err error) (kind Refusal, ours bool) {
 func kindOfWait(err error) Refusal {
 	refused, ok := errors.AsType[*AcquireError](err)
 	cools := ok && refused.CoolingDown > 0
+	forAnswer := ok && refused.forAnswer
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ErrMaxHold):
 		if cools {
 			return refusedCooldown
+		}
+		if forAnswer {
+			return refusedInProgressDeadline
 		}
 		return refusedDeadline
 	case errors.Is(err, ErrReleased): // work goes on with the context of a lease that it has released
@@ -193,6 +249,8 @@ func kindOfWait(err error) Refusal {
 		return refusedClientGone
 	case cools:
 		return refusedCooldown
+	case forAnswer:
+		return refusedInProgress
 	case ok && refused.Queued:
 		return refusedWaitTimeout
 	}

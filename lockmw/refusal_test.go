@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -16,6 +17,9 @@ import (
 func refused(attempts int, retryAfter time.Duration, err error) error {
 	return &lockmw.AcquireError{Key: "pay:order:42", Attempts: attempts, Queued: attempts > 1, RetryAfter: retryAfter, Err: err}
 }
+
+// forAnswer is err of a call of Do.
+func forAnswer(err error) error { return lockmw.ForAnswer(err) }
 
 func because(sentinel, cause error) error { return fmt.Errorf("%w: %w", sentinel, cause) }
 
@@ -103,6 +107,34 @@ var refusals = []struct {
 	{
 		"closed", refused(0, time.Second, lockmw.ErrClosed),
 		lockmw.Refusal{Status: 503, GRPCCode: 14, Code: "LOCK_CLOSED", RetryAfter: time.Second},
+	},
+	{
+		"an answer that is being made", forAnswer(refused(2, 7*time.Second, lockmw.ErrNotAcquired)),
+		lockmw.Refusal{Status: 409, GRPCCode: 10, Code: "IDEMPOTENCY_IN_PROGRESS", RetryAfter: 7 * time.Second},
+	},
+	{
+		"an answer that is being made, until the deadline", forAnswer(refused(2, time.Second, because(lockmw.ErrNotAcquired, context.DeadlineExceeded))),
+		lockmw.Refusal{Status: 409, GRPCCode: 4, Code: "IDEMPOTENCY_IN_PROGRESS", RetryAfter: time.Second},
+	},
+	{
+		"an answer that was waited for by a client that has left", forAnswer(refused(2, time.Second, because(lockmw.ErrNotAcquired, context.Canceled))),
+		lockmw.Refusal{Status: 499, GRPCCode: 1},
+	},
+	{
+		"an answer to another request", refused(1, 0, lockmw.ErrOtherRequest),
+		lockmw.Refusal{Status: 422, GRPCCode: 3, Code: "IDEMPOTENCY_KEY_REUSED"},
+	},
+	{
+		"nobody knows", refused(1, 0, &lockmw.UncertainError{Key: "pay:order:42", ID: "42"}),
+		lockmw.Refusal{Status: 409, GRPCCode: 9, Code: "IDEMPOTENCY_UNCERTAIN"},
+	},
+	{
+		"an answer that was not kept", refused(1, 0, lockmw.ErrAnswerNotKept),
+		lockmw.Refusal{Status: 409, GRPCCode: 6, Code: "IDEMPOTENCY_ANSWER_NOT_KEPT"},
+	},
+	{
+		"no idempotency key", refused(0, 0, because(seam.ErrNoIdempotencyKey, errHandler)),
+		lockmw.Refusal{Status: 400, GRPCCode: 3, Code: "IDEMPOTENCY_KEY_MISSING"},
 	},
 	{"not ours", errHandler, lockmw.Refusal{}},
 	{"a context's end", context.Canceled, lockmw.Refusal{}},

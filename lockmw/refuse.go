@@ -44,7 +44,7 @@ func (c *claim) gaveUp() error {
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
 		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.sent, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
-		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err,
+		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err, forAnswer: c.recall != "",
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
 		var own *Lease
@@ -155,7 +155,7 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	told, _ := RefusalOf(refusal)
 	level := slog.LevelWarn
 	switch told.Code {
-	case CodeBusy, CodeWaitTimeout, CodeCooldown, CodeClosed, "":
+	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeCooldown, CodeClosed, "":
 		level = slog.LevelInfo
 	case CodeMisuse:
 		level = slog.LevelError

@@ -24,14 +24,22 @@ func Acquire(ctx context.Context, l *lockmw.Locker, keys keyfunc.Keys, err error
 	case errors.Is(err, keyfunc.Skip):
 		return nil, nil
 	case err != nil:
-		return nil, NoKey(ctx, l, p, err)
+		return nil, refused(ctx, NoKey(ctx, l, p, err))
 	}
 	if key, one := keys.One(); one {
 		_, lease, err := l.Acquire(ctx, key, p)
-		return lease, err
+		return lease, refused(ctx, err)
 	}
 	_, lease, err := l.AcquireAll(ctx, keys.List(), p)
-	return lease, err
+	return lease, refused(ctx, err)
+}
+
+// refused returns err, and says of a refusal that it is no answer to keep, whatever an error handler makes of it.
+func refused(ctx context.Context, err error) error {
+	if err != nil {
+		lockmw.NotAnAnswer(ctx)
+	}
+	return err
 }
 
 // NoKey is the refusal of a request that has no key, because of err. It looks like
@@ -75,7 +83,7 @@ func (n native) Value(string) (any, bool) { return n.text, true }
 // error of a function that is used in another package's middleware.
 func NativeElsewhere(name string, r keyfunc.Request) (string, error) {
 	if sample, ok := keyfunc.As[*Sample](r); ok && slices.Contains(sample.Natives, name) {
-		sample.Absent = ""
+		sample.Absent, sample.Asked = "", true
 		return made, nil
 	}
 	return "", fmt.Errorf("%w: a function from %s is used in the middleware of another package", keyfunc.ErrMisuse, name)

@@ -30,7 +30,8 @@ func Refusal(err error) lockmw.Refusal {
 // AtFault returns the value for which a request is refused, with a Reason for clients. It is false
 // where another thing is at fault, and where the value has no name that clients know.
 func AtFault(refusal lockmw.Refusal, err error) (value keyfunc.ValueError, ok bool) {
-	if refusal.Code != lockmw.CodeKeyInvalid || refusal.Status != http.StatusBadRequest {
+	named := refusal.Code == lockmw.CodeKeyInvalid || refusal.Code == lockmw.CodeIdempotencyKeyMissing
+	if !named || refusal.Status != http.StatusBadRequest {
 		return value, false
 	}
 	found, ok := errors.AsType[*keyfunc.ValueError](err)

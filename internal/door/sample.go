@@ -21,7 +21,10 @@ type Sample struct {
 	Fields []string      // of the body, by path
 	Lists  []ListElement // arrays in the body whose elements were asked for
 	Values []string      // of earlier middleware, by name
-	Absent string        // what was asked last, if no call has it
+
+	Headers []string // that were asked for, in their order, each once
+	Asked   bool     // whether anything else of a request was asked for that a key is made of
+	Absent  string   // what was asked last, if no call has it
 }
 
 // A ListElement is what a key function reads of each element of an array: the
@@ -42,12 +45,16 @@ func (s *Sample) Ask(key keyfunc.Func) (err error) {
 	return err
 }
 
+// onlyHeader reports whether one header was asked for and nothing else.
+func (s *Sample) onlyHeader() bool { return len(s.Headers) == 1 && !s.Asked }
+
 // made is a value that every filter of a template takes: a number, and a UUID
 // without hyphens.
 var made = strings.Repeat("0", 32)
 
 // ofHTTP answers a question to which only an HTTP request has an answer.
 func (s *Sample) ofHTTP(source, name string) (string, bool) {
+	s.Asked = true
 	if s.HTTP {
 		s.Absent = ""
 		return made, true
@@ -58,6 +65,7 @@ func (s *Sample) ofHTTP(source, name string) (string, bool) {
 
 // Context returns an empty context.
 func (s *Sample) Context() context.Context {
+	s.Asked = true
 	s.Absent = ""
 	return context.Background()
 }
@@ -79,6 +87,7 @@ func (s *Sample) Route() string {
 
 // Param returns a made-up value, if the route has it.
 func (s *Sample) Param(name string) (string, bool) {
+	s.Asked = true
 	if s.Params {
 		s.Absent = ""
 		return made, true
@@ -104,6 +113,7 @@ func (s *Sample) Cookie(name string) (string, bool, error) {
 
 // Value returns a made-up value.
 func (s *Sample) Value(name string) (any, bool) {
+	s.Asked = true
 	s.Absent = ""
 	if !slices.Contains(s.Values, name) {
 		s.Values = append(s.Values, name)
@@ -112,13 +122,17 @@ func (s *Sample) Value(name string) (any, bool) {
 }
 
 // Header returns a made-up value.
-func (s *Sample) Header(string) (string, bool) {
+func (s *Sample) Header(name string) (string, bool) {
 	s.Absent = ""
+	if !slices.Contains(s.Headers, name) {
+		s.Headers = append(s.Headers, name)
+	}
 	return made, true
 }
 
 // Body returns a made-up value.
 func (s *Sample) Body(path string) (string, bool, error) {
+	s.Asked = true
 	s.Absent = ""
 	if !slices.Contains(s.Fields, path) {
 		s.Fields = append(s.Fields, path)
@@ -128,6 +142,7 @@ func (s *Sample) Body(path string) (string, bool, error) {
 
 // Elements returns one element.
 func (s *Sample) Elements(list string, _ int) ([]keyfunc.Element, bool, error) {
+	s.Asked = true
 	s.Absent = ""
 	return []keyfunc.Element{func(path string) (string, bool, error) {
 		s.Lists = append(s.Lists, ListElement{list, path})

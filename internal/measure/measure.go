@@ -81,7 +81,8 @@ func Reason(e lockmw.Event) string {
 // canceled is the reason of a refusal whose caller has left.
 const canceled = "CANCELED"
 
-// Reasons are the labels that a refusal can have.
+// Reasons are the labels that the refusal of a lock can have, which are there from the beginning. Those of requests that are answered
+// once for all come with the first such refusal.
 var Reasons = []string{
 	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeCooldown, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
 	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, canceled,

@@ -6,10 +6,14 @@ package seam
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/store"
 )
+
+// ErrNoIdempotencyKey is why a request is refused that has no idempotency key and needs one. lockmw knows what a client is told of it.
+var ErrNoIdempotencyKey = errors.New("no idempotency key")
 
 // NewLocker returns a *lockmw.Locker over s with options, each a lockmw.Option. It panics if
 // one is wrong.

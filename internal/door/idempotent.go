@@ -1,0 +1,113 @@
+package door
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// The way of a request that is answered once for all who send it, which the doors called Idempotent share: from what a key
+// function has returned to an answer, its own or another's.
+
+// An Idempotent is what a door called Idempotent is made of.
+type Idempotent struct {
+	locker   *lockmw.Locker
+	flight   lockmw.Flight
+	optional bool
+}
+
+// keysOfAnswers is the prefix of keys where the policy has none.
+const keysOfAnswers = "idempotent:"
+
+// NewIdempotent returns one. With optional a request without a key runs as if the door were not there. The error is a
+// mistake of the program.
+func NewIdempotent(l *lockmw.Locker, f lockmw.Flight, optional bool) (*Idempotent, error) {
+	if err := l.ValidateFlight(f); err != nil {
+		return nil, err
+	}
+	return &Idempotent{locker: l, flight: f, optional: optional}, nil
+}
+
+// WhoseKey returns the mistake of a key function that read one header and nothing else of a Sample: any client that guesses or
+// overhears the key gets the answer.
+func WhoseKey(asked *Sample) error {
+	if !asked.onlyHeader() {
+		return nil
+	}
+	return fmt.Errorf("whose key? It is made of the header %q alone, so whoever sends the same gets the same answer: "+
+		"put the user or the tenant in front, as in {value.user}:{header.%[1]s|idempotency}, or say WithKeysOfEverybody()", asked.Headers[0])
+}
+
+// A Wanted is what a request asks for.
+type Wanted struct {
+	Keys        keyfunc.Keys
+	KeyErr      error  // of the key function
+	Route       string // the method and the pattern: a key is used for one route
+	Fingerprint []byte // of the request: see lockmw.Flight
+}
+
+// Runs reports whether the request goes on as if the door were not there: the key function says so, or it has no key
+// and needs none.
+func (i *Idempotent) Runs(w Wanted) bool {
+	return errors.Is(w.KeyErr, keyfunc.Skip) || i.optional && lacksKey(w.KeyErr)
+}
+
+// lacksKey reports whether err says that the client has not sent a part of the key.
+func lacksKey(err error) bool {
+	value, ok := errors.AsType[*keyfunc.ValueError](err)
+	return ok && errors.Is(err, keyfunc.ErrMissing) && value.Source != "value" && value.Source != "param"
+}
+
+// Answered returns the answer to a request: that of work, which runs for this one, or with shared another's. The error is
+// that of lockmw.Do, or the refusal of a request without a key.
+//
+// ctx is the request's. Its end ends the wait. Once work runs that goes on: work's context has the values of ctx, and ends when
+// the lock is lost, or by MaxHold.
+func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx context.Context) (A, error)) (answer A, shared bool, err error) {
+	f := i.flight
+	if f.Policy.Prefix == "" {
+		f.Policy.Prefix = keysOfAnswers
+		if f.Policy.Name == "" {
+			f.Policy.Name = w.Route[:min(len(w.Route), longestName)]
+		}
+	}
+	switch {
+	case lacksKey(w.KeyErr):
+		return answer, false, i.locker.Refuse(ctx, f.Policy, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr))
+	case w.KeyErr != nil:
+		return answer, false, NoKey(ctx, i.locker, f.Policy, w.KeyErr)
+	}
+	f.Fingerprint = w.Fingerprint
+	waits, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	defer stop()
+	return lockmw.Do(waits, i.locker, w.key(), f, func(inner context.Context) (A, error) {
+		if !stop() { // the client has left in this moment, and nothing was done
+			var none A
+			return none, fmt.Errorf("%w: %w", lockmw.ErrNotAcquired, context.Cause(ctx))
+		}
+		return work(inner)
+	})
+}
+
+// longestName is how long the name of a policy may be.
+const longestName = 256
+
+// key is the key of the route and of what the key function has named. Redis has its hash: who knows the key of an
+// answer may ask for it.
+func (w Wanted) key() string {
+	sum := sha256.New()
+	for _, part := range append([]string{w.Route}, w.Keys.List()...) {
+		_ = binary.Write(sum, binary.BigEndian, uint64(len(part))) // a hash takes everything
+		_, _ = sum.Write([]byte(part))
+	}
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+}
