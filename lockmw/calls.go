@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -247,9 +248,8 @@ func (c *call) lead(fn func(context.Context) ([]byte, error)) (own bool, data st
 	lease, err := asks.acquire()
 	asks.tell(lease)
 	found, sent := asks.recalled, asks.recalledSent
-	if lease != nil && !asks.looked {
-		found, sent, err = c.look(lease)
-		if found != nil || err != nil {
+	if lease != nil && (!asks.looked || c.how.Crash == Uncertain) {
+		if found, sent, err = c.look(lease); found != nil || err != nil {
 			_ = lease.Release(c.ctx)
 		}
 	}
@@ -280,18 +280,29 @@ func NotAnAnswer(ctx context.Context) {
 	}
 }
 
-// look looks for an answer for a call that was handed the lock by others, who may have left one.
+// look looks for an answer for a call that has the lock: one that was handed the lock by others, who may have left one. With Uncertain, if
+// there is none, it notes that the call's work begins; if that is in doubt, the lease gives the note back with the lock.
 func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err error) {
+	recall := &store.Recall{Fingerprint: c.of.fingerprint}
+	if c.how.Crash == Uncertain {
+		recall.Begin = c.how.begin(lease.fence)
+		lease.answer = &store.Record{Work: lease.fence, Undone: true}
+		defer func() {
+			if err == nil {
+				lease.answer = nil
+			}
+		}()
+	}
 	for end := time.Now().Add(opTimeout); ; sleep(c.ctx, releasePause) {
 		sent = time.Now()
-		a, err := c.locker.store.Recall(lease.ctx, store.Request{
-			Ref: lease.ref, Until: sent.Add(opTimeout),
-			Recall: &store.Recall{Fingerprint: c.of.fingerprint, Waited: sent.Sub(c.came)},
-		})
-		if err == nil {
+		recall.Waited = sent.Sub(c.came)
+		a, err := c.locker.store.Recall(lease.ctx, store.Request{Ref: lease.ref, Until: sent.Add(opTimeout), Recall: recall})
+		switch fault := store.AsError(err); {
+		case err == nil && recall.Begin != nil && a.Recalled == nil && !a.Granted:
+			return nil, sent, c.refused(fmt.Errorf("%w: the lock was lost before the work began", ErrUnavailable))
+		case err == nil:
 			return a.Recalled, sent, nil
-		}
-		if fault := store.AsError(err); fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || !time.Now().Add(releasePause).Before(end) {
+		case fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || !time.Now().Add(releasePause).Before(end):
 			return nil, sent, c.refused(fmt.Errorf("%w: %w", ErrUnavailable, fault.Err))
 		}
 	}
@@ -299,17 +310,22 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 
 // landingOf is what a record that was found says to the calls of the flight.
 func (c *call) landingOf(found *store.Recalled) landing {
-	if found.Fingerprint != c.of.fingerprint {
+	switch {
+	case found.Fingerprint != c.of.fingerprint:
 		return landing{err: ErrOtherRequest}
+	case found.Begun():
+		return landing{err: &UncertainError{Key: c.of.key, ID: strconv.FormatInt(found.Work, 10), Since: time.UnixMicro(found.Made)}}
+	case found.Data == notKept:
+		return landing{err: ErrAnswerNotKept}
 	}
 	return landing{data: found.Data}
 }
 
-// answersCall reports whether a record is for another call of the flight. It was found by a command that was sent then, when the server's
-// clock showed found.Clock at most. So it showed came at most when the call came.
+// answersCall reports whether what was found is for another call of the flight. It was found by a command that was sent then, when the
+// server's clock showed found.Clock at most. So it showed came at most when the call came.
 func answersCall(found *store.Recalled, sent time.Time, c *call) bool {
 	came := found.Clock - sent.Sub(c.came).Microseconds()
-	return came < found.Until || found.Fingerprint == c.of.fingerprint && came < found.Made
+	return found.Begun() || came < found.Until || found.Fingerprint == c.of.fingerprint && came < found.Made
 }
 
 // run runs fn under the lease, and gives it back, with fn's answer if there is one that may be kept. answer is what others of the flight may
@@ -322,18 +338,47 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		stop := context.AfterFunc(c.ctx, func() { c.leave() })
 		defer stop()
 		data, err := fn(ctx)
-		if err != nil || c.unkept.Load() {
-			return nil, err
-		}
-		answer := c.how.record(c.of.fingerprint, data)
-		if len(data) > c.how.maxAnswer() {
-			return answer, fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())
-		}
-		lease.answer = answer
-		return answer, nil
+		answer, err := c.answerOf(data, err)
+		lease.answer = c.kept(lease, answer, err)
+		return answer, err
 	})
 	if errors.Is(err, ErrLost) {
 		answer = nil
 	}
 	return answer, err
+}
+
+// answerOf makes a record of what fn has returned, or nil of what is no answer.
+func (c *call) answerOf(data []byte, err error) (*store.Record, error) {
+	if err != nil || c.unkept.Load() {
+		return nil, err
+	}
+	if len(data) > c.how.maxAnswer() {
+		err = fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())
+	}
+	return c.how.record(c.of.fingerprint, data), err
+}
+
+// kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain the note of its begin has to go, or to give way to an
+// answer, unless nobody knows what was done. What was done and is too large to be kept, or cannot be encoded, must not be done again.
+func (c *call) kept(lease *Lease, answer *store.Record, err error) *store.Record {
+	if c.how.Crash == RunAgain {
+		if err != nil {
+			return nil
+		}
+		return answer
+	}
+	var keep *store.Record
+	switch {
+	case errors.Is(err, ErrUncertain):
+		return nil
+	case errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errNotEncoded):
+		keep = c.how.bareFact(c.of.fingerprint)
+	case answer == nil:
+		keep = &store.Record{Undone: true}
+	default:
+		keep = new(*answer)
+	}
+	keep.Work = lease.fence
+	return keep
 }

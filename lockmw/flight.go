@@ -117,6 +117,9 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 //   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
 //     and others run fn;
 //   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
+//   - is an *AcquireError that Is ErrUncertain, if other work for the key was begun and nobody knows whether it was done (Uncertain); errors.As
+//     finds the *UncertainError in it;
+//   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, and there is no answer to give (Uncertain, Discard);
 //   - is another one, if the answer that is kept does not decode, or has another Version or Codec;
 //   - is Acquire's otherwise, and fn did not run.
 //
@@ -135,7 +138,7 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 		}
 		data, err := codec.Encode(c.name(), answer)
 		if err != nil {
-			return nil, fmt.Errorf("lockmw: the answer of %q cannot be kept: %w", c.name(), err)
+			return nil, fmt.Errorf("%w of %q: %w", errNotEncoded, c.name(), err)
 		}
 		return data, nil
 	})
@@ -148,6 +151,9 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 	}
 	return answer, true, nil
 }
+
+// errNotEncoded: the codec has refused an answer.
+var errNotEncoded = errors.New("lockmw: the answer cannot be kept")
 
 // The errors of Do beside those of Acquire and ErrLost.
 var (
@@ -247,12 +253,30 @@ func (f Flight) fingerprint() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// The data of a record are a line that says how to read it (its form, the codec and the answer's version), and the answer.
-const form = "1"
+// The data of a record are a line that says how to read it (its form, the codec and the answer's version), and the answer; or they are notKept.
+const (
+	form    = "1"
+	notKept = "-"
+)
+
+func (f Flight) head() string { return form + " " + f.codec().Name() + " " + f.Version }
 
 func (f Flight) record(fingerprint string, answer []byte) *store.Record {
-	head := form + " " + f.codec().Name() + " " + f.Version + "\n"
-	return &store.Record{Fingerprint: fingerprint, Data: head + string(answer), Retain: f.Retain}
+	return &store.Record{Fingerprint: fingerprint, Data: f.head() + "\n" + string(answer), Retain: f.Retain}
+}
+
+// bareFact is the record of work that was done and has no answer that could be kept.
+func (f Flight) bareFact(fingerprint string) *store.Record {
+	return &store.Record{Fingerprint: fingerprint, Data: notKept, Retain: f.Retain}
+}
+
+// begin is the note that work begins, which has that id.
+func (f Flight) begin(work int64) *store.Begin {
+	lies := f.UncertainFor
+	if lies == 0 {
+		lies = defaultUncertainFor
+	}
+	return &store.Begin{Work: work, Lies: lies, Retain: f.Retain, Form: f.head()}
 }
 
 // decode reads the answer from the data of a record.

@@ -36,22 +36,47 @@ func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, called time.Time
 	return err
 }
 
-// logNotKept logs that others may do the work again.
+// logNotKept logs that Redis does not know what became of the work, and why.
 func (l *Lease) logNotKept(why string, err error) {
-	l.locker.log.Warn("lockmw: an answer is not kept: "+why, "name", l.policy.Name, "key", l.ref.Key, "error", err)
+	what := "an answer is not kept"
+	if l.answer.Undone {
+		what = "work was not done, and is noted as begun"
+	}
+	l.locker.log.Warn("lockmw: "+what+": "+why, "name", l.policy.Name, "key", l.ref.Key, "error", err)
+}
+
+// completes keeps the answer of a lease whose lock was lost, and reports whether Redis has it. It does if the work was noted as begun
+// and nobody has said since what became of it: as long as the note is there nobody else does the work.
+func (t *tenure) completes(ctx context.Context, l *Lease, called time.Time) bool {
+	if l.answer == nil || l.answer.Work == 0 || l.answer.Undone {
+		return false
+	}
+	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
+	k.record = l.answer
+	err := k.run()
+	if err != nil {
+		l.logNotKept("the lock was lost, and Redis has not taken it", err)
+	}
+	return err == nil
 }
 
 // A keeping is a release that keeps an answer.
 type keeping struct {
 	givingBack
-	lease *Lease
+	lease      *Lease
+	lostBefore bool // the lock was lost, and that was told, before the release
 }
 
 // run sends tries until one is answered, or their time is over.
 func (k *keeping) run() error {
 	err := k.givingBack.run()
-	if err == nil && k.notHeld { // the try without a reply was carried out, or the lock was lost before
+	switch {
+	case err == nil && k.notHeld: // the try without a reply was carried out, or the lock was lost before
 		return k.find()
+	case errors.Is(err, ErrLost) && k.record.Work != 0 && !k.record.Undone: // the note of its begin may have been there
+		if err = k.find(); err == nil && !k.lostBefore {
+			k.lease.reportLostAfter(0, errNotHeld)
+		}
 	}
 	return err
 }
@@ -66,7 +91,9 @@ func (k *keeping) find() error {
 	case err != nil:
 		k.fault = store.AsError(err)
 		return fmt.Errorf("%w: %w", ErrUnavailable, k.fault.Err)
-	case a.Recalled != nil: // or that of the next holder, who cannot have come before
+	case k.record.Undone: // the note went with the first release, or with nobody; or it is the next holder's
+		return nil
+	case a.Recalled != nil && !a.Recalled.Begun(): // or that of the next holder, who cannot have come before
 		return nil
 	}
 	return ErrLost
@@ -106,7 +133,7 @@ func (k *keeping) end(err error) error {
 		t.cleanUp()
 		return err
 	}
-	k.lease.logNotKept("the next call may do the work again", err)
+	k.lease.logNotKept("Redis has not taken it", err)
 	g := t.newGivingBack(k.ctx, time.Now())
 	g.maybeReleased = k.maybeReleased
 	return g.run()

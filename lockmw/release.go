@@ -98,6 +98,9 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	if !l.finish() {                    // reported when it happened
 		l.locker.watchdog.RemoveNoWait(&t.renewal) // one in flight prolongs nothing that is removed
 		t.cleanUp()
+		if t.completes(ctx, l, called) {
+			return nil
+		}
 		return ErrLost
 	}
 	var err error

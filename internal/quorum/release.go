@@ -29,6 +29,11 @@ func (s *Store) Recall(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{}, nil
 }
 
+// Resolve implements store.Store. It is not called.
+func (s *Store) Resolve(context.Context, string, store.Record) (store.Resolved, error) {
+	return store.NoSuchWork, nil
+}
+
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {
 		g.Until = time.Now().Add(mostNodeTimeout)

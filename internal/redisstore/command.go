@@ -25,8 +25,8 @@ const (
 	// spareMost is how many bytes of a command's memory are kept for the next one.
 	spareMost = 16 << 10
 
-	// argsMost is how many arguments a command on one lock has at most, behind its keys: that of a record, and ten.
-	argsMost = 1 + 10
+	// argsMost is how many arguments a command on one lock has at most, behind its keys: that of a record, and twelve.
+	argsMost = 1 + 12
 )
 
 // A command is one script call on one lock, or on several. Without a script, args is

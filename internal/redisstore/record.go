@@ -16,8 +16,11 @@ import (
 // was lost, and for a caller who asks what became of a command without a reply.
 const keptLeast = 10 * time.Second
 
-// onlyLooks is the word of recall.lua for one who does not ask for the lock.
-const onlyLooks = "look"
+// The words of recall.lua for those who do not ask for the lock.
+const (
+	onlyLooks = "look"
+	begins    = "begin"
+)
 
 // recalls makes c the command that asks for a record, and for the lock as join says.
 func (s *Store) recalls(c *command, r store.Request, join string) {
@@ -30,7 +33,13 @@ func (s *Store) recalls(c *command, r store.Request, join string) {
 func (s *Store) Recall(ctx context.Context, r store.Request) (store.Answer, error) {
 	now := time.Now()
 	c := s.command()
-	s.recalls(c, r, onlyLooks)
+	if begin := r.Recall.Begin; begin != nil {
+		s.recalls(c, r, begins)
+		form := strconv.FormatInt(begin.Retain.Microseconds(), 10) + " " + begin.Form
+		c.args = append(c.args, begin.Work, millis(begin.Lies), form)
+	} else {
+		s.recalls(c, r, onlyLooks)
+	}
 	reply, err := s.send(ctx, timeToSend(notAfter(r.Until, now), now), r.Key, c, nil)
 	if err != nil {
 		return store.Answer{}, err
@@ -48,6 +57,43 @@ func (s *Store) keeps(c *command, g store.Give) {
 		c.next, c.terms, script = next.Token, terms(next.Ref), keepToScript
 		args = []any{&c.token, &c.next, &c.terms, s.hears(), next.Place.Waited.Microseconds(), next.Place.Behind, c.fenced(g.Ref)}
 	}
-	r := g.Record
-	s.onRecord(c, g.Key, script, append(args, r.Retain.Microseconds(), millis(max(r.Retain, keptLeast)), r.Fingerprint+" "+r.Data)...)
+	s.onRecord(c, g.Key, script, append(append(args, recordArgs(g.Record)...), workArg(g.Record))...)
+}
+
+// recordArgs are the arguments that tell a record.
+func recordArgs(r *store.Record) []any {
+	text := ""
+	if !r.Undone {
+		text = r.Fingerprint + " " + r.Data
+	}
+	return []any{r.Retain.Microseconds(), millis(max(r.Retain, keptLeast)), text}
+}
+
+// workArg is the id of a record's work, or empty.
+func workArg(r *store.Record) string {
+	if r.Work == 0 {
+		return ""
+	}
+	return strconv.FormatInt(r.Work, 10)
+}
+
+// Resolve implements store.Store.
+func (s *Store) Resolve(ctx context.Context, key string, r store.Record) (store.Resolved, error) {
+	until := deadline(ctx)
+	s.settle(ctx, key, until)
+	c := s.command()
+	s.onRecord(c, key, resolveScript, append([]any{workArg(&r)}, recordArgs(&r)...)...)
+	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
+	if err != nil {
+		return store.NoSuchWork, err
+	}
+	switch reply {
+	case int64(0):
+		return store.NoSuchWork, nil
+	case int64(1):
+		return store.IsResolved, nil
+	case int64(2):
+		return store.StillHeld, nil
+	}
+	return store.NoSuchWork, malformed()
 }

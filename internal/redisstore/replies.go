@@ -127,16 +127,34 @@ func readRecalled(v *values) (a store.Answer) {
 	if text == "" {
 		return a
 	}
+	r := &store.Recalled{Clock: a.Clock}
+	a.Recalled = r
+	if note, begun := strings.CutPrefix(text, "begun "); begun {
+		v.bad = !readBegun(r, note) || v.bad
+		return a
+	}
 	made, rest, _ := strings.Cut(text, " ")
 	until, rest, _ := strings.Cut(rest, " ")
-	r := &store.Recalled{Clock: a.Clock}
 	var ok1, ok2, ok3 bool
 	r.Made, ok1 = number(made)
 	r.Until, ok2 = number(until)
 	r.Fingerprint, r.Data, ok3 = strings.Cut(rest, " ")
 	v.bad = v.bad || !ok1 || !ok2 || !ok3
-	a.Recalled = r
 	return a
+}
+
+// readBegun reads the note of work that was begun, behind its first word.
+func readBegun(r *store.Recalled, note string) bool {
+	words := strings.SplitN(note, " ", 5)
+	if len(words) < 5 {
+		return false
+	}
+	work, ok1 := number(words[0])
+	since, ok2 := number(words[1])
+	retain, ok3 := number(words[3])
+	r.Work, r.Made, r.Fingerprint, r.Data = work, since, words[2], words[4]
+	r.Retain = time.Duration(retain) * time.Microsecond
+	return ok1 && ok2 && ok3 && work != 0
 }
 
 // readGranted reads the rest of an answer that grants the lock: two values, or more.

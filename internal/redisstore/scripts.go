@@ -31,6 +31,12 @@ var recallLua string
 //go:embed lua/keep.lua
 var keepLua string
 
+//go:embed lua/made.lua
+var madeLua string
+
+//go:embed lua/resolve.lua
+var resolveLua string
+
 //go:embed lua/renew.lua
 var renewLua string
 
@@ -66,14 +72,14 @@ type script struct {
 }
 
 // A script includes what it shares with others, so that the facts about a lock and its
-// queue (keys, life times, who is next) exist once: the text of lock.lua, enter.lua or
-// queue.lua takes the place of its line "-- include lock", "-- include enter" or
-// "-- include queue". The line stands where the part is needed first: Redis makes the
+// queue (keys, life times, who is next) exist once: the text of lock.lua, enter.lua,
+// queue.lua or made.lua takes the place of its line, such as "-- include lock". The line stands where the part is needed first: Redis makes the
 // functions anew with each call, which costs a microsecond that most calls can do without.
 var include = strings.NewReplacer(
 	"-- include lock\n", lockLua,
 	"-- include enter\n", enterLua,
 	"-- include queue\n", queueLua,
+	"-- include made\n", madeLua,
 )
 
 var (
@@ -83,6 +89,7 @@ var (
 	recallScript    = newScript(recallLua + acquireLua)
 	keepScript      = newScript(keepLua + releaseLua)
 	keepToScript    = newScript(keepLua + releaseToLua)
+	resolveScript   = newScript(resolveLua)
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
@@ -103,7 +110,7 @@ func newScript(body string) *script {
 // scripts are all of them, by the names of their files.
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
-	"recall": recallScript, "keep": keepScript, "keepto": keepToScript,
+	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript,
 	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
 	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }

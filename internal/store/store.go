@@ -281,9 +281,14 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// Ambiguous. It returns when ctx ends, see Request.Late.
 	Acquire(ctx context.Context, r Request) (Answer, error)
 
-	// Recall is an Acquire with a Recall that asks for nothing: for the token that has the key. Its Answer has
-	// a Recalled, or nothing but the Clock. It is for a store that Queues.
+	// Recall is an Acquire with a Recall that does not ask for the key. Its Answer has
+	// a Recalled, or nothing but the Clock. With Begin it is for the token that has the key exclusively, and Granted says that
+	// the work is noted as begun; without a Recalled it is not, since the token does not have the key. It is for a store that Queues.
 	Recall(ctx context.Context, r Request) (Answer, error)
+
+	// Resolve puts record in the place of the note of work that was begun under key, if nobody has the key. With
+	// Undone the note just goes. ctx bounds it. It is for a store that Queues.
+	Resolve(ctx context.Context, key string, record Record) (Resolved, error)
 
 	// TakesSeveral reports whether the store can take several keys in one step.
 	TakesSeveral() bool

@@ -14,6 +14,12 @@ var records = []test{
 	{"ARecordTakesTheCallerOutOfTheQueue", aRecordTakesTheCallerOutOfTheQueue},
 	{"ARecordIsKeptWithAHandOver", aRecordIsKeptWithAHandOver},
 	{"ARecordIsAnyText", aRecordIsAnyText},
+	{"WorkThatWasBegunIsTold", workThatWasBegunIsTold},
+	{"WhoBeganKeepsTheAnswer", whoBeganKeepsTheAnswer},
+	{"WhoBeganKeepsTheAnswerAfterALoss", whoBeganKeepsTheAnswerAfterALoss},
+	{"WorkThatWasNotDoneIsForgotten", workThatWasNotDoneIsForgotten},
+	{"WorkIsResolved", workIsResolved},
+	{"WorkIsResolvedAsUndone", workIsResolvedAsUndone},
 }
 
 // recalling asks for the lock, or for a record that answers one who came so long ago.
@@ -176,4 +182,130 @@ func aRecordIsAnyText(w *world) {
 		}
 		p.release(r, false, store.Freed)
 	}
+}
+
+// begin notes that the work of a holder begins. It returns what was found in its place, and whether it was noted.
+func (p *process) begin(r store.Ref, work int64) (found *store.Recalled, noted bool) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	var a store.Answer
+	p.insist("Recall with Begin", func() (err error) {
+		a, err = p.Recall(p.Context(), store.Request{Ref: r, Until: soon(), Recall: &store.Recall{
+			Fingerprint: "f", Begin: &store.Begin{Work: work, Lies: long, Retain: long, Form: "form"},
+		}})
+		return err
+	})
+	return a.Recalled, a.Granted
+}
+
+// wantNote checks that what was found is the note of work that was begun.
+func (w *world) wantNote(what string, got *store.Recalled, work int64) {
+	w.Helper()
+	if got == nil || !got.Begun() || got.Work != work || got.Fingerprint != "f" || got.Data != "form" || got.Retain != long ||
+		got.Made <= 0 || got.Made > got.Clock || got.Until != 0 {
+		w.Errorf("%s: %+v, want the note of work %d", what, got, work)
+	}
+}
+
+// Work that was begun and whose holder is gone is told to whoever asks, until somebody says what became of it. While another has the
+// key, one waits for that one.
+func workThatWasBegunIsTold(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	if found, noted := p.begin(r, 7); found != nil || !noted {
+		w.Errorf("begin = %+v, %v", found, noted)
+	}
+	if found, noted := p.begin(r, 7); found != nil || !noted {
+		w.Errorf("begin, asked again = %+v, %v", found, noted)
+	}
+	if a := other.recalling(other.ref(long), store.Try, "f", 0); a.Granted || a.Recalled != nil {
+		w.Errorf("while it is held: %+v, %+v", a, a.Recalled)
+	}
+	w.wantNote("who looks", other.looking(other.ref(long), "f", 0), 7)
+	p.release(r, false, store.Freed)
+	waiter := other.ref(long)
+	w.wantNote("who asks", other.recalling(waiter, store.Wait, "f", 0).Recalled, 7)
+	w.mustHold("")
+	plain := p.take(long)
+	w.wantNote("who has the lock", p.looking(plain, "g", 0), 7)
+	if found, noted := p.begin(plain, 8); noted {
+		w.Error("another's work is noted in its place")
+	} else {
+		w.wantNote("who begins", found, 7)
+	}
+	p.release(plain, false, store.Freed)
+	if found, noted := p.begin(plain, 8); found == nil || noted {
+		w.Errorf("begin without the lock = %+v, %v", found, noted)
+	}
+}
+
+// Who began keeps the answer, also when the lock is lost; and nobody else's note goes.
+func whoBeganKeepsTheAnswer(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	p.begin(r, 7)
+	p.keep(r, store.Record{Fingerprint: "f", Data: "answer", Retain: long, Work: 7}, store.Freed)
+	w.wantRecord("kept", other.recalling(other.ref(long), store.Try, "f", 0).Recalled, "answer")
+}
+
+func whoBeganKeepsTheAnswerAfterALoss(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	p.begin(r, 7)
+	p.release(r, false, store.Freed)
+	held := other.take(long)
+	p.keep(r, store.Record{Fingerprint: "f", Work: 6, Undone: true}, store.NotHeld)
+	p.keep(r, store.Record{Fingerprint: "f", Data: "none", Retain: long, Work: 6}, store.NotHeld)
+	w.wantNote("of other work", other.looking(held, "f", 0), 7)
+	p.keep(r, store.Record{Fingerprint: "f", Data: "late", Retain: long, Work: 7}, store.NotHeld)
+	w.wantRecord("kept late", other.looking(held, "f", 0), "late")
+	p.keep(r, store.Record{Fingerprint: "f", Data: "later", Retain: long, Work: 7}, store.NotHeld)
+	w.wantRecord("kept again", other.looking(held, "f", 0), "late")
+}
+
+func workThatWasNotDoneIsForgotten(w *world) {
+	p, other := w.open(), w.open()
+	r := p.take(long)
+	p.begin(r, 7)
+	p.keep(r, store.Record{Work: 7, Undone: true}, store.Freed)
+	if a := other.recalling(other.ref(long), store.Try, "f", 0); !a.Granted || a.Recalled != nil {
+		w.Errorf("after work that was not done: %+v, %+v", a, a.Recalled)
+	}
+}
+
+// resolve says what became of work.
+func (p *process) resolve(record store.Record, want store.Resolved) {
+	p.Helper()
+	p.pass(time.Millisecond)
+	var got store.Resolved
+	if sure := p.insist("Resolve", func() (err error) {
+		got, err = p.Resolve(p.Context(), lock, record)
+		return err
+	}); sure && got != want {
+		p.Errorf("Resolve(%+v) = %v, want %v", record, got, want)
+	}
+}
+
+// Somebody says what became of the work, while nobody has the key.
+func workIsResolved(w *world) {
+	p := w.open()
+	done := store.Record{Fingerprint: "f", Data: "found out", Retain: long, Work: 7}
+	p.resolve(done, store.NoSuchWork)
+	r := p.take(long)
+	p.begin(r, 7)
+	p.resolve(done, store.StillHeld)
+	p.release(r, false, store.Freed)
+	p.resolve(store.Record{Work: 8, Undone: true}, store.NoSuchWork)
+	p.resolve(done, store.IsResolved)
+	p.resolve(done, store.NoSuchWork)
+	w.wantRecord("resolved", p.recalling(p.ref(long), store.Try, "g", 0).Recalled, "found out")
+}
+
+func workIsResolvedAsUndone(w *world) {
+	p := w.open()
+	r := p.take(long)
+	p.begin(r, 7)
+	p.release(r, false, store.Freed)
+	p.resolve(store.Record{Work: 7, Undone: true}, store.IsResolved)
+	p.mustGet(p.ref(long), store.Try)
 }

@@ -1,0 +1,368 @@
+package lockmw_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/faultproxy"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// uncertain is a flight whose work is not done again where nobody knows of it.
+var uncertain = lockmw.Flight{
+	Policy: lockmw.Policy{TTL: 3 * time.Second, Wait: 30 * time.Second}, Retain: time.Hour, Crash: lockmw.Uncertain,
+}
+
+// pays is a function of Do with that answer.
+func pays(answer string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return answer, nil }
+}
+
+// wantUncertain checks that a call is told of work that was begun, and returns its id.
+func wantUncertain(t *testing.T, l *lockmw.Locker, key string, f lockmw.Flight) string {
+	t.Helper()
+	answer, shared, err := lockmw.Do(context.Background(), l, key, f, pays("again"))
+	var of *lockmw.UncertainError
+	var refused *lockmw.AcquireError
+	switch {
+	case !errors.Is(err, lockmw.ErrUncertain), !errors.As(err, &of), !errors.As(err, &refused), answer != "", shared:
+		t.Fatalf("Do = %q, %v, %v, want ErrUncertain", answer, shared, err)
+	case of.Key != f.Policy.Prefix+key, of.ID == "", of.Since.After(time.Now()), time.Since(of.Since) > 24*time.Hour:
+		t.Errorf("%+v", of)
+	case refused.RetryAfter != 0:
+		t.Errorf("ask again after %v", refused.RetryAfter)
+	}
+	return of.ID
+}
+
+func wantAnswer(t *testing.T, l *lockmw.Locker, key string, f lockmw.Flight, want string) {
+	t.Helper()
+	if answer, shared, err := lockmw.Do(context.Background(), l, key, f, pays("another")); answer != want || !shared || err != nil {
+		t.Errorf("Do = %q, %v, %v, want %q of another call", answer, shared, err, want)
+	}
+}
+
+// panics calls Do with a function that ends without an answer and without an error.
+func panics(t *testing.T, l *lockmw.Locker, key string, f lockmw.Flight) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Error("the panic was swallowed")
+		}
+	}()
+	answer, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) { panic("in the middle of it") })
+	t.Errorf("Do = %q, %v", answer, err)
+}
+
+// The answer is kept as without Uncertain, and one that failed is as if it had not begun.
+func TestUncertainWorkThatIsDone(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		declined := errors.New("declined")
+		if _, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(context.Context) (string, error) { return "", declined }); !errors.Is(err, declined) {
+			t.Error(err)
+		}
+		answer, _, err := lockmw.Do(context.Background(), other, key, uncertain, func(ctx context.Context) (string, error) {
+			lockmw.NotAnAnswer(ctx)
+			return "busy", nil
+		})
+		if answer != "busy" || err != nil {
+			t.Errorf("Do = %q, %v", answer, err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), l, key, uncertain, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+		wantAnswer(t, other, key, uncertain, "paid")
+	})
+}
+
+// Work that ended in the middle is not done again: not by those who wait, not by those who come later, whatever they say of crashes.
+func TestUncertainWorkThatEndedInTheMiddle(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		panics(t, l, key, uncertain)
+		id := wantUncertain(t, other, key, uncertain)
+		again := uncertain
+		again.Crash = lockmw.RunAgain
+		if is := wantUncertain(t, l, key, again); is != id {
+			t.Errorf("work %s, and before %s", is, id)
+		}
+		byOther := uncertain
+		byOther.Fingerprint = []byte("another body")
+		if _, _, err := lockmw.Do(context.Background(), l, key, byOther, pays("another")); !errors.Is(err, lockmw.ErrOtherRequest) {
+			t.Errorf("%v, want ErrOtherRequest", err)
+		}
+		lease := mustAcquire(t, l, key, uncertain.Policy) // a plain call works as always
+		mustRelease(t, lease)
+		if lies := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}:answer").Val(); lies > 7*24*time.Hour || lies < 7*24*time.Hour-time.Minute {
+			t.Errorf("the note lies there for %v", lies)
+		}
+	})
+}
+
+// The note lies there for as long as the flight says, however long an answer would be kept.
+func TestUncertainFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key, f := redistest.Prefix(t), uncertain
+		f.Retain, f.UncertainFor = time.Second, time.Minute
+		l := testenv.Open(t, s.Client(t))
+		panics(t, l, key, f)
+		time.Sleep(59 * time.Second)
+		wantUncertain(t, l, key, f)
+		time.Sleep(2 * time.Second)
+		if answer, shared, err := lockmw.Do(context.Background(), l, key, f, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+		for name, f := range map[string]lockmw.Flight{
+			"no Retain": {Crash: lockmw.Uncertain}, "below 0": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: -1},
+			"no unit": {Retain: time.Hour, Crash: lockmw.Uncertain, UncertainFor: 7}, "another Crash": {Retain: time.Hour, Crash: 2},
+		} {
+			if err := l.ValidateFlight(f); !errors.Is(err, lockmw.ErrInvalidPolicy) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// A function that does not know itself says so.
+func TestUncertainWorkThatSaysSo(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		_, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(context.Context) (string, error) {
+			return "", errors.Join(errors.New("the bank has not answered"), lockmw.ErrUncertain)
+		})
+		if !errors.Is(err, lockmw.ErrUncertain) {
+			t.Error(err)
+		}
+		wantUncertain(t, l, key, uncertain)
+	})
+}
+
+// Who waits when the owner's process dies is told, and so is all its flight.
+func TestUncertainWorkWhoseProcessDies(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		began := make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			_, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+				close(began)
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			})
+			first <- err
+		}()
+		<-began
+		proxy.Refuse(true)
+		proxy.Cut()
+		errs := make(chan error, 3)
+		for range cap(errs) {
+			go func() {
+				_, _, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again"))
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			if err := <-errs; !errors.Is(err, lockmw.ErrUncertain) {
+				t.Errorf("who waits: %v, want ErrUncertain", err)
+			}
+		}
+		if err := <-first; !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("the owner: %v, want ErrLost", err)
+		}
+		wantUncertain(t, other, key, uncertain)
+	})
+}
+
+// An owner that has lost its lock in the middle may complete its work, since nobody else does it, until somebody has resolved it.
+func TestUncertainWorkIsCompletedAfterALoss(t *testing.T) {
+	for name, resolved := range map[string]bool{"nobody has resolved it": false, "it was resolved": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				var seen events
+				l, other := testenv.Open(t, s.Client(t), seen.option()), testenv.Open(t, s.Client(t))
+				answer, shared, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+					if err := other.ForceRelease(context.Background(), key); err != nil {
+						t.Error(err)
+					}
+					<-ctx.Done()
+					id := wantUncertain(t, other, key, uncertain)
+					if resolved {
+						if err := other.Resolve(context.Background(), key, id, lockmw.Again); err != nil {
+							t.Error(err)
+						}
+					}
+					return "paid", nil
+				})
+				if answer != "paid" || shared || errors.Is(err, lockmw.ErrLost) != resolved {
+					t.Errorf("Do = %q, %v, %v", answer, shared, err)
+				}
+				if n := len(seen.of(lockmw.EventLost)); n != 1 {
+					t.Errorf("%d EventLost, want 1", n)
+				}
+				if !resolved {
+					wantAnswer(t, other, key, uncertain, "paid")
+				} else if answer, shared, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again")); answer != "again" || shared || err != nil {
+					t.Errorf("Do = %q, %v, %v", answer, shared, err)
+				}
+			})
+		})
+	}
+}
+
+// Redis is away when the work is to be noted, or when it ends: nothing is taken for uncertain that was not begun, and no answer is forgotten.
+func TestUncertainWorkWhileRedisIsAway(t *testing.T) {
+	for name, away := range map[string]func(*faultproxy.Proxy){
+		"silent":       func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.Both) },
+		"cut":          func(p *faultproxy.Proxy) { p.Refuse(true); p.Cut() },
+		"no replies":   func(p *faultproxy.Proxy) { p.BlackHole(faultproxy.ToClient) },
+		"a lost reply": func(p *faultproxy.Proxy) { p.DropReplies(1, faultproxy.Match("EVALSHA")) },
+	} {
+		for _, fails := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, s *redistest.Mini) {
+					key := redistest.Prefix(t)
+					client, proxy := proxied(t, s)
+					l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+					f := uncertain
+					f.Policy.TTL = 6 * time.Second
+					for _, end := range []error{nil, errors.New("it fails")} { // Redis knows the scripts then
+						_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, func(context.Context) (string, error) { return "", end })
+					}
+					declined := errors.New("declined")
+					answer, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+						away(proxy)
+						if fails {
+							return "", declined
+						}
+						return "paid", nil
+					})
+					if answer != "paid" && !fails || errors.Is(err, declined) != fails {
+						t.Errorf("Do = %q, %v", answer, err)
+					}
+					time.AfterFunc(2*time.Second, func() { proxy.Refuse(false); proxy.Heal() })
+					answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("again"))
+					if want := map[bool]string{false: "paid", true: "again"}[fails]; answer != want || shared == fails || err != nil {
+						t.Errorf("Do = %q, %v, %v, want %q", answer, shared, err, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Where it is in doubt whether the begin was noted, the function does not run, and nothing stays.
+func TestUncertainWorkThatCannotBeNoted(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		f := uncertain
+		f.Policy.TTL = 6 * time.Second
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
+		proxy.DropReplies(1000, func(request []byte) bool { return bytes.Contains(request, []byte("\r\nbegin\r\n")) })
+		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+			t.Error("the function runs")
+			return "", nil
+		})
+		if !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+	})
+}
+
+// What was done and cannot be kept is not done again.
+func TestUncertainWorkWhoseAnswerCannotBeKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		small := uncertain
+		small.MaxAnswer = 10
+		if answer, _, err := lockmw.Do(context.Background(), l, key, small, pays("a long receipt")); answer != "a long receipt" || !errors.Is(err, lockmw.ErrAnswerTooLarge) {
+			t.Errorf("Do = %q, %v", answer, err)
+		}
+		odd := func(context.Context) (func(), error) { return func() {}, nil }
+		if answer, _, err := lockmw.Do(context.Background(), l, key+"2", uncertain, odd); answer == nil || err == nil {
+			t.Errorf("Do = %v", err)
+		}
+		for _, k := range []string{key, key + "2"} {
+			if _, _, err := lockmw.Do(context.Background(), l, k, uncertain, pays("again")); !errors.Is(err, lockmw.ErrAnswerNotKept) {
+				t.Errorf("%v, want ErrAnswerNotKept", err)
+			}
+		}
+	})
+}
+
+// Somebody has looked, and says what has happened.
+func TestResolve(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		ctx, prefix := context.Background(), redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		for what, r := range map[string]lockmw.Resolution{
+			"done": lockmw.Done("paid"), "raw": lockmw.Done(json.RawMessage(`"paid"`)), "again": lockmw.Again, "discard": lockmw.Discard,
+		} {
+			key := prefix + what
+			panics(t, l, key, uncertain)
+			id := wantUncertain(t, l, key, uncertain)
+			if err := l.Resolve(ctx, key, id+"0", r); !errors.Is(err, lockmw.ErrNotUncertain) {
+				t.Errorf("%s: other work: %v", what, err)
+			}
+			if err := l.Resolve(ctx, key, id, lockmw.Resolution{}); !errors.Is(err, lockmw.ErrInvalidPolicy) {
+				t.Errorf("%s: no resolution: %v", what, err)
+			}
+			lease := mustAcquire(t, l, key, uncertain.Policy)
+			if err := l.Resolve(ctx, key, id, r); !errors.Is(err, lockmw.ErrNotAcquired) {
+				t.Errorf("%s: while somebody has the lock: %v", what, err)
+			}
+			mustRelease(t, lease)
+			if err := l.Resolve(ctx, key, id, r); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			if err := l.Resolve(ctx, key, id, r); !errors.Is(err, lockmw.ErrNotUncertain) {
+				t.Errorf("%s: twice: %v", what, err)
+			}
+			switch answer, shared, err := lockmw.Do(ctx, l, key, uncertain, pays("another")); what {
+			case "again":
+				if answer != "another" || shared || err != nil {
+					t.Errorf("%s: Do = %q, %v, %v", what, answer, shared, err)
+				}
+			case "discard":
+				if !errors.Is(err, lockmw.ErrAnswerNotKept) {
+					t.Errorf("%s: %v, want ErrAnswerNotKept", what, err)
+				}
+			default:
+				if answer != "paid" || !shared || err != nil {
+					t.Errorf("%s: Do = %q, %v, %v", what, answer, shared, err)
+				}
+			}
+		}
+		key, coded := prefix+"coded", uncertain
+		coded.Codec = plainCodec{}
+		panics(t, l, key, coded)
+		id := wantUncertain(t, l, key, coded)
+		if err := l.Resolve(ctx, key, id, lockmw.Done("paid")); !errors.Is(err, lockmw.ErrInvalidPolicy) {
+			t.Errorf("an answer in another encoding: %v", err)
+		}
+		if err := l.Resolve(ctx, key, "seven", lockmw.Again); !errors.Is(err, lockmw.ErrNotUncertain) {
+			t.Errorf("no id: %v", err)
+		}
+		if err := l.Resolve(ctx, "", id, lockmw.Again); !errors.Is(err, lockmw.ErrInvalidKey) {
+			t.Errorf("no key: %v", err)
+		}
+	})
+}
