@@ -199,11 +199,11 @@ func (p *process) begin(r store.Ref, work int64) (found *store.Recalled, noted b
 }
 
 // wantNote checks that what was found is the note of work that was begun.
-func (w *world) wantNote(what string, got *store.Recalled, work int64) {
+func (w *world) wantNote(what string, got *store.Recalled) {
 	w.Helper()
-	if got == nil || !got.Begun() || got.Work != work || got.Fingerprint != "f" || got.Data != "form" || got.Retain != long ||
+	if got == nil || !got.Begun() || got.Work != 7 || got.Fingerprint != "f" || got.Data != "form" || got.Retain != long ||
 		got.Made <= 0 || got.Made > got.Clock || got.Until != 0 {
-		w.Errorf("%s: %+v, want the note of work %d", what, got, work)
+		w.Errorf("%s: %+v, want the note of work 7", what, got)
 	}
 }
 
@@ -221,17 +221,17 @@ func workThatWasBegunIsTold(w *world) {
 	if a := other.recalling(other.ref(long), store.Try, "f", 0); a.Granted || a.Recalled != nil {
 		w.Errorf("while it is held: %+v, %+v", a, a.Recalled)
 	}
-	w.wantNote("who looks", other.looking(other.ref(long), "f", 0), 7)
+	w.wantNote("who looks", other.looking(other.ref(long), "f", 0))
 	p.release(r, false, store.Freed)
 	waiter := other.ref(long)
-	w.wantNote("who asks", other.recalling(waiter, store.Wait, "f", 0).Recalled, 7)
+	w.wantNote("who asks", other.recalling(waiter, store.Wait, "f", 0).Recalled)
 	w.mustHold("")
 	plain := p.take(long)
-	w.wantNote("who has the lock", p.looking(plain, "g", 0), 7)
+	w.wantNote("who has the lock", p.looking(plain, "g", 0))
 	if found, noted := p.begin(plain, 8); noted {
 		w.Error("another's work is noted in its place")
 	} else {
-		w.wantNote("who begins", found, 7)
+		w.wantNote("who begins", found)
 	}
 	p.release(plain, false, store.Freed)
 	if found, noted := p.begin(plain, 8); found == nil || noted {
@@ -256,7 +256,7 @@ func whoBeganKeepsTheAnswerAfterALoss(w *world) {
 	held := other.take(long)
 	p.keep(r, store.Record{Fingerprint: "f", Work: 6, Undone: true}, store.NotHeld)
 	p.keep(r, store.Record{Fingerprint: "f", Data: "none", Retain: long, Work: 6}, store.NotHeld)
-	w.wantNote("of other work", other.looking(held, "f", 0), 7)
+	w.wantNote("of other work", other.looking(held, "f", 0))
 	p.keep(r, store.Record{Fingerprint: "f", Data: "late", Retain: long, Work: 7}, store.NotHeld)
 	w.wantRecord("kept late", other.looking(held, "f", 0), "late")
 	p.keep(r, store.Record{Fingerprint: "f", Data: "later", Retain: long, Work: 7}, store.NotHeld)
