@@ -86,7 +86,8 @@
 // What is held in Redis is a tenure (tenure.go), by a grant (grant.go), and who holds it is a lease (lease.go); ledger.go keeps
 // those for which Close waits (close.go).
 // renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock
-// back. Do begins in flight.go: calls.go has how its calls come together, keep.go how a lock is given back with an answer.
+// back. Do begins in flight.go: calls.go has how its calls come together, keep.go how a lock is given back with an answer,
+// resolve.go how somebody says what became of work of which nobody knew.
 // reentrant.go has leases with a part in another lease's lock, multi.go (how they are taken) and bundle.go (what they
 // have) those of several keys. internal/janitor removes from Redis
 // what calls that gave up have left. internal/outage knows whether Redis can be reached.

@@ -1,6 +1,11 @@
 package lockmw
 
-import "time"
+import (
+	"strconv"
+	"time"
+
+	"github.com/lockmw/kit/internal/store"
+)
 
 // What operators are told.
 
@@ -38,7 +43,29 @@ type Info struct {
 	// counted a second or two late. It counts this process alone on a quorum, which
 	// has no queue.
 	Waiting int `json:"waiting"`
+
+	// Answer is what Do has left beside the lock, or nil.
+	Answer *KeptAnswer `json:"answer,omitzero"`
 }
+
+// A KeptAnswer tells of an answer of Do that is kept, or of work that was begun and has none.
+type KeptAnswer struct {
+	State AnswerState `json:"state"`
+	Work  string      `json:"work,omitzero"`  // the id of the work, for Resolve; empty if an answer is kept
+	Since time.Time   `json:"since"`          // when the answer was made, or the work began, by Redis's clock
+	Until time.Time   `json:"until,omitzero"` // before that an answer is for whoever comes; the zero time of work without one
+	Bytes int         `json:"bytes,omitzero"` // the size of an answer in Redis
+}
+
+// An AnswerState is what is known of the answer for a key.
+type AnswerState string
+
+// The states of answers. Work that does not ask for Uncertain has none before its answer is kept.
+const (
+	AnswerKept       AnswerState = "kept"
+	AnswerInProgress AnswerState = "in progress" // the work was begun, and somebody has the lock
+	AnswerUncertain  AnswerState = "uncertain"   // the work was begun, and nobody has the lock: see Locker.Resolve
+)
 
 // Stats are numbers about one Locker at a moment, for gauges. They need no observer.
 type Stats struct {
@@ -63,4 +90,23 @@ type Stats struct {
 type NameStats struct {
 	Held    int // leases that hold a lock. One that runs without it (FailOpen) does not
 	Waiting int // calls that may wait and do not have their lock yet
+}
+
+// answerOf is what is told of what lies beside a lock. held says that somebody has the lock.
+func answerOf(k *store.Kept, held bool) *KeptAnswer {
+	if k == nil {
+		return nil
+	}
+	a := &KeptAnswer{State: AnswerKept, Since: time.UnixMicro(k.Since), Bytes: k.Bytes}
+	switch {
+	case k.Work == 0:
+		a.Until = time.UnixMicro(k.Until)
+		return a
+	case held:
+		a.State = AnswerInProgress
+	default:
+		a.State = AnswerUncertain
+	}
+	a.Work = strconv.FormatInt(k.Work, 10)
+	return a
 }

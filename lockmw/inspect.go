@@ -65,7 +65,7 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 func (l *Locker) Instance() string { return l.store.Instance() }
 
 // Inspect tells who has the lock called key, the prefix included, and how many wait for
-// it. A lock that nobody has is no error. On a quorum it tells what a majority agrees
+// it, and whether an answer of Do is kept for it. A lock that nobody has is no error. On a quorum it tells what a majority agrees
 // on. The answer is that of a moment: base no decision of a program on it. It takes a
 // second at most, and ends with ctx. The error Is ErrInvalidKey, ErrClosed or
 // ErrUnavailable.
@@ -90,6 +90,7 @@ func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
 		i.Held = i.Held || !h.CoolingDown
 	}
 	i.CoolingDown = i.CoolingDown && !i.Held
+	i.Answer = answerOf(got.Answer, len(i.Holders) > 0)
 	return i, err
 }
 

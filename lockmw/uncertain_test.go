@@ -366,3 +366,38 @@ func TestResolve(t *testing.T) {
 		}
 	})
 }
+
+// Operators see what is kept for a key.
+func TestInspectTellsOfAnswers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		ctx, key := context.Background(), redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		want := func(state lockmw.AnswerState, work bool, until time.Duration) {
+			t.Helper()
+			info, err := l.Inspect(ctx, key)
+			a := info.Answer
+			if err != nil || a == nil || a.State != state || (a.Work != "") != work || a.Since.After(time.Now()) || time.Since(a.Since) > time.Minute {
+				t.Errorf("%+v, %+v, %v", info, a, err)
+				return
+			}
+			if (until == 0) != a.Until.IsZero() || until > 0 && (a.Until.Sub(a.Since) != until || a.Bytes == 0) {
+				t.Errorf("%+v", a)
+			}
+		}
+		if info, err := l.Inspect(ctx, key); err != nil || info.Answer != nil {
+			t.Errorf("%+v, %v", info, err)
+		}
+		_, _, err := lockmw.Do(ctx, l, key, uncertain, func(context.Context) (string, error) {
+			want(lockmw.AnswerInProgress, true, 0)
+			return "", lockmw.ErrUncertain
+		})
+		if !errors.Is(err, lockmw.ErrUncertain) {
+			t.Error(err)
+		}
+		want(lockmw.AnswerUncertain, true, 0)
+		if err := l.Resolve(ctx, key, wantUncertain(t, l, key, uncertain), lockmw.Done("paid")); err != nil {
+			t.Error(err)
+		}
+		want(lockmw.AnswerKept, false, time.Hour)
+	})
+}

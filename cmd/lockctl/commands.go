@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -81,7 +82,7 @@ func showCommand(f *flags) *cobra.Command {
 			if err := newPage(c.OutOrStdout(), f.output).write(info); err != nil {
 				return failed(err)
 			}
-			if len(info.Holders) == 0 && info.Waiting == 0 {
+			if len(info.Holders) == 0 && info.Waiting == 0 && info.Answer == nil {
 				return ending{status: statusNothing}
 			}
 			return nil
@@ -188,6 +189,57 @@ func releaseCommand(f *flags) *cobra.Command {
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return c
+}
+
+// resolutions are what resolve can be told.
+var resolutions = map[string]lockmw.Resolution{"again": lockmw.Again, "discard": lockmw.Discard}
+
+func resolveCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "resolve KEY ID again|discard|done [ANSWER]",
+		Short: "Say what became of work of which nobody knows",
+		Long: "Say what became of work that was begun under a key, by lockmw.Do with Uncertain or a\n" +
+			"middleware called Idempotent, and whose process died or lost track of it. KEY and ID are in\n" +
+			"the log, and 'lockctl show KEY' has them. First find out what was done.\n\n" +
+			"  again    it was not done: the next call does it\n" +
+			"  discard  nobody is to do it any more, and there is no answer to give\n" +
+			"  done     it was done, and ANSWER, which is JSON, is given to whoever asks\n\n" +
+			"Nothing is resolved while somebody has the lock.",
+		Args: arguments(3, 4, "KEY ID again|discard|done [ANSWER]"),
+		RunE: func(c *cobra.Command, args []string) error {
+			resolution, known := resolutions[args[2]]
+			switch {
+			case args[2] == "done" && len(args) < 4:
+				return misused("done takes the ANSWER, as JSON")
+			case args[2] == "done" && !json.Valid([]byte(args[3])):
+				return misused("the ANSWER is not JSON")
+			case args[2] == "done":
+				resolution = lockmw.Done(json.RawMessage(args[3]))
+			case !known:
+				return misused("%q is none of again, discard and done", args[2])
+			case len(args) > 3:
+				return misused("%s takes no ANSWER", args[2])
+			}
+			locks, end, err := f.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			switch err := locks.Resolve(c.Context(), args[0], args[1], resolution); {
+			case errors.Is(err, lockmw.ErrNotUncertain):
+				return ending{statusNothing, fmt.Sprintf("no work %s of %s is uncertain%s", args[1], quoted(args[0]), f.target.where())}
+			case errors.Is(err, lockmw.ErrNotAcquired):
+				return ending{statusError, fmt.Sprintf("somebody has %s, and may be at work: nothing was resolved", quoted(args[0]))}
+			case err != nil:
+				return failed(err)
+			}
+			if f.output == "json" {
+				return newEncoder(c.OutOrStdout()).Encode(map[string]string{"resolved": args[0], "work": args[1], "as": args[2]})
+			}
+			fmt.Fprintf(c.OutOrStdout(), "resolved %s as %s\n", quoted(args[0]), resolution)
+			return nil
+		},
+	}
 }
 
 // confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -77,6 +80,14 @@ func TestEachCommand(t *testing.T) {
 			s.run("no\n", "release", "paid")
 			s.run("", "release", "-y", "paid")
 			s.run("", "show", "paid")
+			id := begun(t, client, "invoice")
+			s.run("", "show", "invoice")
+			s.run("", "show", "invoice", "-o", "json")
+			s.run("", "resolve", "invoice", "7", "again")
+			s.run("", "resolve", "invoice", id, "done", `{"number": 7}`)
+			s.run("", "resolve", "invoice", id, "again")
+			s.run("", "show", "invoice")
+			s.run("", "resolve", "refund", begun(t, client, "refund"), "again", "-o", "json")
 			s.run("", "doctor")
 			s.run("", "doctor", "-o", "json")
 			s.run("", "--namespace", "other", "ls")
@@ -93,6 +104,26 @@ func TestEachCommand(t *testing.T) {
 	}
 }
 
+// begun has work for a key end in the middle, and returns its id.
+func begun(t *testing.T, client redis.UniversalClient, key string) string {
+	t.Helper()
+	l, err := lockmw.New(client, lockmw.WithInstance("web-7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close(ended())
+	f := lockmw.Flight{Retain: time.Hour, Crash: lockmw.Uncertain}
+	_, _, err = lockmw.Do(context.Background(), l, key, f, func(context.Context) (int, error) { return 0, lockmw.ErrUncertain })
+	if !errors.Is(err, lockmw.ErrUncertain) {
+		t.Fatal(err)
+	}
+	info, err := l.Inspect(context.Background(), key)
+	if err != nil || info.Answer == nil || info.Answer.State != lockmw.AnswerUncertain {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	return info.Answer.Work
+}
+
 func TestMistakes(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	s := &script{t: t}
@@ -104,6 +135,8 @@ func TestMistakes(t *testing.T) {
 		{"ls", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--redis", "redis://127.0.0.1:1"},
 		{"doctor", "--cluster", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--sentinel", "main", "--redis", "redis://127.0.0.1:1"},
 		{"show", "a\nb", "--redis", "redis://127.0.0.1:1"}, {"release", "-y", "a{b", "--redis", "redis://127.0.0.1:1"},
+		{"resolve", "a", "7"}, {"resolve", "a", "7", "maybe"}, {"resolve", "a", "7", "done"}, {"resolve", "a", "7", "done", "{"}, {"resolve", "a", "7", "again", "7"},
+		{"resolve", "a", "7", "again", "--redis", "redis://127.0.0.1:1"},
 	} {
 		s.run("", args...)
 	}
@@ -115,7 +148,7 @@ func TestMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	s := &script{t: t}
 	s.run("")
-	for _, command := range []string{"ls", "show", "watch", "release", "doctor"} {
+	for _, command := range []string{"ls", "show", "watch", "release", "resolve", "doctor"} {
 		s.run("", command, "--help")
 	}
 	golden.Check(t, "testdata/help.golden", s.String())

@@ -4,6 +4,7 @@
 //	lockctl show KEY          one lock
 //	lockctl watch [PREFIX]    ls again and again
 //	lockctl release KEY       take a lock from its holders, who are told that it is lost
+//	lockctl resolve KEY ID    say what became of work that was begun and of which nobody knows
 //	lockctl doctor            whether locks can work in this Redis, and what to do
 //	lockctl completion SHELL  completion for bash, zsh, fish or powershell
 //
@@ -96,7 +97,7 @@ func newRoot() *cobra.Command {
 		Long:          "Show and release the locks of package lockmw in a Redis.\n\n" + exitStatuses,
 	}
 	f.add(root)
-	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), doctorCommand(&f))
+	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), resolveCommand(&f), doctorCommand(&f))
 	return root
 }
 

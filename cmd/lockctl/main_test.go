@@ -51,6 +51,9 @@ var changing = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "127.0.0.1:6379"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms|µs))+\b`), "1s"},
 	{regexp.MustCompile(` +`), " "},
+	{regexp.MustCompile(`\b\d{16}\b`), "1700000000000000"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d`), "2026-11-27"},
+	{regexp.MustCompile(`T\d\d:\d\d:\d\d[0-9.]*(Z|[+-]\d\d:\d\d)`), "T12:00:00Z"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d`), "12:00:00"},
 }
 

@@ -132,8 +132,23 @@ func (p page) write(i lockmw.Info) error {
 		}
 	}
 	fmt.Fprintf(&b, "waiting  %d\n", i.Waiting)
+	if a := i.Answer; a != nil {
+		fmt.Fprintf(&b, "answer   %s\n", answer(a))
+	}
 	_, err := io.WriteString(p.w, b.String())
 	return err
+}
+
+// answer tells in a line what Do has left beside a lock.
+func answer(a *lockmw.KeptAnswer) string {
+	switch a.State {
+	case lockmw.AnswerKept:
+		return fmt.Sprintf("kept %s ago, %d bytes, for whoever comes until %s", short(time.Since(a.Since)), a.Bytes, a.Until.Format(time.DateTime))
+	case lockmw.AnswerInProgress:
+		return fmt.Sprintf("work %s was begun %s ago", a.Work, short(time.Since(a.Since)))
+	default:
+		return fmt.Sprintf("uncertain: work %s was begun %s ago, and nobody is at it; see 'lockctl resolve --help'", a.Work, short(time.Since(a.Since)))
+	}
 }
 
 func mode(i lockmw.Info) string {

@@ -117,7 +117,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 func (s *Store) look(ctx context.Context) error {
 	c := s.command()
 	defer s.free(c)
-	s.onLock(c, ofHealth, inspectScript)
+	s.onRecord(c, ofHealth, inspectScript)
 	c.call.Deadline = deadline(ctx)
 	return s.check(ctx, ofHealth, c)
 }

@@ -225,7 +225,7 @@ func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	until := deadline(ctx)
 	s.settle(ctx, key, until)
 	c := s.command()
-	s.onLock(c, key, inspectScript)
+	s.onRecord(c, key, inspectScript)
 	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
 	if err != nil {
 		return store.Info{}, err

@@ -303,10 +303,11 @@ func readInfo(locker string, reply any) (store.Info, error) {
 	v := valuesOf(reply)
 	value, pttl, now, queued := v.text(), v.integer(), v.number(), v.integer()
 	several, heartbeats := v.list(), v.list()
+	record, bytes := v.text(), v.integer()
 	if !v.read() {
 		return store.Info{}, malformed()
 	}
-	i := store.Info{Waiting: int(queued) + waitingBehind(locker, heartbeats, now)}
+	i := store.Info{Waiting: int(queued) + waitingBehind(locker, heartbeats, now), Answer: keptAs(record, int(bytes))}
 	limits, semaphore := strings.CutPrefix(value, "*permits ")
 	switch {
 	case value == "":
@@ -321,6 +322,21 @@ func readInfo(locker string, reply any) (store.Info, error) {
 	}
 	i.Holders = severalHolders(several, now)
 	return i, nil
+}
+
+// keptAs reads the beginning of a record. It is nil for what is none.
+func keptAs(record string, bytes int) *store.Kept {
+	note, begun := strings.CutPrefix(record, "begun ")
+	first, second, _ := strings.Cut(strings.TrimSuffix(note, " "), " ")
+	a, ok1 := number(first)
+	b, ok2 := number(second)
+	switch {
+	case !ok1 || !ok2:
+		return nil
+	case begun:
+		return &store.Kept{Work: a, Since: b}
+	}
+	return &store.Kept{Since: a, Until: b, Bytes: bytes}
 }
 
 // A suitability is the reply of check.lua.

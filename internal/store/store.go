@@ -379,6 +379,15 @@ type Info struct {
 	Kind    Kind // of the holders; Permits is the least that binds now
 	Holders []Holder
 	Waiting int // places in the queue, and those behind them that other store values told of
+	Answer  *Kept
+}
+
+// A Kept is what lies beside a key: an answer, or the note of work that was begun. Times are in µs since 1970, by the store's clock.
+type Kept struct {
+	Work  int64 // of a note; 0: it is an answer
+	Since int64 // when the answer was made, or the work began
+	Until int64 // before that an answer is for whoever comes
+	Bytes int   // of an answer
 }
 
 // A Holder is one who has a key.

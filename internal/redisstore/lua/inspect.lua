@@ -1,9 +1,10 @@
--- inspect tells who has the lock. It changes nothing.
+-- inspect tells who has the lock, and whether an answer of work under it is kept. It changes nothing.
 --
 -- Parts    lock (joined where the include lines stand, see scripts.go)
--- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
+-- KEYS     lock, queue, lockers, fence, holders (see lock.lua), record (see keep.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          {token, end µs, '=' .. token, -fence, …}, {locker, heartbeat, …}};
+--          {token, end µs, '=' .. token, -fence, …}, {locker, heartbeat, …},
+--          the record's beginning or '', its length};
 --          an exclusive holder's token and end only if its work is over
 
 -- include lock
@@ -16,7 +17,9 @@ elseif value then
   local stays = redis.pcall('ZSCORE', KEYS[5], token) -- of a mutex the key may hold other data
   if type(stays) == 'string' then holders = {token, stays} end
 end
+local record = redis.pcall('GET', KEYS[6]) -- it may be other data
+if type(record) ~= 'string' then record = '' end
 return {
   value or '', redis.call('PTTL', KEYS[1]), digits(clock()), redis.call('ZCARD', KEYS[2]), holders,
-  redis.call('HGETALL', KEYS[3]),
+  redis.call('HGETALL', KEYS[3]), string.match(record, '^begun %d+ %d+') or string.match(record, '^%d+ %d+ ') or '', #record,
 }
