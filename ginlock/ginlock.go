@@ -164,7 +164,7 @@ import (
 // handler is the middleware, or whose handler in front of it has answered, as
 // r.POST(path, handler, lock) has it: the work has not run under the lock then.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
-	o := newOptions(opts)
+	o := newOptions(httpdoor.Middleware, opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
 	return m.handle
 }

@@ -17,8 +17,8 @@ type options struct {
 	onError func(*gin.Context, error)
 }
 
-func newOptions(opts []Option) options {
-	o := options{Config: httpdoor.NewConfig("ginlock")}
+func newOptions(call string, opts []Option) options {
+	o := options{Config: httpdoor.NewConfig("ginlock", call)}
 	httpdoor.Apply(o.Config, &o, opts)
 	return o
 }

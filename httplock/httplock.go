@@ -155,17 +155,22 @@ import (
 // 400, or 413 for a body over the limit, or 500 for a mistake of the program
 // (keyfunc.ErrMisuse), and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) func(http.Handler) http.Handler {
-	o := newOptions(opts)
+	o := newOptions(httpdoor.Middleware, opts)
 	door := httpdoor.New(l, key, p, o.Config)
 	o.checkValues(key)
 	return func(next http.Handler) http.Handler {
-		if next == nil {
-			panic("httplock: Middleware: the handler is nil")
-		}
-		if fmt.Sprintf("%T", next) == "*http.timeoutHandler" {
-			panic("httplock: Middleware: http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)")
-		}
+		o.checkNext(next)
 		return &handler{options: o, door: door, next: next}
+	}
+}
+
+// checkNext panics if no handler can be put behind the middleware, or next goes on when the middleware is done.
+func (o *options) checkNext(next http.Handler) {
+	if next == nil {
+		o.Panic("the handler is nil")
+	}
+	if fmt.Sprintf("%T", next) == "*http.timeoutHandler" {
+		o.Panic("http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)")
 	}
 }
 

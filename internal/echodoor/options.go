@@ -17,10 +17,10 @@ type Options[C Context] struct {
 	onError func(C, error) error
 }
 
-// newOptions returns what opts make of the defaults, for the door of that name. It panics
+// newOptions returns what opts make of the defaults, for a function of the door of that name. It panics
 // if one is nil.
-func newOptions[C Context](door string, opts []Option[C]) Options[C] {
-	o := Options[C]{config: httpdoor.NewConfig(door)}
+func newOptions[C Context](door, call string, opts []Option[C]) Options[C] {
+	o := Options[C]{config: httpdoor.NewConfig(door, call)}
 	httpdoor.Apply(o.config, &o, opts)
 	return o
 }

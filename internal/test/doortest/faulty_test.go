@@ -72,7 +72,7 @@ func (h *brokenHandler) open() {
 	if h.fault == "checks nothing at the start" {
 		defer func() { _ = recover() }()
 	}
-	c := httpdoor.NewConfig("testdoor")
+	c := httpdoor.NewConfig("testdoor", httpdoor.Middleware)
 	o := h.Options
 	if o.Nil {
 		httpdoor.Apply(c, &c, []func(*httpdoor.Config){nil})
