@@ -45,10 +45,7 @@ func (d *Idempotent[C, R]) Handle(c C, next func(C) error) error {
 	case way == httpdoor.Answered:
 		return door.WithLoss(err, why)
 	}
-	if err != nil {
-		why = door.WithLoss(err, why)
-	}
-	return d.refuse(c, why)
+	return d.refuse(c, door.WithLoss(err, why))
 }
 
 // runHeld runs the handler, which writes to held. Its error is answered there, so that the answer can be kept. It returns whether there is
