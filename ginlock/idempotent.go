@@ -40,9 +40,11 @@ func (m *middleware) handleOnce(c *gin.Context) {
 	v.checkPlace()
 	v.findBody()
 	httpdoor.FingerprintBy(&v.Visit, m.fingerprint, c)
+	answered := true
 	way, err := v.Once(v, c.Writer, func(held *httpdoor.Buffer) bool {
 		v.keepBody()
-		return m.runHeld(c, v, held)
+		answered = m.runHeld(c, v, held)
+		return answered
 	})
 	switch way {
 	case httpdoor.Passed:
@@ -51,8 +53,10 @@ func (m *middleware) handleOnce(c *gin.Context) {
 			c.Abort()
 		}
 	case httpdoor.Answered:
-		if v.Inner() == nil { // by a response that was kept, perhaps without a body
-			c.Writer.WriteHeaderNow()
+		if answered {
+			c.Writer.WriteHeaderNow() // that of an answer without a body, which Gin would leave open
+		}
+		if v.Inner() == nil { // the handlers have not run
 			c.Abort()
 		}
 		if err != nil {
