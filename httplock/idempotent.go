@@ -11,8 +11,12 @@ import (
 // Idempotent returns a function that has a handler run once for all requests with the same key: a double click pays once,
 // and both clicks get the receipt. So does a client that sends its request again because it has not seen the answer.
 //
-//	once := httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
-//		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour})
+//	once := httplock.Idempotent(locks, keyfunc.MustParse("{value.tenant}:{header.Idempotency-Key|idempotency}"),
+//		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour},
+//		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
+//			user, ok := auth.FromContext(r.Context())
+//			return user.Tenant, ok && name == "tenant"
+//		}))
 //	mux.Handle("POST /orders/{id}/pay", once(http.HandlerFunc(pay)))
 //
 // The first request runs the handler under a lock, whose lease is in the request's context. One that comes meanwhile, in whatever process,

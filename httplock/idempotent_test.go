@@ -1,6 +1,7 @@
 package httplock_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -34,6 +35,17 @@ func TestHandlerOfIdempotentIsChecked(t *testing.T) {
 			once(locks)(next)
 		}()
 	}
+}
+
+func TestLockInFrontOfIdempotentPanics(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "httplock: Middleware: Idempotent inside of the lock: ") {
+			t.Errorf("panic = %v, want one about the order", got)
+		}
+	}()
+	once(locks)(lock(locks, nil)) // the other way round is right
+	httplock.Middleware(locks, keyfunc.Const("k"), lockmw.Policy{})(once(locks)(http.NotFoundHandler()))
 }
 
 func TestValueWithoutWithValuesPanicsWithTheNameOfTheFunction(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // Idempotent returns a middleware that has the handler run once for all requests with the same key: a double click pays
 // once, and both clicks get the receipt. So does a client that sends its request again because it has not seen the answer.
 //
-//	e.POST("/orders/:id/pay", pay, auth,
+//	e.POST("/orders/:id/pay", pay,
 //		echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
 //			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}))
 //
