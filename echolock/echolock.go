@@ -149,7 +149,29 @@
 //
 // Package echolock of the path echolock/v5 is the same for Echo v5.
 //
-// Start reading at this file, then options.go, and version.go (how this version of Echo
+// # Idempotency
+//
+// Idempotent runs a handler once for all requests with the same key, which the client sends, and gives each of them the same response: a lock keeps
+// two from working at the same time, and this keeps the second from working at all. The refusals are the same, and beside them there are
+//
+//   - 400 IDEMPOTENCY_KEY_MISSING: the request has no key, unless there is WithOptionalKey
+//   - 422 IDEMPOTENCY_KEY_REUSED: the key was used for another request: another method, path, query, Content-Type or body, or what
+//     WithFingerprint says
+//   - 409 IDEMPOTENCY_IN_PROGRESS: the first request is at work for longer than Flight.Policy.Wait
+//   - 409 IDEMPOTENCY_ANSWER_NOT_KEPT, without Retry-After: the work was done, and its response was too large to be kept
+//   - 409 IDEMPOTENCY_UNCERTAIN, without Retry-After: the work was begun, and nobody knows whether it was done (lockmw.Uncertain)
+//
+// The response is held back until it is kept, up to Flight.MaxAnswer: while it is, Flush does nothing, and a connection cannot be hijacked. Of its header
+// only what the handler has changed is kept, and never cookies. A response of 500 or more, 401, 403, 408, 409, 425, 429 and 206 are not kept, and a refusal
+// of a lock behind Idempotent is not either; see WithKeep and lockmw.NotAnAnswer. A Codec gets a struct that encoding/json takes. A body over WithBodyLimit is refused (413). The context of a
+// handler that runs does not end with the connection.
+//
+// An error that the handler returns is answered by Echo's HTTPErrorHandler before Idempotent returns, so that the answer can be kept, and is returned as well. An HTTPErrorHandler of your
+// own must do nothing where the response is committed, as Echo's own does.
+//
+// Redis may forget what was done. docs/answers.md says what that means, and in which order middlewares go.
+//
+// Start reading at this file, then idempotent.go, options.go, and version.go (how this version of Echo
 // does what the other does in another way). What they have in common is in
 // internal/echodoor.
 package echolock

@@ -129,3 +129,6 @@ func (version) Answers(err error) bool {
 	_, answers := err.(*echo.HTTPError) //nolint:errorlint // see above
 	return answers
 }
+
+// Render has the HTTPErrorHandler answer err.
+func (version) Render(c echo.Context, err error) { c.Error(err) }

@@ -141,7 +141,28 @@
 // of others whatever their body is. Two binders that fill one field leave it to
 // the client which of them counts.
 //
-// Start reading at this file, then request.go (what key functions see),
+// # Idempotency
+//
+// Idempotent runs a handler once for all requests with the same key, which the client sends, and gives each of them the same response: a lock keeps
+// two from working at the same time, and this keeps the second from working at all. The refusals are the same, and beside them there are
+//
+//   - 400 IDEMPOTENCY_KEY_MISSING: the request has no key, unless there is WithOptionalKey
+//   - 422 IDEMPOTENCY_KEY_REUSED: the key was used for another request: another method, path, query, Content-Type or body, or what
+//     WithFingerprint says
+//   - 409 IDEMPOTENCY_IN_PROGRESS: the first request is at work for longer than Flight.Policy.Wait
+//   - 409 IDEMPOTENCY_ANSWER_NOT_KEPT, without Retry-After: the work was done, and its response was too large to be kept
+//   - 409 IDEMPOTENCY_UNCERTAIN, without Retry-After: the work was begun, and nobody knows whether it was done (lockmw.Uncertain)
+//
+// The response is held back until it is kept, up to Flight.MaxAnswer: while it is, Flush does nothing, and a connection cannot be hijacked. Of its header
+// only what the handler has changed is kept, and never cookies. A response of 500 or more, 401, 403, 408, 409, 425, 429 and 206 are not kept, and a refusal
+// of a lock behind Idempotent is not either; see WithKeep and lockmw.NotAnAnswer. A Codec gets a struct that encoding/json takes. A body over WithBodyLimit is refused (413). The context of a
+// handler that runs does not end with the connection.
+//
+// The response of handlers that add an error to c.Errors and write nothing is left to middleware in front, and is not kept.
+//
+// Redis may forget what was done. docs/answers.md says what that means, and in which order middlewares go.
+//
+// Start reading at this file, then idempotent.go, request.go (what key functions see),
 // options.go and response.go.
 package ginlock
 
@@ -164,7 +185,7 @@ import (
 // handler is the middleware, or whose handler in front of it has answered, as
 // r.POST(path, handler, lock) has it: the work has not run under the lock then.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) gin.HandlerFunc {
-	o := newOptions(opts)
+	o := newOptions(httpdoor.Middleware, opts)
 	m := &middleware{options: o, door: httpdoor.New(l, key, p, o.Config)}
 	return m.handle
 }

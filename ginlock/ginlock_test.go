@@ -32,11 +32,22 @@ func serve(routes ...doortest.Route) http.Handler {
 	for _, route := range routes {
 		handlers := []gin.HandlerFunc{around(route)}
 		if !route.Bare {
-			handlers = append(handlers, ginlock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...))
+			handlers = append(handlers, door(route))
+		}
+		if route.Behind != nil {
+			handlers = append(handlers, door(*route.Behind))
 		}
 		engine.Handle(route.Method, doortest.ColonPath(route.Path), append(handlers, handler(route))...)
 	}
 	return engine
+}
+
+// door is the one of the route.
+func door(route doortest.Route) gin.HandlerFunc {
+	if route.Flight != nil {
+		return ginlock.Idempotent(route.Locks, route.Key, *route.Flight, options(route.Options)...)
+	}
+	return ginlock.Middleware(route.Locks, route.Key, route.Policy, options(route.Options)...)
 }
 
 // around is the middleware around the door.
@@ -90,6 +101,24 @@ func options(o doortest.Options) []ginlock.Option {
 	}
 	if o.NilSkipper {
 		opts = append(opts, ginlock.WithSkipper(nil))
+	}
+	if o.Keep != nil {
+		opts = append(opts, ginlock.WithKeep(o.Keep))
+	}
+	if o.Fingerprint != nil {
+		opts = append(opts, ginlock.WithFingerprint(func(c *gin.Context) ([]byte, error) { return o.Fingerprint(c.Request) }))
+	}
+	if o.OptionalKey {
+		opts = append(opts, ginlock.WithOptionalKey())
+	}
+	if o.KeysOfEverybody {
+		opts = append(opts, ginlock.WithKeysOfEverybody())
+	}
+	if o.NilKeep {
+		opts = append(opts, ginlock.WithKeep(nil))
+	}
+	if o.NilFingerprint {
+		opts = append(opts, ginlock.WithFingerprint(nil))
 	}
 	return opts
 }

@@ -42,8 +42,7 @@ func (v *view) checkPlace() {
 // handler of gin.Engine.NoRoute follows, it does not tell. That one must not work
 // without a lock, and never has a key that needs a route. So what follows does not run.
 func (v *view) Unrouted(err error) error {
-	status := v.c.Writer.Status()
-	if v.c.FullPath() != "" || status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+	if !v.isUnknown() {
 		return err
 	}
 	if !v.isLast() && !v.middleware.door.NeedsRoute() {
@@ -53,12 +52,21 @@ func (v *view) Unrouted(err error) error {
 	return keyfunc.Skip
 }
 
+// isUnknown reports whether Gin has no route for the request, and answers so itself if nothing else does.
+func (v *view) isUnknown() bool {
+	status := v.c.Writer.Status()
+	return v.c.FullPath() == "" && (status == http.StatusNotFound || status == http.StatusMethodNotAllowed)
+}
+
 // isLast reports whether no other handler than of this package is the last one of
 // the request. Functions cannot be compared, but the code of a method is no other
 // function's.
 func (v *view) isLast() bool {
-	return reflect.ValueOf(v.c.Handler()).Pointer() == reflect.ValueOf(gin.HandlerFunc(v.middleware.handle)).Pointer()
+	last := codeOf(v.c.Handler())
+	return last == codeOf(v.middleware.handle) || last == codeOf(v.middleware.handleOnce)
 }
+
+func codeOf(h gin.HandlerFunc) uintptr { return reflect.ValueOf(h).Pointer() }
 
 // Route returns the route as it was registered, such as "/orders/:id". It is
 // empty where no route matched.

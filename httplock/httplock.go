@@ -130,7 +130,26 @@
 // for the body, r.PostFormValue or r.FormValue for a form (r.ParseForm alone reads no
 // multipart one), r.Cookie for a cookie.
 //
-// Start reading at this file, then request.go (what key functions see) and
+// # Idempotency
+//
+// Idempotent runs a handler once for all requests with the same key, which the client sends, and gives each of them the same response: a lock keeps
+// two from working at the same time, and this keeps the second from working at all. The refusals are the same, and beside them there are
+//
+//   - 400 IDEMPOTENCY_KEY_MISSING: the request has no key, unless there is WithOptionalKey
+//   - 422 IDEMPOTENCY_KEY_REUSED: the key was used for another request: another method, path, query, Content-Type or body, or what
+//     WithFingerprint says
+//   - 409 IDEMPOTENCY_IN_PROGRESS: the first request is at work for longer than Flight.Policy.Wait
+//   - 409 IDEMPOTENCY_ANSWER_NOT_KEPT, without Retry-After: the work was done, and its response was too large to be kept
+//   - 409 IDEMPOTENCY_UNCERTAIN, without Retry-After: the work was begun, and nobody knows whether it was done (lockmw.Uncertain)
+//
+// The response is held back until it is kept, up to Flight.MaxAnswer: while it is, Flush does nothing, and a connection cannot be hijacked. Of its header
+// only what the handler has changed is kept, and never cookies. A response of 500 or more, 401, 403, 408, 409, 425, 429 and 206 are not kept, and a refusal
+// of a lock behind Idempotent is not either; see WithKeep and lockmw.NotAnAnswer. A Codec gets a struct that encoding/json takes. A body over WithBodyLimit is refused (413). The context of a
+// handler that runs does not end with the connection.
+//
+// Redis may forget what was done. docs/answers.md says what that means, and in which order middlewares go.
+//
+// Start reading at this file, then idempotent.go, request.go (what key functions see) and
 // options.go.
 package httplock
 
@@ -155,17 +174,25 @@ import (
 // 400, or 413 for a body over the limit, or 500 for a mistake of the program
 // (keyfunc.ErrMisuse), and Redis is not asked.
 func Middleware(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...Option) func(http.Handler) http.Handler {
-	o := newOptions(opts)
+	o := newOptions(httpdoor.Middleware, opts)
 	door := httpdoor.New(l, key, p, o.Config)
 	o.checkValues(key)
 	return func(next http.Handler) http.Handler {
-		if next == nil {
-			panic("httplock: Middleware: the handler is nil")
-		}
-		if fmt.Sprintf("%T", next) == "*http.timeoutHandler" {
-			panic("httplock: Middleware: http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)")
+		o.checkNext(next)
+		if _, wrong := next.(*idempotent); wrong {
+			o.Panic("Idempotent inside of the lock: the second of two requests would be refused, or would wait for the lock, in the place of getting the answer; write once(lock(handler))")
 		}
 		return &handler{options: o, door: door, next: next}
+	}
+}
+
+// checkNext panics if no handler can be put behind the middleware, or next goes on when the middleware is done.
+func (o *options) checkNext(next http.Handler) {
+	if next == nil {
+		o.Panic("the handler is nil")
+	}
+	if fmt.Sprintf("%T", next) == "*http.timeoutHandler" {
+		o.Panic("http.TimeoutHandler inside of the lock leaves its handler at work without it; write http.TimeoutHandler(lock(handler), …)")
 	}
 }
 

@@ -23,16 +23,27 @@ func serve(routes ...doortest.Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		next := handler(route)
+		if route.Behind != nil {
+			next = door(*route.Behind)(next)
+		}
 		if !route.Bare {
-			opts := append(options(route.Options), httplock.WithValues(func(_ *http.Request, name string) (any, bool) {
-				value, ok := route.Values[name]
-				return value, ok
-			}))
-			next = httplock.Middleware(route.Locks, route.Key, route.Policy, opts...)(next)
+			next = door(route)(next)
 		}
 		mux.Handle(route.Method+" "+route.Path, around(route, next))
 	}
 	return mux
+}
+
+// door is the one of the route.
+func door(route doortest.Route) func(http.Handler) http.Handler {
+	opts := append(options(route.Options), httplock.WithValues(func(_ *http.Request, name string) (any, bool) {
+		value, ok := route.Values[name]
+		return value, ok
+	}))
+	if route.Flight != nil {
+		return httplock.Idempotent(route.Locks, route.Key, *route.Flight, opts...)
+	}
+	return httplock.Middleware(route.Locks, route.Key, route.Policy, opts...)
 }
 
 // around is the middleware around the door.
@@ -83,6 +94,24 @@ func options(o doortest.Options) []httplock.Option {
 	}
 	if o.NilSkipper {
 		opts = append(opts, httplock.WithSkipper(nil))
+	}
+	if o.Keep != nil {
+		opts = append(opts, httplock.WithKeep(o.Keep))
+	}
+	if o.Fingerprint != nil {
+		opts = append(opts, httplock.WithFingerprint(o.Fingerprint))
+	}
+	if o.OptionalKey {
+		opts = append(opts, httplock.WithOptionalKey())
+	}
+	if o.KeysOfEverybody {
+		opts = append(opts, httplock.WithKeysOfEverybody())
+	}
+	if o.NilKeep {
+		opts = append(opts, httplock.WithKeep(nil))
+	}
+	if o.NilFingerprint {
+		opts = append(opts, httplock.WithFingerprint(nil))
 	}
 	return opts
 }

@@ -7,19 +7,20 @@ import (
 	"github.com/lockmw/kit/internal/httpdoor"
 )
 
-// An Option changes how Middleware behaves.
+// An Option changes how Middleware or Idempotent behaves. One that says nothing to the other is a mistake there, and that panics.
 type Option func(*options)
 
 type options struct {
 	httpdoor.Config
-	skip    func(*http.Request) bool
-	onError func(http.ResponseWriter, *http.Request, error)
-	values  func(r *http.Request, name string) (any, bool)
-	params  func(*http.Request) map[string]string
+	skip        func(*http.Request) bool
+	onError     func(http.ResponseWriter, *http.Request, error)
+	values      func(r *http.Request, name string) (any, bool)
+	params      func(*http.Request) map[string]string
+	fingerprint func(*http.Request) ([]byte, error)
 }
 
-func newOptions(opts []Option) options {
-	o := options{Config: httpdoor.NewConfig("httplock")}
+func newOptions(call string, opts []Option) options {
+	o := options{Config: httpdoor.NewConfig("httplock", call)}
 	httpdoor.Apply(o.Config, &o, opts)
 	return o
 }
@@ -118,3 +119,29 @@ func WithBodyTimeout(timeout time.Duration) Option {
 // taken back. While a response is held back Flush does nothing; the writer is
 // no http.Hijacker. Middleware panics unless max is positive.
 func WithBufferedResponse(max int) Option { return func(o *options) { o.HoldResponse(max) } }
+
+// WithKeep is for Idempotent. It sets which responses are kept, by their status and their whole header: a request whose
+// response is not kept is as good as not sent, and the next one with its key runs the handler. Without it these are kept: those below 500, except 401,
+// 403, 408, 409, 425, 429 and 206, and with lockmw.Uncertain those of 500 and more as well. keep must not change the header.
+func WithKeep(keep func(status int, header http.Header) bool) Option {
+	return func(o *options) { o.Keep(keep) }
+}
+
+// WithFingerprint is for Idempotent. It sets what tells two requests apart that have the same key; the second one is refused
+// then, with 422 IDEMPOTENCY_KEY_REUSED. Without it that is the method, the path, the query, the Content-Type without its parameters, and the
+// body, of a multipart form its parts. fingerprint may read the body; the handler gets all of it. An error is answered like one of the key function.
+// A body over WithBodyLimit is refused all the same.
+func WithFingerprint(fingerprint func(r *http.Request) ([]byte, error)) Option {
+	return func(o *options) {
+		o.Fingerprint(fingerprint == nil)
+		o.fingerprint = fingerprint
+	}
+}
+
+// WithOptionalKey is for Idempotent. It has a request that lacks a part of its key run as if the middleware were not there, where it would be
+// refused with 400 IDEMPOTENCY_KEY_MISSING. A value of earlier middleware is no such part, nor is a parameter of the route.
+func WithOptionalKey() Option { return func(o *options) { o.OptionalKey() } }
+
+// WithKeysOfEverybody is for Idempotent. It allows a key of one header and nothing else: whoever sends the same key and the same request gets
+// the same answer, also another user. It is for services without users, or whose keys nobody can guess or overhear.
+func WithKeysOfEverybody() Option { return func(o *options) { o.KeysOfEverybody() } }

@@ -132,8 +132,7 @@ func (o *options) checkValues(key keyfunc.Func) {
 	if o.values != nil {
 		return
 	}
-	sample := door.Sample{CallMethod: http.MethodPost, CallRoute: "/{param}", Natives: []string{nativeKey}, HTTP: true, Params: true}
-	_ = sample.Ask(key)
+	sample := o.Sample(key)
 	if len(sample.Values) > 0 {
 		o.Panic(noValues(sample.Values[0]))
 	}

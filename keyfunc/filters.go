@@ -38,6 +38,7 @@ type filter struct {
 // which comes first, a line in the doc comment of Parse, and its name in docs/keys.md: the tests ask for these.
 var knownFilters = []filter{
 	{name: "hash", digest: true, apply: func(s string) (string, bool) { return hexSHA256(s), true }},
+	{name: "idempotency", wants: "an idempotency key, which is 1 to 255 visible ASCII characters, with quotes around them or without", apply: idempotencyKey},
 	// A handler that reads a missing value into an integer sees 0.
 	{name: "int", wants: "an integer", gives: "7", missing: "0", apply: canonicalInt},
 	{name: "lower", apply: func(s string) (string, bool) { return lower(s), true }},
@@ -177,4 +178,48 @@ func canonicalUUID(s string) (string, bool) {
 
 func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// longestIdempotencyKey is how many bytes an idempotency key may have.
+const longestIdempotencyKey = 255
+
+// idempotencyKey returns an Idempotency-Key without the quotes of a structured-field string (RFC 9651) and its
+// escapes, or as it is where it has no quotes, which clients leave out. One that begins with a quote when it is
+// unquoted is refused: nobody could tell it from one that has its quotes still.
+func idempotencyKey(s string) (string, bool) {
+	if s[0] == '"' {
+		var ok bool
+		if s, ok = unquoted(s); !ok || s == "" || s[0] == '"' {
+			return "", false
+		}
+	}
+	if len(s) > longestIdempotencyKey {
+		return "", false
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' {
+			return "", false
+		}
+	}
+	return s, true
+}
+
+// unquoted returns what is between the quotes of a structured-field string, which begins with one. Only
+// a quote and a backslash may be escaped there.
+func unquoted(s string) (string, bool) {
+	out := make([]byte, 0, len(s))
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return string(out), i == len(s)-1
+		case c != '\\':
+			out = append(out, c)
+		case i+1 < len(s) && (s[i+1] == '"' || s[i+1] == '\\'):
+			i++
+			out = append(out, s[i])
+		default:
+			return "", false
+		}
+	}
+	return "", false // the quote at the end is missing
 }

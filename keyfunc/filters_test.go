@@ -33,11 +33,12 @@ type example struct {
 
 // examples has one for each filter. The fuzz test asks it, too.
 var examples = map[string]example{
-	"hash":  {value: "ann", want: "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1", digest: true},
-	"int":   {value: "+007", want: "7", missing: "0"},
-	"lower": {value: "Ann@Example.COM", want: "ann@example.com"},
-	"trim":  {value: "\t ann b\u00a0\n", want: "ann b"},
-	"uuid":  {value: "0F8FAD5BD9CB469FA16570867728950E", want: "0f8fad5b-d9cb-469f-a165-70867728950e"},
+	"hash":        {value: "ann", want: "49915e0d7d4b402e3017d010bc1c0e83cac6c797d6c16e66340fe3268693a6a1", digest: true},
+	"idempotency": {value: `"8e03978e-40d5"`, want: "8e03978e-40d5"},
+	"int":         {value: "+007", want: "7", missing: "0"},
+	"lower":       {value: "Ann@Example.COM", want: "ann@example.com"},
+	"trim":        {value: "\t ann b\u00a0\n", want: "ann b"},
+	"uuid":        {value: "0F8FAD5BD9CB469FA16570867728950E", want: "0f8fad5b-d9cb-469f-a165-70867728950e"},
 }
 
 func TestEveryFilterDoesWhatItsExampleSays(t *testing.T) {
@@ -135,6 +136,35 @@ func TestIntFilterRefusesOtherText(t *testing.T) {
 	for _, v := range []string{"abc", "+", "-", "--1", "+-1", "1.0", "1e3", "0x1", "1_000", " 1", "1 ", "1\n", "٣", "\xff"} {
 		t.Run(v, func(t *testing.T) {
 			wantErr(t, keyfunc.MustParse("{param.v|int}"), call{param: texts("v", v)}, keyfunc.ErrInvalidValue)
+		})
+	}
+}
+
+func TestIdempotencyFilterTakesQuotesAway(t *testing.T) {
+	long := strings.Repeat("~", 255)
+	for _, tc := range []struct{ value, want string }{
+		{`abc`, `abc`},
+		{`"abc"`, `abc`},
+		{`"a\"b\\c"`, `a"b\c`},
+		{`a"b\c`, `a"b\c`},
+		{`'abc'`, `'abc'`},
+		{`!`, `!`},
+		{long, long},
+		{`"` + long + `"`, long},
+		{`"` + strings.Repeat(`\\`, 255) + `"`, strings.Repeat(`\`, 255)},
+	} {
+		sum := sha256.Sum256([]byte(tc.want)) // a long key would be shortened
+		filtered(t, "{param.v|idempotency|hash}", tc.value, hex.EncodeToString(sum[:]))
+	}
+}
+
+func TestIdempotencyFilterRefusesOtherText(t *testing.T) {
+	for _, v := range []string{
+		`"`, `""`, `"abc`, `"abc" `, ` "abc"`, `"abc"d`, `"abc";v=1`, `"a\b"`, `"abc\"`, `"\"abc\""`, `"\""`, `"a b"`, "a b", "a\tb", "a\n", "\x7f", "ä", "\xff",
+		strings.Repeat("a", 256), `"` + strings.Repeat("a", 256) + `"`,
+	} {
+		t.Run(v, func(t *testing.T) {
+			wantErr(t, keyfunc.MustParse("{param.v|idempotency}"), call{param: texts("v", v)}, keyfunc.ErrInvalidValue)
 		})
 	}
 }

@@ -35,6 +35,8 @@ import (
 //	trim    without white space at both ends, by the rules of Unicode; white space alone
 //	        is one blank
 //	uuid    lower case with hyphens; also from "urn:uuid:", braces, 32 digits
+//	idempotency  an Idempotency-Key without the quotes of a structured-field string;
+//	        1 to 255 visible ASCII characters
 //	hash    SHA-256 in hexadecimal, for long values; comes last
 //
 // Without a filter a missing value and 0 are two keys, which is right for a

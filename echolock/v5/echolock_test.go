@@ -53,6 +53,9 @@ var version = echotest.Version[*echo.Context]{
 	Lock: func(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...echolock.Option) around {
 		return back(echolock.Middleware(l, key, p, opts...))
 	},
+	Once: func(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, opts ...echolock.Option) around {
+		return back(echolock.Idempotent(l, key, f, opts...))
+	},
 	Key:                  echolock.Key,
 	WithErrorHandler:     echolock.WithErrorHandler,
 	WithSkipper:          echolock.WithSkipper,
@@ -60,6 +63,10 @@ var version = echotest.Version[*echo.Context]{
 	WithBodyLimit:        echolock.WithBodyLimit,
 	WithBodyTimeout:      echolock.WithBodyTimeout,
 	WithBufferedResponse: echolock.WithBufferedResponse,
+	WithKeep:             echolock.WithKeep,
+	WithFingerprint:      echolock.WithFingerprint,
+	WithOptionalKey:      echolock.WithOptionalKey,
+	WithKeysOfEverybody:  echolock.WithKeysOfEverybody,
 }
 
 // The types of Echo v5 have names, and those of echotest have none.

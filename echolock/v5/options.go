@@ -1,6 +1,7 @@
 package echolock
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v5"
@@ -8,7 +9,7 @@ import (
 	"github.com/lockmw/kit/internal/echodoor"
 )
 
-// An Option changes how Middleware behaves.
+// An Option changes how Middleware or Idempotent behaves. One that says nothing to the other is a mistake there, and that panics.
 type Option = echodoor.Option[*echo.Context]
 
 // WithErrorHandler sets who answers a request that does not get the lock, or that loses
@@ -50,3 +51,26 @@ func WithBodyTimeout(timeout time.Duration) Option {
 // and echo.UnwrapResponse finds a response of its own. Middleware panics unless max is
 // positive.
 func WithBufferedResponse(max int) Option { return echodoor.WithBufferedResponse[*echo.Context](max) }
+
+// WithKeep is for Idempotent. It sets which responses are kept, by their status and their whole header: a request whose
+// response is not kept is as good as not sent, and the next one with its key runs the handler. Without it these are kept: those below 500, except 401,
+// 403, 408, 409, 425, 429 and 206, and with lockmw.Uncertain those of 500 and more as well. keep must not change the header.
+func WithKeep(keep func(status int, header http.Header) bool) Option {
+	return echodoor.WithKeep[*echo.Context](keep)
+}
+
+// WithFingerprint is for Idempotent. It sets what tells two requests apart that have the same key; the second one is refused
+// then, with 422 IDEMPOTENCY_KEY_REUSED. Without it that is the method, the path, the query, the Content-Type without its parameters, and the
+// body, of a multipart form its parts. fingerprint may read the body; the handler gets all of it. An error is answered like one of the key function.
+// A body over WithBodyLimit is refused all the same.
+func WithFingerprint(fingerprint func(c *echo.Context) ([]byte, error)) Option {
+	return echodoor.WithFingerprint(fingerprint)
+}
+
+// WithOptionalKey is for Idempotent. It has a request that lacks a part of its key run as if the middleware were not there, where it would be
+// refused with 400 IDEMPOTENCY_KEY_MISSING. A value of earlier middleware is no such part, nor is a parameter of the route.
+func WithOptionalKey() Option { return echodoor.WithOptionalKey[*echo.Context]() }
+
+// WithKeysOfEverybody is for Idempotent. It allows a key of one header and nothing else: whoever sends the same key and the same request gets
+// the same answer, also another user. It is for services without users, or whose keys nobody can guess or overhear.
+func WithKeysOfEverybody() Option { return echodoor.WithKeysOfEverybody[*echo.Context]() }

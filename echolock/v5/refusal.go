@@ -47,3 +47,6 @@ func (r *refusal) LogValue() slog.Value { return slog.StringValue(r.Error()) }
 func (r *refusal) ProblemError() *echo.ProblemError {
 	return &echo.ProblemError{Type: r.problem.Type, Title: r.problem.Title, Status: r.problem.Status, Detail: r.problem.Detail}
 }
+
+// Render has the HTTPErrorHandler answer err.
+func (version) Render(c *echo.Context, err error) { c.Echo().HTTPErrorHandler(c, err) }

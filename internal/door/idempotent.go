@@ -2,11 +2,10 @@ package door
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
@@ -49,7 +48,8 @@ func WhoseKey(asked *Sample) error {
 type Wanted struct {
 	Keys        keyfunc.Keys
 	KeyErr      error  // of the key function
-	Route       string // the method and the pattern: a key is used for one route
+	Route       string // the method and the pattern, which metrics show: a key is used for one route
+	Path        string // of a request whose pattern is not known: it is a part of the key as well, and no name for metrics
 	Fingerprint []byte // of the request: see lockmw.Flight
 }
 
@@ -66,36 +66,56 @@ func lacksKey(err error) bool {
 }
 
 // Answered returns the answer to a request: that of work, which runs for this one, or with shared another's. The error is
-// that of lockmw.Do, or the refusal of a request without a key.
+// that of lockmw.Do, or the refusal of a request without a key. A refusal is no answer for a middleware around this one to keep.
 //
 // ctx is the request's. Its end ends the wait. Once work runs that goes on: work's context has the values of ctx, and ends when
 // the lock is lost, or by MaxHold.
 func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx context.Context) (A, error)) (answer A, shared bool, err error) {
-	f := i.flight
-	if f.Policy.Prefix == "" {
-		f.Policy.Prefix = keysOfAnswers
-		if f.Policy.Name == "" {
-			f.Policy.Name = w.Route[:min(len(w.Route), longestName)]
-		}
-	}
+	f := i.flightOf(w)
 	switch {
 	case lacksKey(w.KeyErr):
-		return answer, false, i.locker.Refuse(ctx, f.Policy, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr))
+		return answer, false, refused(ctx, i.locker.Refuse(ctx, f.Policy, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr)))
 	case w.KeyErr != nil:
-		return answer, false, NoKey(ctx, i.locker, f.Policy, w.KeyErr)
+		return answer, false, refused(ctx, NoKey(ctx, i.locker, f.Policy, w.KeyErr))
 	}
-	f.Fingerprint = w.Fingerprint
 	waits, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	defer stop()
-	return lockmw.Do(waits, i.locker, w.key(), f, func(inner context.Context) (A, error) {
+	ran := false
+	answer, shared, err = lockmw.Do(waits, i.locker, w.key(), f, func(inner context.Context) (A, error) {
 		if !stop() { // the client has left in this moment, and nothing was done
 			var none A
 			return none, fmt.Errorf("%w: %w", lockmw.ErrNotAcquired, context.Cause(ctx))
 		}
+		ran = true
 		return work(inner)
 	})
+	if ran || err == nil {
+		return answer, shared, err
+	}
+	if _, told := errors.AsType[*lockmw.AcquireError](err); !told { // there is an answer, and it cannot be read
+		err = i.locker.Refuse(ctx, f.Policy, err)
+	}
+	return answer, shared, refused(ctx, err)
+}
+
+// NotKept is the refusal of a request of which the bare fact is kept that it was processed.
+func (i *Idempotent) NotKept(ctx context.Context, w Wanted) error {
+	return refused(ctx, i.locker.Refuse(ctx, i.flightOf(w).Policy, lockmw.ErrAnswerNotKept))
+}
+
+// flightOf returns the flight of a request.
+func (i *Idempotent) flightOf(w Wanted) lockmw.Flight {
+	f := i.flight
+	f.Fingerprint = w.Fingerprint
+	if f.Policy.Prefix == "" {
+		f.Policy.Prefix = keysOfAnswers
+		if f.Policy.Name == "" {
+			f.Policy.Name = strings.ToValidUTF8(w.Route[:min(len(w.Route), longestName)], "")
+		}
+	}
+	return f
 }
 
 // longestName is how long the name of a policy may be.
@@ -104,10 +124,6 @@ const longestName = 256
 // key is the key of the route and of what the key function has named. Redis has its hash: who knows the key of an
 // answer may ask for it.
 func (w Wanted) key() string {
-	sum := sha256.New()
-	for _, part := range append([]string{w.Route}, w.Keys.List()...) {
-		_ = binary.Write(sum, binary.BigEndian, uint64(len(part))) // a hash takes everything
-		_, _ = sum.Write([]byte(part))
-	}
-	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil))
+	all := NewDigest(append([]string{w.Route, w.Path}, w.Keys.List()...)...)
+	return base64.RawURLEncoding.EncodeToString(all.Sum())
 }

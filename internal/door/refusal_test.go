@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -35,6 +36,10 @@ func TestRefusalNamesAValueAndNothingElse(t *testing.T) {
 		{value("form", "a\"\n\xff", "", nil), about + `the form field "a\"\n\xff" cannot be used.`},
 		{value("cookie", "session", "is missing", nil), about + `the cookie "session" is missing.`},
 		{value("value", "tenant", "is missing", nil), about + `the value "tenant" is missing.`},
+		{
+			&lockmw.AcquireError{Err: errors.Join(seam.ErrNoIdempotencyKey, value("header", "Idempotency-Key", "is missing", nil))},
+			`The request has no idempotency key: the header "Idempotency-Key" is missing.`,
+		},
 		{value("method", "", "is missing", nil), told.Detail},
 		{value("elsewhere", "id", "is missing", nil), told.Detail},
 		{fmt.Errorf("%w: %s", lockmw.ErrInvalidKey, private), told.Detail},

@@ -4,5 +4,5 @@
 // This package imports neither of them, so that nobody compiles both.
 //
 // Start reading at version.go (what is different), then door.go (a request's way
-// through the door), view.go (what key functions see) and options.go.
+// through the door), idempotent.go (through one that answers once), view.go (what key functions see) and options.go.
 package echodoor

@@ -22,7 +22,7 @@ type Door[C Context, R http.ResponseWriter] struct {
 func New[C Context, R http.ResponseWriter](
 	name string, version Version[C, R], l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts []Option[C],
 ) *Door[C, R] {
-	o := newOptions(name, opts)
+	o := newOptions(name, httpdoor.Middleware, opts)
 	return &Door[C, R]{options: o, version: version, common: httpdoor.New(l, key, p, o.config)}
 }
 

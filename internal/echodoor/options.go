@@ -1,6 +1,7 @@
 package echodoor
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/lockmw/kit/internal/httpdoor"
@@ -12,15 +13,16 @@ type Option[C Context] func(*Options[C])
 
 // Options are what the options make. Their fields are this package's alone.
 type Options[C Context] struct {
-	config  httpdoor.Config
-	skip    func(C) bool
-	onError func(C, error) error
+	config      httpdoor.Config
+	skip        func(C) bool
+	onError     func(C, error) error
+	fingerprint func(C) ([]byte, error)
 }
 
-// newOptions returns what opts make of the defaults, for the door of that name. It panics
+// newOptions returns what opts make of the defaults, for a function of the door of that name. It panics
 // if one is nil.
-func newOptions[C Context](door string, opts []Option[C]) Options[C] {
-	o := Options[C]{config: httpdoor.NewConfig(door)}
+func newOptions[C Context](door, call string, opts []Option[C]) Options[C] {
+	o := Options[C]{config: httpdoor.NewConfig(door, call)}
 	httpdoor.Apply(o.config, &o, opts)
 	return o
 }
@@ -57,4 +59,25 @@ func WithBodyTimeout[C Context](timeout time.Duration) Option[C] {
 // WithBufferedResponse holds up to max bytes of the response back until the release.
 func WithBufferedResponse[C Context](max int) Option[C] {
 	return func(o *Options[C]) { o.config.HoldResponse(max) }
+}
+
+// WithKeep sets which responses are kept.
+func WithKeep[C Context](keep func(status int, header http.Header) bool) Option[C] {
+	return func(o *Options[C]) { o.config.Keep(keep) }
+}
+
+// WithFingerprint sets what tells two requests apart that have the same key.
+func WithFingerprint[C Context](fingerprint func(c C) ([]byte, error)) Option[C] {
+	return func(o *Options[C]) {
+		o.config.Fingerprint(fingerprint == nil)
+		o.fingerprint = fingerprint
+	}
+}
+
+// WithOptionalKey has requests without a key run as if the middleware were not there.
+func WithOptionalKey[C Context]() Option[C] { return func(o *Options[C]) { o.config.OptionalKey() } }
+
+// WithKeysOfEverybody allows keys that are made of one header alone.
+func WithKeysOfEverybody[C Context]() Option[C] {
+	return func(o *Options[C]) { o.config.KeysOfEverybody() }
 }

@@ -22,7 +22,7 @@ type Context interface {
 type Version[C Context, R http.ResponseWriter] interface {
 	Routing[C]
 	Responses[C, R]
-	Errors
+	Errors[C]
 }
 
 // Routing is a Version's way to tell of routes.
@@ -70,11 +70,13 @@ type Responses[C Context, R http.ResponseWriter] interface {
 }
 
 // Errors is a Version's way to have Echo answer.
-type Errors interface {
+type Errors[C Context] interface {
 	// Refusal returns an error that Echo's HTTPErrorHandler makes the problem of o of,
 	// and that wraps err.
 	Refusal(o lockmw.Refusal, err error) error
 	// Answers reports whether err says by itself, not by what it wraps, which status is
 	// to be answered.
 	Answers(err error) bool
+	// Render has Echo's HTTPErrorHandler answer err.
+	Render(c C, err error)
 }

@@ -13,9 +13,13 @@
 //	run the handler with v.Inner()
 //	if err := v.Leave(); err != nil { lost: v.TakeBack and refuse, if nothing was written }
 //
+// A door called Idempotent has one call in the place of Enter and Leave, which runs the handler or gives the response of
+// another request that asked for the same: Once.
+//
 // Start reading at door.go, then visit.go, body.go, json.go, number.go, elements.go
 // and form.go (what a key function sees of a body), native.go (one that reads the body
-// itself), places.go (what it must not see, because a handler may look somewhere else), once.go (what it asks for
+// itself), places.go (what it must not see, because a handler may look somewhere else), facts.go (what it asks for
 // again), upload.go (a body that the handler reads
-// under the lock), problem.go, response.go and buffer.go (what the client gets).
+// under the lock), problem.go, response.go and buffer.go (what the client gets). Then idempotent.go (what is done
+// once), fingerprint.go (whether two requests are the same) and kept.go (what is kept of a response).
 package httpdoor

@@ -14,16 +14,23 @@ import (
 // next gets it from the beginning. One that reads beyond the limit, or a body that cannot be read, has Enter
 // refuse the request, whatever the function makes of the error.
 func NativeKey[R any](v *Visit, name string, key func(R) (string, error), r R) (string, error) {
-	if body := v.outer.Body; body != nil && body != http.NoBody {
-		lent := &lentBody{visit: v, below: body, form: formOf(v.outer)}
-		v.outer.Body = lent
-		defer lent.putBack()
-	}
+	defer v.lend()()
 	s, err := key(r)
 	return door.NativeKey(name, s, err)
 }
 
-// A lentBody is the body of a request while a native key function is asked. It reads what is read
+// lend lends the body of the request to a function, and returns what has the handler find the request as it came.
+func (v *Visit) lend() (putBack func()) {
+	body := v.outer.Body
+	if body == nil || body == http.NoBody {
+		return func() {}
+	}
+	lent := &lentBody{visit: v, below: body, form: formOf(v.outer)}
+	v.outer.Body = lent
+	return lent.putBack
+}
+
+// A lentBody is the body of a request while a function of the program is asked about that. It reads what is read
 // ahead of the handler, and takes nothing of it away.
 type lentBody struct {
 	visit *Visit

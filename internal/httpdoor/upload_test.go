@@ -227,13 +227,13 @@ type panicking struct{}
 func (panicking) Read([]byte) (int, error) { panic("broken body") }
 
 func TestBodyTimeoutHasADefault(t *testing.T) {
-	if got := NewConfig("x").timeout; got != 5*time.Second {
+	if got := NewConfig("x", Middleware).timeout; got != 5*time.Second {
 		t.Errorf("timeout = %v, want what the options say", got)
 	}
 }
 
 func TestBodyTimeoutMayBeForEver(t *testing.T) {
-	c := NewConfig("x")
+	c := NewConfig("x", Middleware)
 	c.TimeBody(math.MaxInt64)
 	r := post(strings.NewReader("all of it"))
 	u := newUpload(r, r, httptest.NewRecorder(), c.timeout)

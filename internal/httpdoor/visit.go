@@ -28,7 +28,8 @@ type Visit struct {
 	left    bool
 	lost    error // Leave's answer, once left
 	body    body
-	known   facts // of values in the body and in the query
+	known   facts                  // of values in the body and in the query
+	own     func() ([]byte, error) // the program's fingerprint of the request; nil: see there
 }
 
 // Visit begins the visit of r.
@@ -47,10 +48,7 @@ func (d *Door) Visit(r *http.Request) Visit { return Visit{door: d, outer: r} }
 // beginning.
 func (v *Visit) Enter(view keyfunc.Request, w http.ResponseWriter) (locked bool, err error) {
 	policy := v.door.policy(v.outer.Method)
-	keys, err := v.keys(view)
-	if r, ok := view.(Routed); ok && err != nil && !errors.Is(err, keyfunc.Skip) {
-		err = r.Unrouted(err)
-	}
+	keys, err := v.routedKeys(view)
 	if err == nil {
 		v.body.readAhead(v.outer, v.door.bodyLimit)
 	}
@@ -77,6 +75,15 @@ type Routed interface {
 	// err. It returns keyfunc.Skip if nothing but an answer such as 404 follows,
 	// for which nobody needs a lock, and otherwise err, perhaps with more to it.
 	Unrouted(err error) error
+}
+
+// routedKeys is keys for requests that a route is there for.
+func (v *Visit) routedKeys(view keyfunc.Request) (keyfunc.Keys, error) {
+	keys, err := v.keys(view)
+	if r, ok := view.(Routed); ok && err != nil && !errors.Is(err, keyfunc.Skip) {
+		err = r.Unrouted(err)
+	}
+	return keys, err
 }
 
 // keys derives the keys, and refuses what Refuse was told to.
@@ -128,9 +135,7 @@ func (v *Visit) Leave() error {
 	if !v.done {
 		v.lease.MarkFailed()
 	}
-	if v.outer.MultipartForm == nil {
-		v.outer.MultipartForm = v.inner.MultipartForm // the server removes its files
-	}
+	v.handOnForm()
 	if v.rest == nil {
 		v.lost = door.Release(v.outer.Context(), v.lease)
 		return v.lost
@@ -139,6 +144,13 @@ func (v *Visit) Leave() error {
 	v.lost = door.Release(v.outer.Context(), v.lease)
 	v.rest.closeBelow()
 	return v.lost
+}
+
+// handOnForm has the server remove the files of a form that the handler has parsed.
+func (v *Visit) handOnForm() {
+	if v.outer.MultipartForm == nil && v.inner != nil {
+		v.outer.MultipartForm = v.inner.MultipartForm
+	}
 }
 
 // Uploads reports whether the handler reads the body from the client. Only then Answers, Flushes

@@ -1,6 +1,7 @@
 package doortest
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -24,7 +25,9 @@ const (
 type env struct {
 	*testenv.Env
 	fw       Framework
-	inMemory bool // in a synctest bubble: nothing has a socket
+	inMemory bool                 // in a synctest bubble: nothing has a socket
+	http2    bool                 // serve speaks HTTP/2, with TLS
+	asked    chan context.Context // what serve serves sends the context of each request here, as the server made it; nil: it does not
 	server   *httptest.Server
 }
 
@@ -72,10 +75,22 @@ func (e *env) handler(routes ...Route) http.Handler {
 // serve starts a server with the routes.
 func (e *env) serve(routes ...Route) {
 	e.Helper()
-	server, locks := httptest.NewUnstartedServer(e.handler(routes...)), e.Locks
-	if !e.inMemory {
+	handler := e.handler(routes...)
+	if asked := e.asked; asked != nil {
+		next := handler
+		handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.Context()
+			next.ServeHTTP(w, r)
+		})
+	}
+	server, locks := httptest.NewUnstartedServer(handler), e.Locks
+	switch {
+	case e.http2:
+		server.EnableHTTP2 = true
+		server.StartTLS()
+	case !e.inMemory:
 		server.Start()
-	} else {
+	default:
 		_ = server.Listener.Close()
 		listener := memnet.Listen()
 		server.Listener = listener

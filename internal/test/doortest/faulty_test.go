@@ -31,6 +31,12 @@ func (d faultyDoor) serve(routes ...Route) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		h := &brokenHandler{faultyDoor: d, Route: route}
+		if route.Behind != nil {
+			inner := *route.Behind
+			inner.Handle = route.Handle
+			h.behind = &brokenHandler{faultyDoor: d, Route: inner}
+			h.behind.open()
+		}
 		h.open()
 		mux.HandleFunc(route.Method+" "+route.Path, func(w http.ResponseWriter, r *http.Request) {
 			maps.Copy(w.Header(), route.Header.Clone())
@@ -66,41 +72,19 @@ type brokenHandler struct {
 	faultyDoor
 	Route
 	common *httpdoor.Door
+	behind *brokenHandler // nil: the route's own handler
 }
 
 func (h *brokenHandler) open() {
 	if h.fault == "checks nothing at the start" {
 		defer func() { _ = recover() }()
 	}
-	c := httpdoor.NewConfig("testdoor")
-	o := h.Options
-	if o.Nil {
-		httpdoor.Apply(c, &c, []func(*httpdoor.Config){nil})
+	if h.Flight != nil {
+		h.openOnce()
+		return
 	}
-	c.Func("WithErrorHandler", o.NilErrorHandler)
-	c.Func("WithSkipper", o.NilSkipper)
-	switch {
-	case !o.ReadWrite, h.fault == "makes no difference of methods":
-	case h.fault == "shares with all methods":
-		h.Policy.Mode = lockmw.Shared
-	default:
-		c.ReadWrite()
-	}
-	if o.BodyLimit != nil {
-		c.LimitBody(*o.BodyLimit)
-	}
-	if h.fault == "has a high limit for bodies" {
-		c.LimitBody(1 << 20)
-	}
-	if o.BodyTimeout != 0 {
-		c.TimeBody(o.BodyTimeout)
-	}
-	if h.fault == "cuts uploads off" {
-		c.TimeBody(bodyTimeout / 4)
-	}
-	if o.BufferedResponse != nil && h.fault != "does not hold responses back" {
-		c.HoldResponse(*o.BufferedResponse)
-	}
+	c := httpdoor.NewConfig("testdoor", httpdoor.Middleware)
+	h.apply(&c)
 	switch h.fault {
 	case "does not wait":
 		h.Policy.Wait, h.Policy.Retries, h.Policy.AsyncRelease = 0, 0, false
@@ -136,7 +120,55 @@ func (h *brokenHandler) open() {
 	h.common = httpdoor.New(h.Locks, key, h.Policy, c)
 }
 
+// apply applies the options of the route.
+func (h *brokenHandler) apply(c *httpdoor.Config) {
+	o := h.Options
+	if o.Nil {
+		httpdoor.Apply(*c, c, []func(*httpdoor.Config){nil})
+	}
+	c.Func("WithErrorHandler", o.NilErrorHandler)
+	c.Func("WithSkipper", o.NilSkipper)
+	switch {
+	case !o.ReadWrite, h.fault == "makes no difference of methods":
+	case h.fault == "shares with all methods":
+		h.Policy.Mode = lockmw.Shared
+	default:
+		c.ReadWrite()
+	}
+	if o.Keep != nil || o.NilKeep {
+		c.Keep(o.Keep)
+	}
+	if o.Fingerprint != nil || o.NilFingerprint {
+		c.Fingerprint(o.Fingerprint == nil)
+	}
+	if o.OptionalKey {
+		c.OptionalKey()
+	}
+	if o.KeysOfEverybody {
+		c.KeysOfEverybody()
+	}
+	if o.BodyLimit != nil {
+		c.LimitBody(*o.BodyLimit)
+	}
+	if h.fault == "has a high limit for bodies" {
+		c.LimitBody(1 << 20)
+	}
+	if o.BodyTimeout != 0 {
+		c.TimeBody(o.BodyTimeout)
+	}
+	if h.fault == "cuts uploads off" {
+		c.TimeBody(bodyTimeout / 4)
+	}
+	if o.BufferedResponse != nil && h.fault != "does not hold responses back" {
+		c.HoldResponse(*o.BufferedResponse)
+	}
+}
+
 func (h *brokenHandler) next(w http.ResponseWriter, r *http.Request) {
+	if h.behind != nil {
+		h.behind.ServeHTTP(w, r)
+		return
+	}
 	x := &Exchange{W: w, R: r, Param: r.PathValue, Query: r.URL.Query().Get}
 	if err := h.Handle(x); err != nil {
 		http.Error(w, "error", http.StatusInternalServerError)
@@ -146,6 +178,10 @@ func (h *brokenHandler) next(w http.ResponseWriter, r *http.Request) {
 func (h *brokenHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if skip := h.Options.Skipper; h.fault == "does not lock" || skip != nil && skip(r) && h.fault != "locks what is to be skipped" {
 		h.next(w, r)
+		return
+	}
+	if h.Flight != nil {
+		h.serveOnce(w, r)
 		return
 	}
 	defer h.before(r)()

@@ -28,6 +28,9 @@ func (v *brokenView) Route() string {
 	if v.fault == "does not know its route" {
 		return ""
 	}
+	if v.fault == "has one key for all routes" {
+		return "/"
+	}
 	return v.Outer().Pattern
 }
 

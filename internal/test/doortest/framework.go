@@ -46,6 +46,11 @@ type Route struct {
 	Policy  lockmw.Policy
 	Options Options
 
+	// Flight has the route have an Idempotent, which takes it in the place of the Policy. It may be nil.
+	Flight *lockmw.Flight
+	// Behind has one more Middleware behind the door, with the Locks, Key, Policy and Options of that route. It may be nil.
+	Behind *Route
+
 	// Bare is a route without the door.
 	Bare bool
 
@@ -72,9 +77,15 @@ type Options struct {
 	BodyLimit        *int64
 	BodyTimeout      time.Duration
 	BufferedResponse *int
+	Keep             func(status int, header http.Header) bool
+	Fingerprint      func(r *http.Request) ([]byte, error)
+	OptionalKey      bool
+	KeysOfEverybody  bool
 	Nil              bool // a nil option
 	NilErrorHandler  bool // WithErrorHandler(nil)
 	NilSkipper       bool // WithSkipper(nil)
+	NilKeep          bool // WithKeep(nil)
+	NilFingerprint   bool // WithFingerprint(nil)
 }
 
 // An Exchange is what a handler sees. Param and Query return what a careful

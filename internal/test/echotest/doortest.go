@@ -20,11 +20,22 @@ func (v Version[C]) serve(routes ...doortest.Route) http.Handler {
 	for _, route := range routes {
 		around := []Middleware[C]{v.around(route)}
 		if !route.Bare {
-			around = append(around, v.Lock(route.Locks, route.Key, route.Policy, v.options(route.Options)...))
+			around = append(around, v.door(route))
+		}
+		if route.Behind != nil {
+			around = append(around, v.door(*route.Behind))
 		}
 		e.Route(route.Method, doortest.ColonPath(route.Path), v.handler(route), around...)
 	}
 	return e
+}
+
+// door is the one of the route.
+func (v Version[C]) door(route doortest.Route) Middleware[C] {
+	if route.Flight != nil {
+		return v.Once(route.Locks, route.Key, *route.Flight, v.options(route.Options)...)
+	}
+	return v.Lock(route.Locks, route.Key, route.Policy, v.options(route.Options)...)
 }
 
 // around is the middleware around the door.
@@ -92,6 +103,24 @@ func (v Version[C]) options(o doortest.Options) (opts []echodoor.Option[C]) {
 	}
 	if o.NilSkipper {
 		opts = append(opts, v.WithSkipper(nil))
+	}
+	if o.Keep != nil {
+		opts = append(opts, v.WithKeep(o.Keep))
+	}
+	if o.Fingerprint != nil {
+		opts = append(opts, v.WithFingerprint(func(c C) ([]byte, error) { return o.Fingerprint(c.Request()) }))
+	}
+	if o.OptionalKey {
+		opts = append(opts, v.WithOptionalKey())
+	}
+	if o.KeysOfEverybody {
+		opts = append(opts, v.WithKeysOfEverybody())
+	}
+	if o.NilKeep {
+		opts = append(opts, v.WithKeep(nil))
+	}
+	if o.NilFingerprint {
+		opts = append(opts, v.WithFingerprint(nil))
 	}
 	return opts
 }

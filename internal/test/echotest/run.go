@@ -42,6 +42,11 @@ func (v Version[C]) cases() []test {
 		{"AnswerThatIsTakenBackHasNotBegun", v.answerThatIsTakenBackHasNotBegun},
 		{"AnswerPastEchosCountIsOne", v.answerPastEchosCountIsOne},
 
+		// idempotent.go
+		{"ErrorOfAnIdempotentHandlerIsKept", v.errorOfAnIdempotentHandlerIsKept},
+		{"AnswerOfAnIdempotentHandlerPassesEchosWriter", v.answerOfAnIdempotentHandlerPassesEchosWriter},
+		{"UnknownPathOfAnIdempotentIsEchos", v.unknownPathOfAnIdempotentIsEchos},
+
 		// params.go
 		{"ParameterBeyondItsSegmentIsRefused", v.parameterBeyondItsSegmentIsRefused},
 		{"ParameterIsOneLockToEveryHandler", v.parameterIsOneLockToEveryHandler},

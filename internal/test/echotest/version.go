@@ -64,6 +64,7 @@ type Version[C Context] struct {
 
 	// These are the door's functions.
 	Lock                 func(l *lockmw.Locker, key keyfunc.Func, p lockmw.Policy, opts ...echodoor.Option[C]) Middleware[C]
+	Once                 func(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, opts ...echodoor.Option[C]) Middleware[C]
 	Key                  func(func(C) (string, error)) keyfunc.Func
 	WithErrorHandler     func(func(C, error) error) echodoor.Option[C]
 	WithSkipper          func(func(C) bool) echodoor.Option[C]
@@ -71,4 +72,8 @@ type Version[C Context] struct {
 	WithBodyLimit        func(int64) echodoor.Option[C]
 	WithBodyTimeout      func(time.Duration) echodoor.Option[C]
 	WithBufferedResponse func(int) echodoor.Option[C]
+	WithKeep             func(func(status int, header http.Header) bool) echodoor.Option[C]
+	WithFingerprint      func(func(C) ([]byte, error)) echodoor.Option[C]
+	WithOptionalKey      func() echodoor.Option[C]
+	WithKeysOfEverybody  func() echodoor.Option[C]
 }

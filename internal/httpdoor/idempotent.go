@@ -1,0 +1,178 @@
+package httpdoor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A once is what a door has that is called Idempotent: its handler's response is kept, and all who ask for the same get it.
+type once struct {
+	answers   *door.Idempotent
+	keeps     func(status int, header http.Header) bool
+	uncertain bool // work that has failed is not done again
+	most      int  // how many bytes of a response are kept
+}
+
+const (
+	defaultMostKept = 32 << 10
+
+	// roomForFact is what Redis may take beyond the limit: the bare fact, encoded by whatever Codec, where the limit is small.
+	roomForFact = 4 << 10
+)
+
+// NewIdempotent returns the door of an Idempotent. It panics if l or key is nil, f is invalid for l, or key is made of one header
+// and nothing else.
+func NewIdempotent(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, c Config) *Door {
+	c.check(l, key)
+	o := &once{keeps: c.keep, uncertain: f.Crash == lockmw.Uncertain, most: f.MaxAnswer}
+	if o.keeps == nil {
+		o.keeps = o.isKept
+	}
+	if o.most == 0 {
+		o.most = defaultMostKept
+	}
+	if f.Fingerprint != nil {
+		c.Panic("Flight.Fingerprint: each request has its own; see WithFingerprint")
+	}
+	if f.MaxAnswer >= 0 { // less than that is for NewIdempotent to refuse
+		f.MaxAnswer = o.most + roomForFact
+	}
+	if f.Codec == nil {
+		f.Codec = httpCodec{}
+	}
+	f.Codec = boundCodec{f.Codec, o.most}
+	answers, err := door.NewIdempotent(l, f, c.optional)
+	if err != nil {
+		c.Panic(err.Error())
+	}
+	o.answers = answers
+	if err := door.WhoseKey(c.Sample(key)); err != nil && !c.ofEverybody {
+		c.Panic(err.Error())
+	}
+	d := newDoor(l, key, f.Policy, c)
+	d.once = o
+	return d
+}
+
+// A Way is what has become of a request in Once.
+type Way uint8
+
+const (
+	// Passed: it goes on as if the door were not there.
+	Passed Way = iota
+	// Answered: by its handler, or by a response that was kept.
+	Answered
+	// Refused: nothing was written.
+	Refused
+)
+
+// Once answers a request by its handler, or by the response that is kept for all who ask for the same. view is the keyfunc.Request
+// that v is embedded in, w where the answer is written.
+//
+// handle runs the handler with Inner, and has it write to held. It returns whether there is an answer, be it an empty one; where a
+// handler only leaves an error, of which somebody else may make an answer, there is none. The response is kept before it is sent. A
+// panic goes through, and nothing is kept.
+//
+// With Refused the error is a *lockmw.AcquireError, and the handler has not run; or it is lockmw.ErrLost: the lock was lost
+// while the handler ran, and nothing was sent. With Answered it is nil, or lockmw.ErrLost, and it was too late to say so.
+func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(held *Buffer) (answered bool)) (Way, error) {
+	o := v.door.once
+	if isSafe(v.outer.Method) {
+		return Passed, nil
+	}
+	wanted := v.wanted(view)
+	if o.answers.Runs(wanted) {
+		return Passed, nil
+	}
+	defer v.handOnForm()
+	var held *Buffer
+	var unencoded error
+	answer, shared, err := door.Answered(v.outer.Context(), o.answers, wanted, func(ctx context.Context) (Answer, error) {
+		v.inner = v.outer.WithContext(ctx)
+		held = newBuffer(w, o.most)
+		answer, keep := o.answerOf(held, handle(held))
+		if !keep {
+			lockmw.NotAnAnswer(ctx)
+		}
+		answer.failed = func(err error) { unencoded = err }
+		return answer, nil
+	})
+	switch {
+	case held == nil && err != nil:
+		return Refused, err
+	case shared && answer.NotKept:
+		return Refused, o.answers.NotKept(v.outer.Context(), wanted)
+	case shared:
+		answer.writeTo(w)
+		return Answered, nil
+	}
+	lost := errors.Is(err, lockmw.ErrLost)
+	if lost && held.Held() {
+		return Refused, lockmw.ErrLost
+	}
+	held.Send()
+	switch {
+	case lost:
+		return Answered, lockmw.ErrLost
+	case unencoded != nil:
+		err = unencoded
+	}
+	if err != nil {
+		v.Misused(fmt.Errorf("the answer of %s cannot be kept: %w", wanted.Route, err))
+	}
+	return Answered, nil
+}
+
+// wanted is what the request asks for.
+func (v *Visit) wanted(view keyfunc.Request) door.Wanted {
+	keys, err := v.routedKeys(view)
+	wanted := door.Wanted{Keys: keys, KeyErr: err, Route: v.outer.Method}
+	if pattern := view.Route(); pattern == "" {
+		wanted.Path = v.outer.URL.EscapedPath()
+	} else {
+		wanted.Route += " " + strings.TrimPrefix(pattern, v.outer.Method+" ") // net/http's has the method
+	}
+	if err == nil {
+		wanted.Fingerprint, wanted.KeyErr = v.fingerprint()
+	}
+	return wanted
+}
+
+// answerOf returns what is kept of a response, and whether anything is. It sets the header of the response as it is now.
+func (o *once) answerOf(held *Buffer, answered bool) (answer Answer, keep bool) {
+	if !answered {
+		return bareFact, o.uncertain
+	}
+	held.WriteHeader(held.status)
+	if !o.keeps(held.status, held.frozen.Clone()) {
+		return bareFact, false
+	}
+	if !held.Held() || held.status < http.StatusOK || hasTrailers(held.frozen) || hasTrailers(held.header) {
+		return bareFact, true
+	}
+	header, ok := changed(held.below.Header(), held.frozen)
+	if !ok {
+		return bareFact, true
+	}
+	return Answer{Status: held.status, Header: header, Body: held.body}, true
+}
+
+// notKept are statuses below 500 that are no answer to keep: what the client lacked it may have the next time, and a part is
+// not the whole.
+var notKept = []int{
+	http.StatusPartialContent, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusConflict,
+	http.StatusTooEarly, http.StatusTooManyRequests,
+}
+
+// isKept reports whether a response is kept where the door has no function for it.
+func (o *once) isKept(status int, _ http.Header) bool {
+	return !slices.Contains(notKept, status) && (status < http.StatusInternalServerError || o.uncertain)
+}

@@ -1,0 +1,208 @@
+package httpdoor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lockmw/kit/lockmw"
+)
+
+// An Answer is what is kept of a response for those who ask for the same again. The Codec of a lockmw.Flight gets one to encode, and a
+// pointer to one to decode.
+type Answer struct {
+	Status int         `json:"status,omitempty"`
+	Header http.Header `json:"header,omitempty"` // what the handler has changed; nil takes a name away
+	Body   []byte      `json:"body,omitempty"`
+
+	// NotKept says that the request was processed, and that there is nothing else to tell: the response was too large, or
+	// nobody could give it again.
+	NotKept bool `json:"not_kept,omitempty"`
+
+	failed func(error) // is told of an error of the Codec; nil: nobody is
+}
+
+// bareFact is the Answer of which nothing is kept.
+var bareFact = Answer{NotKept: true}
+
+// replayed is set in the header of a response that was kept. The name is Stripe's.
+const replayed = "Idempotent-Replayed"
+
+// writeTo answers with a response that was kept. What w's header has of outer middleware stays.
+func (a Answer) writeTo(w http.ResponseWriter) {
+	header := w.Header()
+	maps.Copy(header, a.Header)
+	header.Set(replayed, "true")
+	w.WriteHeader(a.Status)
+	if len(a.Body) > 0 {
+		_, _ = w.Write(a.Body) // to a client that left, perhaps
+	}
+}
+
+// check returns an error unless a handler can have given the answer: whoever can write to Redis writes answers.
+func (a Answer) check() error {
+	switch {
+	case a.NotKept:
+		return nil
+	case a.Status < http.StatusOK || a.Status > 999:
+		return fmt.Errorf("httpdoor: an answer that is kept has the status %d", a.Status)
+	}
+	for name, values := range a.Header {
+		if !isToken(name) || isNeverKept(name) || slices.ContainsFunc(values, hasControls) {
+			return fmt.Errorf("httpdoor: an answer that is kept has a header that no answer may have: %q", name)
+		}
+	}
+	return nil
+}
+
+// neverKept are the names that belong to one response, or to one connection. A cookie is for the one client that it was made for.
+var neverKept = []string{
+	"Connection", "Content-Length", "Date", replayed, "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+	"Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func isNeverKept(name string) bool {
+	return slices.Contains(neverKept, http.CanonicalHeaderKey(name)) || strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// changed returns what a handler has changed of the header that it began with. It is false if that cannot be
+// kept as it is.
+func changed(before, after http.Header) (kept http.Header, ok bool) {
+	kept = make(http.Header)
+	for name, values := range after {
+		was, there := before[name]
+		if there && slices.Equal(was, values) || !isToken(name) || isNeverKept(name) || isHopByHop(after, name) {
+			continue // net/http leaves out what is no name as well
+		}
+		kept[name] = nil // as it is set by a handler that wants net/http to add none
+		for _, value := range values {
+			sent := asSent(value)
+			if hasControls(sent) || !utf8.ValidString(sent) {
+				return nil, false
+			}
+			kept[name] = append(kept[name], sent)
+		}
+	}
+	for name := range before {
+		if _, there := after[name]; !there && !isNeverKept(name) {
+			kept[name] = nil
+		}
+	}
+	return kept, true
+}
+
+// isHopByHop reports whether the header itself says that name is for this connection.
+func isHopByHop(h http.Header, name string) bool {
+	for _, line := range h["Connection"] {
+		for word := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(word), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// asSent is what net/http makes of a value.
+func asSent(value string) string {
+	return textproto.TrimString(strings.NewReplacer("\n", " ", "\r", " ").Replace(value))
+}
+
+// hasTrailers reports whether a handler has announced or set what comes behind the body.
+func hasTrailers(h http.Header) bool {
+	for name, values := range h {
+		if name == "Trailer" && len(values) > 0 || strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// isToken reports whether s is a name by RFC 9110.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// hasControls reports whether s has a character that ends a line or may not be in one.
+func hasControls(s string) bool {
+	return slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// An httpCodec encodes answers where the Flight has no Codec: a line of JSON, and the body as it is.
+type httpCodec struct{}
+
+func (httpCodec) Name() string { return "http" }
+
+func (httpCodec) Encode(_ string, answer any) ([]byte, error) {
+	a, ok := answer.(Answer)
+	if !ok {
+		return nil, fmt.Errorf("httpdoor: %T is no Answer", answer)
+	}
+	body := a.Body
+	a.Body = nil
+	head, err := json.Marshal(a)
+	return append(append(head, '\n'), body...), err
+}
+
+func (httpCodec) Decode(_ string, data []byte, answer any) error {
+	a, ok := answer.(*Answer)
+	if !ok {
+		return fmt.Errorf("httpdoor: %T is no *Answer", answer)
+	}
+	head, body, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return errors.New("httpdoor: an answer that is kept is cut off")
+	}
+	if err := json.Unmarshal(head, a); err != nil {
+		return err
+	}
+	a.Body = body
+	return nil
+}
+
+// A boundCodec keeps the bare fact in the place of an answer that is too large, or cannot be encoded: without it the work would be
+// done again.
+type boundCodec struct {
+	lockmw.Codec
+	most int
+}
+
+// Encode returns at most b.most bytes, or those of the bare fact.
+func (b boundCodec) Encode(key string, answer any) ([]byte, error) {
+	a, ok := answer.(Answer)
+	if !ok {
+		return nil, fmt.Errorf("httpdoor: %T is no Answer", answer)
+	}
+	failed := a.failed
+	a.failed = nil
+	data, err := b.Codec.Encode(key, a)
+	if err == nil && len(data) <= b.most {
+		return data, nil
+	}
+	if err != nil && failed != nil {
+		failed(err)
+	}
+	return b.Codec.Encode(key, bareFact)
+}
+
+// Decode returns an error for what no handler has answered.
+func (b boundCodec) Decode(key string, data []byte, answer any) error {
+	a, ok := answer.(*Answer)
+	if !ok {
+		return fmt.Errorf("httpdoor: %T is no *Answer", answer)
+	}
+	if err := b.Codec.Decode(key, data, a); err != nil {
+		return err
+	}
+	return a.check()
+}

@@ -1,0 +1,145 @@
+package httpdoor
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
+	before := http.Header{"X-Request-Id": {"1"}, "Vary": {"Origin"}, "X-Removed": {"1"}, "Connection": {"keep-alive"}, "X-None": nil}
+	for name, tc := range map[string]struct {
+		change func(h http.Header)
+		want   http.Header // beside X-Removed
+		fails  bool
+	}{
+		"nothing":               {change: func(http.Header) {}},
+		"the same again":        {change: func(h http.Header) { h.Set("X-Request-Id", "1") }},
+		"one more line":         {change: func(h http.Header) { h.Add("Vary", "Accept") }, want: http.Header{"Vary": {"Origin", "Accept"}}},
+		"a new name":            {change: func(h http.Header) { h.Set("Location", "/receipts/7") }, want: http.Header{"Location": {"/receipts/7"}}},
+		"not in its usual case": {change: func(h http.Header) { h["x-odd"] = []string{"1"} }, want: http.Header{"x-odd": {"1"}}},
+		"none wanted":           {change: func(h http.Header) { h["Content-Type"] = nil }, want: http.Header{"Content-Type": nil}},
+		"cookies":               {change: func(h http.Header) { h.Set("Set-Cookie", "a=b"); h["set-cookie"] = []string{"a=b"} }},
+		"of the connection":     {change: func(h http.Header) { h.Set("Connection", "close, x-hop"); h.Set("X-Hop", "1"); h.Set("Upgrade", "tls") }},
+		"recomputed":            {change: func(h http.Header) { h.Set("Content-Length", "4"); h.Set("Date", "now") }},
+		"no name":               {change: func(h http.Header) { h["X A"] = []string{"1"}; h[""] = []string{"1"} }},
+		"an encoder inside":     {change: func(h http.Header) { h.Set("Content-Encoding", "gzip") }, want: http.Header{"Content-Encoding": {"gzip"}}},
+		"two lines in one":      {change: func(h http.Header) { h.Set("X-A", " a\r\nSet-Cookie: b ") }, want: http.Header{"X-A": {"a  Set-Cookie: b"}}},
+		"a control character":   {change: func(h http.Header) { h.Set("X-A", "a\x00") }, fails: true},
+		"no UTF-8":              {change: func(h http.Header) { h.Set("X-A", "J\xfcrgen") }, fails: true},
+	} {
+		after := before.Clone()
+		after.Del("X-Removed")
+		tc.change(after)
+		want := http.Header{"X-Removed": nil}
+		for name, values := range tc.want {
+			want[name] = values
+		}
+		if tc.fails {
+			want = nil
+		}
+		got, ok := changed(before, after)
+		if ok == tc.fails || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: kept %v, %v; want %v", name, got, ok, want)
+		}
+		if err := (Answer{Status: 200, Header: got}).check(); err != nil {
+			t.Errorf("%s: what is kept is refused: %v", name, err)
+		}
+	}
+}
+
+func TestReplayLeavesTheHeaderOfMiddleware(t *testing.T) {
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Request-Id", "2")
+	w.Header().Set("Vary", "Origin")
+	w.Header().Set("X-Removed", "2")
+	Answer{Status: http.StatusNoContent, Header: http.Header{"Vary": {"Accept"}, "X-Removed": nil}}.writeTo(w)
+	want := http.Header{"X-Request-Id": {"2"}, "Vary": {"Accept"}, "X-Removed": nil, "Idempotent-Replayed": {"true"}}
+	if got := w.Header(); w.Code != http.StatusNoContent || !reflect.DeepEqual(got, want) {
+		t.Errorf("answer = %d %v, want 204 %v", w.Code, got, want)
+	}
+}
+
+func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
+	for _, a := range []Answer{
+		{Status: 200},
+		{Status: 201, Header: http.Header{"X-A": {"b", "\n"}, "X-B": nil}, Body: []byte("a\nb\x00\xff\n")},
+		bareFact,
+	} {
+		codec := boundCodec{httpCodec{}, 1000}
+		data, err := codec.Encode("k", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Answer
+		if err := (httpCodec{}).Decode("k", data, &got); err != nil || fmt.Sprint(got) != fmt.Sprint(a) {
+			t.Errorf("%q gives %v, %v; want %v", data, got, err, a)
+		}
+	}
+	body := strings.Repeat("x", 900)
+	data, err := boundCodec{httpCodec{}, 1000}.Encode("k", Answer{Status: 200, Body: []byte(body)})
+	if err != nil || len(data) > 950 {
+		t.Errorf("%d bytes, %v; want the body as it is and a short line", len(data), err)
+	}
+}
+
+// brokenCodec fails for what is not the bare fact, or for all.
+type brokenCodec struct {
+	httpCodec
+	all bool
+}
+
+var errCodec = errors.New("no key")
+
+func (c brokenCodec) Encode(key string, answer any) ([]byte, error) {
+	if a, ok := answer.(Answer); c.all || !ok || !a.NotKept {
+		return nil, errCodec
+	}
+	return c.httpCodec.Encode(key, answer)
+}
+
+func TestBareFactIsKeptOfWhatCannotBe(t *testing.T) {
+	large := Answer{Status: 200, Body: make([]byte, 1000)}
+	for name, tc := range map[string]struct {
+		codec boundCodec
+		told  error
+		err   error
+	}{
+		"too large":             {codec: boundCodec{httpCodec{}, 1000}},
+		"not encoded":           {codec: boundCodec{brokenCodec{}, 10_000}, told: errCodec},
+		"nothing is encoded":    {codec: boundCodec{brokenCodec{all: true}, 10_000}, told: errCodec, err: errCodec},
+		"less room than a fact": {codec: boundCodec{httpCodec{}, 1}},
+	} {
+		var told error
+		a := large
+		a.failed = func(err error) { told = err }
+		data, err := tc.codec.Encode("k", a)
+		if !errors.Is(err, tc.err) || told != tc.told { //nolint:errorlint // the very one
+			t.Errorf("%s: error %v, told %v; want %v, %v", name, err, told, tc.err, tc.told)
+		}
+		var got Answer
+		if err == nil {
+			err = tc.codec.Decode("k", data, &got)
+		}
+		if tc.err == nil && (err != nil || !got.NotKept || len(data) > roomForFact) {
+			t.Errorf("%s: %q gives %v, %v; want the bare fact", name, data, got, err)
+		}
+	}
+}
+
+func TestWhatNoHandlerHasAnsweredIsNotDecoded(t *testing.T) {
+	for _, data := range []string{
+		"", "{}", "{}\n", "{\n", `{"status":199}` + "\n", `{"status":200,"header":{"Set-Cookie":["a"]}}` + "\n", `{"status":200,"header":{"X-A":["a\u0000"]}}` + "\n",
+	} {
+		if err := (boundCodec{httpCodec{}, 100}).Decode("k", []byte(data), new(Answer)); err == nil {
+			t.Errorf("%q is taken for an answer", data)
+		}
+	}
+	if err := (boundCodec{httpCodec{}, 100}).Decode("k", []byte(`{"status":200}`+"\nbody"), new(Answer)); err != nil {
+		t.Error(err)
+	}
+}
