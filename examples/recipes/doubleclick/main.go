@@ -1,10 +1,12 @@
-// Command doubleclick refuses a second click on the button of an order.
+// Command doubleclick pays once, however often the same request comes, and gives each of them the receipt.
 package main
 
 import (
 	"cmp"
+	"fmt"
 	"log"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"time"
@@ -16,19 +18,24 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// oneClick keeps a user's order taken for five seconds after the first click, also when that was
-// answered at once. A click that fails frees it, so that the user can try again.
-var oneClick = lockmw.Policy{Name: "pay", Prefix: "click:", MinHold: 5 * time.Second}
+// once has a payment made once for each key, and its receipt given to whoever sends the same request again that day. Where the
+// process dies in the middle, somebody has to look: the card may have been charged.
+var once = lockmw.Flight{
+	Policy: lockmw.Policy{Name: "pay", Prefix: "pay:", Wait: 10 * time.Second, MaxHold: time.Minute},
+	Retain: 24 * time.Hour,
+	Crash:  lockmw.Uncertain,
+}
 
 // routes returns the service. user says who sends a request, as your authentication knows it.
 func routes(locks *lockmw.Locker, user func(r *http.Request) (string, bool), pay http.HandlerFunc) http.Handler {
-	lock := httplock.Middleware(locks, keyfunc.MustParse("{value.user}:{param.id|int}"), oneClick,
+	idempotent := httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"), once,
 		httplock.WithValues(func(r *http.Request, name string) (any, bool) {
 			id, ok := user(r)
 			return id, ok && name == "user"
 		}))
+	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: 2 * time.Second})
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders/{id}/pay", lock(pay))
+	mux.Handle("POST /orders/{id}/pay", idempotent(lock(pay)))
 	return mux
 }
 
@@ -42,8 +49,9 @@ func main() {
 		name, _, ok := r.BasicAuth()
 		return name, ok
 	}
-	pay := func(w http.ResponseWriter, _ *http.Request) {
+	pay := func(w http.ResponseWriter, _ *http.Request) { // in the place of your payment
 		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "receipt %d\n", rand.Uint32())
 	}
 	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("ADDR"), ":8080"), routes(locks, user, pay)))
 }
