@@ -399,14 +399,20 @@ func clientWhoLeavesGetsTheAnswerLater(e *env) {
 }
 
 func waiterWhoLeavesDoesNoWork(e *env) {
-	started, work := make(chan struct{}, 2), make(chan struct{})
-	defer close(work)
+	started, work, done := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
 	handler := e.handler(e.onceRoute(func(x *Exchange) error {
 		started <- struct{}{}
 		<-work
 		return e.receipt(x)
 	}))
-	go e.ask(handler, click{key: "k"}) // ends with the work
+	go func() {
+		defer close(done)
+		e.ask(handler, click{key: "k"})
+	}()
+	defer func() {
+		close(work)
+		<-done
+	}()
 	testenv.Receive(e.Env, "the handler's start", started)
 	ctx, leave := context.WithCancel(context.Background())
 	leave()
