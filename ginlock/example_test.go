@@ -49,3 +49,32 @@ func ExampleMiddleware() {
 	fmt.Println(w.Body)
 	// Output: paid under order:42
 }
+
+func ExampleIdempotent() {
+	locks, closeAll := open()
+	defer closeAll()
+	gin.SetMode(gin.ReleaseMode)
+	receipts := 0
+	signIn := func(c *gin.Context) { c.Set("user", "ann") }
+	pay := func(c *gin.Context) {
+		receipts++
+		c.String(http.StatusCreated, "receipt %d", receipts)
+	}
+
+	r := gin.New()
+	r.POST("/orders/:id/pay", signIn,
+		ginlock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
+			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}),
+		pay)
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		click := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
+		click.Header.Set("Idempotency-Key", "8e03978e-40d5")
+		r.ServeHTTP(w, click)
+		fmt.Println(w.Code, w.Body, w.Header().Get("Idempotent-Replayed") == "true")
+	}
+	// Output:
+	// 201 receipt 1 false
+	// 201 receipt 1 true
+}

@@ -46,6 +46,40 @@ func ExampleMiddleware() {
 	// Output: paid under order:42
 }
 
+// Two clicks of one user, and another request under the same key.
+func ExampleIdempotent() {
+	locks, closeAll := open()
+	defer closeAll()
+	receipts := 0
+	pay := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		receipts++
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, "receipt ", receipts)
+	})
+
+	mux := http.NewServeMux()
+	once := httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
+		lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour},
+		httplock.WithValues(func(*http.Request, string) (any, bool) { return "ann", true })) // what authentication knows
+	mux.Handle("POST /orders/{id}/pay", once(pay))
+
+	for _, path := range []string{"/orders/42/pay", "/orders/42/pay", "/orders/43/pay"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, path, nil)
+		r.Header.Set("Idempotency-Key", `"8e03978e-40d5"`)
+		mux.ServeHTTP(w, r)
+		if w.Code < 300 {
+			fmt.Println(w.Code, w.Body, w.Header().Get("Idempotent-Replayed") == "true")
+		} else {
+			fmt.Println(w.Code)
+		}
+	}
+	// Output:
+	// 201 receipt 1 false
+	// 201 receipt 1 true
+	// 422
+}
+
 type tenantKey struct{}
 
 // The tenant is what authentication has found out, so that no tenant can block

@@ -59,10 +59,14 @@ func (i *Idempotent) Runs(w Wanted) bool {
 	return errors.Is(w.KeyErr, keyfunc.Skip) || i.optional && lacksKey(w.KeyErr)
 }
 
-// lacksKey reports whether err says that the client has not sent a part of the key.
+// lacksKey reports whether err says that the client has not sent a part of the key. A value of earlier middleware or a parameter
+// of the route that is missing is no fault of its.
 func lacksKey(err error) bool {
-	value, ok := errors.AsType[*keyfunc.ValueError](err)
-	return ok && errors.Is(err, keyfunc.ErrMissing) && value.Source != "value" && value.Source != "param"
+	if !errors.Is(err, keyfunc.ErrMissing) || errors.Is(err, keyfunc.ErrMisuse) {
+		return false
+	}
+	value, named := errors.AsType[*keyfunc.ValueError](err)
+	return !named || value.Source != "value" && value.Source != "param"
 }
 
 // Answered returns the answer to a request: that of work, which runs for this one, or with shared another's. The error is

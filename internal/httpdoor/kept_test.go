@@ -3,6 +3,7 @@ package httpdoor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -11,14 +12,14 @@ import (
 )
 
 func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
-	before := http.Header{"X-Request-Id": {"1"}, "Vary": {"Origin"}, "X-Removed": {"1"}, "Connection": {"keep-alive"}, "X-None": nil}
+	before := http.Header{"X-Trace": {"1"}, "Vary": {"Origin"}, "X-Removed": {"1"}, "Connection": {"keep-alive"}, "X-None": nil}
 	for name, tc := range map[string]struct {
 		change func(h http.Header)
 		want   http.Header // beside X-Removed
 		fails  bool
 	}{
 		"nothing":               {change: func(http.Header) {}},
-		"the same again":        {change: func(h http.Header) { h.Set("X-Request-Id", "1") }},
+		"the same again":        {change: func(h http.Header) { h.Set("X-Trace", "1") }},
 		"one more line":         {change: func(h http.Header) { h.Add("Vary", "Accept") }, want: http.Header{"Vary": {"Origin", "Accept"}}},
 		"a new name":            {change: func(h http.Header) { h.Set("Location", "/receipts/7") }, want: http.Header{"Location": {"/receipts/7"}}},
 		"not in its usual case": {change: func(h http.Header) { h["x-odd"] = []string{"1"} }, want: http.Header{"x-odd": {"1"}}},
@@ -36,9 +37,7 @@ func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
 		after.Del("X-Removed")
 		tc.change(after)
 		want := http.Header{"X-Removed": nil}
-		for name, values := range tc.want {
-			want[name] = values
-		}
+		maps.Copy(want, tc.want)
 		if tc.fails {
 			want = nil
 		}
@@ -54,11 +53,11 @@ func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
 
 func TestReplayLeavesTheHeaderOfMiddleware(t *testing.T) {
 	w := httptest.NewRecorder()
-	w.Header().Set("X-Request-Id", "2")
+	w.Header().Set("X-Trace", "2")
 	w.Header().Set("Vary", "Origin")
 	w.Header().Set("X-Removed", "2")
 	Answer{Status: http.StatusNoContent, Header: http.Header{"Vary": {"Accept"}, "X-Removed": nil}}.writeTo(w)
-	want := http.Header{"X-Request-Id": {"2"}, "Vary": {"Accept"}, "X-Removed": nil, "Idempotent-Replayed": {"true"}}
+	want := http.Header{"X-Trace": {"2"}, "Vary": {"Accept"}, "X-Removed": nil, "Idempotent-Replayed": {"true"}}
 	if got := w.Header(); w.Code != http.StatusNoContent || !reflect.DeepEqual(got, want) {
 		t.Errorf("answer = %d %v, want 204 %v", w.Code, got, want)
 	}

@@ -152,17 +152,17 @@ func onlyTheHandlersHeaderIsReplayed(e *env) {
 		h.Set("X-Late", "1")
 		return err
 	})
-	route.Header = http.Header{"X-Request-Id": {"1"}, "X-Changed": {"by middleware"}}
+	route.Header = http.Header{"X-Trace": {"1"}, "X-Changed": {"by middleware"}}
 	handler := e.handler(route)
 	first := e.ask(handler, click{key: "k"})
-	if first.header.Get("Set-Cookie") == "" || first.header.Get("X-Request-Id") != "1" || first.header.Get("X-Late") != "" {
+	if first.header.Get("Set-Cookie") == "" || first.header.Get("X-Trace") != "1" || first.header.Get("X-Late") != "" {
 		e.Errorf("header = %v, want all of the handler and of middleware", first.header)
 	}
-	route.Header["X-Request-Id"][0] = "2"
+	route.Header["X-Trace"][0] = "2"
 	route.Header["X-Second"] = []string{"1"}
 	second := e.ask(handler, click{key: "k"})
 	for name, want := range map[string]string{
-		"X-Receipt": "[7]", "X-Several": "[a b]", "X-Changed": "[by the handler]", "Content-Type": "[text/plain]", "X-Request-Id": "[2]", "X-Second": "[1]",
+		"X-Receipt": "[7]", "X-Several": "[a b]", "X-Changed": "[by the handler]", "Content-Type": "[text/plain]", "X-Trace": "[2]", "X-Second": "[1]",
 		"Idempotent-Replayed": "[true]", "Set-Cookie": "[]", "Connection": "[]", "X-Hop": "[]", "X-Late": "[]",
 	} {
 		if got := fmt.Sprint(second.header[name]); got != want {

@@ -274,6 +274,12 @@ func keyIsNeeded(e *env) {
 	if want := `The request has no idempotency key: the header \"Idempotency-Key\" is missing.`; !strings.Contains(a.body, want) {
 		e.Errorf("body = %s, want that it says: %s", a.body, want)
 	}
+	own := route
+	own.Key = e.fw.Key(func(r *http.Request) (string, error) { return r.Header.Get("Idempotency-Key"), nil })
+	e.wantProblem(e.ask(e.handler(own), click{}), http.StatusBadRequest, lockmw.CodeIdempotencyKeyMissing)
+	unknown := route
+	unknown.Key, unknown.Options.OptionalKey = keyfunc.MustParse("{value.user}:{header.Idempotency-Key}"), true
+	e.wantProblem(e.ask(e.handler(unknown), click{key: "k"}), http.StatusBadRequest, lockmw.CodeKeyInvalid)
 	e.WantRuns(0)
 	e.WantUnasked()
 	route.Options.OptionalKey = true
@@ -309,10 +315,17 @@ func workInProgressIsRefused(e *env) {
 	case <-started:
 		e.Error("the second request runs beside the first")
 	}
-	finish()
-	if a.status != 0 {
+	if a.status != 0 { // then it waited for nobody; those who do are told the same in the end
 		e.wantProblem(a, http.StatusConflict, lockmw.CodeIdempotencyInProgress)
+		patient := route
+		patient.Flight = new(lockmw.Flight)
+		*patient.Flight = *route.Flight
+		patient.Flight.Policy.Wait = 20 * time.Millisecond
+		for _, patient.Locks = range []*lockmw.Locker{e.Locks, e.NewLocker()} {
+			e.wantProblem(e.ask(e.handler(patient), c), http.StatusConflict, lockmw.CodeIdempotencyInProgress)
+		}
 	}
+	finish()
 	first := testenv.Receive(e.Env, "the first answer", came)
 	e.wantReplay(e.do(c.at(e)), first)
 	e.WantRuns(1)
@@ -399,14 +412,20 @@ func clientWhoLeavesGetsTheAnswerLater(e *env) {
 }
 
 func waiterWhoLeavesDoesNoWork(e *env) {
-	started, work := make(chan struct{}, 2), make(chan struct{})
-	defer close(work)
+	started, work, done := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
 	handler := e.handler(e.onceRoute(func(x *Exchange) error {
 		started <- struct{}{}
 		<-work
 		return e.receipt(x)
 	}))
-	go e.ask(handler, click{key: "k"}) // ends with the work
+	go func() {
+		defer close(done)
+		e.ask(handler, click{key: "k"})
+	}()
+	defer func() {
+		close(work)
+		<-done
+	}()
 	testenv.Receive(e.Env, "the handler's start", started)
 	ctx, leave := context.WithCancel(context.Background())
 	leave()
