@@ -286,10 +286,10 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 	recall := &store.Recall{Fingerprint: c.of.fingerprint}
 	if c.how.Crash == Uncertain {
 		recall.Begin = c.how.begin(lease.fence)
-		lease.answer = &store.Record{Work: lease.fence, Undone: true}
+		lease.answer.Store(&store.Record{Work: lease.fence, Undone: true})
 		defer func() {
 			if err == nil {
-				lease.answer = nil
+				lease.answer.Store(nil)
 			}
 		}()
 	}
@@ -339,7 +339,7 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		defer stop()
 		data, err := fn(ctx)
 		answer, err := c.answerOf(data, err)
-		lease.answer = c.kept(lease, answer, err)
+		lease.answer.Store(c.kept(lease, answer, err))
 		return answer, err
 	})
 	if errors.Is(err, ErrLost) {

@@ -14,17 +14,17 @@ import (
 // most; the caller waits no longer than for any release.
 
 // giveBackKeeping is giveBack for a lease with an answer. With ErrUnavailable it is tried further in the background.
-func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, called time.Time) error {
+func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, answer *store.Record, called time.Time) error {
 	t.mu.Lock()
 	t.holder = nil // nobody is to be told of a renewal, or of a loss
 	t.mu.Unlock()
 	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l}
-	k.record = l.answer
+	k.record = answer
 	err := k.run()
 	if k.isOver(err) {
 		return k.end(err)
 	}
-	l.logNotKept("Redis has not confirmed it; it is tried further", err)
+	k.logNotKept("Redis has not confirmed it; it is tried further", err)
 	led := l.locker.enter(t.ref.Key)
 	if led == nil { // Close has begun
 		return k.end(err)
@@ -37,9 +37,9 @@ func (t *tenure) giveBackKeeping(ctx context.Context, l *Lease, called time.Time
 }
 
 // logNotKept logs that Redis does not know what became of the work, and why.
-func (l *Lease) logNotKept(why string, err error) {
-	what := "an answer is not kept"
-	if l.answer.Undone {
+func (k *keeping) logNotKept(why string, err error) {
+	what, l := "an answer is not kept", k.lease
+	if k.record.Undone {
 		what = "work was not done, and is noted as begun"
 	}
 	l.locker.log.Warn("lockmw: "+what+": "+why, "name", l.policy.Name, "key", l.ref.Key, "error", err)
@@ -48,14 +48,15 @@ func (l *Lease) logNotKept(why string, err error) {
 // completes keeps the answer of a lease whose lock was lost, and reports whether Redis has it. It does if the work was noted as begun
 // and nobody has said since what became of it: as long as the note is there nobody else does the work.
 func (t *tenure) completes(ctx context.Context, l *Lease, called time.Time) bool {
-	if l.answer == nil || l.answer.Work == 0 || l.answer.Undone {
+	answer := l.answer.Load()
+	if answer == nil || answer.Work == 0 || answer.Undone {
 		return false
 	}
 	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
-	k.record = l.answer
+	k.record = answer
 	err := k.run()
 	if err != nil {
-		l.logNotKept("the lock was lost, and Redis has not taken it", err)
+		k.logNotKept("the lock was lost, and Redis has not taken it", err)
 	}
 	return err == nil
 }
@@ -116,7 +117,7 @@ func (k *keeping) goOn() {
 		}
 	}
 	if err = k.end(err); errors.Is(err, ErrLost) {
-		k.lease.logNotKept("the lock was lost before", err)
+		k.logNotKept("the lock was lost before", err)
 	}
 }
 
@@ -133,7 +134,7 @@ func (k *keeping) end(err error) error {
 		t.cleanUp()
 		return err
 	}
-	k.lease.logNotKept("Redis has not taken it", err)
+	k.logNotKept("Redis has not taken it", err)
 	g := t.newGivingBack(k.ctx, time.Now())
 	g.maybeReleased = k.maybeReleased
 	return g.run()

@@ -54,10 +54,10 @@ type work struct {
 // ending is the release of a lease.
 type ending struct {
 	releaseOnce sync.Once
-	answer      *store.Record // to be kept with the release; nil: there is none. Set before Release
-	releaseErr  error         // what Release returns, set within releaseOnce
-	unreported  atomic.Bool   // the observers are still to be told of the release: EventReleased
-	eventErr    error         // the Err of that event: nil where the lock was given back, whatever Release returns
+	answer      atomic.Pointer[store.Record] // to be kept with the release; nil: there is none. Set before Release, beside which Close may release the lease
+	releaseErr  error                        // what Release returns, set within releaseOnce
+	unreported  atomic.Bool                  // the observers are still to be told of the release: EventReleased
+	eventErr    error                        // the Err of that event: nil where the lock was given back, whatever Release returns
 }
 
 // A state is how far a lease has come. It goes from held to one of the others, and from overHeld to released.

@@ -104,9 +104,9 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 		return ErrLost
 	}
 	var err error
-	switch {
-	case l.answer != nil:
-		err = t.giveBackKeeping(ctx, l, called)
+	switch answer := l.answer.Load(); {
+	case answer != nil:
+		err = t.giveBackKeeping(ctx, l, answer, called)
 	case t.passOn(called), t.giveBackAsync(l, called):
 	default:
 		err = t.giveBack(ctx, called)

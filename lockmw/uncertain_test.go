@@ -401,3 +401,34 @@ func TestInspectTellsOfAnswers(t *testing.T) {
 		want(lockmw.AnswerKept, false, time.Hour)
 	})
 }
+
+// Close takes the lock from work that goes on: what comes of that nobody hears but its caller.
+func TestUncertainWorkWhoseLockerIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		other := testenv.Open(t, s.Client(t))
+		l, err := lockmw.New(s.Client(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		began, closed := make(chan struct{}), make(chan error, 1)
+		go func() {
+			<-began
+			closed <- l.Close(ended)
+		}()
+		answer, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+			close(began)
+			<-ctx.Done() // Close is still at it
+			return "paid", nil
+		})
+		if answer != "paid" || !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("Do = %q, %v", answer, err)
+		}
+		if err := <-closed; err != nil { // the work has ended by then
+			t.Error(err)
+		}
+		wantUncertain(t, other, key, uncertain)
+	})
+}
