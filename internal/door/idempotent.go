@@ -73,15 +73,10 @@ func lacksKey(err error) bool {
 // the lock is lost, or by MaxHold.
 func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx context.Context) (A, error)) (answer A, shared bool, err error) {
 	f := i.flight
-	if f.Policy.Prefix == "" {
-		f.Policy.Prefix = keysOfAnswers
-		if f.Policy.Name == "" {
-			f.Policy.Name = w.Route[:min(len(w.Route), longestName)]
-		}
-	}
+	f.Policy = i.policy(w)
 	switch {
 	case lacksKey(w.KeyErr):
-		return answer, false, i.locker.Refuse(ctx, f.Policy, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr))
+		return answer, false, i.Refuse(ctx, w, fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, w.KeyErr))
 	case w.KeyErr != nil:
 		return answer, false, NoKey(ctx, i.locker, f.Policy, w.KeyErr)
 	}
@@ -97,6 +92,24 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 		}
 		return work(inner)
 	})
+}
+
+// Refuse returns the refusal of a request that is not answered, because of err, as lockmw.Locker.Refuse does. It is for an answer that
+// is there and cannot be given.
+func (i *Idempotent) Refuse(ctx context.Context, w Wanted, err error) error {
+	return i.locker.Refuse(ctx, i.policy(w), err)
+}
+
+// policy is how the lock of a request is taken. Where nothing else is said its name is the route.
+func (i *Idempotent) policy(w Wanted) lockmw.Policy {
+	p := i.flight.Policy
+	if p.Prefix == "" {
+		p.Prefix = keysOfAnswers
+		if p.Name == "" {
+			p.Name = w.Route[:min(len(w.Route), longestName)]
+		}
+	}
+	return p
 }
 
 // longestName is how long the name of a policy may be.
