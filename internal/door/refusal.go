@@ -22,7 +22,7 @@ func Refusal(err error) lockmw.Refusal {
 	}
 	if value, ok := AtFault(refusal, err); ok {
 		what, _, _ := strings.Cut(refusal.Detail, ":")
-		refusal.Detail = what + ": " + called(value.Source, value.Name) + " " + value.Reason + "."
+		refusal.Detail = strings.TrimSuffix(what, ".") + ": " + called(value.Source, value.Name) + " " + value.Reason + "."
 	}
 	return refusal
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -36,6 +37,8 @@ func TestRefusalNamesAValueAndNothingElse(t *testing.T) {
 		{value("cookie", "session", "is missing", nil), about + `the cookie "session" is missing.`},
 		{value("value", "tenant", "is missing", nil), about + `the value "tenant" is missing.`},
 		{value("method", "", "is missing", nil), told.Detail},
+		{fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, value("header", "Idempotency-Key", "is missing", nil)),
+			`The request has no idempotency key: the header "Idempotency-Key" is missing.`},
 		{value("elsewhere", "id", "is missing", nil), told.Detail},
 		{fmt.Errorf("%w: %s", lockmw.ErrInvalidKey, private), told.Detail},
 		{value("body", "id", "", &http.MaxBytesError{}), tooLarge.Detail},
