@@ -138,7 +138,7 @@ func (a around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		var made connect.AnyResponse
 		info := &grpc.UnaryServerInfo{Server: req, FullMethod: req.Spec().Procedure}
-		reply, err := a.Unary(ctx, req.Any(), info, func(ctx context.Context, _ any) (any, error) {
+		reply, err := a.Unary(withTransport(ctx), req.Any(), info, func(ctx context.Context, _ any) (any, error) {
 			response, err := next(ctx, req)
 			if err != nil {
 				return nil, toStatus(err)

@@ -104,12 +104,12 @@ type Made struct {
 // run runs the handler, in a context that no client's leaving ends, and the call's answer is what that has made. In both
 // cases an error is in the place of the answer: it is a *lockmw.AcquireError, or Is lockmw.ErrLost.
 func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx context.Context) Made) (replayed *Replay, err error) {
+	if rule.once == nil {
+		return nil, door.NoKey(c.Context, i.Locker, rule.Policy, fmt.Errorf(
+			"%w: %s is not in the descriptor of its service, so the type of its reply is not known", keyfunc.ErrMisuse, c.Method))
+	}
 	w := door.Wanted{Route: c.Method}
 	w.Keys, _, w.KeyErr = i.keys(c, rule, message)
-	if rule.once == nil {
-		w.KeyErr = fmt.Errorf("%w: the method is not in the descriptor of its service, so the type of its reply is not known", keyfunc.ErrMisuse)
-		return nil, door.NoKey(c.Context, i.Locker, rule.Policy, w.KeyErr)
-	}
 	if rule.once.door.Runs(w) {
 		run(c.Context)
 		return nil, nil
@@ -211,7 +211,7 @@ func (i *Once) keeps(ctx context.Context, method string, rule *MethodRule, made 
 func (i *Once) answerOf(c Call, rule *MethodRule, made Made) Answer {
 	answer, err := keptOf(made, rule.once.reply)
 	if err != nil {
-		seam.Warn(i.Locker, c.Context, rule.Policy, fmt.Sprintf("%s: the answers of %s cannot be given again: %v", i.Package, c.Method, err))
+		seam.Warn(i.Locker, c.Context, rule.Policy, fmt.Sprintf("an answer of %s cannot be given again: %v", c.Method, err))
 		return Answer{NotKept: true}
 	}
 	return answer

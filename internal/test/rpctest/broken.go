@@ -81,6 +81,7 @@ var faults = []struct {
 	{"answers each call", []string{"AnswerIsGivenAgain", "CallsAtTheSameTimeAreAnsweredOnce", "CallWithoutAKeyIsRefused"}},
 	{"forgets answers", []string{"AnswerIsGivenAgain", "AnswerOfAnotherProcessIsGiven", "RequestIDIsAKey"}},
 	{"replays no header", []string{"AnswerIsGivenAgain", "CallsAtTheSameTimeAreAnsweredOnce"}},
+	{"keeps what is outside", []string{"WhatIsOutsideIsNoAnswer"}},
 	{"replays no details", []string{"ErrorsAreAnswers"}},
 	{"keeps answers for itself", []string{"AnswerOfAnotherProcessIsGiven", "CallsAtTheSameTimeAreAnsweredOnce", "AnswerThatCannotBeReadIsNoLeave"}},
 	{"does not wait for the answer", []string{"CallsAtTheSameTimeAreAnsweredOnce"}},

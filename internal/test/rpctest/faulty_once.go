@@ -158,6 +158,10 @@ func (b brokenOnce) handled(outer, work context.Context, req any, handler grpc.U
 	switch b.Name {
 	case "hides the call from what is inside":
 		return handler(hidden{work, outer}, req)
+	case "keeps what is outside":
+		_ = grpc.SetHeader(work, metadata.Pairs("x-call", "1"))
+		_ = grpc.SetTrailer(work, metadata.Pairs("x-end", "1"))
+		return handler(work, req)
 	case "ends the work with its client":
 		return handler(ended{work, outer}, req)
 	case "keeps the deadline":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -131,6 +132,31 @@ func answerIsGivenAgain(e *env) {
 	}
 	e.WantRuns(1)
 	e.wantHashedKeys()
+}
+
+// whatIsOutsideIsNoAnswer: each call has its own of what interceptors in front have set.
+func whatIsOutsideIsNoAnswer(e *env) {
+	calls := 0
+	e.serveOnce(&shop{
+		around: Around{Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			calls++
+			number := strconv.Itoa(calls)
+			if err := errors.Join(grpc.SetHeader(ctx, metadata.Pairs("x-call", number)), grpc.SetTrailer(ctx, metadata.Pairs("x-end", number))); err != nil {
+				e.Error(err)
+			}
+			return handler(ctx, req)
+		}},
+		pay: func(ctx context.Context, _ *testpb.Order) error {
+			return grpc.SetHeader(ctx, metadata.Pairs("x-call", "the handler's"))
+		},
+	})
+	for _, number := range []string{"1", "2"} {
+		a := e.click()
+		if header, trailer := a.Header["x-call"], a.Trailer["x-end"]; !slices.Equal(header, []string{number, "the handler's"}) || !slices.Equal(trailer, []string{number}) {
+			e.Errorf("call %s has %q and %q", number, header, trailer)
+		}
+	}
+	e.WantRuns(1)
 }
 
 // wantHashedKeys fails the test if what a client knows of an answer can be read in the names of Redis's keys.

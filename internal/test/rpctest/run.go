@@ -98,6 +98,7 @@ var cases = []doorCase{
 
 	// once.go
 	{name: "AnswerIsGivenAgain", check: answerIsGivenAgain},
+	{name: "WhatIsOutsideIsNoAnswer", check: whatIsOutsideIsNoAnswer},
 	{name: "AnswerOfAnotherProcessIsGiven", check: answerOfAnotherProcessIsGiven},
 	{name: "CallsAtTheSameTimeAreAnsweredOnce", check: callsAtTheSameTimeAreAnsweredOnce},
 	{name: "OtherRequestUnderTheKeyIsRefused", check: otherRequestUnderTheKeyIsRefused},
