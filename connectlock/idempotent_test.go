@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/connectlock"
@@ -132,6 +135,27 @@ func TestAnswerOfGRPCIsGivenAgain(t *testing.T) {
 		if !proto.Equal(response.Msg, reply.(*testpb.Receipt)) || response.Header().Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%v, header %v", response.Msg, response.Header())
 		}
+	}
+}
+
+// A detail is of the same type to clients in any language, which connect's own client does not show.
+func TestDetailOfAnErrorKeepsItsType(t *testing.T) {
+	env := testenv.New(t, redistest.Embedded(t))
+	url := servePay(t, connectlock.Idempotent(env.Locks, payOnce()), func(context.Context, *connect.Request[testpb.Order]) (*connect.Response[testpb.Receipt], error) {
+		declined := connect.NewError(connect.CodeFailedPrecondition, errors.New("declined"))
+		detail, err := connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: "DECLINED"})
+		declined.AddDetail(detail)
+		return nil, errors.Join(declined, err)
+	})
+	conn, err := grpc.NewClient(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), rpctest.PayMethod), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, first := testpb.NewShopClient(conn).Pay(t.Context(), ordered("42"))
+	_, again := testpb.NewShopClient(conn).Pay(t.Context(), ordered("42"))
+	if want := status.Convert(first).Proto(); len(want.GetDetails()) != 1 || !proto.Equal(status.Convert(again).Proto(), want) {
+		t.Errorf("error = %v, want %v", status.Convert(again).Proto(), want)
 	}
 }
 
