@@ -41,7 +41,10 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //	connectlock.Idempotent(locks, connectlock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
 //		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour},
-//	}}, connectlock.WithValues(user))
+//	}}, connectlock.WithValues(func(ctx context.Context, name string) (any, bool) {
+//		user, ok := auth.FromContext(ctx)
+//		return user.ID, ok && name == "user"
+//	}))
 //
 // It goes behind authentication and limits, and in front of Interceptor. Calls by GET, which have no side effects, pass. Of an answer that is given again the header says "Idempotent-Replayed: true".
 // Interceptors in front find a reply of the type that generated code has registered in it, and a connect.AnyResponse that is no *connect.Response of that type. The metadata of an

@@ -29,7 +29,7 @@ func WithErrorHandler(handle func(ctx context.Context, procedure string, err err
 	return rpcdoor.WithErrorHandler(handle)
 }
 
-// WithSkipper has calls run without a lock for which skip returns true. It is
+// WithSkipper has calls run for which skip returns true without a lock, or as if Idempotent were not there. It is
 // asked about procedures that have a rule.
 func WithSkipper(skip func(ctx context.Context, procedure string) bool) Option {
 	return rpcdoor.WithSkipper(skip)
@@ -54,7 +54,7 @@ func WithValues(values func(ctx context.Context, name string) (any, bool)) Optio
 // WithLogger sets where rules are reported whose service this program does not know,
 // at start-up, and, once, the method of a stream that ran without its lock, because its handler
 // received no message. The default is slog.Default(). What happens to locks later is logged by
-// the Locker, see lockmw.WithLogger.
+// the Locker, see lockmw.WithLogger. Idempotent reports there that an answer could not be encoded.
 func WithLogger(logger *slog.Logger) Option {
 	return rpcdoor.WithLogger(logger)
 }

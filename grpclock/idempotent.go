@@ -46,7 +46,10 @@ type IdempotentRule = rpcdoor.IdempotentRule
 //	grpclock.Idempotent(locks, grpclock.IdempotentRules{"/shop.v1.Orders/Pay": {
 //		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
 //		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour},
-//	}}, grpclock.WithValues(user))
+//	}}, grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
+//		user, ok := auth.FromContext(ctx)
+//		return user.ID, ok && name == "user"
+//	}))
 //
 // It goes behind authentication and limits, and in front of UnaryServerInterceptor. The first call with a key runs the handler, as lockmw.Do does; calls that come
 // while it runs wait for its answer, and those that come later get it until Retain is over: the same reply or status, with its details, and the
