@@ -76,10 +76,14 @@ func (e *env) clickFor(user, request string, order *testpb.Order) Answer {
 	return e.payWith(ctx, order)
 }
 
-// clickBeside sends the usual order in the background.
+// clickBeside sends the usual order in the background, to the server of this moment.
 func (e *env) clickBeside() <-chan Answer {
-	answers := make(chan Answer, 1)
-	go func() { answers <- e.click() }() // ends with the server at the latest
+	answers, pay := make(chan Answer, 1), e.shop.Pay
+	go func() { // ends with the server at the latest
+		ctx, cancel := e.clicked("ann", "secretid-1")
+		defer cancel()
+		answers <- e.invoke(ctx, pay, Order())
+	}()
 	return answers
 }
 
@@ -207,25 +211,22 @@ func (w slowWork) do() {
 func callsAtTheSameTimeAreAnsweredOnce(e *env) {
 	work := newSlowWork()
 	defer work.end()
-	slow := &shop{pay: func(ctx context.Context, _ *testpb.Order) error {
+	pay := func(ctx context.Context, _ *testpb.Order) error {
 		work.do()
 		return grpc.SetHeader(ctx, metadata.Pairs("x-receipt", "7"))
-	}}
-	e.serveOnce(slow)
+	}
+	e.serveOnce(&shop{pay: pay})
 	answers := []<-chan Answer{e.clickBeside()}
 	testenv.Receive(e.Env, "the handler's beginning", work.began)
 	for range 3 {
 		answers = append(answers, e.clickBeside())
 	}
-	here := e.shop
 	e.Locks = e.NewLocker()
-	slow.once = nil
-	e.serveOnce(slow)
+	e.serveOnce(&shop{pay: pay})
 	for range 3 {
 		answers = append(answers, e.clickBeside())
 	}
 	e.Until("the other process waits", func() bool { return e.Seen(lockmw.EventContended) > 0 })
-	e.shop = here
 	work.end()
 	own := 0
 	for _, answer := range answers {
