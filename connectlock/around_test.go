@@ -84,6 +84,20 @@ func (forgetful) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
+// headless is around a door that forgets what stands beside the reply.
+type headless struct{ passes }
+
+func (headless) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		response, err := next(ctx, req)
+		if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
+			clear(info.ResponseHeader())
+			clear(info.ResponseTrailer())
+		}
+		return response, err
+	}
+}
+
 // A keeper is around a door that keeps what the handler has set, with kept inside of it.
 type keeper struct{ passes }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -137,7 +138,7 @@ func (a around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		var made connect.AnyResponse
 		info := &grpc.UnaryServerInfo{Server: req, FullMethod: req.Spec().Procedure}
-		reply, err := a.Unary(ctx, req.Any(), info, func(ctx context.Context, _ any) (any, error) {
+		reply, err := a.Unary(withTransport(ctx), req.Any(), info, func(ctx context.Context, _ any) (any, error) {
 			response, err := next(ctx, req)
 			if err != nil {
 				return nil, toStatus(err)
@@ -171,19 +172,36 @@ func (a around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 	}
 }
 
+// A renamed request says that it is one to another procedure.
+type renamed struct {
+	connect.AnyRequest
+	procedure string
+}
+
+func (r renamed) Spec() connect.Spec {
+	spec := r.AnyRequest.Spec()
+	spec.Procedure = r.procedure
+	return spec
+}
+
 // grpcOf returns an interceptor of connect in the words of gRPC, for an around.
 func grpcOf(door connect.Interceptor) rpctest.Around {
 	return rpctest.Around{
 		Unary: func(ctx context.Context, _ any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+			request := renamed{info.Server.(connect.AnyRequest), info.FullMethod}
 			response, err := door.WrapUnary(func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 				reply, err := handler(ctx, req.Any())
 				if err != nil {
 					return nil, toConnect(err)
 				}
 				return connect.NewResponse(reply.(*testpb.Receipt)), nil
-			})(ctx, info.Server.(connect.AnyRequest))
+			})(ctx, request)
 			if err != nil {
 				return nil, toStatus(err)
+			}
+			if call, ok := connect.CallInfoForHandlerContext(ctx); ok { // gRPC has only one place for them
+				maps.Copy(call.ResponseHeader(), response.Header())
+				maps.Copy(call.ResponseTrailer(), response.Trailer())
 			}
 			return response.Any(), nil
 		},

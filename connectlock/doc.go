@@ -69,8 +69,13 @@
 // the handler's next Receive or Send returns an error. A Receive that is waiting for
 // a message already is not interrupted.
 //
+// # One answer for all
+//
+// Idempotent is an interceptor that answers a unary call once for all who send it: the second click, and the client
+// whose connection broke, get the reply of the first one. It goes in front of the lock.
+//
 // Start reading at this file, then rules.go and options.go (what users write), interceptor.go
-// (unary calls), stream.go, and error.go (what clients get). What an
+// (unary calls), stream.go, and error.go (what clients get). idempotent.go is for itself. What an
 // interceptor makes of its rules, what key functions see and how a stream takes its lock
 // is in internal/rpcdoor, which grpclock has in common with this package.
 package connectlock

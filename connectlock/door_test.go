@@ -63,6 +63,9 @@ func frameworks() (fws []rpctest.Framework) {
 					connectlock.Interceptor(l, r, options(o)...)
 				},
 			},
+			Idempotent: func(l *lockmw.Locker, r grpclock.IdempotentRules, o rpctest.Options) {
+				connectlock.Idempotent(l, r, options(o)...)
+			},
 			Serve: func(r *testenv.Env, s rpctest.Service) grpc.ClientConnInterface {
 				return remote{client: newClient(r), url: serve(r, s), options: p.options}
 			},
@@ -94,18 +97,27 @@ func retryAfter(a rpctest.Answer, millis int64) error {
 }
 
 func options(o rpctest.Options) []connectlock.Option {
+	if keep := o.Keep; keep != nil {
+		o.Keep = func(ctx context.Context, procedure string, err error) bool {
+			return keep(ctx, procedure, toStatus(err))
+		}
+	}
 	if handle := o.ErrorHandler; handle != nil {
 		o.ErrorHandler = func(ctx context.Context, procedure string, err error) error {
 			return toConnect(handle(ctx, procedure, err))
 		}
 	}
-	return rpctest.OptionsOf(o, connectlock.WithErrorHandler, connectlock.WithSkipper, connectlock.WithValues, connectlock.WithLogger)
+	return rpctest.OptionsOf(o, connectlock.WithErrorHandler, connectlock.WithSkipper, connectlock.WithValues, connectlock.WithLogger,
+		connectlock.WithKeysOfEverybody, connectlock.WithOptionalKey, connectlock.WithKeep, connectlock.WithFingerprint)
 }
 
 // interceptors are those of a service, with the door as the last.
 func interceptors(s rpctest.Service) []connect.Interceptor {
 	door := connectlock.Interceptor(s.Locks, s.Rules, options(s.Options)...)
 	all := []connect.Interceptor{incoming{}, around{s.Around}}
+	if s.Once != nil {
+		all = append(all, onceDoor(s)...)
+	}
 	switch {
 	case s.Fault == nil:
 		return append(all, door)
@@ -116,6 +128,19 @@ func interceptors(s rpctest.Service) []connect.Interceptor {
 	}
 	sound := grpcOf(door)
 	return append(all, around{rpctest.Around{Unary: s.Fault.Unary(s.Locks, sound.Unary), Stream: s.Fault.Stream(s.Locks, sound.Stream)}})
+}
+
+// onceDoor is a service's door that answers calls once.
+func onceDoor(s rpctest.Service) []connect.Interceptor {
+	door := connectlock.Idempotent(s.Locks, s.Once, options(s.OnceOptions)...)
+	if s.Fault == nil {
+		return []connect.Interceptor{door}
+	}
+	broken := around{rpctest.Around{Unary: s.Fault.Once(grpcOf(door).Unary)}}
+	if s.Fault.Is("replays no header") {
+		return []connect.Interceptor{headless{}, broken}
+	}
+	return []connect.Interceptor{broken}
 }
 
 // serve serves a shop on loopback, in all protocols, and returns its address.
@@ -171,13 +196,15 @@ func handlers(shop testpb.ShopServer, opts ...connect.HandlerOption) http.Handle
 		stream  = grpc.GenericServerStream[order, receipt]
 	)
 	mux := http.NewServeMux()
-	mux.Handle(rpctest.PayMethod, connect.NewUnaryHandler(rpctest.PayMethod, func(ctx context.Context, req *connect.Request[order]) (*connect.Response[receipt], error) {
-		reply, err := shop.Pay(withTransport(ctx), req.Msg)
-		if err != nil {
-			return nil, toConnect(err)
-		}
-		return connect.NewResponse(reply), nil
-	}, opts...))
+	for name, method := range map[string]func(context.Context, *order) (*receipt, error){rpctest.PayMethod: shop.Pay, rpctest.RefundMethod: shop.Refund} {
+		mux.Handle(name, connect.NewUnaryHandler(name, func(ctx context.Context, req *connect.Request[order]) (*connect.Response[receipt], error) {
+			reply, err := method(withTransport(ctx), req.Msg)
+			if err != nil {
+				return nil, toConnect(err)
+			}
+			return connect.NewResponse(reply), nil
+		}, opts...))
+	}
 	mux.Handle(rpctest.WatchMethod, connect.NewServerStreamHandler(rpctest.WatchMethod, func(ctx context.Context, req *connect.Request[order], s *connect.ServerStream[receipt]) error {
 		return toConnect(shop.Watch(req.Msg, &stream{ServerStream: serverStream{withTransport(ctx), s.Conn()}}))
 	}, opts...))

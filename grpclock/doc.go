@@ -103,6 +103,11 @@
 // the handler's next RecvMsg or SendMsg returns an error. A RecvMsg that is waiting for
 // a message already is not interrupted.
 //
+// # One answer for all
+//
+// Idempotent is an interceptor that answers a unary call once for all who send it: the second click, and the client
+// whose connection broke, get the reply of the first one. It goes in front of the lock.
+//
 // # ConnectRPC
 //
 // Package connectlock has an interceptor for handlers of connectrpc.com/connect, with
@@ -111,7 +116,7 @@
 // Start reading at this file, then rules.go and options.go (what users write), interceptor.go
 // (what is made of that), unary.go and stream.go (a call's way). metadata.go is what these do
 // with a handler's header and trailers, both.go finds rules that only one of the two
-// interceptors was given, and status.go is what clients get.
+// interceptors was given, and status.go is what clients get. idempotent.go is for itself.
 // What an interceptor makes of its rules, what key functions see and how a stream takes
 // its lock is in internal/rpcdoor, which connectlock has in common with this package.
 package grpclock

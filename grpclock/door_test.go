@@ -35,13 +35,17 @@ var framework = rpctest.Framework{
 			grpclock.StreamServerInterceptor(l, r, options(o)...)
 		},
 	},
+	Idempotent: func(l *lockmw.Locker, r grpclock.IdempotentRules, o rpctest.Options) {
+		grpclock.Idempotent(l, r, options(o)...)
+	},
 	Serve:  func(r *testenv.Env, s rpctest.Service) grpc.ClientConnInterface { return serve(r, s) },
 	Direct: direct,
 	Retry:  rpctest.Pushback,
 }
 
 func options(o rpctest.Options) []grpclock.Option {
-	return rpctest.OptionsOf(o, grpclock.WithErrorHandler, grpclock.WithSkipper, grpclock.WithValues, grpclock.WithLogger)
+	return rpctest.OptionsOf(o, grpclock.WithErrorHandler, grpclock.WithSkipper, grpclock.WithValues, grpclock.WithLogger,
+		grpclock.WithKeysOfEverybody, grpclock.WithOptionalKey, grpclock.WithKeep, grpclock.WithFingerprint)
 }
 
 func unaryOf(s rpctest.Service) grpc.UnaryServerInterceptor {
@@ -58,6 +62,9 @@ func serve(r *testenv.Env, s rpctest.Service) *grpc.ClientConn {
 	}
 	if s.Around.Stream != nil {
 		opts = append(opts, grpc.ChainStreamInterceptor(s.Around.Stream))
+	}
+	if s.Once != nil {
+		opts = append(opts, grpc.ChainUnaryInterceptor(s.Fault.Once(grpclock.Idempotent(s.Locks, s.Once, options(s.OnceOptions)...))))
 	}
 	opts = append(opts, grpc.ChainUnaryInterceptor(unaryOf(s)), grpc.ChainStreamInterceptor(stream), grpc.WaitForHandlers(true))
 	server := grpc.NewServer(opts...)

@@ -22,6 +22,7 @@ type heldMetadata struct {
 	mu                sync.Mutex // a handler may leave others at work and return
 	headers, trailers bool       // whether they are held
 	header, trailer   metadata.MD
+	sent              metadata.MD // the header that the handler has sent itself
 }
 
 // holdMetadata returns a context for the handler of a unary call. Outside of a
@@ -58,7 +59,21 @@ func (h *heldMetadata) SetHeader(md metadata.MD) error {
 // SendHeader sends the header. It cannot be taken back any more.
 func (h *heldMetadata) SendHeader(md metadata.MD) error {
 	header, _ := h.let(false)
-	return h.ServerTransportStream.SendHeader(metadata.Join(header, md))
+	header = metadata.Join(header, md)
+	h.mu.Lock()
+	h.sent = metadata.Join(h.sent, header)
+	h.mu.Unlock()
+	return h.ServerTransportStream.SendHeader(header)
+}
+
+// made returns what the handler of a unary call has set so far.
+func (h *heldMetadata) made() (header, trailer metadata.MD) {
+	if h == nil {
+		return nil, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return metadata.Join(h.sent, h.header), h.trailer.Copy()
 }
 
 // SetTrailer holds the trailer.

@@ -28,7 +28,7 @@ func WithErrorHandler(handle func(ctx context.Context, method string, err error)
 	return rpcdoor.WithErrorHandler(handle)
 }
 
-// WithSkipper has calls run without a lock for which skip returns true. It is
+// WithSkipper has calls run for which skip returns true without a lock, or as if Idempotent were not there. It is
 // asked about methods that have a rule.
 func WithSkipper(skip func(ctx context.Context, method string) bool) Option {
 	return rpcdoor.WithSkipper(skip)
@@ -54,7 +54,32 @@ func WithValues(values func(ctx context.Context, name string) (any, bool)) Optio
 // at start-up, and those for a stream that no StreamServerInterceptor has, or the
 // other way round, at the first call; and, once, the method of a stream that ran without its
 // lock, because its handler received no message. The default is slog.Default(). What happens to locks
-// later is logged by the Locker, see lockmw.WithLogger.
+// later is logged by the Locker, see lockmw.WithLogger. Idempotent reports there that an answer could not be encoded.
 func WithLogger(logger *slog.Logger) Option {
 	return rpcdoor.WithLogger(logger)
+}
+
+// WithKeysOfEverybody allows Idempotent to have keys that are made of one header or one field alone, as {body.request_id}: whoever sends the
+// same gets the same answer, whose ever that was. It is for services whose answers everybody may read, or whose clients all are one.
+// Other constructors panic.
+func WithKeysOfEverybody() Option { return rpcdoor.WithKeysOfEverybody() }
+
+// WithOptionalKey has calls run that lack the header or field of their key, as if Idempotent were not there. Without it they are refused
+// with IDEMPOTENCY_KEY_MISSING. A value that is missing, which earlier interceptors should know, is refused all the same. Other constructors panic.
+func WithOptionalKey() Option { return rpcdoor.WithOptionalKey() }
+
+// WithKeep sets which results of a handler Idempotent keeps: keep gets the handler's context, the full method and the
+// handler's error, which is nil with a reply, and otherwise an error with a status, or without. The others are the answer to
+// their own call alone, and the next call runs the handler. The refusal of a lock is not kept whatever keep says. Other constructors panic.
+func WithKeep(keep func(ctx context.Context, method string, err error) bool) Option {
+	return rpcdoor.WithKeep(keep)
+}
+
+// WithFingerprint sets what two calls of a method with one key must have in common, beside the method; otherwise the second one is refused with
+// IDEMPOTENCY_KEY_REUSED. The default is the whole request message, with the fields that this program does not know. A
+// message that has the time of the call, or the number of the attempt, is another one each time, and wants a function. The encoding of
+// a message may change with the version of protobuf: in the moment of such an upgrade a client that asks again may be refused. If
+// fingerprint returns an error the call is refused with InvalidArgument, or with Internal if that Is keyfunc.ErrMisuse. Other constructors panic.
+func WithFingerprint(fingerprint func(ctx context.Context, method string, req any) ([]byte, error)) Option {
+	return rpcdoor.WithFingerprint(fingerprint)
 }

@@ -225,7 +225,7 @@ func TestUnknownMethodOfAKnownServicePanics(t *testing.T) {
 	for name, says := range map[string]string{
 		rpctest.ShopService + "pay": none + ": did you mean " + payMethod + "?",
 		rpctest.ShopService + "PAY": none + ": did you mean " + payMethod + "?",
-		rpctest.ShopService + "Pya": none + ", but " + strings.Join([]string{payMethod, watchMethod, rpctest.CollectMethod, chatMethod}, ", "),
+		rpctest.ShopService + "Pya": none + ", but " + strings.Join([]string{payMethod, watchMethod, rpctest.CollectMethod, chatMethod, rpctest.RefundMethod}, ", "),
 	} {
 		for door, open := range map[string]func(){
 			"Unary":  func() { grpclock.UnaryServerInterceptor(newLocker(t), named(name)) },

@@ -34,14 +34,15 @@ func NewIdempotent(l *lockmw.Locker, f lockmw.Flight, optional bool) (*Idempoten
 	return &Idempotent{locker: l, flight: f, optional: optional}, nil
 }
 
-// WhoseKey returns the mistake of a key function that read one header and nothing else of a Sample: any client that guesses or
-// overhears the key gets the answer.
+// WhoseKey returns the mistake of a key function that read one header or one field of the body, and nothing else of a
+// Sample: any client that guesses or overhears the key gets the answer.
 func WhoseKey(asked *Sample) error {
-	if !asked.onlyHeader() {
+	called, template, alone := asked.alone()
+	if !alone {
 		return nil
 	}
-	return fmt.Errorf("whose key? It is made of the header %q alone, so whoever sends the same gets the same answer: "+
-		"put the user or the tenant in front, as in {value.user}:{header.%[1]s|idempotency}, or say WithKeysOfEverybody()", asked.Headers[0])
+	return fmt.Errorf("whose key? It is made of the %s alone, so whoever sends the same gets the same answer: "+
+		"put the user or the tenant in front, as in {value.user}:{%s}, or say WithKeysOfEverybody()", called, template)
 }
 
 // A Wanted is what a request asks for.
@@ -104,9 +105,9 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 	return answer, shared, refused(ctx, err)
 }
 
-// NotKept is the refusal of a request of which the bare fact is kept that it was processed.
-func (i *Idempotent) NotKept(ctx context.Context, w Wanted) error {
-	return refused(ctx, i.locker.Refuse(ctx, i.flightOf(w).Policy, lockmw.ErrAnswerNotKept))
+// Refuse returns the refusal of a request whose answer is there and cannot be given, because of err, as lockmw.Locker.Refuse does.
+func (i *Idempotent) Refuse(ctx context.Context, w Wanted, err error) error {
+	return refused(ctx, i.locker.Refuse(ctx, i.flightOf(w).Policy, err))
 }
 
 // flightOf returns the flight of a request.

@@ -41,6 +41,8 @@ func TestRefusalNamesAValueAndNothingElse(t *testing.T) {
 			`The request has no idempotency key: the header "Idempotency-Key" is missing.`,
 		},
 		{value("method", "", "is missing", nil), told.Detail},
+		{fmt.Errorf("%w: %w", seam.ErrNoIdempotencyKey, value("header", "Idempotency-Key", "is missing", nil)),
+			`The request has no idempotency key: the header "Idempotency-Key" is missing.`},
 		{value("elsewhere", "id", "is missing", nil), told.Detail},
 		{fmt.Errorf("%w: %s", lockmw.ErrInvalidKey, private), told.Detail},
 		{value("body", "id", "", &http.MaxBytesError{}), tooLarge.Detail},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lockmw/kit/keyfunc"
@@ -18,12 +19,12 @@ type Sample struct {
 	HTTP                  bool     // a call may have a query, a form and cookies
 	Params                bool     // the route has whatever parameter is asked for
 
-	Fields []string      // of the body, by path
+	Fields []string      // of the body, by path, each once
 	Lists  []ListElement // arrays in the body whose elements were asked for
 	Values []string      // of earlier middleware, by name
 
 	Headers []string // that were asked for, in their order, each once
-	Asked   bool     // whether anything else of a request was asked for that a key is made of
+	Asked   bool     // whether anything but headers and fields was asked for that a key is made of
 	Absent  string   // what was asked last, if no call has it
 }
 
@@ -45,8 +46,16 @@ func (s *Sample) Ask(key keyfunc.Func) (err error) {
 	return err
 }
 
-// onlyHeader reports whether one header was asked for and nothing else.
-func (s *Sample) onlyHeader() bool { return len(s.Headers) == 1 && !s.Asked }
+// alone returns the header or the field of the body that was asked for, in the words of a template, if nothing else was.
+func (s *Sample) alone() (called, template string, ok bool) {
+	switch {
+	case s.Asked || len(s.Headers)+len(s.Fields) != 1:
+		return "", "", false
+	case len(s.Headers) == 1:
+		return "header " + strconv.Quote(s.Headers[0]), "header." + s.Headers[0] + "|idempotency", true
+	}
+	return "body field " + strconv.Quote(s.Fields[0]), "body." + s.Fields[0], true
+}
 
 // made is a value that every filter of a template takes: a number, and a UUID
 // without hyphens.
@@ -132,7 +141,6 @@ func (s *Sample) Header(name string) (string, bool) {
 
 // Body returns a made-up value.
 func (s *Sample) Body(path string) (string, bool, error) {
-	s.Asked = true
 	s.Absent = ""
 	if !slices.Contains(s.Fields, path) {
 		s.Fields = append(s.Fields, path)

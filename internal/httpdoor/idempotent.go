@@ -109,7 +109,7 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	case held == nil && err != nil:
 		return Refused, err
 	case shared && answer.NotKept:
-		return Refused, o.answers.NotKept(v.outer.Context(), wanted)
+		return Refused, o.answers.Refuse(v.outer.Context(), wanted, lockmw.ErrAnswerNotKept)
 	case shared:
 		answer.writeTo(w)
 		return Answered, nil

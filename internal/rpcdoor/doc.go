@@ -9,5 +9,6 @@
 // the rules ready, with fields.go (the fields that keys read) and, for rules that stand in
 // .proto files, annotated.go. A call with one message goes through call.go alone: its rule,
 // its key, its lock, its handler. One with several goes through stream.go. Both ask view.go
-// for what the key function sees, and refusal.go for what a client is told.
+// for what the key function sees, and refusal.go for what a client is told. A call that is
+// answered once goes through idempotent.go, and answer.go is what is kept of its answer.
 package rpcdoor

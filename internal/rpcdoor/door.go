@@ -23,31 +23,47 @@ type Door struct {
 	Locker *lockmw.Locker
 	exact  map[string]*MethodRule // by full method
 	wild   map[string]*MethodRule // by service, as in "/shop.v1.Orders/"
+
+	// Of doors that are for some methods alone: which a rule for all of a service is for, and what else is made ready of
+	// a rule for one. The descriptor is nil if that is not known.
+	covers   func(protoreflect.MethodDescriptor) bool
+	complete func(name string, ready *MethodRule, m protoreflect.MethodDescriptor) error
 }
 
 // A MethodRule is a rule, made ready for one method.
 type MethodRule struct {
 	Rule
-	fields       []field  // of the method's message, as far as known at start-up
-	values       []string // of earlier interceptors that the key is known to read
-	needsMessage bool     // the key is known to be made from the message
+	asked        *door.Sample // what the key is known to be made of
+	fields       []field      // of the method's message, as far as known at start-up
+	needsMessage bool         // the key is known to be made from the message
+	once         *once        // of a door called Idempotent
 }
 
 // New makes rules ready. It panics about what cannot work.
 func New(o Options, l *lockmw.Locker, rules Rules) *Door {
-	d := &Door{Options: o, Locker: l, exact: make(map[string]*MethodRule), wild: make(map[string]*MethodRule)}
-	switch {
-	case l == nil:
-		d.panicf("the Locker is nil")
-	case rules == nil:
+	d := newDoor(o, l)
+	if rules == nil {
 		d.panicf("the Rules are nil; no method would run under a lock")
 	}
+	d.addRules(rules)
+	return d
+}
+
+// newDoor returns a door without rules.
+func newDoor(o Options, l *lockmw.Locker) *Door {
+	if l == nil {
+		o.panicf("the Locker is nil")
+	}
+	return &Door{Options: o, Locker: l, exact: make(map[string]*MethodRule), wild: make(map[string]*MethodRule)}
+}
+
+// addRules makes rules ready.
+func (d *Door) addRules(rules Rules) {
 	for _, name := range slices.Sorted(maps.Keys(rules)) {
 		if err := d.add(name, rules); err != nil {
 			d.panicf("rule %q: %v", name, err)
 		}
 	}
-	return d
 }
 
 // add makes a rule ready for its methods.
@@ -90,7 +106,7 @@ func (d *Door) addAll(service string, methods protoreflect.MethodDescriptors, ru
 	for i := range methods.Len() {
 		m := methods.Get(i)
 		name := fullMethod(m)
-		if _, has := rules[name]; has {
+		if _, has := rules[name]; has || d.covers != nil && !d.covers(m) {
 			continue
 		}
 		ready, err := d.newMethodRule(name, rule, m)
@@ -105,8 +121,13 @@ func (d *Door) addAll(service string, methods protoreflect.MethodDescriptors, ru
 // newMethodRule makes a rule ready for a method. m is nil if that is not known.
 func (d *Door) newMethodRule(name string, rule Rule, m protoreflect.MethodDescriptor) (*MethodRule, error) {
 	ready, err := newMethodRule(d.Words, name, rule, m)
-	if err == nil && len(ready.values) > 0 && d.values == nil {
-		return nil, errors.New(d.noValues(ready.values[0]))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(ready.asked.Values) > 0 && d.values == nil:
+		return nil, errors.New(d.noValues(ready.asked.Values[0]))
+	case d.complete != nil:
+		err = d.complete(name, ready, m)
 	}
 	return ready, err
 }
@@ -125,7 +146,7 @@ func newMethodRule(w Words, name string, rule Rule, m protoreflect.MethodDescrip
 	if err != nil {
 		return nil, err
 	}
-	ready := &MethodRule{Rule: rule, values: read.Values, needsMessage: len(read.Fields)+len(read.Lists) > 0}
+	ready := &MethodRule{Rule: rule, asked: read, needsMessage: len(read.Fields)+len(read.Lists) > 0}
 	if m == nil {
 		return ready, nil
 	}

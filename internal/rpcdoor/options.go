@@ -26,6 +26,12 @@ type Options struct {
 	skipper      func(ctx context.Context, method string) bool
 	ErrorHandler func(ctx context.Context, method string, err error) error
 	values       func(ctx context.Context, name string) (any, bool)
+
+	// Of doors called Idempotent alone.
+	everybody   bool // a key may be made of what clients choose alone
+	optional    bool // a call without a key runs
+	keep        func(ctx context.Context, method string, err error) bool
+	fingerprint func(ctx context.Context, method string, req any) ([]byte, error)
 }
 
 // NewOptions applies options in order. It panics if one is nil.
@@ -80,5 +86,49 @@ func WithLogger(logger *slog.Logger) func(*Options) {
 	return func(o *Options) {
 		o.need("WithLogger", "logger", logger == nil)
 		o.Logger = logger
+	}
+}
+
+// Idempotent is the name of the constructors of doors that answer a call once.
+const Idempotent = "Idempotent"
+
+// needOnce panics if an option that is about answers was given to the constructor of a lock.
+func (o *Options) needOnce(option string) {
+	if o.Constructor != Idempotent {
+		o.panicf("%s: it is an option of %s.%s: a lock keeps no answers", option, o.Package, Idempotent)
+	}
+}
+
+// WithKeysOfEverybody allows keys that are made of one header or one field alone.
+func WithKeysOfEverybody() func(*Options) {
+	return func(o *Options) {
+		o.needOnce("WithKeysOfEverybody")
+		o.everybody = true
+	}
+}
+
+// WithOptionalKey has calls run that have no key.
+func WithOptionalKey() func(*Options) {
+	return func(o *Options) {
+		o.needOnce("WithOptionalKey")
+		o.optional = true
+	}
+}
+
+// WithKeep sets which results of a handler are kept.
+func WithKeep(keep func(ctx context.Context, method string, err error) bool) func(*Options) {
+	return func(o *Options) {
+		o.needOnce("WithKeep")
+		o.need("WithKeep", "function", keep == nil)
+		o.keep = keep
+	}
+}
+
+// WithFingerprint sets what two calls with one key must have in common.
+func WithFingerprint(fingerprint func(ctx context.Context, method string, req any) ([]byte, error)) func(*Options) {
+	return func(o *Options) {
+		o.needOnce("WithFingerprint")
+		o.need("WithFingerprint", "function", fingerprint == nil)
+		o.fingerprint = fingerprint
 	}
 }

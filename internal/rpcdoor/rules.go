@@ -30,6 +30,24 @@ type Rule struct {
 	Policy lockmw.Policy
 }
 
+// IdempotentRules say which methods answer a call once, by full method ("/shop.v1.Orders/Pay") or for all unary methods
+// of a service ("/shop.v1.Orders/*"). Where both name a method, the rule of the full method counts. So a rule whose Key
+// returns keyfunc.Skip takes one method out of those of "*". A stream has no answer that could be kept: "*" is not for
+// the streams of a service, and a rule that names one is a mistake.
+//
+// The interceptors copy the IdempotentRules; later changes have no effect.
+type IdempotentRules map[string]IdempotentRule
+
+// An IdempotentRule says which calls are the same, and how their answer is kept.
+type IdempotentRule struct {
+	// Key derives from a call what a client has in common with itself when it asks again, and with nobody
+	// else. It must not be nil.
+	Key keyfunc.Func
+
+	// Flight is how the answer is kept. Its Fingerprint is the interceptor's to set.
+	Flight lockmw.Flight
+}
+
 // With returns the rules of r and of code, as new Rules. Where both have one for a
 // method, that of code counts. A "/shop.v1.Orders/*" of code replaces all rules that r
 // has for that service and its methods:

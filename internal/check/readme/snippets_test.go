@@ -172,6 +172,7 @@ var others = []string{
 	"echolock/v5: ID",
 	"grpclock: Aborted",
 	"grpclock.Annotated: import", // of a .proto file
+	"grpclock.Idempotent: InvalidArgument",
 	"httplock.WithParams: httplock.WithParams(mux.Vars)", // of a package that this module does not need; proof/routers does
 	"keyfunc.Parse: order:{param.id}",
 	"keyfunc.Parse: lower",

@@ -17,6 +17,7 @@ import (
 type Answer struct {
 	Status          *status.Status
 	Header, Trailer metadata.MD
+	Text            string // of the reply to a unary call
 }
 
 func (e *env) wantCode(a Answer, want codes.Code) {
@@ -52,7 +53,7 @@ func (e *env) wantRefusal(a Answer, code codes.Code, reason string) {
 	if info.GetReason() != reason || info.GetDomain() != "lockmw" || len(info.GetMetadata()) > 0 {
 		e.Errorf("ErrorInfo = %v, want reason %s of lockmw", info, reason)
 	}
-	if bad != nil && reason != "LOCK_KEY_INVALID" {
+	if bad != nil && reason != "LOCK_KEY_INVALID" && reason != "IDEMPOTENCY_KEY_MISSING" {
 		e.Errorf("BadRequest = %v, want none", bad)
 	}
 	e.wantRetry(a, retry, reason)
@@ -93,7 +94,8 @@ func (e *env) wantRetry(a Answer, retry *errdetails.RetryInfo, reason string) {
 	e.Helper()
 	millis := retry.GetRetryDelay().AsDuration().Milliseconds()
 	switch reason {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN":
+	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN",
+		"IDEMPOTENCY_KEY_MISSING", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_ANSWER_NOT_KEPT":
 		if retry != nil {
 			e.Errorf("RetryInfo = %v, want none", retry)
 		}

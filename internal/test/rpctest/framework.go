@@ -36,6 +36,9 @@ type Framework struct {
 	// Constructors make a door and drop it, by the name of the function.
 	Constructors map[string]func(*lockmw.Locker, grpclock.Rules, Options)
 
+	// Idempotent makes a door that answers calls once, and drops it.
+	Idempotent func(*lockmw.Locker, grpclock.IdempotentRules, Options)
+
 	// Key is the door's Key.
 	Key func(key func(ctx context.Context, req any) (string, error)) keyfunc.Func
 
@@ -65,6 +68,10 @@ type Service struct {
 	Shop   testpb.ShopServer
 	Around Around
 	Fault  *Fault // put around the door, unless it is nil
+
+	// Once are the rules of a door that answers calls once, around that of locks. Nil: there is none.
+	Once        grpclock.IdempotentRules
+	OnceOptions Options
 }
 
 // Around are interceptors outside of the door. Zero means that there is none.
@@ -79,7 +86,13 @@ type Options struct {
 	Skipper      func(ctx context.Context, method string) bool
 	Values       func(ctx context.Context, name string) (any, bool)
 	Logger       *slog.Logger
-	Nil          string // the option that is given nil, or "option" for one that is nil
+
+	// Of doors that answer calls once.
+	Everybody, OptionalKey bool
+	Keep                   func(ctx context.Context, method string, err error) bool
+	Fingerprint            func(ctx context.Context, method string, req any) ([]byte, error)
+
+	Nil string // the option that is given nil, or "option" for one that is nil
 }
 
 // OptionsOf makes the options of a door, which are of type O, by its functions of the
@@ -89,6 +102,9 @@ func OptionsOf[O any](o Options,
 	withSkipper func(func(ctx context.Context, method string) bool) O,
 	withValues func(func(ctx context.Context, name string) (any, bool)) O,
 	withLogger func(*slog.Logger) O,
+	withKeysOfEverybody, withOptionalKey func() O,
+	withKeep func(func(ctx context.Context, method string, err error) bool) O,
+	withFingerprint func(func(ctx context.Context, method string, req any) ([]byte, error)) O,
 ) (opts []O) {
 	if o.ErrorHandler != nil || o.Nil == "WithErrorHandler" {
 		opts = append(opts, withErrorHandler(o.ErrorHandler))
@@ -101,6 +117,18 @@ func OptionsOf[O any](o Options,
 	}
 	if o.Logger != nil || o.Nil == "WithLogger" {
 		opts = append(opts, withLogger(o.Logger))
+	}
+	if o.Everybody {
+		opts = append(opts, withKeysOfEverybody())
+	}
+	if o.OptionalKey {
+		opts = append(opts, withOptionalKey())
+	}
+	if o.Keep != nil || o.Nil == "WithKeep" {
+		opts = append(opts, withKeep(o.Keep))
+	}
+	if o.Fingerprint != nil || o.Nil == "WithFingerprint" {
+		opts = append(opts, withFingerprint(o.Fingerprint))
 	}
 	if o.Nil == "option" {
 		opts = append(opts, *new(O))

@@ -95,6 +95,37 @@ var cases = []doorCase{
 
 	// late.go
 	{name: "LeaseThatComesTooLateIsReleased", check: leaseThatComesTooLateIsReleased},
+
+	// once.go
+	{name: "AnswerIsGivenAgain", check: answerIsGivenAgain},
+	{name: "WhatIsOutsideIsNoAnswer", check: whatIsOutsideIsNoAnswer},
+	{name: "AnswerOfAnotherProcessIsGiven", check: answerOfAnotherProcessIsGiven},
+	{name: "CallsAtTheSameTimeAreAnsweredOnce", check: callsAtTheSameTimeAreAnsweredOnce},
+	{name: "OtherRequestUnderTheKeyIsRefused", check: otherRequestUnderTheKeyIsRefused},
+	{name: "FingerprintDecides", check: fingerprintDecides},
+	{name: "MethodsAreApart", check: methodsAreApart},
+	{name: "UsersAreApart", check: usersAreApart},
+	{name: "RequestIDIsAKey", check: requestIDIsAKey},
+	{name: "CallInProgressIsTold", check: callInProgressIsTold},
+	{name: "CallWithoutAKeyIsRefused", check: callWithoutAKeyIsRefused},
+	{name: "CallWithoutAKeyMayRun", check: callWithoutAKeyMayRun},
+	{name: "SkippedCallRuns", check: skippedCallRuns},
+	{name: "ErrorsAreAnswers", check: errorsAreAnswers},
+	{name: "UncertainErrorsAreKept", check: uncertainErrorsAreKept},
+	{name: "KeepDecides", check: keepDecides},
+	{name: "RefusalOfALockIsNoAnswer", check: refusalOfALockIsNoAnswer},
+	{name: "NotAnAnswerIsNotKept", check: notAnAnswerIsNotKept},
+	{name: "LargeAnswerIsNotKept", check: largeAnswerIsNotKept},
+	{name: "BoundMayBeRaised", check: boundMayBeRaised},
+	{name: "ClientWhoLeavesFindsTheAnswer", check: clientWhoLeavesFindsTheAnswer},
+	{name: "PanicIsNoAnswer", check: panicIsNoAnswer},
+	{name: "CallWithoutRedisIsRefused", embedded: true, check: callWithoutRedisIsRefused},
+	{name: "LostAnswerIsTold", takes: time.Second, check: lostAnswerIsTold},
+	{name: "ErrorHandlerHearsOfARequest", check: errorHandlerHearsOfARequest},
+	{name: "CodecEncodesAnswers", check: codecEncodesAnswers},
+	{name: "AnswerThatCannotBeReadIsNoLeave", check: answerThatCannotBeReadIsNoLeave},
+	{name: "MistakesOfIdempotentPanicAtTheStart", check: mistakesOfIdempotentPanicAtTheStart},
+	{name: "StreamsGoOn", check: streamsGoOn},
 }
 
 // Run runs the suite: a case against an embedded Redis, and where it can against a real

@@ -24,6 +24,7 @@ const (
 	WatchMethod   = ShopService + "Watch"
 	CollectMethod = ShopService + "Collect"
 	ChatMethod    = ShopService + "Chat"
+	RefundMethod  = ShopService + "Refund"
 )
 
 // ruled returns one rule for all of the shop's methods.
@@ -62,6 +63,9 @@ type shop struct {
 	options Options
 	around  Around
 
+	once        grpclock.IdempotentRules // nil: calls are not answered once
+	onceOptions Options
+
 	pay     func(ctx context.Context, order *testpb.Order) error
 	watch   func(order *testpb.Order, s watching) error
 	collect func(s collecting) error
@@ -76,6 +80,11 @@ func (s *shop) Pay(ctx context.Context, order *testpb.Order) (*testpb.Receipt, e
 		}
 	}
 	return &testpb.Receipt{Text: order.GetOrderId()}, nil
+}
+
+// Refund does what Pay does.
+func (s *shop) Refund(ctx context.Context, order *testpb.Order) (*testpb.Receipt, error) {
+	return s.Pay(ctx, order)
 }
 
 func (s *shop) Watch(order *testpb.Order, stream watching) error {
@@ -132,6 +141,7 @@ func (e *env) service(s *shop) Service {
 	return Service{
 		Locks: e.Locks, Rules: e.fault.rules(s.rules), Options: e.fault.options(s.options),
 		Shop: s, Around: s.around, Fault: e.fault,
+		Once: e.fault.onceRules(s.once), OnceOptions: e.fault.onceOptions(s.onceOptions),
 	}
 }
 
@@ -160,11 +170,19 @@ func (e *env) payFor(order *testpb.Order) Answer {
 }
 
 func (e *env) payWith(ctx context.Context, order *testpb.Order) Answer {
+	return e.invoke(ctx, e.shop.Pay, order)
+}
+
+// invoke calls a unary method.
+func (e *env) invoke(ctx context.Context, method unary, order *testpb.Order) Answer {
 	var a Answer
-	_, err := e.shop.Pay(ctx, order, grpc.Header(&a.Header), grpc.Trailer(&a.Trailer))
-	a.Status = status.Convert(err)
+	reply, err := method(ctx, order, grpc.Header(&a.Header), grpc.Trailer(&a.Trailer))
+	a.Status, a.Text = status.Convert(err), reply.GetText()
 	return a
 }
+
+// A unary is a unary method of a client.
+type unary = func(ctx context.Context, order *testpb.Order, opts ...grpc.CallOption) (*testpb.Receipt, error)
 
 // background calls the unary method and returns where its answer will come.
 func (e *env) background(ctx context.Context) <-chan Answer {

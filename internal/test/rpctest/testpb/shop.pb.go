@@ -468,12 +468,13 @@ const file_lockmwtest_v1_shop_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\tR\x04text*\x1a\n" +
 	"\x05State\x12\a\n" +
 	"\x03NEW\x10\x00\x12\b\n" +
-	"\x04PAID\x10\x012\xe9\x01\n" +
+	"\x04PAID\x10\x012\xa1\x02\n" +
 	"\x04Shop\x123\n" +
 	"\x03Pay\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\x127\n" +
 	"\x05Watch\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt0\x01\x129\n" +
 	"\aCollect\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x01\x128\n" +
-	"\x04Chat\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x010\x012\xee\x02\n" +
+	"\x04Chat\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt(\x010\x01\x126\n" +
+	"\x06Refund\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt2\xee\x02\n" +
 	"\tAnnotated\x12\x80\x01\n" +
 	"\x04Full\x12\x14.lockmwtest.v1.Order\x1a\x16.lockmwtest.v1.Receipt\"Jڻ\x1bF\n" +
 	"\x15order:{body.order_id}\x12\x04pay:\x1a\x02\b\t\"\x02\b\x02(\x03:\x05\x10\x80\x84\xaf_B\x02\b<J\x04\x10\xc0\x84=h\x01r\x03payz\x02\b\x05\x80\x01\x01\x12S\n" +
@@ -536,40 +537,42 @@ var file_lockmwtest_v1_shop_proto_depIdxs = []int32{
 	1,  // 6: lockmwtest.v1.Shop.Watch:input_type -> lockmwtest.v1.Order
 	1,  // 7: lockmwtest.v1.Shop.Collect:input_type -> lockmwtest.v1.Order
 	1,  // 8: lockmwtest.v1.Shop.Chat:input_type -> lockmwtest.v1.Order
-	1,  // 9: lockmwtest.v1.Annotated.Full:input_type -> lockmwtest.v1.Order
-	1,  // 10: lockmwtest.v1.Annotated.Forever:input_type -> lockmwtest.v1.Order
-	1,  // 11: lockmwtest.v1.Annotated.Stream:input_type -> lockmwtest.v1.Order
-	1,  // 12: lockmwtest.v1.Annotated.Free:input_type -> lockmwtest.v1.Order
-	1,  // 13: lockmwtest.v1.Tenants.Pay:input_type -> lockmwtest.v1.Order
-	1,  // 14: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
-	1,  // 15: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
-	1,  // 16: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
-	1,  // 17: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
-	1,  // 18: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
-	1,  // 19: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
-	1,  // 20: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
-	1,  // 21: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
-	1,  // 22: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
-	3,  // 23: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
-	3,  // 24: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
-	3,  // 25: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
-	3,  // 26: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
-	3,  // 27: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
-	3,  // 28: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
-	3,  // 29: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
-	3,  // 30: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
-	3,  // 31: lockmwtest.v1.Tenants.Pay:output_type -> lockmwtest.v1.Receipt
-	3,  // 32: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
-	3,  // 33: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
-	3,  // 34: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
-	3,  // 35: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
-	3,  // 36: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
-	3,  // 37: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
-	3,  // 38: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
-	3,  // 39: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
-	3,  // 40: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
-	23, // [23:41] is the sub-list for method output_type
-	5,  // [5:23] is the sub-list for method input_type
+	1,  // 9: lockmwtest.v1.Shop.Refund:input_type -> lockmwtest.v1.Order
+	1,  // 10: lockmwtest.v1.Annotated.Full:input_type -> lockmwtest.v1.Order
+	1,  // 11: lockmwtest.v1.Annotated.Forever:input_type -> lockmwtest.v1.Order
+	1,  // 12: lockmwtest.v1.Annotated.Stream:input_type -> lockmwtest.v1.Order
+	1,  // 13: lockmwtest.v1.Annotated.Free:input_type -> lockmwtest.v1.Order
+	1,  // 14: lockmwtest.v1.Tenants.Pay:input_type -> lockmwtest.v1.Order
+	1,  // 15: lockmwtest.v1.Mistaken.Empty:input_type -> lockmwtest.v1.Order
+	1,  // 16: lockmwtest.v1.Mistaken.Template:input_type -> lockmwtest.v1.Order
+	1,  // 17: lockmwtest.v1.Mistaken.Field:input_type -> lockmwtest.v1.Order
+	1,  // 18: lockmwtest.v1.Mistaken.Source:input_type -> lockmwtest.v1.Order
+	1,  // 19: lockmwtest.v1.Mistaken.Short:input_type -> lockmwtest.v1.Order
+	1,  // 20: lockmwtest.v1.Mistaken.Long:input_type -> lockmwtest.v1.Order
+	1,  // 21: lockmwtest.v1.Mistaken.Both:input_type -> lockmwtest.v1.Order
+	1,  // 22: lockmwtest.v1.Mistaken.Negative:input_type -> lockmwtest.v1.Order
+	1,  // 23: lockmwtest.v1.Mistaken.Mode:input_type -> lockmwtest.v1.Order
+	3,  // 24: lockmwtest.v1.Shop.Pay:output_type -> lockmwtest.v1.Receipt
+	3,  // 25: lockmwtest.v1.Shop.Watch:output_type -> lockmwtest.v1.Receipt
+	3,  // 26: lockmwtest.v1.Shop.Collect:output_type -> lockmwtest.v1.Receipt
+	3,  // 27: lockmwtest.v1.Shop.Chat:output_type -> lockmwtest.v1.Receipt
+	3,  // 28: lockmwtest.v1.Shop.Refund:output_type -> lockmwtest.v1.Receipt
+	3,  // 29: lockmwtest.v1.Annotated.Full:output_type -> lockmwtest.v1.Receipt
+	3,  // 30: lockmwtest.v1.Annotated.Forever:output_type -> lockmwtest.v1.Receipt
+	3,  // 31: lockmwtest.v1.Annotated.Stream:output_type -> lockmwtest.v1.Receipt
+	3,  // 32: lockmwtest.v1.Annotated.Free:output_type -> lockmwtest.v1.Receipt
+	3,  // 33: lockmwtest.v1.Tenants.Pay:output_type -> lockmwtest.v1.Receipt
+	3,  // 34: lockmwtest.v1.Mistaken.Empty:output_type -> lockmwtest.v1.Receipt
+	3,  // 35: lockmwtest.v1.Mistaken.Template:output_type -> lockmwtest.v1.Receipt
+	3,  // 36: lockmwtest.v1.Mistaken.Field:output_type -> lockmwtest.v1.Receipt
+	3,  // 37: lockmwtest.v1.Mistaken.Source:output_type -> lockmwtest.v1.Receipt
+	3,  // 38: lockmwtest.v1.Mistaken.Short:output_type -> lockmwtest.v1.Receipt
+	3,  // 39: lockmwtest.v1.Mistaken.Long:output_type -> lockmwtest.v1.Receipt
+	3,  // 40: lockmwtest.v1.Mistaken.Both:output_type -> lockmwtest.v1.Receipt
+	3,  // 41: lockmwtest.v1.Mistaken.Negative:output_type -> lockmwtest.v1.Receipt
+	3,  // 42: lockmwtest.v1.Mistaken.Mode:output_type -> lockmwtest.v1.Receipt
+	24, // [24:43] is the sub-list for method output_type
+	5,  // [5:24] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
 	5,  // [5:5] is the sub-list for extension extendee
 	0,  // [0:5] is the sub-list for field type_name

@@ -25,6 +25,7 @@ const (
 	Shop_Watch_FullMethodName   = "/lockmwtest.v1.Shop/Watch"
 	Shop_Collect_FullMethodName = "/lockmwtest.v1.Shop/Collect"
 	Shop_Chat_FullMethodName    = "/lockmwtest.v1.Shop/Chat"
+	Shop_Refund_FullMethodName  = "/lockmwtest.v1.Shop/Refund"
 )
 
 // ShopClient is the client API for Shop service.
@@ -35,6 +36,7 @@ type ShopClient interface {
 	Watch(ctx context.Context, in *Order, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Receipt], error)
 	Collect(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[Order, Receipt], error)
 	Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Order, Receipt], error)
+	Refund(ctx context.Context, in *Order, opts ...grpc.CallOption) (*Receipt, error)
 }
 
 type shopClient struct {
@@ -100,6 +102,16 @@ func (c *shopClient) Chat(ctx context.Context, opts ...grpc.CallOption) (grpc.Bi
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Shop_ChatClient = grpc.BidiStreamingClient[Order, Receipt]
 
+func (c *shopClient) Refund(ctx context.Context, in *Order, opts ...grpc.CallOption) (*Receipt, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Receipt)
+	err := c.cc.Invoke(ctx, Shop_Refund_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ShopServer is the server API for Shop service.
 // All implementations must embed UnimplementedShopServer
 // for forward compatibility.
@@ -108,6 +120,7 @@ type ShopServer interface {
 	Watch(*Order, grpc.ServerStreamingServer[Receipt]) error
 	Collect(grpc.ClientStreamingServer[Order, Receipt]) error
 	Chat(grpc.BidiStreamingServer[Order, Receipt]) error
+	Refund(context.Context, *Order) (*Receipt, error)
 	mustEmbedUnimplementedShopServer()
 }
 
@@ -129,6 +142,9 @@ func (UnimplementedShopServer) Collect(grpc.ClientStreamingServer[Order, Receipt
 }
 func (UnimplementedShopServer) Chat(grpc.BidiStreamingServer[Order, Receipt]) error {
 	return status.Error(codes.Unimplemented, "method Chat not implemented")
+}
+func (UnimplementedShopServer) Refund(context.Context, *Order) (*Receipt, error) {
+	return nil, status.Error(codes.Unimplemented, "method Refund not implemented")
 }
 func (UnimplementedShopServer) mustEmbedUnimplementedShopServer() {}
 func (UnimplementedShopServer) testEmbeddedByValue()              {}
@@ -194,6 +210,24 @@ func _Shop_Chat_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Shop_ChatServer = grpc.BidiStreamingServer[Order, Receipt]
 
+func _Shop_Refund_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(Order)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ShopServer).Refund(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Shop_Refund_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ShopServer).Refund(ctx, req.(*Order))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Shop_ServiceDesc is the grpc.ServiceDesc for Shop service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -204,6 +238,10 @@ var Shop_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Pay",
 			Handler:    _Shop_Pay_Handler,
+		},
+		{
+			MethodName: "Refund",
+			Handler:    _Shop_Refund_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -58,5 +58,5 @@ var (
 
 // auth is how the reader's own code knows who sends a request.
 var auth struct {
-	FromContext func(ctx context.Context) (user struct{ Tenant string }, ok bool)
+	FromContext func(ctx context.Context) (user struct{ ID, Tenant string }, ok bool)
 }

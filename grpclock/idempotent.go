@@ -1,0 +1,126 @@
+package grpclock
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// IdempotentRules say which methods answer a call once, by full method ("/shop.v1.Orders/Pay") or for all unary methods
+// of a service ("/shop.v1.Orders/*"). Where both name a method, the rule of the full method counts. So a rule whose Key
+// returns keyfunc.Skip takes one method out of those of "*". A stream has no answer that could be kept: "*" is not for
+// the streams of a service, and a rule that names one is a mistake. A method without a rule runs for each call.
+//
+// The interceptor copies the IdempotentRules; later changes have no effect. They are the same type as
+// connectlock.IdempotentRules.
+type IdempotentRules = rpcdoor.IdempotentRules
+
+// An IdempotentRule says which calls are the same, and how their answer is kept. It is a struct with two fields:
+//
+//	type IdempotentRule struct {
+//		// Key derives from a call what a client has in common with itself when it asks again, and with nobody
+//		// else. It must not be nil.
+//		Key keyfunc.Func
+//
+//		// Flight is how the answer is kept. Its Fingerprint is the interceptor's to set.
+//		Flight lockmw.Flight
+//	}
+//
+// The method is always part of the key: one that is used for two methods is two. In Redis keys are hashed.
+//
+// Flight.Policy.Wait is for how long a call waits for the answer to an earlier one; with zero it is refused while that is
+// at work. Flight.Retain is for how long an answer is given again: with zero only to calls that came while it was made,
+// so that a client that asks again does the work again. A Codec is given the struct that is kept, with its
+// exported fields, and works with it if encoding/json does. An answer that has more than MaxAnswer bytes is not kept, and the call
+// is not run again: see Idempotent.
+type IdempotentRule = rpcdoor.IdempotentRule
+
+// Idempotent returns an interceptor that answers a unary call once for all who send it: the double click pays once, and
+// both get the reply.
+//
+//	grpclock.Idempotent(locks, grpclock.IdempotentRules{"/shop.v1.Orders/Pay": {
+//		Key:    keyfunc.MustParse("{value.user}:{body.request_id}"), // AIP-155; or {header.idempotency-key}
+//		Flight: lockmw.Flight{Policy: lockmw.Policy{Wait: 5 * time.Second}, Retain: 24 * time.Hour},
+//	}}, grpclock.WithValues(func(ctx context.Context, name string) (any, bool) {
+//		user, ok := auth.FromContext(ctx)
+//		return user.ID, ok && name == "user"
+//	}))
+//
+// It goes behind authentication and limits, and in front of UnaryServerInterceptor. The first call with a key runs the handler, as lockmw.Do does; calls that come
+// while it runs wait for its answer, and those that come later get it until Retain is over: the same reply or status, with its details, and the
+// header and trailers that the handler has set, with "idempotent-replayed: true" in the header. So the answer may be another process's. What
+// interceptors in front of this one set is not part of it, nor are set-cookie, date and the names of the protocol.
+//
+// The handler's context has the values of the call's, and neither its deadline nor its end: a client that leaves finds the
+// answer when it asks again. It ends when the lock is lost, and after the policy's MaxHold.
+//
+// A reply is kept, and a status that asked again would be the same: InvalidArgument, NotFound, AlreadyExists, FailedPrecondition, OutOfRange and
+// Unimplemented. With lockmw.Uncertain, Unknown, Internal and DataLoss are kept, too: half of the work may be done. WithKeep says otherwise. What is not kept is the answer to its own
+// call alone, and the next call runs the handler: so is the refusal of a lock inside of this interceptor, whatever an error handler makes
+// of it, and what lockmw.NotAnAnswer was called for. After a panic the next call runs the handler.
+//
+// Calls are the same if they have the same key and the same request message, see WithFingerprint. A call that gets no answer has a status
+// like that of a lock, with one of these reasons, and otherwise those of a lock:
+//
+//	InvalidArgument     the call has no key                                      IDEMPOTENCY_KEY_MISSING
+//	InvalidArgument     the key was used for another request                     IDEMPOTENCY_KEY_REUSED
+//	Aborted             the first call is still at work                          IDEMPOTENCY_IN_PROGRESS
+//	DeadlineExceeded    it was at work until this call's deadline                IDEMPOTENCY_IN_PROGRESS
+//	FailedPrecondition  it is not known whether the first one took effect        IDEMPOTENCY_UNCERTAIN
+//	AlreadyExists       the first one was processed, and its answer not kept     IDEMPOTENCY_ANSWER_NOT_KEPT
+//
+// It panics if l, rules or an option is nil, and if a rule cannot work, as UnaryServerInterceptor does; if a rule's Flight is invalid
+// (lockmw.Locker.ValidateFlight); if a rule names a stream, or a service that has nothing else; if this program does not know the service, or the type of a reply;
+// and if a key is made of one header or one field alone, unless WithKeysOfEverybody says that this is meant.
+func Idempotent(l *lockmw.Locker, rules IdempotentRules, opts ...Option) grpc.UnaryServerInterceptor {
+	once := rpcdoor.NewOnce(rpcdoor.NewOptions(words(rpcdoor.Idempotent), opts), l, rules)
+	return (&idempotent{interceptor{Door: once.Door}, once}).unary
+}
+
+// An idempotent is what Idempotent has made of its arguments. Its interceptor refuses.
+type idempotent struct {
+	interceptor
+	once *rpcdoor.Once
+}
+
+func (i *idempotent) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+	rule := i.Find(ctx, info.FullMethod)
+	if rule == nil {
+		return handler(ctx, req)
+	}
+	var held *heldMetadata
+	dropped := false
+	defer func() { held.end(dropped) }() // also if the handler panics
+	replayed, refused := i.once.Answer(rpcdoor.Call{Context: ctx, Method: info.FullMethod, Headers: incoming{}}, rule, req, func(ctx context.Context) rpcdoor.Made {
+		ctx, held = holdMetadata(ctx)
+		reply, err = handler(ctx, req)
+		header, trailer := held.made()
+		return rpcdoor.Made{Reply: reply, Err: err, As: sentAs(err).Proto(), Header: header, Trailer: trailer}
+	})
+	switch {
+	case refused != nil:
+		dropped = true
+		return nil, i.refuseUnary(ctx, info.FullMethod, refused)
+	case replayed == nil: // the handler has run
+		return reply, err
+	}
+	_ = grpc.SetHeader(ctx, metadata.MD(replayed.Header)) // they fail outside of a server, where nobody reads them
+	_ = grpc.SetTrailer(ctx, metadata.MD(replayed.Trailer))
+	if replayed.Status != nil {
+		return nil, status.FromProto(replayed.Status).Err()
+	}
+	return replayed.Reply, nil
+}
+
+// sentAs returns the status that clients get of a handler's error, as grpc makes it.
+func sentAs(err error) *status.Status {
+	if s, ok := status.FromError(err); ok {
+		return s
+	}
+	return status.FromContextError(err)
+}

@@ -1,0 +1,109 @@
+package grpclock_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/test/rpctest"
+	"github.com/lockmw/kit/internal/test/rpctest/testpb"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// payOnce answers the unary method once for an order of a user.
+func payOnce() grpclock.IdempotentRules {
+	return grpclock.IdempotentRules{payMethod: {Key: keyfunc.MustParse("{body.customer.id}:{body.order_id}"), Flight: lockmw.Flight{Retain: time.Minute}}}
+}
+
+func ordered() *testpb.Order {
+	return &testpb.Order{OrderId: id, Customer: &testpb.Customer{Id: "ann"}}
+}
+
+// A headerStream is a stream without a connection that notes its header.
+type headerStream struct {
+	rpctest.Transport
+	header *metadata.MD
+}
+
+func newHeaderStream() headerStream {
+	return headerStream{rpctest.Transport{Trailer: new(metadata.MD)}, new(metadata.MD)}
+}
+
+func (s headerStream) SetHeader(md metadata.MD) error {
+	*s.header = metadata.Join(*s.header, md)
+	return nil
+}
+
+func (s headerStream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
+
+// A header that the handler has sent itself is as much of its answer as one that it has set.
+func TestHeaderThatWasSentIsGivenAgain(t *testing.T) {
+	unary := grpclock.Idempotent(newLocker(t), payOnce())
+	for _, replayed := range [][]string{nil, {"true"}} {
+		stream := newHeaderStream()
+		_, err := unary(grpc.NewContextWithServerTransportStream(t.Context(), stream), ordered(), &grpc.UnaryServerInfo{FullMethod: payMethod},
+			func(ctx context.Context, _ any) (any, error) {
+				if err := grpc.SetHeader(ctx, metadata.Pairs("x-set", "1")); err != nil {
+					t.Error(err)
+				}
+				return new(testpb.Receipt), grpc.SendHeader(ctx, metadata.Pairs("x-sent", "2"))
+			})
+		if err != nil {
+			t.Error(err)
+		}
+		got := *stream.header
+		if !slices.Equal(got["x-set"], []string{"1"}) || !slices.Equal(got["x-sent"], []string{"2"}) || !slices.Equal(got["idempotent-replayed"], replayed) {
+			t.Errorf("header = %v", got)
+		}
+	}
+}
+
+// Without a server there is no place for a header, and the answer is the same.
+func TestAnswerNeedsNoServer(t *testing.T) {
+	unary := grpclock.Idempotent(newLocker(t), payOnce())
+	ran := 0
+	for range 2 {
+		reply, err := unary(t.Context(), ordered(), &grpc.UnaryServerInfo{FullMethod: payMethod}, func(context.Context, any) (any, error) {
+			ran++
+			return &testpb.Receipt{Text: "paid"}, nil
+		})
+		if receipt, ok := reply.(*testpb.Receipt); !ok || receipt.GetText() != "paid" || err != nil {
+			t.Errorf("reply = %v, %v", reply, err)
+		}
+	}
+	if ran != 1 {
+		t.Errorf("the handler ran %d times, want once", ran)
+	}
+}
+
+// The end of a context, which a handler hands on, is told as gRPC tells it: it is no answer.
+func TestEndOfAContextIsNoAnswer(t *testing.T) {
+	unary := grpclock.Idempotent(newLocker(t), payOnce())
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
+		ran := false
+		_, err := unary(t.Context(), ordered(), &grpc.UnaryServerInfo{FullMethod: payMethod}, func(context.Context, any) (any, error) {
+			ran = true
+			return nil, end
+		})
+		if !ran || status.FromContextError(err).Code() == codes.Unknown {
+			t.Errorf("ran = %v, error = %v", ran, err)
+		}
+	}
+}
+
+func TestMethodThatIsNotAnsweredOnceCostsNothing(t *testing.T) {
+	unary := grpclock.Idempotent(newLocker(t), payOnce())
+	handler := func(context.Context, any) (any, error) { return nil, nil }
+	info, ctx := &grpc.UnaryServerInfo{FullMethod: rpctest.RefundMethod}, context.Background()
+	if n := testing.AllocsPerRun(100, func() { _, _ = unary(ctx, nil, info, handler) }); n > 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
