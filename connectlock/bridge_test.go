@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"strings"
 
@@ -200,8 +199,8 @@ func grpcOf(door connect.Interceptor) rpctest.Around {
 				return nil, toStatus(err)
 			}
 			if call, ok := connect.CallInfoForHandlerContext(ctx); ok { // gRPC has only one place for them
-				maps.Copy(call.ResponseHeader(), response.Header())
-				maps.Copy(call.ResponseTrailer(), response.Trailer())
+				addAll(call.ResponseHeader(), response.Header())
+				addAll(call.ResponseTrailer(), response.Trailer())
 			}
 			return response.Any(), nil
 		},
@@ -211,6 +210,13 @@ func grpcOf(door connect.Interceptor) rpctest.Around {
 				return toConnect(handler(srv, serverStream{ctx, conn}))
 			})(ss.Context(), conn))
 		},
+	}
+}
+
+// addAll adds headers to others.
+func addAll(to, from http.Header) {
+	for name, values := range from {
+		to[name] = append(to[name], values...)
 	}
 }
 

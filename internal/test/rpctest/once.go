@@ -190,7 +190,7 @@ func answerOfAnotherProcessIsGiven(e *env) {
 	e.WantRuns(1)
 }
 
-// A slowWork is work that goes on until it is ended. Its test defers end, also for those handlers that a broken door runs.
+// A slowWork is work that goes on until it is ended.
 type slowWork struct {
 	began chan bool // has room for all handlers of a test
 	over  chan bool
@@ -202,6 +202,13 @@ func newSlowWork() slowWork {
 	return slowWork{make(chan bool, 100), over, sync.OnceFunc(func() { close(over) })}
 }
 
+// end ends work, and waits until nobody is at it. A test defers it, for the handlers that a broken door runs: its Locker is not
+// closed in the middle of them.
+func (e *env) end(w slowWork) {
+	w.end()
+	e.Until("all locks are released", func() bool { return e.Seen(lockmw.EventReleased) >= e.Seen(lockmw.EventAcquired) })
+}
+
 func (w slowWork) do() {
 	w.began <- true
 	<-w.over
@@ -210,7 +217,7 @@ func (w slowWork) do() {
 // callsAtTheSameTimeAreAnsweredOnce is about clicks that come while the first one is at work, in its process and in another one.
 func callsAtTheSameTimeAreAnsweredOnce(e *env) {
 	work := newSlowWork()
-	defer work.end()
+	defer e.end(work)
 	pay := func(ctx context.Context, _ *testpb.Order) error {
 		work.do()
 		return grpc.SetHeader(ctx, metadata.Pairs("x-receipt", "7"))
@@ -320,7 +327,7 @@ func requestIDIsAKey(e *env) {
 
 func callInProgressIsTold(e *env) {
 	work := newSlowWork()
-	defer work.end()
+	defer e.end(work)
 	e.serveOnce(&shop{pay: func(context.Context, *testpb.Order) error {
 		work.do()
 		return nil
@@ -508,7 +515,7 @@ func boundMayBeRaised(e *env) {
 func clientWhoLeavesFindsTheAnswer(e *env) {
 	left, done := make(chan bool, 100), make(chan error, 100)
 	work := newSlowWork()
-	defer work.end()
+	defer e.end(work)
 	e.serveOnce(&shop{
 		around: Around{Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			stop := context.AfterFunc(ctx, func() { left <- true })
