@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -61,7 +62,6 @@ const (
 )
 
 const (
-	defaultMaxAnswer    = 32 << 10
 	defaultUncertainFor = 7 * 24 * time.Hour
 	mostRetained        = 365 * 24 * time.Hour
 	mostVersion         = 64
@@ -242,7 +242,7 @@ func (f Flight) codec() Codec {
 
 func (f Flight) maxAnswer() int {
 	if f.MaxAnswer == 0 {
-		return defaultMaxAnswer
+		return seam.DefaultMaxAnswer
 	}
 	return f.MaxAnswer
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -21,12 +22,8 @@ type once struct {
 	most      int  // how many bytes of a response are kept
 }
 
-const (
-	defaultMostKept = 32 << 10
-
-	// roomForFact is what Redis may take beyond the limit: the bare fact, encoded by whatever Codec, where the limit is small.
-	roomForFact = 4 << 10
-)
+// roomForFact is what Redis may take beyond the limit: the bare fact, encoded by whatever Codec, where the limit is small.
+const roomForFact = 4 << 10
 
 // NewIdempotent returns the door of an Idempotent. It panics if l or key is nil, f is invalid for l, or key is made of one header
 // and nothing else.
@@ -37,7 +34,7 @@ func NewIdempotent(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, c Config
 		o.keeps = o.isKept
 	}
 	if o.most == 0 {
-		o.most = defaultMostKept
+		o.most = seam.DefaultMaxAnswer
 	}
 	if f.Fingerprint != nil {
 		c.Panic("Flight.Fingerprint: each request has its own; see WithFingerprint")

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -145,15 +146,13 @@ func bounded(f lockmw.Flight) lockmw.Flight {
 	if codec == nil {
 		codec = answerCodec{}
 	}
-	most := cmp.Or(f.MaxAnswer, mostKept)
+	most := cmp.Or(f.MaxAnswer, seam.DefaultMaxAnswer)
 	f.Codec, f.MaxAnswer = boundedCodec{codec, most}, max(most, roomForAFact)
 	return f
 }
 
-const (
-	mostKept     = 32 << 10 // what a lockmw.Flight says of zero
-	roomForAFact = 4 << 10  // also in a wordy encoding
-)
+// roomForAFact is how many bytes the bare fact may have in a wordy encoding.
+const roomForAFact = 4 << 10
 
 // A boundedCodec encodes an Answer that is too large as the fact that there was one.
 type boundedCodec struct {

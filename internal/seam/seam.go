@@ -15,6 +15,9 @@ import (
 // ErrNoIdempotencyKey is why a request is refused that has no idempotency key and needs one. lockmw knows what a client is told of it.
 var ErrNoIdempotencyKey = errors.New("no idempotency key")
 
+// DefaultMaxAnswer is how many bytes an answer may have where lockmw.Flight.MaxAnswer is zero.
+const DefaultMaxAnswer = 32 << 10
+
 // NewLocker returns a *lockmw.Locker over s with options, each a lockmw.Option. It panics if
 // one is wrong.
 var NewLocker func(s store.Store, opts ...any) any
