@@ -14,7 +14,7 @@ type Size struct {
 	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
 	Notes   bool      // with Do: a holder notes that its work begins, as Uncertain says, and an answer is kept for whoever comes
 	Fails   bool      // with Notes: work may fail
-	Again  int       // with Notes: how often an operator may say that work is to be done again, which was begun
+	Again   int       // with Notes: how often an operator may say that work is to be done again, which was begun
 	Leaves  int       // how many callers may leave
 	Faults  int       // at most, one after the other
 	May     []Fault   // which
@@ -102,7 +102,7 @@ var Larger = []Size{
 	{Name: "two that note their work, which may fail, and an operator says once that it is to be done again", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Again: 1},
 	{Name: "two that note their work, a process dies, and an operator says so", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Again: 1, Faults: 1, May: []Fault{Crash}},
 	{Name: "two that note their work, one leaves, a message is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Leaves: 1, Faults: 1, May: []Fault{LoseMessage, Deafen}},
-	{Name: "two that note their work, the lock is deleted or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Again: 1, Faults: 1, May: []Fault{Delete, Force}},
+	{Name: "two that note their work, the lock is deleted or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Faults: 1, May: []Fault{Delete, Force}},
 	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
 	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},
