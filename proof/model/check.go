@@ -36,8 +36,11 @@ func (m *machine) check(s *state) string {
 			return keyNames[i] + " has no TTL"
 		}
 	}
-	if s.died || len(s.net) > 0 || s.claims != m.ended() {
+	if len(s.net) > 0 || s.claims != m.ended() {
 		return ""
+	}
+	if wrong := m.uncertain(s); wrong != "" || s.died {
+		return wrong
 	}
 	for i := range m.Lockers {
 		if len(s.lockers[i].inbox) > 0 {

@@ -295,8 +295,23 @@ func (z *Size) tell(s *state, t step) string {
 	case opRenew:
 		return z.token(t.a) + ": renews"
 	case opLook:
+		if z.Notes {
+			return z.token(t.a) + ": notes that its work begins"
+		}
 		return z.token(t.a) + ": looks for an answer"
+	case opWork:
+		return z.token(t.a) + ": its work begins"
+	case opFail:
+		if !s.claims[t.a].began {
+			return z.token(t.a) + ": it is not known whether its work is noted, and it gives up"
+		}
+		return z.token(t.a) + ": its work fails"
+	case opResolve:
+		return "an operator says that the work of " + z.token(t.a) + " is to be done again"
 	case opRelease:
+		if z.Notes {
+			return z.token(t.a) + ": its work is done"
+		}
 		return z.token(t.a) + ": Release"
 	case opCarryOut:
 		return "Redis carries out " + z.describe(&s.net[t.a])
@@ -320,7 +335,7 @@ func (z *Size) tell(s *state, t step) string {
 	}
 }
 
-var whatNames = [...]string{"SET", "acquire", "renew", "look", "give", "release", "removal"}
+var whatNames = [...]string{"SET", "acquire", "renew", "look", "note", "look behind the release", "Resolve", "give", "release", "removal"}
 
 func (z *Size) describe(c *command) string {
 	text := whatNames[c.what]
@@ -343,7 +358,13 @@ func (z *Size) difference(before, after *state) string {
 	if was, is := names(before.db[keyQueue]), names(after.db[keyQueue]); was != is {
 		told = append(told, fmt.Sprintf("queue %s", orElse(is, "empty")))
 	}
+	if was, is := z.tellRecord(before), z.tellRecord(after); was != is {
+		told = append(told, is)
+	}
 	for i := range z.claims() {
+		if before.claims[i].lost != after.claims[i].lost && after.claims[i].lost {
+			told = append(told, z.token(uint8(i))+" has lost the lock")
+		}
 		if was, is := before.claims[i].phase, after.claims[i].phase; was != is {
 			told = append(told, fmt.Sprintf("%s %s", z.token(uint8(i)), phaseNames[is]))
 		}

@@ -79,7 +79,13 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		m.giveBack(s, o.claim)
 	case remove:
 		s.send(command{what: remove, claim: o.claim, fence: o.fence})
-	case renew, look: // the next one may come through
+	case note:
+		c.unsure = true
+	case find:
+		if c.phase == giving {
+			s.send(command{what: find, claim: o.claim, fence: o.fence})
+		}
+	case renew, look, resolve: // the next one may come through; nobody waits for the last
 	}
 	return ""
 }

@@ -8,7 +8,7 @@ import "fmt"
 func (m *machine) ask(s *state, n uint8, last bool) {
 	c := &s.claims[n]
 	c.behind = c.behind || c.phase == idle && m.Async && m.gives(s, n)
-	if c.phase == idle && m.Do {
+	if c.phase == idle && m.Do && !m.Notes {
 		c.arrived = s.real
 	}
 	switch {
@@ -45,7 +45,8 @@ func (m *machine) giveBack(s *state, n uint8) {
 	if c.estimate != 0 && !c.released && (!m.Async || m.Hole == GiveFirst) {
 		how = give
 	}
-	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, keeps: m.Do && !c.served})
+	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
+	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, keeps: keeps, undone: keeps && c.undone})
 }
 
 // serve has a claim have the answer of another one.
@@ -122,10 +123,11 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 	case acquire:
 		c.asked, c.answered = o.sent, r.clock
 		switch {
-		case r.answer > 0:
+		case r.answer > 0, r.begun > 0:
+			wrong += m.told(s, r.answer)
 			m.serve(s, o.claim)
 		case r.yes:
-			c.looked = true
+			c.looked = !m.Notes
 			return wrong + m.hold(s, o.claim, o.sent, ttl, r.fence, 0)
 		case c.news != (news{}):
 			return wrong + m.holdByNews(s, o.claim)
@@ -141,8 +143,13 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 		if r.yes {
 			c.trusted = max(c.trusted, o.sent+ttl)
 		} else {
-			m.abandon(s, o.claim)
+			m.lose(s, o.claim)
 		}
+	case note:
+		wrong += m.mayBegin(s, o)
+	case find:
+		wrong += m.found(s, o)
+	case resolve: // nobody waits for it
 	case look:
 		switch {
 		case c.phase != holding:
@@ -159,6 +166,9 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 		}
 		m.over(s, o)
 	case release, remove:
+		if m.Notes && o.keeps {
+			return wrong + m.kept(s, o)
+		}
 		m.over(s, o)
 	}
 	return wrong
@@ -180,7 +190,7 @@ func (m *machine) hear(s *state, msg message) (wrong string) {
 	case s.lockers[m.of(msg.claim)].dead:
 	case msg.revoked:
 		if c.phase == holding {
-			m.abandon(s, msg.claim)
+			m.lose(s, msg.claim)
 		}
 	case c.phase == waiting, c.phase == asking && c.asked != 0:
 		// The grant was not before the last question was sent, and as long after its answer as the server's clock says.

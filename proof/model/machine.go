@@ -61,7 +61,7 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		next.real += second
 		for i := range m.claims() {
 			if c := &next.claims[i]; c.phase == holding && c.trusted <= next.real { // the timer of the lease
-				m.abandon(next, uint8(i))
+				m.lose(next, uint8(i))
 			}
 		}
 	case opAsk:
@@ -83,8 +83,16 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 		c.renewed = true
 		next.send(command{what: renew, claim: t.a, fence: c.fence})
 	case opLook:
-		next.send(command{what: look, claim: t.a, fence: next.claims[t.a].fence})
+		m.look(next, t.a)
+	case opWork:
+		wrong = m.beginWork(next, t.a)
+	case opFail:
+		m.fail(next, t.a)
+	case opResolve:
+		next.resolves++
+		next.net = append(next.net, command{what: resolve, claim: t.a, fence: next.db.work(), lost: true})
 	case opRelease:
+		next.work.done |= 1 << t.a
 		m.giveBack(next, t.a)
 	case opCarryOut:
 		wrong = m.carryOut(next, int(t.a))
@@ -107,6 +115,9 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	}
 	if wrong == "" {
 		wrong = m.check(next)
+	}
+	if m.Notes {
+		next.db[keyAnswer].outlasts(next.real)
 	}
 	next.normalise()
 	return next, wrong

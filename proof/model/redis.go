@@ -13,6 +13,10 @@ const (
 	ms      = "3000" // ttl
 	prefix  = "g:"
 	listens = "v" + prefix
+
+	fingerprint = "f"
+	retained    = "90000000" // µs for which answers and notes are kept with Notes: longer than anything that is looked at
+	retainedMs  = "90000"
 )
 
 // server returns the server at this moment.
@@ -73,6 +77,9 @@ func (m *machine) carryOut(s *state, at int) string {
 
 // answers returns what is wrong with the answer that a command has found, or kept.
 func (m *machine) answers(s *state, o *command, before *db) string {
+	if m.Notes {
+		return m.notes(s, o, before)
+	}
 	token := m.token(o.claim)
 	if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
 		return fmt.Sprintf("%s has the answer of %s, which was made before it came", token, m.token(maker-1))
@@ -135,18 +142,27 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 		}
 		args = []string{token, m.terms(o.claim), join, listens, strconv.FormatInt(o.sent-o.came, 10), "0"}
 		if m.Do {
-			return "recall", append(args, "", "f", m.since(o, now))
+			return "recall", append(args, "", fingerprint, m.since(o, now))
 		}
 		return "acquire", args
 	case renew:
 		return "renew", []string{token, m.terms(o.claim), fence}
 	case give:
 		return "give", []string{token + ":~" + strconv.FormatInt(o.estimate, 10), fence}
-	case look:
-		return "recall", []string{token, m.terms(o.claim), "look", listens, "0", "0", fence, "f", m.since(o, now)}
+	case look, find:
+		return "recall", []string{token, m.terms(o.claim), "look", listens, "0", "0", fence, fingerprint, m.since(o, now)}
+	case note:
+		return "recall", []string{token, m.terms(o.claim), "begin", listens, "0", "0", fence, fingerprint, "0", fence, retainedMs, retained + " " + token}
+	case resolve:
+		return "resolve", []string{fence, retained, retainedMs, ""}
 	case release:
-		if o.keeps {
-			return "keep", []string{token, prefix, fence, "", "", "", "", "0", "10000", "f " + token}
+		switch {
+		case o.undone:
+			return "keep", []string{token, prefix, fence, "", "", "", "", "0", "10000", "", fence}
+		case o.keeps && m.Notes:
+			return "keep", []string{token, prefix, fence, "", "", "", "", retained, retainedMs, fingerprint + " " + token, fence}
+		case o.keeps:
+			return "keep", []string{token, prefix, fence, "", "", "", "", "0", "10000", fingerprint + " " + token, ""}
 		}
 		return "release", []string{token, prefix, fence}
 	default: // remove; set is no script
@@ -166,21 +182,28 @@ func (m *machine) read(o *command, got any, now Time) {
 	r := &o.reply
 	r.clock = now
 	list, _ := got.([]any)
-	if len(list) > 1 && list[0] == int64(2) && (o.what == acquire || o.what == look) {
-		if words := strings.Fields(list[1].(string)); len(words) > 0 {
-			r.answer = m.claimBy(words[3]) + 1
+	if len(list) > 1 && list[0] == int64(2) && (o.what == acquire || o.what >= look && o.what <= find) {
+		record := list[1].(string)
+		switch by, is := m.recordOf(record); is {
+		case aNote:
+			r.begun = by + 1
+		case anAnswer:
+			r.answer = by + 1
+		case noRecord:
 		}
 		return
 	}
 	switch o.what {
-	case look:
+	case look, find:
+	case note:
+		r.yes = list[0] == int64(1)
 	case acquire:
 		if text, granted := got.(string); granted {
 			r.yes, r.fence = true, number(text)
 		} else if list[0] == int64(1) {
 			r.yes, r.fence = true, number(list[1].(string))
 		}
-	case renew, give:
+	case renew, give, resolve:
 		r.yes = got == int64(1)
 	case release, remove:
 		if len(list) > 0 {

@@ -12,6 +12,9 @@ type Size struct {
 	Renews  bool      // a holder may renew, once
 	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
 	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
+	Notes   bool      // with Do: a holder notes that its work begins, as Uncertain says, and an answer is kept for whoever comes
+	Fails   bool      // with Notes: work may fail
+	Again   int       // with Notes: how often an operator may say that work is to be done again, which was begun
 	Leaves  int       // how many callers may leave
 	Faults  int       // at most, one after the other
 	May     []Fault   // which
@@ -61,6 +64,10 @@ const (
 	NoAsking          // a waiter only listens, and never asks again
 	GiveFirst         // a release that is not awaited begins with the short script, which may do nothing
 	NoSettling        // a call does not wait for the reply to a release of its own process
+	NoConfirming      // work begins when its note was sent
+	NoTakingBack      // a lock is given back as any other where it is in doubt whether the work was noted
+	NoteStays         // a note in doubt stays where the lock was lost meanwhile
+	AnyAnswer         // whoever finds an answer behind a release that found nothing takes it for its own
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -72,6 +79,7 @@ var Smallest = []Size{
 	{Name: "two that do not await releases", Lockers: 2, Claims: 1, Waits: true, Async: true},
 	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
 	{Name: "two that want one answer", Lockers: 2, Claims: 1, Waits: true, Do: true},
+	{Name: "two that note their work", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true},
 }
 
 // Larger are those that take minutes.
@@ -91,6 +99,10 @@ var Larger = []Size{
 	{Name: "two that want one answer, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that want one answer, a process dies", Lockers: 2, Claims: 1, Waits: true, Do: true, Renews: true, Faults: 1, May: []Fault{Crash}},
 	{Name: "two that want one answer, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
+	{Name: "two that note their work, which may fail, and an operator says once that it is to be done again", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Again: 1},
+	{Name: "two that note their work, a process dies, and an operator says so", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Again: 1, Faults: 1, May: []Fault{Crash}},
+	{Name: "two that note their work, one leaves, a message is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Leaves: 1, Faults: 1, May: []Fault{LoseMessage, Deafen}},
+	{Name: "two that note their work, the lock is deleted or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Faults: 1, May: []Fault{Delete, Force}},
 	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},
 	{Name: "two calls in each of two processes", Lockers: 2, Claims: 2, Waits: true},
 	{Name: "three, a process dies or a message is lost", Lockers: 3, Claims: 1, Waits: true, Faults: 1, May: []Fault{Crash, LoseMessage}},

@@ -47,7 +47,11 @@ type claim struct {
 	released bool // a release of it has had no reply, and may have been carried out
 	behind   bool // it began while a release of its own process was under way
 	looked   bool // of Do: no answer is there for it, so it makes one
-	served   bool // of Do: another's answer is its own, too
+	served   bool // of Do: another's answer is its own, too; or it is told of work that was begun
+	unsure   bool // with Notes: a question whether its work may be noted had no reply
+	began    bool // with Notes: its work has begun
+	lost     bool // with Notes: the lock was lost behind the note, and the work goes on
+	undone   bool // with Notes: the work is as if it had not begun
 	came     Time // when it began
 	arrived  Time // the same, to the microsecond; of Do alone
 	asked    Time // when its last question that was answered was sent
@@ -84,6 +88,9 @@ const (
 	acquire             // acquire.lua
 	renew               // renew.lua
 	look                // recall.lua, by one who has the lock
+	note                // recall.lua, by one whose work begins
+	find                // recall.lua, by one whose release has found nothing
+	resolve             // resolve.lua, by an operator
 	give                // give.lua
 	release             // release.lua
 	remove              // release.lua with a place to leave: the janitor's
@@ -98,6 +105,7 @@ type command struct {
 	executed bool  // its reply is under way
 	lost     bool  // nobody waits for it, and it may arrive yet
 	keeps    bool  // of release: with an answer, keep.lua
+	undone   bool  // with keeps: there is none, and the note goes
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
 	came     Time // when the claim began
@@ -118,22 +126,26 @@ type reply struct {
 	next   uint8 // one more than the claim of the same Locker that a release has handed the lock to
 	first  Time  // for how long
 	answer uint8 // one more than the claim whose answer was found
+	begun  uint8 // one more than the claim whose work is noted as begun
 }
 
 // A state is everything at one moment.
 type state struct {
-	real    Time // what passes for all alike
-	back    Time // by how much the server's clock was set back
-	db      db
-	claims  [mostClaims]claim
-	lockers [mostLockers]locker
-	net     []command
-	faults  uint8 // how many there were
-	leaves  uint8 // how many callers have left
-	forgot  bool  // Redis did not keep its word
-	died    bool  // a process has died
+	real     Time // what passes for all alike
+	back     Time // by how much the server's clock was set back
+	db       db
+	claims   [mostClaims]claim
+	lockers  [mostLockers]locker
+	net      []command
+	faults   uint8 // how many there were
+	leaves   uint8 // how many callers have left
+	resolves uint8 // how often an operator has said that work is to be done again
+	forgot   bool  // Redis did not keep its word
+	died     bool  // a process has died
 
 	made [mostClaims]Time // when the answer of a claim was kept; 0: none is there
+
+	work works
 
 	highest      Time // the highest fence of those who held
 	highestAlone Time // the highest of those who held alone
@@ -161,7 +173,9 @@ func (s *state) clock() Time { return s.real - s.real%unit }
 
 // late reports whether a command of the claim may arrive yet of which nobody waits for the reply.
 func (s *state) late(claim uint8) bool {
-	return slices.ContainsFunc(s.net, func(c command) bool { return c.claim == claim && c.lost && !c.executed })
+	return slices.ContainsFunc(s.net, func(c command) bool {
+		return c.claim == claim && c.lost && !c.executed && (c.what < note || c.what > resolve) // those take nothing
+	})
 }
 
 // times calls see with each time of the state, which may change it. Of those that are exact the order matters to the
@@ -291,7 +305,7 @@ func (s *state) normalise() {
 		*t = origin + n*unit + micro
 	})
 	slices.SortFunc(s.net, func(a, b command) int {
-		return cmp.Or(cmp.Compare(bit(a.keeps), bit(b.keeps)), cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
+		return cmp.Or(cmp.Compare(bit(a.keeps), bit(b.keeps)), cmp.Compare(bit(a.undone), bit(b.undone)), cmp.Compare(a.claim, b.claim), cmp.Compare(a.what, b.what), cmp.Compare(a.step, b.step), cmp.Compare(a.sent, b.sent),
 			cmp.Compare(bit(a.executed), bit(b.executed)), cmp.Compare(bit(a.lost), bit(b.lost)), cmp.Compare(bit(a.last), bit(b.last)),
 			cmp.Compare(a.reply.clock, b.reply.clock))
 	})
@@ -353,7 +367,7 @@ func (s *state) encode(b []byte) []byte {
 	}
 	number(s.back)
 	number(s.real % unit)
-	b = append(b, s.faults, s.leaves)
+	b = s.work.encode(append(b, s.faults, s.leaves, s.resolves))
 	small(s.forgot, s.died)
 	number(s.highest)
 	number(s.highestAlone)
@@ -367,7 +381,7 @@ func (s *state) encode(b []byte) []byte {
 			continue
 		}
 		small(c.renewed, c.doubt, c.released)
-		small(c.behind, c.looked, c.served)
+		small(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone)
 		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
 			number(t)
 		}
@@ -387,7 +401,7 @@ func (s *state) encode(b []byte) []byte {
 	for i := range s.net {
 		c := &s.net[i]
 		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
-		b = append(b, c.reply.answer, bit(c.keeps))
+		b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone))
 		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
 		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
 			number(t)

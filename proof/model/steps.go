@@ -20,6 +20,9 @@ const (
 	opVanish             // a command that nobody waits for never arrives
 	opHear               // a Locker's first message arrives
 	opListen             // a Locker's subscription is there again
+	opWork               // a holder's work begins
+	opFail               // a holder's work fails, or does not begin
+	opResolve            // an operator says that work is to be done again
 	opFault              // a fault; its kind in a, its place in b
 )
 
@@ -54,6 +57,9 @@ func (z *Size) steps(s *state, all []step) []step {
 		case len(l.inbox) > 0:
 			all = append(all, step{opHear, n, 0})
 		}
+	}
+	if owner, noted := z.noted(&s.db); noted && int(s.resolves) < z.Again {
+		all = append(all, step{opResolve, owner, 0})
 	}
 	if z.isBusy(s) && z.mayPass(s) {
 		all = append(all, step{opPass, 0, 0})
@@ -99,13 +105,15 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if slices.ContainsFunc(s.net, func(o command) bool { return o.claim == n && o.what == renew && !o.lost }) {
 			break // the release awaits it
 		}
-		switch looks := func(o command) bool { return o.claim == n && o.what == look && !o.lost }; {
+		switch looks := func(o command) bool { return o.claim == n && (o.what == look || o.what == note) && !o.lost }; {
+		case z.Notes:
+			all = z.stepsOfWork(c, n, slices.ContainsFunc(s.net, looks), all)
 		case !z.Do || c.looked || c.served:
 			all = append(all, step{opRelease, n, 0})
 		case !slices.ContainsFunc(s.net, looks):
 			all = append(all, step{opLook, n, 0})
 		}
-		if z.Renews && !c.renewed {
+		if z.Renews && !c.renewed && !c.lost {
 			all = append(all, step{opRenew, n, 0})
 		}
 	case giving, leaving, gone:
@@ -128,6 +136,9 @@ func (z *Size) gives(s *state, n uint8) bool {
 func (z *Size) mayPass(s *state) bool {
 	for i := range s.net {
 		c, most := &s.net[i], second
+		if c.what == resolve { // an operator may take any time
+			continue
+		}
 		if c.lost {
 			most = 2 * second
 		}

@@ -62,6 +62,27 @@ func (j *judge) landed(r *record, answer made, shared, ran bool, err error) {
 		j.mu.Unlock()
 	}
 	switch {
+	case j.hasWorked(r, shared, ran, err):
+	case errors.Is(err, lockmw.ErrOtherRequest):
+		if r.wish.Retain == 0 {
+			j.sayf(r, "%v, and nothing is retained", err)
+		}
+	case err != nil:
+		j.refused(r, err, time.Since(r.asked))
+	default:
+		j.mu.Lock()
+		given, known := j.given[answer]
+		j.mu.Unlock()
+		if known && r.asked.After(given.Add(r.wish.Retain)) {
+			j.sayf(r, "it asked at %v, and has an answer that was given at %v", r.asked.Sub(j.world.began), given.Sub(j.world.began))
+		}
+		j.bound(r, "Do", time.Since(r.asked), j.longest(r)+slack)
+	}
+}
+
+// hasWorked judges what a call says of who has done the work. It reports false for a call that has not done it, and has an answer or is refused.
+func (j *judge) hasWorked(r *record, shared, ran bool, err error) bool {
+	switch {
 	case ran && shared:
 		j.sayf(r, "it has done the work, and its answer is called another's")
 	case ran && errors.Is(err, lockmw.ErrLost):
@@ -73,23 +94,12 @@ func (j *judge) landed(r *record, answer made, shared, ran bool, err error) {
 		j.sayf(r, "its work ended with %v", err)
 	case errors.Is(err, errFailed):
 		j.sayf(r, "it has the error of another one's work")
-	case errors.Is(err, lockmw.ErrOtherRequest):
-		if r.wish.Retain == 0 {
-			j.sayf(r, "%v, and nothing is retained", err)
-		}
-	case err != nil:
-		j.refused(r, err, time.Since(r.asked))
-	case !shared:
+	case err == nil && !shared:
 		j.sayf(r, "it has not done the work, and its answer is called its own")
 	default:
-		j.mu.Lock()
-		given, known := j.given[answer]
-		j.mu.Unlock()
-		if known && r.asked.After(given.Add(r.wish.Retain)) {
-			j.sayf(r, "it asked at %v, and has an answer that was given at %v", r.asked.Sub(j.world.began), given.Sub(j.world.began))
-		}
-		j.bound(r, "Do", time.Since(r.asked), j.longest(r)+slack)
+		return false
 	}
+	return true
 }
 
 // fly adds callers to the plan who want answers: on one key those that are made while they wait, on another one also those of a while ago. One

@@ -25,6 +25,8 @@ type judge struct {
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 	serves map[int]bool         // by process: it has had a lock
 	given  map[made]time.Time   // when the call of Do returned whose work has made an answer
+	once   map[string]*noting   // by key: work that is noted as begun
+	forced map[string]bool      // by key: an operator, or another program, has taken its lock in the middle of work that is noted
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
 }
 
@@ -60,7 +62,7 @@ const (
 func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
-		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), asks: make(map[string]int),
+		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
 	}
 }
 
@@ -114,6 +116,9 @@ func (j *judge) kept(r *record, key string) bool { return j.keptFor(r, key, well
 
 // keptFor is kept for so long behind a moment at which Redis has forgotten.
 func (j *judge) keptFor(r *record, key string, long time.Duration) bool {
+	if j.forced[key] {
+		return false
+	}
 	for _, at := range []time.Time{j.forgot[""], j.forgot[key]} {
 		if !at.IsZero() && r.asked.Before(at.Add(long)) {
 			return false
@@ -134,7 +139,7 @@ func (j *judge) excused(r *record, since time.Time, counts func(FaultKind) bool)
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(r.wish.Keys, func(key string) bool { return j.forced[key] })
 }
 
 // refused judges a call that got no lease.
@@ -205,7 +210,7 @@ func (j *judge) longest(r *record) time.Duration {
 	if up := r.wish.GiveUp; up > 0 {
 		longest = min(longest, up)
 	}
-	if r.wish.Kind == flight { // it looks for an answer when it has the lock
+	if r.wish.flies() { // it looks for an answer when it has the lock
 		longest += time.Second
 	}
 	return longest + time.Duration(len(r.wish.Keys))*slack
@@ -311,7 +316,7 @@ func (j *judge) worked(r *record) {
 		switch cause := context.Cause(r.lease.Context()); {
 		case errors.Is(cause, lockmw.ErrMaxHold) && r.wish.Policy.MaxHold > 0:
 		case errors.Is(cause, context.DeadlineExceeded) && r.wish.GiveUp > 0:
-		case r.wish.Kind == flight && r.wish.GiveUp > 0 && strings.Contains(cause.Error(), "nobody waits"): // it has left, and then the others have
+		case r.wish.flies() && r.wish.GiveUp > 0 && strings.Contains(cause.Error(), "nobody waits"): // it has left, and then the others have
 		case errors.Is(cause, lockmw.ErrLost):
 			if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
 				j.sayf(r, "it was lost, and nothing was wrong with Redis: %v", cause)

@@ -59,8 +59,10 @@ func rows() (all []cell) {
 			all = append(all, rowsOf(kind, way)...)
 		}
 	}
-	for _, way := range []string{tries, retries, waits} {
-		all = append(all, cell{Kind: flight, Way: way})
+	for _, kind := range []WishKind{flight, noted} {
+		for _, way := range []string{tries, retries, waits} {
+			all = append(all, cell{Kind: kind, Way: way})
+		}
 	}
 	return append(all, rowsOf(crowd, waits)...)
 }

@@ -15,7 +15,8 @@ type Plan struct {
 	Seed      uint64
 	Processes []Process
 	Faults    []Fault
-	Turns     int // of each caller
+	Turns     int  // of each caller
+	Operator  bool // somebody says of work that is uncertain that it is to be done again, and releases locks by force in the middle of such work
 }
 
 // A Process is one Locker, and who calls it.
@@ -60,6 +61,7 @@ const (
 	reentrant WishKind = "reentrant"
 	crowd     WishKind = "crowd"
 	flight    WishKind = "answer"
+	noted     WishKind = "uncertain answer"
 )
 
 // A Fault is one thing that fails for a while.
@@ -154,7 +156,7 @@ func (p Plan) String() string {
 			}
 			for _, w := range c.Wishes {
 				fmt.Fprintf(&b, "\n    %s %v, work %v, deadline %v, %+v", w.Kind, w.Keys, w.Work, w.GiveUp, w.Policy)
-				if w.Kind == flight {
+				if w.flies() {
 					fmt.Fprintf(&b, ", retained for %v, fingerprint %q", w.Retain, w.Print)
 				}
 				if w.Panics > 0 {
@@ -162,6 +164,9 @@ func (p Plan) String() string {
 				}
 			}
 		}
+	}
+	if p.Operator {
+		b.WriteString("\nan operator")
 	}
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "\n%s", f)
@@ -236,6 +241,9 @@ func NewPlan(seed uint64) Plan {
 	}
 	if r.IntN(2) == 0 {
 		p.fly(r, name+20)
+	}
+	if r.IntN(2) == 0 {
+		p.flyOnce(r, name+40)
 	}
 	return p
 }

@@ -48,6 +48,11 @@ func lesser(p Plan) (all []Plan) {
 		}
 		all = append(all, next)
 	}
+	if p.Operator {
+		next := p
+		next.Operator = false
+		all = append(all, next)
+	}
 	for i := range p.Faults {
 		next := p
 		next.Faults = slices.Delete(slices.Clone(p.Faults), i, i+1)

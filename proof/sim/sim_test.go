@@ -198,6 +198,9 @@ func TestShrink(t *testing.T) {
 	}
 }
 
+// noPrint is what Redis gets of no fingerprint.
+const noPrint = "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"
+
 // What must not be is noticed: a plan without faults is fine, and not with something bad beside it that the judge does not know of.
 func TestTheJudgeNotices(t *testing.T) {
 	plan := func(w Wish, callers int) Plan {
@@ -212,10 +215,14 @@ func TestTheJudgeNotices(t *testing.T) {
 	opens := plan(Wish{Kind: mutex, Keys: []string{"m0"}, Policy: lockmw.Policy{FailOpen: true}}, 2)
 	stays := plan(Wish{Kind: minHold, Keys: []string{"m0"}, Policy: lockmw.Policy{MinHold: 40 * time.Second}}, 2)
 	permits := plan(Wish{Kind: permit, Keys: []string{"p0"}, Policy: lockmw.Policy{Permits: 2}}, 3)
+	once := plan(Wish{Kind: noted}, 2)
 	for _, p := range []Plan{two, opens, permits} {
 		if r := Run(t, p); r.Wrong != nil || r.Holds != p.Turns*len(p.Processes) {
 			t.Errorf("%v, %d holds, want nothing wrong, and all, of %s", r.Wrong, r.Holds, p)
 		}
+	}
+	if r := Run(t, once); r.Wrong != nil || r.Holds < 2 || r.Holds > once.Turns {
+		t.Errorf("%v, %d holds, want nothing wrong, and one for a turn at most, of %s", r.Wrong, r.Holds, once)
 	}
 	again := func(what func()) {
 		for range 2000 {
@@ -263,6 +270,22 @@ func TestTheJudgeNotices(t *testing.T) {
 				}
 			})
 		}, "m0 was to stay taken until"},
+		"what was noted and kept is deleted": {once, func(w *world) {
+			again(func() {
+				for turn := range once.Turns {
+					w.plain.Del(context.Background(), fmt.Sprintf("lock:{u%d}:answer", turn))
+				}
+			})
+		}, "begins for the time 2"},
+		"a note is there of work that never began": {once, func(w *world) {
+			w.plain.Set(context.Background(), "lock:{u0}:answer", "begun 7 1 "+noPrint+" 3600000000 1 json ", time.Hour)
+		}, "work 7 of u0 is noted at the end, and never began"},
+		"a call is told of such work": {once, func(w *world) {
+			w.plain.Set(context.Background(), "lock:{u0}:answer", "begun 7 1 "+noPrint+" 3600000000 1 json ", time.Hour)
+		}, "nothing was wrong: lockmw: it is not known"},
+		"an answer is there that nobody has made": {once, func(w *world) {
+			w.plain.Set(context.Background(), "lock:{u0}:answer", "1 9000000000000000 "+noPrint+` 1 json `+"\n{\"ID\":7}", time.Hour)
+		}, "nobody has made the answer"},
 		"a way is ill, and nobody says so": {two, func(w *world) {
 			time.Sleep(20 * time.Millisecond)
 			w.parts[0].way.BlackHole(faultproxy.Both)

@@ -73,7 +73,7 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		for i := range p.Processes {
 			w.parts = append(w.parts, w.start(t, p.Processes[i]))
 		}
-		var working sync.WaitGroup
+		var working, operating sync.WaitGroup
 		ctx, cancel := context.WithCancel(context.Background())
 		for i, part := range w.parts {
 			for _, c := range part.Callers {
@@ -85,9 +85,13 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		}
 		failing := make(chan struct{})
 		go func() { defer close(failing); w.fail(ctx) }()
+		if p.Operator {
+			operating.Go(func() { w.operate(ctx) })
+		}
 		working.Wait()
 		cancel()
 		<-failing
+		operating.Wait()
 		if w.calls.Load() > 0 && w.holds.Load() == 0 && len(p.Faults) == 0 {
 			w.judge.addf("of %d calls none had a lock", w.calls.Load())
 		}
@@ -131,14 +135,17 @@ func (w *world) work(ctx context.Context, at int, c Caller) {
 	if c.Turns > 0 {
 		turns = c.Turns
 	}
-	for range turns {
+	for turn := range turns {
 		time.Sleep(between(r, 1, c.Pause+1))
 		if ctx.Err() != nil || w.parts[at].gone.Load() {
 			return
 		}
-		if wish := c.Wishes[r.IntN(len(c.Wishes))]; wish.Kind == flight {
+		switch wish := c.Wishes[r.IntN(len(c.Wishes))]; wish.Kind {
+		case flight:
 			w.fly(at, wish, r)
-		} else {
+		case noted:
+			w.flyOnce(at, wish, turn, r)
+		default:
 			w.call(at, wish, r)
 		}
 	}
@@ -417,6 +424,7 @@ func (w *world) end() {
 	if err != nil {
 		w.judge.addf("KEYS: %v", err)
 	}
+	w.known(left)
 	for _, name := range left {
 		if lasts := w.plain.PTTL(context.Background(), name).Val(); !strings.HasSuffix(name, ":fence") && !strings.HasSuffix(name, ":answer") || lasts < 0 {
 			w.judge.addf("%s is left: %s", name, w.tell(name))
