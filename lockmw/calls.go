@@ -290,6 +290,8 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		defer func() {
 			if err == nil {
 				lease.answer.Store(nil)
+			} else {
+				lease.undo.Store(lease.fence)
 			}
 		}()
 	}

@@ -94,7 +94,9 @@ func (k *keeping) find() error {
 		return fmt.Errorf("%w: %w", ErrUnavailable, k.fault.Err)
 	case k.record.Undone: // the note went with the first release, or with nobody; or it is the next holder's
 		return nil
-	case a.Recalled != nil && !a.Recalled.Begun(): // or that of the next holder, who cannot have come before
+	case a.Recalled == nil || a.Recalled.Begun():
+		return ErrLost
+	case k.record.Work == 0, a.Recalled.Data == k.record.Data: // or that of the next holder, who cannot have come before
 		return nil
 	}
 	return ErrLost
@@ -131,10 +133,16 @@ func (k *keeping) end(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrLost):
-		t.cleanUp()
+		t.cleanUp(0)
 		return err
 	}
 	k.logNotKept("Redis has not taken it", err)
+	if k.record.Undone {
+		ref := t.ref
+		ref.Undo = k.record.Work
+		t.locker.janitor.AddAt(t.stayTill(), ref, false)
+		return err
+	}
 	g := t.newGivingBack(k.ctx, time.Now())
 	g.maybeReleased = k.maybeReleased
 	return g.run()

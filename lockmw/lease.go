@@ -55,6 +55,7 @@ type work struct {
 type ending struct {
 	releaseOnce sync.Once
 	answer      atomic.Pointer[store.Record] // to be kept with the release; nil: there is none. Set before Release, beside which Close may release the lease
+	undo        atomic.Int64                 // the id of work that may be noted as begun, and did not begin; 0: there is none
 	releaseErr  error                        // what Release returns, set within releaseOnce
 	unreported  atomic.Bool                  // the observers are still to be told of the release: EventReleased
 	eventErr    error                        // the Err of that event: nil where the lock was given back, whatever Release returns

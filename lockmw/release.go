@@ -97,7 +97,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	t.holdsAt(instantOf(called), false) // a lease that is over was lost, though its timer may be late
 	if !l.finish() {                    // reported when it happened
 		l.locker.watchdog.RemoveNoWait(&t.renewal) // one in flight prolongs nothing that is removed
-		t.cleanUp()
+		t.cleanUp(l.undo.Load())
 		if t.completes(ctx, l, called) {
 			return nil
 		}

@@ -432,3 +432,59 @@ func TestUncertainWorkWhoseLockerIsClosed(t *testing.T) {
 		wantUncertain(t, other, key, uncertain)
 	})
 }
+
+// Who completes work behind the word that it is to be done again is told that it was lost, also where others have made another answer meanwhile.
+func TestUncertainWorkThatAnotherHasDoneAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		_, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+			if err := other.ForceRelease(context.Background(), key); err != nil {
+				t.Error(err)
+			}
+			<-ctx.Done()
+			if err := other.Resolve(context.Background(), key, wantUncertain(t, other, key, uncertain), lockmw.Again); err != nil {
+				t.Error(err)
+			}
+			if answer, shared, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again")); answer != "again" || shared || err != nil {
+				t.Errorf("Do = %q, %v, %v", answer, shared, err)
+			}
+			return "paid", nil
+		})
+		if !errors.Is(err, lockmw.ErrLost) {
+			t.Errorf("%v, want ErrLost", err)
+		}
+		wantAnswer(t, l, key, uncertain, "again")
+	})
+}
+
+// Where the lock is lost while it is in doubt whether the begin was noted, the note goes.
+func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		f := uncertain
+		f.Policy.TTL = 700 * time.Millisecond
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
+		proxy.DropReplies(1000, func(request []byte) bool {
+			begins := bytes.Contains(request, []byte("\r\nbegin\r\n"))
+			if begins {
+				go proxy.BlackHole(faultproxy.ToClient)
+			}
+			return begins
+		})
+		time.AfterFunc(3*time.Second, func() { proxy.DropReplies(0, nil); proxy.Heal() })
+		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+			t.Error("the function runs")
+			return "", nil
+		})
+		if !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		time.Sleep(4 * time.Second)
+		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+	})
+}

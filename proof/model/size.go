@@ -101,6 +101,7 @@ var Larger = []Size{
 	{Name: "two that want one answer, the lock is deleted, forgotten or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Faults: 1, May: []Fault{Delete, Forget, Force}},
 	{Name: "two that note their work, which may fail, and an operator says once that it is to be done again", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Again: 1},
 	{Name: "two that note their work, a process dies, and an operator says so", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Again: 1, Faults: 1, May: []Fault{Crash}},
+	{Name: "two that note their work, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two that note their work, one leaves, a message is lost", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Leaves: 1, Faults: 1, May: []Fault{LoseMessage, Deafen}},
 	{Name: "two that note their work, the lock is deleted or released by force", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true, Fails: true, Faults: 1, May: []Fault{Delete, Force}},
 	{Name: "three take turns", Lockers: 3, Claims: 1, Waits: true},

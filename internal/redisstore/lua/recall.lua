@@ -29,9 +29,9 @@ do
   local now_text = string.format('%.0f', now)
   local record = redis.call('GET', KEYS[6]) or ''
   local begun = string.match(record, '^begun (%d+) ')
-  local own, free
+  local value, own, free
   if begun or join == 'begin' then
-    local value = redis.call('GET', KEYS[1])
+    value = redis.call('GET', KEYS[1])
     own = value and (value == token or string.sub(value, 1, #token + 1) == token .. ':')
     free = not value
   end
@@ -46,7 +46,9 @@ do
     return {2, record, now_text}
   end
   if join == 'begin' then
-    if not own then return {2, '', now_text} end
+    -- A grant behind the one that the caller knows is that of a command that came late, and nobody does any work under it.
+    local fence, known = own and tonumber(string.sub(value, #token + 2)), tonumber(ARGV[7])
+    if not own or fence and known and fence > known then return {2, '', now_text} end
     redis.call('EXISTS', KEYS[1], KEYS[1] .. ':none') -- before the first write, see refuse_while_moving
     redis.call('SET', KEYS[6], table.concat({'begun', ARGV[10], now_text, ARGV[8], ARGV[12]}, ' '), 'PX', ARGV[11])
     return {1, ARGV[10], now_text}
