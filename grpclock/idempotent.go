@@ -60,7 +60,7 @@ type IdempotentRule = rpcdoor.IdempotentRule
 // answer when it asks again. It ends when the lock is lost, and after the policy's MaxHold.
 //
 // A reply is kept, and a status that asked again would be the same: InvalidArgument, NotFound, AlreadyExists, FailedPrecondition, OutOfRange and
-// Unimplemented. With lockmw.Uncertain, Unknown, Internal and DataLoss are kept, too: half of the work may be done. WithKeep says otherwise. What is not kept is the answer to its own
+// Unimplemented. With lockmw.Uncertain these are kept, too, because half of the work may be done: Unknown, Internal, DataLoss, Unavailable, DeadlineExceeded and Canceled. WithKeep says otherwise. What is not kept is the answer to its own
 // call alone, and the next call runs the handler: so is the refusal of a lock inside of this interceptor, whatever an error handler makes
 // of it, and what lockmw.NotAnAnswer was called for. After a panic the next call runs the handler.
 //

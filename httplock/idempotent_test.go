@@ -57,7 +57,7 @@ func TestValueWithoutWithValuesPanicsWithTheNameOfTheFunction(t *testing.T) {
 			t.Errorf("panic = %v, want %s", got, want)
 		}
 	}()
-	httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key}"), lockmw.Flight{})
+	httplock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key}"), lockmw.Flight{Retain: time.Minute})
 }
 
 // Around a mux no pattern is known when the key is made: then the path is a part of it.

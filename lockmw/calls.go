@@ -28,15 +28,16 @@ type flight struct {
 
 // A call is one call of Do. It belongs to the goroutine of that call.
 type call struct {
-	locker *Locker
-	ctx    context.Context
-	key    string // without the policy's prefix
-	how    Flight
-	came   time.Time
-	of     flightName
-	flight *flight
-	unkept atomic.Bool  // NotAnAnswer was called
-	lands  chan landing // what comes of the flight for the call; has room for one
+	locker    *Locker
+	ctx       context.Context
+	key       string // without the policy's prefix
+	how       Flight
+	came      time.Time
+	of        flightName
+	flight    *flight
+	unkept    atomic.Bool  // NotAnAnswer was called
+	unencoded bool         // the codec has refused the answer
+	lands     chan landing // what comes of the flight for the call; has room for one
 }
 
 // A landing is what comes of a flight for one of its calls: an answer, the error of one that is not for it, or that it leads from now on.
@@ -286,12 +287,11 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 	recall := &store.Recall{Fingerprint: c.of.fingerprint}
 	if c.how.Crash == Uncertain {
 		recall.Begin = c.how.begin(lease.fence)
-		lease.answer.Store(&store.Record{Work: lease.fence, Undone: true})
+		lease.keepWith(toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true})
 		defer func() {
-			if err == nil {
-				lease.answer.Store(nil)
-			} else {
-				lease.undo.Store(lease.fence)
+			if err == nil && !lease.keepWith(toKeep{}) { // the lock was lost, or Close has taken it with the note
+				lease.keepWith(toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true})
+				found, err = nil, c.refused(errLostBefore)
 			}
 		}()
 	}
@@ -301,7 +301,7 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		a, err := c.locker.store.Recall(lease.ctx, store.Request{Ref: lease.ref, Until: sent.Add(opTimeout), Recall: recall})
 		switch fault := store.AsError(err); {
 		case err == nil && recall.Begin != nil && a.Recalled == nil && !a.Granted:
-			return nil, sent, c.refused(fmt.Errorf("%w: the lock was lost before the work began", ErrUnavailable))
+			return nil, sent, c.refused(errLostBefore)
 		case err == nil:
 			return a.Recalled, sent, nil
 		case fault.Permanent || c.ctx.Err() != nil || !lease.Valid() || !time.Now().Add(releasePause).Before(end):
@@ -309,6 +309,9 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		}
 	}
 }
+
+// errLostBefore: the lock went, as Close or a loss has it, before the work was noted as begun.
+var errLostBefore = fmt.Errorf("%w: the lock was lost before the work began", ErrUnavailable)
 
 // landingOf is what a record that was found says to the calls of the flight.
 func (c *call) landingOf(found *store.Recalled) landing {
@@ -340,8 +343,8 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		stop := context.AfterFunc(c.ctx, func() { c.leave() })
 		defer stop()
 		data, err := fn(ctx)
-		answer, err := c.answerOf(data, err)
-		lease.answer.Store(c.kept(lease, answer, err))
+		answer, lasts, err := c.answerOf(data, err)
+		lease.keepWith(toKeep{answer: c.kept(lease, answer, lasts, err)})
 		return answer, err
 	})
 	if errors.Is(err, ErrLost) {
@@ -350,20 +353,21 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 	return answer, err
 }
 
-// answerOf makes a record of what fn has returned, or nil of what is no answer.
-func (c *call) answerOf(data []byte, err error) (*store.Record, error) {
-	if err != nil || c.unkept.Load() {
-		return nil, err
-	}
-	if len(data) > c.how.maxAnswer() {
+// answerOf makes a record of what fn has returned, or nil of what is no answer. lasts is false for what was done, and cannot be kept.
+func (c *call) answerOf(data []byte, err error) (answer *store.Record, lasts bool, _ error) {
+	switch {
+	case err != nil || c.unkept.Load():
+		return nil, !c.unencoded, err
+	case len(data) > c.how.maxAnswer():
 		err = fmt.Errorf("%w: %d bytes are more than %d", ErrAnswerTooLarge, len(data), c.how.maxAnswer())
+		return c.how.record(c.of.fingerprint, data), false, err
 	}
-	return c.how.record(c.of.fingerprint, data), err
+	return c.how.record(c.of.fingerprint, data), true, nil
 }
 
 // kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain the note of its begin has to go, or to give way to an
-// answer, unless nobody knows what was done. What was done and is too large to be kept, or cannot be encoded, must not be done again.
-func (c *call) kept(lease *Lease, answer *store.Record, err error) *store.Record {
+// answer, unless nobody knows what was done. What was done and cannot be kept must not be done again.
+func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *store.Record {
 	if c.how.Crash == RunAgain {
 		if err != nil {
 			return nil
@@ -372,10 +376,10 @@ func (c *call) kept(lease *Lease, answer *store.Record, err error) *store.Record
 	}
 	var keep *store.Record
 	switch {
-	case errors.Is(err, ErrUncertain):
-		return nil
-	case errors.Is(err, ErrAnswerTooLarge), errors.Is(err, errNotEncoded):
+	case !lasts:
 		keep = c.how.bareFact(c.of.fingerprint)
+	case errors.Is(err, ErrUncertain), err != nil && !lease.holds(held): // it does not know, or was told to stop in the middle
+		return nil
 	case answer == nil:
 		keep = &store.Record{Undone: true}
 	default:

@@ -138,7 +138,8 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 		}
 		data, err := codec.Encode(c.name(), answer)
 		if err != nil {
-			return nil, fmt.Errorf("%w of %q: %w", errNotEncoded, c.name(), err)
+			c.unencoded = true
+			return nil, fmt.Errorf("lockmw: the answer of %q cannot be kept: %w", c.name(), err)
 		}
 		return data, nil
 	})
@@ -151,9 +152,6 @@ func Do[T any](ctx context.Context, l *Locker, key string, f Flight, fn func(con
 	}
 	return answer, true, nil
 }
-
-// errNotEncoded: the codec has refused an answer.
-var errNotEncoded = errors.New("lockmw: the answer cannot be kept")
 
 // The errors of Do beside those of Acquire and ErrLost.
 var (

@@ -45,20 +45,32 @@ func (k *keeping) logNotKept(why string, err error) {
 	l.locker.log.Warn("lockmw: "+what+": "+why, "name", l.policy.Name, "key", l.ref.Key, "error", err)
 }
 
-// completes keeps the answer of a lease whose lock was lost, and reports whether Redis has it. It does if the work was noted as begun
-// and nobody has said since what became of it: as long as the note is there nobody else does the work.
-func (t *tenure) completes(ctx context.Context, l *Lease, called time.Time) bool {
-	answer := l.answer.Load()
-	if answer == nil || answer.Work == 0 || answer.Undone {
-		return false
+// releaseLost is the release of a lease whose lock was lost before. The error is ErrLost, or nil if Redis has the lease's answer all the same: it
+// takes that if the work was noted as begun and nobody has said since what became of it, because as long as the note is there nobody else
+// does the work.
+func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) error {
+	keeps := l.toKeep()
+	noted := keeps.answer != nil && keeps.answer.Work != 0 && (!keeps.answer.Undone || keeps.unbegun)
+	if !noted {
+		t.cleanUp(0)
+		return ErrLost
+	}
+	if keeps.unbegun {
+		t.cleanUp(keeps.answer.Work)
+	} else {
+		t.cleanUp(0)
 	}
 	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
-	k.record = answer
+	k.record = keeps.answer
 	err := k.run()
-	if err != nil {
-		k.logNotKept("the lock was lost, and Redis has not taken it", err)
+	switch {
+	case err == nil && !k.record.Undone:
+		return nil
+	case err != nil && !errors.Is(err, ErrLost):
+		k.logNotKept("the lock was lost; it is tried further", err)
+		k.later()
 	}
-	return err == nil
+	return ErrLost
 }
 
 // A keeping is a release that keeps an answer.
@@ -111,9 +123,7 @@ func (k *keeping) isOver(err error) bool {
 func (k *keeping) goOn() {
 	err := ErrUnavailable
 	for end := time.Now().Add(k.t.ttl); time.Now().Before(end) && k.t.leftAt(time.Now()) > 0 && !k.t.locker.isClosed(); {
-		next := k.t.newGivingBack(context.Background(), time.Now())
-		next.record, next.maybeReleased = k.record, k.maybeReleased
-		k.givingBack = next
+		k.anew()
 		if err = k.run(); k.isOver(err) {
 			break
 		}
@@ -137,6 +147,9 @@ func (k *keeping) end(err error) error {
 		return err
 	}
 	k.logNotKept("Redis has not taken it", err)
+	if k.record.Work != 0 {
+		k.later()
+	}
 	if k.record.Undone {
 		ref := t.ref
 		ref.Undo = k.record.Work
@@ -146,4 +159,39 @@ func (k *keeping) end(err error) error {
 	g := t.newGivingBack(k.ctx, time.Now())
 	g.maybeReleased = k.maybeReleased
 	return g.run()
+}
+
+const (
+	laterPause = time.Second
+	mostLater  = time.Hour // it has the answer in memory
+)
+
+// later tries in the background to have Redis know what became of noted work, until Redis has answered, or Close begins. The lock is not needed for
+// that, and may be another's by then: the note is compared by its id. Without this process nobody would know.
+func (k *keeping) later() {
+	led := k.t.locker.enter(k.t.ref.Key)
+	if led == nil { // Close has begun
+		return
+	}
+	go func() {
+		defer led.calls.Done()
+		for end := time.Now().Add(mostLater); time.Now().Before(end); {
+			select {
+			case <-k.t.locker.closing:
+				return
+			case <-time.After(laterPause):
+			}
+			k.anew()
+			if err := k.run(); err == nil || errors.Is(err, ErrLost) {
+				return
+			}
+		}
+	}()
+}
+
+// anew has run send its tries once more.
+func (k *keeping) anew() {
+	next := k.t.newGivingBack(context.Background(), time.Now())
+	next.record, next.maybeReleased = k.record, k.maybeReleased
+	k.givingBack = next
 }

@@ -32,6 +32,7 @@ type Lease struct {
 	state   state       // changes in end alone
 	last    grant       // the tenure's grant when the lease ended
 	tooLong             // what happens when the work takes long
+	keeps   toKeep      // with the release
 
 	ending // the release
 }
@@ -51,14 +52,36 @@ type work struct {
 	callerDone <-chan struct{}         // Done of the context that Acquire was called with
 }
 
+// toKeep is what a lease of Do keeps with its release.
+type toKeep struct {
+	answer  *store.Record // nil: there is none
+	unbegun bool          // it undoes the note of work that has not begun, and never does: also where the lock was lost
+}
+
+// keepWith says what is to be kept with the release. It reports false if the lease has ended. Where that was by a release, as of Close, what was to be
+// kept before was kept.
+func (l *Lease) keepWith(k toKeep) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != released {
+		l.keeps = k
+	}
+	return l.state == held || l.state == overHeld
+}
+
+// toKeep is what keepWith has said.
+func (l *Lease) toKeep() toKeep {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keeps
+}
+
 // ending is the release of a lease.
 type ending struct {
 	releaseOnce sync.Once
-	answer      atomic.Pointer[store.Record] // to be kept with the release; nil: there is none. Set before Release, beside which Close may release the lease
-	undo        atomic.Int64                 // the id of work that may be noted as begun, and did not begin; 0: there is none
-	releaseErr  error                        // what Release returns, set within releaseOnce
-	unreported  atomic.Bool                  // the observers are still to be told of the release: EventReleased
-	eventErr    error                        // the Err of that event: nil where the lock was given back, whatever Release returns
+	releaseErr  error       // what Release returns, set within releaseOnce
+	unreported  atomic.Bool // the observers are still to be told of the release: EventReleased
+	eventErr    error       // the Err of that event: nil where the lock was given back, whatever Release returns
 }
 
 // A state is how far a lease has come. It goes from held to one of the others, and from overHeld to released.

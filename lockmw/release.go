@@ -97,14 +97,10 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	t.holdsAt(instantOf(called), false) // a lease that is over was lost, though its timer may be late
 	if !l.finish() {                    // reported when it happened
 		l.locker.watchdog.RemoveNoWait(&t.renewal) // one in flight prolongs nothing that is removed
-		t.cleanUp(l.undo.Load())
-		if t.completes(ctx, l, called) {
-			return nil
-		}
-		return ErrLost
+		return t.releaseLost(ctx, l, called)
 	}
 	var err error
-	switch answer := l.answer.Load(); {
+	switch answer := l.toKeep().answer; {
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
 	case t.passOn(called), t.giveBackAsync(l, called):

@@ -488,3 +488,153 @@ func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
 		}
 	})
 }
+
+// A Redis that is away for longer than the lock lasts hears in the end what became of the work, as long as its process lives.
+func TestUncertainWorkWhileRedisIsAwayForLong(t *testing.T) {
+	declined := errors.New("declined")
+	for name, tc := range map[string]struct {
+		err  error         // of the function
+		took time.Duration // by the function, with Redis away
+		want string        // the answer for whoever comes later
+	}{
+		"done": {nil, 0, "paid"}, "failed": {declined, 0, "again"}, "done, and the lock was lost before": {nil, 8 * time.Second, "paid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *redistest.Mini) {
+				key := redistest.Prefix(t)
+				client, proxy := proxied(t, s)
+				l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+				f := uncertain
+				f.Policy.TTL = 6 * time.Second
+				answer, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+					proxy.Refuse(true)
+					proxy.Cut()
+					time.Sleep(tc.took)
+					if tc.err != nil {
+						return "", tc.err
+					}
+					return "paid", nil
+				})
+				if tc.err != nil && !errors.Is(err, tc.err) || tc.err == nil && answer != "paid" || errors.Is(err, lockmw.ErrLost) != (tc.took > 0) {
+					t.Errorf("Do = %q, %v", answer, err)
+				}
+				time.Sleep(10 * time.Second)
+				wantUncertain(t, other, key, f)
+				proxy.Refuse(false)
+				proxy.Heal()
+				time.Sleep(5 * time.Second)
+				if answer, _, err := lockmw.Do(context.Background(), other, key, f, pays("again")); answer != tc.want || err != nil {
+					t.Errorf("with Redis back: Do = %q, %v, want %q", answer, err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// The note of work that did not begin goes as soon as Redis is back.
+func TestUncertainWorkThatCannotBeNotedForLong(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, client), testenv.Open(t, s.Client(t))
+		f := uncertain
+		f.Policy.TTL = 6 * time.Second
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", f, pays(""))
+		proxy.DropReplies(1000, func(request []byte) bool { return bytes.Contains(request, []byte("\r\nbegin\r\n")) })
+		time.AfterFunc(300*time.Millisecond, func() { proxy.Refuse(true); proxy.Cut() })
+		_, _, err := lockmw.Do(context.Background(), l, key, f, func(context.Context) (string, error) {
+			t.Error("the function runs")
+			return "", nil
+		})
+		if !errors.Is(err, lockmw.ErrUnavailable) {
+			t.Errorf("%v, want ErrUnavailable", err)
+		}
+		time.Sleep(time.Minute)
+		proxy.DropReplies(0, nil)
+		proxy.Refuse(false)
+		proxy.Heal()
+		time.Sleep(5 * time.Second)
+		if answer, shared, err := lockmw.Do(context.Background(), other, key, f, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+	})
+}
+
+// Close comes at each moment of a call: work that runs is noted, and is not done again. It takes real time, since Close and the call may wait
+// for each other at a mutex.
+func TestUncertainWorkAndClose(t *testing.T) {
+	s := redistest.Embedded(t)
+	other := testenv.Open(t, s.Client(t))
+	for _, after := range []time.Duration{45, 50, 51, 55, 75, 99, 100, 101, 105, 150} {
+		key := redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, err := lockmw.New(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", uncertain, pays(""))
+		proxy.Delay(faultproxy.ToClient, 50*time.Millisecond)
+		closed := make(chan struct{})
+		time.AfterFunc(after*time.Millisecond, func() {
+			defer close(closed)
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = l.Close(ended)
+		})
+		ran := false
+		_, _, _ = lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+			ran = true
+			<-ctx.Done() // Close has come
+			return "paid", nil
+		})
+		<-closed
+		answer, _, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again"))
+		if ran && answer == "again" || !ran && (answer != "again" || err != nil) {
+			t.Errorf("Close after %v ms: ran: %v; then %q, %v", int64(after), ran, answer, err)
+		}
+	}
+}
+
+// What the function has been told of another call's answer says nothing of its own.
+func TestUncertainWorkThatFailsForAnAnswerThatIsTooLarge(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		l := testenv.Open(t, s.Client(t))
+		_, _, err := lockmw.Do(context.Background(), l, key, uncertain, func(ctx context.Context) (string, error) {
+			inner := retained(time.Minute)
+			inner.MaxAnswer = 3
+			_, _, err := lockmw.Do(ctx, l, key+"rates", inner, pays("a long table"))
+			return "", err
+		})
+		if !errors.Is(err, lockmw.ErrAnswerTooLarge) {
+			t.Error(err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), l, key, uncertain, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("Do = %q, %v, %v", answer, shared, err)
+		}
+	})
+}
+
+// A function that was told to stop, because its time is over, and ends with an error does not know how far it has come.
+func TestUncertainWorkThatIsHeldForTooLong(t *testing.T) {
+	for _, end := range []error{nil, errors.New("stopped")} {
+		inBubble(t, func(t *testing.T, s *redistest.Mini) {
+			key := redistest.Prefix(t)
+			l := testenv.Open(t, s.Client(t))
+			f := uncertain
+			f.Policy.MaxHold = time.Second
+			_, _, err := lockmw.Do(context.Background(), l, key, f, func(ctx context.Context) (string, error) {
+				<-ctx.Done()
+				return "paid", end
+			})
+			if !errors.Is(err, end) {
+				t.Error(err)
+			}
+			if end != nil {
+				wantUncertain(t, l, key, f)
+			} else {
+				wantAnswer(t, l, key, f, "paid")
+			}
+		})
+	}
+}

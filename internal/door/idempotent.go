@@ -31,6 +31,9 @@ func NewIdempotent(l *lockmw.Locker, f lockmw.Flight, optional bool) (*Idempoten
 	if err := l.ValidateFlight(f); err != nil {
 		return nil, err
 	}
+	if f.Retain == 0 { // a client that asks again comes later
+		return nil, fmt.Errorf("%w: Retain is zero: say for how long a client that sends its request again gets the same answer", lockmw.ErrInvalidPolicy)
+	}
 	return &Idempotent{locker: l, flight: f, optional: optional}, nil
 }
 

@@ -180,6 +180,7 @@ const (
 	outOfRange         = 11
 	unimplemented      = 12
 	internal           = 13
+	unavailable        = 14
 	dataLoss           = 15
 )
 
@@ -194,7 +195,7 @@ func (i *Once) keeps(ctx context.Context, method string, rule *MethodRule, made 
 	switch made.As.GetCode() {
 	case invalidArgument, notFound, alreadyExists, failedPrecondition, outOfRange, unimplemented:
 		return true // asked again, the handler would say the same
-	case unknown, internal, dataLoss:
+	case canceled, unknown, deadlineExceeded, internal, unavailable, dataLoss:
 		return rule.once.crash == lockmw.Uncertain // half of the work may be done
 	}
 	return false

@@ -475,11 +475,12 @@ func errorHandlerAnswersForIdempotent(e *env) {
 func mistakesOfIdempotentPanicAtTheStart(e *env) {
 	limit, patience := 100, time.Minute
 	for want, change := range map[string]func(*Route){
-		"Idempotent: the Locker is nil":                                  func(r *Route) { r.Locks = nil },
-		"Idempotent: the key function is nil":                            func(r *Route) { r.Key = nil },
-		"Idempotent: " + lockmw.ErrInvalidPolicy.Error() + ": Retain":    func(r *Route) { r.Flight.Retain = -1 },
-		"Idempotent: " + lockmw.ErrInvalidPolicy.Error() + ": MaxAnswer": func(r *Route) { r.Flight.MaxAnswer = -1 },
-		"Idempotent: Flight.Fingerprint: each request has its own":       func(r *Route) { r.Flight.Fingerprint = []byte("x") },
+		"Idempotent: the Locker is nil":                                       func(r *Route) { r.Locks = nil },
+		"Idempotent: the key function is nil":                                 func(r *Route) { r.Key = nil },
+		"Idempotent: " + lockmw.ErrInvalidPolicy.Error() + ": Retain":         func(r *Route) { r.Flight.Retain = -1 },
+		"Idempotent: " + lockmw.ErrInvalidPolicy.Error() + ": Retain is zero": func(r *Route) { r.Flight.Retain = 0 },
+		"Idempotent: " + lockmw.ErrInvalidPolicy.Error() + ": MaxAnswer":      func(r *Route) { r.Flight.MaxAnswer = -1 },
+		"Idempotent: Flight.Fingerprint: each request has its own":            func(r *Route) { r.Flight.Fingerprint = []byte("x") },
 		`Idempotent: whose key? It is made of the header "Idempotency-Key" alone`: func(r *Route) {
 			r.Key = keyfunc.MustParse("{header.Idempotency-Key|idempotency}")
 		},

@@ -16,6 +16,9 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
+// asked makes each key another one.
+var asked atomic.Int64
+
 // Ways in which a door that answers calls once can be broken.
 
 // servers counts what was served, for faults that have each server be alone.
@@ -36,7 +39,7 @@ func (f *Fault) onceRules(rules grpclock.IdempotentRules) grpclock.IdempotentRul
 		case "keeps answers for itself":
 			rule.Flight.Policy.Prefix += strconv.FormatInt(server, 10)
 		case "forgets answers":
-			rule.Flight.Retain = 0
+			rule.Key = keyfunc.Join(key, func(keyfunc.Request) (string, error) { return strconv.FormatInt(asked.Add(1), 10), nil })
 		case "takes users for one":
 			rule.Key = func(r keyfunc.Request) (string, error) { return key(userless{r}) }
 		case "takes whatever is missing for a key":

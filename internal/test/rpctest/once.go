@@ -393,8 +393,8 @@ func keptResults(crash lockmw.Crash) map[codes.Code]bool {
 		codes.InvalidArgument: true, codes.NotFound: true, codes.AlreadyExists: true, codes.FailedPrecondition: true,
 		codes.OutOfRange: true, codes.Unimplemented: true,
 		codes.Unknown: uncertain, codes.Internal: uncertain, codes.DataLoss: uncertain,
-		codes.Canceled: false, codes.DeadlineExceeded: false, codes.PermissionDenied: false, codes.Unauthenticated: false,
-		codes.ResourceExhausted: false, codes.Aborted: false, codes.Unavailable: false,
+		codes.Canceled: uncertain, codes.DeadlineExceeded: uncertain, codes.Unavailable: uncertain,
+		codes.PermissionDenied: false, codes.Unauthenticated: false, codes.ResourceExhausted: false, codes.Aborted: false,
 	}
 }
 
@@ -684,11 +684,14 @@ func answerThatCannotBeReadIsNoLeave(e *env) {
 // mistakesOfIdempotentPanicAtTheStart is about those that a lock's rules do not have; see mistakesPanicAtTheStart for the others.
 func mistakesOfIdempotentPanicAtTheStart(e *env) {
 	fine := keyfunc.MustParse("{header.x-user}:{header.x-request}")
+	forNobody := grpclock.IdempotentRules{PayMethod: {Key: fine}}
 	rule := func(name string, key keyfunc.Func, f lockmw.Flight) grpclock.IdempotentRules {
+		f.Retain = time.Minute
 		return grpclock.IdempotentRules{name: {Key: key, Flight: f}}
 	}
 	for want, rules := range map[string]grpclock.IdempotentRules{
 		"the IdempotentRules are nil; no call would be answered once":                        nil,
+		`rule "` + PayMethod + `": lockmw: invalid policy: Retain is zero`:                   forNobody,
 		`rule "Pay": it must be named`:                                                       rule("Pay", fine, lockmw.Flight{}),
 		`rule "` + PayMethod + `": its Key is nil`:                                           rule(PayMethod, nil, lockmw.Flight{}),
 		`rule "` + ShopService + `pay": the service has no such method: did you mean`:        rule(ShopService+"pay", fine, lockmw.Flight{}),
