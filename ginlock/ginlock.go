@@ -158,7 +158,8 @@
 // of a lock behind Idempotent is not either; see WithKeep and lockmw.NotAnAnswer. A Codec gets a struct that encoding/json takes. A body over WithBodyLimit is refused (413). The context of a
 // handler that runs does not end with the connection.
 //
-// The response of handlers that add an error to c.Errors and write nothing is left to middleware in front, and is not kept.
+// The response of handlers that add an error to c.Errors and write nothing is left to middleware in front, and is not kept. With lockmw.Uncertain half of the work may be done, and the next request
+// is told that its answer was not kept.
 //
 // Redis may forget what was done. docs/answers.md says what that means, and in which order middlewares go.
 //

@@ -80,6 +80,9 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 	c.Next()
 	if !w.Written() && (len(c.Errors) > errors || v.isUnknown()) {
 		below.WriteHeader(w.status)
+		if v.isUnknown() { // Gin answers, and nothing was done
+			lockmw.NotAnAnswer(v.Inner().Context())
+		}
 		return false
 	}
 	w.WriteHeaderNow()

@@ -2,6 +2,7 @@ package httplock_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,5 +98,45 @@ func TestParsedFormTellsRequestsApart(t *testing.T) {
 	}
 	if got[0] != http.StatusOK || got[1] != http.StatusOK || got[2] != http.StatusUnprocessableEntity || runs != 1 {
 		t.Errorf("answers %v, %d runs; want 200, 200, 422 and one", got, runs)
+	}
+}
+
+// payAt has a user pay at a path.
+func payAt(h http.Handler, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("X-User", "ann")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// What http.StripPrefix takes away from the path tells two routes apart that have one pattern.
+func TestMountsAreApart(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	all := http.NewServeMux()
+	for _, name := range []string{"/shop", "/admin"} {
+		own := http.NewServeMux()
+		own.Handle("POST /pay", once(locks)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(name)) })))
+		all.Handle(name+"/", http.StripPrefix(name, own))
+	}
+	for _, name := range []string{"/shop", "/admin", "/shop"} {
+		if w := payAt(all, name+"/pay", ""); w.Body.String() != name {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+// A body of which middleware has read a part is not taken for a whole one: two payments would be the same.
+func TestBodyThatWasReadInPartIsRefused(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	served := once(locks)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the handler runs") }))
+	reads := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadFull(r.Body, make([]byte, 8)); err != nil {
+			t.Error(err)
+		}
+		served.ServeHTTP(w, r)
+	})
+	if w := payAt(reads, "/pay", "00000001 EUR to bob"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "LOCK_MISUSE") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -565,7 +565,7 @@ func TestUncertainWorkThatCannotBeNotedForLong(t *testing.T) {
 func TestUncertainWorkAndClose(t *testing.T) {
 	s := redistest.Embedded(t)
 	other := testenv.Open(t, s.Client(t))
-	for _, after := range []time.Duration{45, 50, 51, 55, 75, 99, 100, 101, 105, 150} {
+	for _, ms := range []int64{45, 50, 51, 55, 75, 99, 100, 101, 105, 150} {
 		key := redistest.Prefix(t)
 		client, proxy := proxied(t, s)
 		l, err := lockmw.New(client)
@@ -575,7 +575,7 @@ func TestUncertainWorkAndClose(t *testing.T) {
 		_, _, _ = lockmw.Do(context.Background(), l, key+"warm", uncertain, pays(""))
 		proxy.Delay(faultproxy.ToClient, 50*time.Millisecond)
 		closed := make(chan struct{})
-		time.AfterFunc(after*time.Millisecond, func() {
+		time.AfterFunc(time.Duration(ms)*time.Millisecond, func() {
 			defer close(closed)
 			ended, cancel := context.WithCancel(context.Background())
 			cancel()
@@ -590,7 +590,7 @@ func TestUncertainWorkAndClose(t *testing.T) {
 		<-closed
 		answer, _, err := lockmw.Do(context.Background(), other, key, uncertain, pays("again"))
 		if ran && answer == "again" || !ran && (answer != "again" || err != nil) {
-			t.Errorf("Close after %v ms: ran: %v; then %q, %v", int64(after), ran, answer, err)
+			t.Errorf("Close after %v ms: ran: %v; then %q, %v", ms, ran, answer, err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type Wanted struct {
 	Keys        keyfunc.Keys
 	KeyErr      error  // of the key function
 	Route       string // the method and the pattern, which metrics show: a key is used for one route
-	Path        string // of a request whose pattern is not known: it is a part of the key as well, and no name for metrics
+	Path        string // what the pattern does not have of the path: a part of the key as well, and no name for metrics
 	Fingerprint []byte // of the request: see lockmw.Flight
 }
 

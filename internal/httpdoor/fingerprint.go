@@ -51,13 +51,13 @@ var errBodyGone = fmt.Errorf("%w: earlier middleware has read the request's body
 func (v *Visit) sumOfRequest() ([]byte, error) {
 	r := v.outer
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	all := door.NewDigest(r.Method, r.URL.EscapedPath(), r.URL.RawQuery, strings.ToLower(strings.TrimSpace(kind)))
+	all := door.NewDigest(r.Method, pathSent(r), r.URL.RawQuery, strings.ToLower(strings.TrimSpace(kind)))
 	switch body := v.body.bytes; {
 	case len(body) == 0 && isParsed(r):
 		if err := addForm(all, r); err != nil {
 			return nil, err
 		}
-	case len(body) == 0 && r.ContentLength > 0:
+	case r.ContentLength >= 0 && int64(len(body)) != r.ContentLength:
 		return nil, errBodyGone
 	default:
 		parts, ok := partsOf(r.Header, body)

@@ -133,14 +133,23 @@ func (v *Visit) wanted(view keyfunc.Request) door.Wanted {
 	keys, err := v.routedKeys(view)
 	wanted := door.Wanted{Keys: keys, KeyErr: err, Route: v.outer.Method}
 	if pattern := view.Route(); pattern == "" {
-		wanted.Path = v.outer.URL.EscapedPath()
+		wanted.Path = pathSent(v.outer)
 	} else {
-		wanted.Route += " " + strings.TrimPrefix(pattern, v.outer.Method+" ") // net/http's has the method
+		wanted.Path = strings.TrimSuffix(pathSent(v.outer), v.outer.URL.EscapedPath()) // what http.StripPrefix has taken away
+		wanted.Route += " " + strings.TrimPrefix(pattern, v.outer.Method+" ")          // net/http's has the method
 	}
 	if err == nil {
 		wanted.Fingerprint, wanted.KeyErr = v.fingerprint()
 	}
 	return wanted
+}
+
+// pathSent is the path as the client has sent it, or as it is known.
+func pathSent(r *http.Request) string {
+	if path, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(path, "/") {
+		return path
+	}
+	return r.URL.EscapedPath()
 }
 
 // answerOf returns what is kept of a response, and whether anything is. It sets the header of the response as it is now.
@@ -155,11 +164,11 @@ func (o *once) answerOf(held *Buffer, answered bool) (answer Answer, keep bool) 
 	if !held.Held() || held.status < http.StatusOK || hasTrailers(held.frozen) || hasTrailers(held.header) {
 		return bareFact, true
 	}
-	header, ok := changed(held.below.Header(), held.frozen)
+	header, added, ok := changed(held.below.Header(), held.frozen)
 	if !ok {
 		return bareFact, true
 	}
-	return Answer{Status: held.status, Header: header, Body: held.body}, true
+	return Answer{Status: held.status, Header: header, Added: added, Body: held.body}, true
 }
 
 // notKept are statuses below 500 that are no answer to keep: what the client lacked it may have the next time, and a part is

@@ -19,7 +19,8 @@ import (
 // pointer to one to decode.
 type Answer struct {
 	Status int         `json:"status,omitempty"`
-	Header http.Header `json:"header,omitempty"` // what the handler has changed; nil takes a name away
+	Header http.Header `json:"header,omitempty"` // what the handler has set; nil takes a name away
+	Added  http.Header `json:"added,omitempty"`  // what it has added to names that middleware in front had set
 	Body   []byte      `json:"body,omitempty"`
 
 	// NotKept says that the request was processed, and that there is nothing else to tell: the response was too large, or
@@ -39,6 +40,9 @@ const replayed = "Idempotent-Replayed"
 func (a Answer) writeTo(w http.ResponseWriter) {
 	header := w.Header()
 	maps.Copy(header, a.Header)
+	for name, values := range a.Added {
+		header[name] = append(header[name], values...)
+	}
 	header.Set(replayed, "true")
 	w.WriteHeader(a.Status)
 	if len(a.Body) > 0 {
@@ -54,9 +58,11 @@ func (a Answer) check() error {
 	case a.Status < http.StatusOK || a.Status > 999:
 		return fmt.Errorf("httpdoor: an answer that is kept has the status %d", a.Status)
 	}
-	for name, values := range a.Header {
-		if !isToken(name) || isNeverKept(name) || slices.ContainsFunc(values, hasControls) {
-			return fmt.Errorf("httpdoor: an answer that is kept has a header that no answer may have: %q", name)
+	for _, h := range []http.Header{a.Header, a.Added} {
+		for name, values := range h {
+			if !isToken(name) || isNeverKept(name) || slices.ContainsFunc(values, hasControls) {
+				return fmt.Errorf("httpdoor: an answer that is kept has a header that no answer may have: %q", name)
+			}
 		}
 	}
 	return nil
@@ -72,22 +78,26 @@ func isNeverKept(name string) bool {
 	return slices.Contains(neverKept, http.CanonicalHeaderKey(name)) || strings.HasPrefix(name, http.TrailerPrefix)
 }
 
-// changed returns what a handler has changed of the header that it began with. It is false if that cannot be
-// kept as it is.
-func changed(before, after http.Header) (kept http.Header, ok bool) {
-	kept = make(http.Header)
+// changed returns what a handler has changed of the header that it began with: what it has set, and what it has added to values that were there. It is
+// false if that cannot be kept as it is.
+func changed(before, after http.Header) (kept, added http.Header, ok bool) {
+	kept, added = make(http.Header), make(http.Header)
 	for name, values := range after {
 		was, there := before[name]
 		if there && slices.Equal(was, values) || !isToken(name) || isNeverKept(name) || isHopByHop(after, name) {
 			continue // net/http leaves out what is no name as well
 		}
-		kept[name] = nil // as it is set by a handler that wants net/http to add none
+		of := kept
+		if n := len(was); n > 0 && n < len(values) && slices.Equal(was, values[:n]) {
+			of, values = added, values[n:]
+		}
+		of[name] = nil // as it is set by a handler that wants net/http to add none
 		for _, value := range values {
 			sent := asSent(value)
 			if hasControls(sent) || !utf8.ValidString(sent) {
-				return nil, false
+				return nil, nil, false
 			}
-			kept[name] = append(kept[name], sent)
+			of[name] = append(of[name], sent)
 		}
 	}
 	for name := range before {
@@ -95,7 +105,7 @@ func changed(before, after http.Header) (kept http.Header, ok bool) {
 			kept[name] = nil
 		}
 	}
-	return kept, true
+	return kept, added, true
 }
 
 // isHopByHop reports whether the header itself says that name is for this connection.

@@ -16,11 +16,13 @@ func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(h http.Header)
 		want   http.Header // beside X-Removed
+		added  http.Header
 		fails  bool
 	}{
 		"nothing":               {change: func(http.Header) {}},
 		"the same again":        {change: func(h http.Header) { h.Set("X-Trace", "1") }},
-		"one more line":         {change: func(h http.Header) { h.Add("Vary", "Accept") }, want: http.Header{"Vary": {"Origin", "Accept"}}},
+		"one more line":         {change: func(h http.Header) { h.Add("Vary", "Accept") }, added: http.Header{"Vary": {"Accept"}}},
+		"another line":          {change: func(h http.Header) { h["Vary"] = []string{"Accept", "Origin"} }, want: http.Header{"Vary": {"Accept", "Origin"}}},
 		"a new name":            {change: func(h http.Header) { h.Set("Location", "/receipts/7") }, want: http.Header{"Location": {"/receipts/7"}}},
 		"not in its usual case": {change: func(h http.Header) { h["x-odd"] = []string{"1"} }, want: http.Header{"x-odd": {"1"}}},
 		"none wanted":           {change: func(h http.Header) { h["Content-Type"] = nil }, want: http.Header{"Content-Type": nil}},
@@ -38,12 +40,14 @@ func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
 		tc.change(after)
 		want := http.Header{"X-Removed": nil}
 		maps.Copy(want, tc.want)
+		added := http.Header{}
+		maps.Copy(added, tc.added)
 		if tc.fails {
-			want = nil
+			want, added = nil, nil
 		}
-		got, ok := changed(before, after)
-		if ok == tc.fails || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: kept %v, %v; want %v", name, got, ok, want)
+		got, more, ok := changed(before, after)
+		if ok == tc.fails || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(more, added) {
+			t.Errorf("%s: kept %v and %v, %v; want %v and %v", name, got, more, ok, want, added)
 		}
 		if err := (Answer{Status: 200, Header: got}).check(); err != nil {
 			t.Errorf("%s: what is kept is refused: %v", name, err)
@@ -56,8 +60,8 @@ func TestReplayLeavesTheHeaderOfMiddleware(t *testing.T) {
 	w.Header().Set("X-Trace", "2")
 	w.Header().Set("Vary", "Origin")
 	w.Header().Set("X-Removed", "2")
-	Answer{Status: http.StatusNoContent, Header: http.Header{"Vary": {"Accept"}, "X-Removed": nil}}.writeTo(w)
-	want := http.Header{"X-Trace": {"2"}, "Vary": {"Accept"}, "X-Removed": nil, "Idempotent-Replayed": {"true"}}
+	Answer{Status: http.StatusNoContent, Header: http.Header{"X-Removed": nil}, Added: http.Header{"Vary": {"Accept"}}}.writeTo(w)
+	want := http.Header{"X-Trace": {"2"}, "Vary": {"Origin", "Accept"}, "X-Removed": nil, "Idempotent-Replayed": {"true"}}
 	if got := w.Header(); w.Code != http.StatusNoContent || !reflect.DeepEqual(got, want) {
 		t.Errorf("answer = %d %v, want 204 %v", w.Code, got, want)
 	}
