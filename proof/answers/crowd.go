@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -116,7 +117,7 @@ type turnout struct {
 func (t *turnout) round(makers []maker) error {
 	key := uuid.NewString()
 	var done, made atomic.Int64
-	work := func(context.Context) (string, error) {
+	work := func(context.Context) (string, error) { //nolint:unparam // the type is a maker's
 		time.Sleep(crowdWork)
 		made.Add(1)
 		done.CompareAndSwap(0, time.Now().UnixNano())
@@ -168,13 +169,13 @@ func runCrowds(redisAddr string, rounds int) error {
 			}
 		}
 	}
-	fmt.Printf("%-38s %8s %10s %10s %10s %10s\n", "", "made", "calls/s", "spread", "late p50", "late p99")
+	fmt.Fprintf(os.Stdout, "%-38s %8s %10s %10s %10s %10s\n", "", "made", "calls/s", "spread", "late p50", "late p99")
 	for i, t := range turnouts {
 		slices.Sort(t.took)
 		slices.Sort(t.late)
 		rate := func(at int) float64 { return crowdCallers / t.took[at].Seconds() }
 		n := len(t.took)
-		fmt.Printf("%-38s %8.1f %10.0f %10s %10v %10v\n", crowds[i].name, float64(t.made)/float64(n), rate(n/2),
+		fmt.Fprintf(os.Stdout, "%-38s %8.1f %10.0f %10s %10v %10v\n", crowds[i].name, float64(t.made)/float64(n), rate(n/2),
 			fmt.Sprintf("%.0f-%.0f", rate(n*3/4), rate(n/4)), t.late[len(t.late)/2].Round(100*time.Microsecond), t.late[len(t.late)*99/100].Round(100*time.Microsecond))
 	}
 	return nil

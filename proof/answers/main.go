@@ -37,19 +37,19 @@ func main() {
 	defer os.RemoveAll(dir)
 	server, err := redistest.Start()
 	fail(err)
-	defer server.Close() //nolint:errcheck // the process ends
+	defer server.Close()
 	if *crowd > 0 {
 		fail(runCrowds(server.Addr(), *crowd))
 		return
 	}
-	fmt.Printf("%-32s %5s %5s %6s %6s %9s %7s %5s %8s\n", "", "keys", "once", "twice", "differ", "uncertain", "blocked", "false", "seconds")
+	fmt.Fprintf(os.Stdout, "%-32s %5s %5s %6s %6s %9s %7s %5s %8s\n", "", "keys", "once", "twice", "differ", "uncertain", "blocked", "false", "seconds")
 	for i, name := range slices.Sorted(maps.Keys(contestants)) {
 		if !strings.Contains(name, *only) {
 			continue
 		}
 		v, took, err := run(name, *keys, *atOnce, *share, server.Addr(), filepath.Join(dir, fmt.Sprint("ledger", i)))
 		fail(err)
-		fmt.Printf("%-32s %5d %5d %6d %6d %9d %7d %5d %8.0f\n", name, v.Keys, v.Once, v.Twice, v.Differ, v.Uncertain, v.Blocked, v.False, took.Round(time.Second).Seconds())
+		fmt.Fprintf(os.Stdout, "%-32s %5d %5d %6d %6d %9d %7d %5d %8.0f\n", name, v.Keys, v.Once, v.Twice, v.Differ, v.Uncertain, v.Blocked, v.False, took.Round(time.Second).Seconds())
 	}
 }
 

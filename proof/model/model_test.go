@@ -125,7 +125,7 @@ func TestMistakesAreFound(t *testing.T) {
 			"local fence = grant(state, now, token, first_ttl, kind) redis.call('SET', KEYS[6], 'begun ' .. fence .. ' ' .. fence .. ' f 90000000 ' .. token, 'PX', 90000)",
 		}},
 		"a note is written without the lock": {size: notes(Size{}), says: "does not have the lock", edit: edit{
-			"if not own then return {2, '', now_text} end", "",
+			"if not own or fence and known and fence > known then return {2, '', now_text} end", "",
 		}},
 		"an operator is believed while somebody has the lock": {size: again, says: "and A.0 has the lock", edit: edit{
 			"if redis.call('EXISTS', KEYS[1]) == 1 then return 2 end", "",

@@ -213,6 +213,9 @@ func (j *judge) longest(r *record) time.Duration {
 	if r.wish.flies() { // it looks for an answer when it has the lock
 		longest += time.Second
 	}
+	if r.wish.Kind == noted { // where it is in doubt whether the begin is noted, it gives that back with the lock
+		longest += time.Second
+	}
 	return longest + time.Duration(len(r.wish.Keys))*slack
 }
 
