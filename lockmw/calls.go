@@ -287,10 +287,11 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 	recall := &store.Recall{Fingerprint: c.of.fingerprint}
 	if c.how.Crash == Uncertain {
 		recall.Begin = c.how.begin(lease.fence)
-		lease.keepWith(toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true})
+		undoes := toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true}
+		lease.keepWith(undoes)
 		defer func() {
 			if err == nil && !lease.keepWith(toKeep{}) { // the lock was lost, or Close has taken it with the note
-				lease.keepWith(toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true})
+				lease.keepWith(undoes)
 				found, err = nil, c.refused(errLostBefore)
 			}
 		}()

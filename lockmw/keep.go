@@ -50,27 +50,23 @@ func (k *keeping) logNotKept(why string, err error) {
 // does the work.
 func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) error {
 	keeps := l.toKeep()
-	noted := keeps.answer != nil && keeps.answer.Work != 0 && (!keeps.answer.Undone || keeps.unbegun)
-	if !noted {
-		t.cleanUp(0)
+	if !keeps.outlivesTheLock() {
+		t.cleanUp()
 		return ErrLost
-	}
-	if keeps.unbegun {
-		t.cleanUp(keeps.answer.Work)
-	} else {
-		t.cleanUp(0)
 	}
 	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
 	k.record = keeps.answer
 	err := k.run()
-	switch {
-	case err == nil && !k.record.Undone:
-		return nil
-	case err != nil && !errors.Is(err, ErrLost):
+	if wasTold(err) {
+		t.cleanUp()
+	} else {
 		k.logNotKept("the lock was lost; it is tried further", err)
 		k.later()
 	}
-	return ErrLost
+	if err != nil || keeps.answer.Undone {
+		return ErrLost
+	}
+	return nil
 }
 
 // A keeping is a release that keeps an answer.
@@ -116,8 +112,11 @@ func (k *keeping) find() error {
 
 // isOver reports whether what came of tries is the end: Redis has the answer, or will not take it.
 func (k *keeping) isOver(err error) bool {
-	return err == nil || errors.Is(err, ErrLost) || k.fault.Permanent
+	return wasTold(err) || k.fault.Permanent
 }
+
+// wasTold reports whether Redis has said what became of a release: it has the answer, or there was nothing to release.
+func wasTold(err error) bool { return err == nil || errors.Is(err, ErrLost) }
 
 // goOn tries further while the lock is there, for a TTL at most, since others wait for it, and until Close begins.
 func (k *keeping) goOn() {
@@ -133,7 +132,8 @@ func (k *keeping) goOn() {
 	}
 }
 
-// end ends the tenure, and returns what Lease.Release does. Where Redis has not taken the answer, the lock is given back in its own right.
+// end ends the tenure, and returns what Lease.Release does. Where Redis has not taken the answer, the lock is given back in its own right, but for
+// work that is noted as begun: whoever had the lock then would be told that nobody knows.
 func (k *keeping) end(err error) error {
 	t := k.t
 	t.over()
@@ -143,17 +143,12 @@ func (k *keeping) end(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrLost):
-		t.cleanUp(0)
+		t.cleanUp()
 		return err
 	}
 	k.logNotKept("Redis has not taken it", err)
 	if k.record.Work != 0 {
 		k.later()
-	}
-	if k.record.Undone {
-		ref := t.ref
-		ref.Undo = k.record.Work
-		t.locker.janitor.AddAt(t.stayTill(), ref, false)
 		return err
 	}
 	g := t.newGivingBack(k.ctx, time.Now())
@@ -166,23 +161,27 @@ const (
 	mostLater  = time.Hour // it has the answer in memory
 )
 
-// later tries in the background to have Redis know what became of noted work, until Redis has answered, or Close begins. The lock is not needed for
-// that, and may be another's by then: the note is compared by its id. Without this process nobody would know.
+// later tries in the background to have Redis know what became of noted work, until Redis has answered, with a last try when Close begins. Without
+// this process nobody would know. The lock is given back by the same command; it is not needed, and may be another's by then, since the note is
+// compared by its id.
 func (k *keeping) later() {
 	led := k.t.locker.enter(k.t.ref.Key)
 	if led == nil { // Close has begun
+		k.t.cleanUp()
 		return
 	}
 	go func() {
 		defer led.calls.Done()
-		for end := time.Now().Add(mostLater); time.Now().Before(end); {
+		defer k.t.cleanUp()
+		for end := time.Now().Add(mostLater); ; {
+			last := time.Now().After(end)
 			select {
 			case <-k.t.locker.closing:
-				return
+				last = true
 			case <-time.After(laterPause):
 			}
 			k.anew()
-			if err := k.run(); err == nil || errors.Is(err, ErrLost) {
+			if wasTold(k.run()) || last {
 				return
 			}
 		}

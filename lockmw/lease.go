@@ -55,7 +55,13 @@ type work struct {
 // toKeep is what a lease of Do keeps with its release.
 type toKeep struct {
 	answer  *store.Record // nil: there is none
-	unbegun bool          // it undoes the note of work that has not begun, and never does: also where the lock was lost
+	unbegun bool          // it undoes the note of work that has not begun, and never does
+}
+
+// outlivesTheLock reports whether Redis takes it although the lock was lost, because the work is noted as begun. That the work is
+// undone counts only if it has not begun: with the lock it may have lost track of what it did.
+func (k toKeep) outlivesTheLock() bool {
+	return k.answer != nil && k.answer.Work != 0 && (!k.answer.Undone || k.unbegun)
 }
 
 // keepWith says what is to be kept with the release. It reports false if the lease has ended. Where that was by a release, as of Close, what was to be

@@ -185,7 +185,7 @@ func (t *tenure) decline() {
 	t.over()
 	t.locker.watchdog.RemoveNoWait(&t.renewal)
 	t.locker.waiters.ForgetHolder(t.ref.Key, t)
-	t.cleanUp(0)
+	t.cleanUp()
 	t.locker.forgetTenure(t)
 }
 
@@ -201,13 +201,11 @@ func (t *tenure) over() {
 // cleanUp has the janitor remove what may be left of the tenure in the store: for decline the
 // lock itself; otherwise one that was lost, which the store may keep if a renewal came through
 // whose answer did not, or at the minority of a quorum's nodes.
-// Work that may be noted and has not begun is given as undo, and its note goes.
-func (t *tenure) cleanUp(undo int64) {
+func (t *tenure) cleanUp() {
 	t.mu.Lock()
 	till, ref, certain := t.stayTill(), t.ref, t.state != tenureExpired && !t.mayReturn
 	t.mu.Unlock()
-	ref.Undo = undo
-	t.locker.janitor.AddAt(till, ref, certain && undo == 0) // the note may be under way
+	t.locker.janitor.AddAt(till, ref, certain)
 }
 
 // end moves the tenure to s, on its way from held to unrenewed, lost, expired or over. Once it is

@@ -51,11 +51,6 @@ func (s *Store) Remove(ctx context.Context, batch []store.Removal) {
 // removal makes c give back what r's token has, and its place in the queue.
 func (s *Store) removal(c *command, r store.Ref) {
 	c.token, c.terms = r.Token, terms(r)
-	if r.Undo != 0 {
-		undone := store.Record{Work: r.Undo, Undone: true}
-		s.onRecord(c, r.Key, keepScript, append(append([]any{&c.token, &s.channels, c.fenced(r), &c.terms, "", "", ""}, recordArgs(&undone)...), workArg(&undone))...)
-		return
-	}
 	s.onLock(c, r.Key, releaseScript, &c.token, &s.channels, c.fenced(r), &c.terms)
 	c.onekey = oneKeyOf(r, "release", 0)
 	c.entry = entry(r)

@@ -44,9 +44,6 @@ type Ref struct {
 	// wrote then: so it can be compared at less cost when the lock is given back. Zero, where
 	// the caller does not have it, is always right.
 	Estimate int64
-
-	// Undo is the id of work that may be noted as begun (Recall.Begin) and did not begin, or failed: with Remove its note goes, too.
-	Undo int64
 }
 
 // A Kind says who may hold a key together. The zero Kind is exclusive. Kinds
