@@ -1,6 +1,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -19,23 +20,36 @@ import (
 type Idempotent struct {
 	locker   *lockmw.Locker
 	flight   lockmw.Flight
+	most     int // how many bytes of an answer are kept
+	fact     any // see NewIdempotent
 	optional bool
 }
 
 // keysOfAnswers is the prefix of keys where the policy has none.
 const keysOfAnswers = "idempotent:"
 
-// NewIdempotent returns one. With optional a request without a key runs as if the door were not there. The error is a
-// mistake of the program.
-func NewIdempotent(l *lockmw.Locker, f lockmw.Flight, optional bool) (*Idempotent, error) {
+// NewIdempotent returns one. Answers are encoded by own where f has no Codec; fact is the one of which nothing is kept but that there was one. With optional a request without a key runs as if
+// the door were not there. The error is a mistake of the program.
+func NewIdempotent(l *lockmw.Locker, f lockmw.Flight, own lockmw.Codec, fact any, optional bool) (*Idempotent, error) {
 	if err := l.ValidateFlight(f); err != nil {
 		return nil, err
+	}
+	if f.Fingerprint != nil {
+		return nil, errors.New("Flight.Fingerprint: each request has its own; see WithFingerprint")
 	}
 	if f.Retain == 0 { // a client that asks again comes later
 		return nil, fmt.Errorf("%w: Retain is zero: say for how long a client that sends its request again gets the same answer", lockmw.ErrInvalidPolicy)
 	}
-	return &Idempotent{locker: l, flight: f, optional: optional}, nil
+	i := &Idempotent{locker: l, flight: f, most: cmp.Or(f.MaxAnswer, seam.DefaultMaxAnswer), fact: fact, optional: optional}
+	i.flight.MaxAnswer = max(i.most, roomForFact)
+	if f.Codec == nil {
+		i.flight.Codec = own
+	}
+	return i, nil
 }
+
+// Most is how many bytes of an answer are kept, encoded.
+func (i *Idempotent) Most() int { return i.most }
 
 // WhoseKey returns the mistake of a key function that read one header or one field of the body, and nothing else of a
 // Sample: any client that guesses or overhears the key gets the answer.
@@ -74,7 +88,8 @@ func lacksKey(err error) bool {
 }
 
 // Answered returns the answer to a request: that of work, which runs for this one, or with shared another's. The error is
-// that of lockmw.Do, or the refusal of a request without a key. A refusal is no answer for a middleware around this one to keep.
+// that of lockmw.Do, or the refusal of a request without a key. A refusal is no answer for a middleware around this one to keep. Where work
+// has run, an error that is not lockmw.ErrLost says why no more is kept of its answer, which is right all the same, than the bare fact, if that.
 //
 // ctx is the request's. Its end ends the wait. Once work runs that goes on: work's context has the values of ctx, and ends when
 // the lock is lost, or by MaxHold.
@@ -90,7 +105,8 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 	defer end(nil)
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	defer stop()
-	ran := false
+	ran, codec := false, &boundCodec{Codec: f.Codec, most: i.most, fact: i.fact}
+	f.Codec = codec
 	answer, shared, err = lockmw.Do(waits, i.locker, w.key(), f, func(inner context.Context) (A, error) {
 		if !stop() { // the client has left in this moment, and nothing was done
 			var none A
@@ -99,7 +115,10 @@ func Answered[A any](ctx context.Context, i *Idempotent, w Wanted, work func(ctx
 		ran = true
 		return work(inner)
 	})
-	if ran || err == nil {
+	switch {
+	case ran && err == nil:
+		return answer, shared, codec.refused
+	case ran || err == nil:
 		return answer, shared, err
 	}
 	if _, told := errors.AsType[*lockmw.AcquireError](err); !told { // there is an answer, and it cannot be read

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/lockmw/kit/internal/door"
-	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/keyfunc"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -19,38 +18,20 @@ type once struct {
 	answers   *door.Idempotent
 	keeps     func(status int, header http.Header) bool
 	uncertain bool // work that has failed is not done again
-	most      int  // how many bytes of a response are kept
 }
-
-// roomForFact is what Redis may take beyond the limit: the bare fact, encoded by whatever Codec, where the limit is small.
-const roomForFact = 4 << 10
 
 // NewIdempotent returns the door of an Idempotent. It panics if l or key is nil, f is invalid for l, or key is made of one header
 // and nothing else.
 func NewIdempotent(l *lockmw.Locker, key keyfunc.Func, f lockmw.Flight, c Config) *Door {
 	c.check(l, key)
-	o := &once{keeps: c.keep, uncertain: f.Crash == lockmw.Uncertain, most: f.MaxAnswer}
-	if o.keeps == nil {
-		o.keeps = o.isKept
-	}
-	if o.most == 0 {
-		o.most = seam.DefaultMaxAnswer
-	}
-	if f.Fingerprint != nil {
-		c.Panic("Flight.Fingerprint: each request has its own; see WithFingerprint")
-	}
-	if f.MaxAnswer >= 0 { // less than that is for NewIdempotent to refuse
-		f.MaxAnswer = o.most + roomForFact
-	}
-	if f.Codec == nil {
-		f.Codec = httpCodec{}
-	}
-	f.Codec = boundCodec{f.Codec, o.most}
-	answers, err := door.NewIdempotent(l, f, c.optional)
+	answers, err := door.NewIdempotent(l, f, httpCodec{}, bareFact, c.optional)
 	if err != nil {
 		c.Panic(err.Error())
 	}
-	o.answers = answers
+	o := &once{answers: answers, keeps: c.keep, uncertain: f.Crash == lockmw.Uncertain}
+	if o.keeps == nil {
+		o.keeps = o.isKept
+	}
 	if err := door.WhoseKey(c.Sample(key)); err != nil && !c.ofEverybody {
 		c.Panic(err.Error())
 	}
@@ -91,23 +72,22 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	}
 	defer v.handOnForm()
 	var held *Buffer
-	var unencoded error
 	answer, shared, err := door.Answered(v.outer.Context(), o.answers, wanted, func(ctx context.Context) (Answer, error) {
 		v.inner = v.outer.WithContext(ctx)
-		held = newBuffer(w, o.most)
+		held = newBuffer(w, o.answers.Most())
 		answer, keep := o.answerOf(held, handle(held))
 		if !keep {
 			lockmw.NotAnAnswer(ctx)
 		}
-		answer.failed = func(err error) { unencoded = err }
 		return answer, nil
 	})
 	switch {
 	case held == nil && err != nil:
 		return Refused, err
-	case shared && answer.NotKept:
-		return Refused, o.answers.Refuse(v.outer.Context(), wanted, lockmw.ErrAnswerNotKept)
 	case shared:
+		if err := answer.check(); err != nil {
+			return Refused, o.answers.Refuse(v.outer.Context(), wanted, err)
+		}
 		answer.writeTo(w)
 		return Answered, nil
 	}
@@ -116,11 +96,8 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 		return Refused, lockmw.ErrLost
 	}
 	held.Send()
-	switch {
-	case lost:
+	if lost {
 		return Answered, lockmw.ErrLost
-	case unencoded != nil:
-		err = unencoded
 	}
 	if err != nil {
 		v.Misused(fmt.Errorf("the answer of %s cannot be kept: %w", wanted.Route, err))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -26,15 +27,10 @@ type Answer struct {
 	// NotKept says that the request was processed, and that there is nothing else to tell: the response was too large, or
 	// nobody could give it again.
 	NotKept bool `json:"not_kept,omitempty"`
-
-	failed func(error) // is told of an error of the Codec; nil: nobody is
 }
 
 // bareFact is the Answer of which nothing is kept.
 var bareFact = Answer{NotKept: true}
-
-// replayed is set in the header of a response that was kept. The name is Stripe's.
-const replayed = "Idempotent-Replayed"
 
 // writeTo answers with a response that was kept. What w's header has of outer middleware stays.
 func (a Answer) writeTo(w http.ResponseWriter) {
@@ -43,18 +39,19 @@ func (a Answer) writeTo(w http.ResponseWriter) {
 	for name, values := range a.Added {
 		header[name] = append(header[name], values...)
 	}
-	header.Set(replayed, "true")
+	header.Set(door.Replayed, "true")
 	w.WriteHeader(a.Status)
 	if len(a.Body) > 0 {
 		_, _ = w.Write(a.Body) // to a client that left, perhaps
 	}
 }
 
-// check returns an error unless a handler can have given the answer: whoever can write to Redis writes answers.
+// check returns an error if the answer cannot be given again. It Is lockmw.ErrAnswerNotKept, or no handler can have given it: whoever can write
+// to Redis writes answers.
 func (a Answer) check() error {
 	switch {
 	case a.NotKept:
-		return nil
+		return lockmw.ErrAnswerNotKept
 	case a.Status < http.StatusOK || a.Status > 999:
 		return fmt.Errorf("httpdoor: an answer that is kept has the status %d", a.Status)
 	}
@@ -68,14 +65,8 @@ func (a Answer) check() error {
 	return nil
 }
 
-// neverKept are the names that belong to one response, or to one connection. A cookie is for the one client that it was made for.
-var neverKept = []string{
-	"Connection", "Content-Length", "Date", replayed, "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-	"Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
 func isNeverKept(name string) bool {
-	return slices.Contains(neverKept, http.CanonicalHeaderKey(name)) || strings.HasPrefix(name, http.TrailerPrefix)
+	return door.IsNeverKept(name) || strings.HasPrefix(name, http.TrailerPrefix)
 }
 
 // changed returns what a handler has changed of the header that it began with: what it has set, and what it has added to values that were there. It is
@@ -178,41 +169,4 @@ func (httpCodec) Decode(_ string, data []byte, answer any) error {
 	}
 	a.Body = body
 	return nil
-}
-
-// A boundCodec keeps the bare fact in the place of an answer that is too large, or cannot be encoded: without it the work would be
-// done again.
-type boundCodec struct {
-	lockmw.Codec
-	most int
-}
-
-// Encode returns at most b.most bytes, or those of the bare fact.
-func (b boundCodec) Encode(key string, answer any) ([]byte, error) {
-	a, ok := answer.(Answer)
-	if !ok {
-		return nil, fmt.Errorf("httpdoor: %T is no Answer", answer)
-	}
-	failed := a.failed
-	a.failed = nil
-	data, err := b.Codec.Encode(key, a)
-	if err == nil && len(data) <= b.most {
-		return data, nil
-	}
-	if err != nil && failed != nil {
-		failed(err)
-	}
-	return b.Codec.Encode(key, bareFact)
-}
-
-// Decode returns an error for what no handler has answered.
-func (b boundCodec) Decode(key string, data []byte, answer any) error {
-	a, ok := answer.(*Answer)
-	if !ok {
-		return fmt.Errorf("httpdoor: %T is no *Answer", answer)
-	}
-	if err := b.Codec.Decode(key, data, a); err != nil {
-		return err
-	}
-	return a.check()
 }

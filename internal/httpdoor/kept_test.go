@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/lockmw"
 )
 
 func TestKeptHeaderIsWhatTheHandlerHasChanged(t *testing.T) {
@@ -73,8 +75,7 @@ func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
 		{Status: 201, Header: http.Header{"X-A": {"b", "\n"}, "X-B": nil}, Body: []byte("a\nb\x00\xff\n")},
 		bareFact,
 	} {
-		codec := boundCodec{httpCodec{}, 1000}
-		data, err := codec.Encode("k", a)
+		data, err := httpCodec{}.Encode("k", a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,65 +85,32 @@ func TestCodecGivesBackWhatItWasGiven(t *testing.T) {
 		}
 	}
 	body := strings.Repeat("x", 900)
-	data, err := boundCodec{httpCodec{}, 1000}.Encode("k", Answer{Status: 200, Body: []byte(body)})
+	data, err := httpCodec{}.Encode("k", Answer{Status: 200, Body: []byte(body)})
 	if err != nil || len(data) > 950 {
 		t.Errorf("%d bytes, %v; want the body as it is and a short line", len(data), err)
 	}
 }
 
-// brokenCodec fails for what is not the bare fact, or for all.
-type brokenCodec struct {
-	httpCodec
-	all bool
-}
-
-var errCodec = errors.New("no key")
-
-func (c brokenCodec) Encode(key string, answer any) ([]byte, error) {
-	if a, ok := answer.(Answer); c.all || !ok || !a.NotKept {
-		return nil, errCodec
+func TestWhatNoHandlerHasAnsweredIsNotGiven(t *testing.T) {
+	read := func(data string) error {
+		var a Answer
+		if err := (httpCodec{}).Decode("k", []byte(data), &a); err != nil {
+			return err
+		}
+		return a.check()
 	}
-	return c.httpCodec.Encode(key, answer)
-}
-
-func TestBareFactIsKeptOfWhatCannotBe(t *testing.T) {
-	large := Answer{Status: 200, Body: make([]byte, 1000)}
-	for name, tc := range map[string]struct {
-		codec boundCodec
-		told  error
-		err   error
-	}{
-		"too large":             {codec: boundCodec{httpCodec{}, 1000}},
-		"not encoded":           {codec: boundCodec{brokenCodec{}, 10_000}, told: errCodec},
-		"nothing is encoded":    {codec: boundCodec{brokenCodec{all: true}, 10_000}, told: errCodec, err: errCodec},
-		"less room than a fact": {codec: boundCodec{httpCodec{}, 1}},
-	} {
-		var told error
-		a := large
-		a.failed = func(err error) { told = err }
-		data, err := tc.codec.Encode("k", a)
-		if !errors.Is(err, tc.err) || told != tc.told { //nolint:errorlint // the very one
-			t.Errorf("%s: error %v, told %v; want %v, %v", name, err, told, tc.err, tc.told)
-		}
-		var got Answer
-		if err == nil {
-			err = tc.codec.Decode("k", data, &got)
-		}
-		if tc.err == nil && (err != nil || !got.NotKept || len(data) > roomForFact) {
-			t.Errorf("%s: %q gives %v, %v; want the bare fact", name, data, got, err)
-		}
-	}
-}
-
-func TestWhatNoHandlerHasAnsweredIsNotDecoded(t *testing.T) {
 	for _, data := range []string{
 		"", "{}", "{}\n", "{\n", `{"status":199}` + "\n", `{"status":200,"header":{"Set-Cookie":["a"]}}` + "\n", `{"status":200,"header":{"X-A":["a\u0000"]}}` + "\n",
+		`{"status":200,"added":{"Set-Cookie":["a"]}}` + "\n",
 	} {
-		if err := (boundCodec{httpCodec{}, 100}).Decode("k", []byte(data), new(Answer)); err == nil {
-			t.Errorf("%q is taken for an answer", data)
+		if err := read(data); err == nil || errors.Is(err, lockmw.ErrAnswerNotKept) {
+			t.Errorf("%q: %v, want an error of its own", data, err)
 		}
 	}
-	if err := (boundCodec{httpCodec{}, 100}).Decode("k", []byte(`{"status":200}`+"\nbody"), new(Answer)); err != nil {
+	if err := read(`{"status":200}` + "\nbody"); err != nil {
 		t.Error(err)
+	}
+	if err := read(`{"not_kept":true}` + "\n"); !errors.Is(err, lockmw.ErrAnswerNotKept) {
+		t.Errorf("the bare fact: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -41,8 +41,8 @@ type Replay struct {
 	Header, Trailer map[string][]string
 }
 
-// Replayed is the header of an answer that is given again.
-const Replayed = "idempotent-replayed"
+// replayedName is the header of an answer that is given again, as gRPC writes names.
+var replayedName = strings.ToLower(door.Replayed)
 
 // keptOf returns what is kept. The error says that it cannot be given again.
 func keptOf(made Made, reply protoreflect.MessageType) (a Answer, err error) {
@@ -68,7 +68,7 @@ func (a Answer) replay(reply protoreflect.MessageType) (*Replay, error) {
 		return nil, lockmw.ErrAnswerNotKept
 	}
 	r := &Replay{Header: headerOf(a.Header), Trailer: headerOf(a.Trailer)}
-	r.Header[Replayed] = []string{"true"}
+	r.Header[replayedName] = []string{"true"}
 	if a.Status != nil {
 		r.Status = new(status.Status)
 		if err := proto.Unmarshal(a.Status, r.Status); err != nil || r.Status.GetCode() == ok {
@@ -119,54 +119,22 @@ func headerOf(fields []Field) map[string][]string {
 	return header
 }
 
-// Names that belong to a connection, to a protocol or to the moment, and not to an answer.
+// Names that belong to a protocol, and not to an answer.
 var (
-	reservedNames = []string{
-		"connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade",
-		"content-type", "content-length", "content-encoding", "date", "set-cookie", Replayed,
-	}
+	reservedNames    = []string{"content-type", "content-encoding"}
 	reservedPrefixes = []string{"grpc-", "connect-", "trailer-", "accept-"}
 )
 
 // mayBeKept reports whether a value of a header is part of an answer, and can be sent.
 func mayBeKept(name, value string) bool {
-	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" || slices.Contains(reservedNames, name) {
+	if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" ||
+		door.IsNeverKept(name) || slices.Contains(reservedNames, name) {
 		return false
 	}
 	if slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return false
 	}
 	return strings.HasSuffix(name, "-bin") || !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
-}
-
-// bounded returns a Flight like f for answers of calls: where nothing else is said an Answer is encoded by answerCodec, and of
-// one that is too large the fact is kept. So Do itself, to which a large answer is an error, has to have room for that.
-func bounded(f lockmw.Flight) lockmw.Flight {
-	codec := f.Codec
-	if codec == nil {
-		codec = answerCodec{}
-	}
-	most := cmp.Or(f.MaxAnswer, seam.DefaultMaxAnswer)
-	f.Codec, f.MaxAnswer = boundedCodec{codec, most}, max(most, roomForAFact)
-	return f
-}
-
-// roomForAFact is how many bytes the bare fact may have in a wordy encoding.
-const roomForAFact = 4 << 10
-
-// A boundedCodec encodes an Answer that is too large as the fact that there was one.
-type boundedCodec struct {
-	lockmw.Codec
-	most int
-}
-
-// Encode returns the bytes of an Answer.
-func (b boundedCodec) Encode(key string, answer any) ([]byte, error) {
-	data, err := b.Codec.Encode(key, answer)
-	if err == nil && len(data) > b.most {
-		data, err = b.Codec.Encode(key, Answer{NotKept: true})
-	}
-	return data, err
 }
 
 // An answerCodec encodes an Answer as a line of JSON and the bytes of its message or status.

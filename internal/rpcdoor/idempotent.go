@@ -70,10 +70,7 @@ func (i *Once) completed(name string, ready *MethodRule, m protoreflect.MethodDe
 		return fmt.Errorf("this program does not know the type %s, in which an answer is given again: import the package generated of its .proto file", m.Output().FullName())
 	}
 	f := i.flightOf(name)
-	if err := i.Locker.ValidateFlight(f); err != nil { // as it was given
-		return err
-	}
-	answers, err := door.NewIdempotent(i.Locker, bounded(f), i.optional)
+	answers, err := door.NewIdempotent(i.Locker, f, answerCodec{}, Answer{NotKept: true}, i.optional)
 	ready.once = &once{answers, reply, f.Crash}
 	return err
 }
@@ -144,7 +141,7 @@ func (i *Once) failed(c Call, own, err error) error {
 	case errors.Is(err, lockmw.ErrLost):
 		return door.WithLoss(own, lockmw.ErrLost)
 	case err != nil:
-		i.Logger.ErrorContext(c.Context, i.Package+": the answer to a call is not kept: the next call with its key does the work again", "method", c.Method, "error", err)
+		i.Logger.ErrorContext(c.Context, i.Package+": the answer to a call is not kept", "method", c.Method, "error", err)
 	}
 	return nil
 }

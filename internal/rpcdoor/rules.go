@@ -44,7 +44,7 @@ type IdempotentRule struct {
 	// else. It must not be nil.
 	Key keyfunc.Func
 
-	// Flight is how the answer is kept. Its Fingerprint is the interceptor's to set.
+	// Flight is how the answer is kept. It has no Fingerprint: see WithFingerprint.
 	Flight lockmw.Flight
 }
 
