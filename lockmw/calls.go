@@ -282,15 +282,15 @@ func NotAnAnswer(ctx context.Context) {
 }
 
 // look looks for an answer for a call that has the lock: one that was handed the lock by others, who may have left one. With Uncertain, if
-// there is none, it notes that the call's work begins; if that is in doubt, the lease gives the note back with the lock.
+// there is none, it notes that the call's work begins; if that is in doubt, the lease gives the intent back with the lock.
 func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err error) {
 	recall := &store.Recall{Fingerprint: c.of.fingerprint}
 	if c.how.Crash == Uncertain {
-		recall.Begin = c.how.begin(lease.fence)
+		recall.Intent = c.how.intent(lease.fence)
 		undoes := toKeep{answer: &store.Record{Work: lease.fence, Undone: true}, unbegun: true}
 		lease.keepWith(undoes)
 		defer func() {
-			if err == nil && !lease.keepWith(toKeep{}) { // the lock was lost, or Close has taken it with the note
+			if err == nil && !lease.keepWith(toKeep{}) { // the lock was lost, or Close has taken it with the intent
 				lease.keepWith(undoes)
 				found, err = nil, c.refused(errLostBefore)
 			}
@@ -301,7 +301,7 @@ func (c *call) look(lease *Lease) (found *store.Recalled, sent time.Time, err er
 		recall.Waited = sent.Sub(c.came)
 		a, err := c.locker.store.Recall(lease.ctx, store.Request{Ref: lease.ref, Until: sent.Add(opTimeout), Recall: recall})
 		switch fault := store.AsError(err); {
-		case err == nil && recall.Begin != nil && a.Recalled == nil && !a.Granted:
+		case err == nil && recall.Intent != nil && a.Recalled == nil && !a.Granted:
 			return nil, sent, c.refused(errLostBefore)
 		case err == nil:
 			return a.Recalled, sent, nil
@@ -366,7 +366,7 @@ func (c *call) answerOf(data []byte, err error) (answer *store.Record, lasts boo
 	return c.how.record(c.of.fingerprint, data), true, nil
 }
 
-// kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain the note of its begin has to go, or to give way to an
+// kept is what is to be kept of the call's work, with the release: nil is nothing. With Uncertain its intent has to go, or to give way to an
 // answer, unless nobody knows what was done. What was done and cannot be kept must not be done again.
 func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *store.Record {
 	if c.how.Crash == RunAgain {

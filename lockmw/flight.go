@@ -109,17 +109,20 @@ func (jsonCodec) Decode(_ string, data []byte, answer any) error { return json.U
 // fingerprint stand there once. Policy.Wait bounds the time until a call has an answer, or runs fn. A plain Acquire of the same key
 // waits its turn among them, and gets the lock and no answer.
 //
-// The work runs at least once, and twice where its process dies, or loses its lock, before the answer is kept: the next call runs fn then. The error
+// With RunAgain the work runs at least once, and twice where its process dies, or loses its lock, before the answer is kept: the next call
+// runs fn then. With Uncertain the next call is refused instead. The error
 //
-//   - is fn's, if fn ran and has failed;
-//   - Is ErrLost, with what fn returned, if the lock was lost while fn ran: nothing was kept, and somebody else may have done the work;
-//   - is the Codec's, with fn's answer, if the answer cannot be encoded: the calls that wait run fn;
+//   - is fn's, if fn ran and has failed. With Uncertain that says that nothing was done, unless it Is ErrUncertain, or fn's context had ended because
+//     of the lock;
+//   - Is ErrLost, with what fn returned, if the lock was lost while fn ran, and nothing was kept: with RunAgain somebody else may have done
+//     the work;
+//   - is the Codec's, with fn's answer, if the answer cannot be encoded: the calls that wait run fn, and with Uncertain get ErrAnswerNotKept;
 //   - Is ErrAnswerTooLarge, with fn's answer, if that has more than MaxAnswer bytes: calls of this process that came meanwhile have it,
-//     and others run fn;
+//     and others run fn, or with Uncertain get ErrAnswerNotKept;
 //   - is an *AcquireError that Is ErrOtherRequest, if the answer that is kept is to another fingerprint;
-//   - is an *AcquireError that Is ErrUncertain, if other work for the key was begun and nobody knows whether it was done (Uncertain); errors.As
+//   - is an *AcquireError that Is ErrUncertain, if work for the key was begun with Uncertain and nobody knows whether it was done; errors.As
 //     finds the *UncertainError in it;
-//   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, and there is no answer to give (Uncertain, Discard);
+//   - is an *AcquireError that Is ErrAnswerNotKept, if the work was done, or discarded by Resolve, and there is no answer to give;
 //   - is another one, if the answer that is kept does not decode, or has another Version or Codec;
 //   - is Acquire's otherwise, and fn did not run.
 //
@@ -159,7 +162,7 @@ var (
 	ErrOtherRequest = errors.New("lockmw: the answer that is kept is to another request")
 
 	// ErrUncertain: work for the key was begun and its process has died, or has lost track of it, and nobody knows whether
-	// the work was done. The error is an *UncertainError.
+	// the work was done. Do's error has an *UncertainError in it. A function of Do that does not know itself returns an error that Is it.
 	ErrUncertain = errors.New("lockmw: it is not known whether the work was done")
 
 	// ErrAnswerNotKept: the work for the key was done, and its answer cannot be given again.
@@ -268,13 +271,13 @@ func (f Flight) bareFact(fingerprint string) *store.Record {
 	return &store.Record{Fingerprint: fingerprint, Data: notKept, Retain: f.Retain}
 }
 
-// begin is the note that work begins, which has that id.
-func (f Flight) begin(work int64) *store.Begin {
+// intent says that the work with that id begins.
+func (f Flight) intent(work int64) *store.Intent {
 	lies := f.UncertainFor
 	if lies == 0 {
 		lies = defaultUncertainFor
 	}
-	return &store.Begin{Work: work, Lies: lies, Retain: f.Retain, Form: f.head()}
+	return &store.Intent{Work: work, Lies: lies, Retain: f.Retain, Form: f.head()}
 }
 
 // decode reads the answer from the data of a record.

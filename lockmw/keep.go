@@ -46,7 +46,7 @@ func (k *keeping) logNotKept(why string, err error) {
 }
 
 // releaseLost is the release of a lease whose lock was lost before. The error is ErrLost, or nil if Redis has the lease's answer all the same: it
-// takes that if the work was noted as begun and nobody has said since what became of it, because as long as the note is there nobody else
+// takes that if the work was noted as begun and nobody has said since what became of it, because as long as the intent is there nobody else
 // does the work.
 func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) error {
 	keeps := l.toKeep()
@@ -82,7 +82,7 @@ func (k *keeping) run() error {
 	switch {
 	case err == nil && k.notHeld: // the try without a reply was carried out, or the lock was lost before
 		return k.find()
-	case errors.Is(err, ErrLost) && k.record.Work != 0 && !k.record.Undone: // the note of its begin may have been there
+	case errors.Is(err, ErrLost) && k.record.Work != 0 && !k.record.Undone: // its intent may have been there
 		if err = k.find(); err == nil && !k.lostBefore {
 			k.lease.reportLostAfter(0, errNotHeld)
 		}
@@ -100,7 +100,7 @@ func (k *keeping) find() error {
 	case err != nil:
 		k.fault = store.AsError(err)
 		return fmt.Errorf("%w: %w", ErrUnavailable, k.fault.Err)
-	case k.record.Undone: // the note went with the first release, or with nobody; or it is the next holder's
+	case k.record.Undone: // the intent went with the first release, or with nobody; or it is the next holder's
 		return nil
 	case a.Recalled == nil || a.Recalled.Begun():
 		return ErrLost
@@ -162,7 +162,7 @@ const (
 )
 
 // later tries in the background to have Redis know what became of noted work, until Redis has answered, with a last try when Close begins. Without
-// this process nobody would know. The lock is given back by the same command; it is not needed, and may be another's by then, since the note is
+// this process nobody would know. The lock is given back by the same command; it is not needed, and may be another's by then, since the intent is
 // compared by its id.
 func (k *keeping) later() {
 	led := k.t.locker.enter(k.t.ref.Key)

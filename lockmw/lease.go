@@ -55,7 +55,7 @@ type work struct {
 // toKeep is what a lease of Do keeps with its release.
 type toKeep struct {
 	answer  *store.Record // nil: there is none
-	unbegun bool          // it undoes the note of work that has not begun, and never does
+	unbegun bool          // it undoes the intent of work that has not begun, and never does
 }
 
 // outlivesTheLock reports whether Redis takes it although the lock was lost, because the work is noted as begun. That the work is

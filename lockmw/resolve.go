@@ -101,23 +101,23 @@ func (r Resolution) String() string {
 	return "nothing"
 }
 
-// record is the record that takes the place of a note.
-func (r Resolution) record(note *store.Recalled) (store.Record, error) {
-	record := store.Record{Fingerprint: note.Fingerprint, Retain: note.Retain, Work: note.Work}
+// record is the record that takes the place of an intent.
+func (r Resolution) record(intent *store.Recalled) (store.Record, error) {
+	record := store.Record{Fingerprint: intent.Fingerprint, Retain: intent.Retain, Work: intent.Work}
 	switch r.what {
 	case wasUndone:
 		record.Undone = true
 	case isSettled:
 		record.Data = notKept
 	case wasDone:
-		if words := strings.SplitN(note.Data, " ", 3); len(words) != 3 || words[0] != form || words[1] != (jsonCodec{}).Name() {
+		if words := strings.SplitN(intent.Data, " ", 3); len(words) != 3 || words[0] != form || words[1] != (jsonCodec{}).Name() {
 			return record, badPolicy("Done", "the answer of this work is not encoded as JSON: say Again or Discard")
 		}
 		data, err := json.Marshal(r.answer)
 		if err != nil {
 			return record, badPolicy("Done", "the answer cannot be encoded: %v", err)
 		}
-		record.Data = note.Data + "\n" + string(data)
+		record.Data = intent.Data + "\n" + string(data)
 	default:
 		return record, badPolicy("Resolution", "it is empty: say Done, Again or Discard")
 	}

@@ -103,12 +103,12 @@ func TestUncertainWorkThatEndedInTheMiddle(t *testing.T) {
 		lease := mustAcquire(t, l, key, uncertain.Policy) // a plain call works as always
 		mustRelease(t, lease)
 		if lies := s.Client(t).PTTL(context.Background(), "lock:{"+key+"}:answer").Val(); lies > 7*24*time.Hour || lies < 7*24*time.Hour-time.Minute {
-			t.Errorf("the note lies there for %v", lies)
+			t.Errorf("the intent lies there for %v", lies)
 		}
 	})
 }
 
-// The note lies there for as long as the flight says, however long an answer would be kept.
+// The intent lies there for as long as the flight says, however long an answer would be kept.
 func TestUncertainFor(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key, f := redistest.Prefix(t), uncertain
@@ -458,7 +458,7 @@ func TestUncertainWorkThatAnotherHasDoneAgain(t *testing.T) {
 	})
 }
 
-// Where the lock is lost while it is in doubt whether the begin was noted, the note goes.
+// Where the lock is lost while it is in doubt whether the begin was noted, the intent goes.
 func TestUncertainWorkThatIsLostBeforeItBegins(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)
@@ -531,7 +531,7 @@ func TestUncertainWorkWhileRedisIsAwayForLong(t *testing.T) {
 	}
 }
 
-// The note of work that did not begin goes as soon as Redis is back.
+// The intent of work that did not begin goes as soon as Redis is back.
 func TestUncertainWorkThatCannotBeNotedForLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *redistest.Mini) {
 		key := redistest.Prefix(t)

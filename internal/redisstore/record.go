@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -33,10 +34,10 @@ func (s *Store) recalls(c *command, r store.Request, join string) {
 func (s *Store) Recall(ctx context.Context, r store.Request) (store.Answer, error) {
 	now := time.Now()
 	c := s.command()
-	if begin := r.Recall.Begin; begin != nil {
+	if intent := r.Recall.Intent; intent != nil {
 		s.recalls(c, r, begins)
-		form := strconv.FormatInt(begin.Retain.Microseconds(), 10) + " " + begin.Form
-		c.args = append(c.args, begin.Work, millis(begin.Lies), form)
+		form := strconv.FormatInt(intent.Retain.Microseconds(), 10) + " " + intent.Form
+		c.args = append(c.args, intent.Work, millis(intent.Lies), form)
 	} else {
 		s.recalls(c, r, onlyLooks)
 	}
@@ -57,24 +58,19 @@ func (s *Store) keeps(c *command, g store.Give) {
 		c.next, c.terms, script = next.Token, terms(next.Ref), keepToScript
 		args = []any{&c.token, &c.next, &c.terms, s.hears(), next.Place.Waited.Microseconds(), next.Place.Behind, c.fenced(g.Ref)}
 	}
-	s.onRecord(c, g.Key, script, append(append(args, recordArgs(g.Record)...), workArg(g.Record))...)
+	s.onRecord(c, g.Key, script, append(args, recordArgs(g.Record)...)...)
 }
 
-// recordArgs are the arguments that tell a record.
+// recordArgs are the arguments that tell a record: the last four of keep.lua, and all of resolve.lua.
 func recordArgs(r *store.Record) []any {
-	text := ""
+	text, work := "", ""
 	if !r.Undone {
 		text = r.Fingerprint + " " + r.Data
 	}
-	return []any{r.Retain.Microseconds(), millis(max(r.Retain, keptLeast)), text}
-}
-
-// workArg is the id of a record's work, or empty.
-func workArg(r *store.Record) string {
-	if r.Work == 0 {
-		return ""
+	if r.Work != 0 {
+		work = strconv.FormatInt(r.Work, 10)
 	}
-	return strconv.FormatInt(r.Work, 10)
+	return []any{r.Retain.Microseconds(), millis(max(r.Retain, keptLeast)), text, work}
 }
 
 // Resolve implements store.Store.
@@ -82,7 +78,7 @@ func (s *Store) Resolve(ctx context.Context, key string, r store.Record) (store.
 	until := deadline(ctx)
 	s.settle(ctx, key, until)
 	c := s.command()
-	s.onRecord(c, key, resolveScript, append([]any{workArg(&r)}, recordArgs(&r)...)...)
+	s.onRecord(c, key, resolveScript, recordArgs(&r)...)
 	reply, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
 	if err != nil {
 		return store.NoSuchWork, err
@@ -96,4 +92,56 @@ func (s *Store) Resolve(ctx context.Context, key string, r store.Record) (store.
 		return store.StillHeld, nil
 	}
 	return store.NoSuchWork, malformed()
+}
+
+// readRecalled reads the rest of an answer by recall.lua with a record, or with none for one who only looks.
+func readRecalled(v *values) (a store.Answer) {
+	text := v.text()
+	a.Clock = v.number()
+	if text == "" {
+		return a
+	}
+	r := &store.Recalled{Clock: a.Clock}
+	a.Recalled = r
+	if intent, begun := strings.CutPrefix(text, "begun "); begun {
+		v.bad = !readIntent(r, intent) || v.bad
+		return a
+	}
+	made, rest, _ := strings.Cut(text, " ")
+	until, rest, _ := strings.Cut(rest, " ")
+	var ok1, ok2, ok3 bool
+	r.Made, ok1 = number(made)
+	r.Until, ok2 = number(until)
+	r.Fingerprint, r.Data, ok3 = strings.Cut(rest, " ")
+	v.bad = v.bad || !ok1 || !ok2 || !ok3
+	return a
+}
+
+// readIntent reads the intent of work that was begun, behind its first word.
+func readIntent(r *store.Recalled, intent string) bool {
+	words := strings.SplitN(intent, " ", 5)
+	if len(words) < 5 {
+		return false
+	}
+	work, ok1 := number(words[0])
+	since, ok2 := number(words[1])
+	retain, ok3 := number(words[3])
+	r.Work, r.Made, r.Fingerprint, r.Data = work, since, words[2], words[4]
+	r.Retain = time.Duration(retain) * time.Microsecond
+	return ok1 && ok2 && ok3 && work != 0
+}
+
+// keptAs reads the beginning of a record. It is nil for what is none.
+func keptAs(record string, bytes int) *store.Kept {
+	rest, begun := strings.CutPrefix(record, "begun ")
+	first, second, _ := strings.Cut(strings.TrimSuffix(rest, " "), " ")
+	a, ok1 := number(first)
+	b, ok2 := number(second)
+	switch {
+	case !ok1 || !ok2:
+		return nil
+	case begun:
+		return &store.Kept{Work: a, Since: b}
+	}
+	return &store.Kept{Since: a, Until: b, Bytes: bytes}
 }

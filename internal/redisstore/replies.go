@@ -120,43 +120,6 @@ func readAnswer(reply any) (a store.Answer, err error) {
 	return a, nil
 }
 
-// readRecalled reads the rest of an answer by recall.lua with a record, or with none for one who only looks.
-func readRecalled(v *values) (a store.Answer) {
-	text := v.text()
-	a.Clock = v.number()
-	if text == "" {
-		return a
-	}
-	r := &store.Recalled{Clock: a.Clock}
-	a.Recalled = r
-	if note, begun := strings.CutPrefix(text, "begun "); begun {
-		v.bad = !readBegun(r, note) || v.bad
-		return a
-	}
-	made, rest, _ := strings.Cut(text, " ")
-	until, rest, _ := strings.Cut(rest, " ")
-	var ok1, ok2, ok3 bool
-	r.Made, ok1 = number(made)
-	r.Until, ok2 = number(until)
-	r.Fingerprint, r.Data, ok3 = strings.Cut(rest, " ")
-	v.bad = v.bad || !ok1 || !ok2 || !ok3
-	return a
-}
-
-// readBegun reads the note of work that was begun, behind its first word.
-func readBegun(r *store.Recalled, note string) bool {
-	words := strings.SplitN(note, " ", 5)
-	if len(words) < 5 {
-		return false
-	}
-	work, ok1 := number(words[0])
-	since, ok2 := number(words[1])
-	retain, ok3 := number(words[3])
-	r.Work, r.Made, r.Fingerprint, r.Data = work, since, words[2], words[4]
-	r.Retain = time.Duration(retain) * time.Microsecond
-	return ok1 && ok2 && ok3 && work != 0
-}
-
 // readGranted reads the rest of an answer that grants the lock: two values, or more.
 func readGranted(v *values) (a store.Answer) {
 	a.Granted, a.Fence, a.Clock = true, v.number(), v.number()
@@ -322,21 +285,6 @@ func readInfo(locker string, reply any) (store.Info, error) {
 	}
 	i.Holders = severalHolders(several, now)
 	return i, nil
-}
-
-// keptAs reads the beginning of a record. It is nil for what is none.
-func keptAs(record string, bytes int) *store.Kept {
-	note, begun := strings.CutPrefix(record, "begun ")
-	first, second, _ := strings.Cut(strings.TrimSuffix(note, " "), " ")
-	a, ok1 := number(first)
-	b, ok2 := number(second)
-	switch {
-	case !ok1 || !ok2:
-		return nil
-	case begun:
-		return &store.Kept{Work: a, Since: b}
-	}
-	return &store.Kept{Since: a, Until: b, Bytes: bytes}
 }
 
 // A suitability is the reply of check.lua.

@@ -282,12 +282,12 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	Acquire(ctx context.Context, r Request) (Answer, error)
 
 	// Recall is an Acquire with a Recall that does not ask for the key. Its Answer has
-	// a Recalled, or nothing but the Clock. With Begin it is for the token that has the key exclusively, and Granted says that
+	// a Recalled, or nothing but the Clock. With an Intent it is for the token that has the key exclusively, and Granted says that
 	// the work is noted as begun; without a Recalled it is not, since the token does not have the key. It is for a store that Queues.
 	Recall(ctx context.Context, r Request) (Answer, error)
 
-	// Resolve puts record in the place of the note of work that was begun under key, if nobody has the key. With
-	// Undone the note just goes. ctx bounds it. It is for a store that Queues.
+	// Resolve puts record in the place of the intent of work that was begun under key, if nobody has the key. With
+	// Undone the intent just goes. ctx bounds it. It is for a store that Queues.
 	Resolve(ctx context.Context, key string, record Record) (Resolved, error)
 
 	// TakesSeveral reports whether the store can take several keys in one step.
@@ -382,9 +382,9 @@ type Info struct {
 	Answer  *Kept
 }
 
-// A Kept is what lies beside a key: an answer, or the note of work that was begun. Times are in µs since 1970, by the store's clock.
+// A Kept is what lies beside a key: an answer, or the intent of work that was begun. Times are in µs since 1970, by the store's clock.
 type Kept struct {
-	Work  int64 // of a note; 0: it is an answer
+	Work  int64 // of an intent; 0: it is an answer
 	Since int64 // when the answer was made, or the work began
 	Until int64 // before that an answer is for whoever comes
 	Bytes int   // of an answer

@@ -107,31 +107,31 @@ func TestMistakesAreFound(t *testing.T) {
 		"an answer is for whoever comes": {size: Size{Lockers: 2, Claims: 1, Waits: true, Do: true}, says: "made before it came", edit: edit{
 			"and now - waited < tonumber(made))", ")",
 		}},
-		"work begins before its note is confirmed":        {size: dies, hole: NoConfirming, says: "work has begun 2 times"},
-		"a lock is given back, and a note in doubt stays": {size: notes(Size{Faults: 1, May: []Fault{LoseReply}}), hole: NoTakingBack, says: "which never began"},
-		"a lock is lost, and a note in doubt stays":       {size: notes(Size{}), hole: NoteStays, says: "which never began"},
-		"whoever finds an answer takes it for its own":    {size: again, hole: AnyAnswer, says: "was told before"},
+		"work begins before its intent is confirmed":         {size: dies, hole: NoConfirming, says: "work has begun 2 times"},
+		"a lock is given back, and an intent in doubt stays": {size: notes(Size{Faults: 1, May: []Fault{LoseReply}}), hole: NoTakingBack, says: "which never began"},
+		"a lock is lost, and an intent in doubt stays":       {size: notes(Size{}), hole: IntentStays, says: "which never began"},
+		"whoever finds an answer takes it for its own":       {size: again, hole: AnyAnswer, says: "was told before"},
 		"a completion does not see whose work is noted": {size: again, says: "has taken that for its own", edit: edit{
 			"^begun (%d+) ') == ARGV[11]", "^begun (%d+) ') ~= nil",
 		}},
-		"an answer is kept behind the word that work is to be done again": {size: again, says: "without a note", edit: edit{
+		"an answer is kept behind the word that work is to be done again": {size: again, says: "without an intent", edit: edit{
 			"local keeps = ARGV[10] ~= '' and (own or begun)", "local keeps = ARGV[10] ~= '' and (own or ARGV[11] ~= '')",
 		}},
-		"the lock is granted over a note": {size: dies, says: "has taken that for its own", edit: edit{
+		"the lock is granted over an intent": {size: dies, says: "has taken that for its own", edit: edit{
 			" or begun and (own or free or join == 'look')", "",
 		}},
-		"a note is written with the grant": {size: notes(Size{Leaves: 1}), says: "which never began", edit: edit{
+		"an intent is written with the grant": {size: notes(Size{Leaves: 1}), says: "which never began", edit: edit{
 			"local fence = grant(state, now, token, first_ttl, kind)",
 			"local fence = grant(state, now, token, first_ttl, kind) redis.call('SET', KEYS[6], 'begun ' .. fence .. ' ' .. fence .. ' f 90000000 ' .. token, 'PX', 90000)",
 		}},
-		"a note is written without the lock": {size: notes(Size{}), says: "does not have the lock", edit: edit{
+		"an intent is written without the lock": {size: notes(Size{}), says: "does not have the lock", edit: edit{
 			"if not own or fence and known and fence > known then return {2, '', now_text} end", "",
 		}},
 		"an operator is believed while somebody has the lock": {size: again, says: "and A.0 has the lock", edit: edit{
 			"if redis.call('EXISTS', KEYS[1]) == 1 then return 2 end", "",
 		}},
 		"an operator is believed about other work": {size: notes(Size{Again: 2}), says: "and that was said of", edit: edit{
-			"^begun (%d+) ') ~= ARGV[1] then return 0 end", "^begun (%d+) ') == nil then return 0 end",
+			"^begun (%d+) ') ~= ARGV[4] then return 0 end", "^begun (%d+) ') == nil then return 0 end",
 		}},
 		"a writer is let in beside a reader": {size: Size{Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}}, says: "relies on the lock", edit: edit{
 			"if not state.count then return true end", "if not state.count or kind == '' then return true end",

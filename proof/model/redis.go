@@ -15,7 +15,7 @@ const (
 	listens = "v" + prefix
 
 	fingerprint = "f"
-	retained    = "90000000" // µs for which answers and notes are kept with Notes: longer than anything that is looked at
+	retained    = "90000000" // µs for which answers and intents are kept with Notes: longer than anything that is looked at
 	retainedMs  = "90000"
 )
 
@@ -154,7 +154,7 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 	case note:
 		return "recall", []string{token, m.terms(o.claim), "begin", listens, "0", "0", fence, fingerprint, "0", fence, retainedMs, retained + " " + token}
 	case resolve:
-		return "resolve", []string{fence, retained, retainedMs, ""}
+		return "resolve", []string{retained, retainedMs, "", fence}
 	case release:
 		switch {
 		case o.undone:

@@ -64,9 +64,9 @@ const (
 	NoAsking          // a waiter only listens, and never asks again
 	GiveFirst         // a release that is not awaited begins with the short script, which may do nothing
 	NoSettling        // a call does not wait for the reply to a release of its own process
-	NoConfirming      // work begins when its note was sent
+	NoConfirming      // work begins when its intent was sent
 	NoTakingBack      // a lock is given back as any other where it is in doubt whether the work was noted
-	NoteStays         // a note in doubt stays where the lock was lost meanwhile
+	IntentStays       // an intent in doubt stays where the lock was lost meanwhile
 	AnyAnswer         // whoever finds an answer behind a release that found nothing takes it for its own
 )
 

@@ -50,7 +50,7 @@ type claim struct {
 	served   bool // of Do: another's answer is its own, too; or it is told of work that was begun
 	unsure   bool // with Notes: a question whether its work may be noted had no reply
 	began    bool // with Notes: its work has begun
-	lost     bool // with Notes: the lock was lost behind the note, and the work goes on
+	lost     bool // with Notes: the lock was lost behind the intent, and the work goes on
 	undone   bool // with Notes: the work is as if it had not begun
 	came     Time // when it began
 	arrived  Time // the same, to the microsecond; of Do alone
@@ -105,7 +105,7 @@ type command struct {
 	executed bool  // its reply is under way
 	lost     bool  // nobody waits for it, and it may arrive yet
 	keeps    bool  // of release: with an answer, keep.lua
-	undone   bool  // with keeps: there is none, and the note goes
+	undone   bool  // with keeps: there is none, and the intent goes
 	last     bool  // of acquire: the place is given up if it is not granted
 	sent     Time
 	came     Time // when the claim began

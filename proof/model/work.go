@@ -170,7 +170,7 @@ func (m *machine) lose(s *state, n uint8) {
 	switch {
 	case c.looked, c.began:
 		c.lost, c.trusted = true, 0
-	case m.Notes && (asks || c.unsure) && m.Hole != NoteStays:
+	case m.Notes && (asks || c.unsure) && m.Hole != IntentStays:
 		c.undone = true
 		m.giveBack(s, n)
 	default:
@@ -245,7 +245,7 @@ func (m *machine) notes(s *state, o *command, before *db) string {
 	case is == aNote && !slices.Contains(holders(&s.db), m.token(now)):
 		return fmt.Sprintf("the work of %s is noted, and it does not have the lock", m.token(now))
 	case is == anAnswer && was == noRecord && !slices.Contains(has, token):
-		return token + " has kept an answer without the lock and without a note"
+		return token + " has kept an answer without the lock and without an intent"
 	}
 	return ""
 }

@@ -215,7 +215,7 @@ func (j *judge) tells(r *record, n *noting, answer receipt) {
 	}
 }
 
-// known judges the notes that are left when all have closed: each is of work that has begun, and of which its process knows no more, unless that
+// known judges the intents that are left when all have closed: each is of work that has begun, and of which its process knows no more, unless that
 // was cut off.
 func (w *world) known(left []string) {
 	for _, part := range w.parts {

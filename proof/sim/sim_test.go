@@ -277,7 +277,7 @@ func TestTheJudgeNotices(t *testing.T) {
 				}
 			})
 		}, "begins for the time 2"},
-		"a note is there of work that never began": {once, func(w *world) {
+		"an intent is there of work that never began": {once, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "begun 7 1 "+noPrint+" 3600000000 1 json ", time.Hour)
 		}, "work 7 of u0 is noted at the end, and never began"},
 		"a call is told of such work": {once, func(w *world) {

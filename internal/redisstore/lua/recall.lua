@@ -7,7 +7,7 @@
 -- ARGV[8]  the fingerprint of what the caller asks for
 -- ARGV[9]  µs since the caller came
 -- ARGV[10] with 'begin': the work's id
--- ARGV[11] with 'begin': ms for which the note lies there
+-- ARGV[11] with 'begin': ms for which the intent lies there
 -- ARGV[12] with 'begin': '<µs for which an answer is to answer whoever comes> <how it is to be read>'
 -- Result   {2, record, now µs}: the record answers the caller, or says that work was begun of which nobody knows more.
 --          The caller has no place in the queue any more;

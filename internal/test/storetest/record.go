@@ -189,21 +189,21 @@ func (p *process) begin(r store.Ref, work int64) (found *store.Recalled, noted b
 	p.Helper()
 	p.pass(time.Millisecond)
 	var a store.Answer
-	p.insist("Recall with Begin", func() (err error) {
+	p.insist("Recall with Intent", func() (err error) {
 		a, err = p.Recall(p.Context(), store.Request{Ref: r, Until: soon(), Recall: &store.Recall{
-			Fingerprint: "f", Begin: &store.Begin{Work: work, Lies: long, Retain: long, Form: "form"},
+			Fingerprint: "f", Intent: &store.Intent{Work: work, Lies: long, Retain: long, Form: "form"},
 		}})
 		return err
 	})
 	return a.Recalled, a.Granted
 }
 
-// wantNote checks that what was found is the note of work that was begun.
-func (w *world) wantNote(what string, got *store.Recalled) {
+// wantIntent checks that what was found is the intent of work that was begun.
+func (w *world) wantIntent(what string, got *store.Recalled) {
 	w.Helper()
 	if got == nil || !got.Begun() || got.Work != 7 || got.Fingerprint != "f" || got.Data != "form" || got.Retain != long ||
 		got.Made <= 0 || got.Made > got.Clock || got.Until != 0 {
-		w.Errorf("%s: %+v, want the note of work 7", what, got)
+		w.Errorf("%s: %+v, want the intent of work 7", what, got)
 	}
 }
 
@@ -221,17 +221,17 @@ func workThatWasBegunIsTold(w *world) {
 	if a := other.recalling(other.ref(long), store.Try, "f", 0); a.Granted || a.Recalled != nil {
 		w.Errorf("while it is held: %+v, %+v", a, a.Recalled)
 	}
-	w.wantNote("who looks", other.looking(other.ref(long), "f", 0))
+	w.wantIntent("who looks", other.looking(other.ref(long), "f", 0))
 	p.release(r, false, store.Freed)
 	waiter := other.ref(long)
-	w.wantNote("who asks", other.recalling(waiter, store.Wait, "f", 0).Recalled)
+	w.wantIntent("who asks", other.recalling(waiter, store.Wait, "f", 0).Recalled)
 	w.mustHold("")
 	plain := p.take(long)
-	w.wantNote("who has the lock", p.looking(plain, "g", 0))
+	w.wantIntent("who has the lock", p.looking(plain, "g", 0))
 	if found, noted := p.begin(plain, 8); noted {
 		w.Error("another's work is noted in its place")
 	} else {
-		w.wantNote("who begins", found)
+		w.wantIntent("who begins", found)
 	}
 	p.release(plain, false, store.Freed)
 	if found, noted := p.begin(plain, 8); found == nil || noted {
@@ -256,7 +256,7 @@ func whoBeganKeepsTheAnswerAfterALoss(w *world) {
 	held := other.take(long)
 	p.keep(r, store.Record{Fingerprint: "f", Work: 6, Undone: true}, store.NotHeld)
 	p.keep(r, store.Record{Fingerprint: "f", Data: "none", Retain: long, Work: 6}, store.NotHeld)
-	w.wantNote("of other work", other.looking(held, "f", 0))
+	w.wantIntent("of other work", other.looking(held, "f", 0))
 	p.keep(r, store.Record{Fingerprint: "f", Data: "late", Retain: long, Work: 7}, store.NotHeld)
 	w.wantRecord("kept late", other.looking(held, "f", 0), "late")
 	p.keep(r, store.Record{Fingerprint: "f", Data: "later", Retain: long, Work: 7}, store.NotHeld)
