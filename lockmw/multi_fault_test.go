@@ -94,7 +94,8 @@ func TestManyKeysOfWhichOneIsHeldAreWaitedForAfterABrokenConnection(t *testing.T
 }
 
 // Many keys are given back at the same time: sixteen one after the other would
-// take a second where Redis is 60 ms away.
+// take a second where Redis is 60 ms away. Rounds can be slow for other reasons, such as
+// connections that are made and a busy machine, but none is quicker than one after the other.
 func TestManyKeysAreReleasedTogether(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)
@@ -106,7 +107,7 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 	}
 	const distance = 60 * time.Millisecond // there and back
 	proxy.Delay(faultproxy.Both, distance/2)
-	for range 2 { // the first opens connections
+	for round := 1; ; round++ {
 		_, lease, err := l.AcquireAll(context.Background(), keys, lockmw.Policy{Wait: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -115,10 +116,13 @@ func TestManyKeysAreReleasedTogether(t *testing.T) {
 		mustRelease(t, lease)
 		took := time.Since(began)
 		t.Logf("16 keys were released in %v", took.Round(time.Millisecond))
-		if took > 8*distance {
-			t.Errorf("16 keys were released in %v, at a distance of %v", took, distance)
-		}
 		noKeys(t, s.Client(t), "lock", time.Second)
+		if took <= 8*distance {
+			return
+		}
+		if round == 5 {
+			t.Fatalf("16 keys were never released in less than %v, at a distance of %v", 8*distance, distance)
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ const loading = "LOADING Redis is loading the dataset in memory"
 
 // A wire is the network between a Locker and an in-memory Redis. What it loses are
 // commands about locks: go-redis waits for the replies to others while it holds a
-// mutex, and a bubble's clock stands then.
+// mutex, and a bubble's clock stands then. Behind a lost command its connection carries
+// nothing any more, or the next one's reply would be taken for the lost one's.
 type wire struct {
 	lost  atomic.Bool // what is sent gets lost
 	hangs atomic.Bool // scripts do; pings are answered
@@ -32,11 +33,15 @@ type wire struct {
 type wireConn struct {
 	net.Conn
 	wire *wire
+	dead atomic.Bool // a command was lost
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
 	script, ping := bytes.Contains(p, []byte("eval")), bytes.Contains(p, []byte("exists"))
 	if c.wire.lost.Load() && (script || ping) || c.wire.hangs.Load() && script {
+		c.dead.Store(true)
+	}
+	if c.dead.Load() {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
@@ -62,7 +67,7 @@ func wired(t *testing.T, test func(t *testing.T, w *wire, m *redistest.Mini, l *
 				if err != nil {
 					return nil, err
 				}
-				return &wireConn{conn, w}, nil
+				return &wireConn{Conn: conn, wire: w}, nil
 			}
 		})
 		test(t, w, m, testenv.Open(t, c, opts...))
