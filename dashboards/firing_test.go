@@ -184,6 +184,22 @@ var scenes = map[string]scene{
 		},
 	},
 
+	"nobody knows whether work was done": {
+		map[string]string{"LockmwUncertain": "unsure"},
+		func(ctx context.Context, s *service) {
+			for range 2 { // the second call is told
+				s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "unsure"}, Retain: time.Hour, Crash: lockmw.Uncertain}, lockmw.ErrUncertain)
+			}
+		},
+	},
+
+	"an answer is too large": {
+		map[string]string{"LockmwAnswersNotKept": "large"},
+		func(ctx context.Context, s *service) {
+			s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "large"}, MaxAnswer: 1}, nil)
+		},
+	},
+
 	"the program asks for a lock under itself": {
 		map[string]string{"LockmwMisuse": "twice"},
 		func(ctx context.Context, s *service) {
@@ -193,6 +209,11 @@ var scenes = map[string]scene{
 			})
 		},
 	},
+}
+
+// do has work done that ends with an answer and err.
+func (s *service) do(ctx context.Context, f lockmw.Flight, err error) {
+	_, _, _ = lockmw.Do(ctx, s.locks, f.Policy.Name, f, func(context.Context) (string, error) { return "an answer", err })
 }
 
 // lose takes a lock and has it taken away by force.
@@ -343,6 +364,7 @@ func sorted(all map[fired]bool) []fired {
 func TestMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
 	s := newService(t, redistest.Real(t), "shop")
 	s.hold(t.Context(), "k", lockmw.Policy{Name: "pay"}, 0)
+	s.do(t.Context(), lockmw.Flight{Policy: lockmw.Policy{Name: "report"}}, nil)
 	recorder := httptest.NewRecorder()
 	s.page.Config.Handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
 	checkMetrics(t, recorder.Body.String())

@@ -345,6 +345,9 @@ func (c *call) run(lease *Lease, cancel context.CancelCauseFunc, fn func(context
 		defer stop()
 		data, err := fn(ctx)
 		answer, lasts, err := c.answerOf(data, err)
+		if !lasts {
+			lease.reportAnswer(err)
+		}
 		lease.keepWith(toKeep{answer: c.kept(lease, answer, lasts, err)})
 		return answer, err
 	})

@@ -49,6 +49,11 @@ const (
 	EventSkipped
 	// EventAnswered: a call of Do got the answer that another call's work has made, and needs no lock.
 	EventAnswered
+	// EventAnswerKept: Redis has the answer of work that Do has done. It comes beside EventReleased, or later.
+	EventAnswerKept
+	// EventAnswerNotKept: work of Do was done, and Redis has not got its answer, for the reason in Err: it is too large, or cannot
+	// be encoded, the lock was lost, or Redis has refused it or could not be reached.
+	EventAnswerNotKept
 )
 
 var eventNames = [...]string{
@@ -65,6 +70,8 @@ var eventNames = [...]string{
 	EventServerWarning: "server warning",
 	EventSkipped:       "skipped",
 	EventAnswered:      "answered",
+	EventAnswerKept:    "answer kept",
+	EventAnswerNotKept: "answer not kept",
 }
 
 // String returns the kind in words, such as "handed over".

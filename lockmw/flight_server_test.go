@@ -19,8 +19,9 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// One answer for all holds on each kind of server, with a connection alone, and with observers that take their time.
-func TestOneAnswerOnEachServer(t *testing.T) {
+// onEachServer runs test with Lockers on each kind of server, also over a connection alone, and with an observer that takes its time.
+func onEachServer(t *testing.T, test func(t *testing.T, lockers []*lockmw.Locker, key string)) {
+	t.Helper()
 	for name, client := range map[string]func(*testing.T) redis.UniversalClient{
 		"redis":    func(t *testing.T) redis.UniversalClient { return redistest.Real(t).Client(t) },
 		"Cluster":  func(t *testing.T) redis.UniversalClient { return redistest.Cluster(t).Client(t) },
@@ -31,29 +32,87 @@ func TestOneAnswerOnEachServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, key := client(t), redistest.Prefix(t)
+			c := client(t)
 			slowly := lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(time.Millisecond) })
-			lockers := []*lockmw.Locker{testenv.Open(t, c), testenv.Open(t, c, slowly), testenv.Open(t, c)}
-			m := &maker{takes: 300 * time.Millisecond}
-			f := retained(time.Minute)
-			var all sync.WaitGroup
-			for i := range 90 {
-				all.Go(func() {
-					answer, _, err := lockmw.Do(context.Background(), lockers[i%3], key, f, m.make)
-					if err != nil || answer != "answer 1" {
-						t.Errorf("Do = %q, %v", answer, err)
-					}
-				})
-			}
-			all.Wait()
-			if answer, shared, err := lockmw.Do(context.Background(), testenv.Open(t, c), key, f, m.make); answer != "answer 1" || !shared || err != nil {
-				t.Errorf("Do later = %q, %v, %v", answer, shared, err)
-			}
-			if n := m.runs.Load(); n != 1 {
-				t.Errorf("%d runs", n)
-			}
+			test(t, []*lockmw.Locker{testenv.Open(t, c), testenv.Open(t, c, slowly), testenv.Open(t, c)}, redistest.Prefix(t))
 		})
 	}
+}
+
+// Work whose process loses track of it is told as uncertain to all who have waited for it, and is done once more if somebody says so. All get that answer.
+func TestUncertainWorkOnEachServer(t *testing.T) {
+	onEachServer(t, func(t *testing.T, lockers []*lockmw.Locker, key string) {
+		began, goOn := make(chan struct{}), make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, _, err := lockmw.Do(context.Background(), lockers[0], key, uncertain, func(context.Context) (string, error) {
+				close(began)
+				<-goOn
+				return "", lockmw.ErrUncertain
+			})
+			if !errors.Is(err, lockmw.ErrUncertain) {
+				t.Errorf("the owner: %v", err)
+			}
+		})
+		<-began
+		for i := range 29 {
+			all.Go(func() {
+				answer, shared, err := lockmw.Do(context.Background(), lockers[i%3], key, uncertain, pays("again"))
+				if answer != "" || shared || !errors.Is(err, lockmw.ErrUncertain) {
+					t.Errorf("Do = %q, %v, %v, want ErrUncertain", answer, shared, err)
+				}
+			})
+		}
+		await.Until(t, "all the others wait", func() bool {
+			waiting := 0
+			for _, l := range lockers {
+				waiting += l.Stats().Names[uncertain.Policy.Name].Waiting
+			}
+			return waiting == 29
+		})
+		close(goOn)
+		all.Wait()
+		info, err := lockers[1].Inspect(context.Background(), key)
+		if err != nil || info.Answer == nil || info.Answer.State != lockmw.AnswerUncertain {
+			t.Fatalf("Inspect = %+v, %v, want that it is uncertain", info, err)
+		}
+		if err := lockers[2].Resolve(context.Background(), key, info.Answer.Work, lockmw.Again); err != nil {
+			t.Fatal(err)
+		}
+		m := &maker{takes: 100 * time.Millisecond}
+		for i := range 30 {
+			all.Go(func() {
+				if answer, _, err := lockmw.Do(context.Background(), lockers[i%3], key, uncertain, m.make); answer != "answer 1" || err != nil {
+					t.Errorf("Do = %q, %v", answer, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// One answer for all holds on each kind of server.
+func TestOneAnswerOnEachServer(t *testing.T) {
+	onEachServer(t, func(t *testing.T, lockers []*lockmw.Locker, key string) {
+		m := &maker{takes: 300 * time.Millisecond}
+		f := retained(time.Minute)
+		var all sync.WaitGroup
+		for i := range 90 {
+			all.Go(func() {
+				answer, _, err := lockmw.Do(context.Background(), lockers[i%3], key, f, m.make)
+				if err != nil || answer != "answer 1" {
+					t.Errorf("Do = %q, %v", answer, err)
+				}
+			})
+		}
+		all.Wait()
+		if answer, shared, err := lockmw.Do(context.Background(), lockers[0], key, f, m.make); answer != "answer 1" || !shared || err != nil {
+			t.Errorf("Do later = %q, %v, %v", answer, shared, err)
+		}
+		if n := m.runs.Load(); n != 1 {
+			t.Errorf("%d runs", n)
+		}
+	})
 }
 
 // A Redis without memory keeps no answer: the caller has it, the lock is free, and the log says so.

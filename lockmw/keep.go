@@ -52,6 +52,7 @@ func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) er
 	keeps := l.toKeep()
 	if !keeps.outlivesTheLock() {
 		t.cleanUp()
+		l.reportKept(keeps.answer, ErrLost)
 		return ErrLost
 	}
 	k := &keeping{givingBack: t.newGivingBack(ctx, called), lease: l, lostBefore: true}
@@ -59,9 +60,10 @@ func (t *tenure) releaseLost(ctx context.Context, l *Lease, called time.Time) er
 	err := k.run()
 	if wasTold(err) {
 		t.cleanUp()
+		l.reportKept(k.record, err)
 	} else {
 		k.logNotKept("the lock was lost; it is tried further", err)
-		k.later()
+		k.later(err)
 	}
 	if err != nil || keeps.answer.Undone {
 		return ErrLost
@@ -141,16 +143,19 @@ func (k *keeping) end(err error) error {
 	defer t.forget()
 	switch {
 	case err == nil:
+		k.lease.reportKept(k.record, nil)
 		return nil
 	case errors.Is(err, ErrLost):
 		t.cleanUp()
+		k.lease.reportKept(k.record, err)
 		return err
 	}
 	k.logNotKept("Redis has not taken it", err)
 	if k.record.Work != 0 {
-		k.later()
+		k.later(err)
 		return err
 	}
+	k.lease.reportKept(k.record, err)
 	g := t.newGivingBack(k.ctx, time.Now())
 	g.maybeReleased = k.maybeReleased
 	return g.run()
@@ -163,11 +168,12 @@ const (
 
 // later tries in the background to have Redis know what became of noted work, until Redis has answered, with a last try when Close begins. Without
 // this process nobody would know. The lock is given back by the same command; it is not needed, and may be another's by then, since the intent is
-// compared by its id.
-func (k *keeping) later() {
+// compared by its id. err is what came of the last try.
+func (k *keeping) later(err error) {
 	led := k.t.locker.enter(k.t.ref.Key)
 	if led == nil { // Close has begun
 		k.t.cleanUp()
+		k.lease.reportKept(k.record, err)
 		return
 	}
 	go func() {
@@ -181,7 +187,8 @@ func (k *keeping) later() {
 			case <-time.After(laterPause):
 			}
 			k.anew()
-			if wasTold(k.run()) || last {
+			if err := k.run(); wasTold(err) || last {
+				k.lease.reportKept(k.record, err)
 				return
 			}
 		}

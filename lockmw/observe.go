@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // event describes what happens to the claim.
@@ -127,6 +128,23 @@ func (l *Lease) reportLostAfter(held time.Duration, reason error) {
 	}
 }
 
+// reportKept tells what has become of a record with an answer, if it is one: nil is that Redis has it.
+func (l *Lease) reportKept(r *store.Record, err error) {
+	if r != nil && !r.Undone && r.Data != notKept {
+		l.reportAnswer(err)
+	}
+}
+
+// reportAnswer tells whether the answer of the lease's work is kept, and otherwise why not.
+func (l *Lease) reportAnswer(err error) {
+	if err == nil {
+		l.tellLater(EventAnswerKept, nil)
+		return
+	}
+	l.happened(EventAnswerNotKept, err)
+	l.tellLater(EventAnswerNotKept, err)
+}
+
 // tellReleased tells the observers of the lease's release, unless they were told.
 // It is called after the release, so that nobody who waits for the lock or for the
 // release waits for an observer.
@@ -151,6 +169,19 @@ func (c *claim) incident(e Event) recent.Incident {
 	return i
 }
 
+// whyNotKept says without the texts of others why an answer is not kept.
+func whyNotKept(err error) string {
+	switch {
+	case errors.Is(err, ErrAnswerTooLarge):
+		return "larger than MaxAnswer"
+	case errors.Is(err, ErrLost):
+		return "the lock was lost"
+	case errors.Is(err, ErrUnavailable):
+		return "Redis has not taken it"
+	}
+	return "it cannot be encoded"
+}
+
 // happened keeps for operators what happened to the lease.
 func (l *Lease) happened(kind EventKind, reason error) {
 	i := recent.Incident{At: time.Now(), Kind: kind.String(), Name: l.policy.Name, Key: l.ref.Key, Held: time.Since(l.start)}
@@ -159,6 +190,8 @@ func (l *Lease) happened(kind EventKind, reason error) {
 		i.Reason = "longer than MaxHold"
 	case kind == EventStuck:
 		i.Reason = "for many TTLs"
+	case kind == EventAnswerNotKept:
+		i.Reason = whyNotKept(reason)
 	case reason != nil: // one of the fixed texts with which a tenure ends
 		i.Reason = reason.Error()
 	}

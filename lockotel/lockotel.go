@@ -109,6 +109,8 @@ func (s spans) observe(ctx context.Context, e lockmw.Event) {
 		parent.AddEvent("lockmw.handed_over", trace.WithAttributes(s.attributes(e)...))
 	case lockmw.EventLost:
 		parent.AddEvent("lockmw.lost", trace.WithAttributes(s.attributes(e)...))
+	case lockmw.EventAnswerNotKept:
+		parent.AddEvent("lockmw.answer_not_kept", trace.WithAttributes(s.attributes(e)...))
 	default:
 	}
 }

@@ -223,6 +223,33 @@ func TestAnAnswerOfOthers(t *testing.T) {
 	await.Until(t, "the answer is counted", func() bool {
 		return w.values(t)["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=answered}"] == 1
 	})
+	f.Policy.Name, f.MaxAnswer = "large", 1
+	ctx, request := w.tracer.Tracer("test").Start(context.Background(), "request")
+	if _, _, err := lockmw.Do(ctx, locks, "43", f, func(context.Context) (int, error) { return 1000, nil }); err == nil {
+		t.Fatal("no error")
+	}
+	want := map[string]float64{
+		"lockmw_answers_total{mode=exclusive,name=pay,outcome=kept}":       1,
+		"lockmw_answers_total{mode=exclusive,name=pay,outcome=not_kept}":   0,
+		"lockmw_answers_total{mode=exclusive,name=large,outcome=kept}":     0,
+		"lockmw_answers_total{mode=exclusive,name=large,outcome=not_kept}": 1,
+	}
+	for _, name := range []string{"pay", "large"} {
+		for _, reason := range []string{"KEY_MISSING", "KEY_REUSED", "IN_PROGRESS", "UNCERTAIN", "ANSWER_NOT_KEPT"} {
+			want["lockmw_refused_total{mode=exclusive,name="+name+",reason=IDEMPOTENCY_"+reason+"}"] = 0
+		}
+	}
+	await.Until(t, "all is there", func() bool {
+		got := w.values(t)
+		for name, n := range want {
+			if value, ok := got[name]; !ok || value != n {
+				return false
+			}
+		}
+		events := request.(sdktrace.ReadOnlySpan).Events() //nolint:forcetypeassert // the SDK's own
+		return len(events) == 1 && events[0].Name == "lockmw.answer_not_kept"
+	})
+	request.End()
 }
 
 func TestTwoLockersShareAMeterProvider(t *testing.T) {

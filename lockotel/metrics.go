@@ -16,8 +16,8 @@ import (
 type metrics struct {
 	gauges *gauges
 
-	acquire, hold                                         metric.Float64Histogram
-	handOvers, refused, lost, failedOpen, stuck, renewals metric.Int64Counter
+	acquire, hold                                                  metric.Float64Histogram
+	handOvers, refused, lost, failedOpen, stuck, answers, renewals metric.Int64Counter
 
 	renewed, notRenewed []metric.AddOption
 
@@ -40,7 +40,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
-		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck), renewals: counter(measure.Renewals),
+		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		renewed: toldOf(measure.OutcomeRenewed), notRenewed: toldOf(measure.OutcomeFailed),
 		sets: make(map[series]set),
 	}
@@ -86,10 +87,7 @@ func (m *metrics) of(s series) set {
 // begin has the counters of a name and mode be there, and 0, unless they are already. Where
 // a counter first shows as 1, a query for how it grew does not see its first event.
 func (m *metrics) begin(ctx context.Context, s series) {
-	m.mu.RLock()
-	_, ok := m.sets[s]
-	m.mu.RUnlock()
-	if ok {
+	if m.has(s) {
 		return
 	}
 	at := m.of(s).add
@@ -99,6 +97,27 @@ func (m *metrics) begin(ctx context.Context, s series) {
 	for _, reason := range measure.Reasons {
 		m.refused.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelReason, reason}).add...)
 	}
+}
+
+// beginOfDo is begin for what only Do counts.
+func (m *metrics) beginOfDo(ctx context.Context, s series) {
+	kept := series{s.name, s.mode, measure.LabelOutcome, measure.OutcomeKept}
+	if m.has(kept) {
+		return
+	}
+	m.answers.Add(ctx, 0, m.of(kept).add...)
+	m.answers.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelOutcome, measure.OutcomeNotKept}).add...)
+	for _, reason := range measure.ReasonsOfDo {
+		m.refused.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelReason, reason}).add...)
+	}
+}
+
+// has reports whether of has made the set of a series.
+func (m *metrics) has(s series) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, ok := m.sets[s]
+	return ok
 }
 
 // observe counts an event.
@@ -117,6 +136,9 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 // count counts an event that has a name. The names are bounded, so the sets are, too.
 func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	m.begin(ctx, s)
+	if measure.OfDo(e) {
+		m.beginOfDo(ctx, s)
+	}
 	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
 	switch e.Kind {
 	case lockmw.EventAcquired:
@@ -130,6 +152,10 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeSkipped).record...)
 	case lockmw.EventAnswered:
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAnswered).record...)
+	case lockmw.EventAnswerKept:
+		m.answers.Add(ctx, 1, outcome(measure.OutcomeKept).add...)
+	case lockmw.EventAnswerNotKept:
+		m.answers.Add(ctx, 1, outcome(measure.OutcomeNotKept).add...)
 	case lockmw.EventFailedOpen:
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)

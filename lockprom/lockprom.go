@@ -4,7 +4,7 @@
 //
 // The metrics are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
 // lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
-// lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_renewals_total
+// lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_answers_total, lockmw_renewals_total
 // and lockmw_redis_up. Their label name is the policies' Name (or Prefix); no label has a
 // key in it. A name beyond the first 200 counts as "other".
 //
@@ -54,9 +54,9 @@ func New(registerer prometheus.Registerer) lockmw.Option {
 type collector struct {
 	names measure.Names
 
-	acquire, hold                                         *prometheus.HistogramVec
-	handOvers, refused, lost, failedOpen, stuck, renewals *prometheus.CounterVec
-	held, waiting, up                                     *prometheus.Desc
+	acquire, hold                                                  *prometheus.HistogramVec
+	handOvers, refused, lost, failedOpen, stuck, answers, renewals *prometheus.CounterVec
+	held, waiting, up                                              *prometheus.Desc
 
 	begunMu sync.RWMutex
 	begun   map[series]struct{} // those whose counters are there
@@ -65,8 +65,11 @@ type collector struct {
 	readers map[*func() lockmw.Stats]struct{}
 }
 
-// A series is a name and a mode.
-type series struct{ name, mode string }
+// A series is a name and a mode. What only Do counts is one more.
+type series struct {
+	name, mode string
+	ofDo       bool
+}
 
 func newCollector() *collector {
 	histogram := func(m measure.Metric) *prometheus.HistogramVec {
@@ -79,7 +82,8 @@ func newCollector() *collector {
 	c := &collector{
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
-		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck), renewals: counter(measure.Renewals),
+		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
 		begun:   make(map[series]struct{}),
 		readers: make(map[*func() lockmw.Stats]struct{}),
@@ -105,6 +109,13 @@ func (c *collector) begin(s series) {
 	for _, reason := range measure.Reasons {
 		c.refused.WithLabelValues(s.name, s.mode, reason)
 	}
+	if s.ofDo {
+		for _, reason := range measure.ReasonsOfDo {
+			c.refused.WithLabelValues(s.name, s.mode, reason)
+		}
+		c.answers.WithLabelValues(s.name, s.mode, measure.OutcomeKept)
+		c.answers.WithLabelValues(s.name, s.mode, measure.OutcomeNotKept)
+	}
 	c.begunMu.Lock()
 	defer c.begunMu.Unlock()
 	c.begun[s] = struct{}{}
@@ -112,7 +123,7 @@ func (c *collector) begin(s series) {
 
 // vectors are the metrics that observe counts.
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.renewals}
+	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.answers, c.renewals}
 }
 
 // Describe implements prometheus.Collector.
@@ -174,7 +185,7 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
-	c.begin(series{name, mode})
+	c.begin(series{name, mode, measure.OfDo(e)})
 	switch e.Kind {
 	case lockmw.EventAcquired:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeAcquired).Observe(e.Waited.Seconds())
@@ -187,6 +198,10 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeSkipped).Observe(e.Waited.Seconds())
 	case lockmw.EventAnswered:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeAnswered).Observe(e.Waited.Seconds())
+	case lockmw.EventAnswerKept:
+		c.answers.WithLabelValues(name, mode, measure.OutcomeKept).Inc()
+	case lockmw.EventAnswerNotKept:
+		c.answers.WithLabelValues(name, mode, measure.OutcomeNotKept).Inc()
 	case lockmw.EventFailedOpen:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
 		c.failedOpen.WithLabelValues(name, mode).Inc()

@@ -214,8 +214,42 @@ func TestAnAnswerOfOthers(t *testing.T) {
 		}
 	}
 	want := heldOnce()
+	begunOfDo(want, "pay")
 	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=answered}"] = 1
+	want["lockmw_answers_total{mode=exclusive,name=pay,outcome=kept}"] = 1
 	eventually(t, registry, want)
+
+	f.Fingerprint = []byte("another request")
+	if _, _, err := lockmw.Do(context.Background(), locks, "42", f, func(context.Context) (int, error) { return 1, nil }); err == nil {
+		t.Fatal("no refusal")
+	}
+	want["lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}"] = 1
+	want["lockmw_refused_total{mode=exclusive,name=pay,reason=IDEMPOTENCY_KEY_REUSED}"] = 1
+	eventually(t, registry, want)
+}
+
+// An answer that is not kept is counted, beside its hold.
+func TestAnAnswerThatIsNotKept(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks := locktest.New(t, lockprom.New(registry))
+	f := lockmw.Flight{Policy: lockmw.Policy{Name: "pay"}, MaxAnswer: 1}
+	if _, _, err := lockmw.Do(context.Background(), locks, "42", f, func(context.Context) (int, error) { return 1000, nil }); err == nil {
+		t.Fatal("no error")
+	}
+	want := heldOnce()
+	begunOfDo(want, "pay")
+	want["lockmw_answers_total{mode=exclusive,name=pay,outcome=not_kept}"] = 1
+	eventually(t, registry, want)
+}
+
+// begunOfDo adds what is there, and 0, from the first event of a name on that only Do has.
+func begunOfDo(want map[string]float64, name string) {
+	for _, outcome := range []string{"kept", "not_kept"} {
+		want["lockmw_answers_total{mode=exclusive,name="+name+",outcome="+outcome+"}"] = 0
+	}
+	for _, reason := range []string{"KEY_MISSING", "KEY_REUSED", "IN_PROGRESS", "UNCERTAIN", "ANSWER_NOT_KEPT"} {
+		want["lockmw_refused_total{mode=exclusive,name="+name+",reason=IDEMPOTENCY_"+reason+"}"] = 0
+	}
 }
 
 func TestTwoLockersShareARegisterer(t *testing.T) {

@@ -59,7 +59,7 @@ var parts = []part{
 }
 
 func newCast(s *story, db *database, shops []string) (*cast, error) {
-	visitors := 2 // the holder that hangs, and the one that loses
+	visitors := 2 + clicks // the holder that hangs, the one that loses, and a buyer's clicks
 	for _, p := range parts {
 		visitors += p.who
 	}
@@ -94,6 +94,7 @@ func (c *cast) play(ctx context.Context) {
 	}
 	all.Go(func() { c.hang(ctx) })
 	all.Go(func() { c.operate(ctx) })
+	all.Go(func() { c.buy(ctx) })
 	all.Go(func() { c.sum(ctx) })
 	all.Go(func() { c.story.watch(ctx, c.db) })
 	all.Wait()
@@ -108,9 +109,14 @@ func (c *cast) play(ctx context.Context) {
 // visit sends one request to one of the shops, and counts its answer. It returns the code
 // of a refusal, and which shop it was.
 func (c *cast) visit(ctx context.Context, who, method, path string) (code string, shop int) {
+	return c.visitWith(ctx, who, method, path, make(http.Header))
+}
+
+// visitWith is visit with a header.
+func (c *cast) visitWith(ctx context.Context, who, method, path string, header http.Header) (code string, shop int) {
 	shop = rand.N(len(c.crowd.shops))
-	id := fmt.Sprintf("%s-%d", who, c.asked.Add(1))
-	a, err := c.crowd.send(ctx, method, c.crowd.shops[shop]+path, http.Header{requestIDHeader: {id}})
+	header.Set(requestIDHeader, fmt.Sprintf("%s-%d", who, c.asked.Add(1)))
+	a, err := c.crowd.send(ctx, method, c.crowd.shops[shop]+path, header)
 	if err == nil {
 		c.tally.add(a)
 	}
@@ -130,6 +136,28 @@ func (c *cast) hang(ctx context.Context) {
 		if pause(ctx, reportGap) != nil {
 			return
 		}
+	}
+}
+
+const (
+	clicks = 3 // at the same time
+	buyGap = 2 * time.Second
+)
+
+// buy buys a ticket again and again. The buyer clicks several times at once, and once more when the answer is there: each time
+// the ticket is sold once.
+func (c *cast) buy(ctx context.Context) {
+	for pause(ctx, buyGap) == nil {
+		key := fmt.Sprintf("ticket-%d", c.asked.Add(1))
+		click := func() {
+			c.visitWith(ctx, "buyer", http.MethodPost, "/tickets?buyer=ann&hold=300ms", http.Header{"Idempotency-Key": {key}})
+		}
+		var all sync.WaitGroup
+		for range clicks {
+			all.Go(click)
+		}
+		all.Wait()
+		click()
 	}
 }
 

@@ -35,6 +35,12 @@ func (s *shop) moreRoutes(r *gin.Engine, locks *lockmw.Locker) {
 	// Redis the work runs without its lock.
 	r.POST("/prices/:id", lock(lockmw.Policy{Name: "prices", Prefix: "prices:", Wait: time.Second, FailOpen: true}), work)
 
+	// A ticket is bought once, however often the buyer clicks: all clicks get the same answer.
+	r.POST("/tickets",
+		ginlock.Idempotent(locks, keyfunc.MustParse("{query.buyer}:{header.Idempotency-Key|idempotency}"),
+			lockmw.Flight{Policy: lockmw.Policy{Name: "ticket", Prefix: "ticket:", Wait: 5 * time.Second}, Retain: time.Minute}),
+		work)
+
 	// A report is written by one process, and the others need not. After ten TTLs it
 	// counts as stuck; the TTL is short here, so that this is soon.
 	r.POST("/reports/:id", lock(lockmw.Policy{Name: "report", Prefix: "report:", TTL: reportTTL}), work)

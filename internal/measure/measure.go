@@ -6,6 +6,7 @@ package measure
 import (
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ var (
 	Lost            = Metric{"lockmw_lost_total", "Locks that were lost while they were held.", []string{LabelName, LabelMode}}
 	FailedOpen      = Metric{"lockmw_failed_open_total", "Calls whose work runs without its lock, because Redis cannot be reached.", []string{LabelName, LabelMode}}
 	Stuck           = Metric{"lockmw_stuck_total", "Holders that have had a lock for ten TTLs, or longer than their policy allows; counted again every ten TTLs.", []string{LabelName, LabelMode}}
+	Answers         = Metric{"lockmw_answers_total", "Work that was done under Do, by whether its answer is kept for others.", []string{LabelName, LabelMode, LabelOutcome}}
 	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
 	RedisUp         = Metric{"lockmw_redis_up", "1 if Redis can be reached, as far as is known.", nil}
 )
@@ -55,6 +57,8 @@ const (
 	OutcomeFailedOpen = "failed_open"
 	OutcomeSkipped    = "skipped"
 	OutcomeAnswered   = "answered"
+	OutcomeKept       = "kept"
+	OutcomeNotKept    = "not_kept"
 	OutcomeRenewed    = "renewed"
 	OutcomeFailed     = "failed"
 )
@@ -81,11 +85,29 @@ func Reason(e lockmw.Event) string {
 // canceled is the reason of a refusal whose caller has left.
 const canceled = "CANCELED"
 
-// Reasons are the labels that the refusal of a lock can have, which are there from the beginning. Those of requests that are answered
-// once for all come with the first such refusal.
+// Reasons are the labels that the refusal of a lock can have, which are there from a name's first call on.
 var Reasons = []string{
 	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeCooldown, lockmw.CodeQueueFull, lockmw.CodeBackendUnavailable,
 	lockmw.CodeLost, lockmw.CodeKeyInvalid, lockmw.CodeMisuse, lockmw.CodeClosed, canceled,
+}
+
+// ReasonsOfDo are those of calls that are answered once for all. They, and the outcomes of answers, are there
+// from a name's first event on that is OfDo: most names never have one.
+var ReasonsOfDo = []string{
+	lockmw.CodeIdempotencyKeyMissing, lockmw.CodeIdempotencyKeyReused, lockmw.CodeIdempotencyInProgress,
+	lockmw.CodeIdempotencyUncertain, lockmw.CodeIdempotencyAnswerNotKept,
+}
+
+// OfDo reports whether an event is one that only Do has.
+func OfDo(e lockmw.Event) bool {
+	switch e.Kind {
+	case lockmw.EventAnswered, lockmw.EventAnswerKept, lockmw.EventAnswerNotKept:
+		return true
+	case lockmw.EventRefused:
+		return slices.Contains(ReasonsOfDo, e.Reason)
+	default:
+		return false
+	}
 }
 
 // Text is what somebody has written, as UTF-8: Prometheus and OpenTelemetry refuse whatever

@@ -17,19 +17,20 @@ func TestMain(m *testing.M) {
 
 // While Redis keeps its word nobody pays twice, and each client hears what has happened, or that nobody knows.
 func TestNobodyPaysTwice(t *testing.T) {
-	v, took, err := run("lockmw, Uncertain", 20, 8, 0.5, redistest.Real(t).Addr(), filepath.Join(t.TempDir(), "ledger"))
+	v, took, err := run("lockmw, Uncertain", 20, 8, mix{dies: 0.5, leaves: 0.3, other: 0.2}, redistest.Real(t).Addr(), filepath.Join(t.TempDir(), "ledger"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%+v in %v", v, took)
-	if v.Twice+v.Differ+v.False+v.Blocked > 0 || v.Once+v.Uncertain != v.Keys {
+	if v.Twice+v.Differ+v.Crossed+v.False+v.Blocked > 0 || v.Once+v.Uncertain != v.Keys {
 		t.Errorf("%+v", v)
 	}
 }
 
 // The judge tells what becomes of a key.
 func TestVerdict(t *testing.T) {
-	a, b := outcome{status: 201, body: "a"}, outcome{status: 201, body: "b"}
+	a, b := outcome{asked: "7", status: 201, body: "7 a"}, outcome{asked: "7", status: 201, body: "7 b"}
+	crossed, refused := outcome{asked: "8", status: 201, body: "7 a"}, outcome{asked: "8", status: 422, code: "IDEMPOTENCY_KEY_REUSED"}
 	unknown, gone := outcome{status: 409, code: "IDEMPOTENCY_UNCERTAIN"}, outcome{}
 	for name, tc := range map[string]struct {
 		paid    int
@@ -43,6 +44,8 @@ func TestVerdict(t *testing.T) {
 		"uncertain to some":            {1, []outcome{a, unknown}, verdict{Uncertain: 1}},
 		"nobody hears":                 {1, []outcome{a, gone}, verdict{Blocked: 1}},
 		"a payment that was not made":  {0, []outcome{a}, verdict{False: 1}},
+		"another request is refused":   {1, []outcome{a, refused}, verdict{Once: 1, Refused: 1}},
+		"another request has it":       {1, []outcome{a, crossed}, verdict{Crossed: 1}},
 		"an answer that is no success": {0, []outcome{{status: 503}}, verdict{Blocked: 1}},
 	} {
 		var got verdict

@@ -1,5 +1,6 @@
 // Command answers counts how often a payment is made whose client sends its request several times, while processes are killed at each
-// step of it and Redis loses replies: with Idempotent of httplock, and with what else there is.
+// step of it, clients leave, some ask for something else under the same key, and Redis loses replies and is away now and then: with Idempotent of
+// httplock, and with what else there is.
 //
 //	go run . -keys 2000
 //	go run . -crowd 20

@@ -27,6 +27,27 @@ const (
 	patience   = 15 * time.Second       // of a client
 )
 
+// A plan is what happens to the requests of a key.
+type plan struct {
+	dies   string // the step at which the process of the first one dies; empty: none does
+	leaves bool   // one client leaves before it has its answer, and comes again
+	other  bool   // the last client asks for something else under the same key
+}
+
+// The bodies of a request, and of one that asks for something else.
+const body, otherBody = `{"amount":7}`, `{"amount":8}`
+
+// A mix says for which share of the keys each of the things happens that a plan has.
+type mix struct{ dies, leaves, other float64 }
+
+func (m mix) plan() plan {
+	p := plan{leaves: rand.Float64() < m.leaves, other: rand.Float64() < m.other}
+	if rand.Float64() < m.dies {
+		p.dies = steps[rand.N(len(steps))]
+	}
+	return p
+}
+
 // A fleet is the processes of a contestant.
 type fleet struct {
 	name   string
@@ -109,28 +130,46 @@ func (f *fleet) ready(ctx context.Context) error {
 	return nil
 }
 
-// pays sends the requests of a key, one of which has its process die at a step; empty: none does.
-func (f *fleet) pays(client *http.Client, key, dies string) []outcome {
+// pays sends the requests of a key.
+func (f *fleet) pays(client *http.Client, key string, p plan) []outcome {
 	got := make([]outcome, duplicates)
 	var all sync.WaitGroup
 	for i := range duplicates {
+		c := caller{client: client, key: key, body: body}
+		switch i {
+		case 0:
+			c.dies = p.dies
+		case 1:
+			c.leaves = p.leaves
+		case duplicates - 1:
+			if p.other {
+				c.body = otherBody
+			}
+		}
 		all.Go(func() {
 			if i > 0 {
 				time.Sleep(rand.N(within))
-				got[i] = f.asks(client, key, "")
-				return
 			}
-			got[i] = f.asks(client, key, dies)
+			got[i] = f.asks(c)
 		})
 	}
 	all.Wait()
 	return got
 }
 
-// asks is a client that asks until it has an answer, or it is of no use to ask again.
-func (f *fleet) asks(client *http.Client, key, dies string) (last outcome) {
-	for began := time.Now(); time.Since(began) < patience; dies = "" {
-		answer, pause := f.ask(client, key, dies)
+// A caller is a client with a request. The first try has its process die at a step, or the caller leaves in the middle of it.
+type caller struct {
+	client    *http.Client
+	key, body string
+	dies      string
+	leaves    bool
+}
+
+// asks asks until there is an answer, or it is of no use to ask again.
+func (f *fleet) asks(c caller) (last outcome) {
+	for began := time.Now(); time.Since(began) < patience; c.dies, c.leaves = "", false {
+		answer, pause := f.ask(c)
+		answer.asked = c.body
 		if pause == 0 {
 			return answer
 		}
@@ -141,33 +180,37 @@ func (f *fleet) asks(client *http.Client, key, dies string) (last outcome) {
 }
 
 // ask sends a request to one of the processes. It returns what came of it, and after which pause it makes sense to ask again.
-func (f *fleet) ask(client *http.Client, key, dies string) (outcome, time.Duration) {
+func (f *fleet) ask(c caller) (outcome, time.Duration) {
 	const soon = 50 * time.Millisecond
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+	stays := 6 * time.Second
+	if c.leaves {
+		stays = rand.N(2 * workTakes)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stays)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addrs[rand.N(processes)]+"/pay", strings.NewReader(`{"amount":7}`))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addrs[rand.N(processes)]+"/pay", strings.NewReader(c.body))
 	if err != nil {
 		panic(err) // it is made of constants
 	}
-	r.Header.Set(keyHeader, key)
+	r.Header.Set(keyHeader, c.key)
 	r.Header.Set("Content-Type", "application/json")
-	if dies != "" {
-		r.Header.Set(dieHeader, dies)
+	if c.dies != "" {
+		r.Header.Set(dieHeader, c.dies)
 	}
-	answer, err := client.Do(r)
+	answer, err := c.client.Do(r)
 	if err != nil {
 		return outcome{}, soon
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return outcome{}, soon
 	}
 	var problem struct {
 		Code string `json:"code"`
 	}
-	_ = json.Unmarshal(body, &problem) // others answer with a text
-	got := outcome{status: answer.StatusCode, code: problem.Code, body: string(body)}
+	_ = json.Unmarshal(text, &problem) // others answer with a text
+	got := outcome{status: answer.StatusCode, code: problem.Code, body: string(text)}
 	switch after, _ := strconv.Atoi(answer.Header.Get("Retry-After")); {
 	case answer.StatusCode >= http.StatusInternalServerError:
 		return got, soon
@@ -177,8 +220,8 @@ func (f *fleet) ask(client *http.Client, key, dies string) (outcome, time.Durati
 	return got, 0
 }
 
-// run has a contestant answer the requests of some keys, and counts what becomes of them. share is how many of them have a process die.
-func run(name string, keys, atOnce int, share float64, redisAddr, ledgerPath string) (v verdict, took time.Duration, err error) {
+// run has a contestant answer the requests of some keys, and counts what becomes of them.
+func run(name string, keys, atOnce int, m mix, redisAddr, ledgerPath string) (v verdict, took time.Duration, err error) {
 	proxy, err := faultproxy.New(redisAddr)
 	if err != nil {
 		return v, 0, err
@@ -198,6 +241,7 @@ func run(name string, keys, atOnce int, share float64, redisAddr, ledgerPath str
 	stop := make(chan struct{})
 	var faults sync.WaitGroup
 	faults.Go(func() { losesReplies(proxy, stop) })
+	faults.Go(func() { goesAway(proxy, stop) })
 	defer faults.Wait()
 	defer close(stop)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -207,13 +251,10 @@ func run(name string, keys, atOnce int, share float64, redisAddr, ledgerPath str
 	var all sync.WaitGroup
 	for i := range keys {
 		names[i] = uuid.NewString()
-		dies := ""
-		if rand.Float64() < share {
-			dies = steps[rand.N(len(steps))]
-		}
+		p := m.plan()
 		turns <- struct{}{}
 		all.Go(func() {
-			results[i] = f.pays(client, names[i], dies)
+			results[i] = f.pays(client, names[i], p)
 			<-turns
 		})
 	}
@@ -238,5 +279,25 @@ func losesReplies(proxy *faultproxy.Proxy, stop <-chan struct{}) {
 		case <-time.After(100*time.Millisecond + rand.N(400*time.Millisecond)):
 			proxy.DropReplies(1, faultproxy.Match("EVALSHA", "EVAL", "SET", "GET"))
 		}
+	}
+}
+
+// goesAway has Redis be silent, or refuse all connections, every few seconds for up to a second and a half.
+func goesAway(proxy *faultproxy.Proxy, stop <-chan struct{}) {
+	for silent := true; ; silent = !silent {
+		select {
+		case <-stop:
+			return
+		case <-time.After(2*time.Second + rand.N(4*time.Second)):
+		}
+		if silent {
+			proxy.BlackHole(faultproxy.Both)
+		} else {
+			proxy.Refuse(true)
+			proxy.Cut()
+		}
+		time.Sleep(100*time.Millisecond + rand.N(1400*time.Millisecond))
+		proxy.Refuse(false)
+		proxy.Heal()
 	}
 }

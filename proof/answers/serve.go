@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"syscall"
@@ -30,6 +31,7 @@ const (
 	workTakes = 50 * time.Millisecond
 	ttl       = 2 * time.Second
 	retain    = 10 * time.Minute
+	mostBody  = 1 << 10
 )
 
 // The steps at which a process dies.
@@ -43,10 +45,15 @@ func die(at, step string) {
 	}
 }
 
-// pay is the handler: it makes a payment, and answers with its number.
+// pay is the handler: it makes a payment, and answers with its number behind what was asked for.
 func pay(l ledger) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		at := r.Header.Get(dieHeader)
+		asked, err := io.ReadAll(io.LimitReader(r.Body, mostBody))
+		if err != nil {
+			http.Error(w, "no body", http.StatusBadRequest)
+			return
+		}
 		die(at, steps[1])
 		time.Sleep(workTakes)
 		if err := l.note(r.Header.Get(keyHeader)); err != nil {
@@ -55,7 +62,7 @@ func pay(l ledger) http.HandlerFunc {
 		}
 		die(at, steps[2])
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprint(w, uuid.NewString())
+		fmt.Fprintf(w, "%s %s", asked, uuid.NewString())
 	}
 }
 
