@@ -49,13 +49,22 @@ func (l *Locker) warn(ctx context.Context, p Policy, text string) {
 	}
 }
 
-// waiting returns how many calls of Acquire wait for key: in the queue, behind others of
-// this Locker, or for Redis to be back.
+// waiting returns how many calls wait for key: in the queue, behind others of
+// this Locker, for the answer of another call of Do, or for Redis to be back.
 func (l *Locker) waiting(key string) (n int) {
 	away := l.outage.Prospect(key).Reach != outage.Reachable
 	for _, state := range l.waiters.States(key) {
 		if away || state != waitqueue.Asking {
 			n++
+		}
+	}
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	for of, f := range led.flights {
+		for _, c := range f.calls {
+			if of.key == key && c != f.leads { // that one is at work, or in the queue
+				n++
+			}
 		}
 	}
 	return n

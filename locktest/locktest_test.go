@@ -54,6 +54,19 @@ func contentions() (lockmw.Option, <-chan struct{}) {
 	}), contended
 }
 
+// once is a flight whose work nobody does again after a crash.
+var once = lockmw.Flight{Policy: lockmw.Policy{Prefix: "pay:", Wait: soon}, Retain: time.Hour, Crash: lockmw.Uncertain}
+
+// pay calls Do with a function that runs work, if there is one, and returns answer.
+func pay(l *lockmw.Locker, key, answer string, f lockmw.Flight, work func(ctx context.Context)) (got string, shared bool, err error) {
+	return lockmw.Do(context.Background(), l, key, f, func(ctx context.Context) (string, error) {
+		if work != nil {
+			work(ctx)
+		}
+		return answer, nil
+	})
+}
+
 func TestEveryLockerHasARedisOfItsOwn(t *testing.T) {
 	a, b := locktest.New(t), locktest.New(t)
 	acquire(t, a, key, lockmw.Policy{})

@@ -12,8 +12,9 @@ import (
 
 // AwaitWaiters returns when n callers of l, or more, wait for a key: they stand in its
 // queue, so that they have the lock in the order in which they came, and a release hands
-// it to the first. While Redis is down, callers count that wait for it to come back. With
-// n 0 it returns when nobody waits for the key any more.
+// it to the first. Calls of lockmw.Do count that wait for the answer of another one. While
+// Redis is down, callers count that wait for it to come back. With n 0 it returns when
+// nobody waits for the key any more.
 //
 // It takes the place of a pause between the call that is to wait and what the test does
 // next, such as releasing what Hold took. The callers may cease to wait as soon as it has

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
@@ -177,4 +178,49 @@ func TestKeysOfWaitersAreNotLocked(t *testing.T) {
 	acquire(t, l, "other", lockmw.Policy{})
 	_ = lease.Release(context.Background())
 	<-leases
+}
+
+// Those who wait for an answer are awaited as those who wait for a lock.
+func TestAwaitWaitersAwaitsCallsOfDo(t *testing.T) {
+	for name, held := range map[string]bool{"while it is made": false, "while others have the lock": true} {
+		t.Run(name, func(t *testing.T) {
+			l := locktest.New(t)
+			const callers = 3
+			answers := make(chan string, callers)
+			ask := func() {
+				answer, _, err := pay(l, "42", "paid", once, nil)
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- answer
+			}
+			wait := func() {
+				for i := range callers {
+					go ask()
+					locktest.AwaitWaiters(t, l, "pay:42", i+1)
+				}
+				if n := seam.Waiting(l, "pay:42"); n != callers {
+					t.Errorf("%d wait, want %d: who is at work does not wait", n, callers)
+				}
+				for other := range 1000 {
+					if n := seam.Waiting(l, fmt.Sprint("pay:other", other)); n != 0 {
+						t.Fatalf("%d wait for another key", n)
+					}
+				}
+			}
+			if held {
+				release := locktest.Hold(t, l, "pay:42")
+				wait()
+				release()
+			} else if _, _, err := pay(l, "42", "paid", once, func(context.Context) { wait() }); err != nil {
+				t.Error(err)
+			}
+			for range callers {
+				if answer := <-answers; answer != "paid" {
+					t.Errorf("answer = %q", answer)
+				}
+			}
+			locktest.AwaitWaiters(t, l, "pay:42", 0)
+		})
+	}
 }

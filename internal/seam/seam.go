@@ -31,8 +31,8 @@ var RenewNow func(locker any, key string)
 var Warn func(locker any, ctx context.Context, p any, text string)
 
 // Waiting returns how many calls of Acquire of the *lockmw.Locker locker stand in the
-// queue for key (with prefix). While Redis cannot be reached, those count that are to
-// ask when it is back.
+// queue for key (with prefix), and how many of Do wait for what another one makes. While
+// Redis cannot be reached, those count that are to ask when it is back.
 var Waiting func(locker any, key string) int
 
 // Reaches reports whether the *lockmw.Locker locker can reach its servers, as far as it
