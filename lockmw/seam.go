@@ -32,6 +32,7 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Warn = func(locker any, ctx context.Context, p any, text string) {
 		locker.(*Locker).warn(ctx, p.(Policy), text)
 	}
+	seam.Crash = func(locker any, forget func(key string)) bool { return locker.(*Locker).crash(forget) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
 	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
 	seam.Advice = func(ctx context.Context, locker any) ([]error, error) { return locker.(*Locker).health(ctx) }
@@ -68,4 +69,28 @@ func (l *Locker) waiting(key string) (n int) {
 		}
 	}
 	return n
+}
+
+// crash is seam.Crash.
+func (l *Locker) crash(forget func(key string)) bool {
+	var died []*tenure
+	keys := make(map[string]bool)
+	for _, lease := range l.allLeases() {
+		t := lease.tenure()
+		if t == nil { // it runs without its lock
+			continue
+		}
+		lease.releaseOnce.Do(func() { // it is never released, so nothing is kept of its work
+			lease.releaseErr = ErrLost
+			died, keys[t.ref.Key] = append(died, t), true
+		})
+	}
+	for key := range keys {
+		forget(key)
+	}
+	for _, t := range died { // behind that, since calls that rest behind a tenure of this Locker ask Redis then
+		t.lostInStore(errNotHeld)
+		t.expire() // one that was over its MaxHold
+	}
+	return len(died) > 0
 }

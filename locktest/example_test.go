@@ -16,7 +16,7 @@ import (
 	"github.com/lockmw/kit/locktest"
 )
 
-// shop is the code under test. It charges for an order under the order's lock.
+// shop is the code under test. It charges for an order under the order's lock, and once for each idempotency key.
 func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Handler {
 	pay := func(w http.ResponseWriter, r *http.Request) {
 		if err := charge(r.Context()); err == nil {
@@ -24,14 +24,25 @@ func shop(locks *lockmw.Locker, charge func(ctx context.Context) error) http.Han
 		}
 	}
 	mux := http.NewServeMux()
+	once := httplock.Idempotent(locks, keyfunc.MustParse("{header.Idempotency-Key|idempotency}"),
+		lockmw.Flight{Policy: lockmw.Policy{Wait: time.Minute}, Retain: time.Hour, Crash: lockmw.Uncertain},
+		httplock.WithKeysOfEverybody(), httplock.WithOptionalKey())
 	lock := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:"})
-	mux.Handle("POST /orders/{id}/pay", lock(http.HandlerFunc(pay)))
+	mux.Handle("POST /orders/{id}/pay", once(lock(http.HandlerFunc(pay))))
 	return mux
 }
 
 func post(handler http.Handler, path string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
+	return w
+}
+
+// click is post with an idempotency key.
+func click(handler http.Handler, path, key string) *httptest.ResponseRecorder {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil)
+	r.Header.Set("Idempotency-Key", key)
+	handler.ServeHTTP(w, r)
 	return w
 }
 
@@ -112,6 +123,37 @@ func ExampleKeys() {
 	// Output:
 	// [order:42]
 	// []
+}
+
+// The process dies when it has charged the card. Nobody pays again until somebody has looked.
+func ExampleCrash() {
+	t := new(exampleT)
+	defer t.end()
+	locks := locktest.New(t)
+	charged := 0
+	handler := shop(locks, func(context.Context) error {
+		if charged++; charged == 1 {
+			locktest.Crash(t, locks)
+		}
+		return nil
+	})
+
+	click(handler, "/orders/42/pay", "k1") // of a dead process this client would hear nothing
+	fmt.Print(click(handler, "/orders/42/pay", "k1").Body)
+	fmt.Println("charged:", charged)
+
+	for _, unknown := range locktest.Uncertain(t, locks) { // somebody has looked: nothing was charged
+		if err := locks.Resolve(context.Background(), unknown.Key, unknown.ID, lockmw.Again); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(click(handler, "/orders/42/pay", "k1").Body)
+	fmt.Println("charged:", charged)
+	// Output:
+	// {"type":"about:blank","title":"Conflict","status":409,"detail":"A request with this key was begun, and it is not known whether it took effect.","code":"IDEMPOTENCY_UNCERTAIN"}
+	// charged: 1
+	// paid
+	// charged: 2
 }
 
 // Redis is away, and comes back.

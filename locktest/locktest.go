@@ -1,6 +1,7 @@
 // Package locktest is for tests of code that takes locks. It gives a test a Locker over
 // a Redis inside the test, and makes happen what hardly ever happens during a test by
-// itself: a lock that others hold, a lock that is lost, and a Redis that is away.
+// itself: a lock that others hold, a lock that is lost, a process that dies in the middle of its
+// work, and a Redis that is away.
 //
 //	locks := locktest.New(t)
 //	release := locktest.Hold(t, locks, "order:42")  // the handler answers 409, or waits
@@ -8,6 +9,8 @@
 //	release()                                       // whoever waits has the lock now
 //	locktest.Keys(t, locks)                         // "order:42"
 //	locktest.Lose(t, locks, "order:42")             // the handler's context ends
+//	locktest.Crash(t, locks)                        // the handler's process dies: was it paid?
+//	locktest.Uncertain(t, locks)                    // the work of which nobody knows
 //	locktest.Down(t, locks)                         // the handler answers 503
 //	locktest.Up(t, locks)                           // and works again
 //
@@ -30,7 +33,7 @@
 // and goes on.
 //
 // stage.go says what stands behind a Locker of this package; asked.go remembers for which keys
-// it was asked, outage.go takes its Redis away, and look.go looks into it.
+// it was asked, crash.go has its process die, outage.go takes its Redis away, and look.go looks into it.
 package locktest
 
 import (
@@ -149,7 +152,8 @@ func Hold(t testing.TB, l *lockmw.Locker, key string) (release func()) {
 //
 // The key is free then. Those who wait for it keep their places, and the first
 // finds it within its retry interval. Call Hold next for a key that somebody
-// else has.
+// else has. What Redis had of work by lockmw.Do is forgotten as well, so the
+// next call does that work; after a Crash it is there still.
 //
 // It fails the test if no lease of l holds the key, while Redis is down, and if l is
 // not from New.

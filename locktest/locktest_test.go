@@ -342,6 +342,8 @@ func TestForeignLockerFailsTheTest(t *testing.T) {
 		"Up":   func(t testing.TB, l *lockmw.Locker) { locktest.Up(t, l) },
 		"Keys": func(t testing.TB, l *lockmw.Locker) { locktest.Keys(t, l) },
 
+		"Crash":        func(t testing.TB, l *lockmw.Locker) { locktest.Crash(t, l) },
+		"Uncertain":    func(t testing.TB, l *lockmw.Locker) { locktest.Uncertain(t, l) },
 		"AwaitWaiters": func(t testing.TB, l *lockmw.Locker) { locktest.AwaitWaiters(t, l, key, 1) },
 	} {
 		for _, l := range []*lockmw.Locker{nil, {}, over} {

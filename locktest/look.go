@@ -1,9 +1,7 @@
 package locktest
 
 import (
-	"context"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/lockmw/kit/internal/seam"
@@ -68,20 +66,11 @@ func Keys(t testing.TB, l *lockmw.Locker) []string {
 // locked returns the keys that are locked, sorted. A Redis key of a lock may outlive its
 // last holder for a moment, so each is looked into.
 func (s *stage) locked() (keys []string, err error) {
-	for _, found := range s.server.Keys() {
-		key, ours := strings.CutPrefix(found, namespace+":{")
-		key, lock := strings.CutSuffix(key, "}") // others, such as the queue's, have a word behind it
-		if !ours || !lock {
-			continue
-		}
-		info, err := s.others.Inspect(context.Background(), key)
-		if err != nil {
-			return nil, err
-		}
+	infos, err := s.infos("")
+	for _, info := range infos {
 		if info.Held || info.CoolingDown {
-			keys = append(keys, key)
+			keys = append(keys, info.Key)
 		}
 	}
-	slices.Sort(keys)
-	return keys, nil
+	return keys, err
 }

@@ -120,16 +120,38 @@ func (s *stage) whatElse() string {
 	return fmt.Sprintf("; it holds %q", slices.Compact(keys))
 }
 
+// answers is the word behind a lock's name in the Redis key where lockmw.Do leaves an answer, or the intent of work.
+const answers = ":answer"
+
 // forget removes what Redis has of a lock, except for who waits and for the
-// last fence: the next must be higher.
-func (s *stage) forget(key string) {
+// last fence, since the next must be higher, and except for what has one of the other words behind its name.
+func (s *stage) forget(key string, others ...string) {
 	lock := namespace + ":{" + key + "}"
+	stays := slices.Concat(others, []string{":queue", ":alive", ":fence"})
 	for _, found := range s.server.Keys() {
 		rest, ours := strings.CutPrefix(found, lock)
-		if ours && !slices.Contains([]string{":queue", ":alive", ":fence"}, rest) {
+		if ours && !slices.Contains(stays, rest) {
 			s.server.Del(found)
 		}
 	}
+}
+
+// infos tells of the locks for which Redis has a key with that word behind the lock's name, sorted.
+func (s *stage) infos(word string) (infos []lockmw.Info, err error) {
+	for _, found := range s.server.Keys() {
+		key, ours := strings.CutPrefix(found, namespace+":{")
+		key, has := strings.CutSuffix(key, "}"+word)
+		if !ours || !has {
+			continue
+		}
+		info, err := s.others.Inspect(context.Background(), key)
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, info)
+	}
+	slices.SortFunc(infos, func(a, b lockmw.Info) int { return strings.Compare(a.Key, b.Key) })
+	return infos, nil
 }
 
 // tell returns when a lease whose key is gone has ended, or false at the end of

@@ -30,6 +30,11 @@ var RenewNow func(locker any, key string)
 // as long as it runs once. p is the lockmw.Policy of the lock that it is about.
 var Warn func(locker any, ctx context.Context, p any, text string)
 
+// Crash has all locks of the *lockmw.Locker locker end as if its process had died and their TTLs had passed. Their leases are lost; what
+// their work releases from now on changes nothing in Redis. forget is called once for each key (with prefix) that was held, to remove it
+// there, and must not use the Locker. Crash reports whether there was one. It waits for releases that are under way: they count as done before.
+var Crash func(locker any, forget func(key string)) bool
+
 // Waiting returns how many calls of Acquire of the *lockmw.Locker locker stand in the
 // queue for key (with prefix), and how many of Do wait for what another one makes. While
 // Redis cannot be reached, those count that are to ask when it is back.
