@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -60,21 +61,29 @@ func TestBothClicksGetTheReceipt(t *testing.T) {
 	}
 }
 
-// A payment that died in the middle is not made again.
+// A payment whose process died in the middle is not made again until somebody has looked.
 func TestNobodyKnowsWhetherItWasPaid(t *testing.T) {
-	payments := 0
-	handler := routes(locktest.New(t), basicAuth, func(http.ResponseWriter, *http.Request) {
-		payments++
-		panic("the bank has closed the connection")
+	locks, payments := locktest.New(t), 0
+	handler := routes(locks, basicAuth, func(w http.ResponseWriter, _ *http.Request) {
+		if payments++; payments == 1 {
+			locktest.Crash(t, locks) // the card is charged, and the process dies
+		}
+		w.WriteHeader(http.StatusCreated)
 	})
-	func() {
-		defer func() { _ = recover() }()
-		click(handler, "ann", "k1", "/orders/42/pay", "7")
-	}()
-	if w := click(handler, "ann", "k1", "/orders/42/pay", "7"); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "IDEMPOTENCY_UNCERTAIN") {
+	pay := func() *httptest.ResponseRecorder { return click(handler, "ann", "k1", "/orders/42/pay", "7") }
+	pay() // its client hears nothing
+	if w := pay(); w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), "IDEMPOTENCY_UNCERTAIN") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if payments != 1 {
 		t.Errorf("%d payments, want 1", payments)
+	}
+	for _, unknown := range locktest.Uncertain(t, locks) { // somebody has looked: the bank knows of nothing
+		if err := locks.Resolve(t.Context(), unknown.Key, unknown.ID, lockmw.Again); err != nil {
+			t.Error(err)
+		}
+	}
+	if w := pay(); w.Code != http.StatusCreated {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
