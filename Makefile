@@ -33,7 +33,8 @@ LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest ex
 OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
 # More packages run at a time than the two cores of a small machine, for they wait a lot: four of the root, then
-# three of the proof, then one of each of four modules. vet is make check's and make lint's.
+# three of the proof, then one of each of four modules. vet is make check's and make lint's. The model's larger sizes are
+# looked at without the race detector, which makes them many times slower.
 TEST = -race -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
@@ -84,6 +85,7 @@ test: ## Run all tests with the race detector; installs redis-server, Prometheus
 	bash scripts/ensure.sh cc redis-server prometheus chromium $(SHELLS)
 	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST_IN_TEST) ./... \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
+		-- "$(CURDIR)/proof" -shuffle=on -vet=off -timeout 10m $(TESTFLAGS) -short ./model \
 		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them

@@ -179,6 +179,15 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 		slog.String("name", refusal.Name), slog.String("key", refusal.Key),
 		slog.String("reason", reason), slog.Any("error", refusal),
 	}
+	if h := refusal.Holder; h != nil {
+		attrs = append(attrs, slog.String("holder", h.Instance))
+		if h.Note != "" {
+			attrs = append(attrs, slog.String("holder_note", h.Note))
+		}
+		if h.Age > 0 {
+			attrs = append(attrs, slog.Duration("held_for", h.Age.Round(time.Millisecond)))
+		}
+	}
 	if quiet > 0 {
 		attrs = append(attrs, slog.Int("not_logged", quiet))
 	}

@@ -147,9 +147,10 @@ func readNotGranted(v *values) (a store.Answer) {
 		return a
 	}
 	locker, text, _ := strings.Cut(holder, ":")
-	fence, ok := number(text)
+	digits, note, _ := strings.Cut(text, ":")
+	fence, ok := number(digits)
 	v.bad = v.bad || !ok || locker == ""
-	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(locker), Age: age(a.Clock, fence), Left: a.Left}, fence
+	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(locker), Note: unescape(note), Age: age(a.Clock, fence), Left: a.Left}, fence
 	return a
 }
 

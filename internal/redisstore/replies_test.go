@@ -35,6 +35,10 @@ func TestAnswersAreRead(t *testing.T) {
 			Left: 1500 * time.Millisecond, Grant: store.Grant{Clock: 1000007}, Waiting: 3, HolderFence: 7,
 			Holder: store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond},
 		}},
+		"a holder with a note": {[]any{int64(0), int64(1500), "1000007", "", int64(0), "p-0123456789:7:id%2E1", int64(3), int64(0)}, store.Answer{
+			Left: 1500 * time.Millisecond, Grant: store.Grant{Clock: 1000007}, Waiting: 3, HolderFence: 7,
+			Holder: store.Holder{Instance: "p-0123456789", Note: "id.1", Age: time.Second, Left: 1500 * time.Millisecond},
+		}},
 		"several holders": {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3), int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: 1500 * time.Millisecond, Waiting: 3}},
 		"cooling down":    {[]any{int64(0), int64(1500), "7", "", int64(0), "", int64(3), int64(1)}, store.Answer{Grant: store.Grant{Clock: 7}, Left: 1500 * time.Millisecond, Waiting: 3, CoolingDown: true}},
 		"without TTL":     {[]any{int64(0), int64(-1), "7", "", int64(0)}, store.Answer{Grant: store.Grant{Clock: 7}}},

@@ -22,6 +22,9 @@ import (
 // within is how long a page may take for anything, on a machine that is busy.
 const within = 30 * time.Second
 
+// overall is how long a page may be open: a test may await several things.
+const overall = 5 * time.Minute
+
 // The one browser of all tests.
 var browser context.Context
 
@@ -156,7 +159,7 @@ type page struct {
 func open(t *testing.T, url string, actions ...chromedp.Action[chromedp.Void]) *page {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
-	ctx, cancelTime := context.WithTimeout(ctx, 2*within)
+	ctx, cancelTime := context.WithTimeout(ctx, overall)
 	p := &page{T: t, ctx: ctx}
 	var listening sync.WaitGroup
 	messages := chromedp.Console(ctx)

@@ -18,7 +18,7 @@
 --          tokens of the asking locker that hold and may not know it, the ticket of
 --          the first who waits or '0']}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
---          1 if the locker was not known as waiting here else 0, '<locker>:<fence>'
+--          1 if the locker was not known as waiting here else 0, '<locker>:<fence>:<note>'
 --          of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
 --          of all holders is over and they only stay, else 0 (also if not known)}
 -- Message  'contended <ticket> <token> <lock>' to the locker of an exclusive holder,
@@ -44,11 +44,11 @@ local entry = token .. ':' .. ARGV[2]
 local locker = string.match(token, '^[^.]+')
 local hears, channel = string.sub(ARGV[4], 1, 1), string.sub(ARGV[4], 2)
 
--- describe_holder names an exclusive holder and its fence by the lock's value, without
+-- describe_holder names an exclusive holder, its fence and its note by the lock's value, without
 -- the secret part of its token.
 local function describe_holder(value)
-  local holder, fence = string.match(value, '^([^.:]+)%.[^:]+:[~!]?(%d+)$')
-  return holder and holder .. ':' .. fence or ''
+  local holder, note, fence = string.match(value, '^([^.:]+)%.[^.:]+%.?([^:]*):[~!]?(%d+)$')
+  return holder and holder .. ':' .. fence .. ':' .. note or ''
 end
 
 -- stays tells, as 1 or 0, whether the work of an exclusive holder is over. Of a mutex KEYS[5]

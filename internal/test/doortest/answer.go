@@ -78,7 +78,7 @@ func (e *env) wantDetail(a answer, says string) {
 func (e *env) wantRetry(header string, ms any, code string) {
 	e.Helper()
 	switch code {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN",
+	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN", "IDEMPOTENCY_UNCERTAIN",
 		"IDEMPOTENCY_KEY_MISSING", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_ANSWER_NOT_KEPT":
 		if header != "" || ms != nil {
 			e.Errorf("Retry-After = %q, retry_after_ms = %v; want none", header, ms)

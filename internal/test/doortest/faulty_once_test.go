@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockmw/kit/internal/httpdoor"
 	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // The Idempotent of a faultyDoor.
@@ -36,6 +37,8 @@ func (h *brokenHandler) openOnce() {
 		key = keyfunc.MustParse("{header.X-User}:{header.Idempotency-Key}")
 	case "keeps every size":
 		flight.MaxAnswer = 1 << 20
+	case "forgets what a crash means":
+		flight.Crash = lockmw.RunAgain
 	}
 	h.common = httpdoor.NewIdempotent(h.Locks, key, flight, c)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
@@ -76,6 +77,38 @@ func waiterWhoLeavesDoesNoWork(e *env) {
 		e.Errorf("answer = %d %s, want %d and no body", w.Code, w.Body, lockmw.StatusClientGone)
 	}
 	e.WantRuns(1)
+}
+
+// deadProcessIsTold: the process dies in the middle of the work. With RunAgain the next request does the work, and with Uncertain it is
+// told that nobody knows, in whatever process, until somebody says that it was not done.
+func deadProcessIsTold(e *env) {
+	for crash, name := range map[lockmw.Crash]string{lockmw.RunAgain: "again", lockmw.Uncertain: "uncertain"} {
+		e.Ran.Store(0)
+		work := ""
+		route := e.onceRoute(func(x *Exchange) error {
+			if work == "" {
+				lease, _ := lockmw.FromContext(x.R.Context())
+				work = lease.Key()
+				seam.Crash(e.Locks, func(key string) { e.Client.Del(context.Background(), e.RedisKey(key)) })
+			}
+			return e.receipt(x)
+		})
+		route.Flight.Crash = crash
+		other := route
+		other.Locks = e.NewLocker()
+		c := click{key: name}
+		e.ask(e.handler(route), c) // its client hears nothing
+		handler := e.handler(other)
+		if crash == lockmw.Uncertain {
+			e.wantProblem(e.ask(handler, c), http.StatusConflict, lockmw.CodeIdempotencyUncertain) // without Retry-After
+			e.WantRuns(1)
+			e.ResolveUncertain(work, lockmw.Again)
+		}
+		first := e.ask(handler, c)
+		e.wantStatus(first, http.StatusCreated)
+		e.wantReplay(e.ask(e.handler(route), c), first)
+		e.WantRuns(2)
+	}
 }
 
 func redisThatIsDownRefusesTheWork(e *env) {

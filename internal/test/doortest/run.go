@@ -184,6 +184,7 @@ func Cases() []Case {
 		{Name: "LongBodyIsNotFingerprinted", embedded: true, check: longBodyIsNotFingerprinted},
 		{Name: "ClientWhoLeavesGetsTheAnswerLater", check: clientWhoLeavesGetsTheAnswerLater},
 		{Name: "WaiterWhoLeavesDoesNoWork", embedded: true, check: waiterWhoLeavesDoesNoWork},
+		{Name: "DeadProcessIsTold", check: deadProcessIsTold},
 		{Name: "RedisThatIsDownRefusesTheWork", embedded: true, check: redisThatIsDownRefusesTheWork},
 		{Name: "ErrorHandlerAnswersForIdempotent", embedded: true, check: errorHandlerAnswersForIdempotent},
 		{Name: "MistakesOfIdempotentPanicAtTheStart", embedded: true, check: mistakesOfIdempotentPanicAtTheStart},

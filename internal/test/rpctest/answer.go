@@ -94,7 +94,7 @@ func (e *env) wantRetry(a Answer, retry *errdetails.RetryInfo, reason string) {
 	e.Helper()
 	millis := retry.GetRetryDelay().AsDuration().Milliseconds()
 	switch reason {
-	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN",
+	case "LOCK_LOST", "LOCK_KEY_INVALID", "LOCK_MISUSE", "LOCK_COOLDOWN", "IDEMPOTENCY_UNCERTAIN",
 		"IDEMPOTENCY_KEY_MISSING", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_ANSWER_NOT_KEPT":
 		if retry != nil {
 			e.Errorf("RetryInfo = %v, want none", retry)

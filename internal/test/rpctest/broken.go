@@ -87,7 +87,7 @@ var faults = []struct {
 	{"does not wait for the answer", []string{"CallsAtTheSameTimeAreAnsweredOnce"}},
 	{"runs what was refused", []string{
 		"OtherRequestUnderTheKeyIsRefused", "CallInProgressIsTold", "CallWithoutAKeyIsRefused", "LargeAnswerIsNotKept", "CallWithoutRedisIsRefused",
-		"AnswerThatCannotBeReadIsNoLeave",
+		"AnswerThatCannotBeReadIsNoLeave", "DeadProcessIsTold",
 	}},
 	{"takes any request for the same", []string{"OtherRequestUnderTheKeyIsRefused", "ErrorHandlerHearsOfARequest"}},
 	{"ignores WithFingerprint", []string{"FingerprintDecides"}},
@@ -100,7 +100,7 @@ var faults = []struct {
 	{"keeps everything", []string{"ErrorsAreAnswers", "UncertainErrorsAreKept"}},
 	{"keeps replies alone", []string{"ErrorsAreAnswers", "UncertainErrorsAreKept"}},
 	{"keeps nothing", []string{"AnswerIsGivenAgain", "KeepDecides"}},
-	{"forgets what a crash means", []string{"UncertainErrorsAreKept"}},
+	{"forgets what a crash means", []string{"UncertainErrorsAreKept", "DeadProcessIsTold"}},
 	{"ignores WithKeep", []string{"KeepDecides"}},
 	{"hides the call from what is inside", []string{"RefusalOfALockIsNoAnswer", "NotAnAnswerIsNotKept"}},
 	{"forgets the bound", []string{"LargeAnswerIsNotKept"}},

@@ -3,6 +3,7 @@ package rpctest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
 	"github.com/lockmw/kit/internal/test/testenv"
@@ -82,6 +84,35 @@ func panicIsNoAnswer(e *env) {
 	e.wantOwn(first, codes.OK)
 	e.wantReplayed(e.click(), first)
 	e.WantRuns(2)
+}
+
+// deadProcessIsTold: the process dies in the middle of the work. With RunAgain the next call does the work, and with Uncertain it is
+// told that nobody knows, until somebody says that it was not done.
+func deadProcessIsTold(e *env) {
+	for _, crash := range []lockmw.Crash{lockmw.RunAgain, lockmw.Uncertain} {
+		e.Ran.Store(0)
+		work := ""
+		e.serveOnce(&shop{pay: func(ctx context.Context, _ *testpb.Order) error {
+			if work == "" {
+				lease, _ := lockmw.FromContext(ctx)
+				work = lease.Key()
+				seam.Crash(e.Locks, func(key string) { e.Client.Del(context.Background(), e.RedisKey(key)) })
+			}
+			return nil
+		}}, func(f *lockmw.Flight) { f.Crash = crash })
+		request := fmt.Sprint("secretid-", crash)
+		call := func() Answer { return e.clickFor("ann", request, Order()) }
+		call() // its client hears nothing
+		if crash == lockmw.Uncertain {
+			e.wantRefusal(call(), codes.FailedPrecondition, lockmw.CodeIdempotencyUncertain)
+			e.WantRuns(1)
+			e.ResolveUncertain(work, lockmw.Again)
+		}
+		first := call()
+		e.wantOwn(first, codes.OK)
+		e.wantReplayed(call(), first)
+		e.WantRuns(2)
+	}
 }
 
 func callWithoutRedisIsRefused(e *env) {

@@ -119,6 +119,7 @@ var cases = []doorCase{
 	{name: "BoundMayBeRaised", check: boundMayBeRaised},
 	{name: "ClientWhoLeavesFindsTheAnswer", check: clientWhoLeavesFindsTheAnswer},
 	{name: "PanicIsNoAnswer", check: panicIsNoAnswer},
+	{name: "DeadProcessIsTold", check: deadProcessIsTold},
 	{name: "CallWithoutRedisIsRefused", embedded: true, check: callWithoutRedisIsRefused},
 	{name: "LostAnswerIsTold", takes: time.Second, check: lostAnswerIsTold},
 	{name: "ErrorHandlerHearsOfARequest", check: errorHandlerHearsOfARequest},

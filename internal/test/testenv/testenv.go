@@ -103,6 +103,19 @@ func (r *Env) Take(key string) *lockmw.Lease {
 	return lease
 }
 
+// ResolveUncertain says what became of the uncertain work of a key. It fails the test if there is none.
+func (r *Env) ResolveUncertain(key string, how lockmw.Resolution) {
+	r.Helper()
+	ctx := context.Background()
+	info, err := r.Locks.Inspect(ctx, key)
+	if err != nil || info.Answer == nil || info.Answer.State != lockmw.AnswerUncertain {
+		r.Fatalf("%q: %+v, %v, want that it is uncertain", key, info.Answer, err)
+	}
+	if err := r.Locks.Resolve(ctx, key, info.Answer.Work, how); err != nil {
+		r.Fatal(err)
+	}
+}
+
 // Release releases a lease. It fails the test if that was lost.
 func (r *Env) Release(lease *lockmw.Lease) {
 	r.Helper()
