@@ -188,7 +188,7 @@ var scenes = map[string]scene{
 		map[string]string{"LockmwUncertain": "unsure"},
 		func(ctx context.Context, s *service) {
 			for range 2 { // the second call is told
-				s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "unsure"}, Retain: time.Hour, Crash: lockmw.Uncertain}, lockmw.ErrUncertain)
+				_ = s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "unsure"}, Retain: time.Hour, Crash: lockmw.Uncertain}, lockmw.ErrUncertain)
 			}
 		},
 	},
@@ -196,7 +196,7 @@ var scenes = map[string]scene{
 	"an answer is too large": {
 		map[string]string{"LockmwAnswersNotKept": "large"},
 		func(ctx context.Context, s *service) {
-			s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "large"}, MaxAnswer: 1}, nil)
+			_ = s.do(ctx, lockmw.Flight{Policy: lockmw.Policy{Name: "large"}, MaxAnswer: 1}, nil)
 		},
 	},
 
@@ -211,9 +211,10 @@ var scenes = map[string]scene{
 	},
 }
 
-// do has work done that ends with an answer and err.
-func (s *service) do(ctx context.Context, f lockmw.Flight, err error) {
-	_, _, _ = lockmw.Do(ctx, s.locks, f.Policy.Name, f, func(context.Context) (string, error) { return "an answer", err })
+// do has work done that ends with an answer and err, and returns the error of Do.
+func (s *service) do(ctx context.Context, f lockmw.Flight, err error) error {
+	_, _, got := lockmw.Do(ctx, s.locks, f.Policy.Name, f, func(context.Context) (string, error) { return "an answer", err })
+	return got
 }
 
 // lose takes a lock and has it taken away by force.
@@ -364,7 +365,9 @@ func sorted(all map[fired]bool) []fired {
 func TestMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
 	s := newService(t, redistest.Real(t), "shop")
 	s.hold(t.Context(), "k", lockmw.Policy{Name: "pay"}, 0)
-	s.do(t.Context(), lockmw.Flight{Policy: lockmw.Policy{Name: "report"}}, nil)
+	if err := s.do(t.Context(), lockmw.Flight{Policy: lockmw.Policy{Name: "report"}}, nil); err != nil {
+		t.Fatal(err)
+	}
 	recorder := httptest.NewRecorder()
 	s.page.Config.Handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
 	checkMetrics(t, recorder.Body.String())

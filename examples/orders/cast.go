@@ -115,7 +115,7 @@ func (c *cast) visit(ctx context.Context, who, method, path string) (code string
 // visitWith is visit with a header.
 func (c *cast) visitWith(ctx context.Context, who, method, path string, header http.Header) (code string, shop int) {
 	shop = rand.N(len(c.crowd.shops))
-	header.Set(requestIDHeader, fmt.Sprintf("%s-%d", who, c.asked.Add(1)))
+	header[requestIDHeader] = []string{fmt.Sprintf("%s-%d", who, c.asked.Add(1))}
 	a, err := c.crowd.send(ctx, method, c.crowd.shops[shop]+path, header)
 	if err == nil {
 		c.tally.add(a)
