@@ -118,6 +118,9 @@ func (version) PutBack(c echo.Context, r *echo.Response, below http.ResponseWrit
 // Commit has Echo know that an answer has begun.
 func (version) Commit(r *echo.Response) { r.Committed = true }
 
+// IsCommitted reports whether Echo knows that an answer has begun.
+func (version) IsCommitted(r *echo.Response) bool { return r.Committed }
+
 // Refusal returns an *echo.HTTPError whose message is the problem.
 func (version) Refusal(o lockmw.Refusal, err error) error {
 	return &echo.HTTPError{Code: o.Status, Message: httpdoor.ProblemOf(o), Internal: err}

@@ -74,7 +74,7 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 	defer func() { c.Request = v.Outer() }()
 	below := c.Writer
 	defer func() { c.Writer = below }() // also in the place of what the handlers left there
-	w := &heldResponse{ResponseWriter: below, held: held, status: below.Status()}
+	w := &keptResponse{heldResponse{ResponseWriter: below, held: held, status: below.Status()}}
 	c.Writer = w
 	errors := len(c.Errors)
 	c.Next()
@@ -85,6 +85,8 @@ func (m *middleware) runHeld(c *gin.Context, v *view, held *httpdoor.Buffer) (an
 		}
 		return false
 	}
-	w.WriteHeaderNow()
+	if w.status != below.Status() { // a status alone
+		w.WriteHeaderNow()
+	}
 	return true
 }

@@ -23,6 +23,12 @@ type heldResponse struct {
 	status             int
 }
 
+// A keptResponse is the writer of handlers whose response is kept. Their work goes on when the client leaves, so they are not told of that.
+type keptResponse struct{ heldResponse }
+
+// CloseNotify returns a channel on which nothing comes.
+func (w *keptResponse) CloseNotify() <-chan bool { return nil }
+
 // Unwrap is for http.ResponseController: the deadlines of the connection.
 func (w *heldResponse) Unwrap() http.ResponseWriter { return w.held }
 

@@ -125,3 +125,9 @@ func (version) Commit(r http.ResponseWriter) {
 		response.Committed = true
 	}
 }
+
+// IsCommitted reports whether Echo knows that an answer has begun.
+func (version) IsCommitted(r http.ResponseWriter) bool {
+	response, err := echo.UnwrapResponse(r)
+	return err != nil || response.Committed
+}

@@ -31,7 +31,8 @@ func (d *Idempotent[C, R]) Handle(c C, next func(C) error) error {
 	httpdoor.FingerprintBy(&v.Visit, d.options.fingerprint, c)
 	response := d.version.Response(c)
 	var err error
-	way, why := v.Once(v, response, func(held *httpdoor.Buffer) (answered bool) {
+	answered := false
+	way, why := v.Once(v, response, func(held *httpdoor.Buffer) bool {
 		answered, err = d.runHeld(c, response, v, held, next)
 		return answered
 	})
@@ -40,6 +41,8 @@ func (d *Idempotent[C, R]) Handle(c C, next func(C) error) error {
 		return v.answer
 	case way == httpdoor.Passed:
 		return next(c)
+	case why == nil && answered && !d.version.IsCommitted(response):
+		return nil // whoever answers errors would answer once more
 	case why == nil:
 		return err
 	case way == httpdoor.Answered:

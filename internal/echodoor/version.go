@@ -67,6 +67,9 @@ type Responses[C Context, R http.ResponseWriter] interface {
 	PutBack(c C, r R, below http.ResponseWriter)
 	// Commit has Echo know that an answer has begun.
 	Commit(r R)
+
+	// IsCommitted reports whether Echo knows that an answer has begun. It does not where middleware in front holds it back.
+	IsCommitted(r R) bool
 }
 
 // Errors is a Version's way to have Echo answer.

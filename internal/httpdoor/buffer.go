@@ -3,8 +3,8 @@ package httpdoor
 import (
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -22,6 +22,7 @@ import (
 // Content-Length.
 type Buffer struct {
 	below  http.ResponseWriter
+	before http.Header // what the handler's began with
 	header http.Header // the handler's
 	frozen http.Header // header as it was at WriteHeader; nil before
 	status int
@@ -33,7 +34,7 @@ type Buffer struct {
 }
 
 func newBuffer(w http.ResponseWriter, max int) *Buffer {
-	return &Buffer{below: w, header: w.Header().Clone(), status: http.StatusOK, max: max}
+	return &Buffer{below: w, before: w.Header().Clone(), header: w.Header().Clone(), status: http.StatusOK, max: max}
 }
 
 // Header returns the header of the response that is held back. It begins with
@@ -149,15 +150,16 @@ func (b *Buffer) Size() int { return b.size }
 // Held reports whether nothing has been sent.
 func (b *Buffer) Held() bool { return !b.sent }
 
+// isCutOff reports whether the handler has written less than it has announced. net/http breaks such a connection off.
+func (b *Buffer) isCutOff() bool { return b.length > int64(b.size) && b.status != http.StatusNotModified }
+
 // Send sends what is held back, and the trailers that the handler has set
 // since. If the handler has written nothing, only the header is handed on.
 func (b *Buffer) Send() {
-	header := b.below.Header()
 	if !b.sent {
 		b.sent = true
-		clear(header)
 		if b.Written() {
-			maps.Copy(header, b.frozen)
+			b.handOn(b.frozen)
 			b.below.WriteHeader(b.status)
 			if len(b.body) > 0 {
 				_, _ = b.below.Write(b.body) // the handler is not there to be told
@@ -165,5 +167,26 @@ func (b *Buffer) Send() {
 			b.body = nil
 		}
 	}
-	maps.Copy(header, b.header)
+	b.handOn(b.header)
+}
+
+// handOn puts what the handler has changed of its header into the one below. The rest of that is not the handler's: code in front may write there while
+// the handler runs, as one does that keeps a session in a cookie.
+func (b *Buffer) handOn(header http.Header) {
+	below := b.below.Header()
+	for name := range b.before {
+		if _, there := header[name]; !there {
+			delete(below, name)
+		}
+	}
+	for name, values := range header {
+		was, there := b.before[name]
+		switch {
+		case there && slices.Equal(was, values), slices.Equal(below[name], values):
+		case name == "Set-Cookie" && len(was) <= len(values) && slices.Equal(was, values[:len(was)]):
+			below[name] = append(below[name], values[len(was):]...)
+		default:
+			below[name] = values
+		}
+	}
 }

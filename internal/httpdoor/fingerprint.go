@@ -54,10 +54,13 @@ func (v *Visit) sumOfRequest() ([]byte, error) {
 	all := door.NewDigest(r.Method, pathSent(r), r.URL.RawQuery, strings.ToLower(strings.TrimSpace(kind)))
 	switch body := v.body.bytes; {
 	case len(body) == 0 && isParsed(r):
+		if sizeOfForm(r) > v.door.bodyLimit {
+			return nil, &http.MaxBytesError{Limit: v.door.bodyLimit}
+		}
 		if err := addForm(all, r); err != nil {
 			return nil, err
 		}
-	case r.ContentLength >= 0 && int64(len(body)) != r.ContentLength:
+	case int64(len(body)) < r.ContentLength: // a longer one was put there, as by middleware that decompresses
 		return nil, errBodyGone
 	default:
 		parts, ok := partsOf(r.Header, body)
@@ -103,6 +106,25 @@ func headerSum(h textproto.MIMEHeader) string {
 		all.Add(string(door.NewDigest(h[name]...).Sum()))
 	}
 	return string(all.Sum())
+}
+
+// sizeOfForm is how large what is in a form is that earlier middleware has parsed.
+func sizeOfForm(r *http.Request) (size int64) {
+	values := r.PostForm
+	if r.MultipartForm != nil {
+		values = r.MultipartForm.Value
+		for _, files := range r.MultipartForm.File {
+			for _, file := range files {
+				size += file.Size
+			}
+		}
+	}
+	for name, all := range values {
+		for _, value := range all {
+			size += int64(len(name) + len(value))
+		}
+	}
+	return size
 }
 
 // addForm adds a form that earlier middleware has parsed, which has taken the body away.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -72,20 +73,30 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	}
 	defer v.handOnForm()
 	var held *Buffer
+	var silent bool
 	answer, shared, err := door.Answered(v.outer.Context(), o.answers, wanted, func(ctx context.Context) (Answer, error) {
 		v.inner = v.outer.WithContext(ctx)
 		held = newBuffer(w, o.answers.Most())
-		answer, keep := o.answerOf(held, handle(held))
+		answered := handle(held)
+		silent = answered && !held.Written()
+		if err := o.stopped(ctx, held); err != nil {
+			return Answer{}, err
+		}
+		answer, keep := o.answerOf(held, answered)
 		if !keep {
 			lockmw.NotAnAnswer(ctx)
 		}
 		return answer, nil
 	})
 	switch {
-	case held == nil && err != nil:
+	case held == nil && err != nil, silent && errors.Is(err, errStopped):
 		return Refused, err
 	case shared:
-		if err := answer.check(); err != nil {
+		err := answer.check()
+		if err == nil && !accepts(v.outer.Header, answer.Header["Content-Encoding"]) {
+			err = fmt.Errorf("%w in an encoding that this client reads", lockmw.ErrAnswerNotKept)
+		}
+		if err != nil {
 			return Refused, o.answers.Refuse(v.outer.Context(), wanted, err)
 		}
 		answer.writeTo(w)
@@ -99,21 +110,40 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	if lost {
 		return Answered, lockmw.ErrLost
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errStopped) {
 		v.Misused(fmt.Errorf("the answer of %s cannot be kept: %w", wanted.Route, err))
 	}
 	return Answered, nil
 }
 
+// errStopped: the handler was told to stop, by a lost lock or by MaxHold, and has not said what it did.
+var errStopped = errors.New("the handler was told to stop")
+
+// stopped returns why there is no answer, if the handler was told to stop: where it has written nothing, or with Uncertain a failure, nobody knows
+// what it has done. An empty 200 would be told to whoever sends the request again.
+func (o *once) stopped(ctx context.Context, held *Buffer) error {
+	if ctx.Err() == nil || held.Written() && (held.Status() < http.StatusInternalServerError || !o.uncertain) {
+		return nil
+	}
+	if o.uncertain {
+		return fmt.Errorf("%w: %w: %w", errStopped, lockmw.ErrUncertain, context.Cause(ctx))
+	}
+	return fmt.Errorf("%w: %w: %w", errStopped, lockmw.ErrLost, context.Cause(ctx))
+}
+
 // wanted is what the request asks for.
 func (v *Visit) wanted(view keyfunc.Request) door.Wanted {
 	keys, err := v.routedKeys(view)
-	wanted := door.Wanted{Keys: keys, KeyErr: err, Route: v.outer.Method}
+	method := v.outer.Method
+	wanted := door.Wanted{Keys: keys, KeyErr: err, Route: method}
 	if pattern := view.Route(); pattern == "" {
 		wanted.Path = pathSent(v.outer)
 	} else {
 		wanted.Path = strings.TrimSuffix(pathSent(v.outer), v.outer.URL.EscapedPath()) // what http.StripPrefix has taken away
-		wanted.Route += " " + strings.TrimPrefix(pattern, v.outer.Method+" ")          // net/http's has the method
+		wanted.Route += " " + strings.TrimPrefix(pattern, method+" ")                  // net/http's has the method
+	}
+	if !slices.Contains(methods, method) { // a client may send any, and metrics show what is in Route
+		wanted.Route, wanted.Path = "another method"+strings.TrimPrefix(wanted.Route, method), method+" "+wanted.Path
 	}
 	if err == nil {
 		wanted.Fingerprint, wanted.KeyErr = v.fingerprint()
@@ -121,10 +151,13 @@ func (v *Visit) wanted(view keyfunc.Request) door.Wanted {
 	return wanted
 }
 
-// pathSent is the path as the client has sent it, or as it is known.
+// methods are those that metrics show, beside the safe ones.
+var methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// pathSent is the path as the client has sent it, also behind the name of a host, or as it is known.
 func pathSent(r *http.Request) string {
-	if path, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(path, "/") {
-		return path
+	if sent, err := url.ParseRequestURI(r.RequestURI); err == nil && strings.HasPrefix(sent.Path, "/") {
+		return sent.EscapedPath()
 	}
 	return r.URL.EscapedPath()
 }
@@ -138,24 +171,32 @@ func (o *once) answerOf(held *Buffer, answered bool) (answer Answer, keep bool) 
 	if !o.keeps(held.status, held.frozen.Clone()) {
 		return bareFact, false
 	}
-	if !held.Held() || held.status < http.StatusOK || hasTrailers(held.frozen) || hasTrailers(held.header) {
+	if !held.Held() || held.status < http.StatusOK || held.isCutOff() || hasTrailers(held.before, held.frozen) || hasTrailers(held.before, held.header) {
 		return bareFact, true
 	}
-	header, added, ok := changed(held.below.Header(), held.frozen)
+	header, added, ok := changed(held.before, held.frozen)
 	if !ok {
 		return bareFact, true
 	}
 	return Answer{Status: held.status, Header: header, Added: added, Body: held.body}, true
 }
 
-// notKept are statuses below 500 that are no answer to keep: what the client lacked it may have the next time, and a part is
-// not the whole.
+// notKept are statuses below 500 that are no answer to keep: nothing was done, and the same request may be welcome another time, or elsewhere; and
+// a part is not the whole.
 var notKept = []int{
-	http.StatusPartialContent, http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusConflict,
-	http.StatusTooEarly, http.StatusTooManyRequests,
+	http.StatusPartialContent, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusNotAcceptable, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict,
+	http.StatusPreconditionFailed, http.StatusExpectationFailed, http.StatusMisdirectedRequest, http.StatusLocked, http.StatusFailedDependency,
+	http.StatusTooEarly, http.StatusUpgradeRequired, http.StatusPreconditionRequired, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
 }
+
+// halfDone are those of notKept by which work may have been done all the same. With Uncertain it is not done again.
+var halfDone = []int{http.StatusPartialContent, http.StatusRequestTimeout}
 
 // isKept reports whether a response is kept where the door has no function for it.
 func (o *once) isKept(status int, _ http.Header) bool {
-	return !slices.Contains(notKept, status) && (status < http.StatusInternalServerError || o.uncertain)
+	if o.uncertain && (status >= http.StatusInternalServerError || slices.Contains(halfDone, status)) {
+		return true
+	}
+	return status < http.StatusInternalServerError && !slices.Contains(notKept, status)
 }

@@ -75,11 +75,11 @@ func changed(before, after http.Header) (kept, added http.Header, ok bool) {
 	kept, added = make(http.Header), make(http.Header)
 	for name, values := range after {
 		was, there := before[name]
-		if there && slices.Equal(was, values) || !isToken(name) || isNeverKept(name) || isHopByHop(after, name) {
+		if there && slices.Equal(was, values) && !describes(name) || !isToken(name) || isNeverKept(name) || isHopByHop(after, name) {
 			continue // net/http leaves out what is no name as well
 		}
 		of := kept
-		if n := len(was); n > 0 && n < len(values) && slices.Equal(was, values[:n]) {
+		if n := len(was); n > 0 && n < len(values) && !describes(name) && slices.Equal(was, values[:n]) {
 			of, values = added, values[n:]
 		}
 		of[name] = nil // as it is set by a handler that wants net/http to add none
@@ -99,6 +99,34 @@ func changed(before, after http.Header) (kept, added http.Header, ok bool) {
 	return kept, added, true
 }
 
+// describes reports whether a name says what the body is. It is kept with the body also where middleware in front has set it, since that may say
+// something else of another request.
+func describes(name string) bool {
+	return name == "Content-Type" || name == "Content-Language" || name == "Content-Encoding"
+}
+
+// accepts reports whether who sent a request with header h reads a body in these encodings. Who says nothing about it reads all.
+func accepts(h http.Header, encodings []string) bool {
+	said := h["Accept-Encoding"]
+	if len(said) == 0 {
+		return true
+	}
+	for word := range strings.SplitSeq(strings.Join(encodings, ","), ",") {
+		word = strings.TrimSpace(word)
+		read := word == "" || strings.EqualFold(word, "identity")
+		for option := range strings.SplitSeq(strings.Join(said, ","), ",") {
+			name, weight, _ := strings.Cut(option, ";")
+			if name = strings.TrimSpace(name); strings.EqualFold(name, word) || name == "*" {
+				read = read || strings.Trim(strings.ReplaceAll(weight, " ", ""), "0.") != "q="
+			}
+		}
+		if !read {
+			return false
+		}
+	}
+	return true
+}
+
 // isHopByHop reports whether the header itself says that name is for this connection.
 func isHopByHop(h http.Header, name string) bool {
 	for _, line := range h["Connection"] {
@@ -116,10 +144,11 @@ func asSent(value string) string {
 	return textproto.TrimString(strings.NewReplacer("\n", " ", "\r", " ").Replace(value))
 }
 
-// hasTrailers reports whether a handler has announced or set what comes behind the body.
-func hasTrailers(h http.Header) bool {
+// hasTrailers reports whether a handler has announced or set what comes behind the body, to the header that it began with.
+func hasTrailers(before, h http.Header) bool {
 	for name, values := range h {
-		if name == "Trailer" && len(values) > 0 || strings.HasPrefix(name, http.TrailerPrefix) {
+		trailer := name == "Trailer" && len(values) > 0 || strings.HasPrefix(name, http.TrailerPrefix)
+		if trailer && !slices.Equal(before[name], values) {
 			return true
 		}
 	}
