@@ -36,6 +36,7 @@ type call struct {
 	of        flightName
 	flight    *flight
 	unkept    atomic.Bool  // NotAnAnswer was called
+	unknown   atomic.Bool  // MarkUncertain was called
 	unencoded bool         // the codec has refused the answer
 	lands     chan landing // what comes of the flight for the call; has room for one
 }
@@ -273,11 +274,23 @@ type callKey struct{}
 
 // NotAnAnswer says, in the function of Do and in a handler behind a middleware called Idempotent, that what
 // the function returns is for its own caller alone: it is neither kept nor given to others, and the next call runs its function. ctx is the
-// function's context, or one that was made of it. It is for what refuses to do the work, such as a rate limit or a circuit breaker;
-// the locks of this module call it for their own refusals. Elsewhere it has no effect.
+// function's context, or one that was made of it. It is for what refuses to do the work, such as a rate limit or a circuit breaker, and for a
+// handler that knows that nothing was done; the middlewares and interceptors of this module that take locks call it for their own
+// refusals. Elsewhere it has no effect.
 func NotAnAnswer(ctx context.Context) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.unkept.Store(true)
+	}
+}
+
+// MarkUncertain says, where NotAnAnswer may be called, that it is not known whether the work was done: a payment provider has not answered in time. What
+// the function returns, or the handler answers, is for its own caller alone. With Flight.Crash Uncertain the next call is told that nobody knows, until
+// Locker.Resolve says what has happened, and otherwise it runs its function. Elsewhere it has no effect. A function of Do may as well return an error
+// that Is ErrUncertain.
+func MarkUncertain(ctx context.Context) {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		c.unkept.Store(true)
+		c.unknown.Store(true)
 	}
 }
 
@@ -382,7 +395,7 @@ func (c *call) kept(lease *Lease, answer *store.Record, lasts bool, err error) *
 	switch {
 	case !lasts:
 		keep = c.how.bareFact(c.of.fingerprint)
-	case errors.Is(err, ErrUncertain), err != nil && !lease.holds(held): // it does not know, or was told to stop in the middle
+	case c.unknown.Load(), errors.Is(err, ErrUncertain), err != nil && !lease.holds(held): // it does not know, or was told to stop in the middle
 		return nil
 	case answer == nil:
 		keep = &store.Record{Undone: true}

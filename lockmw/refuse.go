@@ -150,14 +150,14 @@ func (c *claim) retryAfter(err error) time.Duration {
 
 // logRefusal logs a refusal, unless one like it was logged a moment ago. Contention
 // and a shut-down are what happens to every program, and are told as information. A mistake of
-// the program is an error: it alone is logged where nobody has given a logger.
+// the program is an error, and so is uncertain work: these alone are logged where nobody has given a logger.
 func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	told, _ := RefusalOf(refusal)
 	level := slog.LevelWarn
 	switch told.Code {
 	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeCooldown, CodeClosed, "":
 		level = slog.LevelInfo
-	case CodeMisuse:
+	case CodeMisuse, CodeIdempotencyUncertain: // somebody has to mend it, or to look
 		level = slog.LevelError
 	}
 	if !l.log.Enabled(ctx, level) {
@@ -166,6 +166,10 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	kind := report.Kind{Name: refusal.Name, Reason: told.Code}
 	if told.Code == CodeMisuse && !errors.Is(refusal, ErrInvalidPolicy) && !errors.Is(refusal, ErrReentrant) && !errors.Is(refusal, ErrNotAcquired) {
 		kind.Mistake = refusal.Err.Error()
+	}
+	unknown, uncertain := errors.AsType[*UncertainError](refusal)
+	if uncertain {
+		kind.Mistake = unknown.Key + " " + unknown.ID // each is told, once
 	}
 	quiet, ok := l.refusals.Admits(kind, time.Now())
 	if !ok {
@@ -178,6 +182,9 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	attrs := []slog.Attr{
 		slog.String("name", refusal.Name), slog.String("key", refusal.Key),
 		slog.String("reason", reason), slog.Any("error", refusal),
+	}
+	if uncertain {
+		attrs = append(attrs, slog.String("work", unknown.ID))
 	}
 	if h := refusal.Holder; h != nil {
 		attrs = append(attrs, slog.String("holder", h.Instance))

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockmw/kit/internal/test/faultproxy"
@@ -637,4 +639,43 @@ func TestUncertainWorkThatIsHeldForTooLong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A function that does not know may say so and return something for its own caller.
+func TestMarkUncertain(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		key := redistest.Prefix(t)
+		var log logBuffer
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t), log.option())
+		timeout := func(ctx context.Context) (string, error) {
+			lockmw.MarkUncertain(ctx)
+			return "the bank has not answered", nil
+		}
+		for range 2 { // the second time somebody has said that it was not done
+			answer, shared, err := lockmw.Do(context.Background(), l, key, uncertain, timeout)
+			if answer != "the bank has not answered" || shared || err != nil {
+				t.Errorf("Do = %q, %v, %v", answer, shared, err)
+			}
+			id := wantUncertain(t, other, key, uncertain)
+			wantUncertain(t, other, key, uncertain)
+			synctest.Wait()
+			if got := strings.Join(log.lines(), "\n"); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "work="+id) || !strings.Contains(got, "key="+key) {
+				t.Errorf("the log has %q, want one line about the work %s", got, id)
+			}
+			log.text.Reset()
+			if err := other.Resolve(context.Background(), key, id, lockmw.Again); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			log.text.Reset()
+		}
+		again := retained(time.Hour)
+		if answer, shared, err := lockmw.Do(context.Background(), l, key+"2", again, timeout); answer != "the bank has not answered" || shared || err != nil {
+			t.Errorf("RunAgain: %q, %v, %v", answer, shared, err)
+		}
+		if answer, shared, err := lockmw.Do(context.Background(), other, key+"2", again, pays("paid")); answer != "paid" || shared || err != nil {
+			t.Errorf("RunAgain, the next: %q, %v, %v", answer, shared, err)
+		}
+		lockmw.MarkUncertain(context.Background()) // elsewhere it does nothing
+	})
 }
