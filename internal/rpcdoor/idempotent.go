@@ -116,6 +116,10 @@ func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx contex
 	answer, _, err := door.Answered(c.Context, rule.once.door, w, func(ctx context.Context) (Answer, error) {
 		own := run(ctx)
 		made = &own
+		if ctx.Err() != nil && own.Err != nil { // it was told to stop in the middle
+			lockmw.MarkUncertain(ctx)
+			return Answer{}, nil
+		}
 		if !i.keeps(ctx, c.Method, rule, own) {
 			lockmw.NotAnAnswer(ctx)
 			return Answer{}, nil
