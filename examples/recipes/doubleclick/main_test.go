@@ -61,6 +61,47 @@ func TestBothClicksGetTheReceipt(t *testing.T) {
 	}
 }
 
+// One key, four times: a click, a second one while the first is at work, a third one later, and one with another body.
+func TestTheSecondClickWaitsForTheReceipt(t *testing.T) {
+	locks := locktest.New(t)
+	payments, atWork := 0, make(chan struct{})
+	handler := routes(locks, basicAuth, func(w http.ResponseWriter, _ *http.Request) {
+		if payments++; payments == 1 {
+			close(atWork)
+			for _, key := range locktest.Keys(t, locks) { // also the order's
+				if strings.HasPrefix(key, once.Policy.Prefix) {
+					locktest.AwaitWaiters(t, locks, key, 1)
+				}
+			}
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, "payment ", payments)
+	})
+	first := make(chan *httptest.ResponseRecorder)
+	go func() { first <- click(handler, "ann", "k1", "/orders/42/pay", "7") }()
+	<-atWork
+	second := click(handler, "ann", "k1", "/orders/42/pay", "7")
+	for _, c := range []struct {
+		name     string
+		got      *httptest.ResponseRecorder
+		want     int
+		receipt  string
+		replayed string
+	}{
+		{"the first", <-first, 201, "payment 1", ""},
+		{"the second", second, 201, "payment 1", "true"},
+		{"a later one", click(handler, "ann", "k1", "/orders/42/pay", "7"), 201, "payment 1", "true"},
+		{"another body", click(handler, "ann", "k1", "/orders/42/pay", "8"), 422, "", ""},
+	} {
+		if c.got.Code != c.want || c.receipt != "" && c.got.Body.String() != c.receipt || c.got.Header().Get("Idempotent-Replayed") != c.replayed {
+			t.Errorf("%s: %d %v %s", c.name, c.got.Code, c.got.Header(), c.got.Body)
+		}
+	}
+	if payments != 1 {
+		t.Errorf("%d payments, want 1", payments)
+	}
+}
+
 // A payment whose process died in the middle is not made again until somebody has looked.
 func TestNobodyKnowsWhetherItWasPaid(t *testing.T) {
 	locks, payments := locktest.New(t), 0
