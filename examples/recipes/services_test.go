@@ -224,7 +224,8 @@ func (s service) listen(t *testing.T, m *module, name string) (addr string) {
 		begins := sync.OnceFunc(func() { close(began) })
 		i := slices.IndexFunc(programs, func(p program) bool { return p.name == name })
 		var lines []string
-		p := m.start(t, name, s.start.words[3:], []string{"REDIS_ADDR=" + server.Addr(), "ADDR=" + addr, "TMPDIR=" + t.TempDir()}, func(line string) {
+		env := append(slices.Clone(s.start.env), "REDIS_ADDR="+server.Addr(), "ADDR="+addr, "TMPDIR="+t.TempDir())
+		p := m.start(t, name, s.start.words[3:], env, func(line string) {
 			lines = append(lines, line) // read when the process is gone
 			if i >= 0 && programs[i].line.MatchString(line) {
 				begins()
