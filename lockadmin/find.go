@@ -2,6 +2,7 @@ package lockadmin
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -18,6 +19,29 @@ type found struct {
 	Now  int64  `json:"now"`
 	Rows []lock `json:"rows"`
 	Cut  bool   `json:"cut,omitzero"` // there may be more
+}
+
+// look answers with the lock that has just this key, if there is anything to tell of it: for
+// one that nobody has or waits for, and that has an answer.
+func (c *console) look(w http.ResponseWriter, r *http.Request, key string) {
+	answer := found{Now: time.Now().UnixMilli(), Rows: []lock{}}
+	info, err := c.locks.Inspect(r.Context(), key)
+	switch {
+	case r.Context().Err() != nil: // something else was typed meanwhile
+		return
+	case err != nil && !errors.Is(err, lockmw.ErrInvalidKey): // what was typed need not be a key
+		status, text := c.failed(err)
+		c.answer(w, r, status, reply{text})
+		return
+	case telling(info):
+		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
+	}
+	c.answer(w, r, http.StatusOK, answer)
+}
+
+// telling reports whether there is anything to tell of a lock.
+func telling(info lockmw.Info) bool {
+	return len(info.Holders) > 0 || info.Waiting > 0 || info.Answer != nil
 }
 
 // find answers with the lock that has just this key, and those whose keys begin so: for
@@ -49,7 +73,7 @@ func (c *console) search(ctx context.Context, prefix string) (found, error) {
 		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
 	}
 	// In a Redis that has many other keys the search takes long, and this does not.
-	if info, err := c.locks.Inspect(ctx, prefix); err == nil && (len(info.Holders) > 0 || info.Waiting > 0) {
+	if info, err := c.locks.Inspect(ctx, prefix); err == nil && telling(info) {
 		add(info)
 	}
 	for info, err := range c.locks.List(ctx, prefix) {

@@ -17,6 +17,7 @@ type lock struct {
 	Permits int      `json:"permits,omitzero"`
 	Waiting int      `json:"waiting,omitzero"`
 	Holders []holder `json:"holders,omitempty"`
+	Answer  *kept    `json:"answer,omitempty"` // what Do has left beside the lock
 }
 
 type holder struct {
@@ -28,9 +29,31 @@ type holder struct {
 	Cools    bool   `json:"cools,omitzero"` // its work is over, and MinHold keeps the key taken until then
 }
 
+// A kept tells of an answer of lockmw.Do, or of work that was begun and has none. The answer
+// itself is never told: it may be private. Its times are by Redis's clock.
+type kept struct {
+	State string `json:"state"`          // kept, in progress or uncertain
+	Work  string `json:"work,omitempty"` // empty: an answer is kept
+	Since int64  `json:"since"`          // when the answer was made, or the work began
+	Until int64  `json:"until,omitzero"` // before that the answer is for whoever comes; 0: there is none
+	Bytes int    `json:"bytes,omitzero"`
+}
+
+// keptOf puts a, which may be nil, in the page's words.
+func keptOf(a *lockmw.KeptAnswer) *kept {
+	if a == nil {
+		return nil
+	}
+	k := &kept{State: string(a.State), Work: a.Work, Since: a.Since.UnixMilli(), Bytes: a.Bytes}
+	if !a.Until.IsZero() {
+		k.Until = a.Until.UnixMilli()
+	}
+	return k
+}
+
 // lockOf puts info, which was read at now, in the page's words.
 func lockOf(info lockmw.Info, own string, now time.Time) lock {
-	l := lock{Key: info.Key, Mode: measure.ModeOf(info.Mode, info.Permits), Permits: info.Permits, Waiting: info.Waiting}
+	l := lock{Key: info.Key, Mode: measure.ModeOf(info.Mode, info.Permits), Permits: info.Permits, Waiting: info.Waiting, Answer: keptOf(info.Answer)}
 	for _, h := range info.Holders {
 		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note, Cools: h.CoolingDown}
 		if h.Age > 0 {
@@ -60,7 +83,7 @@ const (
 // update makes l what it is now, and says how it differs. Moments that are the same stay
 // as they are, to the millisecond.
 func (l *lock) update(now lock) change {
-	if l.Mode != now.Mode || l.Permits != now.Permits || l.Waiting != now.Waiting || len(l.Holders) != len(now.Holders) {
+	if l.Mode != now.Mode || l.Permits != now.Permits || l.Waiting != now.Waiting || len(l.Holders) != len(now.Holders) || !l.Answer.same(now.Answer) {
 		now.ID = l.ID
 		*l = now
 		return changed
@@ -90,6 +113,10 @@ func (l *lock) update(now lock) change {
 func (h holder) same(as holder) bool {
 	return h.Instance == as.Instance && h.Note == as.Note && h.Cools == as.Cools && abs(h.Since-as.Since) <= jitter
 }
+
+// same reports whether two readings tell of one answer. Redis tells its moments as they are,
+// so that these do not differ from reading to reading.
+func (k *kept) same(as *kept) bool { return k == as || k != nil && as != nil && *k == *as }
 
 // until are the ends of the holders' TTLs, after the lock's ID.
 func (l *lock) until() []int64 {

@@ -11,13 +11,16 @@
 // WithHosts gives it, and to no other. It may be mounted at any path, with or without
 // http.StripPrefix.
 //
+// The page tells of answers of lockmw.Do and of middlewares called Idempotent: how long one is
+// kept, and of which work nobody knows whether it was done. It never shows what is in an answer.
+//
 // The page changes nothing, unless WithForceRelease says who may take a lock from its
-// holder.
+// holder, or WithResolve who may say what became of work.
 //
 // Start reading at page.go, which answers what the page asks for. poller.go reads all locks,
-// table.go keeps them as lock.go describes them, and stream.go tells the page; find.go and
-// release.go are what an operator asks for, and hosts.go says by which names. The page itself
-// is in the folder static.
+// table.go keeps them as lock.go describes them, and stream.go tells the page. find.go is what
+// an operator looks for, and wish.go what one wants changed, by release.go or resolve.go;
+// hosts.go says by which names the page is asked for. The page itself is in the folder static.
 package lockadmin
 
 import (
@@ -32,18 +35,26 @@ import (
 type Option func(*options)
 
 type options struct {
-	hosts     []string // canonical
-	authorise func(*http.Request) bool
-	logger    *slog.Logger
-	limit     int
+	hosts                  []string // canonical
+	mayRelease, mayResolve right
+	logger                 *slog.Logger
+	limit                  int
 }
+
+// A right says for whose requests something is allowed. The nil right is nobody's.
+type right func(*http.Request) bool
+
+func (may right) of(r *http.Request) bool { return may != nil && may(r) }
+
+// changes reports whether the page may change anything, for whomever.
+func (o *options) changes() bool { return o.mayRelease != nil || o.mayResolve != nil }
 
 // defaultLimit is how many locks the page shows, if WithLimit says nothing else.
 const defaultLimit = 10_000
 
 // WithForceRelease lets those take a lock from its holders for whose requests authorise
 // returns true. It is asked when the page is opened, and again for each release. Without
-// this option the page is for reading alone.
+// this option the page releases nothing.
 //
 // The former holder works on, beside the next one, until it learns that the lock is lost,
 // see lockmw.Locker.ForceRelease. The page asks for confirmation first. authorise is called
@@ -53,13 +64,31 @@ func WithForceRelease(authorise func(*http.Request) bool) Option {
 		if authorise == nil {
 			panic("lockadmin: WithForceRelease: the function is nil")
 		}
-		o.authorise = authorise
+		o.mayRelease = authorise
+	}
+}
+
+// WithResolve lets those say what became of uncertain work, see lockmw.Locker.Resolve, for
+// whose requests authorise returns true. It is asked when the page is opened, and again for
+// each resolution. Without this option the page resolves nothing.
+//
+// The page can say that the work was not done, so that the next request does it (lockmw.Again),
+// and that nobody is to do it any more (lockmw.Discard). It cannot say what an answer is
+// (lockmw.Done). Whoever says Again of a payment that was made has it made twice: so this is a
+// right of its own, and WithForceRelease does not give it. The page asks for confirmation first.
+// authorise is called by many goroutines at once; Handler panics if it is nil.
+func WithResolve(authorise func(*http.Request) bool) Option {
+	return func(o *options) {
+		if authorise == nil {
+			panic("lockadmin: WithResolve: the function is nil")
+		}
+		o.mayResolve = authorise
 	}
 }
 
 // WithLogger sets where the handler reports what the page does not tell: why Redis cannot
-// be reached, and releases by force with the address they were asked for from. By default
-// nothing is logged. Handler panics if logger is nil.
+// be reached, and releases by force and resolutions with the address they were asked for from.
+// By default nothing is logged. Handler panics if logger is nil.
 func WithLogger(logger *slog.Logger) Option {
 	return func(o *options) {
 		if logger == nil {

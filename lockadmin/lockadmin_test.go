@@ -111,6 +111,13 @@ type row struct {
 		Until    int64  `json:"until"`
 		Cools    bool   `json:"cools"`
 	} `json:"holders"`
+	Answer *struct {
+		State string `json:"state"`
+		Work  string `json:"work"`
+		Since int64  `json:"since"`
+		Until int64  `json:"until"`
+		Bytes int    `json:"bytes"`
+	} `json:"answer"`
 }
 
 // A reader is a page that is open: it keeps what the stream tells, as the page does.

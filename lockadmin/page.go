@@ -71,8 +71,8 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch what := asked.Get("get"); {
 	case !c.answersTo(r):
 		c.misnamed(w, r)
-	case r.Method == http.MethodPost && c.options.authorise != nil:
-		c.release(w, r)
+	case r.Method == http.MethodPost && c.options.changes():
+		c.fulfil(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", c.methods())
 		http.Error(w, "This page is for reading alone.", http.StatusMethodNotAllowed)
@@ -84,6 +84,8 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This was asked for by another site.", http.StatusForbidden)
 	case what == "events" && r.Method == http.MethodGet:
 		c.stream(w, r)
+	case what == "look" && r.Method == http.MethodGet:
+		c.look(w, r, asked.Get("key"))
 	case what == "find" && r.Method == http.MethodGet:
 		c.find(w, r, asked.Get("prefix"))
 	default:
@@ -92,7 +94,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *console) methods() string {
-	if c.options.authorise != nil {
+	if c.options.changes() {
 		return "GET, HEAD, POST"
 	}
 	return "GET, HEAD"
@@ -119,9 +121,13 @@ func foreign(r *http.Request) bool {
 }
 
 func (c *console) page(w http.ResponseWriter, r *http.Request) {
-	var said struct{ Token, Instance string }
+	var said struct {
+		Token, Instance        string
+		MayRelease, MayResolve bool
+	}
 	said.Instance = c.locks.Instance()
-	if c.options.authorise != nil && c.options.authorise(r) {
+	said.MayRelease, said.MayResolve = c.options.mayRelease.of(r), c.options.mayResolve.of(r)
+	if said.MayRelease || said.MayResolve {
 		said.Token = session(w, r)
 	}
 	var text bytes.Buffer

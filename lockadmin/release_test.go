@@ -1,6 +1,7 @@
 package lockadmin_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"html"
@@ -76,11 +77,22 @@ func (v *visit) shown(key string) string {
 // release asks for a release as the page does, but for what change makes of the request.
 func (v *visit) release(key, holders string, change func(*http.Request)) (status int, text string) {
 	v.Helper()
-	named, err := json.Marshal(key)
+	return v.wishes(map[string]any{"key": key, "holders": json.RawMessage(holders)}, change)
+}
+
+// resolve says what became of work, as release asks for a release.
+func (v *visit) resolve(key, work, as string, change func(*http.Request)) (status int, text string) {
+	v.Helper()
+	return v.wishes(map[string]any{"key": key, "work": work, "as": as}, change)
+}
+
+func (v *visit) wishes(wish map[string]any, change func(*http.Request)) (status int, text string) {
+	v.Helper()
+	sent, err := json.Marshal(wish)
 	if err != nil {
 		v.Fatal(err)
 	}
-	r, err := http.NewRequest(http.MethodPost, v.url, strings.NewReader(`{"key":`+string(named)+`,"holders":`+holders+`}`))
+	r, err := http.NewRequest(http.MethodPost, v.url, bytes.NewReader(sent))
 	if err != nil {
 		v.Fatal(err)
 	}
@@ -411,6 +423,7 @@ func TestMistakesShowAtTheStart(t *testing.T) {
 		"lockadmin: Handler: the Locker is nil":                                                  func() { lockadmin.Handler(nil) },
 		"lockadmin: Handler: an option is nil":                                                   func() { lockadmin.Handler(own, nil) },
 		"lockadmin: WithForceRelease: the function is nil":                                       func() { lockadmin.Handler(own, lockadmin.WithForceRelease(nil)) },
+		"lockadmin: WithResolve: the function is nil":                                            func() { lockadmin.Handler(own, lockadmin.WithResolve(nil)) },
 		"lockadmin: WithLogger: the logger is nil":                                               func() { lockadmin.Handler(own, lockadmin.WithLogger(nil)) },
 		"lockadmin: WithLimit: 0 locks; at least 1 is needed":                                    func() { lockadmin.Handler(own, lockadmin.WithLimit(0)) },
 		`lockadmin: WithHosts: "a.b:80" is not the name of a host alone, such as locks.internal`: func() { lockadmin.Handler(own, lockadmin.WithHosts("ok", "a.b:80")) },

@@ -63,7 +63,8 @@ func TestAPageHasWhatTheTableHas(t *testing.T) {
 				continue // it is not seen, so it is gone
 			}
 			holder := lockmw.Holder{Instance: fmt.Sprint("web-", random.IntN(2)), Age: time.Hour, Left: time.Duration(random.IntN(30)) * time.Second}
-			locks.put(lockmw.Info{Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder}})
+			answers := []*lockmw.KeptAnswer{nil, {State: lockmw.AnswerInProgress, Work: "7"}}
+			locks.put(lockmw.Info{Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder}, Answer: answers[random.IntN(20)/19]})
 			if random.IntN(200) == 0 {
 				viewers[random.IntN(len(viewers))].hear(t, locks)
 			}
@@ -109,5 +110,35 @@ func TestAnAnswerThatTookLongerIsNoChange(t *testing.T) {
 	info.Holders = []lockmw.Holder{{Instance: "web-2", Age: 0, Left: 30 * time.Second}}
 	if locks.put(info); locks.rows["k"].changed != locks.version {
 		t.Error("the next holder is not told")
+	}
+}
+
+// An answer that comes, changes or goes is told, and one that stays is not told again.
+func TestAnAnswerIsToldOnce(t *testing.T) {
+	locks := newTable("web-1", 10)
+	info := lockmw.Info{Key: "k", Held: true, Holders: []lockmw.Holder{{Instance: "web-2", Age: time.Minute, Left: 20 * time.Second}}}
+	locks.put(info)
+	made := time.UnixMilli(1_795_400_774_918)
+	begun := lockmw.KeptAnswer{State: lockmw.AnswerInProgress, Work: "7", Since: made}
+	for name, answer := range map[string]*lockmw.KeptAnswer{
+		"work begins": &begun, "other work begins": {State: lockmw.AnswerInProgress, Work: "8", Since: made},
+		"an answer is kept": {State: lockmw.AnswerKept, Since: made, Until: made.Add(time.Hour), Bytes: 7},
+	} {
+		version := locks.version
+		info.Answer = answer
+		if locks.put(info); locks.version == version || locks.rows["k"].changed != locks.version || locks.rows["k"].lock.Answer == nil {
+			t.Errorf("%s: not told: %+v", name, locks.rows["k"].lock.Answer)
+		}
+		version = locks.version
+		again := *answer
+		info.Answer = &again
+		if locks.put(info); locks.version != version {
+			t.Errorf("%s: told again", name)
+		}
+	}
+	version := locks.version
+	info.Answer = nil
+	if locks.put(info); locks.version == version || locks.rows["k"].lock.Answer != nil {
+		t.Error("an answer that is gone is not told")
 	}
 }

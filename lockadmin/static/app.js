@@ -106,8 +106,9 @@ function drawState() {
   if (status.cut) setText(cut, "There are more than these " + status.limit.toLocaleString("en") + " locks. Type how a key begins to find others.");
 }
 
-// The search filters what is there. Where the server has more locks than it shows, it is
-// asked as well.
+// The search filters what is there. The server is asked as well: where it has more locks than
+// it shows, for those whose keys begin so, and otherwise for the one of just this key, which is
+// not in the list if it has an answer and nobody has it or waits for it.
 const search = $("search");
 let findTimer = 0;
 let finding = null;
@@ -118,25 +119,26 @@ search.addEventListener("input", () => {
   scroller.scrollTop = 0;
   changed();
   clearTimeout(findTimer);
-  if (status.cut && words.length > 0) findTimer = setTimeout(find, 250);
+  if (words.length > 0) findTimer = setTimeout(find, 250);
 });
 
 async function find() {
   if (finding) finding.abort();
   const mine = (finding = new AbortController());
-  const prefix = search.value.trim();
+  const typed = search.value.trim();
   try {
-    const response = await fetch(here + "?get=find&prefix=" + encodeURIComponent(prefix), { signal: mine.signal });
+    if (!["reading", "live", "old"].includes(state())) return;
+    const response = await fetch(here + (status.cut ? "?get=find&prefix=" : "?get=look&key=") + encodeURIComponent(typed), { signal: mine.signal });
     if (!response.ok) return;
     const said = await response.json();
-    if (finding !== mine || search.value.trim() !== prefix) return;
+    if (finding !== mine || search.value.trim() !== typed) return;
     extra = said.rows;
     for (const lock of extra) readLock(lock);
     changed();
   } catch {
     // The page says that there is no connection; the next turn asks again.
   } finally {
-    if (finding === mine && status.cut && search.value.trim()) {
+    if (finding === mine && search.value.trim()) {
       clearTimeout(findTimer);
       findTimer = setTimeout(find, 3000);
     }
@@ -182,6 +184,11 @@ const reasons = {
   LOCK_KEY_INVALID: "no usable key",
   LOCK_MISUSE: "a mistake in the program",
   LOCK_CLOSED: "shutting down",
+  IDEMPOTENCY_KEY_MISSING: "no idempotency key",
+  IDEMPOTENCY_KEY_REUSED: "the idempotency key of another request",
+  IDEMPOTENCY_IN_PROGRESS: "the first request is at work",
+  IDEMPOTENCY_UNCERTAIN: "UNCERTAIN whether the work was done: look for its key",
+  IDEMPOTENCY_ANSWER_NOT_KEPT: "done, and its answer was not kept",
 };
 
 // why says in words what happened.
@@ -212,12 +219,13 @@ function drawPast() {
 
 function incident(p, times) {
   const item = element("li");
-  item.dataset.kind = p.kind;
+  item.dataset.kind = p.reason === "IDEMPOTENCY_UNCERTAIN" ? "uncertain" : p.kind;
   const key = element("button", "key");
   key.type = "button";
   key.append(element("bdi", "", brief(p.key || p.name || "(no key)")));
   key.title = "Look for this key";
   key.addEventListener("click", () => {
+    document.querySelector('[data-view="all"]').click(); // another view may not have it
     search.value = p.key || "";
     search.dispatchEvent(new Event("input"));
     search.focus();

@@ -1,11 +1,13 @@
 "use strict";
 
-// The dialogs: all about one lock, and the question before a lock is released by force.
+// The dialogs: all about one lock, and the questions before a lock is released by force and
+// before somebody says what became of uncertain work.
 
 const detail = $("detail");
 const confirming = $("confirm");
+const resolving = $("resolve");
 let detailKey = ""; // of the lock that the dialog is about
-let asked = null; // the lock as it was when the operator was asked last
+let asked = null; // the lock, or its work, as it was when the operator was asked last
 
 // lockBy returns the lock of a key as it is now, or undefined.
 function lockBy(key) {
@@ -19,10 +21,13 @@ function facts(place, lock, now) {
   const say = (term, text, className) => {
     list.append(element("dt", "", term), element("dd", className, text));
   };
-  if (!lock || lock.holders.length === 0) say("Holder", lock ? "nobody, until the next one has it" : "nobody; nobody waits for it either");
+  const taken = lock && (lock.holders.length > 0 || lock.waiting > 0);
+  if (!taken) say("Holder", "nobody; nobody waits for it either");
+  else if (lock.holders.length === 0) say("Holder", "nobody, until the next one has it");
   else say("Mode", modeText(lock));
-  if (lock) say("Waiting", lock.waiting === 0 ? "nobody" : String(lock.waiting));
+  if (taken) say("Waiting", lock.waiting === 0 ? "nobody" : String(lock.waiting));
   place.replaceChildren(list);
+  if (lock && lock.answer) place.append(answerFacts(lock.answer, now));
   for (const h of (lock ? lock.holders.slice(0, 50) : [])) {
     const card = element("dl", "holder");
     const add = (term, text, className) => {
@@ -44,6 +49,27 @@ function facts(place, lock, now) {
   if (lock && lock.holders.length > 50) place.append(element("p", "dim", "and " + (lock.holders.length - 50) + " more"));
 }
 
+// answerFacts is what there is to say of an answer. What is in it is not known here: it may be private.
+function answerFacts(a, now) {
+  const card = element("dl", "holder");
+  const add = (term, text, className) => card.append(element("dt", "", term), element("dd", className, text));
+  const since = dayTime(a.since) + ", for " + duration(now - a.since);
+  if (a.state === "kept") {
+    add("Answer", "kept");
+    add("Since", since);
+    add("Until", a.until > now ? dayTime(a.until) + ", for another " + duration(a.until - now) : "it is for calls that came before it was there");
+    add("Size", size(a.bytes));
+    return card;
+  }
+  if (a.state === "uncertain") add("Answer", "UNCERTAIN: work was begun, nobody is at it, and nobody knows whether it was done", "alarm");
+  else add("Answer", "none yet: work is in progress");
+  add("Since", since);
+  add("Work", a.work);
+  return card;
+}
+
+const isUncertain = (lock) => Boolean(lock.answer) && lock.answer.state === "uncertain";
+
 function showDetail(lock) {
   detailKey = lock.key;
   setText($("detail-key"), visible(lock.key));
@@ -56,12 +82,19 @@ function drawDetail() {
   const lock = lockBy(detailKey);
   facts($("detail-facts"), lock, serverNow());
   $("detail-release").hidden = !mayRelease || !lock || lock.holders.length === 0;
+  $("detail-resolve").hidden = !mayResolve || !lock || !isUncertain(lock);
 }
 
 $("detail-release").addEventListener("click", () => {
   const lock = lockBy(detailKey);
   detail.close();
   if (lock) askToRelease(lock);
+});
+
+$("detail-resolve").addEventListener("click", () => {
+  const lock = lockBy(detailKey);
+  detail.close();
+  if (lock && isUncertain(lock)) askToResolve(lock);
 });
 
 function warning(holders) {
@@ -83,38 +116,65 @@ function askToRelease(lock) {
   setText($("confirm-warning"), warning(lock.holders));
   setText($("confirm-key"), visible(lock.key));
   facts($("confirm-facts"), lock, serverNow());
-  setText($("confirm-said"), "");
-  $("confirm-release").disabled = false;
-  if (!confirming.open) confirming.showModal();
+  ask(confirming);
+}
+
+// askToResolve shows the work that is uncertain. What the operator says is about that work alone.
+function askToResolve(lock) {
+  asked = { key: lock.key, work: lock.answer.work };
+  setText($("resolve-key"), visible(lock.key));
+  $("resolve-facts").replaceChildren(answerFacts(lock.answer, serverNow()));
+  ask(resolving);
+}
+
+// ask opens a dialog with a question that nothing has come of yet.
+function ask(dialog) {
+  setText(dialog.querySelector(".said"), "");
+  enable(dialog, true);
+  if (!dialog.open) dialog.showModal();
+}
+
+function enable(dialog, yes) {
+  for (const button of dialog.querySelectorAll("button.danger")) button.disabled = !yes;
 }
 
 // A click beside a dialog closes it.
-for (const dialog of [detail, confirming]) {
+for (const dialog of [detail, confirming, resolving]) {
   dialog.addEventListener("mousedown", (e) => {
     if (e.target === dialog) dialog.close();
   });
 }
 
-$("confirm-release").addEventListener("click", async () => {
-  const wish = asked;
-  $("confirm-release").disabled = true;
-  setText($("confirm-said"), "");
-  const said = await release(wish);
-  if (asked !== wish || !confirming.open) { // the dialog was closed meanwhile
+$("confirm-release").addEventListener("click", () => carryOut(confirming, asked, "Released", "the lock may be released or not"));
+
+for (const button of resolving.querySelectorAll("button.danger")) {
+  button.addEventListener("click", async () => {
+    await carryOut(resolving, { ...asked, as: button.dataset.as }, "Resolved", "the server may have heard of this or not");
+    if (words.length > 0) find(); // the search may be what shows this lock
+  });
+}
+
+// carryOut has done what the operator has said in a dialog, and shows there what came of it.
+async function carryOut(dialog, wish, done, doubt) {
+  const about = asked;
+  enable(dialog, false);
+  setText(dialog.querySelector(".said"), "");
+  const said = await send(wish, doubt);
+  if (asked !== about || !dialog.open) { // the dialog was closed meanwhile
     toast(visible(wish.key) + ": " + said.text);
     return;
   }
   if (said.ok) {
-    confirming.close();
-    toast("Released " + brief(wish.key));
+    dialog.close();
+    toast(done + " " + brief(wish.key));
     return;
   }
-  setText($("confirm-said"), said.text);
-  $("confirm-release").disabled = said.final;
-});
+  setText(dialog.querySelector(".said"), said.text);
+  enable(dialog, !said.final);
+}
 
-// release asks the server, and returns what it said. What is final may not be asked again.
-async function release(wish) {
+// send asks the server, and returns what it said. What is final may not be asked again.
+async function send(wish, doubt) {
   try {
     const response = await fetch(here + location.search, {
       method: "POST",
@@ -125,7 +185,7 @@ async function release(wish) {
     const said = await response.json();
     return { ok: response.ok, text: said.text, final: response.status < 500 };
   } catch {
-    return { ok: false, text: "There was no answer: the lock may be released or not.", final: false };
+    return { ok: false, text: "There was no answer: " + doubt + ".", final: false };
   }
 }
 

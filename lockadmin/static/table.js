@@ -4,7 +4,8 @@
 // cost no more than fifty. All that comes from a lock is set as text, never as markup.
 
 const $ = (id) => document.getElementById(id);
-const mayRelease = document.querySelector('meta[name="lockadmin-token"]').content !== "";
+const mayRelease = document.body.classList.contains("may-release");
+const mayResolve = document.body.classList.contains("may-resolve");
 
 const scroller = $("scroll");
 const body = $("rows");
@@ -53,6 +54,29 @@ const holderText = (h) => (h.instance ? brief(h.instance) : "not lockmw");
 // coolsDown says of a lock that nobody is at work under it: its key only stays taken for a while.
 const coolsDown = (lock) => lock.holders.length > 0 && lock.holders.every((h) => h.cools);
 const coolText = (lock) => "cooling down until " + clockTime(Math.max(...lock.holders.map((h) => h.until)));
+
+// dayTime is a moment that may be days away: on another day than now it has the date.
+function dayTime(ms) {
+  const at = new Date(ms);
+  if (at.toDateString() === new Date(serverNow()).toDateString()) return clockTime(ms);
+  return at.toLocaleDateString([], { month: "short", day: "numeric" }) + ", " + clockTime(ms);
+}
+
+function size(bytes) {
+  return bytes < 1024 ? bytes + " B" : (bytes / 1024).toFixed(1) + " KiB";
+}
+
+// answerText says in a few words what Do has left beside a lock.
+function answerText(a) {
+  switch (a.state) {
+    case "uncertain": return "UNCERTAIN since " + dayTime(a.since) + ", work " + a.work;
+    case "in progress": return "work in progress since " + dayTime(a.since);
+  }
+  return (a.until > serverNow() ? "answer kept until " + dayTime(a.until) : "answer of " + dayTime(a.since) + ", for those who came before") + ", " + size(a.bytes);
+}
+
+// answerWord says it in one word or two, where a holder takes the room.
+const answerWord = (a) => ({ uncertain: "UNCERTAIN", "in progress": "in progress" })[a.state] || "answer kept";
 
 function element(name, className, text) {
   const e = document.createElement(name);
@@ -147,6 +171,7 @@ function newRow() {
   const by = cell("by");
   parts.by = by.appendChild(element("bdi"));
   parts.more = by.appendChild(element("span", "more"));
+  parts.answer = by.appendChild(element("span", "answer"));
   parts.note = cell("note").appendChild(element("bdi"));
   parts.age = cell("age");
   const left = cell("left");
@@ -178,10 +203,15 @@ function fillRow(parts, lock, index) {
     setText(parts.waiting, lock.waiting ? String(lock.waiting) : "");
     parts.waiting.className = lock.waiting ? "badge" : "";
     const cools = coolsDown(lock);
-    setText(parts.by, cools ? coolText(lock) : first ? holderText(first) : "nobody, until the next one has it");
+    setText(parts.by, cools ? coolText(lock) : first ? holderText(first) : lock.waiting ? "nobody, until the next one has it" : "");
     parts.by.className = cools || !first || !first.instance ? "dim" : first.own ? "own" : "";
     parts.by.title = cools ? "its work is over" : first && first.own ? "this process" : "";
     setText(parts.more, !cools && lock.holders.length > 1 ? "+" + (lock.holders.length - 1) : "");
+    const a = lock.answer;
+    parts.answer.hidden = !a;
+    parts.answer.dataset.state = a ? a.state : "";
+    setText(parts.answer, !a ? "" : first || lock.waiting ? answerWord(a) : answerText(a));
+    parts.answer.title = a ? answerText(a) : "";
     setText(parts.note, first && first.note ? brief(first.note) : "");
     if (parts.release) {
       parts.release.hidden = !first;
@@ -253,7 +283,7 @@ function draw() {
 
 function emptyText() {
   if (!asOf) return "Reading the locks…";
-  if (words.length > 0) return "No lock matches.";
+  if (words.length > 0) return "No lock matches. One that nobody has or waits for is found by its whole key, if it has an answer.";
   if (view === "waited") return "Nobody waits for a lock.";
   if (view === "late") return "All locks are renewed as they should be.";
   return "No lock is held.";
