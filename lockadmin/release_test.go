@@ -322,7 +322,7 @@ func TestHeaders(t *testing.T) {
 	h := lockadmin.Handler(own, lockadmin.WithForceRelease(anybody))
 	for target, kind := range map[string]string{
 		"/": "text/html; charset=utf-8", "/?get=app.js": "text/javascript; charset=utf-8", "/?get=style.css": "text/css; charset=utf-8",
-		"/?get=icon.svg": "image/svg+xml", "/?get=find&prefix=a": "application/json", "/?get=nothing": "text/plain; charset=utf-8",
+		"/?get=icon.svg": "image/svg+xml", "/?get=find&prefix=a": "application/json", "/?get=look&key=a": "application/json", "/?get=nothing": "text/plain; charset=utf-8",
 		"/?get=index.html": "text/plain; charset=utf-8", "/?get=../lockadmin.go": "text/plain; charset=utf-8",
 	} {
 		w := get(t, h, target)
@@ -362,7 +362,7 @@ func TestHeaders(t *testing.T) {
 func TestOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	h := lockadmin.Handler(locker(t, redistest.Embedded(t).Client(t), "web-1"))
-	for _, target := range []string{"/?get=events", "/?get=find&prefix=a"} {
+	for _, target := range []string{"/?get=events", "/?get=find&prefix=a", "/?get=look&key=a"} {
 		for _, site := range []string{"cross-site", "same-site"} {
 			if w := get(t, h, target, "Sec-Fetch-Site", site); w.Code != http.StatusForbidden {
 				t.Errorf("%s from %s: %d", target, site, w.Code)
