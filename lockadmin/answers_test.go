@@ -89,9 +89,12 @@ func TestALockIsFoundForItsAnswer(t *testing.T) {
 			}
 		}
 	}
-	hold(t, own, "held", "", lockmw.Policy{})
-	if w := get(t, h, "/?get=look&key=held"); !strings.Contains(w.Body.String(), `"key":"held"`) {
-		t.Errorf("a held one: %s", w.Body)
+	hold(t, own, "pay:7", "", lockmw.Policy{})
+	if w := get(t, h, "/?get=look&key=pay:7"); !strings.Contains(w.Body.String(), `"rows":[]`) {
+		t.Errorf("the page has a held one twice: %s", w.Body)
+	}
+	if w := get(t, h, "/?get=find&prefix=pay:7"); strings.Count(w.Body.String(), `"state":"in progress"`) != 1 {
+		t.Errorf("a held one is not found once: %s", w.Body)
 	}
 	s.SetError("LOADING secret of Redis")
 	if w := get(t, h, "/?get=look&key=pay:7"); w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "secret") {

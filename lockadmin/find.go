@@ -21,8 +21,8 @@ type found struct {
 	Cut  bool   `json:"cut,omitzero"` // there may be more
 }
 
-// look answers with the lock that has just this key, if there is anything to tell of it: for
-// one that nobody has or waits for, and that has an answer.
+// look answers with the lock that has just this key, if nobody has it or waits for it and it
+// has an answer: for a page that has all others.
 func (c *console) look(w http.ResponseWriter, r *http.Request, key string) {
 	answer := found{Now: time.Now().UnixMilli(), Rows: []lock{}}
 	info, err := c.locks.Inspect(r.Context(), key)
@@ -33,16 +33,14 @@ func (c *console) look(w http.ResponseWriter, r *http.Request, key string) {
 		status, text := c.failed(err)
 		c.answer(w, r, status, reply{text})
 		return
-	case telling(info):
+	case info.Answer != nil && !inUse(info):
 		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
 	}
 	c.answer(w, r, http.StatusOK, answer)
 }
 
-// telling reports whether there is anything to tell of a lock.
-func telling(info lockmw.Info) bool {
-	return len(info.Holders) > 0 || info.Waiting > 0 || info.Answer != nil
-}
+// inUse reports whether somebody has a lock or waits for it.
+func inUse(info lockmw.Info) bool { return len(info.Holders) > 0 || info.Waiting > 0 }
 
 // find answers with the lock that has just this key, and those whose keys begin so: for
 // more locks than the page has.
@@ -73,7 +71,7 @@ func (c *console) search(ctx context.Context, prefix string) (found, error) {
 		answer.Rows = append(answer.Rows, lockOf(info, c.locks.Instance(), time.Now()))
 	}
 	// In a Redis that has many other keys the search takes long, and this does not.
-	if info, err := c.locks.Inspect(ctx, prefix); err == nil && telling(info) {
+	if info, err := c.locks.Inspect(ctx, prefix); err == nil && (inUse(info) || info.Answer != nil) {
 		add(info)
 	}
 	for info, err := range c.locks.List(ctx, prefix) {

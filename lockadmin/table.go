@@ -69,7 +69,7 @@ func (t *table) put(info lockmw.Info) {
 	defer t.mu.Unlock()
 	now := lockOf(info, t.own, time.Now())
 	r := t.rows[info.Key]
-	if len(info.Holders) == 0 && info.Waiting == 0 {
+	if !inUse(info) {
 		if r != nil {
 			t.remove(r)
 		}
