@@ -85,7 +85,7 @@ func TestUncertainWorkIsResolved(t *testing.T) {
 	p.run(chromedp.Click(chromedp.CSS("#rows .key button")))
 	p.until("all about the lock", `document.querySelector("#detail").open`)
 	facts := eval[string](p, `document.querySelector("#detail").innerText`)
-	for _, want := range []string{"pay:7", "UNCERTAIN", "nobody knows whether it was done", work} {
+	for _, want := range []string{"pay:7", "UNCERTAIN", "nobody knows whether the work was done", work} {
 		if !strings.Contains(facts, want) {
 			t.Errorf("all about the lock does not say %q: %s", want, facts)
 		}

@@ -61,7 +61,7 @@ function answerFacts(a, now) {
     add("Size", size(a.bytes));
     return card;
   }
-  if (a.state === "uncertain") add("Answer", "UNCERTAIN: work was begun, nobody has the lock any more, and nobody knows whether it was done", "alarm");
+  if (a.state === "uncertain") add("Answer", "UNCERTAIN: nobody knows whether the work was done", "alarm");
   else add("Answer", "none yet: work is in progress");
   add("Since", since);
   add("Work", a.work);

@@ -212,6 +212,7 @@ function fillRow(parts, lock, index) {
     parts.answer.dataset.state = a ? a.state : "";
     setText(parts.answer, !a ? "" : first || lock.waiting ? answerWord(a) : answerText(a));
     parts.answer.title = a ? answerText(a) : "";
+    parts.tr.classList.toggle("no-note", Boolean(a) && !(first && first.note)); // its room is the answer's
     setText(parts.note, first && first.note ? brief(first.note) : "");
     if (parts.release) {
       parts.release.hidden = !first;
