@@ -151,6 +151,29 @@ const listAtOnce = 32
 // ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends one
 // that is under way; it does not wait for what the caller's loop does with a lock.
 func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return l.list(ctx, prefix, l.store.Names, func(i Info) bool { return len(i.Holders) > 0 || i.Waiting > 0 })
+}
+
+// ListUncertain tells of all uncertain work whose keys, the prefix included, begin with prefix: of work that was begun
+// with Uncertain, has no answer, and whose lock nobody has, so that Do is refused with ErrUncertain until Resolve says what became of
+// it. The Info is that of Inspect: its Answer has the id of the work, for Resolve, and when it was begun. Work whose lock somebody has at that
+// moment is not told: it may be in progress. Otherwise it is as List in all: the order, what may be missing, the errors, and Close. Redis
+// looks at all its keys for it as well, and reads each answer that is kept.
+//
+// On a quorum, which keeps no answers, the error Is ErrInvalidPolicy.
+func (l *Locker) ListUncertain(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	if l.quorum {
+		return func(yield func(Info, error) bool) {
+			yield(Info{}, badPolicy("ListUncertain", "a quorum keeps no answers"))
+		}
+	}
+	return l.list(ctx, prefix, l.store.Begun, func(i Info) bool { return i.Answer != nil && i.Answer.State == AnswerUncertain })
+}
+
+// list yields what Inspect tells of the locks whose names the store finds, as far as they are wanted.
+func (l *Locker) list(
+	ctx context.Context, prefix string, find func(context.Context, string, func(names []string) bool) error, wants func(Info) bool,
+) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		counted := l.enter(prefix)
 		if counted == nil {
@@ -177,7 +200,7 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			return counted != nil
 		}
 		seen, wanted := make(map[string]struct{}), true
-		err := l.store.Names(ctx, prefix, func(names []string) bool {
+		err := find(ctx, prefix, func(names []string) bool {
 			var unseen []string
 			for _, name := range names {
 				if _, twice := seen[name]; !twice {
@@ -187,7 +210,7 @@ func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 			}
 			for len(unseen) > 0 && wanted {
 				n := min(listAtOnce, len(unseen))
-				wanted = l.listSome(ctx, unseen[:n], told)
+				wanted = l.listSome(ctx, unseen[:n], wants, told)
 				unseen = unseen[n:]
 			}
 			return wanted
@@ -223,8 +246,8 @@ func notListed(ctx context.Context, err error) error {
 	return fmt.Errorf("lockmw: list: %w: %w", ErrUnavailable, store.AsError(err).Err)
 }
 
-// listSome yields what Inspect tells of some locks, and reports whether more is wanted.
-func (l *Locker) listSome(ctx context.Context, names []string, yield func(Info, error) bool) bool {
+// listSome yields what Inspect tells of some locks, as far as they are wanted, and reports whether the caller goes on.
+func (l *Locker) listSome(ctx context.Context, names []string, wants func(Info) bool, yield func(Info, error) bool) bool {
 	infos, errs := make([]Info, len(names)), make([]error, len(names))
 	var asking sync.WaitGroup
 	for i, name := range names {
@@ -241,7 +264,7 @@ func (l *Locker) listSome(ctx context.Context, names []string, yield func(Info, 
 		case errs[i] != nil:
 			yield(Info{}, notListed(ctx, errs[i]))
 			return false
-		case len(info.Holders) == 0 && info.Waiting == 0: // it was given back meanwhile
+		case !wants(info): // it was given back, or resolved, meanwhile
 		case !yield(info, nil):
 			return false
 		}

@@ -34,6 +34,9 @@ func (s *Store) Resolve(context.Context, string, store.Record) (store.Resolved, 
 	return store.NoSuchWork, nil
 }
 
+// Begun implements store.Store. It is not called.
+func (s *Store) Begun(context.Context, string, func([]string) bool) error { return nil }
+
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {
 		g.Until = time.Now().Add(mostNodeTimeout)

@@ -46,6 +46,9 @@ var allLua string
 //go:embed lua/inspect.lua
 var inspectLua string
 
+//go:embed lua/kept.lua
+var keptLua string
+
 //go:embed lua/force.lua
 var forceLua string
 
@@ -93,6 +96,7 @@ var (
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
+	keptScript      = newScript(keptLua)
 	forceScript     = newScript(forceLua)
 	giveScript      = newScript(giveLua)
 	oneKeyScript    = newScript(oneKeyLua)
@@ -111,7 +115,7 @@ func newScript(body string) *script {
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
 	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript,
-	"all": allScript, "inspect": inspectScript, "force": forceScript, "give": giveScript,
+	"all": allScript, "inspect": inspectScript, "kept": keptScript, "force": forceScript, "give": giveScript,
 	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }
 

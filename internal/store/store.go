@@ -266,6 +266,10 @@ type Inspector interface {
 	// be missing, and a name may come more than once. ctx ends it.
 	Names(ctx context.Context, prefix string, yield func(names []string) bool) error
 
+	// Begun yields names as Names does, of the keys beside which the intent of work that was begun lies, whether or
+	// not somebody has the key. There may be names without an intent among them: Inspect knows. It is for a store that Queues.
+	Begun(ctx context.Context, prefix string, yield func(names []string) bool) error
+
 	// Instance names this store value in Info.
 	Instance() string
 }

@@ -400,6 +400,11 @@ func operators(s *scene) {
 			s.Errorf("List: %d locks, want 1", n)
 		}
 	})
+	s.step("b: ListUncertain", func() {
+		for info, err := range b.ListUncertain(s.Context(), "") {
+			s.Errorf("ListUncertain: %v, %v, want nothing", info, err)
+		}
+	})
 	s.step("b: Ping", func() {
 		if err := b.Ping(s.Context()); err != nil {
 			s.Error(err)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmw/kit/internal/store"
@@ -20,6 +21,7 @@ var records = []test{
 	{"WorkThatWasNotDoneIsForgotten", workThatWasNotDoneIsForgotten},
 	{"WorkIsResolved", workIsResolved},
 	{"WorkIsResolvedAsUndone", workIsResolvedAsUndone},
+	{"WorkThatWasBegunIsListed", workThatWasBegunIsListed},
 }
 
 // recalling asks for the lock, or for a record that answers one who came so long ago.
@@ -308,4 +310,55 @@ func workIsResolvedAsUndone(w *world) {
 	p.release(r, false, store.Freed)
 	p.resolve(store.Record{Work: 7, Undone: true}, store.IsResolved)
 	p.mustGet(p.ref(long), store.Try)
+}
+
+// begun returns for which of the keys that begin with prefix work was begun, in order.
+func (p *process) begun(prefix string) (names []string) {
+	p.Helper()
+	p.insist("Begun", func() error {
+		names = nil
+		return p.Begun(p.Context(), prefix, func(some []string) bool {
+			names = append(names, some...)
+			return true
+		})
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Work that was begun is listed whether or not somebody has the key, whatever the key is called; what has its answer is not, nor what
+// somebody has resolved, nor a key without work.
+func workThatWasBegunIsListed(w *world) {
+	p := w.open()
+	if got := p.begun(""); len(got) > 0 {
+		w.Errorf("before any work: %q", got)
+	}
+	refs := make(map[string]store.Ref)
+	for i, name := range oddNames {
+		for _, name := range []string{name, name + " is done", name + " has no work"} {
+			r := p.ref(long)
+			r.Key = name
+			p.mustGet(r, store.Try)
+			refs[name] = r
+		}
+		done := refs[name+" is done"]
+		p.begin(refs[name], 7)
+		p.begin(done, 7)
+		p.keep(done, store.Record{Fingerprint: "f", Data: "begun 7 7", Retain: long, Work: 7}, store.Freed)
+		if i%2 == 0 {
+			p.release(refs[name], false, store.Freed)
+		}
+	}
+	if got, want := p.begun(""), slices.Sorted(slices.Values(oddNames)); !slices.Equal(got, want) {
+		w.Errorf("work was begun for %.500q, want %.500q", got, want)
+	}
+	for prefix, want := range map[string][]string{"a:": {"a:b::c:", "a:queue"}, "*?[": {"*?[a-z]"}, "Zü": {"Zürich/Straße/日本語/🔒"}, "none": nil} {
+		if got := p.begun(prefix); !slices.Equal(got, want) {
+			w.Errorf("%q: work was begun for %q, want %q", prefix, got, want)
+		}
+	}
+	steps := 0
+	if err := p.Begun(p.Context(), "", func([]string) bool { steps++; return false }); err != nil || steps != 1 {
+		w.Errorf("Begun went on for %d steps, and the first was all that was wanted: %v", steps, err)
+	}
 }
