@@ -39,3 +39,13 @@ func (l *Locker) health(ctx context.Context) (advice []error, err error) {
 	}
 	return advice, nil
 }
+
+// answersHealth is whether the answers that are kept are safe where they are.
+func (l *Locker) answersHealth(ctx context.Context) (facts []string, advice []error) {
+	led := l.enter("")
+	if led == nil {
+		return nil, nil
+	}
+	defer led.calls.Done()
+	return l.store.AnswersHealth(ctx)
+}

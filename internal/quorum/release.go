@@ -37,6 +37,9 @@ func (s *Store) Resolve(context.Context, string, store.Record) (store.Resolved, 
 // Begun implements store.Store. It is not called.
 func (s *Store) Begun(context.Context, string, func([]string) bool) error { return nil }
 
+// AnswersHealth implements store.Store: no answers are kept.
+func (s *Store) AnswersHealth(context.Context) (facts []string, advice []error) { return nil, nil }
+
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {
 		g.Until = time.Now().Add(mostNodeTimeout)

@@ -13,7 +13,7 @@
 // Which file to open:
 //
 //   - what is sent: ops.go (Acquire, the releases, AcquireAll, Inspect), posted.go (a release that
-//     nobody awaits), set.go (a free lock without a script), batch.go (Renew and Remove), list.go (Names)
+//     nobody awaits), set.go (a free lock without a script), batch.go (Renew and Remove), list.go (Names, Begun)
 //   - how it is sent: command.go (the bytes of a command), scripts.go (the scripts, and how they
 //     are put together), exchange.go (a command goes out, and what its errors mean), redirect.go
 //     (where to, in a Cluster), onekey.go (while a Cluster moves a lock's keys), confirm.go (WAIT,
@@ -26,7 +26,7 @@
 //   - where connections come from: client.go (the Store's own client, made from the user's),
 //     dial.go, setup.go and setuperror.go (what may go wrong), conn.go (a connection), master.go
 //     (which server is the master), rotation.go (credentials that change)
-//   - whether a server suits, and is there: check.go, ping.go
+//   - whether a server suits, is there, and keeps answers well: check.go, ping.go, answers.go
 package redisstore
 
 import (

@@ -48,5 +48,10 @@ var Reaches func(locker any) bool
 // although locks work, each with its remedy. The error is that of Ping.
 var Advice func(ctx context.Context, locker any) (advice []error, err error)
 
+// AnswersAdvice tells whether the answers that are kept in the *lockmw.Locker locker's Redis are safe there: facts are
+// how it is, and advice is what should be mended, or cannot be told. Both are nil where no answer is found, and
+// after Close.
+var AnswersAdvice func(ctx context.Context, locker any) (facts []string, advice []error)
+
 // Recent returns the last refusals and losses of the *lockmw.Locker locker.
 var Recent func(locker any) *recent.Log

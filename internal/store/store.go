@@ -270,6 +270,11 @@ type Inspector interface {
 	// not somebody has the key. There may be names without an intent among them: Inspect knows. It is for a store that Queues.
 	Begun(ctx context.Context, prefix string, yield func(names []string) bool) error
 
+	// AnswersHealth asks whether the answers that are kept are safe where they are, for at most some seconds. facts are how it is, and
+	// advice is what should be mended, or what cannot be told and Health does not say. Both are nil where no answer
+	// is found. ctx ends it. It is for a store that Queues.
+	AnswersHealth(ctx context.Context) (facts []string, advice []error)
+
 	// Instance names this store value in Info.
 	Instance() string
 }
