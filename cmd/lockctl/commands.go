@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -27,14 +28,14 @@ func lsCommand(f *flags) *cobra.Command {
 		Example: "  lockctl ls order:\n" +
 			"  lockctl ls -o json | jq 'select(.waiting > 10)'",
 		Args:              arguments(0, 1, "one PREFIX or none"),
-		ValidArgsFunction: f.complete,
+		ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
 			defer end()
-			n, err := list(c.Context(), locks, strings.Join(args, ""), f.output, c.OutOrStdout())
+			n, err := list(locks.List(c.Context(), strings.Join(args, "")), newTable(c.OutOrStdout(), f.output))
 			if err != nil {
 				return failed(err)
 			}
@@ -49,10 +50,49 @@ func lsCommand(f *flags) *cobra.Command {
 	}
 }
 
-// list writes the locks as they are found, and returns how many there were.
-func list(ctx context.Context, locks *lockmw.Locker, prefix, output string, w io.Writer) (n int, err error) {
-	out := newTable(w, output)
-	for info, err := range locks.List(ctx, prefix) {
+// The lists of keys that a shell is offered.
+var (
+	held      = (*lockmw.Locker).List
+	uncertain = (*lockmw.Locker).ListUncertain
+)
+
+func uncertainCommand(f *flags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "uncertain [PREFIX]",
+		Short: "List the work of which nobody knows whether it was done",
+		Long: "List the work of which nobody knows whether it was done, and whose keys (Policy.Prefix included)\n" +
+			"begin with PREFIX: it was begun by lockmw.Do with Uncertain or a middleware called Idempotent, and its\n" +
+			"process died or lost track of it. Nobody has its lock. It waits for somebody who finds out what was\n" +
+			"done, and says so with 'lockctl resolve KEY ID'. Unresolved, it is forgotten, after 7 days unless\n" +
+			"UncertainFor says otherwise, and the next call does it.",
+		Example: "  lockctl uncertain pay:\n" +
+			"  lockctl uncertain -o json | jq -r .answer.since",
+		Args:              arguments(0, 1, "one PREFIX or none"),
+		ValidArgsFunction: f.complete(uncertain),
+		RunE: func(c *cobra.Command, args []string) error {
+			locks, end, err := f.open()
+			if err != nil {
+				return err
+			}
+			defer end()
+			n, err := list(locks.ListUncertain(c.Context(), strings.Join(args, "")), newWorks(c.OutOrStdout(), f.output))
+			if err != nil {
+				return failed(err)
+			}
+			if n == 0 && len(args) == 0 {
+				return ending{statusNothing, "no work is uncertain" + f.target.where()}
+			}
+			if n == 0 {
+				return ending{statusNothing, "no work is uncertain whose key begins with " + args[0] + f.target.where()}
+			}
+			return nil
+		},
+	}
+}
+
+// list writes what is found as it comes, and returns how much that was.
+func list(found iter.Seq2[lockmw.Info, error], out writer) (n int, err error) {
+	for info, err := range found {
 		if err != nil {
 			return n, err
 		}
@@ -68,7 +108,7 @@ func showCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
 		Short: "Show who holds a lock, and how many wait",
-		Args:  oneKey, ValidArgsFunction: f.complete,
+		Args:  oneKey, ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()
 			if err != nil {
@@ -95,7 +135,7 @@ func watchCommand(f *flags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "watch [PREFIX]",
 		Short: "List the locks again and again, until it is interrupted",
-		Args:  arguments(0, 1, "one PREFIX or none"), ValidArgsFunction: f.complete,
+		Args:  arguments(0, 1, "one PREFIX or none"), ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			if every < 100*time.Millisecond {
 				return misused("--every is %v; at least 100ms is needed", every)
@@ -119,7 +159,7 @@ func watch(ctx context.Context, locks *lockmw.Locker, prefix, output string, eve
 	defer tick.Stop()
 	for {
 		var page strings.Builder
-		n, err := list(ctx, locks, prefix, output, &page)
+		n, err := list(locks.List(ctx, prefix), newTable(&page, output))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -158,7 +198,7 @@ func releaseCommand(f *flags) *cobra.Command {
 		Long: "Take a lock from those who hold it, and give it to the next waiters. The holders work on\n" +
 			"until they learn that the lock is lost, at once or with their next renewal: meanwhile two\n" +
 			"may be at work. Only resources that check fences refuse what the former holder writes.",
-		Args: oneKey, ValidArgsFunction: f.complete,
+		Args: oneKey, ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()
 			if err != nil {
@@ -200,12 +240,13 @@ func resolveCommand(f *flags) *cobra.Command {
 		Short: "Say what became of work of which nobody knows",
 		Long: "Say what became of work that was begun under a key, by lockmw.Do with Uncertain or a\n" +
 			"middleware called Idempotent, and whose process died or lost track of it. KEY and ID are in\n" +
-			"the log, and 'lockctl show KEY' has them. First find out what was done.\n\n" +
+			"the log, and 'lockctl uncertain' lists them. First find out what was done.\n\n" +
 			"  again    it was not done: the next call does it\n" +
 			"  discard  nobody is to do it any more, and there is no answer to give\n" +
 			"  done     it was done, and ANSWER, which is JSON, is given to whoever asks\n\n" +
 			"Nothing is resolved while somebody has the lock.",
-		Args: arguments(3, 4, "KEY ID again|discard|done [ANSWER]"),
+		Args:              arguments(3, 4, "KEY ID again|discard|done [ANSWER]"),
+		ValidArgsFunction: f.complete(uncertain),
 		RunE: func(c *cobra.Command, args []string) error {
 			resolution, known := resolutions[args[2]]
 			switch {

@@ -83,10 +83,21 @@ func TestEachCommand(t *testing.T) {
 			id := begun(t, client, "invoice")
 			s.run("", "show", "invoice")
 			s.run("", "show", "invoice", "-o", "json")
+			begun(t, client, "it's \u202e7")
+			s.run("", "uncertain", "inv")
+			s.run("", "uncertain", "inv", "-o", "json")
+			s.run("", "uncertain", "it")
+			s.run("", "uncertain", "it", "-o", "json")
+			s.run("", "uncertain", "none")
+			s.run("", "uncertain", "-o", "json", "--namespace", "other")
+			s.run("", "__complete", "uncertain", "i") // what the other has is not for a command line
+			s.run("", "__complete", "resolve", "inv")
+			s.run("", "__complete", "resolve", "invoice", "")
 			s.run("", "resolve", "invoice", "7", "again")
 			s.run("", "resolve", "invoice", id, "done", `{"number": 7}`)
 			s.run("", "resolve", "invoice", id, "again")
 			s.run("", "show", "invoice")
+			s.run("", "uncertain", "inv")
 			s.run("", "resolve", "refund", begun(t, client, "refund"), "again", "-o", "json")
 			s.run("", "doctor")
 			s.run("", "doctor", "-o", "json")
@@ -128,11 +139,11 @@ func TestMistakes(t *testing.T) {
 	t.Setenv("REDIS_URL", "")
 	s := &script{t: t}
 	for _, args := range [][]string{
-		{"lss"}, {"show"}, {"show", "a", "b"}, {"release"}, {"ls", "a", "b"}, {"doctor", "x"}, {"ls", "--what"},
+		{"lss"}, {"show"}, {"show", "a", "b"}, {"release"}, {"ls", "a", "b"}, {"uncertain", "a", "b"}, {"doctor", "x"}, {"ls", "--what"},
 		{"ls", "-o", "xml"}, {"ls", "-o"}, {"ls", "--redis", "localhost:6379"}, {"ls", "--redis", "redis://user:pass word@x"},
 		{"ls", "--cluster", "--redis", "redis://user:pass word@x"}, {"ls", "--sentinel", "main", "--redis", "redis://user:pass word@x"},
 		{"ls", "--cluster", "--sentinel", "main"}, {"ls", "--namespace", "a{b"}, {"ls", "--namespace", ""}, {"watch", "--every", "1ms"}, {"watch", "--every", "soon"},
-		{"ls", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--redis", "redis://127.0.0.1:1"},
+		{"ls", "--redis", "redis://127.0.0.1:1"}, {"uncertain", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--redis", "redis://127.0.0.1:1"},
 		{"doctor", "--cluster", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--sentinel", "main", "--redis", "redis://127.0.0.1:1"},
 		{"show", "a\nb", "--redis", "redis://127.0.0.1:1"}, {"release", "-y", "a{b", "--redis", "redis://127.0.0.1:1"},
 		{"resolve", "a", "7"}, {"resolve", "a", "7", "maybe"}, {"resolve", "a", "7", "done"}, {"resolve", "a", "7", "done", "{"}, {"resolve", "a", "7", "again", "7"},
@@ -148,7 +159,7 @@ func TestMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	s := &script{t: t}
 	s.run("")
-	for _, command := range []string{"ls", "show", "watch", "release", "resolve", "doctor"} {
+	for _, command := range []string{"ls", "show", "watch", "release", "uncertain", "resolve", "doctor"} {
 		s.run("", command, "--help")
 	}
 	golden.Check(t, "testdata/help.golden", s.String())

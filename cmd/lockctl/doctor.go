@@ -17,7 +17,9 @@ func doctorCommand(f *flags) *cobra.Command {
 		Short: "Tell whether locks can work in this Redis, and what to do",
 		Long: "Tell whether locks can work in this Redis, and what to do: whether the server is there, new\n" +
 			"enough, one server and no replica, what the user may not run, what a proxy keeps from it,\n" +
-			"and whether the server may evict locks. A line is ok, advice (locks work, and something\n" +
+			"and whether the server may evict locks. Where answers of lockmw.Do or Idempotent are kept, it tells\n" +
+			"how many (it looks for two seconds at most), whether they survive a restart of the server, and\n" +
+			"whether there is room for more. A line is ok, advice (locks work, and something\n" +
 			"should be mended; status 3) or error (status 1: no lock can be had, a master of a Cluster does not answer,\n" +
 			"several servers answer at this address, or the user may not run PING). Whether the user may run\n" +
 			"WAIT is left to Ping of a service that has WithReplicaAcks: nothing else needs it.",
@@ -67,11 +69,25 @@ func findings(advice []error, err error) []finding {
 // diagnose writes what is found.
 func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
 	advice, err := seam.Advice(ctx, locks)
+	found := findings(advice, err)
+	if err == nil {
+		facts, advice := seam.AnswersAdvice(ctx, locks)
+		for _, fact := range facts {
+			found = append(found, finding{severityOK, fact})
+		}
+		for _, one := range advice {
+			found = append(found, finding{severityAdvice, said(one)})
+		}
+	}
 	if ctx.Err() != nil {
 		return failed(ctx.Err())
 	}
-	found := findings(advice, err)
+	ends := map[string]error{severityOK: nil, severityAdvice: ending{status: statusNothing}, severityError: ending{status: statusError}}
+	var end error
 	for _, f := range found {
+		if worse := ends[f.Severity]; worse != nil {
+			end = worse
+		}
 		if output == "json" {
 			if err := newEncoder(w).Encode(f); err != nil {
 				return failed(err)
@@ -82,11 +98,5 @@ func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Wri
 			return failed(err)
 		}
 	}
-	switch found[0].Severity {
-	case severityError:
-		return ending{status: statusError}
-	case severityAdvice:
-		return ending{status: statusNothing}
-	}
-	return nil
+	return end
 }

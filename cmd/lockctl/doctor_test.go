@@ -40,6 +40,13 @@ func TestDoctor(t *testing.T) {
 	}
 	s.run("", "ls", "--redis", at(server, "poor:wrong@"))
 	s.run("", "doctor", "-o", "json", "--redis", at(server, "deaf:secret@"))
+	do("CONFIG", "SET", "appendonly", "yes", "maxmemory", "1gb")
+	do("SET", "lock:{invoice}:answer", "1700000000000000 1800000000000000 f 1 json \n7")
+	s.run("", "doctor", "--redis", at(server, ""))
+	do("CONFIG", "SET", "appendonly", "no")
+	s.run("", "doctor", "-o", "json", "--redis", at(server, "deaf:secret@"))
+	s.run("", "doctor", "-o", "json", "--redis", at(server, ""))
+	do("DEL", "lock:{invoice}:answer")
 	do("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
 	s.run("", "doctor", "--redis", at(server, ""))
 	do("CONFIG", "SET", "maxmemory-policy", "noeviction", "min-replicas-to-write", "1")

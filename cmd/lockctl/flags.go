@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,27 +40,29 @@ func (f *flags) open() (*lockmw.Locker, func(), error) {
 // mostCompleted is how many keys a shell is offered.
 const mostCompleted = 100
 
-// complete offers a shell the keys that begin with what has been typed, but for those that are
+// complete offers a shell the keys of a list that begin with what has been typed, as the first argument, but for those that are
 // not plain: of several keys bash puts the common beginning into the line as it is, and its
 // next completion runs what stands there.
-func (f *flags) complete(c *cobra.Command, args []string, typed string) (keys []cobra.Completion, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	locks, end, err := f.open()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer end()
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	for info, err := range locks.List(ctx, typed) {
-		if err != nil || len(keys) == mostCompleted {
-			break
+func (f *flags) complete(list func(*lockmw.Locker, context.Context, string) iter.Seq2[lockmw.Info, error]) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, typed string) (keys []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if plain(info.Key) {
-			keys = append(keys, info.Key)
+		locks, end, err := f.open()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		defer end()
+		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+		defer cancel()
+		for info, err := range list(locks, ctx, typed) {
+			if err != nil || len(keys) == mostCompleted {
+				break
+			}
+			if plain(info.Key) {
+				keys = append(keys, info.Key)
+			}
+		}
+		return keys, cobra.ShellCompDirectiveNoFileComp
 	}
-	return keys, cobra.ShellCompDirectiveNoFileComp
 }

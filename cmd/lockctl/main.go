@@ -1,12 +1,13 @@
 // Command lockctl shows and releases the locks of package lockmw in a Redis.
 //
-//	lockctl ls [PREFIX]       who holds which locks, and how many wait
-//	lockctl show KEY          one lock
-//	lockctl watch [PREFIX]    ls again and again
-//	lockctl release KEY       take a lock from its holders, who are told that it is lost
-//	lockctl resolve KEY ID    say what became of work that was begun and of which nobody knows
-//	lockctl doctor            whether locks can work in this Redis, and what to do
-//	lockctl completion SHELL  completion for bash, zsh, fish or powershell
+//	lockctl ls [PREFIX]        who holds which locks, and how many wait
+//	lockctl show KEY           one lock
+//	lockctl watch [PREFIX]     ls again and again
+//	lockctl release KEY        take a lock from its holders, who are told that it is lost
+//	lockctl uncertain [PREFIX] work that was begun and of which nobody knows
+//	lockctl resolve KEY ID     say what became of work that was begun and of which nobody knows
+//	lockctl doctor             whether locks can work in this Redis, and what to do
+//	lockctl completion SHELL   completion for bash, zsh, fish or powershell
 //
 // The Redis is that of --redis or REDIS_URL, as in redis://user:password@host:6379/0
 // (rediss:// with TLS); with --cluster it is one node of a Cluster, with --sentinel NAME one
@@ -97,7 +98,7 @@ func newRoot() *cobra.Command {
 		Long:          "Show and release the locks of package lockmw in a Redis.\n\n" + exitStatuses,
 	}
 	f.add(root)
-	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), resolveCommand(&f), doctorCommand(&f))
+	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), uncertainCommand(&f), resolveCommand(&f), doctorCommand(&f))
 	return root
 }
 

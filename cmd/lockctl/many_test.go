@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -100,5 +101,57 @@ func TestManyLocks(t *testing.T) {
 				t.Errorf("the process had %d KiB, more than %d", had, mostMemory)
 			}
 		})
+	}
+}
+
+// Work that nobody knows of is found among many answers, without a word about those, and holds up no other command. One
+// list of several has to keep the bound, as with locks.
+func TestUncertainWorkAmongManyAnswers(t *testing.T) {
+	const answers, lost = manyLocks, 5
+	longest, attempts := 5*time.Millisecond, 4
+	if testing.Short() {
+		longest, attempts = 10*longest, 8
+	}
+	server := redistest.Real(t)
+	client := server.Client(t)
+	pipe := client.Pipeline()
+	for i := range answers {
+		pipe.Set(t.Context(), fmt.Sprintf("lock:{order:%d}:answer", i), "1700000000000000 1800000000000000 f 1 json \n"+strings.Repeat("x", 500), time.Hour)
+		if i%1000 == 999 || i == answers-1 {
+			if _, err := pipe.Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i := range lost {
+		begun(t, client, fmt.Sprint("lost:", i))
+	}
+	if err := client.ConfigSet(t.Context(), "slowlog-log-slower-than", "1000").Err(); err != nil {
+		t.Fatal(err)
+	}
+	kept := false
+	for attempt := 0; attempt < attempts && !kept; attempt++ {
+		if err := client.Do(t.Context(), "SLOWLOG", "RESET").Err(); err != nil {
+			t.Fatal(err)
+		}
+		var out lines
+		began := time.Now()
+		if number := run(t.Context(), []string{"uncertain", "--redis", "redis://" + server.Addr()}, strings.NewReader(""), &out, io.Discard); number != 0 || out.n != lost+1 {
+			t.Fatalf("status %d, %d lines", number, out.n)
+		}
+		took := time.Since(began)
+		slow, err := client.SlowLogGet(t.Context(), 128).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		slowest := time.Duration(0)
+		for _, one := range slow {
+			slowest = max(slowest, one.Duration)
+		}
+		t.Logf("%d answers: all after %v; %d commands over 1 ms, the longest %v", answers, took, len(slow), slowest)
+		kept = slowest <= longest
+	}
+	if !kept {
+		t.Errorf("no list has no command over %v", longest)
 	}
 }

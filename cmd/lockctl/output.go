@@ -98,6 +98,33 @@ func (t *table) line(key, mode, age, left string, waiting int, instance, note st
 	return err
 }
 
+// Works are a table with a line for each work that is uncertain.
+type works struct {
+	w    io.Writer
+	head bool
+}
+
+func newWorks(w io.Writer, output string) writer {
+	if output == "json" {
+		return inJSON{newEncoder(w)}
+	}
+	return &works{w: w}
+}
+
+const workColumns = "%-32s %-17s %-9s %s\n"
+
+func (t *works) write(i lockmw.Info) error {
+	if !t.head {
+		t.head = true
+		if _, err := fmt.Fprintf(t.w, workColumns, "KEY", "ID", "AGE", "SINCE"); err != nil {
+			return err
+		}
+	}
+	a := i.Answer
+	_, err := fmt.Fprintf(t.w, workColumns, quoted(i.Key), a.Work, short(time.Since(a.Since)), a.Since.Format(time.DateTime))
+	return err
+}
+
 // A page writes one lock in full.
 type page struct{ w io.Writer }
 

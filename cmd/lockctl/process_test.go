@@ -149,7 +149,7 @@ func TestAnInterruptEndsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Cont()
-	for _, args := range [][]string{{"ls"}, {"show", "order:42"}, {"doctor"}, {"release", "-y", "order:42"}} {
+	for _, args := range [][]string{{"ls"}, {"uncertain"}, {"show", "order:42"}, {"doctor"}, {"release", "-y", "order:42"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var said bytes.Buffer
 		time.AfterFunc(50*time.Millisecond, cancel) // whether it asks already or not

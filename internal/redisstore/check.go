@@ -108,7 +108,7 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 	}
 	advice = append(advice, s.unreachedCommands(ctx, denied)...)
 	if policy, err := s.EvictionPolicy(ctx); err == nil && policy != "noeviction" {
-		advice = append(advice, fmt.Errorf("the server may evict held locks when its memory is full (maxmemory-policy %s): set noeviction", policy))
+		advice = append(advice, fmt.Errorf("the server may evict held locks, and answers that are kept, when its memory is full (maxmemory-policy %s): set noeviction", policy))
 	}
 	return advice, nil
 }
@@ -131,8 +131,8 @@ const waitRight = "WAIT 1 1"
 // What it costs to do without a command.
 const (
 	withoutSubscribe = "waiters find their turn by polling"
-	withoutInfo      = "nobody can tell whether the server evicts locks, or whether it is one server"
-	withoutScan      = "nobody can list the locks"
+	withoutInfo      = "nobody can tell whether the server evicts locks, whether it is one server, or whether answers are safe there"
+	withoutScan      = "nobody can list the locks, or tell whether answers are kept"
 )
 
 // rights tells of what the user may not do, and locks can do without, and which of the

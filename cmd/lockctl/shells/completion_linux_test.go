@@ -77,6 +77,15 @@ func TestNothingOfAKeyIsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	intents := []string{"once:_-./@%+,é7"}
+	for i, h := range hostile {
+		intents = append(intents, fmt.Sprintf("u%02d:", i)+fmt.Sprintf(h, made(i)))
+	}
+	for _, key := range intents {
+		if err := client.Set(t.Context(), "lock:{"+key+"}:answer", "begun 7 1700000000000000 f 1 1 json ", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, shell := range shells {
 		t.Run(shell.name, func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +106,16 @@ func TestNothingOfAKeyIsRun(t *testing.T) {
 				if shown := s.types("lockctl show " + typed + "\t\r"); !strings.Contains(shown, "key      every:_-./@%+,é7") {
 					t.Errorf("a key with all signs that keys are offered with is not completed: %q", shown)
 				}
+			}
+			for typed, want := range map[string]string{ // a blank is behind the key
+				"uncertain once\tx": "given were 2", "resolve once\t8 again": "no work 8 of once:_-./@%+,é7 is uncertain",
+			} {
+				if shown := s.types("lockctl " + typed + "\r"); !strings.Contains(shown, want) {
+					t.Errorf("the key of uncertain work is not completed: %q", shown)
+				}
+			}
+			if shown := s.types("lockctl uncertain u\t\t"); strings.Contains(shown, "made") {
+				t.Errorf("the key of uncertain work was offered: %q", shown)
 			}
 			for i, h := range hostile {
 				shown := s.types(fmt.Sprintf("lockctl show h%02d:\t\t", i))
