@@ -26,6 +26,7 @@ type bank struct {
 	flight   lockmw.Flight                            // zero: 24 hours, and Uncertain
 	pay      func(w http.ResponseWriter, payment int) // makes a payment; nil: answers with a receipt
 	breaks   bool                                     // the connection breaks once, after the payment
+	half     string                                   // what the client has of the answer then
 	mu       sync.Mutex
 	payments int
 	statuses []int // of the answers that were sent
@@ -62,6 +63,11 @@ func (b *bank) start(t *testing.T) (service string) {
 		}
 		b.mu.Unlock()
 		if breaks {
+			if b.half != "" {
+				w.WriteHeader(held.Code)
+				fmt.Fprint(w, b.half)
+				_ = http.NewResponseController(w).Flush()
+			}
 			panic(http.ErrAbortHandler) // closes the connection
 		}
 		maps.Copy(w.Header(), held.Header())
@@ -73,10 +79,12 @@ func (b *bank) start(t *testing.T) (service string) {
 }
 
 func TestABrokenConnectionPaysOnce(t *testing.T) {
-	b := &bank{breaks: true}
-	receipt, err := Pay(t.Context(), http.DefaultClient, b.start(t), NewOrder("42", 7))
-	if err != nil || receipt != "receipt 1" || b.payments != 1 || len(b.statuses) != 1 {
-		t.Errorf("%q, %v, after %d payments and the answers %v", receipt, err, b.payments, b.statuses)
+	for _, half := range []string{"", "rece"} {
+		b := &bank{breaks: true, half: half}
+		receipt, err := Pay(t.Context(), http.DefaultClient, b.start(t), NewOrder("42", 7))
+		if err != nil || receipt != "receipt 1" || b.payments != 1 || len(b.statuses) != 1 {
+			t.Errorf("after %q: %q, %v, after %d payments and the answers %v", half, receipt, err, b.payments, b.statuses)
+		}
 	}
 }
 
