@@ -158,7 +158,10 @@ func TestTheLockBehindIdempotentIsFreeAfterACrash(t *testing.T) {
 			return nil
 		}
 		leases := make(chan *lockmw.Lease, 1)
-		go func() { leases <- acquire(t, l, key, lockmw.Policy{Wait: soon}) }()
+		go func() {
+			defer close(leases)
+			leases <- acquire(t, l, key, lockmw.Policy{Wait: soon / 2}) // less than a TTL
+		}()
 		locktest.AwaitWaiters(t, l, key, 1)
 		locktest.Crash(t, l)
 		return (<-leases).Release(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
@@ -141,6 +142,11 @@ func TestOptionsAreTheLockers(t *testing.T) {
 	locktest.Lose(t, l, key)
 	_ = lease.Release(context.Background())
 	locktest.Hold(t, l, key)
+	await.Within(t, soon, "the loss is told, in the background", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return kinds[lockmw.EventLost] > 0
+	})
 	mu.Lock()
 	defer mu.Unlock()
 	if kinds[lockmw.EventAcquired] != 1 || kinds[lockmw.EventLost] != 1 || kinds[lockmw.EventReleased] != 0 {

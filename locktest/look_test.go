@@ -196,11 +196,11 @@ func TestAwaitWaitersAwaitsCallsOfDo(t *testing.T) {
 			}
 			wait := func() {
 				for i := range callers {
+					if n := seam.Waiting(l, "pay:42"); n != i {
+						t.Errorf("%d wait, want %d: each counts once, and who is at work does not wait", n, i)
+					}
 					go ask()
 					locktest.AwaitWaiters(t, l, "pay:42", i+1)
-				}
-				if n := seam.Waiting(l, "pay:42"); n != callers {
-					t.Errorf("%d wait, want %d: who is at work does not wait", n, callers)
 				}
 				for other := range 1000 {
 					if n := seam.Waiting(l, fmt.Sprint("pay:other", other)); n != 0 {
