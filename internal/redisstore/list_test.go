@@ -46,6 +46,10 @@ func TestOtherDataAreNoWork(t *testing.T) {
 		if got := p.begun(); !slices.Equal(got, []string{"work"}) {
 			t.Errorf("work was begun for %q, want work alone", got)
 		}
+		// What SCAN has named may be gone, or another's, when it is looked at.
+		if got, err := p.kept(t.Context(), client, []string{"gone", "list", "work"}); err != nil || !slices.Equal(got, []int64{0, 0, -1}) {
+			t.Errorf("kept = %v, %v, want 0, 0, -1", got, err)
+		}
 	})
 }
 
