@@ -127,7 +127,7 @@ func TestHeaderOfFrontIsNotWiped(t *testing.T) {
 	front := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			outer = w
-			w.Header().Set("X-Request-Id", "1")
+			w.Header().Set("X-Request-Number", "1")
 			w.Header().Set("Server", "front")
 			next.ServeHTTP(w, r)
 		})
@@ -135,14 +135,14 @@ func TestHeaderOfFrontIsNotWiped(t *testing.T) {
 	answers, _ := twice(t, lockmw.Flight{}, func(w http.ResponseWriter, _ *http.Request) {
 		outer.Header().Add("Set-Cookie", "session=1")
 		outer.Header().Set("X-Late", "late")
-		outer.Header().Set("X-Request-Id", "2")
+		outer.Header().Set("X-Request-Number", "2")
 		w.Header().Add("Set-Cookie", "own=1")
 		w.Header().Set("X-Own", "own")
 		w.Header().Del("Server")
 		w.WriteHeader(http.StatusCreated)
 	}, front)
 	h := answers[0].Header
-	if got := fmt.Sprint(h["Set-Cookie"], h["X-Late"], h["X-Request-Id"], h["X-Own"], h["Server"]); got != "[session=1 own=1] [late] [2] [own] []" {
+	if got := fmt.Sprint(h["Set-Cookie"], h["X-Late"], h["X-Request-Number"], h["X-Own"], h["Server"]); got != "[session=1 own=1] [late] [2] [own] []" {
 		t.Errorf("the first has %s", got)
 	}
 	h = answers[1].Header

@@ -151,7 +151,9 @@ func (b *Buffer) Size() int { return b.size }
 func (b *Buffer) Held() bool { return !b.sent }
 
 // isCutOff reports whether the handler has written less than it has announced. net/http breaks such a connection off.
-func (b *Buffer) isCutOff() bool { return b.length > int64(b.size) && b.status != http.StatusNotModified }
+func (b *Buffer) isCutOff() bool {
+	return b.length > int64(b.size) && b.status != http.StatusNotModified
+}
 
 // Send sends what is held back, and the trailers that the handler has set
 // since. If the handler has written nothing, only the header is handed on.

@@ -118,7 +118,7 @@ func (i *Once) Answer(c Call, rule *MethodRule, message any, run func(ctx contex
 		made = &own
 		if ctx.Err() != nil && own.Err != nil { // it was told to stop in the middle
 			lockmw.MarkUncertain(ctx)
-			return Answer{}, nil
+			return Answer{}, nil //nolint:nilerr // it is the handler's answer, for its own client
 		}
 		if !i.keeps(ctx, c.Method, rule, own) {
 			lockmw.NotAnAnswer(ctx)
