@@ -135,7 +135,7 @@ var (
 	}
 	refusedNotKept = Refusal{
 		Status: http.StatusConflict, GRPCCode: grpcAlreadyExists, Code: CodeIdempotencyAnswerNotKept,
-		Detail: "The request with this key was processed, and its answer is not there any more.",
+		Detail: "The request with this key was processed, or is not to be processed any more, and there is no answer to give.",
 	}
 	refusedClientGone = Refusal{Status: StatusClientGone, GRPCCode: grpcCanceled}
 	refusedQueueFull  = Refusal{

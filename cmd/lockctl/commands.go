@@ -243,7 +243,8 @@ func resolveCommand(f *flags) *cobra.Command {
 			"the log, and 'lockctl uncertain' lists them. First find out what was done.\n\n" +
 			"  again    it was not done: the next call does it\n" +
 			"  discard  nobody is to do it any more, and there is no answer to give\n" +
-			"  done     it was done, and ANSWER, which is JSON, is given to whoever asks\n\n" +
+			"  done     it was done, and ANSWER, which is JSON, is given to whoever asks; not for a\n" +
+			"           route, whose answer is a whole response\n\n" +
 			"Nothing is resolved while somebody has the lock.",
 		Args:              arguments(3, 4, "KEY ID again|discard|done [ANSWER]"),
 		ValidArgsFunction: f.complete(uncertain),
