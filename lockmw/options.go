@@ -29,7 +29,7 @@ type options struct {
 	namespace           string
 	instance            string
 	note                func(context.Context) string
-	logger              *slog.Logger // nil: mistakes of the program go to slog.Default()
+	logger              *slog.Logger // nil: mistakes of the program and uncertain work go to slog.Default()
 	observers           []func(context.Context, Event)
 	readers             []func(read func() Stats) (stop func())
 	reports             *report.Queue // has the lines of logger
@@ -132,8 +132,8 @@ func WithNote(note func(ctx context.Context) string) Option {
 // cannot be reached shows in these lines. Renewals that fail are told to observers alone. It
 // logs keys, never tokens.
 //
-// By default only mistakes of the program are logged: refusals whose code is CodeMisuse, and a panic
-// of an observer. They go to the logger that is slog.Default() when New is called. A logger over
+// By default only mistakes of the program and uncertain work are logged: refusals whose code is CodeMisuse or
+// CodeIdempotencyUncertain, of the latter one line for each work, and a panic of an observer. They go to the logger that is slog.Default() when New is called. A logger over
 // slog.DiscardHandler silences them, too.
 //
 // Lines are written in the background, one after the other: a logger that is slow or

@@ -54,10 +54,11 @@ func (v *Visit) sumOfRequest() ([]byte, error) {
 	all := door.NewDigest(r.Method, pathSent(r), r.URL.RawQuery, strings.ToLower(strings.TrimSpace(kind)))
 	switch body := v.body.bytes; {
 	case len(body) == 0 && isParsed(r):
-		if sizeOfForm(r) > v.door.bodyLimit {
+		values, files := formInFront(r)
+		if sizeOf(values, files) > v.door.bodyLimit {
 			return nil, &http.MaxBytesError{Limit: v.door.bodyLimit}
 		}
-		if err := addForm(all, r); err != nil {
+		if err := addForm(all, values, files); err != nil {
 			return nil, err
 		}
 	case int64(len(body)) < r.ContentLength: // a longer one was put there, as by middleware that decompresses
@@ -108,40 +109,37 @@ func headerSum(h textproto.MIMEHeader) string {
 	return string(all.Sum())
 }
 
-// sizeOfForm is how large what is in a form is that earlier middleware has parsed.
-func sizeOfForm(r *http.Request) (size int64) {
-	values := r.PostForm
-	if r.MultipartForm != nil {
-		values = r.MultipartForm.Value
-		for _, files := range r.MultipartForm.File {
-			for _, file := range files {
-				size += file.Size
-			}
-		}
+// formInFront returns a form that earlier middleware has parsed, which has taken the body away.
+func formInFront(r *http.Request) (values map[string][]string, files map[string][]*multiform.FileHeader) {
+	if r.MultipartForm == nil {
+		return r.PostForm, nil
 	}
+	return r.MultipartForm.Value, r.MultipartForm.File
+}
+
+// sizeOf is how large what is in a form is.
+func sizeOf(values map[string][]string, files map[string][]*multiform.FileHeader) (size int64) {
 	for name, all := range values {
 		for _, value := range all {
 			size += int64(len(name) + len(value))
 		}
 	}
+	for _, all := range files {
+		for _, file := range all {
+			size += file.Size
+		}
+	}
 	return size
 }
 
-// addForm adds a form that earlier middleware has parsed, which has taken the body away.
-func addForm(all door.Digest, r *http.Request) error {
-	values := r.PostForm
-	if r.MultipartForm != nil {
-		values = r.MultipartForm.Value
-	}
+// addForm adds what is in a form.
+func addForm(all door.Digest, values map[string][]string, files map[string][]*multiform.FileHeader) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all.Add(name)
 		all.Add(string(door.NewDigest(values[name]...).Sum()))
 	}
-	if r.MultipartForm == nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.MultipartForm.File)) {
-		for _, file := range r.MultipartForm.File[name] {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for _, file := range files[name] {
 			content, err := contentOf(file)
 			if err != nil {
 				return err

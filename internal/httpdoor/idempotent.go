@@ -60,8 +60,9 @@ const (
 // handler only leaves an error, of which somebody else may make an answer, there is none. The response is kept before it is sent. A
 // panic goes through, and nothing is kept.
 //
-// With Refused the error is a *lockmw.AcquireError, and the handler has not run; or it is lockmw.ErrLost: the lock was lost
-// while the handler ran, and nothing was sent. With Answered it is nil, or lockmw.ErrLost, and it was too late to say so.
+// With Refused the error is a *lockmw.AcquireError, and the handler has not run; or nothing was sent of what it did, and the error Is lockmw.ErrLost (the
+// lock was lost while it ran, or it was told to stop and has written nothing) or, with Uncertain, lockmw.ErrUncertain. With Answered it is nil, or
+// lockmw.ErrLost, and it was too late to say so.
 func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(held *Buffer) (answered bool)) (Way, error) {
 	o := v.door.once
 	if isSafe(v.outer.Method) {
@@ -73,14 +74,15 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	}
 	defer v.handOnForm()
 	var held *Buffer
-	var silent bool
+	silent := false // told to stop, it has written nothing
 	answer, shared, err := door.Answered(v.outer.Context(), o.answers, wanted, func(ctx context.Context) (Answer, error) {
 		v.inner = v.outer.WithContext(ctx)
 		held = newBuffer(w, o.answers.Most())
 		answered := handle(held)
-		silent = answered && !held.Written()
-		if err := o.stopped(ctx, held); err != nil {
-			return Answer{}, err
+		if o.isStopped(ctx, held) {
+			lockmw.MarkUncertain(ctx)
+			silent = answered && !held.Written()
+			return Answer{}, nil
 		}
 		answer, keep := o.answerOf(held, answered)
 		if !keep {
@@ -89,8 +91,12 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 		return answer, nil
 	})
 	switch {
-	case held == nil && err != nil, silent && errors.Is(err, errStopped):
+	case held == nil && err != nil:
 		return Refused, err
+	case silent && o.uncertain && err == nil:
+		return Refused, fmt.Errorf("%w: the handler was told to stop, and has written nothing", lockmw.ErrUncertain)
+	case silent:
+		return Refused, fmt.Errorf("%w: the handler was told to stop, and has written nothing", lockmw.ErrLost)
 	case shared:
 		err := answer.check()
 		if err == nil && !accepts(v.outer.Header, answer.Header["Content-Encoding"]) {
@@ -110,25 +116,16 @@ func (v *Visit) Once(view keyfunc.Request, w http.ResponseWriter, handle func(he
 	if lost {
 		return Answered, lockmw.ErrLost
 	}
-	if err != nil && !errors.Is(err, errStopped) {
+	if err != nil {
 		v.Misused(fmt.Errorf("the answer of %s cannot be kept: %w", wanted.Route, err))
 	}
 	return Answered, nil
 }
 
-// errStopped: the handler was told to stop, by a lost lock or by MaxHold, and has not said what it did.
-var errStopped = errors.New("the handler was told to stop")
-
-// stopped returns why there is no answer, if the handler was told to stop: where it has written nothing, or with Uncertain a failure, nobody knows
-// what it has done. An empty 200 would be told to whoever sends the request again.
-func (o *once) stopped(ctx context.Context, held *Buffer) error {
-	if ctx.Err() == nil || held.Written() && (held.Status() < http.StatusInternalServerError || !o.uncertain) {
-		return nil
-	}
-	if o.uncertain {
-		return fmt.Errorf("%w: %w: %w", errStopped, lockmw.ErrUncertain, context.Cause(ctx))
-	}
-	return fmt.Errorf("%w: %w: %w", errStopped, lockmw.ErrLost, context.Cause(ctx))
+// isStopped reports whether the handler was told to stop, by a lost lock or by MaxHold, and has not said what it did: it has written nothing, or with
+// Uncertain a failure. An empty 200 would be told to whoever sends the request again.
+func (o *once) isStopped(ctx context.Context, held *Buffer) bool {
+	return ctx.Err() != nil && (!held.Written() || o.uncertain && held.Status() >= http.StatusInternalServerError)
 }
 
 // wanted is what the request asks for.

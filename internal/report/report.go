@@ -39,8 +39,8 @@ type Queue struct {
 	dropped int       // how many reports were dropped, since that was last logged
 }
 
-// New returns a Queue whose log lines go to logger. Where that is nil, only mistakes of the program are
-// logged, which are the lines of slog.LevelError: to the logger that is slog.Default() now.
+// New returns a Queue whose log lines go to logger. Where that is nil, only those of slog.LevelError are
+// logged, which are for somebody to mend: to the logger that is slog.Default() now.
 func New(logger *slog.Logger) *Queue {
 	if logger == nil {
 		return &Queue{handler: slog.Default().Handler(), least: slog.LevelError}

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -20,27 +18,12 @@ func get(service http.Handler, day string) *httptest.ResponseRecorder {
 	return w
 }
 
-// awaitWaiting returns when n requests wait for the one that is at work. (locktest.AwaitWaiters counts those who stand in the
-// queue of the lock, and there all of one process stand once.)
-func awaitWaiting(t *testing.T, locks *lockmw.Locker, n int) {
-	t.Helper()
-	late := time.After(5 * time.Second)
-	for locks.Stats().Names[once.Policy.Name].Waiting < n {
-		select {
-		case <-late:
-			t.Errorf("%d wait, want %d", locks.Stats().Names[once.Policy.Name].Waiting, n)
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
 func TestEverybodyHasTheSameReport(t *testing.T) {
 	locks := locktest.New(t)
 	var made []string // the calls of generate hold the lock of their day
 	service := routes(locks, func(_ context.Context, day string) (report, error) {
 		if made = append(made, day); len(made) == 1 {
-			awaitWaiting(t, locks, 4)
+			locktest.AwaitWaiters(t, locks, once.Policy.Prefix+day, 4)
 		}
 		return report{Day: day, Text: "all is well"}, nil
 	})

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/locktest"
 )
 
@@ -40,27 +39,12 @@ func send(service http.Handler, body string) int {
 	return w.Code
 }
 
-// awaitWaiting returns when n tries wait for the one that is at work. (locktest.AwaitWaiters counts those who stand in the
-// queue of the lock, and there all of one process stand once.)
-func awaitWaiting(t *testing.T, locks *lockmw.Locker, n int) {
-	t.Helper()
-	late := time.After(5 * time.Second)
-	for locks.Stats().Names[once.Policy.Name].Waiting < n {
-		select {
-		case <-late:
-			t.Errorf("%d wait, want %d", locks.Stats().Names[once.Policy.Name].Waiting, n)
-			return
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
 func TestAnEventIsHandledOnce(t *testing.T) {
 	locks := locktest.New(t)
 	handled := 0 // under the lock of the event
-	service := routes(locks, secret, func(context.Context, event) error {
+	service := routes(locks, secret, func(_ context.Context, e event) error {
 		if handled++; handled == 1 {
-			awaitWaiting(t, locks, 2)
+			locktest.AwaitWaiters(t, locks, once.Policy.Prefix+e.ID, 2)
 		}
 		return nil
 	})

@@ -111,6 +111,51 @@ func deadProcessIsTold(e *env) {
 	}
 }
 
+// handlerThatIsToldToStopHasNotAnswered: its context has ended, and an empty 200 would be the answer of work that was not done.
+func handlerThatIsToldToStopHasNotAnswered(e *env) {
+	for crash, want := range map[lockmw.Crash]struct {
+		status int
+		code   string
+		runs   int
+	}{
+		lockmw.RunAgain:  {http.StatusInternalServerError, lockmw.CodeLost, 2},
+		lockmw.Uncertain: {http.StatusConflict, lockmw.CodeIdempotencyUncertain, 1},
+	} {
+		e.Ran.Store(0)
+		route := e.onceRoute(func(x *Exchange) error {
+			<-x.R.Context().Done()
+			return nil
+		})
+		route.Flight.Crash, route.Flight.Policy.MaxHold = crash, 50*time.Millisecond
+		handler := e.handler(route)
+		for range 2 {
+			e.wantProblem(e.ask(handler, click{key: fmt.Sprint("k", crash)}), want.status, want.code)
+		}
+		e.WantRuns(want.runs)
+	}
+}
+
+// handlerSaysThatItDoesNotKnow: its own client gets what it answers, and whoever comes next is told that nobody knows, or does the work.
+func handlerSaysThatItDoesNotKnow(e *env) {
+	for _, crash := range []lockmw.Crash{lockmw.RunAgain, lockmw.Uncertain} {
+		e.Ran.Store(0)
+		route := e.onceRoute(func(x *Exchange) error {
+			lockmw.MarkUncertain(x.R.Context())
+			return e.receipt(x)
+		})
+		route.Flight.Crash = crash
+		handler, c := e.handler(route), click{key: fmt.Sprint("k", crash)}
+		e.wantStatus(e.ask(handler, c), http.StatusCreated)
+		if crash == lockmw.Uncertain {
+			e.wantProblem(e.ask(handler, c), http.StatusConflict, lockmw.CodeIdempotencyUncertain)
+			e.WantRuns(1)
+			continue
+		}
+		e.wantStatus(e.ask(handler, c), http.StatusCreated)
+		e.WantRuns(2)
+	}
+}
+
 func redisThatIsDownRefusesTheWork(e *env) {
 	route := impatient(e.onceRoute(e.receipt))
 	handler := e.handler(route)

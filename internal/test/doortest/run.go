@@ -184,6 +184,8 @@ func Cases() []Case {
 		{Name: "LongBodyIsNotFingerprinted", embedded: true, check: longBodyIsNotFingerprinted},
 		{Name: "ClientWhoLeavesGetsTheAnswerLater", check: clientWhoLeavesGetsTheAnswerLater},
 		{Name: "WaiterWhoLeavesDoesNoWork", embedded: true, check: waiterWhoLeavesDoesNoWork},
+		{Name: "HandlerThatIsToldToStopHasNotAnswered", embedded: true, check: handlerThatIsToldToStopHasNotAnswered},
+		{Name: "HandlerSaysThatItDoesNotKnow", embedded: true, check: handlerSaysThatItDoesNotKnow},
 		{Name: "DeadProcessIsTold", check: deadProcessIsTold},
 		{Name: "RedisThatIsDownRefusesTheWork", embedded: true, check: redisThatIsDownRefusesTheWork},
 		{Name: "ErrorHandlerAnswersForIdempotent", embedded: true, check: errorHandlerAnswersForIdempotent},

@@ -115,6 +115,44 @@ func deadProcessIsTold(e *env) {
 	}
 }
 
+// handlerThatIsToldToStopIsUncertain: it has failed after its context had ended. With Uncertain nobody knows what it did, and the failure is not kept.
+func handlerThatIsToldToStopIsUncertain(e *env) {
+	for crash, runs := range map[lockmw.Crash]int{lockmw.RunAgain: 2, lockmw.Uncertain: 1} {
+		e.Ran.Store(0)
+		e.serveOnce(&shop{pay: func(ctx context.Context, _ *testpb.Order) error {
+			<-ctx.Done()
+			return status.Error(codes.Unavailable, "stopped")
+		}}, func(f *lockmw.Flight) { f.Crash, f.Policy.MaxHold = crash, 50*time.Millisecond })
+		call := func() Answer { return e.clickFor("ann", fmt.Sprint("secretid-", crash), Order()) }
+		e.wantCode(call(), codes.Unavailable)
+		if again := call(); crash == lockmw.Uncertain {
+			e.wantRefusal(again, codes.FailedPrecondition, lockmw.CodeIdempotencyUncertain)
+		} else {
+			e.wantCode(again, codes.Unavailable)
+		}
+		e.WantRuns(runs)
+	}
+}
+
+// handlerSaysThatItDoesNotKnow: its own client gets its reply, and the next one is told that nobody knows, or does the work.
+func handlerSaysThatItDoesNotKnow(e *env) {
+	for crash, runs := range map[lockmw.Crash]int{lockmw.RunAgain: 2, lockmw.Uncertain: 1} {
+		e.Ran.Store(0)
+		e.serveOnce(&shop{pay: func(ctx context.Context, _ *testpb.Order) error {
+			lockmw.MarkUncertain(ctx)
+			return nil
+		}}, func(f *lockmw.Flight) { f.Crash = crash })
+		call := func() Answer { return e.clickFor("ann", fmt.Sprint("secretid-", crash), Order()) }
+		e.wantOwn(call(), codes.OK)
+		if again := call(); crash == lockmw.Uncertain {
+			e.wantRefusal(again, codes.FailedPrecondition, lockmw.CodeIdempotencyUncertain)
+		} else {
+			e.wantOwn(again, codes.OK)
+		}
+		e.WantRuns(runs)
+	}
+}
+
 func callWithoutRedisIsRefused(e *env) {
 	e.serveOnce(&shop{}, impatient)
 	e.Backend.(*redistest.Mini).Close()

@@ -119,6 +119,8 @@ var cases = []doorCase{
 	{name: "BoundMayBeRaised", check: boundMayBeRaised},
 	{name: "ClientWhoLeavesFindsTheAnswer", check: clientWhoLeavesFindsTheAnswer},
 	{name: "PanicIsNoAnswer", check: panicIsNoAnswer},
+	{name: "HandlerThatIsToldToStopIsUncertain", check: handlerThatIsToldToStopIsUncertain},
+	{name: "HandlerSaysThatItDoesNotKnow", check: handlerSaysThatItDoesNotKnow},
 	{name: "DeadProcessIsTold", check: deadProcessIsTold},
 	{name: "CallWithoutRedisIsRefused", embedded: true, check: callWithoutRedisIsRefused},
 	{name: "LostAnswerIsTold", takes: time.Second, check: lostAnswerIsTold},
