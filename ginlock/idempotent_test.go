@@ -1,7 +1,10 @@
 package ginlock_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin/binding"
 
 	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/keyfunc"
@@ -74,6 +78,66 @@ func TestErrorThatMiddlewareAnswersIsNotKept(t *testing.T) {
 		if runs != tc.runs {
 			t.Errorf("%s: the handler ran %d times, want %d", name, runs, tc.runs)
 		}
+	}
+}
+
+// A stream of Gin ends when it hears that its client has left. Here the work goes on, and the whole answer is for the next try.
+func TestStreamGoesOnWithoutItsClient(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	left := make(chan struct{})
+	engine := gin.New()
+	engine.Use(func(c *gin.Context) {
+		stop := context.AfterFunc(c.Request.Context(), func() { close(left) })
+		defer stop()
+		c.Next()
+	})
+	began := make(chan struct{})
+	engine.POST("/", once(locks), func(c *gin.Context) {
+		close(began)
+		<-left
+		line := 0
+		c.Stream(func(w io.Writer) bool {
+			line++
+			_, _ = fmt.Fprintln(w, "line", line)
+			return line < 3
+		})
+	})
+	server := httptest.NewServer(engine)
+	defer server.Close()
+	ask := func(ctx context.Context) (string, error) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, http.NoBody)
+		if err != nil {
+			return "", err
+		}
+		r.Header.Set("X-User", "ann")
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			return "", err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		return string(text), err
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := ask(ctx)
+		gone <- err
+	}()
+	<-began
+	leave()
+	if err := <-gone; err == nil {
+		t.Error("the first client has an answer")
+	}
+	<-left
+	var text string
+	await.Until(t, "the answer is kept", func() bool {
+		var err error
+		text, err = ask(t.Context())
+		return err == nil && strings.HasPrefix(text, "line")
+	})
+	if text != "line 1\nline 2\nline 3\n" {
+		t.Errorf("the second client gets %q", text)
 	}
 }
 

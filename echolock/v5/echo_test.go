@@ -166,6 +166,23 @@ func TestWhatAnErrorHandlerWritesIntoAWriterThatKeepsItIsTheAnswer(t *testing.T)
 	}
 }
 
+// An error that is answered already is not answered once more, also where a writer in front keeps the answer.
+func TestErrorBehindAWriterThatKeepsItIsAnsweredOnce(t *testing.T) {
+	locks, _ := testenv.Locker(t)
+	e := newApp(echo.Config{})
+	e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}), middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+		HandleError: true, LogValuesFunc: func(*echo.Context, middleware.RequestLoggerValues) error { return nil },
+	}))
+	e.POST("/", func(*echo.Context) error { return echo.NewHTTPError(http.StatusPaymentRequired, "declined") },
+		echolock.Idempotent(locks, keyfunc.Header("X-User"), lockmw.Flight{Retain: time.Minute}, echolock.WithKeysOfEverybody()))
+	for i := range 2 {
+		w := send(e, http.MethodPost, "/", echo.HeaderAcceptEncoding, "gzip", "X-User", "ann")
+		if w.Code != http.StatusPaymentRequired || strings.Count(w.Body.String(), "declined") != 1 {
+			t.Errorf("answer %d = %d %q, want 402 declined, once", i+1, w.Code, w.Body)
+		}
+	}
+}
+
 func TestHeadOfAGetRouteIsLocked(t *testing.T) {
 	for name, opts := range map[string][]echolock.Option{"as it is written": nil, "held back": {echolock.WithBufferedResponse(10)}} {
 		t.Run(name, func(t *testing.T) {
