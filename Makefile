@@ -27,15 +27,19 @@ SHELLS = $(if $(filter Linux,$(shell uname)),bash-completion zsh fish)
 # The packages that take longest start first, or the others would be done long before, and so do the
 # modules.
 FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/quorum ./grpclock ./locktest ./internal/redisstore/wire ./lockadmin
-FIRST_IN_TEST = $(FIRST) ./internal/check/urls ./internal/lockgen
+# What has no goroutines of its own, such as the generator and what reads the documents, runs without the race
+# detector, which makes it many times slower: PLAIN of the root module, and the modules PLAIN_MODULES.
+PLAIN = /internal/check/|/lockgen$$
+PLAIN_MODULES = tools
 FIRST_IN_PROOF = ./matrix ./checks
 LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
-OTHERS = proof $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
+OTHERS = $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
 # More packages run at a time than the two cores of a small machine, for they wait a lot: four of the root, then
 # three of the proof, then one of each of four modules. vet is make check's and make lint's. The model's larger sizes are
 # looked at without the race detector, which makes them many times slower.
-TEST = -race -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
+TEST = -race $(TEST_PLAIN)
+TEST_PLAIN = -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
 PACKAGES ?= ./...
@@ -81,12 +85,13 @@ budgets: ## Hold allocations and the time of ten thousand locks to their bounds,
 		-- "$(CURDIR)/lockprom" -count=1 -run Allocations . -- "$(CURDIR)/lockotel" -count=1 -run Allocations . -- "$(CURDIR)/cmd/lockctl" -count=1 -run TestManyLocks .
 
 test: export GOFLAGS += -trimpath
-test: ## Run all tests with the race detector; installs redis-server, Prometheus, Chromium and shells when they are missing
+test: ## Run all tests, those of code with goroutines with the race detector; installs redis-server, Prometheus, Chromium and shells when they are missing
 	bash scripts/ensure.sh cc redis-server prometheus chromium $(SHELLS)
-	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST_IN_TEST) ./... \
+	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) $$(go list ./... | grep -vE '$(PLAIN)') \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
-		-- "$(CURDIR)/proof" -shuffle=on -vet=off -timeout 10m $(TESTFLAGS) -short ./model \
-		$(foreach m,$(filter-out proof,$(OTHERS)),-- "$(CURDIR)/$(m)" $(TEST) -short -p 1 ./...)
+		-- "$(CURDIR)" $(TEST_PLAIN) -p 1 $$(go list ./... | grep -E '$(PLAIN)') \
+		-- "$(CURDIR)/proof" $(TEST_PLAIN) -short ./model \
+		$(foreach m,$(OTHERS),-- "$(CURDIR)/$(m)" $(if $(filter $(PLAIN_MODULES),$(m)),$(TEST_PLAIN),$(TEST)) -short -p 1 ./...)
 
 recipes: ## Do what docs/recipes.md says with every recipe, copied into a new module: programs in three processes, services and their curl lines; make test does so with three of them
 	bash scripts/ensure.sh redis-server

@@ -176,6 +176,7 @@ func TestAContextThatPanicsWhileItsCommandIsUnderWay(t *testing.T) {
 // A caller leaves before Redis has answered, or before there is a connection, and its context panics when it is asked why. What the
 // command left is removed, and Close, which waits for the command, ends.
 func TestAContextThatPanicsAsItsCallerLeaves(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	for name, call := range map[string]func(ctx context.Context, l *lockmw.Locker, key string) (*lockmw.Lease, error){
 		"one key": func(ctx context.Context, l *lockmw.Locker, key string) (*lockmw.Lease, error) {

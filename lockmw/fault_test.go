@@ -94,6 +94,7 @@ func TestPartitionedHolderIsToldBeforeItsSuccessorRuns(t *testing.T) {
 
 func TestLostRepliesOfAcquireNeitherBlockNorLeak(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	s := redistest.Shared(t)
 	c, key := s.Client(t), redistest.Prefix(t)
 	client, proxy := proxied(t, s)

@@ -144,6 +144,7 @@ func TestAnAnswerThatRedisRefuses(t *testing.T) {
 
 // While a Cluster moves the lock's slot no answer can be kept. It is tried for a TTL, and others have the lock then.
 func TestAnAnswerInASlotThatMoves(t *testing.T) {
+	t.Parallel()
 	c := redistest.Cluster(t)
 	client := c.Client(t)
 	key := "k"

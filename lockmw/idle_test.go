@@ -23,6 +23,7 @@ import (
 // too.
 func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 	slow.Test(t)
+	t.Parallel()
 	const (
 		rounds, burst = 3, 40
 		connections   = 8 + 1 // and the subscription

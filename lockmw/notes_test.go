@@ -39,7 +39,8 @@ func tellInstance() error {
 }
 
 func TestNoTwoProcessesHaveOneInstance(t *testing.T) {
-	const processes = 24
+	t.Parallel()
+	const processes = 12
 	var outs [processes]bytes.Buffer
 	var cmds []*exec.Cmd
 	for i := range processes {
@@ -66,6 +67,7 @@ func TestNoTwoProcessesHaveOneInstance(t *testing.T) {
 
 // Whatever a program notes, tokens stay what scripts can read, and clients are not told.
 func TestHostileNotes(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
 		const mark = "MARK"
 		for name, note := range map[string]string{

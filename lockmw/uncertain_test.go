@@ -565,6 +565,7 @@ func TestUncertainWorkThatCannotBeNotedForLong(t *testing.T) {
 // Close comes at each moment of a call: work that runs is noted, and is not done again. It takes real time, since Close and the call may wait
 // for each other at a mutex.
 func TestUncertainWorkAndClose(t *testing.T) {
+	t.Parallel()
 	s := redistest.Embedded(t)
 	other := testenv.Open(t, s.Client(t))
 	for _, ms := range []int64{45, 50, 51, 55, 75, 99, 100, 101, 105, 150} {

@@ -321,7 +321,7 @@ func clientWhoLeavesEndsTheWork(e *env) {
 }
 
 func counterIsExact(e *env) {
-	const clients, rounds = 20, 20
+	const clients, rounds = 20, 6
 	var counter atomic.Int64
 	add := func() {
 		n := counter.Load()
