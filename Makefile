@@ -39,7 +39,7 @@ OTHERS = $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 # three of the proof, then one of each of four modules. vet is make check's and make lint's. The model's larger sizes are
 # looked at without the race detector, which makes them many times slower.
 TEST = -race $(TEST_PLAIN)
-TEST_PLAIN = -shuffle=on -vet=off -timeout 10m $(TESTFLAGS)
+TEST_PLAIN = -shuffle=on -vet=off -timeout 20m $(TESTFLAGS)
 
 # What make lint looks at, in each of MODULES.
 PACKAGES ?= ./...
