@@ -30,8 +30,8 @@ var (
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held: Redis has forgotten the lock or
-	// given it to somebody else, ForceRelease has taken it, or no renewal came through
-	// in time. Somebody else may hold the lock. It is also what Release returns to work
+	// given it to somebody else, ForceRelease has taken it (the cause of the lease's context is a
+	// *RevokedError then, where that is known), or no renewal came through in time. Somebody else may hold the lock. It is also what Release returns to work
 	// from which Close has taken the lock.
 	ErrLost = errors.New("lockmw: lock was lost")
 
@@ -165,6 +165,3 @@ var errSlow = errors.New("the answer came too late for the TTL")
 var errNotHeld = errors.New("forgotten by Redis, or given to others")
 
 var errExpired = errors.New("no renewal came through in time")
-
-// errForced: an operator, or another program, has used Locker.ForceRelease.
-var errForced = errors.New("released by force")

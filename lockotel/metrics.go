@@ -127,7 +127,8 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.renewals.Add(ctx, 1, m.renewed...)
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
-	case lockmw.EventContended, lockmw.EventServerWarning: // a gauge tells of the one, and the other is about no lock
+	case lockmw.EventContended: // a gauge tells of it
+	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved: // they have no name
 	default:
 		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
 	}

@@ -181,7 +181,7 @@ func (c *collector) read(stats func() lockmw.Stats) (stop func()) {
 
 // observe counts an event.
 func (c *collector) observe(_ context.Context, e lockmw.Event) {
-	if e.Kind == lockmw.EventServerWarning {
+	if measure.OfNoPolicy(e) {
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
@@ -218,6 +218,6 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.renewals.WithLabelValues(measure.OutcomeRenewed).Inc()
 	case lockmw.EventRenewalFailed:
 		c.renewals.WithLabelValues(measure.OutcomeFailed).Inc()
-	case lockmw.EventContended, lockmw.EventServerWarning:
+	case lockmw.EventContended, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
 	}
 }

@@ -262,6 +262,18 @@ func readRevoked(namespace, rest string) (key, token string, ok bool) {
 	return key, token, ok
 }
 
+// readRevoking reads what follows the word "revoking" in a message to a holder's locker: token, author, reason, lock. Texts that
+// are longer than any Locker sends are cut, since everybody who may publish can send the message.
+func readRevoking(namespace, rest string) (key, token string, by store.Intervention, ok bool) {
+	f := strings.SplitN(rest, " ", 4)
+	if len(f) != 4 {
+		return "", "", store.Intervention{}, false
+	}
+	key, ok = lockOf(namespace, f[3])
+	by.Author, by.Reason = beginning(unescape(f[1]), store.MostOfAuthor), beginning(unescape(f[2]), store.MostOfReason)
+	return key, f[0], by, ok
+}
+
 // readInfo reads the reply of inspect.lua. locker is the one that asks, which knows by itself who waits in it.
 func readInfo(locker string, reply any) (store.Info, error) {
 	v := valuesOf(reply)
