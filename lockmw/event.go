@@ -110,6 +110,17 @@ type Event struct {
 	// It is empty for other kinds, and where the caller has left.
 	Reason string
 
+	// Part says that the event is about one of several keys that one call asks for (AcquireAll, WithLocks), and that another of these
+	// has events of the same kinds without it: whoever counts calls and how long they waited or held leaves those with Part out.
+	Part bool
+
+	// Holder is who had the lock: of EventRefused what AcquireError.Holder says, of EventContended and of the EventAcquired that follows
+	// it who had it when the call began to wait. It is nil where that is not known, and for other kinds. It is for operators: no client is told.
+	Holder *Holder
+
+	// Waiting is how many others wait for the lock, of EventRefused, as AcquireError.Waiting says.
+	Waiting int
+
 	// Intervention says who took the lock by force and why, of EventForceReleased and of an EventLost with a *RevokedError;
 	// and who resolved work and why, of EventResolved.
 	Intervention Intervention

@@ -13,7 +13,7 @@ import (
 // event describes what happens to the claim.
 func (c *claim) event(kind EventKind) Event {
 	e := c.policy.event(kind, c.ref.Key)
-	e.Queued, e.Waited, e.Attempts = !c.queuedAt.IsZero(), c.waited(), c.sent
+	e.Queued, e.Waited, e.Attempts, e.Part = !c.queuedAt.IsZero(), c.waited(), c.sent, c.part
 	return e
 }
 
@@ -110,7 +110,7 @@ func (l *Lease) event(kind EventKind, err error) Event {
 	}
 	l.mu.Unlock()
 	e := l.policy.event(kind, l.ref.Key)
-	e.Held, e.Left, e.Err = time.Since(l.start), max(left, 0), err
+	e.Held, e.Left, e.Err, e.Part = time.Since(l.start), max(left, 0), err, l.part
 	return e
 }
 

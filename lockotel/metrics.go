@@ -143,7 +143,9 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
 	switch e.Kind {
 	case lockmw.EventAcquired:
-		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAcquired).record...)
+		if !e.Part {
+			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAcquired).record...)
+		}
 	case lockmw.EventHandedOver:
 		m.handOvers.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventRefused:
@@ -158,12 +160,16 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	case lockmw.EventAnswerNotKept:
 		m.answers.Add(ctx, 1, outcome(measure.OutcomeNotKept).add...)
 	case lockmw.EventFailedOpen:
-		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
+		if !e.Part {
+			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
+		}
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventReleased:
-		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		if !e.Part {
+			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		}
 	case lockmw.EventLost:
-		if e.Held > 0 { // else EventReleased has told it
+		if e.Held > 0 && !e.Part { // else EventReleased, or that of another key of the call, has told it
 			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
 		}
 		m.lost.Add(ctx, 1, m.of(s).add...)

@@ -126,8 +126,8 @@ type Answer struct {
 	Grant
 	Left time.Duration // not granted: what is left of the holder's TTL
 
-	// Holder is the one that has the key, if the command was not granted and one
-	// has the key exclusively, and HolderFence is the fence of its grant, or, where
+	// Holder is the one that has the key, if the command was not granted; of several, where the store can tell, the one that
+	// has had it longest and is at work. Where one has the key exclusively, HolderFence is the fence of its grant, or, where
 	// the store does not remember it, a number close to it that names the same grant.
 	// Both are zero where the store cannot tell.
 	Holder      Holder
@@ -251,14 +251,8 @@ type Listener interface {
 	Revoked(key, token string)
 }
 
-// An Intervention says who has something done by hand, and why. Either may be empty.
+// An Intervention says who has something done by hand, and why, in at most MostOfAuthor and MostOfReason bytes. Either may be empty.
 type Intervention struct{ Author, Reason string }
-
-// The bounds of an Intervention's texts, in bytes.
-const (
-	MostOfAuthor = 128
-	MostOfReason = 256
-)
 
 // An Inspector is the part of a Store that is for operators.
 type Inspector interface {
