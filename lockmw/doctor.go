@@ -58,7 +58,7 @@ func (l *Locker) Doctor(ctx context.Context) (Report, error) {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("lockmw: doctor: %w", ctx.Err())
 	case err != nil:
-		return Report{{Severity: SeverityError, Err: err, What: err.Error()}}, nil
+		return Report{{Severity: SeverityError, Err: err, What: err.Error()}}, nil //nolint:nilerr // it is what was found
 	}
 	var found Report
 	if len(advice) == 0 {

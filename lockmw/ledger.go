@@ -15,16 +15,17 @@ import (
 type ledger struct {
 	calls sync.WaitGroup // those of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
 
-	mu      sync.Mutex
-	ended   bool                   // Close has begun: no more calls are counted in
-	leases  map[*Lease]struct{}    // those with a lock of their own, or that failed open; not lost, joined or bundled ones
-	tenures map[string]*tenure     // by token; a lost one is not there
-	joint   jointLeases            // those of leases beside which others may hold the key
-	stays   map[string]time.Time   // until when a token that was released keeps its key taken (MinHold)
-	purge   int                    // the number of stays at which those that are over are removed
-	revoked map[string]revocation  // by token, what was heard a moment ago of locks that were taken by force
-	flights map[flightName]*flight // of Do, while anybody asks for their answer
-	idle    chan struct{}          // closed with the last lease; nil: nobody waits for that
+	mu           sync.Mutex
+	ended        bool                   // Close has begun: no more calls are counted in
+	leases       map[*Lease]struct{}    // those with a lock of their own, or that failed open; not lost, joined or bundled ones
+	tenures      map[string]*tenure     // by token; a lost one is not there
+	joint        jointLeases            // those of leases beside which others may hold the key
+	stays        map[string]time.Time   // until when a token that was released keeps its key taken (MinHold)
+	purge        int                    // the number of stays at which those that are over are removed
+	revoked      map[string]revocation  // by token, what was heard a moment ago of locks that were taken by force
+	purgeRevoked int                    // the number of revoked at which those that are over are removed
+	flights      map[flightName]*flight // of Do, while anybody asks for their answer
+	idle         chan struct{}          // closed with the last lease; nil: nobody waits for that
 }
 
 // lockLedger returns the ledger that has key, with its mutex locked.
@@ -135,7 +136,10 @@ func (l *Locker) noteRevocation(key, token string, says func(*revocation)) {
 	r := led.revoked[token]
 	r.at = time.Now()
 	says(&r)
-	maps.DeleteFunc(led.revoked, func(_ string, other revocation) bool { return r.at.Sub(other.at) > revokedFor })
+	if len(led.revoked) >= led.purgeRevoked { // not each time: a semaphore may have thousands of holders
+		maps.DeleteFunc(led.revoked, func(_ string, other revocation) bool { return r.at.Sub(other.at) > revokedFor })
+		led.purgeRevoked = 2*len(led.revoked) + leastPurge
+	}
 	if led.revoked == nil {
 		led.revoked = make(map[string]revocation)
 	}
