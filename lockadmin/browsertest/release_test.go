@@ -48,7 +48,7 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	}
 
 	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
-	p.run(chromedp.SendKeys("#confirm-reason", "INC-42", chromedp.ByQuery), chromedp.Focus("#confirm .foot .plain", chromedp.ByQuery))
+	p.run(chromedp.SendKeys(chromedp.CSS("#confirm-reason"), "INC-42"), chromedp.Focus(chromedp.CSS("#confirm .foot .plain")))
 	p.press(kb.Tab, kb.Enter)
 	p.until("it is released", `/Released order:7/.test(document.querySelector("#toast").innerText) && !document.querySelector("#confirm").open`)
 	p.until("the lock is gone", `document.querySelectorAll("#rows tr[role=row]").length === 0`)
