@@ -37,6 +37,7 @@ type Option func(*options)
 type options struct {
 	hosts                  []string // canonical
 	mayRelease, mayResolve right
+	author                 func(*http.Request) string
 	logger                 *slog.Logger
 	limit                  int
 }
@@ -86,6 +87,19 @@ func WithResolve(authorise func(*http.Request) bool) Option {
 	}
 }
 
+// WithAuthor says who asks for a release or a resolution: author returns the name of the person whom the request comes from, as the
+// service that signs people in knows it. It is told, with the reason that the operator types, to the former holder, the log and the
+// observers of the Locker, see lockmw.Intervention. What is too long is cut, and what cannot be printed is left out. By default it is
+// the address that the request comes from, which may be that of a proxy. author is called by many goroutines at once; Handler panics if it is nil.
+func WithAuthor(author func(*http.Request) string) Option {
+	return func(o *options) {
+		if author == nil {
+			panic("lockadmin: WithAuthor: the function is nil")
+		}
+		o.author = author
+	}
+}
+
 // WithLogger sets where the handler reports what the page does not tell: why Redis cannot
 // be reached, and releases by force and resolutions with the address they were asked for from.
 // By default nothing is logged. Handler panics if logger is nil.
@@ -119,7 +133,7 @@ func Handler(locks *lockmw.Locker, opts ...Option) http.Handler {
 	if locks == nil {
 		panic("lockadmin: Handler: the Locker is nil")
 	}
-	o := options{logger: slog.New(slog.DiscardHandler), limit: defaultLimit}
+	o := options{logger: slog.New(slog.DiscardHandler), limit: defaultLimit, author: address}
 	for _, opt := range opts {
 		if opt == nil {
 			panic("lockadmin: Handler: an option is nil")

@@ -25,10 +25,11 @@ func (c *console) releaseAs(r *http.Request, asked wish) (status int, text strin
 	}
 	// Whoever closes the page now has asked for it all the same.
 	ctx = context.WithoutCancel(ctx)
-	if err := c.locks.ForceRelease(ctx, asked.Key); err != nil {
+	by := c.by(r, asked)
+	if err := c.locks.ForceReleaseAs(ctx, asked.Key, by); err != nil {
 		return c.failed(err)
 	}
-	c.options.logger.Warn("lockadmin: lock was released by force", "key", asked.Key, "holders", instances(now.Holders), "remote", r.RemoteAddr)
+	c.options.logger.Warn("lockadmin: lock was released by force", "key", asked.Key, "holders", instances(now.Holders), "remote", r.RemoteAddr, "author", by.Author, "because", by.Reason)
 	if info, err := c.locks.Inspect(ctx, asked.Key); err == nil {
 		c.noticed(info)
 	}

@@ -21,8 +21,9 @@ func (c *console) resolveAs(r *http.Request, asked wish) (status int, text strin
 	}
 	// Whoever closes the page now has asked for it all the same.
 	ctx := context.WithoutCancel(r.Context())
-	err := c.locks.Resolve(ctx, asked.Key, asked.Work, resolution)
-	logger := c.options.logger.With("key", asked.Key, "work", asked.Work, "as", asked.As, "remote", r.RemoteAddr)
+	by := c.by(r, asked)
+	err := c.locks.ResolveAs(ctx, asked.Key, asked.Work, resolution, by)
+	logger := c.options.logger.With("key", asked.Key, "work", asked.Work, "as", asked.As, "remote", r.RemoteAddr, "author", by.Author, "because", by.Reason)
 	switch {
 	case errors.Is(err, lockmw.ErrNotUncertain):
 		return http.StatusConflict, "This work is not uncertain any more: it has its answer, or somebody has said what became of it."

@@ -8,10 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -67,6 +70,22 @@ type wish struct {
 	Holders []holder `json:"holders"`
 	Work    string   `json:"work"` // its id
 	As      string   `json:"as"`   // again or discard; empty: it is about a release
+	Reason  string   `json:"reason"`
+}
+
+// by says who wants what r asks for, and why.
+func (c *console) by(r *http.Request, asked wish) lockmw.Intervention {
+	author := strings.ReplaceAll(store.Printable(c.options.author(r)), string(utf8.RuneError), "")
+	return lockmw.Intervention{Author: store.Beginning(author, store.MostOfAuthor), Reason: strings.TrimSpace(asked.Reason)}
+}
+
+// address is where r comes from.
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	return "console, from " + host
 }
 
 // A reply says in words how it went.
@@ -109,6 +128,8 @@ func (c *console) failed(err error) (status int, text string) {
 	switch {
 	case errors.Is(err, lockmw.ErrInvalidKey):
 		return http.StatusBadRequest, "No lock of lockmw can have this key."
+	case errors.Is(err, lockmw.ErrInvalidPolicy):
+		return http.StatusBadRequest, "The reason is too long, or has characters that cannot be printed."
 	case errors.Is(err, lockmw.ErrClosed):
 		return http.StatusServiceUnavailable, "This process has closed its locks."
 	}

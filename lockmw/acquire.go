@@ -134,7 +134,9 @@ func (c *claim) run() (*Lease, error) {
 			c.waiter, join = joined.Waiter, store.Wait
 			c.locker.subscriber.start()
 			if joined.Rests {
-				c.holderLeft = remains(tenureOf(joined.Holder))
+				behind := tenureOf(joined.Holder)
+				c.holderLeft = remains(behind)
+				c.meets(behind)
 				return c.wait(waitqueue.View{State: waitqueue.Resting})
 			}
 			c.noteToken(joined.Token)

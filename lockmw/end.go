@@ -106,7 +106,7 @@ func (c *claim) begun(lease *Lease, left time.Duration, handedOver bool) *Lease 
 		return lease
 	}
 	e := c.event(EventAcquired)
-	e.Waited, e.Left = lease.start.Sub(c.start), left
+	e.Waited, e.Left, e.Holder = lease.start.Sub(c.start), left, c.met
 	if handedOver {
 		e.Kind = EventHandedOver
 		c.note(e)
@@ -149,7 +149,7 @@ func (c *claim) withdraw() {
 // newLease returns c's lease with what it has since start. It guards itself by mu.
 func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Time) *Lease {
 	l := &Lease{
-		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence,
+		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence, note: c.noteText, part: c.part,
 		start: start, tooLong: tooLong{stuckAt: stuckAfter * c.policy.TTL},
 	}
 	if parent := c.work; parent != nil {

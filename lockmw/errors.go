@@ -30,8 +30,8 @@ var (
 	ErrUnavailable = errors.New("lockmw: lock store unavailable")
 
 	// ErrLost: the lease ended while it was held: Redis has forgotten the lock or
-	// given it to somebody else, ForceRelease has taken it, or no renewal came through
-	// in time. Somebody else may hold the lock. It is also what Release returns to work
+	// given it to somebody else, ForceRelease has taken it (the cause of the lease's context is a
+	// *RevokedError then, where that is known), or no renewal came through in time. Somebody else may hold the lock. It is also what Release returns to work
 	// from which Close has taken the lock.
 	ErrLost = errors.New("lockmw: lock was lost")
 
@@ -89,9 +89,13 @@ type AcquireError struct {
 
 	// Holder is who held the lock, by Redis's last answer, which is at most a second
 	// old. It is there for ErrNotAcquired, ErrQueueFull and ErrReentrant, and nil
-	// where there is none (CoolingDown) or it is not known: where several hold the lock at the same time,
-	// where a quorum keeps it, and where a program holds it that does not use lockmw.
+	// where there is none (CoolingDown) or it is not known: where a quorum keeps the lock, and where a program holds it that
+	// does not use lockmw. Where several hold the lock at the same time it is the one that has held it longest and
+	// whose work is not over, if Redis has told.
 	Holder *Holder
+
+	// Waiting is how many others wait for the lock, as far as is known: 0 where Redis was not asked, or has not told.
+	Waiting int
 
 	// Votes are the answers of a quorum's nodes to the last attempt, in the order
 	// in which NewQuorum got the nodes. Empty for a single Redis, and where there
@@ -165,6 +169,3 @@ var errSlow = errors.New("the answer came too late for the TTL")
 var errNotHeld = errors.New("forgotten by Redis, or given to others")
 
 var errExpired = errors.New("no renewal came through in time")
-
-// errForced: an operator, or another program, has used Locker.ForceRelease.
-var errForced = errors.New("released by force")

@@ -54,6 +54,12 @@ const (
 	// EventAnswerNotKept: work of Do was done, and Redis has not got its answer, for the reason in Err: it is too large, or cannot
 	// be encoded, the lock was lost, or Redis has refused it or could not be reached.
 	EventAnswerNotKept
+	// EventForceReleased: this Locker has taken a lock by force from those who had it, see ForceReleaseAs. Intervention says who
+	// wanted it and why. It is about no policy: Name and Prefix are empty. Those who had it have an EventLost.
+	EventForceReleased
+	// EventResolved: this Locker has noted what became of uncertain work, see ResolveAs. Resolution and Intervention say what, who
+	// said so and why. It is about no policy, either.
+	EventResolved
 )
 
 var eventNames = [...]string{
@@ -72,6 +78,8 @@ var eventNames = [...]string{
 	EventAnswered:      "answered",
 	EventAnswerKept:    "answer kept",
 	EventAnswerNotKept: "answer not kept",
+	EventForceReleased: "released by force",
+	EventResolved:      "resolved",
 }
 
 // String returns the kind in words, such as "handed over".
@@ -101,6 +109,24 @@ type Event struct {
 	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
 	// It is empty for other kinds, and where the caller has left.
 	Reason string
+
+	// Part says that the event is about one of several keys that one call asks for (AcquireAll, WithLocks), and that another of these
+	// has events of the same kinds without it: whoever counts calls and how long they waited or held leaves those with Part out.
+	Part bool
+
+	// Holder is who had the lock: of EventRefused what AcquireError.Holder says, of EventContended and of the EventAcquired that follows
+	// it who had it when the call began to wait. It is nil where that is not known, and for other kinds. It is for operators: no client is told.
+	Holder *Holder
+
+	// Waiting is how many others wait for the lock, of EventRefused, as AcquireError.Waiting says.
+	Waiting int
+
+	// Intervention says who took the lock by force and why, of EventForceReleased and of an EventLost with a *RevokedError;
+	// and who resolved work and why, of EventResolved.
+	Intervention Intervention
+
+	// Resolution is what the work of an EventResolved was resolved as: done, again or discard.
+	Resolution string
 }
 
 // event returns an event about a lock of the policy.

@@ -103,14 +103,35 @@ func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
 // checks fences refuses its writes. A lock that nobody has is no error. ForceRelease takes
 // about a second at most, and ends with ctx.
 // The error Is ErrInvalidKey, ErrClosed or ErrUnavailable.
+//
+// ForceReleaseAs tells the holder as well who has taken the lock, and why.
 func (l *Locker) ForceRelease(ctx context.Context, key string) error {
+	return l.ForceReleaseAs(ctx, key, Intervention{})
+}
+
+// ForceReleaseAs is ForceRelease for somebody, and for a reason. Both are told to observers (EventForceReleased) and the log of this Locker,
+// and with the message, if that arrives, to the former holder: its log, its EventLost and the cause of its lease's
+// context, a *RevokedError, have them. Former holders with an older version of lockmw learn that the lock is lost, and not why.
+//
+// The error Is ErrInvalidPolicy, and nothing was released, where a text of by is too long or cannot be printed; otherwise it is that
+// of ForceRelease.
+func (l *Locker) ForceReleaseAs(ctx context.Context, key string, by Intervention) error {
+	if err := by.validate(); err != nil {
+		return fmt.Errorf("lockmw: force release %q: %w", key, err)
+	}
+	var own []*tenure
 	err := l.operate(ctx, "force release", key, func(ctx context.Context) error {
-		return l.store.ForceRelease(ctx, key)
+		own = l.tenuresOf(key)
+		return l.store.ForceRelease(ctx, key, store.Intervention(by))
 	})
 	if err == nil {
-		l.log.Warn("lockmw: lock was released by force", "key", key)
-		l.renewNow(key) // our own lease of it is told at once
+		l.intervened(Event{Kind: EventForceReleased, Key: key, Intervention: by}, "lockmw: lock was released by force")
+		for _, t := range own { // granted before the command was sent, so the command has ended it
+			t.lostInStore(&RevokedError{by})
+		}
+		l.renewNow(key) // one that was granted since may have been ended, too: it is told at once
 		l.waiters.AskFirst(key)
+		l.tell(ctx, Event{Kind: EventForceReleased, Key: key, Intervention: by})
 	}
 	return err
 }

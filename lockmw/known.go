@@ -13,6 +13,7 @@ type known struct {
 	seen        sighting      // who holds it, by the last answer
 	holderLeft  time.Duration // what was left of the holder's TTL, by the last answer or the Locker's own tenure
 	alsoWaiting int           // how many others wait for it, as far as is known
+	met         *Holder       // who had it when the claim began to wait, for the observers; nil: not known, or nobody observes
 }
 
 // coolsDownFor is for how much longer the lock stays taken although nobody is at work under it,
@@ -24,21 +25,37 @@ func (k *known) coolsDownFor() time.Duration {
 	return k.seen.byNow().left // 0 if it has ended since: then another may be at work
 }
 
-// who returns who has the lock as far as the claim knows, or nil, and the lease if it is
-// one of this Locker.
+// who returns who has the lock as far as the claim knows, of several the oldest, or nil, and a lease of this Locker
+// that has it, or nil.
 func (c *claim) who() (holder *Holder, own *Lease) {
 	if c.seen.cools || !c.seen.fresh() {
 		return nil, nil
 	}
 	seen := c.seen.byNow()
 	if lease := c.locker.leaseOf(c.ref.Key, seen.siblings); lease != nil {
-		mine := sightingOf(lease).holder
-		return &mine, lease
+		if mine := sightingOf(lease).holder; seen.fence != 0 || mine.Age >= seen.holder.Age {
+			return &mine, lease
+		}
+		own = lease
 	}
 	if seen.holder.Instance == "" {
-		return nil, nil
+		return nil, own
 	}
-	return &seen.holder, nil
+	return &seen.holder, own
+}
+
+// meets notes whom a claim that begins to wait finds, for the observers. behind is the tenure in this Locker for which it
+// waits, or nil: then Redis has told.
+func (c *claim) meets(behind *tenure) {
+	if len(c.locker.observers) == 0 {
+		return
+	}
+	if lease := behind.lease(); lease != nil {
+		holder := sightingOf(lease).holder
+		c.met = &holder
+		return
+	}
+	c.met, _ = c.who()
 }
 
 // learn notes what the claim has seen of how long others hold the lock. over says
@@ -63,7 +80,10 @@ func (c *claim) comesFree() time.Duration {
 	}
 	if c.seen.fresh() {
 		seen := c.seen.byNow()
-		lock.Left, lock.Age, lock.Fence, lock.CoolingDown = seen.left, seen.holder.Age, seen.fence, seen.cools
+		lock.Left, lock.Fence, lock.CoolingDown = seen.left, seen.fence, seen.cools
+		if seen.fence != 0 { // of several holders another one may be the next to go
+			lock.Age = seen.holder.Age
+		}
 	}
 	return c.locker.history.ComesFree(lock)
 }

@@ -24,6 +24,8 @@ type Lease struct {
 	ref    store.Ref
 	policy Policy
 	fence  int64
+	note   string    // its caller's, see WithNote
+	part   bool      // of several keys of a call, and not the one by which the call is counted
 	has    holding   // a lock of its own, a part in another lease's lock, several leases, or nothing
 	start  time.Time // the begin of the lease, from which MaxHold counts
 	work             // the context of the work

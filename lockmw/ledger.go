@@ -15,16 +15,17 @@ import (
 type ledger struct {
 	calls sync.WaitGroup // those of Acquire, Inspect, ForceRelease, Ping and List, and the commands that their callers have left
 
-	mu      sync.Mutex
-	ended   bool                   // Close has begun: no more calls are counted in
-	leases  map[*Lease]struct{}    // those with a lock of their own, or that failed open; not lost, joined or bundled ones
-	tenures map[string]*tenure     // by token; a lost one is not there
-	joint   jointLeases            // those of leases beside which others may hold the key
-	stays   map[string]time.Time   // until when a token that was released keeps its key taken (MinHold)
-	purge   int                    // the number of stays at which those that are over are removed
-	revoked map[string]time.Time   // when a token's lock was taken by force, of tokens whose tenure is not known, or not yet
-	flights map[flightName]*flight // of Do, while anybody asks for their answer
-	idle    chan struct{}          // closed with the last lease; nil: nobody waits for that
+	mu           sync.Mutex
+	ended        bool                   // Close has begun: no more calls are counted in
+	leases       map[*Lease]struct{}    // those with a lock of their own, or that failed open; not lost, joined or bundled ones
+	tenures      map[string]*tenure     // by token; a lost one is not there
+	joint        jointLeases            // those of leases beside which others may hold the key
+	stays        map[string]time.Time   // until when a token that was released keeps its key taken (MinHold)
+	purge        int                    // the number of stays at which those that are over are removed
+	revoked      map[string]revocation  // by token, what was heard a moment ago of locks that were taken by force
+	purgeRevoked int                    // the number of revoked at which those that are over are removed
+	flights      map[flightName]*flight // of Do, while anybody asks for their answer
+	idle         chan struct{}          // closed with the last lease; nil: nobody waits for that
 }
 
 // lockLedger returns the ledger that has key, with its mutex locked.
@@ -89,9 +90,7 @@ func (l *Locker) keepTenure(t *tenure) (revoked bool) {
 		led.tenures = make(map[string]*tenure)
 	}
 	led.tenures[t.ref.Token] = t
-	_, revoked = led.revoked[t.ref.Token]
-	delete(led.revoked, t.ref.Token)
-	return revoked
+	return led.revoked[t.ref.Token].taken
 }
 
 // forgetTenure undoes keepTenure. It may be called more than once.
@@ -122,21 +121,46 @@ func (l *Locker) tenuresOf(key string) (tenures []*tenure) {
 	return tenures
 }
 
+// A revocation is what was heard of a lock that was taken by force from a token.
+type revocation struct {
+	at    time.Time
+	taken bool               // the message has come that says so
+	by    store.Intervention // who wanted it and why, of which another message tells before that one
+}
+
+// noteRevocation notes what a message says of a token. It is kept for a moment: of the two messages the one with the reason comes
+// first, and both may come before the answer by which the token has the lock.
+func (l *Locker) noteRevocation(key, token string, says func(*revocation)) {
+	led := l.lockLedger(key)
+	defer led.mu.Unlock()
+	r := led.revoked[token]
+	r.at = time.Now()
+	says(&r)
+	if len(led.revoked) >= led.purgeRevoked { // not each time: a semaphore may have thousands of holders
+		maps.DeleteFunc(led.revoked, func(_ string, other revocation) bool { return r.at.Sub(other.at) > revokedFor })
+		led.purgeRevoked = 2*len(led.revoked) + leastPurge
+	}
+	if led.revoked == nil {
+		led.revoked = make(map[string]revocation)
+	}
+	led.revoked[token] = r
+}
+
 // tenureRevoked returns the tenure of key with that token. If there is none, the answer that
 // begins it may be on its way: keepTenure tells it then.
 func (l *Locker) tenureRevoked(key, token string) *tenure {
-	led := l.lockLedger(key)
+	l.noteRevocation(key, token, func(r *revocation) { r.taken = true })
+	return l.tenureBy(key, token)
+}
+
+// whyNotHeld says why the store does not know the tenure's token as the holder.
+func (t *tenure) whyNotHeld() error {
+	led := t.locker.lockLedger(t.ref.Key)
 	defer led.mu.Unlock()
-	t := led.tenures[token]
-	if t == nil {
-		noted := time.Now()
-		maps.DeleteFunc(led.revoked, func(_ string, before time.Time) bool { return noted.Sub(before) > revokedFor })
-		if led.revoked == nil {
-			led.revoked = make(map[string]time.Time)
-		}
-		led.revoked[token] = noted
+	if r := led.revoked[t.ref.Token]; r.taken {
+		return &RevokedError{Intervention(r.by)}
 	}
-	return t
+	return errNotHeld
 }
 
 // revokedFor is longer than the answer to a command can take.

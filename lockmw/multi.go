@@ -51,6 +51,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	each.MinHold, each.MaxHold = 0, 0
 	all := &bundle{locker: l}
 	var claims []*claim
+	var counts *claim // the last that joins no lease: those that do have no events
 	joins := false
 	for _, key := range sorted {
 		c := l.newClaim(ctx, key, each, start, retries)
@@ -59,7 +60,13 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 			return nil, c.refused(err)
 		}
 		joins = joins || outer != nil
+		if outer == nil {
+			counts = &c
+		}
 		claims = append(claims, &c)
+	}
+	for _, c := range claims {
+		c.part = c != counts
 	}
 	taken := false
 	defer func() {

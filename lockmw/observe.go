@@ -13,7 +13,7 @@ import (
 // event describes what happens to the claim.
 func (c *claim) event(kind EventKind) Event {
 	e := c.policy.event(kind, c.ref.Key)
-	e.Queued, e.Waited, e.Attempts = !c.queuedAt.IsZero(), c.waited(), c.sent
+	e.Queued, e.Waited, e.Attempts, e.Part = !c.queuedAt.IsZero(), c.waited(), c.sent, c.part
 	return e
 }
 
@@ -110,7 +110,7 @@ func (l *Lease) event(kind EventKind, err error) Event {
 	}
 	l.mu.Unlock()
 	e := l.policy.event(kind, l.ref.Key)
-	e.Held, e.Left, e.Err = time.Since(l.start), max(left, 0), err
+	e.Held, e.Left, e.Err, e.Part = time.Since(l.start), max(left, 0), err, l.part
 	return e
 }
 
@@ -119,11 +119,22 @@ func (l *Lease) reportLost(reason error) { l.reportLostAfter(time.Since(l.start)
 
 // reportLostAfter is reportLost of a lease that was held for so long; 0: the observers have been told of its release.
 func (l *Lease) reportLostAfter(held time.Duration, reason error) {
-	l.locker.log.Warn("lockmw: lock was lost while it was held; its context has ended, and another may have the lock", "name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start), "reason", reason)
+	attrs := []any{"name", l.policy.Name, "key", l.ref.Key, "held", time.Since(l.start)}
+	revoked, byForce := errors.AsType[*RevokedError](reason)
+	if byForce {
+		attrs = append(append(attrs, "reason", "released by force"), revoked.attrs()...)
+	} else {
+		attrs = append(attrs, "reason", reason)
+	}
+	l.locker.log.Warn("lockmw: lock was lost while it was held; its context has ended, and another may have the lock", attrs...)
 	l.happened(EventLost, reason)
 	if len(l.locker.observers) > 0 {
-		e := l.event(EventLost, fmt.Errorf("%w: %w", ErrLost, reason))
-		e.Held = held
+		e := l.event(EventLost, reason)
+		if e.Held = held; byForce {
+			e.Intervention = revoked.Intervention
+		} else {
+			e.Err = fmt.Errorf("%w: %w", ErrLost, reason)
+		}
 		l.locker.tellLater(l.ctx, e)
 	}
 }
@@ -185,6 +196,7 @@ func whyNotKept(err error) string {
 // happened keeps for operators what happened to the lease.
 func (l *Lease) happened(kind EventKind, reason error) {
 	i := recent.Incident{At: time.Now(), Kind: kind.String(), Name: l.policy.Name, Key: l.ref.Key, Held: time.Since(l.start)}
+	var revoked *RevokedError
 	switch {
 	case errors.Is(reason, ErrMaxHold):
 		i.Reason = "longer than MaxHold"
@@ -192,6 +204,8 @@ func (l *Lease) happened(kind EventKind, reason error) {
 		i.Reason = "for many TTLs"
 	case kind == EventAnswerNotKept:
 		i.Reason = whyNotKept(reason)
+	case kind == EventLost && errors.As(reason, &revoked):
+		i.Reason = revoked.brief()
 	case reason != nil: // one of the fixed texts with which a tenure ends
 		i.Reason = reason.Error()
 	}

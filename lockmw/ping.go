@@ -10,14 +10,12 @@ import (
 // Ping asks whether locks can work: whether Redis is there (each master of a Cluster, a
 // majority of a quorum), whether it is one server and new enough, and whether the user may
 // run what locks need. nil: they work. What should be mended all the same, such as a
-// maxmemory-policy by which the server may evict locks, is no error: lockctl doctor tells it.
-// Ping does not count replicas: where WithReplicaAcks wants some that are not there, no lock
-// is given, and Ping does not say so. It takes no lock, but writes a key of its own that lasts
+// maxmemory-policy by which the server may evict locks, is no error: Doctor tells it. It takes no lock, but writes a key of its own that lasts
 // a millisecond. It asks anew each time, for a second at most or until ctx ends.
 //
 // The error Is ErrClosed after Close, and else ErrUnavailable: no lock can be had, a master of
-// a Cluster does not answer, several servers answer at one address, or the user may not run
-// PING, or WAIT where the Locker has WithReplicaAcks. Its text has the remedy, names commands
+// a Cluster does not answer, several servers answer at one address, the user may not run
+// PING, or WAIT where the Locker has WithReplicaAcks, or the server has fewer replicas than that wants. Its text has the remedy, names commands
 // and settings, and never keys or passwords.
 func (l *Locker) Ping(ctx context.Context) error {
 	_, err := l.health(ctx)

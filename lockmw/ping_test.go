@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -64,8 +66,11 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 				if (err != nil) != tc.fatal || errors.Is(err, lockmw.ErrUnavailable) != tc.fatal {
 					t.Fatalf("Ping = %v, fatal %v", err, tc.fatal)
 				}
-				advice, _ := seam.Advice(context.Background(), l)
-				text := errors.Join(advice...)
+				report, doctorErr := l.Doctor(context.Background())
+				if doctorErr != nil || (report.Worst() == lockmw.SeverityError) != tc.fatal {
+					t.Errorf("Doctor = %+v, %v, fatal %v", report, doctorErr, tc.fatal)
+				}
+				text := adviceIn(report)
 				if tc.fatal {
 					text = err
 				}
@@ -86,12 +91,18 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	if err := l.Ping(context.Background()); err != nil {
 		t.Errorf("Ping = %v where locks work", err)
 	}
-	if advice, err := seam.Advice(context.Background(), l); err != nil || !strings.Contains(fmt.Sprint(advice), "set noeviction") {
-		t.Errorf("%v, %v, want advice about maxmemory-policy", advice, err)
+	if report, err := l.Doctor(context.Background()); err != nil || report.Worst() != lockmw.SeverityAdvice || !strings.Contains(report[0].What, "set noeviction") {
+		t.Errorf("%v, %v, want advice about maxmemory-policy", report, err)
 	}
 	set("CONFIG", "SET", "maxmemory-policy", "noeviction")
 	if err := l.Ping(context.Background()); err != nil {
 		t.Errorf("after the mend: %v", err)
+	}
+	if report, err := l.Doctor(context.Background()); err != nil || len(report) != 1 || report[0] != (lockmw.Finding{Severity: lockmw.SeverityOK, What: "locks work in this Redis"}) {
+		t.Errorf("after the mend: %+v, %v", report, err)
+	}
+	if report, err := l.Doctor(over()); !errors.Is(err, context.Canceled) {
+		t.Errorf("Doctor of nobody = %+v, %v, want that its context has ended", report, err)
 	}
 	set("CONFIG", "SET", "min-replicas-to-write", "1") // as on a replica, what reads is answered
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "NOREPLICAS") {
@@ -105,6 +116,37 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+	if report, err := l.Doctor(context.Background()); !errors.Is(err, lockmw.ErrClosed) {
+		t.Errorf("Doctor after Close: %+v, %v", report, err)
+	}
+}
+
+// adviceIn is the advice of a report, or nil.
+func adviceIn(report lockmw.Report) error {
+	var all []error
+	for _, f := range report {
+		if f.Severity == lockmw.SeverityAdvice {
+			all = append(all, f.Err)
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Where replicas are to confirm each lock and are not there, no lock is given: Ping says so.
+func TestPingCountsTheReplicasThatAreToConfirm(t *testing.T) {
+	master, replica := redistest.Real(t), redistest.Real(t)
+	l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 replicas") {
+		t.Errorf("Ping = %v, want that there are no replicas", err)
+	}
+	host, port, err := net.SplitHostPort(master.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Client(t).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	await.Within(t, time.Minute, "the replica is there", func() bool { return l.Ping(context.Background()) == nil })
 }
 
 func TestPingOfAQuorum(t *testing.T) {
@@ -121,8 +163,8 @@ func TestPingOfAQuorum(t *testing.T) {
 	if err := l.Ping(context.Background()); err != nil {
 		t.Errorf("one node is away: %v", err)
 	}
-	if advice, err := seam.Advice(context.Background(), l); err != nil || !strings.Contains(fmt.Sprint(advice), c.Addr()) {
-		t.Errorf("one node is away: %v, %v", advice, err)
+	if report, err := l.Doctor(context.Background()); err != nil || !strings.Contains(fmt.Sprint(adviceIn(report)), c.Addr()) {
+		t.Errorf("one node is away: %+v, %v", report, err)
 	}
 	b.SetError("LOADING")
 	if err := l.Ping(context.Background()); !errors.Is(err, lockmw.ErrUnavailable) {

@@ -45,19 +45,21 @@ func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
 		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.sent, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
 		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err, forAnswer: c.recall != "",
+		Waiting: c.alsoWaiting,
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
 		var own *Lease
 		if left := c.coolsDownFor(); left > 0 && errors.Is(err, ErrNotAcquired) {
 			refusal.Err, refusal.CoolingDown, refusal.RetryAfter = coolingDown(err, left), left, 0
 		} else if refusal.Holder, own = c.who(); own != nil && errors.Is(err, ErrNotAcquired) {
-			refusal.Err = heldHere(err, refusal.Holder.Age, refusal.Holder.Age >= refusal.Waited && own.mayWaitFor(c.ctx))
+			age := time.Since(own.start)
+			refusal.Err = heldHere(err, age, age >= refusal.Waited && own.mayWaitFor(c.ctx))
 		}
 		c.learn(false)
 	}
 	c.refusal = refusal
 	e := c.event(EventRefused)
-	e.Waited, e.Err = refusal.Waited, refusal
+	e.Waited, e.Err, e.Holder, e.Waiting = refusal.Waited, refusal, refusal.Holder, refusal.Waiting
 	if told, ok := RefusalOf(refusal); ok {
 		e.Reason = told.Code
 	}
@@ -194,6 +196,9 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 		if h.Age > 0 {
 			attrs = append(attrs, slog.Duration("held_for", h.Age.Round(time.Millisecond)))
 		}
+	}
+	if refusal.Waiting > 0 {
+		attrs = append(attrs, slog.Int("waiting", refusal.Waiting))
 	}
 	if quiet > 0 {
 		attrs = append(attrs, slog.Int("not_logged", quiet))

@@ -109,7 +109,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	}
 	switch {
 	case errors.Is(err, ErrLost):
-		l.reportLost(errNotHeld)
+		l.reportLost(t.whyNotHeld())
 		return err
 	case err != nil:
 		l.logUnreleased(err)
@@ -212,7 +212,7 @@ func (a *asyncGivingBack) told(did store.Released, answer store.Answer, fault er
 		case errors.Is(err, ErrLost):
 			a.lease.releaseOnce.Do(func() {})              // Release has returned,
 			a.t.locker.reports.Later(a.lease.tellReleased) // and the observers hear of that first
-			a.lease.reportLostAfter(0, errNotHeld)
+			a.lease.reportLostAfter(0, a.t.whyNotHeld())
 		case err != nil:
 			a.lease.logUnreleased(err)
 		}

@@ -54,7 +54,7 @@ func (t *tenure) Ask() store.Ref {
 // no answer and a clock says that the trust is over; and extends the grant otherwise, counted from sent.
 func (t *tenure) Renewed(sent time.Time, r store.Renewal) (pause time.Duration) {
 	if r.Err == nil && !r.Held {
-		t.lostInStore(errNotHeld)
+		t.lostInStore(t.whyNotHeld())
 		return 0
 	}
 	t.mu.Lock()

@@ -53,7 +53,19 @@ func Done(answer any) Resolution { return Resolution{what: wasDone, answer: answ
 // somebody has the lock, and the error Is ErrNotAcquired then. It Is ErrNotUncertain if that is not what the work is (any more), ErrInvalidPolicy
 // for an answer that cannot be encoded for it, and otherwise ErrInvalidKey, ErrClosed or ErrUnavailable: then it is not known
 // whether Redis has heard of it, and Resolve may be called again. It takes about a second at most, and ends with ctx.
+//
+// ResolveAs notes as well who has resolved the work, and why.
 func (l *Locker) Resolve(ctx context.Context, key, id string, r Resolution) error {
+	return l.ResolveAs(ctx, key, id, r, Intervention{})
+}
+
+// ResolveAs is Resolve by somebody, and for a reason. Both are told to observers (EventResolved) and the log of this Locker. They
+// are not kept in Redis. The error Is ErrInvalidPolicy, and nothing was resolved, where a text of by is too long or cannot be
+// printed; otherwise it is that of Resolve.
+func (l *Locker) ResolveAs(ctx context.Context, key, id string, r Resolution, by Intervention) error {
+	if err := by.validate(); err != nil {
+		return fmt.Errorf("lockmw: resolve %q: %w", key, err)
+	}
 	work, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || work <= 0 {
 		return fmt.Errorf("lockmw: resolve %q: %w: there is no work %q", key, ErrNotUncertain, id)
@@ -84,7 +96,9 @@ func (l *Locker) Resolve(ctx context.Context, key, id string, r Resolution) erro
 	case did == store.StillHeld:
 		return fmt.Errorf("lockmw: resolve %q: %w: somebody has the lock, and may be at work", key, ErrNotAcquired)
 	}
-	l.log.Warn("lockmw: work was resolved by hand", "key", key, "work", id, "as", r.String())
+	e := Event{Kind: EventResolved, Key: key, Resolution: r.String(), Intervention: by}
+	l.intervened(e, "lockmw: work was resolved by hand", "work", id, "as", r.String())
+	l.tell(ctx, e)
 	return nil
 }
 

@@ -173,8 +173,8 @@ func TestRefusalNamesTheHolder(t *testing.T) {
 		shared := order
 		shared.Mode = lockmw.Shared
 		lease = s.holdsFor(s.elsewhere, shared, time.Second)
-		if h := s.refusal(s.locks, order).Holder; h != nil {
-			t.Errorf("readers elsewhere: Holder = %+v, want none", h)
+		if h := s.refusal(s.locks, order).Holder; h == nil || h.Instance != s.elsewhere.Instance() || h.Age != time.Second {
+			t.Errorf("a reader elsewhere: Holder = %+v, want it", h)
 		}
 		mustRelease(s, lease)
 		s.client.Set(context.Background(), "lock:{order:42}", "their.token", time.Minute)

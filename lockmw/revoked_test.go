@@ -14,7 +14,7 @@ import (
 )
 
 // A lock is taken by force when Redis has granted it, and before the holder's process has the
-// answer. The message about that comes first. Whoever has the lease then is told all the same,
+// answer. The message about that comes first. Whoever has the lease then is told all the same, and why,
 // and not at the renewal after a third of the TTL.
 func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
 	s, key := redistest.Shared(t), redistest.Prefix(t)
@@ -47,11 +47,13 @@ func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
 	await.Within(t, 20*time.Second, "Redis has granted it", func() bool {
 		return c.Exists(context.Background(), "lock:{"+key+"}").Val() == 1
 	})
-	if err := other.ForceRelease(context.Background(), key); err != nil {
+	if err := other.ForceReleaseAs(context.Background(), key, incident42); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := heard.ReceiveMessage(context.Background()); err != nil {
-		t.Fatal(err)
+	for range 2 { // why, and that
+		if _, err := heard.ReceiveMessage(context.Background()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	second := mustAcquire(t, other, key, patient)
 	busy.Heal()
@@ -61,9 +63,7 @@ func TestALockTakenByForceBeforeItsAnswerCame(t *testing.T) {
 	}
 	select {
 	case <-first.Context().Done():
-		if cause := context.Cause(first.Context()); !errors.Is(cause, lockmw.ErrLost) {
-			t.Errorf("cause = %v, want ErrLost", cause)
-		}
+		wantRevoked(t, "the cause", context.Cause(first.Context()), incident42)
 	case <-time.After(5 * time.Second):
 		t.Errorf("not told; valid for %v", time.Until(first.ValidUntil()))
 	}

@@ -35,8 +35,6 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Crash = func(locker any, forget func(key string)) bool { return locker.(*Locker).crash(forget) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
 	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
-	seam.Advice = func(ctx context.Context, locker any) ([]error, error) { return locker.(*Locker).health(ctx) }
-	seam.AnswersAdvice = func(ctx context.Context, locker any) ([]string, []error) { return locker.(*Locker).answersHealth(ctx) }
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 

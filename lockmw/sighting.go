@@ -11,7 +11,7 @@ import (
 type sighting struct {
 	answered time.Time // when the answer came; zero: there was none
 	left     time.Duration
-	holder   Holder // with an Instance only if one holds the lock exclusively
+	holder   Holder // of several the oldest, if that is known; without an Instance: not known
 	fence    int64  // of the holder; 0: not known
 	siblings string // tokens of this Locker that hold the lock
 	waiting  int    // in the queue of the store
@@ -51,7 +51,10 @@ func sightingOf(lease *Lease) sighting {
 	left := remains(lease.tenure())
 	return sighting{
 		answered: time.Now(), left: left, fence: lease.fence, siblings: lease.ref.Token,
-		holder: Holder{Instance: lease.locker.Instance(), Age: time.Since(lease.start), Left: left},
+		holder: Holder{
+			Instance: lease.locker.Instance(), Note: store.Printable(store.Beginning(lease.note, store.MostOfNote)),
+			Age: time.Since(lease.start), Left: left,
+		},
 	}
 }
 

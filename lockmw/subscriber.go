@@ -131,6 +131,11 @@ func (s *subscriber) OthersWait(key, token string, came int64) {
 // Revoked implements store.Listener.
 func (s *subscriber) Revoked(key, token string) {
 	if t := s.locker.tenureRevoked(key, token); t != nil {
-		t.lostInStore(errForced)
+		t.lostInStore(t.whyNotHeld())
 	}
+}
+
+// Revoking implements store.Listener.
+func (s *subscriber) Revoking(key, token string, by store.Intervention) {
+	s.locker.noteRevocation(key, token, func(r *revocation) { r.by = by })
 }

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -225,12 +226,12 @@ func (t *tenure) end(s tenureState) {
 	}
 }
 
-// lose ends the tenure as lost or expired, and the lease that has the lock. It returns that lease, or nil. The
-// caller holds mu.
-func (t *tenure) lose(s tenureState) *Lease {
+// lose ends the tenure as lost or expired, and the lease that has the lock, with a cause that Is ErrLost. It returns that lease, or
+// nil. The caller holds mu.
+func (t *tenure) lose(s tenureState, cause error) *Lease {
 	t.end(s)
 	if t.holder != nil && t.holder.state == held {
-		t.holder.end(lost, ErrLost)
+		t.holder.end(lost, cause)
 		return t.holder
 	}
 	return nil
@@ -268,7 +269,7 @@ func (t *tenure) holdsAt(at instant, rearm bool) bool {
 		t.mu.Unlock()
 		return true
 	}
-	lease := t.lose(tenureExpired)
+	lease := t.lose(tenureExpired, ErrLost)
 	t.mu.Unlock()
 	if lease != nil {
 		lease.reportLost(errExpired)
@@ -287,6 +288,14 @@ func (t *tenure) remains(l *Lease) (left time.Duration, ok bool) {
 
 func (*tenure) reliesOn() []*Lease { return nil }
 
+// lostBy is the cause with which a lease's context ends for a reason that a tenure was lost for.
+func lostBy(reason error) error {
+	if errors.Is(reason, ErrLost) {
+		return reason
+	}
+	return ErrLost
+}
+
 // lostInStore ends the tenure because the store says that another has the lock, or nobody.
 func (t *tenure) lostInStore(reason error) {
 	t.mu.Lock()
@@ -294,7 +303,7 @@ func (t *tenure) lostInStore(reason error) {
 		t.mu.Unlock()
 		return
 	}
-	lease := t.lose(tenureLost)
+	lease := t.lose(tenureLost, lostBy(reason))
 	t.mu.Unlock()
 	if lease != nil {
 		lease.reportLost(reason)

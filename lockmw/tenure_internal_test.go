@@ -38,7 +38,7 @@ func TestALockThatIsLostOnItsWayToTheNextLease(t *testing.T) {
 	if !l.waiters.PassOn("k", held, waitqueue.Grant{Token: held.ref.Token, TTL: held.ref.TTL, Tenure: held}) {
 		t.Fatal("the lock was not passed on")
 	}
-	held.lostInStore(errForced)
+	held.lostInStore(&RevokedError{})
 	<-c.waiter.Grants
 	if got, want := c.takeOver(held, lease.fence+1), goesOn(grantUseless); got != want {
 		t.Errorf("takeOver = %+v, want %+v", got, want)

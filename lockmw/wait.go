@@ -49,8 +49,11 @@ func (c *claim) wait(view waitqueue.View) (*Lease, error) {
 	l, w := c.locker, c.waiter
 	c.queuedAt = time.Now()
 	if c.fault == nil && !c.heldBack {
+		if c.met == nil {
+			c.meets(nil)
+		}
 		e := c.event(EventContended)
-		e.Left = c.holderLeft
+		e.Left, e.Holder = c.holderLeft, c.met
 		c.contends(e)
 	}
 	asked := c.queuedAt

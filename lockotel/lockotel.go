@@ -8,10 +8,11 @@
 // is a child of the caller's span, and none is made where the caller has none. It has the
 // attributes lockmw.name, lockmw.mode, lockmw.outcome and, where the call waited for its
 // turn, lockmw.queued. That of a refused call has the status Error, and the code of the
-// refusal as error.type; work that runs without its lock is no error. That a lock was handed
+// refusal as error.type; work that runs without its lock is no error. Where it is known who had the lock for which the call has
+// waited, or was refused, it has lockmw.holder.instance and lockmw.holder.note, and with Note a link to the holder's span. That a lock was handed
 // over, or was lost, are events of the caller's span.
 //
-// Spans are made in this file, the histograms and counters in metrics.go, and the gauges, which
+// Spans are made in this file and, as far as they tell of a lock's holder, in note.go, the histograms and counters in metrics.go, and the gauges, which
 // several Lockers share, in gauges.go.
 package lockotel
 
@@ -126,7 +127,8 @@ func (s spans) span(ctx context.Context, e lockmw.Event, outcome string) {
 	if e.Kind == lockmw.EventRefused {
 		attributes = append(attributes, attribute.String("error.type", measure.Reason(e)))
 	}
-	_, span := s.tracer.Start(ctx, "lockmw.acquire", trace.WithTimestamp(end.Add(-e.Waited)), trace.WithAttributes(attributes...))
+	says := append(holder(e.Holder), trace.WithTimestamp(end.Add(-e.Waited)), trace.WithAttributes(attributes...))
+	_, span := s.tracer.Start(ctx, "lockmw.acquire", says...)
 	if e.Kind == lockmw.EventRefused {
 		span.SetStatus(codes.Error, "")
 	}

@@ -88,6 +88,35 @@ func begun(name, mode string) map[string]float64 {
 	return want
 }
 
+// Several keys that one call asks for are one call, and one hold; the gauge counts the locks.
+func TestSeveralKeysAreOneCall(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option())
+	ctx, lease, err := locks.AcquireAll(context.Background(), []string{"a", "b", "c"}, lockmw.Policy{Name: "pay"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held := w.values(t)["lockmw_held{name=pay}"]; held != 3 {
+		t.Errorf("%v locks are held, want 3", held)
+	}
+	if _, _, err := locks.AcquireAll(context.Background(), []string{"c", "d"}, lockmw.Policy{Name: "pay"}); err == nil {
+		t.Fatal("no refusal")
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got := w.values(t)
+	for _, metric := range []string{
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=acquired}",
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=refused}",
+		"lockmw_hold_duration_seconds{mode=exclusive,name=pay}",
+	} {
+		if got[metric] != 1 {
+			t.Errorf("%s counts %v, want 1", metric, got[metric])
+		}
+	}
+}
+
 func TestMetricsAndSpans(t *testing.T) {
 	w, option := newWatch()
 	locks := locktest.New(t, option())
@@ -174,10 +203,10 @@ func TestMetricsAndSpans(t *testing.T) {
 	}
 	slices.Sort(outcomes)
 	want := []string{
-		"error.type=LOCK_BUSY,lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=refused",
+		"error.type=LOCK_BUSY,lockmw.holder.instance=" + locks.Instance() + ",lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=refused",
+		"lockmw.holder.instance=" + locks.Instance() + ",lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=acquired,lockmw.queued=true",
+		"lockmw.holder.instance=" + locks.Instance() + ",lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=skipped",
 		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=acquired",
-		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=acquired,lockmw.queued=true",
-		"lockmw.mode=exclusive,lockmw.name=pay,lockmw.outcome=skipped",
 	}
 	if !slices.Equal(outcomes, want) || waited < 20*time.Millisecond {
 		t.Errorf("spans %q, the longest %v", outcomes, waited)

@@ -127,7 +127,8 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.renewals.Add(ctx, 1, m.renewed...)
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
-	case lockmw.EventContended, lockmw.EventServerWarning: // a gauge tells of the one, and the other is about no lock
+	case lockmw.EventContended: // a gauge tells of it
+	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved: // they have no name
 	default:
 		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
 	}
@@ -142,7 +143,9 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	outcome := func(o string) set { return m.of(series{s.name, s.mode, measure.LabelOutcome, o}) }
 	switch e.Kind {
 	case lockmw.EventAcquired:
-		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAcquired).record...)
+		if !e.Part {
+			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeAcquired).record...)
+		}
 	case lockmw.EventHandedOver:
 		m.handOvers.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventRefused:
@@ -157,12 +160,16 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	case lockmw.EventAnswerNotKept:
 		m.answers.Add(ctx, 1, outcome(measure.OutcomeNotKept).add...)
 	case lockmw.EventFailedOpen:
-		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
+		if !e.Part {
+			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
+		}
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventReleased:
-		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		if !e.Part {
+			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
+		}
 	case lockmw.EventLost:
-		if e.Held > 0 { // else EventReleased has told it
+		if e.Held > 0 && !e.Part { // else EventReleased, or that of another key of the call, has told it
 			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
 		}
 		m.lost.Add(ctx, 1, m.of(s).add...)

@@ -181,14 +181,16 @@ func (c *collector) read(stats func() lockmw.Stats) (stop func()) {
 
 // observe counts an event.
 func (c *collector) observe(_ context.Context, e lockmw.Event) {
-	if e.Kind == lockmw.EventServerWarning {
+	if measure.OfNoPolicy(e) {
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
 	c.begin(series{name, mode, measure.OfDo(e)})
 	switch e.Kind {
 	case lockmw.EventAcquired:
-		c.acquire.WithLabelValues(name, mode, measure.OutcomeAcquired).Observe(e.Waited.Seconds())
+		if !e.Part {
+			c.acquire.WithLabelValues(name, mode, measure.OutcomeAcquired).Observe(e.Waited.Seconds())
+		}
 	case lockmw.EventHandedOver:
 		c.handOvers.WithLabelValues(name, mode).Inc()
 	case lockmw.EventRefused:
@@ -203,12 +205,16 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 	case lockmw.EventAnswerNotKept:
 		c.answers.WithLabelValues(name, mode, measure.OutcomeNotKept).Inc()
 	case lockmw.EventFailedOpen:
-		c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
+		if !e.Part {
+			c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
+		}
 		c.failedOpen.WithLabelValues(name, mode).Inc()
 	case lockmw.EventReleased:
-		c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
+		if !e.Part {
+			c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
+		}
 	case lockmw.EventLost:
-		if e.Held > 0 { // else EventReleased has told it
+		if e.Held > 0 && !e.Part { // else EventReleased, or that of another key of the call, has told it
 			c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
 		}
 		c.lost.WithLabelValues(name, mode).Inc()
@@ -218,6 +224,6 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.renewals.WithLabelValues(measure.OutcomeRenewed).Inc()
 	case lockmw.EventRenewalFailed:
 		c.renewals.WithLabelValues(measure.OutcomeFailed).Inc()
-	case lockmw.EventContended, lockmw.EventServerWarning:
+	case lockmw.EventContended, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
 	}
 }

@@ -21,33 +21,42 @@ import (
 var oneKey = arguments(1, 1, "one KEY")
 
 func lsCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
+	var order order
+	c := &cobra.Command{
 		Use:   "ls [PREFIX]",
 		Short: "List the locks whose keys begin with PREFIX",
-		Long:  "List the locks whose keys (Policy.Prefix included) begin with PREFIX, a line each as they are found.",
+		Long: "List the locks whose keys (Policy.Prefix included) begin with PREFIX, a line each as they are found,\n" +
+			"or, with --sort, when all are found.",
 		Example: "  lockctl ls order:\n" +
+			"  lockctl ls --sort age --older 1m\n" +
 			"  lockctl ls -o json | jq 'select(.waiting > 10)'",
 		Args:              arguments(0, 1, "one PREFIX or none"),
 		ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := order.check(); err != nil {
+				return err
+			}
 			locks, end, err := f.open()
 			if err != nil {
 				return err
 			}
 			defer end()
-			n, err := list(locks.List(c.Context(), strings.Join(args, "")), newTable(c.OutOrStdout(), f.output))
+			n, err := list(order.of(locks.List(c.Context(), strings.Join(args, ""))), newTable(c.OutOrStdout(), f.output))
 			if err != nil {
 				return failed(err)
 			}
+			which := order.which()
 			if n == 0 && len(args) == 0 {
-				return ending{statusNothing, "there are no locks" + f.target.where()}
+				return ending{statusNothing, "there are no locks" + which + f.target.where()}
 			}
 			if n == 0 {
-				return ending{statusNothing, "there are no locks whose keys begin with " + args[0] + f.target.where()}
+				return ending{statusNothing, "there are no locks" + which + " whose keys begin with " + args[0] + f.target.where()}
 			}
 			return nil
 		},
 	}
+	order.add(c)
+	return c
 }
 
 // The lists of keys that a shell is offered.
@@ -192,13 +201,17 @@ func watch(ctx context.Context, locks *lockmw.Locker, prefix, output string, eve
 
 func releaseCommand(f *flags) *cobra.Command {
 	var yes bool
+	var by operator
 	c := &cobra.Command{
 		Use:   "release KEY",
 		Short: "Take a lock from those who hold it",
 		Long: "Take a lock from those who hold it, and give it to the next waiters. The holders work on\n" +
 			"until they learn that the lock is lost, at once or with their next renewal: meanwhile two\n" +
-			"may be at work. Only resources that check fences refuse what the former holder writes.",
-		Args: oneKey, ValidArgsFunction: f.complete(held),
+			"may be at work. Only resources that check fences refuse what the former holder writes.\n\n" +
+			"The holders are told who has released and why, if their processes hear messages: it is in\n" +
+			"their logs, in the event and in the cause with which the work's context ends.",
+		Example: "  lockctl release export:7 --reason INC-42",
+		Args:    oneKey, ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()
 			if err != nil {
@@ -217,7 +230,7 @@ func releaseCommand(f *flags) *cobra.Command {
 					return err
 				}
 			}
-			if err := locks.ForceRelease(c.Context(), args[0]); err != nil {
+			if err := locks.ForceReleaseAs(c.Context(), args[0], by.intervention()); err != nil {
 				return failed(err)
 			}
 			if f.output == "json" {
@@ -228,6 +241,7 @@ func releaseCommand(f *flags) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	by.add(c)
 	return c
 }
 
@@ -235,7 +249,8 @@ func releaseCommand(f *flags) *cobra.Command {
 var resolutions = map[string]lockmw.Resolution{"again": lockmw.Again, "discard": lockmw.Discard}
 
 func resolveCommand(f *flags) *cobra.Command {
-	return &cobra.Command{
+	var by operator
+	c := &cobra.Command{
 		Use:   "resolve KEY ID again|discard|done [ANSWER]",
 		Short: "Say what became of work of which nobody knows",
 		Long: "Say what became of work that was begun under a key, by lockmw.Do with Uncertain or a\n" +
@@ -267,7 +282,7 @@ func resolveCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
-			switch err := locks.Resolve(c.Context(), args[0], args[1], resolution); {
+			switch err := locks.ResolveAs(c.Context(), args[0], args[1], resolution, by.intervention()); {
 			case errors.Is(err, lockmw.ErrNotUncertain):
 				return ending{statusNothing, fmt.Sprintf("no work %s of %s is uncertain%s", args[1], quoted(args[0]), f.target.where())}
 			case errors.Is(err, lockmw.ErrNotAcquired):
@@ -282,6 +297,8 @@ func resolveCommand(f *flags) *cobra.Command {
 			return nil
 		},
 	}
+	by.add(c)
+	return c
 }
 
 // confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -36,67 +35,40 @@ func doctorCommand(f *flags) *cobra.Command {
 	}
 }
 
-// A finding is one line of doctor's.
-type finding struct {
-	Severity string `json:"severity"` // ok, advice or error
-	Text     string `json:"text"`
+// A line is one of doctor's.
+type line struct {
+	Severity lockmw.Severity `json:"severity"`
+	Text     string          `json:"text"`
 }
 
-// The severities, and how they are coloured.
-const (
-	severityOK     = "ok"
-	severityAdvice = "advice"
-	severityError  = "error"
+// How the severities are coloured, and how lockctl ends with the worst of them.
+var (
+	colours = map[lockmw.Severity]string{lockmw.SeverityOK: "32", lockmw.SeverityAdvice: "33", lockmw.SeverityError: "31"}
+	ends    = map[lockmw.Severity]error{
+		lockmw.SeverityOK: nil, lockmw.SeverityAdvice: ending{status: statusNothing}, lockmw.SeverityError: ending{status: statusError},
+	}
 )
-
-var colours = map[string]string{severityOK: "32", severityAdvice: "33", severityError: "31"}
-
-// findings are what Ping says, and the advice that it does not tell.
-func findings(advice []error, err error) []finding {
-	switch {
-	case err != nil:
-		return []finding{{severityError, said(err)}}
-	case len(advice) == 0:
-		return []finding{{severityOK, "locks work in this Redis"}}
-	}
-	var found []finding
-	for _, one := range advice {
-		found = append(found, finding{severityAdvice, said(one)})
-	}
-	return found
-}
 
 // diagnose writes what is found.
 func diagnose(ctx context.Context, locks *lockmw.Locker, output string, w io.Writer) error {
-	advice, err := seam.Advice(ctx, locks)
-	found := findings(advice, err)
-	if err == nil {
-		facts, advice := seam.AnswersAdvice(ctx, locks)
-		for _, fact := range facts {
-			found = append(found, finding{severityOK, fact})
-		}
-		for _, one := range advice {
-			found = append(found, finding{severityAdvice, said(one)})
-		}
+	report, err := locks.Doctor(ctx)
+	if err != nil {
+		return failed(err)
 	}
-	if ctx.Err() != nil {
-		return failed(ctx.Err())
-	}
-	ends := map[string]error{severityOK: nil, severityAdvice: ending{status: statusNothing}, severityError: ending{status: statusError}}
-	var end error
-	for _, f := range found {
-		if worse := ends[f.Severity]; worse != nil {
-			end = worse
+	for _, f := range report {
+		l := line{f.Severity, f.What}
+		if f.Err != nil {
+			l.Text = said(f.Err)
 		}
 		if output == "json" {
-			if err := newEncoder(w).Encode(f); err != nil {
+			if err := newEncoder(w).Encode(l); err != nil {
 				return failed(err)
 			}
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s  %s\n", coloured(w, colours[f.Severity], fmt.Sprintf("%-6s", f.Severity)), printable(f.Text)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s  %s\n", coloured(w, colours[l.Severity], fmt.Sprintf("%-6s", l.Severity)), printable(l.Text)); err != nil {
 			return failed(err)
 		}
 	}
-	return end
+	return ends[report.Worst()]
 }

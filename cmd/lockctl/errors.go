@@ -14,6 +14,8 @@ import (
 
 // inFlags has what the library tells programmers in the words of the command line.
 var inFlags = strings.NewReplacer(
+	"lockmw: invalid policy: Intervention.Reason", "--reason",
+	"lockmw: invalid policy: Intervention.Author", "--author",
 	"lockmw: ", "",
 	"use redis.NewClient", "leave out --cluster",
 	"redis.NewClusterClient", "--cluster",

@@ -110,6 +110,16 @@ func OfDo(e lockmw.Event) bool {
 	}
 }
 
+// OfNoPolicy reports whether an event is about no lock of a policy, and so is not counted by name.
+func OfNoPolicy(e lockmw.Event) bool {
+	switch e.Kind {
+	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
+		return true
+	default:
+		return false
+	}
+}
+
 // Text is what somebody has written, as UTF-8: Prometheus and OpenTelemetry refuse whatever
 // else is in a report of which one text is none.
 func Text(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

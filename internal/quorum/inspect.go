@@ -15,9 +15,9 @@ func (s *Store) Instance() string { return s.nodes[0].Store.Instance() }
 
 // ForceRelease implements store.Store, at all nodes. It fails if it did not
 // work at a majority.
-func (s *Store) ForceRelease(ctx context.Context, key string) error {
+func (s *Store) ForceRelease(ctx context.Context, key string, by store.Intervention) error {
 	_, err := ask(ctx, s, func(ctx context.Context, n store.Store) (struct{}, error) {
-		return struct{}{}, n.ForceRelease(ctx, key)
+		return struct{}{}, n.ForceRelease(ctx, key, by)
 	})
 	return err
 }

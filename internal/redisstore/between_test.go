@@ -20,13 +20,13 @@ var meanwhile = map[string]func(s *still, other *probe, asks store.Ref) (fence i
 		return other.get(other.ref(time.Minute), store.Try).Fence
 	},
 	"it is forced, and another takes it": func(s *still, other *probe, _ store.Ref) int64 {
-		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+		if err := other.ForceRelease(context.Background(), "k", store.Intervention{}); err != nil {
 			s.Fatal(err)
 		}
 		return other.get(other.ref(time.Minute), store.Try).Fence
 	},
 	"it is forced, and another takes it and gives it back": func(s *still, other *probe, _ store.Ref) int64 {
-		if err := other.ForceRelease(context.Background(), "k"); err != nil {
+		if err := other.ForceRelease(context.Background(), "k", store.Intervention{}); err != nil {
 			s.Fatal(err)
 		}
 		r := other.ref(time.Minute)
@@ -117,7 +117,7 @@ func TestForceGoesAboveAFenceThatTheLockDoesNotTell(t *testing.T) {
 		p.noteClock(s.micros() - 500_000)       // it lags behind, so the lock says that it was taken earlier
 		r := p.took(s.client)
 		s.advance(back)
-		if err := other.ForceRelease(t.Context(), "k"); err != nil {
+		if err := other.ForceRelease(t.Context(), "k", store.Intervention{}); err != nil {
 			t.Fatal(err)
 		}
 		if fence := other.get(other.ref(time.Minute), store.Try).Fence; fence <= r.Fence {
@@ -145,7 +145,7 @@ func TestForceDoesNotDriveFencesFarAheadOfTheClock(t *testing.T) {
 				if ahead := r.Fence - s.micros(); ahead > most {
 					t.Fatalf("a fence is ahead of the clock by %v", time.Duration(ahead)*time.Microsecond)
 				}
-				if err := other.ForceRelease(t.Context(), "k"); err != nil {
+				if err := other.ForceRelease(t.Context(), "k", store.Intervention{}); err != nil {
 					t.Fatal(err)
 				}
 				next := p.ref(time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -101,6 +102,9 @@ func (s *Store) Health(ctx context.Context) (advice []error, err error) {
 	fence := s.keys(ofHealth)[3]
 	if _, err := s.ask(ctx, deadline(ctx), ofHealth, "eval", writeScript.text, 1, fence); err != nil {
 		return nil, s.failed(err)
+	}
+	if err := s.enoughReplicas(ctx); err != nil {
+		return nil, err
 	}
 	advice, denied, err := s.rights(ctx)
 	if err != nil {
@@ -238,6 +242,22 @@ func (s *Store) oneServer(ctx context.Context) error {
 			if first != id {
 				return &store.Error{Err: errSeveral, Permanent: true, Evidence: store.Answered}
 			}
+		}
+	}
+	return nil
+}
+
+// enoughReplicas returns an error if the server has fewer replicas than are to confirm each lock. A server that does not tell
+// is taken for one that has them.
+func (s *Store) enoughReplicas(ctx context.Context) error {
+	if s.replicas == 0 {
+		return nil
+	}
+	info, _ := s.section(ctx, "replication") // empty if that is refused: rights says so
+	if n, err := strconv.Atoi(infoField(info, "connected_slaves")); err == nil && n < s.replicas {
+		return &store.Error{
+			Err:      fmt.Errorf("the server has %d replicas, and WithReplicaAcks wants %d to confirm each lock: none is given until they are there", n, s.replicas),
+			Evidence: store.Answered,
 		}
 	}
 	return nil

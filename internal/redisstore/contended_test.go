@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,59 @@ func TestAGrantTellsWhoWaitsOn(t *testing.T) {
 	})
 }
 
+// The reason travels in a message of its own, before the one that Lockers of earlier versions read exactly. They take a message of
+// which they do not know the first word for a grant, which this one is not.
+func TestTheReasonOfAForcedReleaseIsAMessageOfItsOwn(t *testing.T) {
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := open(t, client, ns), open(t, client, ns)
+		sub := client.Subscribe(t.Context(), p.channels+p.locker)
+		defer sub.Close()
+		if _, err := sub.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		says := func() string {
+			m, err := sub.ReceiveMessage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.Payload
+		}
+		lock := p.keys("k")[0]
+		for _, by := range []store.Intervention{{}, {Author: "ana@bastion", Reason: "INC-42: it hangs"}, {Reason: "x"}, {Author: "y"}} {
+			held := p.take()
+			if err := other.ForceRelease(t.Context(), "k", by); err != nil {
+				t.Fatal(err)
+			}
+			if by != (store.Intervention{}) {
+				why := says()
+				want := "revoking " + held.Token + " " + escape(by.Author) + " " + escape(by.Reason) + " " + lock
+				if why != want {
+					t.Errorf("%+v: the message is %q, want %q", by, why, want)
+				}
+				if _, isGrant := readGrant(p.ns, why); isGrant {
+					t.Errorf("%q is taken for a grant", why)
+				}
+				_, rest, _ := strings.Cut(why, " ")
+				if key, token, read, ok := readRevoking(p.ns, rest); key != "k" || token != held.Token || read != by || !ok {
+					t.Errorf("%q is read as %q, %q, %+v, %v", why, key, token, read, ok)
+				}
+			}
+			if got, want := says(), "revoked "+held.Token+" "+lock; got != want {
+				t.Errorf("%+v: the message is %q, want %q", by, got, want)
+			}
+		}
+	})
+}
+
+// Whoever publishes on a Locker's channel does not decide how long its lines in the log are, or what a terminal does with them.
+func TestTextsInAMessageAreBounded(t *testing.T) {
+	_, _, by, ok := readRevoking("kit", "p.t "+strings.Repeat("a", 1000)+" "+strings.Repeat("%1B", 1000)+" kit:{a key}")
+	if !ok || len(by.Author) != store.MostOfAuthor || len(by.Reason) > store.MostOfReason || strings.ContainsRune(by.Reason, '\x1b') {
+		t.Errorf("read %+v, %v", by, ok)
+	}
+}
+
 // Whoever loses the lock by force is told so, also one of several; and the next fence is
 // above those that its locker may have used by then.
 func TestForceReleaseTellsTheHolders(t *testing.T) {
@@ -91,10 +145,10 @@ func TestForceReleaseTellsTheHolders(t *testing.T) {
 				held := p.ref(time.Minute)
 				held.Kind = kind
 				fence := p.get(held, store.Try).Fence
-				if err := other.ForceRelease(t.Context(), "k"); err != nil {
+				if err := other.ForceRelease(t.Context(), "k", store.Intervention{Author: "ana", Reason: "INC 42"}); err != nil {
 					t.Fatal(err)
 				}
-				if got := await.Receive(t, "the message", e.revoked); got != "k "+held.Token {
+				if got := await.Receive(t, "the message", e.revoked); got != "k "+held.Token+" ana: INC 42" {
 					t.Errorf("told of %q, want %s", got, held.Token)
 				}
 				r := other.ref(time.Minute)

@@ -38,7 +38,9 @@ var everyCommand = map[string]func(p, q *probe, held, waits store.Ref) error{
 		p.Remove(context.Background(), batch)
 		return batch[0].Err
 	},
-	"force": func(p, _ *probe, _, _ store.Ref) error { return p.ForceRelease(context.Background(), "k") },
+	"force": func(p, _ *probe, _, _ store.Ref) error {
+		return p.ForceRelease(context.Background(), "k", store.Intervention{})
+	},
 	"renew": func(p, _ *probe, held, _ store.Ref) error {
 		batch := []store.Renewal{{Ref: held}}
 		p.Renew(context.Background(), batch)

@@ -14,7 +14,7 @@ import (
 )
 
 // The subscription to the channel of this locker, on which scripts tell that its waiters have been granted a lock, that
-// others wait for a lock that it holds, and that a lock was taken from it by force.
+// others wait for a lock that it holds, and that a lock was taken from it by force, by whom and why.
 
 // pulse is how often the subscription is pinged; two silent pulses in a row
 // end it. go-redis's own health check writes a PING too, but never misses the
@@ -178,6 +178,10 @@ func (s *Store) tell(message string) {
 	case "contended":
 		if key, token, ticket, ok := readOthersWait(s.ns, rest); ok {
 			(*l).OthersWait(key, token, ticket)
+		}
+	case "revoking":
+		if key, token, by, ok := readRevoking(s.ns, rest); ok {
+			(*l).Revoking(key, token, by)
 		}
 	case "revoked":
 		if key, token, ok := readRevoked(s.ns, rest); ok {

@@ -199,6 +199,7 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 			"token 99999999999999999999 2 3 0 " + lock, "\x00\xff", "token  1 2 3 0 " + lock,
 			"contended", "contended 1", "contended x token " + lock, "contended 1 token", "contended 1 token elsewhere:{k}",
 			"revoked", "revoked token", "revoked token elsewhere:{k}",
+			"revoking", "revoking token", "revoking token ana", "revoking token ana INC-42 elsewhere:{k}", "revoking token ana " + lock,
 		} {
 			if err := client.Publish(t.Context(), p.channels+p.locker, news).Err(); err != nil {
 				t.Fatal(err)
@@ -210,7 +211,7 @@ func TestListenIgnoresWhatIsNoGrant(t *testing.T) {
 		if g := await.Receive(t, "the grant", e.grants); g.Ref.Token != waits.Token {
 			t.Errorf("heard of a grant to %+v, want %s", g, waits.Token)
 		}
-		if len(e.othersWait) > 0 || len(e.revoked) > 0 {
+		if len(e.othersWait) > 0 || len(e.revoked) > 0 || e.takes != (store.Intervention{}) {
 			t.Errorf("heard of %d who wait, and of %d locks that were taken", len(e.othersWait), len(e.revoked))
 		}
 	})

@@ -59,7 +59,7 @@ func TestTheNextFenceIsAboveThoseOfATenure(t *testing.T) {
 		for how, end := range map[string]func(s *still, other *probe){
 			"expiry": func(s *still, _ *probe) { s.advance(ttl) },
 			"force": func(_ *still, other *probe) {
-				if err := other.ForceRelease(t.Context(), "k"); err != nil {
+				if err := other.ForceRelease(t.Context(), "k", store.Intervention{}); err != nil {
 					t.Error(err)
 				}
 			},
@@ -206,7 +206,7 @@ func (h *tenures) step() {
 	case n < 82:
 		h.forced++
 		h.notef("%d forces", i)
-		if err := m.ForceRelease(context.Background(), "k"); err != nil {
+		if err := m.ForceRelease(context.Background(), "k", store.Intervention{}); err != nil {
 			h.Error(err)
 		}
 	case n < 98:

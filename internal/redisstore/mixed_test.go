@@ -89,7 +89,7 @@ func TestOlderScriptsShareAKeyThatCoolsDown(t *testing.T) {
 				if did, _, err := other.Release(t.Context(), store.Give{Ref: asks, Stay: 10 * time.Second}); did != store.Freed || err != nil {
 					t.Errorf("%+v: Release that stays behind an older one = %v, %v", next, did, err)
 				}
-				if err := p.ForceRelease(t.Context(), "k"); err != nil {
+				if err := p.ForceRelease(t.Context(), "k", store.Intervention{}); err != nil {
 					t.Fatal(err)
 				}
 				if n := client.Exists(t.Context(), keys[0], keys[1], keys[4]).Val(); n != 0 {

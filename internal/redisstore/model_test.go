@@ -74,6 +74,9 @@ func (m *member) Granted(g store.News) { m.heard = append(m.heard, g) }
 // OthersWait implements store.Listener.
 func (m *member) OthersWait(string, string, int64) {}
 
+// Revoking implements store.Listener.
+func (m *member) Revoking(string, string, store.Intervention) {}
+
 // Revoked implements store.Listener.
 func (m *member) Revoked(string, string) {}
 

@@ -211,11 +211,14 @@ func (s *Store) AcquireAll(
 func (s *Store) Instance() string { return instanceOf(s.locker) }
 
 // ForceRelease implements store.Store.
-func (s *Store) ForceRelease(ctx context.Context, key string) error {
+func (s *Store) ForceRelease(ctx context.Context, key string, by store.Intervention) error {
 	until := deadline(ctx)
 	s.settle(ctx, key, until)
 	c := s.command()
 	s.onLock(c, key, forceScript, &s.channels)
+	if by != (store.Intervention{}) {
+		c.args = append(c.args, escape(by.Author)+" "+escape(by.Reason))
+	}
 	_, err := s.send(ctx, timeToSend(until, time.Now()), key, c, nil)
 	return err
 }

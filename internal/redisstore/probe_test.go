@@ -156,7 +156,10 @@ type ear struct {
 	listening  chan struct{}
 	grants     chan store.News
 	othersWait chan waits
-	revoked    chan string // keys and tokens
+	revoked    chan string // keys and tokens, and what was told before of who has them taken and why
+
+	mu    sync.Mutex
+	takes store.Intervention // by Revoking, until Revoked
 }
 
 // waits is what is told of one who waits for a key that a token has.
@@ -166,7 +169,7 @@ type waits struct {
 }
 
 func newEar() *ear { // with room for more than any test is told
-	return &ear{make(chan struct{}, 100), make(chan store.News, 1000), make(chan waits, 1000), make(chan string, 1000)}
+	return &ear{listening: make(chan struct{}, 100), grants: make(chan store.News, 1000), othersWait: make(chan waits, 1000), revoked: make(chan string, 1000)}
 }
 
 // Listening implements store.Listener.
@@ -179,7 +182,23 @@ func (e *ear) Granted(g store.News) { e.grants <- g }
 func (e *ear) OthersWait(key, token string, came int64) { e.othersWait <- waits{key, token, came} }
 
 // Revoked implements store.Listener.
-func (e *ear) Revoked(key, token string) { e.revoked <- key + " " + token }
+func (e *ear) Revoked(key, token string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	told := key + " " + token
+	if e.takes != (store.Intervention{}) {
+		told += " " + e.takes.Author + ": " + e.takes.Reason
+	}
+	e.takes = store.Intervention{}
+	e.revoked <- told
+}
+
+// Revoking implements store.Listener.
+func (e *ear) Revoking(_, _ string, by store.Intervention) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.takes = by
+}
 
 // hear has p listen until the test ends, and returns when it does.
 func (p *probe) hear() *ear {

@@ -148,7 +148,7 @@ func (h *history) force(by *member) {
 	h.Helper()
 	want := h.model.force()
 	h.notef("the lock is taken from its holder")
-	if err := by.ForceRelease(context.Background(), "k"); err != nil {
+	if err := by.ForceRelease(context.Background(), "k", store.Intervention{}); err != nil {
 		h.Fatalf("ForceRelease: %v", err)
 	}
 	for _, token := range want.revoked {

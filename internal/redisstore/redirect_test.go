@@ -309,7 +309,7 @@ func TestACauseIsNoReply(t *testing.T) {
 				t.Errorf("%s: moved %v, %d masters left, want that the Store goes on as before", says, p.moved.Load(), p.dialer.eras.Load()-eras)
 			}
 			p.idle()
-			_ = p.ForceRelease(t.Context(), "k")
+			_ = p.ForceRelease(t.Context(), "k", store.Intervention{})
 		}
 	}
 }

@@ -134,7 +134,7 @@ func readGranted(v *values) (a store.Answer) {
 }
 
 // readNotGranted reads the rest of an answer that does not grant the lock: four values, or seven that tell of the holder,
-// of those who wait and of a cool-down. onekey.lua, which sees the lock alone, tells nothing of these.
+// of those who wait and of a cool-down, and maybe an eighth that tells of the oldest of several holders. onekey.lua, which sees the lock alone, tells nothing of these.
 func readNotGranted(v *values) (a store.Answer) {
 	a.Left = inMillis(max(v.integer(), 0))
 	a.Clock, a.Siblings, a.Fresh = v.number(), v.text(), v.integer() == 1
@@ -143,6 +143,10 @@ func readNotGranted(v *values) (a store.Answer) {
 	}
 	holder := v.text()
 	a.Waiting, a.CoolingDown = int(v.integer()), v.integer() == 1
+	several := holder == "" && v.more()
+	if several {
+		holder = v.text()
+	}
 	if holder == "" {
 		return a
 	}
@@ -151,6 +155,9 @@ func readNotGranted(v *values) (a store.Answer) {
 	fence, ok := number(digits)
 	v.bad = v.bad || !ok || locker == ""
 	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(locker), Note: unescape(note), Age: age(a.Clock, fence), Left: a.Left}, fence
+	if several {
+		a.HolderFence = 0
+	}
 	return a
 }
 
@@ -260,6 +267,18 @@ func readRevoked(namespace, rest string) (key, token string, ok bool) {
 	token, lock, _ := strings.Cut(rest, " ")
 	key, ok = lockOf(namespace, lock)
 	return key, token, ok
+}
+
+// readRevoking reads what follows the word "revoking" in a message to a holder's locker: token, author, reason, lock. Texts that
+// are longer than any Locker sends are cut, since everybody who may publish can send the message.
+func readRevoking(namespace, rest string) (key, token string, by store.Intervention, ok bool) {
+	f := strings.SplitN(rest, " ", 4)
+	if len(f) != 4 {
+		return "", "", store.Intervention{}, false
+	}
+	key, ok = lockOf(namespace, f[3])
+	by.Author, by.Reason = store.Beginning(unescape(f[1]), store.MostOfAuthor), store.Beginning(unescape(f[2]), store.MostOfReason)
+	return key, f[0], by, ok
 }
 
 // readInfo reads the reply of inspect.lua. locker is the one that asks, which knows by itself who waits in it.

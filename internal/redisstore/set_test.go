@@ -272,7 +272,7 @@ func TestForceReleaseOfALockThatWasTakenBySet(t *testing.T) {
 	p, other := bySet(t, client, ns), bySet(t, client, ns)
 	for range 50 {
 		r := p.took(client)
-		if err := other.ForceRelease(t.Context(), "k"); err != nil {
+		if err := other.ForceRelease(t.Context(), "k", store.Intervention{}); err != nil {
 			t.Fatal(err)
 		}
 		next := other.ref(time.Minute)

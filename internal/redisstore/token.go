@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // A token says which Locker made it, and what its caller noted:
@@ -25,7 +25,6 @@ import (
 const (
 	digitsOfName = 10 // each has five random bits
 	uuidLen      = 36 // as text
-	mostOfNote   = 128
 )
 
 // newName returns the locker part of the tokens of a Locker called name.
@@ -50,7 +49,7 @@ func newToken(locker, note string) string {
 	token.Write(text)
 	if note != "" {
 		token.WriteByte('.')
-		token.WriteString(escape(beginning(note, mostOfNote)))
+		token.WriteString(escape(store.Beginning(note, store.MostOfNote)))
 	}
 	return token.String()
 }
@@ -85,18 +84,6 @@ func instanceOf(locker string) string {
 	return unescape(locker)
 }
 
-// beginning returns the beginning of text, which has most bytes at the most and ends with a whole
-// character.
-func beginning(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
-}
-
 // escape writes text without the characters that mean something in tokens and in what is
 // made of them.
 func escape(text string) string {
@@ -122,10 +109,5 @@ func unescape(text string) string {
 	if read, err := url.PathUnescape(text); err == nil {
 		text = read
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return utf8.RuneError
-	}, text)
+	return store.Printable(text)
 }

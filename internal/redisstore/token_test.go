@@ -3,6 +3,8 @@ package redisstore
 import (
 	"strings"
 	"testing"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // What a script cuts tokens, values and messages at.
@@ -42,7 +44,7 @@ func TestALongNoteIsCutBetweenCharacters(t *testing.T) {
 	for n := range 5 {
 		note := strings.Repeat("x", n) + strings.Repeat("日", 100)
 		_, said := readToken(newToken(newName("web"), note))
-		if !strings.HasPrefix(note, said) || len(said) > mostOfNote || len(said) < mostOfNote-3 {
+		if !strings.HasPrefix(note, said) || len(said) > store.MostOfNote || len(said) < store.MostOfNote-3 {
 			t.Errorf("%d bytes: %q", len(said), said)
 		}
 	}

@@ -44,14 +44,5 @@ var Waiting func(locker any, key string) int
 // knows, and has no doubt of it since a command was refused. One that is closed asks them no more, and does.
 var Reaches func(locker any) bool
 
-// Advice asks as the *lockmw.Locker locker's Ping does, and returns what should be mended
-// although locks work, each with its remedy. The error is that of Ping.
-var Advice func(ctx context.Context, locker any) (advice []error, err error)
-
-// AnswersAdvice tells whether the answers that are kept in the *lockmw.Locker locker's Redis are safe there: facts are
-// how it is, and advice is what should be mended, or cannot be told. Both are nil where no answer is found, and
-// after Close.
-var AnswersAdvice func(ctx context.Context, locker any) (facts []string, advice []error)
-
 // Recent returns the last refusals and losses of the *lockmw.Locker locker.
 var Recent func(locker any) *recent.Log

@@ -126,8 +126,8 @@ type Answer struct {
 	Grant
 	Left time.Duration // not granted: what is left of the holder's TTL
 
-	// Holder is the one that has the key, if the command was not granted and one
-	// has the key exclusively, and HolderFence is the fence of its grant, or, where
+	// Holder is the one that has the key, if the command was not granted; of several, where the store can tell, the one that
+	// has had it longest and is at work. Where one has the key exclusively, HolderFence is the fence of its grant, or, where
 	// the store does not remember it, a number close to it that names the same grant.
 	// Both are zero where the store cannot tell.
 	Holder      Holder
@@ -244,9 +244,15 @@ type Listener interface {
 	// OthersWait: somebody of another store value waits for a key that token holds exclusively,
 	// and came at came, on the clock of Grant.Clock. It is told again as long as it waits.
 	OthersWait(key, token string, came int64)
+	// Revoking: ForceRelease has taken the key from token, for by. Revoked follows. It does not come where by was
+	// empty, or an older version has released.
+	Revoking(key, token string, by Intervention)
 	// Revoked: the key was taken from token, by ForceRelease.
 	Revoked(key, token string)
 }
+
+// An Intervention says who has something done by hand, and why, in at most MostOfAuthor and MostOfReason bytes. Either may be empty.
+type Intervention struct{ Author, Reason string }
 
 // An Inspector is the part of a Store that is for operators.
 type Inspector interface {
@@ -254,8 +260,8 @@ type Inspector interface {
 	Inspect(ctx context.Context, key string) (Info, error)
 
 	// ForceRelease takes a key from whoever has it, as their release would,
-	// and makes its next fence higher than theirs. ctx bounds it.
-	ForceRelease(ctx context.Context, key string) error
+	// and makes its next fence higher than theirs. They are told of by, if it is not empty. ctx bounds it.
+	ForceRelease(ctx context.Context, key string, by Intervention) error
 
 	// Health asks whether keys can be kept and had, whatever is known of that. An error
 	// keeps it from working; advice is what should be mended all the same. ctx bounds it.

@@ -48,11 +48,17 @@ func TestAForcedReleaseIsConfirmedFirst(t *testing.T) {
 	}
 
 	p.run(chromedp.Click(chromedp.CSS("#rows td.do button")))
+	p.run(chromedp.SendKeys(chromedp.CSS("#confirm-reason"), "INC-42"), chromedp.Focus(chromedp.CSS("#confirm .foot .plain")))
 	p.press(kb.Tab, kb.Enter)
 	p.until("it is released", `/Released order:7/.test(document.querySelector("#toast").innerText) && !document.querySelector("#confirm").open`)
 	p.until("the lock is gone", `document.querySelectorAll("#rows tr[role=row]").length === 0`)
 	if held(t, s.locks, "order:7") {
 		t.Error("the lock is not free")
+	}
+	p.until("the list of what has happened has it", `/released by force[^]*order:7[^]*INC-42/.test(document.querySelector("#incidents").innerText)`)
+	var revoked *lockmw.RevokedError
+	if cause := context.Cause(lease.Context()); cause != nil && (!errors.As(cause, &revoked) || revoked.Reason != "INC-42") {
+		t.Errorf("the holder learns %v", cause)
 	}
 	next := hold(t, s.locks, "order:7", "", lockmw.Policy{})
 	if err := lease.Release(context.Background()); !errors.Is(err, lockmw.ErrLost) {

@@ -130,6 +130,7 @@ function askToResolve(lock) {
 // ask opens a dialog with a question that nothing has come of yet.
 function ask(dialog) {
   setText(dialog.querySelector(".said"), "");
+  dialog.querySelector(".reason input").value = "";
   enable(dialog, true);
   if (!dialog.open) dialog.showModal();
 }
@@ -157,6 +158,7 @@ for (const button of resolving.querySelectorAll("button.danger")) {
 // carryOut has done what the operator has said in a dialog, and shows there what came of it.
 async function carryOut(dialog, wish, done, doubt) {
   const about = asked;
+  wish = { ...wish, reason: dialog.querySelector(".reason input").value };
   enable(dialog, false);
   setText(dialog.querySelector(".said"), "");
   const said = await send(wish, doubt);

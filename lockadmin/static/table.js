@@ -241,6 +241,13 @@ function tickRow(parts, now) {
   setText(parts.left, left);
   const scale = "scaleX(" + part.toFixed(3) + ")";
   if (parts.scale !== scale) parts.bar.style.transform = parts.scale = scale;
+  // The whole TTL is not told: the most that was seen to be left of it is nearly that.
+  const stuck = Boolean(lock.since) && !cools && lock.most > 0 && now - lock.since >= 10 * lock.most;
+  if (parts.stuck !== stuck) {
+    parts.stuck = stuck;
+    parts.tr.toggleAttribute("data-stuck", stuck);
+    parts.age.title = stuck ? "held for ten TTLs or longer: is its work stuck?" : "";
+  }
   const level = !lock.holders.length || cools ? "none" : !lock.until || part < 0.25 ? "bad" : part < 0.5 ? "late" : "good";
   if (parts.level !== level) parts.tr.dataset.level = parts.level = level;
 }
@@ -254,6 +261,7 @@ function draw() {
   if (!shown.some((lock) => lock.key === active)) active = shown.length > 0 ? shown[0].key : null;
   const focus = focusedPart();
   const wanted = new Set(seen.map((lock) => lock.key));
+  scroller.style.setProperty("--key", String(Math.max(0, ...seen.map((lock) => brief(lock.key).length)) + 1));
   const free = [];
   for (const [key, parts] of rows) {
     if (!wanted.has(key)) {

@@ -20,7 +20,8 @@
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
 --          1 if the locker was not known as waiting here else 0, '<locker>:<fence>:<note>'
 --          of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
---          of all holders is over and they only stay, else 0 (also if not known)}
+--          of all holders is over and they only stay, else 0 (also if not known)[,
+--          '<locker>:<fence>:<note>' of the one of several holders that has the lock longest]}
 -- Message  'contended <ticket> <token> <lock>' to the locker of an exclusive holder,
 --          when one of another locker waits, each time that it asks
 
@@ -110,6 +111,19 @@ local function all_stay(state)
   return 1
 end
 
+-- oldest describes the one of several holders that has had the lock longest and whose work is not over. It is not
+-- looked for behind the first SIBLINGS_MOST of them.
+local function oldest(state)
+  if not state.count then return nil end
+  local all = redis.call('ZRANGE', KEYS[5], '(0', '-inf', 'BYSCORE', 'REV', 'LIMIT', 0, SIBLINGS_MOST, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local holder = string.sub(all[i], 2)
+    local ends = tonumber(redis.call('ZSCORE', KEYS[5], holder) or '')
+    if ends and ends % 1 == 0 then return describe_holder(holder .. ':' .. digits(-tonumber(all[i + 1]))) end
+  end
+  return nil
+end
+
 local empty = not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0
 local jumped = not empty and value and string.sub(value, 1, #token + 2) == token .. ':~'
 if plain and not value or jumped then
@@ -170,4 +184,4 @@ end
 local waiting = join ~= 'wait' and queue_or_fence and redis.call('ZCARD', KEYS[2]) or 0
 local fence = state.since or state.last_fence
 local holder = state.holder and fence > 0 and describe_holder(state.holder .. ':' .. digits(fence)) or ''
-return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting, all_stay(state)}
+return {0, ms_until_free(state), now_text, siblings(state), fresh, holder, waiting, all_stay(state), oldest(state)}

@@ -4,8 +4,11 @@
 -- Parts    lock, queue (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, lockers, fence, holders (see lock.lua)
 -- ARGV[1]  prefix of the lockers' channels
+-- ARGV[2]  optional: '<author> <reason>', who has it taken and why, each percent-encoded and maybe empty
 -- Result   1 somebody had it, 0 nobody did
--- Message  'revoked <token> <lock>' to the locker of each who had it
+-- Message  'revoked <token> <lock>' to the locker of each who had it; with ARGV[2] before that
+--          'revoking <token> <author> <reason> <lock>'. Lockers that do not know the second message pass it over,
+--          and read the first one exactly: so that has no room for more
 
 -- include lock
 -- include queue
@@ -28,6 +31,9 @@ if last_fence > 0 and not far_ahead then last_fence = last_fence + LOCAL_FENCES 
 for _, token in ipairs(state.holder and {state.holder} or redis.call('ZRANGE', KEYS[5], 0, -1)) do
   local locker = string.match(token, '^([^.=]+)%.')
   if locker then
+    if ARGV[2] then
+      redis.call('PUBLISH', ARGV[1] .. locker, 'revoking ' .. token .. ' ' .. ARGV[2] .. ' ' .. KEYS[1])
+    end
     redis.call('PUBLISH', ARGV[1] .. locker, 'revoked ' .. token .. ' ' .. KEYS[1])
   end
 end

@@ -81,7 +81,7 @@ func fencesIncreaseAcrossForce(w *world) {
 		r := p.ref(long)
 		Note(&r, p.mustGet(r, store.Try))
 		seen.add(r.Fence, "after a forced release")
-		if err := other.ForceRelease(w.Context(), lock); err != nil {
+		if err := other.ForceRelease(w.Context(), lock, store.Intervention{}); err != nil {
 			w.Fatal(err)
 		}
 		next := other.ref(long)

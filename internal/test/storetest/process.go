@@ -224,6 +224,9 @@ func (e *ear) Granted(g store.News) { e.grants <- g }
 // OthersWait implements store.Listener.
 func (e *ear) OthersWait(string, string, int64) {}
 
+// Revoking implements store.Listener.
+func (e *ear) Revoking(string, string, store.Intervention) {}
+
 // Revoked implements store.Listener.
 func (e *ear) Revoked(string, string) {}
 
