@@ -54,6 +54,20 @@ const (
 	// EventAnswerNotKept: work of Do was done, and Redis has not got its answer, for the reason in Err: it is too large, or cannot
 	// be encoded, the lock was lost, or Redis has refused it or could not be reached.
 	EventAnswerNotKept
+	// EventInShadow: a policy with Shadow is used, so that nobody is locked out. It comes with its first call, and with a later one where the
+	// last such event is a minute ago. Of the rest of the Event, Name alone is set.
+	EventInShadow
+	// EventShadowAcquired: without Shadow a call would have had its lock when Waited was over. Queued says that it would have waited for
+	// its turn. This and the three kinds below are told in the background, with a context that has no values: the call may be over long since.
+	EventShadowAcquired
+	// EventShadowRefused: without Shadow a call would have been refused after Waited, for the reason in Err and Reason. No work is
+	// refused.
+	EventShadowRefused
+	// EventShadowOverlap: the work of a call with Shadow ran while other work did from which the lock would have kept it. Of two
+	// works one tells of it. With Mixed the other one is not in shadow: it has the lock.
+	EventShadowOverlap
+	// EventShadowIncomplete: what would have come of a call without Shadow is not known, or not all of it, for the reason in Err.
+	EventShadowIncomplete
 )
 
 var eventNames = [...]string{
@@ -72,6 +86,12 @@ var eventNames = [...]string{
 	EventAnswered:      "answered",
 	EventAnswerKept:    "answer kept",
 	EventAnswerNotKept: "answer not kept",
+
+	EventInShadow:         "in shadow",
+	EventShadowAcquired:   "would be acquired",
+	EventShadowRefused:    "would be refused",
+	EventShadowOverlap:    "overlap",
+	EventShadowIncomplete: "forecast incomplete",
 }
 
 // String returns the kind in words, such as "handed over".
@@ -101,6 +121,10 @@ type Event struct {
 	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
 	// It is empty for other kinds, and where the caller has left.
 	Reason string
+
+	// Mixed, of the events of a policy with Shadow, says that within the last minute somebody was seen at a lock of that Name
+	// who is not in shadow: then what they tell of waits and refusals is too low.
+	Mixed bool
 }
 
 // event returns an event about a lock of the policy.

@@ -296,5 +296,6 @@ func (l *Locker) Stats() Stats {
 			}
 		}
 	}
+	l.shadows.count(s.Names)
 	return s
 }
