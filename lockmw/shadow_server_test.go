@@ -270,7 +270,7 @@ func TestShadowsBesideThoseWhoEnforce(t *testing.T) {
 // BenchmarkShadow is what a call in shadow costs its caller: its forecast is made beside it.
 func BenchmarkShadow(b *testing.B) {
 	l := testenv.Open(b, redistest.Shared(b).Client(b), lockmw.WithNamespace(redistest.Prefix(b)))
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(b.Context())
 	defer end()
 	p := lockmw.Policy{Shadow: true}
 	b.ReportAllocs()

@@ -20,12 +20,6 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-// inTheShade returns the policy with Shadow.
-func inTheShade(p lockmw.Policy) lockmw.Policy {
-	p.Shadow = true
-	return p
-}
-
 // An arrival is one call: when it comes, for how long it works, and what else there is to it.
 type arrival struct {
 	at, works time.Duration

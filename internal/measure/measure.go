@@ -46,7 +46,7 @@ var (
 	Answers         = Metric{"lockmw_answers_total", "Work that was done under Do, by whether its answer is kept for others.", []string{LabelName, LabelMode, LabelOutcome}}
 	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
 
-	// Of policies with Shadow: what enforcing would have come to.
+	// Shadow and the four below are of policies with Shadow: what enforcing would have come to.
 	Shadow           = Metric{"lockmw_shadow", "1 while a policy runs in shadow, so that nobody is locked out: it was used so within two minutes.", []string{LabelName}}
 	ShadowDuration   = Metric{"lockmw_shadow_acquire_duration_seconds", "Time from asking for a lock to having it, or being refused, as it would be without Shadow.", []string{LabelName, LabelMode, LabelOutcome}}
 	ShadowRefused    = Metric{"lockmw_shadow_refused_total", "Calls in shadow that would have been refused, by the code that the client would have been told.", []string{LabelName, LabelMode, LabelReason}}

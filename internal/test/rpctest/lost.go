@@ -100,16 +100,15 @@ func lostLockIsAnswered(e *env) {
 // lock.
 func shadowNeitherWaitsNorRefuses(e *env) {
 	lease := e.hold()
-	inShadow := func(ctx context.Context) error {
+	inShadow := func(ctx context.Context) {
 		if inner, found := lockmw.FromContext(ctx); !found || !inner.Shadow() {
 			e.Errorf("the handler's lease is %v, want one in shadow", inner)
 		}
-		return nil
 	}
 	e.serve(&shop{
 		rules: usual(patient, func(p *lockmw.Policy) { p.Shadow = true }),
-		pay:   func(ctx context.Context, _ *testpb.Order) error { return inShadow(ctx) },
-		watch: func(_ *testpb.Order, w watching) error { return inShadow(w.Context()) },
+		pay:   func(ctx context.Context, _ *testpb.Order) error { inShadow(ctx); return nil },
+		watch: func(_ *testpb.Order, w watching) error { inShadow(w.Context()); return nil },
 	})
 	began := time.Now()
 	paid := e.pay()
