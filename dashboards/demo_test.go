@@ -149,7 +149,7 @@ func TestDemoShowsOnEveryPanel(t *testing.T) {
 }
 
 // troubles are the alerts that the demo gives reason for by itself.
-var troubles = map[string]bool{"LockmwLocksLost": true, "LockmwHoldersStuck": true, "LockmwRefusalsHigh": true, "LockmwWaitsTimeOut": true}
+var troubles = map[string]bool{"LockmwLocksLost": true, "LockmwHoldersStuck": true, "LockmwRefusalsHigh": true, "LockmwWaitsTimeOut": true, "LockmwInShadow": true}
 
 func awaitAlert(t *testing.T, p *prometheus, alert string) {
 	t.Helper()
@@ -175,7 +175,7 @@ func (p *prometheus) hasValues(t *testing.T, v variable) {
 	for _, s := range p.at(t, fill(found[1], time.Second, time.Second)) {
 		values[s.Metric[found[2]]] = true
 	}
-	want := map[string]int{"job": 1, "instance": 4, "name": 8}[v.Name]
+	want := map[string]int{"job": 1, "instance": 4, "name": 9}[v.Name]
 	if len(values) != want || values[""] {
 		t.Errorf("variable %s has the values %v, want %d", v.Name, values, want)
 	}

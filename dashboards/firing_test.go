@@ -200,6 +200,13 @@ var scenes = map[string]scene{
 		},
 	},
 
+	"a lock is only tried": {
+		map[string]string{"LockmwInShadow": "tried"},
+		func(ctx context.Context, s *service) {
+			often(ctx, 100*time.Millisecond, func() { s.hold(ctx, "tried", lockmw.Policy{Name: "tried", Shadow: true}, 0) })
+		},
+	},
+
 	"the program asks for a lock under itself": {
 		map[string]string{"LockmwMisuse": "twice"},
 		func(ctx context.Context, s *service) {
@@ -368,7 +375,15 @@ func TestMetricsHaveTheirNamesTypesAndLabels(t *testing.T) {
 	if err := s.do(t.Context(), lockmw.Flight{Policy: lockmw.Policy{Name: "report"}}, nil); err != nil {
 		t.Fatal(err)
 	}
+	inShadow := lockmw.Policy{Name: "tried", Shadow: true}
+	s.hold(t.Context(), "k", inShadow, 0)
+	await.Within(t, 20*time.Second, "the forecast is made", func() bool { return strings.Contains(s.text(), "lockmw_shadow_acquire_duration_seconds") })
+	checkMetrics(t, s.text())
+}
+
+// text is the service's page of metrics.
+func (s *service) text() string {
 	recorder := httptest.NewRecorder()
 	s.page.Config.Handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/", nil))
-	checkMetrics(t, recorder.Body.String())
+	return recorder.Body.String()
 }

@@ -20,18 +20,23 @@ type metric struct {
 // metrics are all of lockmw, written down here once more: boards and alerts of users are
 // made of them, so a change of a name is a break.
 var metrics = map[string]metric{
-	"lockmw_acquire_duration_seconds": {dto.MetricType_HISTOGRAM, []string{"mode", "name", "outcome"}},
-	"lockmw_hold_duration_seconds":    {dto.MetricType_HISTOGRAM, []string{"mode", "name"}},
-	"lockmw_held":                     {dto.MetricType_GAUGE, []string{"name"}},
-	"lockmw_waiting":                  {dto.MetricType_GAUGE, []string{"name"}},
-	"lockmw_handovers_total":          {dto.MetricType_COUNTER, []string{"mode", "name"}},
-	"lockmw_refused_total":            {dto.MetricType_COUNTER, []string{"mode", "name", "reason"}},
-	"lockmw_lost_total":               {dto.MetricType_COUNTER, []string{"mode", "name"}},
-	"lockmw_failed_open_total":        {dto.MetricType_COUNTER, []string{"mode", "name"}},
-	"lockmw_stuck_total":              {dto.MetricType_COUNTER, []string{"mode", "name"}},
-	"lockmw_answers_total":            {dto.MetricType_COUNTER, []string{"mode", "name", "outcome"}},
-	"lockmw_renewals_total":           {dto.MetricType_COUNTER, []string{"outcome"}},
-	"lockmw_redis_up":                 {dto.MetricType_GAUGE, nil},
+	"lockmw_acquire_duration_seconds":        {dto.MetricType_HISTOGRAM, []string{"mode", "name", "outcome"}},
+	"lockmw_hold_duration_seconds":           {dto.MetricType_HISTOGRAM, []string{"mode", "name"}},
+	"lockmw_held":                            {dto.MetricType_GAUGE, []string{"name"}},
+	"lockmw_waiting":                         {dto.MetricType_GAUGE, []string{"name"}},
+	"lockmw_handovers_total":                 {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_refused_total":                   {dto.MetricType_COUNTER, []string{"mode", "name", "reason"}},
+	"lockmw_lost_total":                      {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_failed_open_total":               {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_stuck_total":                     {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_answers_total":                   {dto.MetricType_COUNTER, []string{"mode", "name", "outcome"}},
+	"lockmw_renewals_total":                  {dto.MetricType_COUNTER, []string{"outcome"}},
+	"lockmw_shadow":                          {dto.MetricType_GAUGE, []string{"name"}},
+	"lockmw_shadow_acquire_duration_seconds": {dto.MetricType_HISTOGRAM, []string{"mode", "name", "outcome"}},
+	"lockmw_shadow_refused_total":            {dto.MetricType_COUNTER, []string{"mode", "name", "reason"}},
+	"lockmw_shadow_overlaps_total":           {dto.MetricType_COUNTER, []string{"mixed", "mode", "name"}},
+	"lockmw_shadow_incomplete_total":         {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_redis_up":                        {dto.MetricType_GAUGE, nil},
 }
 
 // checkMetrics compares a page of metrics with what there should be.

@@ -65,6 +65,9 @@ func under(ctx context.Context, lease *Lease, err error) (context.Context, *Leas
 
 // acquire is Acquire, but for the context.
 func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
+	if p.Shadow {
+		return l.acquireShadow(ctx, p, key)
+	}
 	c := l.newClaim(ctx, key, p, time.Now(), nil)
 	lease, err := c.acquire()
 	c.tell(lease)
@@ -111,12 +114,16 @@ func (c *claim) check() (outer *Lease, err error) {
 	if err := validateKey(c.key); err != nil {
 		return nil, err
 	}
-	if outer = c.locker.heldBy(c.ctx, c.ref.Key); outer != nil && (!c.given.Reentrant || !outer.covers(c.ref.Kind)) {
+	outer, shadowed := c.locker.heldBy(c.ctx, c.ref.Key)
+	if outer != nil && (!c.given.Reentrant || !outer.covers(c.ref.Kind)) {
 		c.seen = sightingOf(outer)
 		return nil, ErrReentrant
 	}
 	if c.ctx.Err() != nil {
 		return nil, c.gaveUp()
+	}
+	if outer == nil && shadowed != nil {
+		shadowed.inShadow().nested(c)
 	}
 	return outer, nil
 }

@@ -14,6 +14,7 @@ import (
 type bundle struct {
 	locker *Locker
 	parts  []*Lease
+	queued bool // one of the calls for them has waited for its turn
 }
 
 func (b *bundle) trusted() bool {

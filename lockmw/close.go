@@ -35,6 +35,8 @@ func (l *Locker) Close(ctx context.Context) error {
 func (l *Locker) shutDown(ctx context.Context) error {
 	l.endClaims()
 	close(l.closing)
+	var forecasts sync.WaitGroup
+	forecasts.Go(l.shadows.close)
 	for led := range l.ledgers.All() {
 		led.calls.Wait() // each ends at once, or with the command it has sent, which is bounded
 	}
@@ -47,6 +49,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts and unanswered releases could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))
 	}
 	l.watchdog.Stop()
+	forecasts.Wait()
 	l.checks.Wait()
 	err = errors.Join(err, l.store.Close())
 	l.reports.End(lastReports)

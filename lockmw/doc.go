@@ -87,7 +87,7 @@
 // those for which Close waits (close.go).
 // renewal.go says when a tenure is renewed and what comes of it, internal/renew sends the renewals. release.go gives a lock
 // back. Do begins in flight.go: calls.go has how its calls come together, keep.go how a lock is given back with an answer,
-// resolve.go how somebody says what became of work of which nobody knew.
+// resolve.go how somebody says what became of work of which nobody knew. shadow.go has policies that are only tried.
 // reentrant.go has leases with a part in another lease's lock, multi.go (how they are taken) and bundle.go (what they
 // have) those of several keys. internal/janitor removes from Redis
 // what calls that gave up have left. internal/outage knows whether Redis can be reached.

@@ -60,6 +60,20 @@ const (
 	// EventResolved: this Locker has noted what became of uncertain work, see ResolveAs. Resolution and Intervention say what, who
 	// said so and why. It is about no policy, either.
 	EventResolved
+	// EventInShadow: a policy with Shadow is used, so that nobody is locked out. It comes with its first call, and with a later one where the
+	// last such event is a minute ago. Of the rest of the Event, Name alone is set.
+	EventInShadow
+	// EventShadowAcquired: without Shadow a call would have had its lock when Waited was over. Queued says that it would have waited for
+	// its turn. This and the three kinds below are told in the background, with a context that has no values: the call may be over long since.
+	EventShadowAcquired
+	// EventShadowRefused: without Shadow a call would have been refused after Waited, for the reason in Err and Reason. No work is
+	// refused.
+	EventShadowRefused
+	// EventShadowOverlap: the work of a call with Shadow ran while other work did from which the lock would have kept it. Of two
+	// works one tells of it. With Mixed the other one is not in shadow: it has the lock.
+	EventShadowOverlap
+	// EventShadowIncomplete: what would have come of a call without Shadow is not known, or not all of it, for the reason in Err.
+	EventShadowIncomplete
 )
 
 var eventNames = [...]string{
@@ -80,6 +94,12 @@ var eventNames = [...]string{
 	EventAnswerNotKept: "answer not kept",
 	EventForceReleased: "released by force",
 	EventResolved:      "resolved",
+
+	EventInShadow:         "in shadow",
+	EventShadowAcquired:   "would be acquired",
+	EventShadowRefused:    "would be refused",
+	EventShadowOverlap:    "overlap",
+	EventShadowIncomplete: "forecast incomplete",
 }
 
 // String returns the kind in words, such as "handed over".
@@ -127,6 +147,10 @@ type Event struct {
 
 	// Resolution is what the work of an EventResolved was resolved as: done, again or discard.
 	Resolution string
+
+	// Mixed, of the events of a policy with Shadow, says that within the last minute somebody was seen at a lock of that Name
+	// who is not in shadow: then what they tell of waits and refusals is too low.
+	Mixed bool
 }
 
 // event returns an event about a lock of the policy.

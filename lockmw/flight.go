@@ -21,7 +21,7 @@ import (
 type Flight struct {
 	// Policy is that of the lock under which the function runs. Wait bounds the time until a call runs its function or has another
 	// one's answer: let it be longer than the work takes. Without Wait and Retries a call that finds the function running
-	// elsewhere is refused at once. Do refuses Mode Shared, Permits, MinHold, Reentrant, FailOpen and AsyncRelease: several
+	// elsewhere is refused at once. Do refuses Mode Shared, Permits, MinHold, Reentrant, FailOpen, AsyncRelease and Shadow: several
 	// would do the work, or nobody could keep the answer.
 	Policy Policy
 
@@ -200,6 +200,8 @@ func (l *Locker) ValidateFlight(f Flight) error {
 		return badPolicy("Permits", "Do with Permits: several would do the work at the same time; leave out Permits")
 	case p.MinHold != 0:
 		return badPolicy("MinHold", "Do gives the answer to those who come later: say for how long with Retain")
+	case p.Shadow:
+		return badPolicy("Shadow", "Do in shadow would do the work once for each who asks, and have no answer for others: leave out Shadow")
 	case p.Reentrant:
 		return badPolicy("Reentrant", "Do within the work of the same key has no answer yet: leave out Reentrant")
 	case p.FailOpen:

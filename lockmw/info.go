@@ -69,8 +69,8 @@ const (
 
 // Stats are numbers about one Locker at a moment, for gauges. They need no observer.
 type Stats struct {
-	// Names has what is held or waited for now, by the policies' Name (or Prefix). What
-	// is not there is neither held nor waited for.
+	// Names has what is held or waited for now, and what is in shadow, by the policies' Name (or Prefix). What
+	// is not there is neither.
 	Names map[string]NameStats
 
 	// Connected says that Redis can be reached, as far as is known from what came of the
@@ -90,6 +90,13 @@ type Stats struct {
 type NameStats struct {
 	Held    int // leases that hold a lock. One that runs without it (FailOpen) does not
 	Waiting int // calls that may wait and do not have their lock yet
+
+	// Shadow: a policy of that Name was used with Policy.Shadow within the last two minutes.
+	Shadow bool
+
+	// Mixed: within the last minute such a call has seen a holder of its lock who is not in shadow, so that what is told of
+	// them is too low.
+	Mixed bool
 }
 
 // answerOf is what is told of what lies beside a lock. held says that somebody has the lock.

@@ -317,5 +317,6 @@ func (l *Locker) Stats() Stats {
 			}
 		}
 	}
+	l.shadows.count(s.Names)
 	return s
 }

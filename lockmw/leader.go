@@ -35,7 +35,7 @@ type Leader struct {
 //
 // It panics if p is invalid, or has a field that an election cannot have: Wait, and Retries
 // other than Forever, because Run campaigns for as long as its context lives; FailOpen, Permits, Mode
-// Shared and Reentrant, because there would be several leaders.
+// Shared, Shadow and Reentrant, because there would be several leaders.
 func (l *Locker) Leader(key string, p Policy) *Leader {
 	if err := errors.Join(validateKey(key), l.Validate(p), electable(p)); err != nil {
 		panic("lockmw: Leader: " + err.Error())
@@ -57,6 +57,7 @@ func electable(p Policy) error {
 		{"FailOpen", p.FailOpen, "there would be several leaders while Redis cannot be reached"},
 		{"Permits", p.Permits != 0, "there would be several leaders"},
 		{"Mode", p.Mode != Exclusive, "there would be several leaders"},
+		{"Shadow", p.Shadow, "every process would lead"},
 		{"Reentrant", p.Reentrant, "several would lead in a context that holds the lock"},
 	} {
 		if field.set {

@@ -165,7 +165,7 @@ func (l *Lease) Key() string {
 // Fences follow the clock of Redis's server. They do not grow where that is set back by a
 // step while nobody holds the key: never do so, slew it.
 //
-// It is 0 where no lock is held because the policy failed open, on a quorum, for a nil Lease, and
+// It is 0 where no lock is held because the policy failed open or is in shadow, on a quorum, for a nil Lease, and
 // for several keys, which have one each: see FenceOf.
 func (l *Lease) Fence() int64 {
 	if l == nil {
@@ -179,7 +179,7 @@ func (l *Lease) Fence() int64 {
 // not Redis. It takes the time that passed on both of them, so it notices that the
 // process or the whole machine was stopped. Once false it stays false; it is false
 // after the release, and when MaxHold has passed. Where the policy failed open it is
-// until then: no lock can be lost. It is false for a nil Lease.
+// until then, and so is a lease in shadow: no lock can be lost. It is false for a nil Lease.
 func (l *Lease) Valid() bool {
 	return l != nil && l.has.trusted() && l.holds(held)
 }
@@ -187,7 +187,7 @@ func (l *Lease) Valid() bool {
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
 // before; of several keys, when the first of them cannot. The lease's context ends
 // earlier than that, by a tenth of the TTL and at least by 50 ms. ValidUntil is the zero
-// time where the policy failed open, and for a nil Lease.
+// time where the policy failed open or is in shadow, and for a nil Lease.
 func (l *Lease) ValidUntil() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -248,7 +248,8 @@ func (l *Lease) endMaxHold() {
 //   - *tenure: a lock of its own;
 //   - joined: a part in the lock of another lease, which it has joined (Policy.Reentrant);
 //   - *bundle: several locks, each with a lease of its own (AcquireAll);
-//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen).
+//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen);
+//   - *shadow: no lock, and a forecast of what would have come of one (Policy.Shadow).
 type holding interface {
 	// trusted reports whether what is held can be relied on now. Leases that are over
 	// are told so.
@@ -301,17 +302,26 @@ func (nothing) release(_ context.Context, l *Lease) error {
 // runsWithout reports whether the lease has no lock, because its policy failed open.
 func (l *Lease) runsWithout() bool { return l.has == (nothing{}) }
 
-// heldBy returns the lease by which ctx holds the lock called key, or nil.
-func (l *Locker) heldBy(ctx context.Context, key string) *Lease {
+// heldBy returns the lease by which ctx holds the lock called key, or nil; shadowed is one in shadow by which it would hold it.
+func (l *Locker) heldBy(ctx context.Context, key string) (holder, shadowed *Lease) {
 	for lease, _ := FromContext(ctx); lease != nil; lease = lease.outer {
-		if lease.locker != l || lease.ref.Key != key {
+		if lease.locker != l {
+			continue
+		}
+		if s := lease.inShadow(); s != nil {
+			if shadowed == nil && slices.Contains(s.names, key) && lease.holds(held, overHeld) {
+				shadowed = lease
+			}
+			continue
+		}
+		if lease.ref.Key != key {
 			continue
 		}
 		if owner := lease.owner(); owner != nil && owner.holds(held, overHeld) {
-			return owner
+			return owner, shadowed
 		}
 	}
-	return nil
+	return nil, shadowed
 }
 
 // holds reports whether the lease is in one of the states.
@@ -348,7 +358,10 @@ func FromContext(ctx context.Context) (*Lease, bool) {
 
 var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHold", lost: "lost", released: "released"}
 
-const failedOpen = "failed open, there is no lock"
+const (
+	failedOpen = "failed open, there is no lock"
+	inShadow   = "in shadow, there is no lock"
+)
 
 // String describes the lease for people: what it locks, whether it is held, for how long it
 // was held and how long it can be relied on without a renewal. The token, with which
@@ -433,6 +446,9 @@ func (l *Lease) ownFacts() (state string, left time.Duration) {
 	defer l.mu.Unlock()
 	if l.runsWithout() && l.state == held {
 		return failedOpen, 0
+	}
+	if l.Shadow() && l.state == held {
+		return inShadow, 0
 	}
 	return stateNames[l.state], max(left, 0)
 }

@@ -33,6 +33,7 @@ type Locker struct {
 	janitor    *janitor.Janitor
 	subscriber *subscriber
 	history    holds.History
+	shadows    shadows  // of policies with Shadow
 	stops      []func() // of those who read Stats
 
 	closing   chan struct{} // closed when Close begins
@@ -67,6 +68,9 @@ func (l *Locker) Validate(p Policy) error {
 	}
 	if p.Permits > 0 && l.quorum {
 		return badPolicy("Permits", "a quorum cannot bound them: with 3 nodes and 2 permits, 3 holders can have a majority each")
+	}
+	if p.Shadow && l.quorum {
+		return badPolicy("Shadow", "a quorum has no queue from which a forecast could be made: try the policy with a Locker of New")
 	}
 	return nil
 }

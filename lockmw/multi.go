@@ -43,6 +43,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	case 1:
 		return l.acquire(ctx, sorted[0], p)
 	}
+	if p.Shadow {
+		return l.acquireShadow(ctx, p, sorted...)
+	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
 		c := l.newClaim(ctx, sorted[0], p, start, nil)
 		return nil, c.refused(err)
@@ -158,6 +161,7 @@ func (b *bundle) takeNext(c *claim) error {
 		return c.refuse(fmt.Errorf("%w: the wait was over before its turn came", ErrNotAcquired))
 	}
 	part, err := c.acquire()
+	b.queued = b.queued || !c.queuedAt.IsZero()
 	if err == nil {
 		b.parts = append(b.parts, part)
 	}

@@ -57,6 +57,7 @@ func newLocker(s store.Store, o options) *Locker {
 		confirms:  o.acks > 0,
 		closing:   make(chan struct{}),
 	}
+	l.shadows.perKey, l.shadows.total = o.maxPerKey, o.maxTotal
 	l.relays = s.Queues() && !l.confirms
 	l.waiters = waitqueue.NewSet(o.maxPerKey, o.maxTotal, l.relays, s.NewToken)
 	s, l.outage = outage.Watch(s, l.back)

@@ -20,13 +20,15 @@ import (
 // is nil then where others hold the lock, and otherwise Acquire's. After ErrUnavailable
 // nobody can know whether the job runs elsewhere. A policy with Wait or Retries is refused
 // with ErrInvalidPolicy: whoever waited would run the job after the others. So is one whose
-// Mode is Shared, or that has Permits: several share the lock, and all of them would run the job.
+// Mode is Shared, or that has Permits or Shadow: all who come would run the job.
 // With FailOpen every process runs it while Redis is away. A quorum is
 // asked again, after each RetryInterval and eight times at most, where others may have had
 // no majority either. Observers are told EventSkipped, not EventRefused, of a job that
 // others hold, and nothing is logged.
 func (l *Locker) Once(ctx context.Context, key string, p Policy, fn func(ctx context.Context) error) (ran bool, err error) {
 	switch {
+	case p.Shadow:
+		return false, l.Refuse(ctx, p, badPolicy("Shadow", "Once in shadow: every process would run the job; leave out Shadow"))
 	case p.waits():
 		return false, l.Refuse(ctx, p, badPolicy("Wait", "Once does not wait: the job would run after the one that holds the lock; leave out Wait and Retries"))
 	case p.Mode == Shared:

@@ -61,7 +61,7 @@ func gather(opts []Option) (options, error) {
 // WithNamespace sets what all Redis keys and channels begin with: the lock of key k is
 // the Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one
 // namespace. It is 1 to 128 bytes without braces and control characters. The default
-// is "lock".
+// is "lock". "<ns>:shadow" is for policies with Shadow.
 func WithNamespace(ns string) Option {
 	return func(o *options) error {
 		if ns == "" {
@@ -128,12 +128,12 @@ func WithNote(note func(ctx context.Context) string) Option {
 // Name and code the first, and then at most one a second; of a key that no request of its
 // route can have, one line as long as the program runs; of all together at most 100 a second),
 // leases that were lost or are held for too long, releases that failed, work that runs without
-// its lock, a lack of messages, settings of the server that endanger locks. A Redis that
+// its lock, policies in shadow and what would have come of their calls, a lack of messages, settings of the server that endanger locks. A Redis that
 // cannot be reached shows in these lines. Renewals that fail are told to observers alone. It
 // logs keys, never tokens.
 //
-// By default only mistakes of the program and uncertain work are logged: refusals whose code is CodeMisuse or
-// CodeIdempotencyUncertain, of the latter one line for each work, and a panic of an observer. They go to the logger that is slog.Default() when New is called. A logger over
+// By default only mistakes of the program, uncertain work and policies in shadow are logged: refusals whose code is CodeMisuse or
+// CodeIdempotencyUncertain, of the latter one line for each work, a line a minute for each Name with Policy.Shadow, and a panic of an observer. They go to the logger that is slog.Default() when New is called. A logger over
 // slog.DiscardHandler silences them, too.
 //
 // Lines are written in the background, one after the other: a logger that is slow or

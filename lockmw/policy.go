@@ -198,6 +198,26 @@ type Policy struct {
 	// Close, Leader and WithBufferedResponse confirm always. Zero means that Release returns when Redis has answered.
 	AsyncRelease bool
 
+	// Shadow tries the policy on live traffic: a call runs its work at once, without the lock. It never waits and is never refused but
+	// for a mistake of the program, nothing of Redis is in its way, and nobody is kept from the lock by it. What would have come of
+	// it is told as events (EventShadowAcquired, EventShadowRefused, EventShadowOverlap) and metrics: how long it would have waited, for
+	// what reason it would have been refused, and whether two were at work at the same time.
+	//
+	// For that, a call has a claim of its own in a namespace beside the locks ("lock:shadow:{…}" for "lock"), by the same policy. Once granted, it keeps its
+	// virtual lock for as long as the work took, also when the call has long returned. It gives up its wait at the deadline of
+	// the call's context, and when that context ends before the work does; how it ends after that means nothing. So for given
+	// arrivals the forecast is what enforcing would show, within some per cent. It does not know of clients that retry, or that
+	// send less because they wait. Holders of the real lock do not make a forecast wait: they are told of as overlaps, and forecasts
+	// are Mixed.
+	//
+	// The lease says so by Lease.Shadow. Its Fence is 0 and its Release returns nil. Its context ends as always, but it is never lost,
+	// and Close leaves it alone. A nested Acquire of the same key without Shadow takes the lock; that it would be ErrReentrant is
+	// told. FailOpen does nothing. Once, Leader, Do and a quorum refuse Shadow: what they promise cannot be tried.
+	//
+	// The log says once a minute that the policy is in shadow, also without WithLogger. A Locker with such policies opens as many connections
+	// again. Zero means that the lock is taken.
+	Shadow bool
+
 	// RetryAfter is after how long a client is told to ask again that is refused
 	// because others hold the lock, or wait for it. Zero means an estimate: from how
 	// long locks of this Name were held lately (by this process, and by others as far

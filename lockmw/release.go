@@ -30,7 +30,7 @@ var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of A
 // of this Locker, or renewal stops and it is given back to Redis.
 //
 // It returns nil when the lock was given back, also after MaxHold while the TTL lasts, and where the
-// policy failed open. The error Is ErrLost when the lock was lost before, so that
+// policy failed open or is in shadow. The error Is ErrLost when the lock was lost before, so that
 // somebody else may have held it meanwhile, and when Close has taken the lock
 // from work that went on. It Is ErrUnavailable when Redis has refused, or has not answered
 // for about a second: the release is then tried further in the background, and the lock ends
@@ -60,6 +60,10 @@ func (l *Lease) Release(ctx context.Context) error {
 // which it has joined, remains. After the release, without MinHold, and for a nil Lease, it has no effect.
 func (l *Lease) MarkFailed() {
 	if l == nil || l.policy.MinHold == 0 || l.policy.MinHoldOnError {
+		return
+	}
+	if s := l.inShadow(); s != nil {
+		s.failed.Store(true)
 		return
 	}
 	owners := []*Lease{l.owner()}

@@ -17,8 +17,9 @@ import (
 // gauges are those of one MeterProvider, for all Lockers that are measured by it: what
 // several callbacks say of one gauge is not added up by OpenTelemetry, but the last counts.
 type gauges struct {
-	names             measure.Names // that have been held or waited for
-	held, waiting, up metric.Int64ObservableGauge
+	names                     measure.Names // that have been held or waited for
+	shaded                    measure.Names // that have been in shadow
+	held, waiting, up, shadow metric.Int64ObservableGauge
 
 	mu           sync.Mutex
 	readers      map[*func() lockmw.Stats]struct{}
@@ -61,7 +62,7 @@ func newGauges(p metric.MeterProvider) (*gauges, error) {
 		return g
 	}
 	g := &gauges{
-		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp), shadow: gauge(measure.Shadow),
 		readers: make(map[*func() lockmw.Stats]struct{}),
 	}
 	return g, errors.Join(errs...)
@@ -74,7 +75,7 @@ func (g *gauges) readBy(p metric.MeterProvider) func(stats func() lockmw.Stats) 
 		defer g.mu.Unlock()
 		g.readers[&stats] = struct{}{}
 		if g.registration == nil {
-			registration, err := p.Meter(scope).RegisterCallback(g.observe, g.held, g.waiting, g.up)
+			registration, err := p.Meter(scope).RegisterCallback(g.observe, g.held, g.waiting, g.up, g.shadow)
 			if err != nil { // the instruments are this meter's, so there is no reason for one
 				return nil
 			}
@@ -109,13 +110,23 @@ func (g *gauges) observe(_ context.Context, o metric.Observer) error {
 		for name, n := range stats.Names {
 			name = g.names.Label(name)
 			all := sum[name]
-			sum[name] = lockmw.NameStats{Held: all.Held + n.Held, Waiting: all.Waiting + n.Waiting}
+			if n.Shadow {
+				g.shaded.Label(name)
+			}
+			sum[name] = lockmw.NameStats{Held: all.Held + n.Held, Waiting: all.Waiting + n.Waiting, Shadow: all.Shadow || n.Shadow}
 		}
 	}
 	for name := range g.names.All() { // 0, not absent, where nothing is held just now
 		at := metric.WithAttributes(attribute.String(measure.LabelName, name))
 		o.ObserveInt64(g.held, int64(sum[name].Held), at)
 		o.ObserveInt64(g.waiting, int64(sum[name].Waiting), at)
+	}
+	for name := range g.shaded.All() {
+		on := int64(0)
+		if sum[name].Shadow {
+			on = 1
+		}
+		o.ObserveInt64(g.shadow, on, metric.WithAttributes(attribute.String(measure.LabelName, name)))
 	}
 	if len(readers) > 0 {
 		o.ObserveInt64(g.up, up)

@@ -390,3 +390,53 @@ func BenchmarkObserver(b *testing.B) {
 	})
 	_ = w
 }
+
+// What policies in shadow would have come to has metrics of its own, and no spans: the others do not count such calls.
+func TestMetricsOfPoliciesInShadow(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option())
+	pay := lockmw.Policy{Name: "pay", Prefix: "order:", Shadow: true}
+	ctx, request := w.tracer.Tracer("test").Start(context.Background(), "request")
+	var leases []*lockmw.Lease
+	labels := "mode=exclusive,name=pay"
+	for _, outcome := range []string{"acquired", "refused"} {
+		_, lease, err := locks.Acquire(ctx, "42", pay)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+		await.Within(t, 20*time.Second, outcome, func() bool {
+			return w.values(t)["lockmw_shadow_acquire_duration_seconds{"+labels+",outcome="+outcome+"}"] == 1
+		})
+	}
+	want := map[string]float64{
+		"lockmw_renewals_total{outcome=renewed}": 0, "lockmw_renewals_total{outcome=failed}": 0,
+		"lockmw_held{name=pay}": 0, "lockmw_waiting{name=pay}": 0, "lockmw_redis_up{}": 1, "lockmw_shadow{name=pay}": 1,
+		"lockmw_shadow_acquire_duration_seconds{" + labels + ",outcome=acquired}": 1,
+		"lockmw_shadow_acquire_duration_seconds{" + labels + ",outcome=refused}":  1,
+		"lockmw_shadow_overlaps_total{mixed=false," + labels + "}":                1,
+		"lockmw_shadow_overlaps_total{mixed=true," + labels + "}":                 0,
+		"lockmw_shadow_incomplete_total{" + labels + "}":                          0,
+	}
+	for _, reason := range []string{"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_COOLDOWN", "LOCK_QUEUE_FULL", "LOCK_MISUSE", "CANCELED"} {
+		want["lockmw_shadow_refused_total{"+labels+",reason="+reason+"}"] = 0
+	}
+	want["lockmw_shadow_refused_total{"+labels+",reason=LOCK_BUSY}"] = 1
+	var got map[string]float64
+	await.Within(t, 20*time.Second, "an overlap is counted", func() bool {
+		got = w.values(t)
+		return got["lockmw_shadow_overlaps_total{mixed=false,"+labels+"}"] == 1
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("metrics are %v, want %v", got, want)
+	}
+	for _, lease := range leases {
+		if err := lease.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	request.End()
+	if spans := w.spans.GetSpans(); len(spans) != 1 {
+		t.Errorf("%d spans, want the request's alone", len(spans))
+	}
+}

@@ -16,8 +16,9 @@ import (
 type metrics struct {
 	gauges *gauges
 
-	acquire, hold                                                  metric.Float64Histogram
+	acquire, hold, shadow                                          metric.Float64Histogram
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals metric.Int64Counter
+	overlaps, wouldRefuse, incomplete                              metric.Int64Counter
 
 	renewed, notRenewed []metric.AddOption
 
@@ -41,6 +42,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		shadow: histogram(measure.ShadowDuration), overlaps: counter(measure.ShadowOverlaps),
+		wouldRefuse: counter(measure.ShadowRefused), incomplete: counter(measure.ShadowIncomplete),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		renewed: toldOf(measure.OutcomeRenewed), notRenewed: toldOf(measure.OutcomeFailed),
 		sets: make(map[series]set),
@@ -87,7 +90,8 @@ func (m *metrics) of(s series) set {
 // begin has the counters of a name and mode be there, and 0, unless they are already. Where
 // a counter first shows as 1, a query for how it grew does not see its first event.
 func (m *metrics) begin(ctx context.Context, s series) {
-	if m.has(s) {
+	first := series{s.name, s.mode, measure.LabelReason, measure.Reasons[len(measure.Reasons)-2]} // a reason that no forecast has
+	if m.has(first) {
 		return
 	}
 	at := m.of(s).add
@@ -112,6 +116,20 @@ func (m *metrics) beginOfDo(ctx context.Context, s series) {
 	}
 }
 
+// beginOfShadow is begin for what only policies in shadow count.
+func (m *metrics) beginOfShadow(ctx context.Context, s series) {
+	mixed := series{s.name, s.mode, measure.LabelMixed, "true"}
+	if m.has(mixed) {
+		return
+	}
+	m.overlaps.Add(ctx, 0, m.of(mixed).add...)
+	m.overlaps.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelMixed, "false"}).add...)
+	m.incomplete.Add(ctx, 0, m.of(s).add...)
+	for _, reason := range measure.ReasonsOfShadow {
+		m.wouldRefuse.Add(ctx, 0, m.of(series{s.name, s.mode, measure.LabelReason, reason}).add...)
+	}
+}
+
 // has reports whether of has made the set of a series.
 func (m *metrics) has(s series) bool {
 	m.mu.RLock()
@@ -127,7 +145,7 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.renewals.Add(ctx, 1, m.renewed...)
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
-	case lockmw.EventContended: // a gauge tells of it
+	case lockmw.EventContended, lockmw.EventInShadow: // gauges tell of them
 	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved: // they have no name
 	default:
 		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
@@ -136,6 +154,10 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 
 // count counts an event that has a name. The names are bounded, so the sets are, too.
 func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
+	if measure.OfShadow(e) {
+		m.forecast(ctx, e, s)
+		return
+	}
 	m.begin(ctx, s)
 	if measure.OfDo(e) {
 		m.beginOfDo(ctx, s)
@@ -176,6 +198,24 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	case lockmw.EventStuck:
 		m.stuck.Add(ctx, 1, m.of(s).add...)
 	default: // a newer lockmw has kinds of which this does not know
+	}
+}
+
+// forecast counts an event of a policy in shadow.
+func (m *metrics) forecast(ctx context.Context, e lockmw.Event, s series) {
+	m.beginOfShadow(ctx, s)
+	of := func(label, value string) set { return m.of(series{s.name, s.mode, label, value}) }
+	switch e.Kind {
+	case lockmw.EventShadowAcquired:
+		m.shadow.Record(ctx, e.Waited.Seconds(), of(measure.LabelOutcome, measure.OutcomeAcquired).record...)
+	case lockmw.EventShadowRefused:
+		m.shadow.Record(ctx, e.Waited.Seconds(), of(measure.LabelOutcome, measure.OutcomeRefused).record...)
+		m.wouldRefuse.Add(ctx, 1, of(measure.LabelReason, measure.Reason(e)).add...)
+	case lockmw.EventShadowOverlap:
+		m.overlaps.Add(ctx, 1, of(measure.LabelMixed, measure.Mixed(e)).add...)
+	case lockmw.EventShadowIncomplete:
+		m.incomplete.Add(ctx, 1, m.of(s).add...)
+	default: // there are no others
 	}
 }
 

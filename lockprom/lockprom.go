@@ -5,7 +5,8 @@
 // The metrics are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
 // lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
 // lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_answers_total, lockmw_renewals_total
-// and lockmw_redis_up. Their label name is the policies' Name (or Prefix); no label has a
+// and lockmw_redis_up, and of policies with Shadow lockmw_shadow, lockmw_shadow_acquire_duration_seconds, lockmw_shadow_refused_total,
+// lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total. Their label name is the policies' Name (or Prefix); no label has a
 // key in it. A name beyond the first 200 counts as "other".
 //
 // The counters of a name and mode are there, and 0, from its first call on, and those of
@@ -52,11 +53,12 @@ func New(registerer prometheus.Registerer) lockmw.Option {
 
 // A collector has all metrics, of all Lockers that share a registerer.
 type collector struct {
-	names measure.Names
+	names, shaded measure.Names // shaded: those that have been in shadow
 
-	acquire, hold                                                  *prometheus.HistogramVec
+	acquire, hold, shadow                                          *prometheus.HistogramVec
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals *prometheus.CounterVec
-	held, waiting, up                                              *prometheus.Desc
+	overlaps, wouldRefuse, incomplete                              *prometheus.CounterVec
+	held, waiting, up, inShadow                                    *prometheus.Desc
 
 	begunMu sync.RWMutex
 	begun   map[series]struct{} // those whose counters are there
@@ -65,10 +67,10 @@ type collector struct {
 	readers map[*func() lockmw.Stats]struct{}
 }
 
-// A series is a name and a mode. What only Do counts is one more.
+// A series is a name and a mode. What only Do counts is one more, and so is what only policies in shadow do.
 type series struct {
-	name, mode string
-	ofDo       bool
+	name, mode     string
+	ofDo, ofShadow bool
 }
 
 func newCollector() *collector {
@@ -83,6 +85,8 @@ func newCollector() *collector {
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		shadow: histogram(measure.ShadowDuration), overlaps: counter(measure.ShadowOverlaps),
+		wouldRefuse: counter(measure.ShadowRefused), incomplete: counter(measure.ShadowIncomplete), inShadow: gauge(measure.Shadow),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
 		begun:   make(map[series]struct{}),
@@ -103,6 +107,10 @@ func (c *collector) begin(s series) {
 	if ok {
 		return
 	}
+	if s.ofShadow {
+		c.beginShadow(s)
+		return
+	}
 	for _, v := range []*prometheus.CounterVec{c.handOvers, c.lost, c.failedOpen, c.stuck} {
 		v.WithLabelValues(s.name, s.mode)
 	}
@@ -116,6 +124,22 @@ func (c *collector) begin(s series) {
 		c.answers.WithLabelValues(s.name, s.mode, measure.OutcomeKept)
 		c.answers.WithLabelValues(s.name, s.mode, measure.OutcomeNotKept)
 	}
+	c.hasBegun(s)
+}
+
+// beginShadow is begin for what only policies in shadow count.
+func (c *collector) beginShadow(s series) {
+	c.incomplete.WithLabelValues(s.name, s.mode)
+	for _, mixed := range []string{"false", "true"} {
+		c.overlaps.WithLabelValues(s.name, s.mode, mixed)
+	}
+	for _, reason := range measure.ReasonsOfShadow {
+		c.wouldRefuse.WithLabelValues(s.name, s.mode, reason)
+	}
+	c.hasBegun(s)
+}
+
+func (c *collector) hasBegun(s series) {
 	c.begunMu.Lock()
 	defer c.begunMu.Unlock()
 	c.begun[s] = struct{}{}
@@ -123,7 +147,7 @@ func (c *collector) begin(s series) {
 
 // vectors are the metrics that observe counts.
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.answers, c.renewals}
+	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.answers, c.renewals, c.shadow, c.overlaps, c.wouldRefuse, c.incomplete}
 }
 
 // Describe implements prometheus.Collector.
@@ -134,6 +158,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.held
 	ch <- c.waiting
 	ch <- c.up
+	ch <- c.inShadow
 }
 
 // Collect implements prometheus.Collector.
@@ -155,12 +180,23 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			all := sum[name]
 			all.Held += n.Held
 			all.Waiting += n.Waiting
+			if n.Shadow {
+				c.shaded.Label(name)
+				all.Shadow = true
+			}
 			sum[name] = all
 		}
 	}
 	for name := range c.names.All() { // 0, not absent, where nothing is held just now
 		ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(sum[name].Held), name)
 		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum[name].Waiting), name)
+	}
+	for name := range c.shaded.All() {
+		on := 0.0
+		if sum[name].Shadow {
+			on = 1
+		}
+		ch <- prometheus.MustNewConstMetric(c.inShadow, prometheus.GaugeValue, on, name)
 	}
 	if len(readers) > 0 {
 		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up)
@@ -181,11 +217,11 @@ func (c *collector) read(stats func() lockmw.Stats) (stop func()) {
 
 // observe counts an event.
 func (c *collector) observe(_ context.Context, e lockmw.Event) {
-	if measure.OfNoPolicy(e) {
+	if measure.OfNoPolicy(e) || e.Kind == lockmw.EventInShadow { // a gauge tells of that
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
-	c.begin(series{name, mode, measure.OfDo(e)})
+	c.begin(series{name, mode, measure.OfDo(e), measure.OfShadow(e)})
 	switch e.Kind {
 	case lockmw.EventAcquired:
 		if !e.Part {
@@ -224,6 +260,15 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.renewals.WithLabelValues(measure.OutcomeRenewed).Inc()
 	case lockmw.EventRenewalFailed:
 		c.renewals.WithLabelValues(measure.OutcomeFailed).Inc()
-	case lockmw.EventContended, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
+	case lockmw.EventShadowAcquired:
+		c.shadow.WithLabelValues(name, mode, measure.OutcomeAcquired).Observe(e.Waited.Seconds())
+	case lockmw.EventShadowRefused:
+		c.shadow.WithLabelValues(name, mode, measure.OutcomeRefused).Observe(e.Waited.Seconds())
+		c.wouldRefuse.WithLabelValues(name, mode, measure.Reason(e)).Inc()
+	case lockmw.EventShadowOverlap:
+		c.overlaps.WithLabelValues(name, mode, measure.Mixed(e)).Inc()
+	case lockmw.EventShadowIncomplete:
+		c.incomplete.WithLabelValues(name, mode).Inc()
+	case lockmw.EventContended, lockmw.EventInShadow, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
 	}
 }

@@ -305,3 +305,31 @@ func TestWrongRegisterers(t *testing.T) {
 func BenchmarkObserver(b *testing.B) {
 	doortest.BenchmarkAdded(b, context.Background(), lockprom.New(prometheus.NewRegistry()))
 }
+
+// What policies in shadow would have come to has metrics of its own, and the others do not count such calls.
+func TestMetricsOfPoliciesInShadow(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks, want := locktest.New(t, lockprom.New(registry)), fresh()
+	pay := lockmw.Policy{Name: "pay", Prefix: "order:", Shadow: true}
+	first := must(t, locks, "42", pay)
+	labels := "mode=exclusive,name=pay"
+	want["lockmw_held{name=pay}"], want["lockmw_waiting{name=pay}"] = 0, 0
+	want["lockmw_shadow{name=pay}"] = 1
+	want["lockmw_shadow_acquire_duration_seconds{"+labels+",outcome=acquired}"] = 1
+	want["lockmw_shadow_incomplete_total{"+labels+"}"] = 0
+	for _, mixed := range []string{"false", "true"} {
+		want["lockmw_shadow_overlaps_total{mixed="+mixed+","+labels+"}"] = 0
+	}
+	for _, reason := range []string{"LOCK_BUSY", "LOCK_WAIT_TIMEOUT", "LOCK_COOLDOWN", "LOCK_QUEUE_FULL", "LOCK_MISUSE", "CANCELED"} {
+		want["lockmw_shadow_refused_total{"+labels+",reason="+reason+"}"] = 0
+	}
+	eventually(t, registry, want)
+
+	second := must(t, locks, "42", pay)
+	want["lockmw_shadow_acquire_duration_seconds{"+labels+",outcome=refused}"] = 1
+	want["lockmw_shadow_refused_total{"+labels+",reason=LOCK_BUSY}"] = 1
+	want["lockmw_shadow_overlaps_total{mixed=false,"+labels+"}"] = 1
+	eventually(t, registry, want)
+	release(t, first)
+	release(t, second)
+}

@@ -54,6 +54,7 @@ var parts = []part{
 	{"reader", 3, http.MethodGet, fixed("/shelves/a?hold=400ms"), 600 * time.Millisecond},
 	{"counter", 1, http.MethodPost, fixed("/shelves/a?hold=500ms"), 3 * time.Second},
 	{"printer", 5, http.MethodPost, fixed("/printers/1?hold=500ms"), 500 * time.Millisecond},
+	{"stocker", 2, http.MethodPost, fixed("/stock/a?hold=400ms"), 800 * time.Millisecond},
 	{"pricer", 1, http.MethodPost, fixed("/prices/today?hold=20ms"), time.Second},
 	{"prankster", 1, http.MethodPost, fixed("/orders/" + strings.Repeat("9", 600) + "/pay"), 4 * time.Second}, // no key is that long
 }

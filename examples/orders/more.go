@@ -41,6 +41,9 @@ func (s *shop) moreRoutes(r *gin.Engine, locks *lockmw.Locker) {
 			lockmw.Flight{Policy: lockmw.Policy{Name: "ticket", Prefix: "ticket:", Wait: 5 * time.Second}, Retain: time.Minute}),
 		work)
 
+	// Whether a lock on stock would be worth its waits is tried first: nobody is locked out.
+	r.POST("/stock/:id", lock(lockmw.Policy{Name: "stock", Prefix: "stock:", Wait: 200 * time.Millisecond, Shadow: true}), work)
+
 	// A report is written by one process, and the others need not. After ten TTLs it
 	// counts as stuck; the TTL is short here, so that this is soon.
 	r.POST("/reports/:id", lock(lockmw.Policy{Name: "report", Prefix: "report:", TTL: reportTTL}), work)

@@ -144,7 +144,10 @@ type Lock struct {
 	// The answer leaves as soon as the release is on its way, and not when Redis has
 	// confirmed it; see AsyncRelease in Go. It needs wait, retries or retry_forever.
 	// Releases are confirmed if left out.
-	AsyncRelease  bool `protobuf:"varint,17,opt,name=async_release,json=asyncRelease,proto3" json:"async_release,omitempty"`
+	AsyncRelease bool `protobuf:"varint,17,opt,name=async_release,json=asyncRelease,proto3" json:"async_release,omitempty"`
+	// Try the lock: calls run at once without it, nobody is refused, and metrics say what the
+	// lock would have come to. The lock is taken if left out.
+	Shadow        bool `protobuf:"varint,18,opt,name=shadow,proto3" json:"shadow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +301,13 @@ func (x *Lock) GetAsyncRelease() bool {
 	return false
 }
 
+func (x *Lock) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
 var file_lockmw_v1_lock_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -325,7 +335,7 @@ var File_lockmw_v1_lock_proto protoreflect.FileDescriptor
 
 const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x05\n" +
+	"\x14lockmw/v1/lock.proto\x12\tlockmw.v1\x1a google/protobuf/descriptor.proto\x1a\x1egoogle/protobuf/duration.proto\"\xd3\x05\n" +
 	"\x04Lock\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06prefix\x18\x02 \x01(\tR\x06prefix\x12+\n" +
@@ -345,7 +355,8 @@ const file_lockmw_v1_lock_proto_rawDesc = "" +
 	"\vretry_after\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12)\n" +
 	"\x11min_hold_on_error\x18\x10 \x01(\bR\x0eminHoldOnError\x12#\n" +
-	"\rasync_release\x18\x11 \x01(\bR\fasyncRelease\"!\n" +
+	"\rasync_release\x18\x11 \x01(\bR\fasyncRelease\x12\x16\n" +
+	"\x06shadow\x18\x12 \x01(\bR\x06shadow\"!\n" +
 	"\x04Mode\x12\r\n" +
 	"\tEXCLUSIVE\x10\x00\x12\n" +
 	"\n" +

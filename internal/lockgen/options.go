@@ -132,6 +132,7 @@ var knownOptions = []knownOption{
 	boolOption("fail_open", "FailOpen", func(p *lockmw.Policy) *bool { return &p.FailOpen }),
 	textOption("name", "Name", func(p *lockmw.Policy) *string { return &p.Name }),
 	boolOption("async_release", "AsyncRelease", func(p *lockmw.Policy) *bool { return &p.AsyncRelease }),
+	boolOption("shadow", "Shadow", func(p *lockmw.Policy) *bool { return &p.Shadow }),
 	durationOption("retry_after", "RetryAfter", func(p *lockmw.Policy) *time.Duration { return &p.RetryAfter }),
 }
 

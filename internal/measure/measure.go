@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ const (
 	LabelMode    = "mode"
 	LabelOutcome = "outcome"
 	LabelReason  = "reason"
+	LabelMixed   = "mixed"
 )
 
 // The metrics.
@@ -43,7 +45,15 @@ var (
 	Stuck           = Metric{"lockmw_stuck_total", "Holders that have had a lock for ten TTLs, or longer than their policy allows; counted again every ten TTLs.", []string{LabelName, LabelMode}}
 	Answers         = Metric{"lockmw_answers_total", "Work that was done under Do, by whether its answer is kept for others.", []string{LabelName, LabelMode, LabelOutcome}}
 	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
-	RedisUp         = Metric{"lockmw_redis_up", "1 if Redis can be reached, as far as is known.", nil}
+
+	// Shadow and the four below are of policies with Shadow: what enforcing would have come to.
+	Shadow           = Metric{"lockmw_shadow", "1 while a policy runs in shadow, so that nobody is locked out: it was used so within two minutes.", []string{LabelName}}
+	ShadowDuration   = Metric{"lockmw_shadow_acquire_duration_seconds", "Time from asking for a lock to having it, or being refused, as it would be without Shadow.", []string{LabelName, LabelMode, LabelOutcome}}
+	ShadowRefused    = Metric{"lockmw_shadow_refused_total", "Calls in shadow that would have been refused, by the code that the client would have been told.", []string{LabelName, LabelMode, LabelReason}}
+	ShadowOverlaps   = Metric{"lockmw_shadow_overlaps_total", "Calls in shadow that were at work beside another one from which the lock would have kept them; mixed: that one is not in shadow.", []string{LabelName, LabelMode, LabelMixed}}
+	ShadowIncomplete = Metric{"lockmw_shadow_incomplete_total", "Calls in shadow of which is not known, or not wholly, what they would have come to.", []string{LabelName, LabelMode}}
+
+	RedisUp = Metric{"lockmw_redis_up", "1 if Redis can be reached, as far as is known.", nil}
 )
 
 // Buckets are the upper bounds of the durations' histograms, in seconds: from a fast round
@@ -97,6 +107,25 @@ var ReasonsOfDo = []string{
 	lockmw.CodeIdempotencyKeyMissing, lockmw.CodeIdempotencyKeyReused, lockmw.CodeIdempotencyInProgress,
 	lockmw.CodeIdempotencyUncertain, lockmw.CodeIdempotencyAnswerNotKept,
 }
+
+// ReasonsOfShadow are those for which a call in shadow would be refused. That Redis was away makes a forecast incomplete.
+var ReasonsOfShadow = []string{
+	lockmw.CodeBusy, lockmw.CodeWaitTimeout, lockmw.CodeCooldown, lockmw.CodeQueueFull, lockmw.CodeMisuse, canceled,
+}
+
+// OfShadow reports whether an event is one that only policies with Shadow have. What counts these is there from the first such event of a
+// name on.
+func OfShadow(e lockmw.Event) bool {
+	switch e.Kind {
+	case lockmw.EventShadowAcquired, lockmw.EventShadowRefused, lockmw.EventShadowOverlap, lockmw.EventShadowIncomplete:
+		return true
+	default:
+		return false
+	}
+}
+
+// Mixed is the label of an overlap, "true" or "false".
+func Mixed(e lockmw.Event) string { return strconv.FormatBool(e.Mixed) }
 
 // OfDo reports whether an event is one that only Do has.
 func OfDo(e lockmw.Event) bool {

@@ -34,6 +34,12 @@ func (s *Store) Resolve(context.Context, string, store.Record) (store.Resolved, 
 	return store.NoSuchWork, nil
 }
 
+// Shadow implements store.Store. It is not called.
+func (s *Store) Shadow() (store.Store, error) { return s, nil }
+
+// Note implements store.Store. It is not called.
+func (s *Store) Note(context.Context, store.Work) (store.Beside, error) { return store.Beside{}, nil }
+
 // Begun implements store.Store. It is not called.
 func (s *Store) Begun(context.Context, string, func([]string) bool) error { return nil }
 

@@ -370,6 +370,16 @@ func infoFields(info, field string) iter.Seq[string] {
 	}
 }
 
+// readBeside reads the reply of note.lua.
+func readBeside(reply any) (store.Beside, error) {
+	v := valuesOf(reply)
+	b := store.Beside{Noted: v.number(), Overlaps: v.integer() != 0, Locked: v.integer() != 0}
+	if !v.read() || b.Noted == 0 {
+		return store.Beside{}, malformed()
+	}
+	return b, nil
+}
+
 // values are those of a list in a reply that are still to be read. A value that is missing, or is of another type than it
 // is read as, makes the list bad, and is read as a zero. So whoever reads a list looks at that once, at the end.
 type values struct {

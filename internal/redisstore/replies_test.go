@@ -230,6 +230,7 @@ func TestMalformedRepliesAreErrors(t *testing.T) {
 		"all":                  {func(reply any) error { _, err := readFences(reply, 2); return err }, []any{int64(1), "7", "5", "6"}, nil, []int{1}},
 		"release":              {func(reply any) error { _, _, err := readReleased(reply); return err }, []any{int64(2), "a", "b"}, []int{2}, nil},
 		"releaseto":            {func(reply any) error { _, _, _, err := readReleasedTo(reply); return err }, []any{int64(2), "5", "7", "3", "a"}, []int{4}, nil},
+		"note":                 {func(reply any) error { _, err := readBeside(reply); return err }, []any{"5", int64(1), int64(0)}, nil, nil},
 		"inspect":              {func(reply any) error { _, err := readInfo("p", reply); return err }, []any{"p.t:5", int64(1), "7", int64(0), []any{}, []any{}, "5 6 ", int64(9)}, nil, nil},
 	} {
 		if err := c.read(c.reply); err != nil {

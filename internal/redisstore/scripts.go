@@ -37,6 +37,9 @@ var madeLua string
 //go:embed lua/resolve.lua
 var resolveLua string
 
+//go:embed lua/note.lua
+var noteLua string
+
 //go:embed lua/renew.lua
 var renewLua string
 
@@ -93,6 +96,7 @@ var (
 	keepScript      = newScript(keepLua + releaseLua)
 	keepToScript    = newScript(keepLua + releaseToLua)
 	resolveScript   = newScript(resolveLua)
+	noteScript      = newScript(noteLua)
 	renewScript     = newScript(renewLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
@@ -114,7 +118,7 @@ func newScript(body string) *script {
 // scripts are all of them, by the names of their files.
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
-	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript,
+	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript, "note": noteScript,
 	"all": allScript, "inspect": inspectScript, "kept": keptScript, "force": forceScript, "give": giveScript,
 	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }

@@ -61,6 +61,9 @@ type Store struct {
 	withoutScript       // how free locks are taken (set.go)
 	posts         posts // releases that nobody awaits (posted.go)
 
+	shadowed string                 // in a store of Shadow the namespace of the locks that it is beside; otherwise empty
+	shadow   func() (*Store, error) // Shadow, of any other
+
 	servers servers        // the connections that commands take
 	single  *wire.Pool     // the pool of the only server; nil for a Cluster
 	spare   sync.Pool      // of *command: those that are not in use
@@ -73,6 +76,22 @@ var _ store.Store = (*Store)(nil)
 // its own. Keys and channels begin with namespace, and the locker is called name, to
 // which digits are added that no other has. It does no I/O.
 func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
+	s, err := storeOf(client, namespace, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	s.shadow = func() (*Store, error) {
+		beside, err := storeOf(client, namespace+shadowEnd, namespace, name)
+		if err == nil {
+			beside.shadowed = namespace
+		}
+		return beside, err
+	}
+	return s, nil
+}
+
+// storeOf is New. Channels begin with channels.
+func storeOf(client redis.UniversalClient, namespace, channels, name string) (*Store, error) {
 	own, d, err := ownClient(client)
 	if err != nil {
 		return nil, err
@@ -86,7 +105,7 @@ func New(client redis.UniversalClient, namespace, name string) (*Store, error) {
 		locker:  newName(name),
 	}
 	d.retire = s.servers.retire
-	s.channels = s.ns + ":grants:"
+	s.channels = channels + ":grants:"
 	s.polls, s.unseen, s.visible = "p"+s.channels, "u"+s.channels, "v"+s.channels
 	_, s.cluster = own.(*redis.ClusterClient)
 	if c, ok := own.(*redis.Client); ok {
@@ -132,14 +151,18 @@ func terms(r store.Ref) string {
 	if r.Kind == (store.Kind{}) && r.Least == 0 {
 		return strconv.FormatInt(millis(r.TTL), 10)
 	}
-	kind := ""
+	return fmt.Sprintf("%d:%s:%d", millis(r.TTL), kindOf(r.Kind), millis(r.Least))
+}
+
+// kindOf writes a kind in the words of lock.lua.
+func kindOf(k store.Kind) string {
 	switch {
-	case r.Kind.Permits > 0:
-		kind = "p" + strconv.Itoa(r.Kind.Permits)
-	case r.Kind.Shared:
-		kind = "s"
+	case k.Permits > 0:
+		return "p" + strconv.Itoa(k.Permits)
+	case k.Shared:
+		return "s"
 	}
-	return fmt.Sprintf("%d:%s:%d", millis(r.TTL), kind, millis(r.Least))
+	return ""
 }
 
 // millis rounds up: Redis must not forget a lock before we do.

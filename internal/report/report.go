@@ -53,7 +53,15 @@ func (q *Queue) Logger() *slog.Logger {
 	if q.handler == slog.DiscardHandler {
 		return slog.New(q.handler)
 	}
-	return slog.New(queueHandler{q, q.handler})
+	return slog.New(queueHandler{q, q.handler, q.least})
+}
+
+// Shouting is Logger for lines that are logged also where nobody has given a logger.
+func (q *Queue) Shouting() *slog.Logger {
+	if q.handler == slog.DiscardHandler {
+		return slog.New(q.handler)
+	}
+	return slog.New(queueHandler{q, q.handler, math.MinInt})
 }
 
 // Call runs f, which calls the user's code, in the calling goroutine. A panic ends
@@ -165,11 +173,12 @@ func (q *Queue) End(limit time.Duration) {
 type queueHandler struct {
 	reports *Queue
 	user    slog.Handler
+	least   slog.Level
 }
 
 // Enabled implements slog.Handler. The user's is asked when the line is told.
 func (h queueHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= h.reports.least
+	return level >= h.least
 }
 
 // Handle implements slog.Handler.
@@ -185,10 +194,10 @@ func (h queueHandler) Handle(ctx context.Context, line slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h queueHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return queueHandler{h.reports, h.user.WithAttrs(attrs)}
+	return queueHandler{h.reports, h.user.WithAttrs(attrs), h.least}
 }
 
 // WithGroup implements slog.Handler.
 func (h queueHandler) WithGroup(name string) slog.Handler {
-	return queueHandler{h.reports, h.user.WithGroup(name)}
+	return queueHandler{h.reports, h.user.WithGroup(name), h.least}
 }

@@ -131,6 +131,7 @@ func policyOf(a *lockmwv1.Lock) (lockmw.Policy, error) {
 	p := lockmw.Policy{
 		Name: a.GetName(), Prefix: a.GetPrefix(), Retries: int(a.GetRetries()), Permits: int(a.GetPermits()),
 		Reentrant: a.GetReentrant(), FailOpen: a.GetFailOpen(), MinHoldOnError: a.GetMinHoldOnError(), AsyncRelease: a.GetAsyncRelease(),
+		Shadow: a.GetShadow(),
 	}
 	switch a.GetMode() {
 	case lockmwv1.Lock_EXCLUSIVE:

@@ -348,6 +348,16 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// hand-overs, and can be offered a key by a release (Give.Next).
 	Queues() bool
 
+	// Shadow returns a store of its own over the same servers, which the caller closes, for locks that have nothing to do
+	// with those of this one: its keys begin otherwise, and what a user may do with the locks here, it may do with those there.
+	// It does no I/O. It is for a store that Queues.
+	Shadow() (Store, error)
+
+	// Note notes that a call in shadow is at work, or was, and tells who else is. A work that goes on is noted again within
+	// NoteEvery, or counts as over some seconds later. The locks that it looks at are those of the store by whose Shadow
+	// this one was made, and it is for such a store. ctx bounds it. Noting the same again does no harm.
+	Note(ctx context.Context, w Work) (Beside, error)
+
 	// EvictionPolicy returns the maxmemory-policy of the servers, which decides whether
 	// they may throw held locks away. ctx bounds it.
 	EvictionPolicy(ctx context.Context) (string, error)

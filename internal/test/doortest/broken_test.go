@@ -73,6 +73,7 @@ var faults = []struct {
 	{"locks what is to be skipped", []string{"SkippedRequestTakesNoLock"}},
 	{"ignores error handlers", []string{"ErrorHandlerAnswers", "ErrorHandlerHearsOfALostLock"}},
 	{"trusts error handlers", []string{"SilentErrorHandlerIsNoSuccess"}},
+	{"enforces what is in shadow", []string{"ShadowNeitherWaitsNorRefuses"}},
 	{"awaits each release", []string{"AsyncReleaseIsNotAwaited"}},
 	{"does not hold responses back", []string{"AsyncReleaseIsNotAwaited", "LostLockReplacesAHeldResponse", "SlowReaderOfABufferedResponseHoldsNoLock"}},
 	{"drops held headers", []string{"BufferedResponseIsTheSame", "AnswerToHeadHasNoBody"}},

@@ -88,6 +88,8 @@ func (h *brokenHandler) open() {
 	switch h.fault {
 	case "does not wait":
 		h.Policy.Wait, h.Policy.Retries, h.Policy.AsyncRelease = 0, 0, false
+	case "enforces what is in shadow":
+		h.Policy.Shadow = false
 	case "awaits each release":
 		h.Policy.AsyncRelease = false
 	}

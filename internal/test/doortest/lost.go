@@ -83,6 +83,32 @@ func lostLockIsAnswered(e *env) {
 	e.WantRuns(2)
 }
 
+// shadowNeitherWaitsNorRefuses: while another one has the lock, requests of a route in shadow are answered at once, as if there were
+// no lock.
+func shadowNeitherWaitsNorRefuses(e *env) {
+	lease := e.hold()
+	for _, wait := range []time.Duration{0, 10 * e.Patience} {
+		route := e.route(func(x *Exchange) error {
+			if inner, found := lockmw.FromContext(x.R.Context()); !found || !inner.Shadow() {
+				e.Errorf("the handler's lease is %v, want one in shadow", inner)
+			}
+			return nil
+		})
+		route.Policy.Shadow, route.Policy.Wait = true, wait
+		e.serve(route)
+		began := time.Now()
+		a := e.pay()
+		e.wantStatus(a, http.StatusOK)
+		if took := time.Since(began); took > e.Patience || a.header.Get("Retry-After") != "" {
+			e.Errorf("answered after %v, with Retry-After %q", took, a.header.Get("Retry-After"))
+		}
+	}
+	if !lease.Valid() {
+		e.Error("a shadow has taken the lock from its holder")
+	}
+	e.WantRuns(2)
+}
+
 // asyncReleaseIsNotAwaited: what Redis alone knows comes too late for the answer, unless that is held back.
 func asyncReleaseIsNotAwaited(e *env) {
 	lose := e.ways()["deleted"]

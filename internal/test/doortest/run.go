@@ -100,6 +100,7 @@ func Cases() []Case {
 		// lost.go
 		{Name: "LostLockEndsTheWork", check: lostLockEndsTheWork},
 		{Name: "LostLockIsAnswered", check: lostLockIsAnswered},
+		{Name: "ShadowNeitherWaitsNorRefuses", check: shadowNeitherWaitsNorRefuses},
 		{Name: "AsyncReleaseIsNotAwaited", check: asyncReleaseIsNotAwaited},
 		{Name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
 		{Name: "EmptyCopyIsNoAnswer", check: emptyCopyIsNoAnswer},

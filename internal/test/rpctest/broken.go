@@ -44,6 +44,7 @@ var faults = []struct {
 		"ClientWhoIsGoneGetsNothing", "ClientWhoLeavesEndsTheWork",
 	}},
 	{"gives a stream a new context each time", []string{"StreamHasOneContext"}},
+	{"enforces what is in shadow", []string{"ShadowNeitherWaitsNorRefuses"}},
 	{"awaits each release", []string{"AsyncReleaseIsNotAwaited"}},
 	{"does not notice a loss", []string{"LostLockIsAnswered", "ErrorHandlerHearsOfALostLock", "LostLockKeepsTheHandlersError"}},
 	{"keeps the handler's metadata", []string{"LostLockTakesHeadersBack"}},

@@ -67,6 +67,8 @@ func (f *Fault) rules(rules grpclock.Rules) grpclock.Rules {
 		switch f.Name {
 		case "does not wait":
 			rule.Policy.Wait, rule.Policy.Retries, rule.Policy.AsyncRelease = 0, 0, false
+		case "enforces what is in shadow":
+			rule.Policy.Shadow = false
 		case "awaits each release":
 			rule.Policy.AsyncRelease = false
 		case "forgets the longest hold":

@@ -96,6 +96,37 @@ func lostLockIsAnswered(e *env) {
 	e.WantRuns(8)
 }
 
+// shadowNeitherWaitsNorRefuses: while another one has the lock, calls of a method in shadow are answered at once, as if there were no
+// lock.
+func shadowNeitherWaitsNorRefuses(e *env) {
+	lease := e.hold()
+	inShadow := func(ctx context.Context) {
+		if inner, found := lockmw.FromContext(ctx); !found || !inner.Shadow() {
+			e.Errorf("the handler's lease is %v, want one in shadow", inner)
+		}
+	}
+	e.serve(&shop{
+		rules: usual(patient, func(p *lockmw.Policy) { p.Shadow = true }),
+		pay:   func(ctx context.Context, _ *testpb.Order) error { inShadow(ctx); return nil },
+		watch: func(_ *testpb.Order, w watching) error { inShadow(w.Context()); return nil },
+	})
+	began := time.Now()
+	paid := e.pay()
+	watched, _ := e.streamed(WatchMethod)
+	if took := time.Since(began); took > e.Patience {
+		e.Errorf("answered after %v", took)
+	}
+	for _, a := range []Answer{paid, watched} {
+		if a.Status.Code() != codes.OK {
+			e.Errorf("status = %v, want the handler's answer", a.Status)
+		}
+	}
+	if !lease.Valid() {
+		e.Error("a shadow has taken the lock from its holder")
+	}
+	e.WantRuns(2)
+}
+
 // asyncReleaseIsNotAwaited: what Redis alone knows comes too late for the answer.
 func asyncReleaseIsNotAwaited(e *env) {
 	lose := e.ways()["deleted"]

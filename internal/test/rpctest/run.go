@@ -46,6 +46,7 @@ var cases = []doorCase{
 	// lost.go
 	{name: "LostLockEndsTheWork", takes: time.Second, check: lostLockEndsTheWork},
 	{name: "LostLockIsAnswered", check: lostLockIsAnswered},
+	{name: "ShadowNeitherWaitsNorRefuses", check: shadowNeitherWaitsNorRefuses},
 	{name: "AsyncReleaseIsNotAwaited", check: asyncReleaseIsNotAwaited},
 	{name: "LostLockTakesHeadersBack", check: lostLockTakesHeadersBack},
 	{name: "SentHeaderIsSent", check: sentHeaderIsSent},

@@ -100,7 +100,7 @@ type Options interface {
 	//
 	//lockmw:lock {id} waite=3s
 	B7(ctx context.Context, id string) error
-	// want 21: unknown option "colour"; known are prefix, ttl, wait, retries, retry_forever, retry_interval, max_hold, min_hold and 9 more
+	// want 21: unknown option "colour"; known are prefix, ttl, wait, retries, retry_forever, retry_interval, max_hold, min_hold and 10 more
 	//
 	//lockmw:lock {id} colour=red
 	B8(ctx context.Context, id string) error

@@ -14,7 +14,7 @@ import (
 // LockJobs returns a Jobs whose methods run under the locks of their directives, and call
 // next then. Those without a directive only call next.
 //
-//   - policies.Jobs.All: {id} "prefix=a b-" name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s min_hold_on_error=true mode=exclusive permits=2 reentrant=true fail_open=true async_release=true retry_after=5s
+//   - policies.Jobs.All: {id} "prefix=a b-" name=n ttl=1h wait=2ms retries=3 retry_interval=250ms max_hold=1h30m min_hold=1s min_hold_on_error=true mode=exclusive permits=2 reentrant=true fail_open=true async_release=true shadow=true retry_after=5s
 //   - policies.Jobs.Back: {id} prefix= retries=0 policy=payments
 //   - policies.Jobs.Base: {id} policy=payments
 //   - policies.Jobs.Forever: {id} retry_forever=true mode=shared reentrant=false wait=0s
@@ -31,7 +31,7 @@ func LockJobs(next Jobs, locks *lockmw.Locker, tune ...funclock.Tune) Jobs {
 			Name:   "policies.Jobs.All",
 			Keys:   []string{"{value.id}"},
 			Values: []string{"id"},
-			Policy: lockmw.Policy{Prefix: "a b-", Name: "n", TTL: time.Hour, Wait: 2 * time.Millisecond, Retries: 3, RetryInterval: 250 * time.Millisecond, MaxHold: 90 * time.Minute, MinHold: time.Second, MinHoldOnError: true, Mode: lockmw.Exclusive, Permits: 2, Reentrant: true, FailOpen: true, AsyncRelease: true, RetryAfter: 5 * time.Second},
+			Policy: lockmw.Policy{Prefix: "a b-", Name: "n", TTL: time.Hour, Wait: 2 * time.Millisecond, Retries: 3, RetryInterval: 250 * time.Millisecond, MaxHold: 90 * time.Minute, MinHold: time.Second, MinHoldOnError: true, Mode: lockmw.Exclusive, Permits: 2, Reentrant: true, FailOpen: true, AsyncRelease: true, Shadow: true, RetryAfter: 5 * time.Second},
 		}, tune...),
 		lockBack: funclock.New(locks, funclock.Spec{
 			Name:   "policies.Jobs.Back",

@@ -1,0 +1,532 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockmw/kit/internal/outage"
+	"github.com/lockmw/kit/internal/report"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// How a call runs whose policy has Shadow. It gets a lease at once, which holds nothing, and never meets Redis. Beside it, in a
+// goroutine of the Locker's, runs its forecast (shadow.run), which is two things:
+//
+//   - a claim of the same policy to an inner Locker, whose locks lie in a namespace of their own (claims). It waits as the call
+//     would have waited, and is refused as that would have been refused. Once granted, it holds the virtual lock for as long as
+//     the work took, counted from the grant: the work began at once and is over sooner than it would have been, and without
+//     its time in the lock no queue would build up behind it;
+//   - a note of the time in which the work really runs (watches), by which those are seen that run at the same time.
+//
+// What comes of them is told as events. A forecast that cannot be made, because Redis is away or too many are under way, is told as
+// EventShadowIncomplete, and is nobody's harm.
+
+const (
+	mostShadows = 4096            // forecasts that are under way at the same time; further ones are not made
+	shoutEvery  = time.Minute     // how often the log says that a policy is in shadow
+	shadowStays = 2 * time.Minute // for how long after its last call Stats say that a policy is in shadow
+	mixedStays  = time.Minute     // for how long after somebody was seen who is not in shadow forecasts are called mixed
+	mostInShade = 1024            // names that are remembered
+)
+
+// A shadow is what a lease has whose policy has Shadow: no lock, and a forecast.
+type shadow struct {
+	lease    Lease
+	mu       sync.Mutex // the lease's
+	one      [1]string  // names, mostly
+	names    []string   // what the forecast is about: keys with their prefix
+	deadline time.Time  // of the context that Acquire was called with; zero: it has none
+
+	over   chan struct{} // closed by the release
+	worked time.Duration // how long the work took, once over is closed
+
+	failed     atomic.Bool // MarkFailed was called
+	looksAway  atomic.Bool // the work has the lock itself, by another lease, so it is not to be seen
+	incomplete atomic.Bool // the observers have been told so
+}
+
+func (s *shadow) trusted() bool { return true }
+
+func (s *shadow) remains(*Lease) (left time.Duration, ok bool) { return 0, false }
+
+func (s *shadow) reliesOn() []*Lease { return nil }
+
+// release ends the work. The forecast goes on.
+func (s *shadow) release(_ context.Context, l *Lease) error {
+	s.worked = time.Since(l.start)
+	l.finish()
+	close(s.over)
+	return nil
+}
+
+// Shadow reports whether the lease is one of a policy with Shadow: it holds no lock, and others may be at work at the same
+// time. Its Fence is 0, its Release returns nil, and it is Valid until then, or until MaxHold has passed. It is false for a nil Lease.
+func (l *Lease) Shadow() bool { return l.inShadow() != nil }
+
+// inShadow returns what a lease in shadow has, and nil for any other.
+func (l *Lease) inShadow() *shadow {
+	if l == nil {
+		return nil
+	}
+	s, _ := l.has.(*shadow)
+	return s
+}
+
+// acquireShadow is Acquire, and AcquireAll, of a policy with Shadow. The error is a mistake of the program, or nil.
+func (l *Locker) acquireShadow(ctx context.Context, p Policy, keys ...string) (*Lease, error) {
+	err := l.Validate(p)
+	for i := 0; i < len(keys) && err == nil; i++ {
+		err = validateKey(keys[i])
+	}
+	if err != nil {
+		c := l.newClaim(ctx, keys[0], p, time.Now(), nil)
+		return nil, c.refused(err)
+	}
+	s := &shadow{over: make(chan struct{})}
+	s.names = s.one[:0]
+	s.deadline, _ = ctx.Deadline()
+	lease := &s.lease
+	lease.locker, lease.policy, lease.has, lease.mu = l, p.withDefaults(), s, &s.mu
+	lease.ref = lease.policy.ref("")
+	refused := ""
+	for _, key := range keys {
+		name := p.Prefix + key
+		outer, shadowed := l.heldBy(ctx, name)
+		if outer == nil {
+			outer = shadowed
+		}
+		switch {
+		case outer == nil:
+			s.names = append(s.names, name)
+		case !p.Reentrant || !outer.covers(lease.ref.Kind):
+			refused = name
+		}
+	}
+	lease.ref.Key = p.Prefix + keys[0]
+	if len(keys) > 1 {
+		lease.ref.Key = p.Prefix + strings.Join(keys, ", "+p.Prefix)
+	}
+	lease.start = time.Now()
+	lease.derive(ctx)
+	lease.limitHold()
+	switch {
+	case refused != "": // the call would not have had any of the locks
+		lease.misused(refused)
+		l.shadows.use(l, lease.policy.Name)
+	case len(s.names) == 0: // it would have joined leases that its context has
+		l.shadows.use(l, lease.policy.Name)
+	case l.shadows.enter(l, lease.policy.Name):
+		go s.run()
+	default:
+		s.missed(errShadows)
+	}
+	return lease, nil
+}
+
+var errShadows = errors.New("lockmw: too many forecasts of policies in shadow are under way")
+
+// nested takes in that work under a lease in shadow asks for the lock itself, by claim c: enforcing, the lease would have had it already.
+func (s *shadow) nested(c *claim) {
+	s.looksAway.Store(true)
+	if !c.given.Reentrant || !s.lease.covers(c.ref.Kind) {
+		s.lease.misused(c.ref.Key)
+	}
+}
+
+// misused tells that enforcing a call for the lock called name would have been refused, because its context has it.
+func (l *Lease) misused(name string) {
+	e := l.policy.event(EventShadowRefused, name)
+	e.Err = &AcquireError{Name: l.policy.Name, Key: name, Err: ErrReentrant}
+	e.Reason = CodeMisuse
+	l.locker.wouldRefuse(e)
+}
+
+// run makes the forecast. The Locker's Close waits for it.
+func (s *shadow) run() {
+	l := s.lease.locker
+	defer l.shadows.leave()
+	inner, err := l.shadows.inner(l)
+	if err != nil {
+		s.missed(err)
+		return
+	}
+	l.checkOnce.Do(l.checkServer) // a trial is to show what is wrong with the server, too
+	var watching sync.WaitGroup
+	watching.Go(func() { s.watches(inner) })
+	s.claims(inner)
+	watching.Wait()
+}
+
+// claims asks for the virtual lock, and holds it for as long as the work took.
+func (s *shadow) claims(inner *Locker) {
+	l := s.lease.locker
+	ctx, end := s.patience()
+	lease, queued, err := s.ask(ctx, inner)
+	end()
+	if l.isClosed() {
+		err = ErrClosed
+	}
+	switch {
+	case errors.Is(err, ErrClosed): // of the Locker itself, so that nobody asks any more
+	case errors.Is(err, ErrUnavailable):
+		s.missed(err)
+	case err != nil:
+		e := s.event(EventShadowRefused)
+		e.Err = err
+		if refusal, ok := errors.AsType[*AcquireError](err); ok {
+			e.Key, e.Waited, e.Queued, e.Attempts = refusal.Key, refusal.Waited, refusal.Queued, refusal.Attempts
+		}
+		told, _ := RefusalOf(err)
+		e.Reason = told.Code
+		l.wouldRefuse(e)
+	default:
+		e := s.event(EventShadowAcquired)
+		e.Waited, e.Queued = max(lease.start.Sub(s.lease.start), 0), queued
+		l.tellLater(context.Background(), e)
+	}
+	if lease == nil {
+		return
+	}
+	s.holds(lease)
+	if s.failed.Load() {
+		lease.MarkFailed()
+	}
+	if err := lease.releaseWithin(context.Background()); err != nil && !l.isClosed() {
+		s.missed(err)
+	}
+}
+
+// ask asks for the virtual lock, or for several, with the policy of the call.
+func (s *shadow) ask(ctx context.Context, inner *Locker) (lease *Lease, queued bool, err error) {
+	p := s.lease.policy
+	p.Shadow, p.FailOpen = false, false
+	if len(s.names) == 1 {
+		c := inner.newClaim(ctx, s.names[0][len(p.Prefix):], p, s.lease.start, nil)
+		lease, err = c.acquire()
+		return lease, !c.queuedAt.IsZero(), err
+	}
+	keys := make([]string, len(s.names))
+	for i, name := range s.names {
+		keys[i] = name[len(p.Prefix):]
+	}
+	lease, err = inner.acquireAll(ctx, keys, p)
+	if err != nil {
+		return nil, false, err
+	}
+	all, _ := lease.has.(*bundle)
+	return lease, all.queued, nil
+}
+
+// patience returns a context that ends when the caller would have given up its wait: at its deadline, or when its own context ends while
+// the work goes on. After the release its context's end means nothing: the request was answered, and would be waiting otherwise. end ends it.
+func (s *shadow) patience() (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(s.lease.locker.shadows.life())
+	stop := context.AfterFunc(s.lease.ctx, func() {
+		if s.lease.holds(held) { // otherwise the release has ended it, or MaxHold, which counts from the grant
+			cancel(context.Cause(s.lease.ctx))
+		}
+	})
+	bounded, free := ctx, func() {}
+	if !s.deadline.IsZero() {
+		bounded, free = context.WithDeadline(ctx, s.deadline)
+	}
+	return bounded, func() { stop(); free(); cancel(nil) }
+}
+
+// holds returns when the virtual lock is to be given back.
+func (s *shadow) holds(lease *Lease) {
+	closing := s.lease.locker.closing
+	select {
+	case <-s.over:
+	case <-closing:
+		return
+	}
+	timer := time.NewTimer(s.worked - time.Since(lease.start))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-closing:
+	}
+}
+
+// watches notes the work for as long as it runs, and tells if somebody else is at work who should not be.
+func (s *shadow) watches(inner *Locker) {
+	l, token := s.lease.locker, inner.store.NewToken("")
+	noted := make([]int64, len(s.names))
+	ticker := time.NewTicker(store.NoteEvery)
+	defer ticker.Stop()
+	overlapped := false
+	for over := false; ; {
+		select {
+		case <-s.over:
+			over = true
+		default:
+		}
+		for i, name := range s.names {
+			b, err := s.note(inner, token, name, noted[i], over)
+			if l.isClosed() {
+				return
+			}
+			if err != nil {
+				s.missed(err)
+				continue
+			}
+			noted[i] = b.Noted
+			if b.Locked {
+				l.shadows.mixed(s.lease.policy.Name)
+			}
+			if b.Overlaps && !overlapped {
+				overlapped = true
+				s.tellOverlap(name, b.Locked)
+			}
+		}
+		if over {
+			return
+		}
+		select {
+		case <-s.over:
+		case <-ticker.C:
+		case <-l.closing:
+			return
+		}
+	}
+}
+
+// note notes the work once.
+func (s *shadow) note(inner *Locker, token, name string, noted int64, over bool) (store.Beside, error) {
+	if p := inner.outage.Prospect(name); p.Reach != outage.Reachable {
+		return store.Beside{}, errNoAnswer(p)
+	}
+	w := store.Work{
+		Key: name, Token: token, Kind: s.lease.ref.Kind, Noted: noted, Looks: !s.looksAway.Load(),
+		Began: time.Since(s.lease.start), Ended: -1,
+	}
+	if over {
+		w.Ended = max(w.Began-s.worked, 0)
+	}
+	return inner.store.Note(s.lease.locker.shadows.life(), w)
+}
+
+// event describes what the forecast tells.
+func (s *shadow) event(kind EventKind) Event {
+	p := &s.lease.policy
+	e := p.event(kind, s.lease.ref.Key)
+	e.Mixed = s.lease.locker.shadows.isMixed(p.Name)
+	return e
+}
+
+// tellOverlap tells that somebody else was at work on the key called name; locked says that somebody has the lock itself.
+func (s *shadow) tellOverlap(name string, locked bool) {
+	l, e := s.lease.locker, s.event(EventShadowOverlap)
+	e.Key, e.Mixed = name, locked
+	l.tellLater(context.Background(), e)
+	l.logShadow(slog.LevelWarn, "overlap", "lockmw: two were at work at the same time, which the lock would have kept apart; the policy runs in shadow",
+		slog.String("name", e.Name), slog.String("key", e.Key), slog.Bool("enforced_elsewhere", locked))
+}
+
+// wouldRefuse tells that enforcing a call would have been refused, as e says.
+func (l *Locker) wouldRefuse(e Event) {
+	l.tellLater(context.Background(), e)
+	reason := e.Reason
+	if reason == "" {
+		reason = "the caller's context was cancelled"
+	}
+	l.logShadow(slog.LevelInfo, "refused "+e.Reason, "lockmw: a call ran that would have been refused; its policy runs in shadow",
+		slog.String("name", e.Name), slog.String("key", e.Key), slog.String("reason", reason))
+}
+
+// missed tells that the call's forecast is not complete, because of err, once.
+func (s *shadow) missed(err error) {
+	if s.incomplete.Swap(true) {
+		return
+	}
+	l, e := s.lease.locker, s.event(EventShadowIncomplete)
+	e.Err = err
+	l.tellLater(context.Background(), e)
+	l.logShadow(slog.LevelWarn, "incomplete", "lockmw: what a policy in shadow would have done is not known of every call; no call is held up by that",
+		slog.String("name", e.Name), slog.Any("error", err))
+}
+
+// logShadow logs a line about a policy in shadow, unless one of its kind was logged a moment ago.
+func (l *Locker) logShadow(level slog.Level, kind, text string, attrs ...slog.Attr) {
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, level) {
+		return
+	}
+	quiet, ok := l.refusals.Admits(report.Kind{Name: attrs[0].Value.String(), Reason: "shadow: " + kind}, time.Now())
+	if !ok {
+		return
+	}
+	if quiet > 0 {
+		attrs = append(attrs, slog.Int("not_logged", quiet))
+	}
+	l.log.LogAttrs(ctx, level, text, attrs...)
+}
+
+// shadows are the forecasts of a Locker, and what it knows of policies in shadow.
+type shadows struct {
+	perKey, total int // those who may wait, as in the Locker itself
+
+	opening sync.Once
+	locker  *Locker // has the virtual locks; nil: none was needed, or it cannot be made
+	fault   error   // why it cannot be made
+
+	mu      sync.Mutex // guards what follows
+	ended   bool       // Close has begun: no more forecasts are made
+	n       int        // those that are under way
+	running sync.WaitGroup
+	ctx     context.Context // ends when Close begins; nil: there was no forecast
+	end     context.CancelFunc
+	names   map[string]*shade
+}
+
+// A shade is what is known of the policies of one Name that are in shadow.
+type shade struct {
+	used, shouted, mixed time.Time // when last; zero: never
+}
+
+// use notes that a policy in shadow is used, and has it shouted when that is due.
+func (s *shadows) use(l *Locker, name string) {
+	s.mu.Lock()
+	due := s.note(name)
+	s.mu.Unlock()
+	if due {
+		l.shout(name)
+	}
+}
+
+// note is use, but for the shouting, which it says is due. The caller holds mu.
+func (s *shadows) note(name string) (due bool) {
+	now := time.Now()
+	known := s.names[name]
+	if known == nil {
+		if s.names == nil {
+			s.names = make(map[string]*shade)
+		}
+		for other := range s.names { // any
+			if len(s.names) < mostInShade {
+				break
+			}
+			delete(s.names, other)
+		}
+		known = new(shade)
+		s.names[name] = known
+	}
+	known.used = now
+	if now.Sub(known.shouted) < shoutEvery {
+		return false
+	}
+	known.shouted = now
+	return true
+}
+
+// enter is use, and counts a forecast in. It reports false if none may be made: too many are under way, or the Locker is closed.
+func (s *shadows) enter(l *Locker, name string) bool {
+	s.mu.Lock()
+	due := s.note(name)
+	ok := !s.ended && s.n < mostShadows
+	if ok {
+		s.n++
+		s.running.Add(1)
+		if s.ctx == nil {
+			s.ctx, s.end = context.WithCancel(context.Background())
+		}
+	}
+	s.mu.Unlock()
+	if due {
+		l.shout(name)
+	}
+	return ok
+}
+
+// leave undoes enter.
+func (s *shadows) leave() {
+	s.mu.Lock()
+	s.n--
+	s.mu.Unlock()
+	s.running.Done()
+}
+
+// life returns the context of forecasts, which ends when Close begins. There must have been one.
+func (s *shadows) life() context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ctx
+}
+
+// inner returns the Locker that has the virtual locks. Making it sends nothing.
+func (s *shadows) inner(l *Locker) (*Locker, error) {
+	s.opening.Do(func() {
+		beside, err := l.store.Shadow()
+		if err != nil {
+			s.fault = err
+			return
+		}
+		silent := report.New(slog.New(slog.DiscardHandler))
+		s.locker = newLocker(beside, options{maxPerKey: s.perKey, maxTotal: s.total, reports: silent, logger: silent.Logger()})
+		s.locker.checkOnce.Do(func() {}) // the outer one checks the server
+	})
+	return s.locker, s.fault
+}
+
+// close ends all forecasts, and the inner Locker. What that cannot give back ends by its TTL, and is in nobody's way.
+func (s *shadows) close() {
+	s.mu.Lock()
+	s.ended = true
+	end := s.end
+	s.mu.Unlock()
+	if end == nil {
+		return
+	}
+	end()
+	s.running.Wait()
+	if s.locker != nil {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.locker.Close(over)
+	}
+}
+
+// mixed notes that somebody was seen at a lock of that Name who is not in shadow.
+func (s *shadows) mixed(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.names[name]; known != nil {
+		known.mixed = time.Now()
+	}
+}
+
+// isMixed reports whether that was within the last minute.
+func (s *shadows) isMixed(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.names[name]
+	return known != nil && known.isMixed()
+}
+
+func (k *shade) isMixed() bool { return !k.mixed.IsZero() && time.Since(k.mixed) < mixedStays }
+
+// count adds what is known of policies in shadow to the numbers of their names.
+func (s *shadows) count(names map[string]NameStats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, known := range s.names {
+		if time.Since(known.used) < shadowStays {
+			of := names[name]
+			of.Shadow, of.Mixed = true, known.isMixed()
+			names[name] = of
+		}
+	}
+}
+
+// shout says, to observers and in the log, that a policy is in shadow. It is logged also where nobody has given a logger: who has forgotten it
+// believes that the lock is there.
+func (l *Locker) shout(name string) {
+	l.tellLater(context.Background(), Event{Kind: EventInShadow, Name: name})
+	l.reports.Shouting().Warn("lockmw: the policy runs in shadow: nobody is locked out", "name", name)
+}

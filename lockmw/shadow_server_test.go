@@ -1,0 +1,284 @@
+package lockmw_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
+	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// A load is a recorded one: hot keys, bursts, and quick and slow holders.
+func recorded() []arrival {
+	draw := rand.New(rand.NewPCG(1, 2))
+	policy := lockmw.Policy{Prefix: "load:", TTL: 10 * time.Second, Wait: 1500 * time.Millisecond}
+	var calls []arrival
+	at := time.Duration(0)
+	for at < 6*time.Second {
+		at += time.Duration(draw.IntN(160)) * time.Millisecond
+		n := 1
+		if draw.IntN(6) == 0 { // a burst
+			n = 8
+		}
+		key := []string{"hot", "hot", "warm", "cool"}[draw.IntN(4)]
+		for range n {
+			at += 3 * time.Millisecond // in an order that the machine can keep
+			works := time.Duration(20+draw.IntN(60)) * time.Millisecond
+			if draw.IntN(12) == 0 {
+				works = time.Duration(300+draw.IntN(300)) * time.Millisecond
+			}
+			calls = append(calls, arrival{at: at, works: works, policy: policy, keys: []string{key}})
+		}
+	}
+	return calls
+}
+
+// seenOf are the waits of those who get their lock, in order, and how many are refused.
+type seenOf struct {
+	waits   []time.Duration
+	refused int
+}
+
+func (s seenOf) quantile(q float64) time.Duration {
+	return s.waits[min(int(q*float64(len(s.waits))), len(s.waits)-1)]
+}
+
+func seenBy(acquired, refused []lockmw.Event) seenOf {
+	s := seenOf{refused: len(refused)}
+	for _, e := range acquired {
+		s.waits = append(s.waits, e.Waited)
+	}
+	slices.Sort(s.waits)
+	return s
+}
+
+// trueOverlaps counts the works that began while another one of the key ran, from when they really ran.
+func trueOverlaps(ran map[string][][2]time.Time) (n int) {
+	for _, works := range ran {
+		slices.SortFunc(works, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
+		var last time.Time
+		for _, w := range works {
+			if w[0].Before(last) {
+				n++
+			}
+			if w[1].After(last) {
+				last = w[1]
+			}
+		}
+	}
+	return n
+}
+
+// For a recorded load over a real Redis and three Lockers the forecast is within a tenth of what enforcing then shows, and the
+// overlaps are those that there were.
+func TestTheForecastOfALoad(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	s := redistest.Real(t)
+	calls := recorded()
+	drive := func(shadow bool) (*events, int) {
+		seen := new(events)
+		var lockers []*lockmw.Locker
+		ns := lockmw.WithNamespace(redistest.Prefix(t))
+		for range 3 {
+			l := testenv.Open(t, s.Client(t), seen.option(), ns)
+			_ = l.WithLock(context.Background(), "first", lockmw.Policy{Name: "first", Shadow: shadow}, func(context.Context) error { return nil })
+			lockers = append(lockers, l)
+		}
+		var mu sync.Mutex
+		ran := make(map[string][][2]time.Time)
+		begin := time.Now()
+		var all sync.WaitGroup
+		for i, c := range calls {
+			time.Sleep(time.Until(begin.Add(c.at)))
+			all.Go(func() {
+				p := c.policy
+				p.Shadow = shadow
+				_, lease, err := lockers[i%3].Acquire(context.Background(), c.keys[0], p)
+				if err != nil {
+					return
+				}
+				from := time.Now()
+				time.Sleep(c.works)
+				to := time.Now()
+				_ = lease.Release(context.Background())
+				mu.Lock()
+				defer mu.Unlock()
+				ran[c.keys[0]] = append(ran[c.keys[0]], [2]time.Time{from, to})
+			})
+		}
+		all.Wait()
+		if shadow {
+			await.Within(t, time.Minute, "all forecasts are made", func() bool {
+				return len(seen.of(lockmw.EventShadowAcquired))+len(seen.of(lockmw.EventShadowRefused))+len(seen.of(lockmw.EventShadowIncomplete)) >= len(calls)+3
+			})
+		}
+		for _, l := range lockers {
+			_ = l.Close(context.Background())
+		}
+		return seen, trueOverlaps(ran)
+	}
+	var off []string
+	for range 3 { // a machine that stands still is no forecast
+		began := time.Now()
+		tried, overlaps := drive(true)
+		enforced, none := drive(false)
+		if none > 0 {
+			t.Fatalf("%d works overlap under the lock", none)
+		}
+		forecast := seenBy(tried.of(lockmw.EventShadowAcquired), tried.of(lockmw.EventShadowRefused))
+		shows := seenBy(enforced.of(lockmw.EventAcquired), enforced.of(lockmw.EventRefused))
+		told, missed := len(tried.of(lockmw.EventShadowOverlap)), len(tried.of(lockmw.EventShadowIncomplete))
+		stood := machine.Longest(began, time.Now())
+		t.Logf("%d calls: refused %d, forecast %d; p50 %v, %v; p95 %v, %v; p99 %v, %v; overlaps %d, told %d; incomplete %d; the machine stood for %v", len(calls),
+			shows.refused, forecast.refused, shows.quantile(.5), forecast.quantile(.5), shows.quantile(.95), forecast.quantile(.95), shows.quantile(.99), forecast.quantile(.99),
+			overlaps, told, missed, stood)
+		off = nil
+		within := func(what string, got, want, least float64) {
+			if max(got-want, want-got) > max(want/10, least) {
+				off = append(off, fmt.Sprintf("%s: the forecast is %v, and enforcing shows %v", what, got, want))
+			}
+		}
+		within("refusals", float64(forecast.refused), float64(shows.refused), 2)
+		within("overlaps", float64(told), float64(overlaps), 2)
+		for _, q := range []float64{.5, .95, .99} {
+			within(fmt.Sprintf("waits, quantile %v", q), forecast.quantile(q).Seconds(), shows.quantile(q).Seconds(), 0.03)
+		}
+		if len(off) == 0 {
+			return
+		}
+		if stood < 50*time.Millisecond {
+			break
+		}
+	}
+	if !stoodStill(time.Now().Add(-time.Minute)) {
+		t.Error(strings.Join(off, "\n"))
+	} else {
+		t.Logf("the machine stood still each time: %s", off)
+	}
+}
+
+// Whatever Redis does, no call in shadow is later than it would be without any lock, and what is not known is counted.
+func TestNoShadowWaitsForRedis(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]func(t *testing.T, s *redistest.Server){
+		"killed": func(_ *testing.T, s *redistest.Server) { s.Kill() },
+		"frozen": func(t *testing.T, s *redistest.Server) {
+			if err := s.Stop(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Real(t)
+			seen := new(events)
+			l := testenv.Open(t, s.Client(t), seen.option())
+			p := lockmw.Policy{Shadow: true, Wait: 5 * time.Second}
+			mustRelease(t, mustAcquire(t, l, "k", p))
+			await.Until(t, "a forecast is made", func() bool { return len(seen.of(lockmw.EventShadowAcquired)) == 1 })
+			breaks(t, s)
+			const calls = 300
+			var with, without []time.Duration
+			for range calls {
+				began := time.Now()
+				mustRelease(t, mustAcquire(t, l, "k", p))
+				with = append(with, time.Since(began))
+				began = time.Now()
+				ctx, end := context.WithCancel(context.Background())
+				end()
+				<-ctx.Done()
+				without = append(without, time.Since(began))
+				time.Sleep(2 * time.Millisecond)
+			}
+			slices.Sort(with)
+			slices.Sort(without)
+			t.Logf("a call takes %v (p50), %v (p99), %v at most; without a lock %v at most", with[calls/2], with[calls*99/100], with[calls-1], without[calls-1])
+			// A stopped machine is not Redis: nearly all calls are looked at, and all of them against what Redis would cost.
+			if with[calls*95/100] > time.Millisecond+without[calls-1] || with[calls-1] > 200*time.Millisecond+without[calls-1] && !stoodStill(time.Now().Add(-5*time.Second)) {
+				t.Errorf("calls take %v (p95) and %v at most", with[calls*95/100], with[calls-1])
+			}
+			await.Within(t, 20*time.Second, "all others are incomplete", func() bool {
+				return len(seen.of(lockmw.EventShadowIncomplete)) >= calls // perhaps also the first, which was just being given back
+			})
+			if err := s.Cont(); name == "frozen" && err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// While half of the Lockers enforce and half are in shadow, those that enforce wait for each other alone, and forecasts say that they are mixed.
+func TestShadowsBesideThoseWhoEnforce(t *testing.T) {
+	t.Parallel()
+	c := redistest.Real(t).Client(t)
+	told, seen := new(events), new(events)
+	ns := lockmw.WithNamespace(redistest.Prefix(t))
+	enforces := []*lockmw.Locker{testenv.Open(t, c, seen.option(), ns), testenv.Open(t, c, seen.option(), ns)}
+	tries := []*lockmw.Locker{testenv.Open(t, c, told.option(), ns), testenv.Open(t, c, told.option(), ns)}
+	ctx, end := context.WithCancel(context.Background())
+	var shadows sync.WaitGroup
+	for i := range 20 { // the key is in shadow all the time
+		shadows.Go(func() {
+			for ctx.Err() == nil {
+				_ = tries[i%2].WithLock(ctx, "k", lockmw.Policy{Shadow: true, Wait: 100 * time.Millisecond}, func(context.Context) error {
+					time.Sleep(20 * time.Millisecond)
+					return nil
+				})
+			}
+		})
+	}
+	await.Within(t, 20*time.Second, "shadows have the virtual lock", func() bool { return len(told.of(lockmw.EventShadowAcquired)) > 5 })
+	for i := range 40 { // one after the other, each with one attempt: any shadow in their way would refuse one
+		lease := mustAcquire(t, enforces[i%2], "k", lockmw.Policy{TTL: 30 * time.Second})
+		time.Sleep(5 * time.Millisecond)
+		mustRelease(t, lease)
+	}
+	end()
+	shadows.Wait()
+	var waits []time.Duration
+	for _, e := range seen.of(lockmw.EventAcquired) {
+		waits = append(waits, e.Waited)
+	}
+	slices.Sort(waits)
+	mixed := 0
+	for _, e := range told.of(lockmw.EventShadowOverlap) {
+		if e.Mixed {
+			mixed++
+		}
+	}
+	t.Logf("those who enforce wait for %v (p50), %v at most; %d of %d overlaps are with them", waits[len(waits)/2], waits[len(waits)-1], mixed, len(told.of(lockmw.EventShadowOverlap)))
+	if refused := seen.of(lockmw.EventRefused); len(refused) > 0 && !stoodStill(time.Now().Add(-20*time.Second)) {
+		t.Errorf("those who enforce were refused: %+v", refused)
+	}
+	for _, l := range tries {
+		if of := l.Stats().Names[""]; mixed == 0 || !of.Mixed || !of.Shadow {
+			t.Errorf("%d overlaps are mixed, and Stats are %+v", mixed, of)
+		}
+	}
+}
+
+// BenchmarkShadow is what a call in shadow costs its caller: its forecast is made beside it.
+func BenchmarkShadow(b *testing.B) {
+	l := testenv.Open(b, redistest.Shared(b).Client(b), lockmw.WithNamespace(redistest.Prefix(b)))
+	ctx, end := context.WithCancel(b.Context())
+	defer end()
+	p := lockmw.Policy{Shadow: true}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, lease, err := l.Acquire(ctx, "k", p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_ = lease.Release(ctx)
+	}
+}
