@@ -41,6 +41,7 @@ type asked struct {
 	longest  time.Duration    // the longest time that a command may take
 	recall   string           // the fingerprint of what Do asks for: a record that answers it will do as well as the lock; empty: Acquire
 	work     context.Context  // the parent of the lease's context; nil: ctx
+	off      bool             // work runs without the lock, because a live setting says so
 	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
 }
 

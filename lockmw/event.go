@@ -54,6 +54,13 @@ const (
 	// EventAnswerNotKept: work of Do was done, and Redis has not got its answer, for the reason in Err: it is too large, or cannot
 	// be encoded, the lock was lost, or Redis has refused it or could not be reached.
 	EventAnswerNotKept
+	// EventSwitchedOff: the work runs without the lock, because a setting says off (AllowOff).
+	EventSwitchedOff
+	// EventSettingBegan: an entry of a source of WithSettings applies from now on, see Setting. It is about no key.
+	EventSettingBegan
+	// EventSettingEnded: an entry of a source of WithSettings applies no more, see Setting: its time is over, somebody has taken it
+	// away, or another one is in its place. It is about no key.
+	EventSettingEnded
 )
 
 var eventNames = [...]string{
@@ -72,6 +79,9 @@ var eventNames = [...]string{
 	EventAnswered:      "answered",
 	EventAnswerKept:    "answer kept",
 	EventAnswerNotKept: "answer not kept",
+	EventSwitchedOff:   "switched off",
+	EventSettingBegan:  "setting began",
+	EventSettingEnded:  "setting ended",
 }
 
 // String returns the kind in words, such as "handed over".
@@ -101,6 +111,9 @@ type Event struct {
 	// Reason is the code of a refusal, one of the Code constants: what RefusalOf(Err) says.
 	// It is empty for other kinds, and where the caller has left.
 	Reason string
+
+	// Setting is the entry that EventSettingBegan and EventSettingEnded are about, and nil for other kinds.
+	Setting *Setting
 }
 
 // event returns an event about a lock of the policy.

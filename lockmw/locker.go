@@ -33,7 +33,8 @@ type Locker struct {
 	janitor    *janitor.Janitor
 	subscriber *subscriber
 	history    holds.History
-	stops      []func() // of those who read Stats
+	settings   *settingsKeeper // nil: without WithSettings
+	stops      []func()        // of those who read Stats
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once

@@ -34,6 +34,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (conte
 
 // acquireAll is AcquireAll, but for the context.
 func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
+	off := l.adjust(&p, forAcquire)
 	start, retries := time.Now(), new(retry.Intervals)
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
@@ -41,7 +42,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		c := l.newClaim(ctx, "", p, start, nil)
 		return nil, c.refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
 	case 1:
-		return l.acquire(ctx, sorted[0], p)
+		return l.acquireAs(ctx, sorted[0], p, off)
 	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
 		c := l.newClaim(ctx, sorted[0], p, start, nil)
@@ -54,6 +55,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	joins := false
 	for _, key := range sorted {
 		c := l.newClaim(ctx, key, each, start, retries)
+		c.off = off
 		outer, err := c.check()
 		if err != nil {
 			return nil, c.refused(err)
@@ -67,7 +69,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 			all.releaseTogether(ctx)
 		}
 	}()
-	failed, err := all.take(claims, !joins)
+	failed, err := all.take(claims, !joins && !off)
 	taken = true
 	if err != nil {
 		return nil, all.giveUp(ctx, failed, err)

@@ -37,6 +37,17 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
 	seam.Advice = func(ctx context.Context, locker any) ([]error, error) { return locker.(*Locker).health(ctx) }
 	seam.AnswersAdvice = func(ctx context.Context, locker any) ([]string, []error) { return locker.(*Locker).answersHealth(ctx) }
+	seam.Settings = func(locker any) any { return locker.(*Locker).settings.list() }
+	seam.ReadSettings = func(ctx context.Context, locker any) (map[string]string, int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+		defer cancel()
+		return locker.(*Locker).store.Settings(ctx)
+	}
+	seam.Set = func(ctx context.Context, locker any, pattern, text string) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+		defer cancel()
+		return locker.(*Locker).store.Set(ctx, pattern, text)
+	}
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 

@@ -119,11 +119,11 @@ func duration(value string, least time.Duration, mayBeNone bool) (time.Duration,
 }
 
 func text(d time.Duration) string {
-	switch d {
-	case 0:
-		return ""
-	case None:
+	if d == None {
 		return "none"
+	}
+	if d == 0 {
+		return ""
 	}
 	return d.String()
 }
