@@ -127,8 +127,11 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 		m.renewals.Add(ctx, 1, m.renewed...)
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
-	case lockmw.EventContended, lockmw.EventServerWarning: // a gauge tells of the one, and the other is about no lock
+	case lockmw.EventContended: // a gauge tells of it
 	default:
+		if measure.OfNoLock(e) {
+			return
+		}
 		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
 	}
 }
@@ -159,6 +162,8 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 	case lockmw.EventFailedOpen:
 		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventSwitchedOff:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeOff).record...)
 	case lockmw.EventReleased:
 		m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)
 	case lockmw.EventLost:

@@ -5,7 +5,7 @@
 // The metrics are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
 // lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
 // lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_answers_total, lockmw_renewals_total
-// and lockmw_redis_up. Their label name is the policies' Name (or Prefix); no label has a
+// and lockmw_redis_up; of a Locker with live settings also lockmw_off, lockmw_settings, lockmw_settings_refused and lockmw_settings_age_seconds. Their label name is the policies' Name (or Prefix); no label has a
 // key in it. A name beyond the first 200 counts as "other".
 //
 // The counters of a name and mode are there, and 0, from its first call on, and those of
@@ -56,7 +56,7 @@ type collector struct {
 
 	acquire, hold                                                  *prometheus.HistogramVec
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals *prometheus.CounterVec
-	held, waiting, up                                              *prometheus.Desc
+	held, waiting, up, off, settings, settingsRefused, settingsAge *prometheus.Desc
 
 	begunMu sync.RWMutex
 	begun   map[series]struct{} // those whose counters are there
@@ -85,6 +85,7 @@ func newCollector() *collector {
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		off: gauge(measure.Off), settings: gauge(measure.Settings), settingsRefused: gauge(measure.SettingsRefused), settingsAge: gauge(measure.SettingsAge),
 		begun:   make(map[series]struct{}),
 		readers: make(map[*func() lockmw.Stats]struct{}),
 	}
@@ -131,9 +132,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, v := range c.vectors() {
 		v.Describe(ch)
 	}
-	ch <- c.held
-	ch <- c.waiting
-	ch <- c.up
+	for _, gauge := range []*prometheus.Desc{c.held, c.waiting, c.up, c.off, c.settings, c.settingsRefused, c.settingsAge} {
+		ch <- gauge
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -145,8 +146,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	readers := maps.Clone(c.readers)
 	c.mu.Unlock()
 	sum, up := make(map[string]lockmw.NameStats), 1.0
+	var settings measure.SettingsSum
 	for read := range readers {
 		stats := (*read)()
+		settings.Add(stats.Settings, c.names.Label)
 		if !stats.Connected {
 			up = 0
 		}
@@ -161,9 +164,26 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for name := range c.names.All() { // 0, not absent, where nothing is held just now
 		ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(sum[name].Held), name)
 		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum[name].Waiting), name)
+		if settings.Any() {
+			ch <- prometheus.MustNewConstMetric(c.off, prometheus.GaugeValue, float64(settings.OffOf(name)), name)
+		}
 	}
+	c.collectSettings(ch, settings)
 	if len(readers) > 0 {
 		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up)
+	}
+}
+
+// collectSettings collects what live settings tell, but for lockmw_off.
+func (c *collector) collectSettings(ch chan<- prometheus.Metric, settings measure.SettingsSum) {
+	for field, n := range settings.Changed {
+		ch <- prometheus.MustNewConstMetric(c.settings, prometheus.GaugeValue, float64(n), field)
+	}
+	for source, age := range settings.Ages {
+		ch <- prometheus.MustNewConstMetric(c.settingsAge, prometheus.GaugeValue, age, source)
+	}
+	if settings.Any() {
+		ch <- prometheus.MustNewConstMetric(c.settingsRefused, prometheus.GaugeValue, float64(settings.Refused))
 	}
 }
 
@@ -181,7 +201,7 @@ func (c *collector) read(stats func() lockmw.Stats) (stop func()) {
 
 // observe counts an event.
 func (c *collector) observe(_ context.Context, e lockmw.Event) {
-	if e.Kind == lockmw.EventServerWarning {
+	if measure.OfNoLock(e) {
 		return
 	}
 	name, mode := c.names.Label(e.Name), measure.Mode(e)
@@ -205,6 +225,8 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 	case lockmw.EventFailedOpen:
 		c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
 		c.failedOpen.WithLabelValues(name, mode).Inc()
+	case lockmw.EventSwitchedOff:
+		c.acquire.WithLabelValues(name, mode, measure.OutcomeOff).Observe(e.Waited.Seconds())
 	case lockmw.EventReleased:
 		c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
 	case lockmw.EventLost:
@@ -218,6 +240,6 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.renewals.WithLabelValues(measure.OutcomeRenewed).Inc()
 	case lockmw.EventRenewalFailed:
 		c.renewals.WithLabelValues(measure.OutcomeFailed).Inc()
-	case lockmw.EventContended, lockmw.EventServerWarning:
+	case lockmw.EventContended, lockmw.EventServerWarning, lockmw.EventSettingBegan, lockmw.EventSettingEnded:
 	}
 }
