@@ -3,9 +3,12 @@ package dashboards_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,12 +32,19 @@ type service struct {
 	redis *redistest.Server
 	locks *lockmw.Locker
 	page  *httptest.Server
+
+	settings string // the file of its live settings
 }
 
 func newService(t *testing.T, redis *redistest.Server, job string) *service {
 	t.Helper()
 	registry := prom.NewRegistry()
-	locks, err := lockmw.New(redis.Client(t), lockmw.WithNamespace(job), lockprom.New(registry))
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locks, err := lockmw.New(redis.Client(t), lockmw.WithNamespace(job), lockprom.New(registry),
+		lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(), lockmw.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +57,7 @@ func newService(t *testing.T, redis *redistest.Server, job string) *service {
 		defer cancel()
 		_ = locks.Close(ctx) // where Redis was taken away, something stays there
 	})
-	return &service{t, redis, locks, page}
+	return &service{t, redis, locks, page, file}
 }
 
 // often does something again and again until ctx ends.
@@ -207,6 +217,19 @@ var scenes = map[string]scene{
 		},
 	},
 
+	"an operator switches locks off": {
+		map[string]string{"LockmwOff": "off"},
+		func(ctx context.Context, s *service) {
+			s.set(`{"*/off": {"off": true}}`)
+			often(ctx, 100*time.Millisecond, func() { s.hold(ctx, "off", lockmw.Policy{Name: "off"}, 10*time.Millisecond) })
+		},
+	},
+
+	"settings cannot be read": {
+		map[string]string{"LockmwSettingsNotRead": ""},
+		func(_ context.Context, s *service) { s.set(`{"*/off": {"off"`) },
+	},
+
 	"the program asks for a lock under itself": {
 		map[string]string{"LockmwMisuse": "twice"},
 		func(ctx context.Context, s *service) {
@@ -216,6 +239,13 @@ var scenes = map[string]scene{
 			})
 		},
 	},
+}
+
+// set has the service's file of live settings have that text.
+func (s *service) set(text string) {
+	if err := os.WriteFile(s.settings, []byte(text), 0o600); err != nil {
+		s.t.Error(err)
+	}
 }
 
 // do has work done that ends with an answer and err, and returns the error of Do.

@@ -37,6 +37,10 @@ var metrics = map[string]metric{
 	"lockmw_shadow_overlaps_total":           {dto.MetricType_COUNTER, []string{"mixed", "mode", "name"}},
 	"lockmw_shadow_incomplete_total":         {dto.MetricType_COUNTER, []string{"mode", "name"}},
 	"lockmw_redis_up":                        {dto.MetricType_GAUGE, nil},
+	"lockmw_off":                             {dto.MetricType_GAUGE, []string{"name"}},
+	"lockmw_settings":                        {dto.MetricType_GAUGE, []string{"field"}},
+	"lockmw_settings_refused":                {dto.MetricType_GAUGE, nil},
+	"lockmw_settings_age_seconds":            {dto.MetricType_GAUGE, []string{"source"}},
 }
 
 // checkMetrics compares a page of metrics with what there should be.

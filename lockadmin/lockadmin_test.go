@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -95,6 +98,12 @@ type told struct {
 	Past []struct {
 		Kind, Key, Reason, Holder string
 	} `json:"past"`
+	Settings *[]struct {
+		Pattern, Change, Source, By, Reason string
+		Off                                 bool
+		Since, Ends                         int64
+		Names, Refused                      []string
+	} `json:"settings"`
 }
 
 type row struct {
@@ -123,12 +132,13 @@ type row struct {
 // A reader is a page that is open: it keeps what the stream tells, as the page does.
 type reader struct {
 	*testing.T
-	lines *bufio.Reader
-	close func()
-	rows  map[uint64]row
-	past  int // messages with incidents
-	last  told
-	until int // renewals
+	lines    *bufio.Reader
+	close    func()
+	rows     map[uint64]row
+	past     int // messages with incidents
+	settings int // messages with live settings
+	last     told
+	until    int // renewals
 }
 
 // follow opens the stream at a page's address.
@@ -188,6 +198,9 @@ func (r *reader) next() bool {
 	}
 	if r.last.Past != nil {
 		r.past++
+	}
+	if r.last.Settings != nil {
+		r.settings++
 	}
 	return true
 }
@@ -306,6 +319,51 @@ func TestTheStreamTellsOfRefusalsAndLosses(t *testing.T) {
 		t.Error("what has not changed is told again")
 	}
 	_ = lease.Release(context.Background())
+}
+
+// The page is told of live settings, and when there are none any more, and of nothing that has not changed.
+func TestTheStreamTellsOfLiveSettings(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "settings.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"*/pay": {"off": true, "for": "1h", "by": "ada", "reason": "INC-42"}, "*/m*": {"maxHold": "1s"}}`)
+	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
+		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locks.Close(t.Context()) }) // whose context has ended then
+	hold(t, locks, "k", "", lockmw.Policy{Name: "pay"})
+	hold(t, locks, "l", "", lockmw.Policy{Name: "mail", MinHold: time.Minute})
+	page := follow(t, serve(t, lockadmin.Handler(locks)).URL)
+	page.await("settings", func() bool { return page.last.Settings != nil && len(*page.last.Settings) == 2 })
+	for _, s := range *page.last.Settings {
+		switch s.Pattern {
+		case "*/pay":
+			if !s.Off || s.Change != "off=true" || s.Source != "file" || s.By != "ada" || s.Reason != "INC-42" || s.Ends-s.Since != 3_600_000 || !slices.Equal(s.Names, []string{"pay"}) {
+				t.Errorf("%+v", s)
+			}
+		case "*/m*":
+			if s.Off || s.Names != nil || len(s.Refused) != 1 || !strings.Contains(s.Refused[0], "MinHold") {
+				t.Errorf("%+v", s)
+			}
+		default:
+			t.Errorf("%+v", s)
+		}
+	}
+	told := page.settings
+	for range 3 {
+		page.next()
+	}
+	if page.settings != told {
+		t.Error("what has not changed is told again")
+	}
+	write(`{}`)
+	page.await("that there are none", func() bool { return page.last.Settings != nil && len(*page.last.Settings) == 0 })
 }
 
 // Pages that are open share one reading of Redis, and without one nothing is read.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,6 +45,7 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 	defer look.Stop()
 	var at cursor
 	var incidents uint64
+	var settings []setting
 	first, due, silence := true, true, time.Duration(0)
 	for {
 		news, was := shared.table.news(), at
@@ -55,7 +57,11 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 			all := incidentsOf(past)
 			m.Past = &all
 		}
-		if due || at != was || m.Past != nil {
+		if now := settingsOf(c.locks); !slices.EqualFunc(now, settings, setting.same) {
+			settings = now
+			m.Settings = &settings
+		}
+		if due || at != was || m.Past != nil || m.Settings != nil {
 			_ = out.SetWriteDeadline(time.Now().Add(writeWithin))
 			if write(w, m) != nil || out.Flush() != nil {
 				return

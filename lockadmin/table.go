@@ -168,6 +168,8 @@ type message struct {
 	More   bool        `json:"more,omitzero"` // the next message follows at once
 	Status *status     `json:"status,omitempty"`
 	Past   *[]incident `json:"past,omitempty"`
+
+	Settings *[]setting `json:"settings,omitempty"` // all live settings, where they are others than before
 }
 
 // atOnce is how many changes one message has at most.

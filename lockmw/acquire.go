@@ -65,10 +65,22 @@ func under(ctx context.Context, lease *Lease, err error) (context.Context, *Leas
 
 // acquire is Acquire, but for the context.
 func (l *Locker) acquire(ctx context.Context, key string, p Policy) (*Lease, error) {
-	if p.Shadow {
+	off := l.adjust(&p, forAcquire)
+	return l.acquireAs(ctx, key, p, off)
+}
+
+// adjust makes of p what live settings say, for one call. off says that its work runs without a lock.
+func (l *Locker) adjust(p *Policy, use use) (off bool) {
+	return l.settings != nil && l.settings.adjust(p, use)
+}
+
+// acquireAs is acquire with a policy of which live settings have been asked.
+func (l *Locker) acquireAs(ctx context.Context, key string, p Policy, off bool) (*Lease, error) {
+	if p.Shadow && !off {
 		return l.acquireShadow(ctx, p, key)
 	}
 	c := l.newClaim(ctx, key, p, time.Now(), nil)
+	c.off = off
 	lease, err := c.acquire()
 	c.tell(lease)
 	return lease, err
@@ -89,6 +101,9 @@ func (c *claim) acquire() (*Lease, error) {
 		return nil, c.refuse(ErrClosed)
 	}
 	defer c.ledger.calls.Done()
+	if c.off {
+		return c.switchedOff(), nil
+	}
 	l.checkOnce.Do(l.checkServer)
 
 	returned := false

@@ -49,6 +49,7 @@ type landing struct {
 }
 
 func newCall(ctx context.Context, l *Locker, key string, f Flight) *call {
+	l.adjust(&f.Policy, forDo) // which is never off
 	return &call{
 		locker: l, ctx: ctx, key: key, how: f, came: time.Now(),
 		of: flightName{f.Policy.Prefix + key, f.fingerprint()}, lands: make(chan landing, 1),

@@ -42,6 +42,7 @@ type asked struct {
 	recall   string           // the fingerprint of what Do asks for: a record that answers it will do as well as the lock; empty: Acquire
 	work     context.Context  // the parent of the lease's context; nil: ctx
 	part     bool             // one of several keys of a call, and not the one by which the call is counted
+	off      bool             // work runs without the lock, because a live setting says so
 	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
 }
 

@@ -44,6 +44,7 @@ func (l *Locker) shutDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeBudget)
 	defer cancel()
 	err := l.releaseAll(ctx)
+	l.settings.stop()
 	l.subscriber.stop()
 	if n := l.janitor.Stop(ctx); n > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: close: %d abandoned attempts and unanswered releases could not be cleaned up; what they left ends by its TTL", ErrUnavailable, n))

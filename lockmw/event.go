@@ -74,6 +74,13 @@ const (
 	EventShadowOverlap
 	// EventShadowIncomplete: what would have come of a call without Shadow is not known, or not all of it, for the reason in Err.
 	EventShadowIncomplete
+	// EventSwitchedOff: the work runs without the lock, because a setting says off (AllowOff).
+	EventSwitchedOff
+	// EventSettingBegan: an entry of a source of WithSettings applies from now on, see Setting. It is about no key.
+	EventSettingBegan
+	// EventSettingEnded: an entry of a source of WithSettings applies no more, see Setting: its time is over, somebody has taken it
+	// away, or another one is in its place. It is about no key.
+	EventSettingEnded
 )
 
 var eventNames = [...]string{
@@ -100,6 +107,9 @@ var eventNames = [...]string{
 	EventShadowRefused:    "would be refused",
 	EventShadowOverlap:    "overlap",
 	EventShadowIncomplete: "forecast incomplete",
+	EventSwitchedOff:      "switched off",
+	EventSettingBegan:     "setting began",
+	EventSettingEnded:     "setting ended",
 }
 
 // String returns the kind in words, such as "handed over".
@@ -151,6 +161,8 @@ type Event struct {
 	// Mixed, of the events of a policy with Shadow, says that within the last minute somebody was seen at a lock of that Name
 	// who is not in shadow: then what they tell of waits and refusals is too low.
 	Mixed bool
+	// Setting is the entry that EventSettingBegan and EventSettingEnded are about, and nil for other kinds.
+	Setting *Setting
 }
 
 // event returns an event about a lock of the policy.

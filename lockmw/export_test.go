@@ -61,3 +61,9 @@ func ForAnswer(err error) error {
 	err.(*AcquireError).forAnswer = true //nolint:errorlint // it is made in the test
 	return err
 }
+
+// Adjust is what live settings make of p, for a call of Acquire.
+func Adjust(l *Locker, p Policy) Policy {
+	l.adjust(&p, forAcquire)
+	return p
+}

@@ -84,6 +84,9 @@ type Stats struct {
 	// turn. It is false until the first call may wait. Without it waiters ask Redis again
 	// and again, as their policies say. A quorum has no messages.
 	Subscribed bool
+
+	// Settings are the numbers about live settings. Nil: the Locker is without WithSettings.
+	Settings *SettingsStats
 }
 
 // NameStats are the numbers of one Name.

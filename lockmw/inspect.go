@@ -301,6 +301,7 @@ func (l *Locker) Stats() Stats {
 		Names:      make(map[string]NameStats),
 		Connected:  !l.outage.Troubled(),
 		Subscribed: l.subscriber.session() != 0,
+		Settings:   l.settings.stats(),
 	}
 	for name, n := range l.waiters.CountByName() {
 		s.Names[name] = NameStats{Waiting: n}

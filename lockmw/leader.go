@@ -109,7 +109,9 @@ func (e *Leader) Run(ctx context.Context, fn func(ctx context.Context) error) er
 
 // term campaigns once, and leads once. ended says that Run ends with err.
 func (e *Leader) term(ctx context.Context, fn func(ctx context.Context) error) (ended bool, err error) {
-	lease, err := e.locker.acquire(ctx, e.key, e.policy)
+	p := e.policy
+	e.locker.adjust(&p, forLeader) // which is never off
+	lease, err := e.locker.acquireAs(ctx, e.key, p, false)
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

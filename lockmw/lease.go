@@ -165,7 +165,7 @@ func (l *Lease) Key() string {
 // Fences follow the clock of Redis's server. They do not grow where that is set back by a
 // step while nobody holds the key: never do so, slew it.
 //
-// It is 0 where no lock is held because the policy failed open or is in shadow, on a quorum, for a nil Lease, and
+// It is 0 where no lock is held because the policy failed open or is in shadow, or a setting says off (AllowOff), on a quorum, for a nil Lease, and
 // for several keys, which have one each: see FenceOf.
 func (l *Lease) Fence() int64 {
 	if l == nil {
@@ -178,8 +178,8 @@ func (l *Lease) Fence() int64 {
 // 50 ms at least: call it right before a side effect. It asks the machine's clocks and
 // not Redis. It takes the time that passed on both of them, so it notices that the
 // process or the whole machine was stopped. Once false it stays false; it is false
-// after the release, and when MaxHold has passed. Where the policy failed open it is
-// until then, and so is a lease in shadow: no lock can be lost. It is false for a nil Lease.
+// after the release, and when MaxHold has passed. Where the policy failed open or is in shadow, or a setting says off, it is
+// until then: no lock can be lost. It is false for a nil Lease.
 func (l *Lease) Valid() bool {
 	return l != nil && l.has.trusted() && l.holds(held)
 }
@@ -187,7 +187,7 @@ func (l *Lease) Valid() bool {
 // ValidUntil returns when the lock can no longer be relied on, if no renewal comes
 // before; of several keys, when the first of them cannot. The lease's context ends
 // earlier than that, by a tenth of the TTL and at least by 50 ms. ValidUntil is the zero
-// time where the policy failed open or is in shadow, and for a nil Lease.
+// time where the policy failed open or is in shadow, or a setting says off, and for a nil Lease.
 func (l *Lease) ValidUntil() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -248,7 +248,7 @@ func (l *Lease) endMaxHold() {
 //   - *tenure: a lock of its own;
 //   - joined: a part in the lock of another lease, which it has joined (Policy.Reentrant);
 //   - *bundle: several locks, each with a lease of its own (AcquireAll);
-//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen);
+//   - nothing: no lock, since Redis could not be reached (Policy.FailOpen), or a live setting says off;
 //   - *shadow: no lock, and a forecast of what would have come of one (Policy.Shadow).
 type holding interface {
 	// trusted reports whether what is held can be relied on now. Leases that are over
@@ -284,7 +284,7 @@ func (l *Lease) owner() *Lease {
 	return l
 }
 
-type nothing struct{}
+type nothing struct{ off bool }
 
 func (nothing) trusted() bool { return true }
 
@@ -299,8 +299,11 @@ func (nothing) release(_ context.Context, l *Lease) error {
 	return nil
 }
 
-// runsWithout reports whether the lease has no lock, because its policy failed open.
-func (l *Lease) runsWithout() bool { return l.has == (nothing{}) }
+// runsWithout reports whether the lease has no lock, because its policy failed open or a live setting says off.
+func (l *Lease) runsWithout() bool {
+	_, ok := l.has.(nothing)
+	return ok
+}
 
 // heldBy returns the lease by which ctx holds the lock called key, or nil; shadowed is one in shadow by which it would hold it.
 func (l *Locker) heldBy(ctx context.Context, key string) (holder, shadowed *Lease) {
@@ -359,8 +362,9 @@ func FromContext(ctx context.Context) (*Lease, bool) {
 var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHold", lost: "lost", released: "released"}
 
 const (
-	failedOpen = "failed open, there is no lock"
-	inShadow   = "in shadow, there is no lock"
+	failedOpen  = "failed open, there is no lock"
+	switchedOff = "switched off by a setting, there is no lock"
+	inShadow    = "in shadow, there is no lock"
 )
 
 // String describes the lease for people: what it locks, whether it is held, for how long it
@@ -430,7 +434,7 @@ func (l *Lease) facts() (state string, age, left time.Duration) {
 		return state, age, left
 	}
 	for _, other := range l.has.reliesOn() {
-		if s, _, _ := other.facts(); s != state && s != failedOpen {
+		if s, _, _ := other.facts(); s != state && s != failedOpen && s != switchedOff {
 			return s, age, 0
 		}
 	}
@@ -444,7 +448,10 @@ func (l *Lease) ownFacts() (state string, left time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.runsWithout() && l.state == held {
+	if has, ok := l.has.(nothing); ok && l.state == held {
+		if has.off {
+			return switchedOff, 0
+		}
 		return failedOpen, 0
 	}
 	if l.Shadow() && l.state == held {

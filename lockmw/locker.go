@@ -33,8 +33,9 @@ type Locker struct {
 	janitor    *janitor.Janitor
 	subscriber *subscriber
 	history    holds.History
-	shadows    shadows  // of policies with Shadow
-	stops      []func() // of those who read Stats
+	shadows    shadows         // of policies with Shadow
+	settings   *settingsKeeper // nil: without WithSettings
+	stops      []func()        // of those who read Stats
 
 	closing   chan struct{} // closed when Close begins
 	closeOnce sync.Once

@@ -34,6 +34,7 @@ func (l *Locker) AcquireAll(ctx context.Context, keys []string, p Policy) (conte
 
 // acquireAll is AcquireAll, but for the context.
 func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Lease, error) {
+	off := l.adjust(&p, forAcquire)
 	start, retries := time.Now(), new(retry.Intervals)
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
 	switch len(sorted) {
@@ -41,9 +42,9 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 		c := l.newClaim(ctx, "", p, start, nil)
 		return nil, c.refused(fmt.Errorf("%w: AcquireAll without keys", ErrInvalidPolicy))
 	case 1:
-		return l.acquire(ctx, sorted[0], p)
+		return l.acquireAs(ctx, sorted[0], p, off)
 	}
-	if p.Shadow {
+	if p.Shadow && !off {
 		return l.acquireShadow(ctx, p, sorted...)
 	}
 	if err := l.Validate(p); err != nil { // before MinHold and MaxHold are taken out
@@ -58,6 +59,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 	joins := false
 	for _, key := range sorted {
 		c := l.newClaim(ctx, key, each, start, retries)
+		c.off = off
 		outer, err := c.check()
 		if err != nil {
 			return nil, c.refused(err)
@@ -77,7 +79,7 @@ func (l *Locker) acquireAll(ctx context.Context, keys []string, p Policy) (*Leas
 			all.releaseTogether(ctx)
 		}
 	}()
-	failed, err := all.take(claims, !joins)
+	failed, err := all.take(claims, !joins && !off)
 	taken = true
 	if err != nil {
 		return nil, all.giveUp(ctx, failed, err)

@@ -29,8 +29,8 @@ import (
 //
 // The Locker opens connections of its own with client's addresses, TLS and
 // credentials, so that locks are renewed while the application has exhausted
-// its pool. It reaches Redis when the first lock is asked for: New does no
-// I/O, and a Redis that is down does not keep a service from starting. While
+// its pool. It reaches Redis when the first lock is asked for, and with SettingsInRedis at once, in the background: New waits for no
+// answer, and a Redis that is down does not keep a service from starting. While
 // Redis cannot be reached the Locker asks a few times a second whether it is
 // back, until Close. The client stays the caller's: Close does not close it. A
 // client that is closed before the Locker does no harm, except with Sentinels, which
@@ -65,11 +65,13 @@ func newLocker(s store.Store, o options) *Locker {
 	l.watchdog = renew.New(s)
 	l.janitor = janitor.New(s, o.logger)
 	l.subscriber = newSubscriber(l)
+	l.settings = newSettingsKeeper(l, o)
 	for _, begin := range o.readers {
 		if stop := begin(l.Stats); stop != nil {
 			l.stops = append(l.stops, stop)
 		}
 	}
+	l.settings.start()
 	return l
 }
 
@@ -85,6 +87,7 @@ func (l *Locker) back(r outage.Return) {
 	}
 	l.subscriber.doubt()
 	l.waiters.AskFirsts()
+	l.settings.hint()
 }
 
 // checkServer warns once, in the log and to the observers, about a server that

@@ -58,8 +58,9 @@ const ballots = 8
 
 // attempt is acquire, for a job.
 func (l *Locker) attempt(ctx context.Context, key string, p Policy) (c *claim, lease *Lease, err error) {
+	off := l.adjust(&p, forOnce)
 	job := l.newClaim(ctx, key, p, time.Now(), nil)
-	job.once = true
+	job.once, job.off = true, off
 	lease, err = job.acquire()
 	return &job, lease, err
 }

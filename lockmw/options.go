@@ -36,12 +36,16 @@ type options struct {
 	maxPerKey, maxTotal int
 	acks                int // replicas that confirm an acquire
 	acksWithin          time.Duration
+	settings            []SettingsSource
+	service             string
+	allowsOff           bool
 }
 
 func gather(opts []Option) (options, error) {
 	o := options{
 		namespace: defaultNamespace,
 		instance:  defaultInstance(),
+		service:   defaultService(),
 		maxPerKey: defaultPerKey,
 		maxTotal:  defaultTotal,
 	}

@@ -145,11 +145,25 @@ func (c *claim) unreachable(p outage.Prospect) (*Lease, error) {
 	return nil, fmt.Errorf("%w: %w", ErrUnavailable, cause)
 }
 
-// failOpen returns a lease that holds nothing.
-func (c *claim) failOpen(cause error) *Lease {
-	lease := newLease(c, nothing{}, new(sync.Mutex), 0, time.Now())
+// without returns a lease that holds nothing.
+func (c *claim) without(why nothing) *Lease {
+	lease := newLease(c, why, new(sync.Mutex), 0, time.Now())
 	c.locker.keep(lease)
 	lease.limitHold()
+	return lease
+}
+
+// switchedOff returns the lease of a claim whose work runs without the lock because a live setting says so. The log says
+// that once a minute, see settingsKeeper.shout.
+func (c *claim) switchedOff() *Lease {
+	lease := c.without(nothing{off: true})
+	c.note(c.event(EventSwitchedOff))
+	return lease
+}
+
+// failOpen returns the lease of a claim whose work runs without the lock because of cause.
+func (c *claim) failOpen(cause error) *Lease {
+	lease := c.without(nothing{})
 	c.locker.log.Warn("lockmw: work runs without its lock, since Redis cannot be reached and the policy has FailOpen", "name", c.policy.Name, "key", c.ref.Key, "error", cause)
 	c.locker.outage.Told(c.ref.Key)
 	e := c.event(EventFailedOpen)

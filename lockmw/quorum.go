@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -30,6 +31,11 @@ func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error)
 	o, err := gather(opts)
 	if err != nil {
 		return nil, err
+	}
+	for _, source := range o.settings {
+		if source.kind == fromRedis {
+			return nil, errors.New("lockmw: NewQuorum: SettingsInRedis: no node of a quorum can speak for the others; use SettingsFile")
+		}
 	}
 	switch n := len(clients); {
 	case n < leastNodes:

@@ -35,6 +35,17 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 	seam.Crash = func(locker any, forget func(key string)) bool { return locker.(*Locker).crash(forget) }
 	seam.Waiting = func(locker any, key string) int { return locker.(*Locker).waiting(key) }
 	seam.Recent = func(locker any) *recent.Log { return &locker.(*Locker).recent }
+	seam.Settings = func(locker any) any { return locker.(*Locker).settings.list() }
+	seam.ReadSettings = func(ctx context.Context, locker any) (map[string]string, int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+		defer cancel()
+		return locker.(*Locker).store.Settings(ctx)
+	}
+	seam.Set = func(ctx context.Context, locker any, pattern, text string) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+		defer cancel()
+		return locker.(*Locker).store.Set(ctx, pattern, text)
+	}
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 

@@ -28,7 +28,6 @@ import (
 
 const (
 	mostShadows = 4096            // forecasts that are under way at the same time; further ones are not made
-	shoutEvery  = time.Minute     // how often the log says that a policy is in shadow
 	shadowStays = 2 * time.Minute // for how long after its last call Stats say that a policy is in shadow
 	mixedStays  = time.Minute     // for how long after somebody was seen who is not in shadow forecasts are called mixed
 	mostInShade = 1024            // names that are remembered

@@ -18,7 +18,7 @@ const (
 )
 
 // A subscriber keeps one subscription to hand-overs alive. It begins with the
-// first call that may wait. While there is no subscription, waiters poll.
+// first call that may wait, or with the Locker where settings come from Redis. While there is no subscription, waiters poll.
 type subscriber struct {
 	locker *Locker
 	once   sync.Once
@@ -72,7 +72,7 @@ func (s *subscriber) run() {
 	for {
 		s.listened = false
 		began := time.Now()
-		err := s.locker.store.Listen(s.ctx, s)
+		err := s.locker.store.Listen(s.ctx, s.ear())
 		s.current.Store(0)
 		if err == nil || s.ctx.Err() != nil {
 			return
@@ -100,6 +100,20 @@ func (s *subscriber) run() {
 		}
 	}
 }
+
+// ear is what hears messages.
+func (s *subscriber) ear() store.Listener {
+	if s.locker.settings.readsRedis() {
+		return settingsEar{s}
+	}
+	return s
+}
+
+// A settingsEar also hears that settings may have changed.
+type settingsEar struct{ *subscriber }
+
+// SettingsChanged implements store.SettingsListener.
+func (s settingsEar) SettingsChanged() { s.locker.settings.hint() }
 
 // Listening implements store.Listener. Grants may have been missed while
 // nobody listened, and the store should know that somebody does now.

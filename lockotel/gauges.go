@@ -21,6 +21,9 @@ type gauges struct {
 	shaded                    measure.Names // that have been in shadow
 	held, waiting, up, shadow metric.Int64ObservableGauge
 
+	off, settings, settingsRefused metric.Int64ObservableGauge
+	settingsAge                    metric.Float64ObservableGauge
+
 	mu           sync.Mutex
 	readers      map[*func() lockmw.Stats]struct{}
 	registration metric.Registration // while there are readers
@@ -63,8 +66,12 @@ func newGauges(p metric.MeterProvider) (*gauges, error) {
 	}
 	g := &gauges{
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp), shadow: gauge(measure.Shadow),
+		off: gauge(measure.Off), settings: gauge(measure.Settings), settingsRefused: gauge(measure.SettingsRefused),
 		readers: make(map[*func() lockmw.Stats]struct{}),
 	}
+	var err error
+	g.settingsAge, err = meter.Float64ObservableGauge(measure.SettingsAge.Name, metric.WithDescription(measure.SettingsAge.Help), metric.WithUnit("s"))
+	errs = append(errs, err)
 	return g, errors.Join(errs...)
 }
 
@@ -75,7 +82,7 @@ func (g *gauges) readBy(p metric.MeterProvider) func(stats func() lockmw.Stats) 
 		defer g.mu.Unlock()
 		g.readers[&stats] = struct{}{}
 		if g.registration == nil {
-			registration, err := p.Meter(scope).RegisterCallback(g.observe, g.held, g.waiting, g.up, g.shadow)
+			registration, err := p.Meter(scope).RegisterCallback(g.observe, g.held, g.waiting, g.up, g.shadow, g.off, g.settings, g.settingsRefused, g.settingsAge)
 			if err != nil { // the instruments are this meter's, so there is no reason for one
 				return nil
 			}
@@ -102,8 +109,10 @@ func (g *gauges) observe(_ context.Context, o metric.Observer) error {
 	readers := maps.Clone(g.readers)
 	g.mu.Unlock()
 	sum, up := make(map[string]lockmw.NameStats), int64(1)
+	var settings measure.SettingsSum
 	for read := range readers {
 		stats := (*read)()
+		settings.Add(stats.Settings, g.names.Label)
 		if !stats.Connected {
 			up = 0
 		}
@@ -120,6 +129,9 @@ func (g *gauges) observe(_ context.Context, o metric.Observer) error {
 		at := metric.WithAttributes(attribute.String(measure.LabelName, name))
 		o.ObserveInt64(g.held, int64(sum[name].Held), at)
 		o.ObserveInt64(g.waiting, int64(sum[name].Waiting), at)
+		if settings.Any() {
+			o.ObserveInt64(g.off, settings.OffOf(name), at)
+		}
 	}
 	for name := range g.shaded.All() {
 		on := int64(0)
@@ -128,8 +140,22 @@ func (g *gauges) observe(_ context.Context, o metric.Observer) error {
 		}
 		o.ObserveInt64(g.shadow, on, metric.WithAttributes(attribute.String(measure.LabelName, name)))
 	}
+	g.observeSettings(o, settings)
 	if len(readers) > 0 {
 		o.ObserveInt64(g.up, up)
 	}
 	return nil
+}
+
+// observeSettings tells what live settings are, but for lockmw_off.
+func (g *gauges) observeSettings(o metric.Observer, settings measure.SettingsSum) {
+	for field, n := range settings.Changed {
+		o.ObserveInt64(g.settings, int64(n), metric.WithAttributes(attribute.String(measure.LabelField, field)))
+	}
+	for source, age := range settings.Ages {
+		o.ObserveFloat64(g.settingsAge, age, metric.WithAttributes(attribute.String(measure.LabelSource, source)))
+	}
+	if settings.Any() {
+		o.ObserveInt64(g.settingsRefused, int64(settings.Refused))
+	}
 }

@@ -106,6 +106,8 @@ func (s spans) observe(ctx context.Context, e lockmw.Event) {
 		s.span(ctx, e, measure.OutcomeAnswered)
 	case lockmw.EventFailedOpen:
 		s.span(ctx, e, measure.OutcomeFailedOpen)
+	case lockmw.EventSwitchedOff:
+		s.span(ctx, e, measure.OutcomeOff)
 	case lockmw.EventHandedOver:
 		parent.AddEvent("lockmw.handed_over", trace.WithAttributes(s.attributes(e)...))
 	case lockmw.EventLost:

@@ -3,6 +3,8 @@ package lockotel_test
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +65,10 @@ func (w *watch) values(t *testing.T) map[string]float64 {
 			case metricdata.Gauge[int64]:
 				for _, p := range data.DataPoints {
 					put(p.Attributes, float64(p.Value))
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					put(p.Attributes, p.Value)
 				}
 			default:
 				t.Errorf("%s is a %T", m.Name, m.Data)
@@ -438,5 +444,33 @@ func TestMetricsOfPoliciesInShadow(t *testing.T) {
 	request.End()
 	if spans := w.spans.GetSpans(); len(spans) != 1 {
 		t.Errorf("%d spans, want the request's alone", len(spans))
+	}
+}
+
+// A Locker with live settings tells which names run without their lock, and how its sources are.
+func TestMetricsOfLiveSettings(t *testing.T) {
+	w, option := newWatch()
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"*/pay": {"off": true}, "*/mail": {"wait": "1s"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locks := locktest.New(t, option(), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff())
+	for _, name := range []string{"pay", "mail", "other"} {
+		if err := locks.WithLock(context.Background(), name, lockmw.Policy{Name: name}, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := w.values(t)
+	for name, want := range map[string]float64{
+		"lockmw_off{name=pay}": 1, "lockmw_off{name=mail}": 0, "lockmw_off{name=other}": 0,
+		"lockmw_settings{field=off}": 1, "lockmw_settings{field=wait}": 1, "lockmw_settings{field=ttl}": 0, "lockmw_settings_refused{}": 0,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 1,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (there: %t), want %v", name, v, ok, want)
+		}
+	}
+	if _, ok := got["lockmw_settings_age_seconds{source=file}"]; !ok {
+		t.Error("there is no age")
 	}
 }

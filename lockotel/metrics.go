@@ -146,8 +146,11 @@ func (m *metrics) observe(ctx context.Context, e lockmw.Event) {
 	case lockmw.EventRenewalFailed:
 		m.renewals.Add(ctx, 1, m.notRenewed...)
 	case lockmw.EventContended, lockmw.EventInShadow: // gauges tell of them
-	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved: // they have no name
+	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved, lockmw.EventSettingBegan, lockmw.EventSettingEnded: // they have no name
 	default:
+		if measure.OfNoPolicy(e) {
+			return
+		}
 		m.count(ctx, e, series{name: m.gauges.names.Label(e.Name), mode: measure.Mode(e)})
 	}
 }
@@ -186,6 +189,8 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeFailedOpen).record...)
 		}
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventSwitchedOff:
+		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeOff).record...)
 	case lockmw.EventReleased:
 		if !e.Part {
 			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)

@@ -6,7 +6,8 @@
 // lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
 // lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_answers_total, lockmw_renewals_total
 // and lockmw_redis_up, and of policies with Shadow lockmw_shadow, lockmw_shadow_acquire_duration_seconds, lockmw_shadow_refused_total,
-// lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total. Their label name is the policies' Name (or Prefix); no label has a
+// lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total; of a Locker with live settings also lockmw_off, lockmw_settings,
+// lockmw_settings_refused and lockmw_settings_age_seconds. Their label name is the policies' Name (or Prefix); no label has a
 // key in it. A name beyond the first 200 counts as "other".
 //
 // The counters of a name and mode are there, and 0, from its first call on, and those of
@@ -59,6 +60,7 @@ type collector struct {
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals *prometheus.CounterVec
 	overlaps, wouldRefuse, incomplete                              *prometheus.CounterVec
 	held, waiting, up, inShadow                                    *prometheus.Desc
+	off, settings, settingsRefused, settingsAge                    *prometheus.Desc
 
 	begunMu sync.RWMutex
 	begun   map[series]struct{} // those whose counters are there
@@ -89,6 +91,7 @@ func newCollector() *collector {
 		wouldRefuse: counter(measure.ShadowRefused), incomplete: counter(measure.ShadowIncomplete), inShadow: gauge(measure.Shadow),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
 		held: gauge(measure.Held), waiting: gauge(measure.Waiting), up: gauge(measure.RedisUp),
+		off: gauge(measure.Off), settings: gauge(measure.Settings), settingsRefused: gauge(measure.SettingsRefused), settingsAge: gauge(measure.SettingsAge),
 		begun:   make(map[series]struct{}),
 		readers: make(map[*func() lockmw.Stats]struct{}),
 	}
@@ -155,10 +158,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, v := range c.vectors() {
 		v.Describe(ch)
 	}
-	ch <- c.held
-	ch <- c.waiting
-	ch <- c.up
-	ch <- c.inShadow
+	for _, gauge := range []*prometheus.Desc{c.held, c.waiting, c.up, c.inShadow, c.off, c.settings, c.settingsRefused, c.settingsAge} {
+		ch <- gauge
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -170,8 +172,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	readers := maps.Clone(c.readers)
 	c.mu.Unlock()
 	sum, up := make(map[string]lockmw.NameStats), 1.0
+	var settings measure.SettingsSum
 	for read := range readers {
 		stats := (*read)()
+		settings.Add(stats.Settings, c.names.Label)
 		if !stats.Connected {
 			up = 0
 		}
@@ -190,6 +194,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for name := range c.names.All() { // 0, not absent, where nothing is held just now
 		ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(sum[name].Held), name)
 		ch <- prometheus.MustNewConstMetric(c.waiting, prometheus.GaugeValue, float64(sum[name].Waiting), name)
+		if settings.Any() {
+			ch <- prometheus.MustNewConstMetric(c.off, prometheus.GaugeValue, float64(settings.OffOf(name)), name)
+		}
 	}
 	for name := range c.shaded.All() {
 		on := 0.0
@@ -198,8 +205,22 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(c.inShadow, prometheus.GaugeValue, on, name)
 	}
+	c.collectSettings(ch, settings)
 	if len(readers) > 0 {
 		ch <- prometheus.MustNewConstMetric(c.up, prometheus.GaugeValue, up)
+	}
+}
+
+// collectSettings collects what live settings tell, but for lockmw_off.
+func (c *collector) collectSettings(ch chan<- prometheus.Metric, settings measure.SettingsSum) {
+	for field, n := range settings.Changed {
+		ch <- prometheus.MustNewConstMetric(c.settings, prometheus.GaugeValue, float64(n), field)
+	}
+	for source, age := range settings.Ages {
+		ch <- prometheus.MustNewConstMetric(c.settingsAge, prometheus.GaugeValue, age, source)
+	}
+	if settings.Any() {
+		ch <- prometheus.MustNewConstMetric(c.settingsRefused, prometheus.GaugeValue, float64(settings.Refused))
 	}
 }
 
@@ -245,6 +266,8 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 			c.acquire.WithLabelValues(name, mode, measure.OutcomeFailedOpen).Observe(e.Waited.Seconds())
 		}
 		c.failedOpen.WithLabelValues(name, mode).Inc()
+	case lockmw.EventSwitchedOff:
+		c.acquire.WithLabelValues(name, mode, measure.OutcomeOff).Observe(e.Waited.Seconds())
 	case lockmw.EventReleased:
 		if !e.Part {
 			c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())
@@ -269,6 +292,7 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.overlaps.WithLabelValues(name, mode, measure.Mixed(e)).Inc()
 	case lockmw.EventShadowIncomplete:
 		c.incomplete.WithLabelValues(name, mode).Inc()
-	case lockmw.EventContended, lockmw.EventInShadow, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
+	case lockmw.EventContended, lockmw.EventInShadow, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved,
+		lockmw.EventSettingBegan, lockmw.EventSettingEnded:
 	}
 }

@@ -3,6 +3,8 @@ package lockprom_test
 import (
 	"context"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -332,4 +334,33 @@ func TestMetricsOfPoliciesInShadow(t *testing.T) {
 	eventually(t, registry, want)
 	release(t, first)
 	release(t, second)
+}
+
+// A Locker with live settings tells which names run without their lock, and how its sources are.
+func TestMetricsOfLiveSettings(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"*/pay": {"off": true}, "*/m*": {"wait": "1s", "ttl": "1s"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	locks := locktest.New(t, lockprom.New(registry), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff())
+	for _, name := range []string{"pay", "mail", "more", "other"} {
+		release(t, must(t, locks, name, lockmw.Policy{Name: name}))
+	}
+	release(t, must(t, locks, "short", lockmw.Policy{Name: "mini", TTL: 500 * time.Millisecond}))
+	got := gathered(t, registry)
+	for name, want := range map[string]float64{
+		"lockmw_off{name=pay}": 1, "lockmw_off{name=mail}": 0, "lockmw_off{name=other}": 0,
+		"lockmw_settings{field=off}": 1, "lockmw_settings{field=wait}": 1, "lockmw_settings{field=ttl}": 1, "lockmw_settings{field=maxHold}": 0,
+		"lockmw_settings_refused{}": 1,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 1,
+		"lockmw_failed_open_total{mode=exclusive,name=pay}":                    0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (there: %t), want %v", name, v, ok, want)
+		}
+	}
+	if age, ok := got["lockmw_settings_age_seconds{source=file}"]; !ok || age < 0 || age > 60 {
+		t.Errorf("the age is %v (there: %t)", age, ok)
+	}
 }

@@ -27,7 +27,7 @@ type account struct {
 // observe is told of what happens to calls of Acquire.
 func (a *account) observe(_ context.Context, e lockmw.Event) {
 	switch e.Kind {
-	case lockmw.EventAcquired, lockmw.EventContended, lockmw.EventRefused, lockmw.EventFailedOpen:
+	case lockmw.EventAcquired, lockmw.EventContended, lockmw.EventRefused, lockmw.EventFailedOpen, lockmw.EventSwitchedOff:
 	default:
 		return // about a lease that there is already, or about no lock
 	}

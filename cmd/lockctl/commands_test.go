@@ -99,6 +99,7 @@ func TestEachCommand(t *testing.T) {
 			s.run("", "show", "invoice")
 			s.run("", "uncertain", "inv")
 			s.run("", "resolve", "refund", begun(t, client, "refund"), "again", "-o", "json")
+			settingsLife(t, s, client)
 			s.run("", "doctor")
 			s.run("", "doctor", "-o", "json")
 			s.run("", "--namespace", "other", "ls")
@@ -148,6 +149,11 @@ func TestMistakes(t *testing.T) {
 		{"show", "a\nb", "--redis", "redis://127.0.0.1:1"}, {"release", "-y", "a{b", "--redis", "redis://127.0.0.1:1"},
 		{"resolve", "a", "7"}, {"resolve", "a", "7", "maybe"}, {"resolve", "a", "7", "done"}, {"resolve", "a", "7", "done", "{"}, {"resolve", "a", "7", "again", "7"},
 		{"resolve", "a", "7", "again", "--redis", "redis://127.0.0.1:1"},
+		{"policy"}, {"policy", "get"}, {"policy", "set"}, {"policy", "set", "shop/pay"}, {"policy", "set", "shop", "wait=5s"}, {"policy", "set", "sh*p/pay", "wait=5s"},
+		{"policy", "set", "shop/pay", "wait"}, {"policy", "set", "shop/pay", "wait=5"}, {"policy", "set", "shop/pay", "wait=0s"}, {"policy", "set", "shop/pay", "minHold=5s"},
+		{"policy", "set", "shop/pay", "wait=5s", "wait=6s"}, {"policy", "set", "shop/pay", "ttl=none"}, {"policy", "set", "shop/pay", "off=true"},
+		{"policy", "set", "shop/pay", "wait=5s", "--for", "1ms"}, {"policy", "set", "shop/pay", "wait=5s", "--for", "0s"}, {"policy", "set", "shop/pay", "wait=5s", "--reason", "a\x1bb"},
+		{"policy", "clear"}, {"policy", "ls", "a", "b"}, {"policy", "ls", "--redis", "redis://127.0.0.1:1"}, {"policy", "set", "shop/pay", "wait=5s", "--redis", "redis://127.0.0.1:1"},
 	} {
 		s.run("", args...)
 	}
@@ -159,8 +165,11 @@ func TestMistakes(t *testing.T) {
 func TestHelp(t *testing.T) {
 	s := &script{t: t}
 	s.run("")
-	for _, command := range []string{"ls", "show", "watch", "release", "uncertain", "resolve", "doctor"} {
+	for _, command := range []string{"ls", "show", "watch", "release", "uncertain", "resolve", "policy", "doctor"} {
 		s.run("", command, "--help")
+	}
+	for _, command := range []string{"set", "ls", "clear"} {
+		s.run("", "policy", command, "--help")
 	}
 	golden.Check(t, "testdata/help.golden", s.String())
 	if got := lockctl(t, "", "--version"); got.status != 0 || !strings.HasPrefix(got.out, "lockctl version ") {

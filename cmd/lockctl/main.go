@@ -6,6 +6,7 @@
 //	lockctl release KEY        take a lock from its holders, who are told that it is lost
 //	lockctl uncertain [PREFIX] work that was begun and of which nobody knows
 //	lockctl resolve KEY ID     say what became of work that was begun and of which nobody knows
+//	lockctl policy set|ls|clear what services do while they run (lockmw.WithSettings)
 //	lockctl doctor             whether locks can work in this Redis, and what to do
 //	lockctl completion SHELL   completion for bash, zsh, fish or powershell
 //
@@ -98,7 +99,7 @@ func newRoot() *cobra.Command {
 		Long:          "Show and release the locks of package lockmw in a Redis.\n\n" + exitStatuses,
 	}
 	f.add(root)
-	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), uncertainCommand(&f), resolveCommand(&f), doctorCommand(&f))
+	root.AddCommand(lsCommand(&f), showCommand(&f), watchCommand(&f), releaseCommand(&f), uncertainCommand(&f), resolveCommand(&f), policyCommand(&f), doctorCommand(&f))
 	return root
 }
 

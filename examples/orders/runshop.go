@@ -57,7 +57,8 @@ func runShop() error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	locks, err := lockmw.New(client, lockmw.WithLogger(log),
-		lockmw.WithInstance(os.Getenv(nameEnv)), lockmw.WithNote(noteOf), lockprom.New(registry))
+		lockmw.WithInstance(os.Getenv(nameEnv)), lockmw.WithNote(noteOf), lockprom.New(registry),
+		lockmw.WithService("orders"), lockmw.WithSettings(lockmw.SettingsInRedis())) // lockctl policy set orders/pay wait=1s
 	if err != nil {
 		return err
 	}

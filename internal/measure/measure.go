@@ -30,6 +30,8 @@ const (
 	LabelOutcome = "outcome"
 	LabelReason  = "reason"
 	LabelMixed   = "mixed"
+	LabelField   = "field"
+	LabelSource  = "source"
 )
 
 // The metrics.
@@ -45,6 +47,10 @@ var (
 	Stuck           = Metric{"lockmw_stuck_total", "Holders that have had a lock for ten TTLs, or longer than their policy allows; counted again every ten TTLs.", []string{LabelName, LabelMode}}
 	Answers         = Metric{"lockmw_answers_total", "Work that was done under Do, by whether its answer is kept for others.", []string{LabelName, LabelMode, LabelOutcome}}
 	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
+	Off             = Metric{"lockmw_off", "1 if a live setting has work run without its lock.", []string{LabelName}}
+	Settings        = Metric{"lockmw_settings", "Names of policies that live settings change now, by what they change.", []string{LabelField}}
+	SettingsRefused = Metric{"lockmw_settings_refused", "Live settings that cannot be read, or do not fit a policy.", nil}
+	SettingsAge     = Metric{"lockmw_settings_age_seconds", "Time since live settings were read last.", []string{LabelSource}}
 
 	// Shadow and the four below are of policies with Shadow: what enforcing would have come to.
 	Shadow           = Metric{"lockmw_shadow", "1 while a policy runs in shadow, so that nobody is locked out: it was used so within two minutes.", []string{LabelName}}
@@ -65,6 +71,7 @@ const (
 	OutcomeAcquired   = "acquired"
 	OutcomeRefused    = "refused"
 	OutcomeFailedOpen = "failed_open"
+	OutcomeOff        = "off"
 	OutcomeSkipped    = "skipped"
 	OutcomeAnswered   = "answered"
 	OutcomeKept       = "kept"
@@ -142,11 +149,50 @@ func OfDo(e lockmw.Event) bool {
 // OfNoPolicy reports whether an event is about no lock of a policy, and so is not counted by name.
 func OfNoPolicy(e lockmw.Event) bool {
 	switch e.Kind {
-	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved:
+	case lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved, lockmw.EventSettingBegan, lockmw.EventSettingEnded:
 		return true
 	default:
 		return false
 	}
+}
+
+// A SettingsSum is what live settings of several Lockers are together. The zero SettingsSum is of none.
+type SettingsSum struct {
+	Changed map[string]int
+	Off     map[string]bool // by label
+	Refused int
+	Ages    map[string]float64 // the longest, in seconds
+}
+
+// Add adds those of a Locker, if it has any. Of a Name that several Lockers change it counts each.
+func (s *SettingsSum) Add(of *lockmw.SettingsStats, label func(name string) string) {
+	if of == nil {
+		return
+	}
+	if s.Changed == nil {
+		s.Changed, s.Off, s.Ages = make(map[string]int), make(map[string]bool), make(map[string]float64)
+	}
+	for field, n := range of.Changed {
+		s.Changed[field] += n
+	}
+	for _, name := range of.Off {
+		s.Off[label(name)] = true
+	}
+	s.Refused += of.Refused
+	for source, age := range of.Ages {
+		s.Ages[source] = max(s.Ages[source], age.Seconds())
+	}
+}
+
+// Any reports whether one of the Lockers has live settings.
+func (s *SettingsSum) Any() bool { return s.Changed != nil }
+
+// OffOf is 1 if the work of a name runs without its lock, and otherwise 0.
+func (s *SettingsSum) OffOf(label string) int64 {
+	if s.Off[label] {
+		return 1
+	}
+	return 0
 }
 
 // Text is what somebody has written, as UTF-8: Prometheus and OpenTelemetry refuse whatever

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +46,18 @@ func (s *Store) Begun(context.Context, string, func([]string) bool) error { retu
 
 // AnswersHealth implements store.Store: no answers are kept.
 func (s *Store) AnswersHealth(context.Context) (facts []string, advice []error) { return nil, nil }
+
+// Settings implements store.Store. It is not called.
+func (s *Store) Settings(context.Context) (texts map[string]string, clock int64, err error) {
+	return nil, 0, errNoSettings
+}
+
+// Set implements store.Store. It is not called.
+func (s *Store) Set(context.Context, string, string) (existed bool, err error) {
+	return false, errNoSettings
+}
+
+var errNoSettings = errors.New("a quorum keeps no settings")
 
 func (s *Store) release(ctx context.Context, g store.Give) (store.Released, error) {
 	if g.Until.IsZero() {

@@ -14,7 +14,8 @@ import (
 )
 
 // The subscription to the channel of this locker, on which scripts tell that its waiters have been granted a lock, that
-// others wait for a lock that it holds, and that a lock was taken from it by force, by whom and why.
+// others wait for a lock that it holds, and that a lock was taken from it by force, by whom and why. With settings (settings.go) it is for their
+// channel, too.
 
 // pulse is how often the subscription is pinged; two silent pulses in a row
 // end it. go-redis's own health check writes a PING too, but never misses the
@@ -56,7 +57,11 @@ func (s *Store) hears() *string {
 func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 	defer s.subscribed.Store(false)
 	s.listener.Store(&h)
-	sub, done, err := s.subscribe(ctx)
+	channels := []string{s.channels + s.locker}
+	if _, ok := h.(store.SettingsListener); ok {
+		channels = append(channels, s.settingsChannel())
+	}
+	sub, done, err := s.subscribe(ctx, channels)
 	if err != nil {
 		return s.dialer.verdict(err)
 	}
@@ -105,9 +110,8 @@ func (s *Store) Listen(ctx context.Context, h store.Listener) error {
 // subscribe subscribes over a client of its own, which makes one connection alone. go-redis's PubSub dials again by itself when that
 // breaks, and holds its mutex meanwhile: neither a ping nor Close would return while that dial hangs, and Listen begins anew in any
 // case. done is for when the subscription is closed.
-func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), err error) {
-	channel := s.channels + s.locker
-	at, err := s.findServer(ctx, time.Now().Add(opTimeout), channel)
+func (s *Store) subscribe(ctx context.Context, channels []string) (sub *redis.PubSub, done func(), err error) {
+	at, err := s.findServer(ctx, time.Now().Add(opTimeout), channels[0])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +130,7 @@ func (s *Store) subscribe(ctx context.Context) (sub *redis.PubSub, done func(), 
 		return nil, errSubscriptionOver
 	}
 	client := redis.NewClient(o)
-	return client.Subscribe(ctx, channel), func() { _ = client.Close() }, nil
+	return client.Subscribe(ctx, channels...), func() { _ = client.Close() }, nil
 }
 
 // seesSubscription reports whether the server that the address leads to now counts this locker among those who listen, or
@@ -159,9 +163,17 @@ func (s *Store) receive(ctx context.Context, sub *redis.PubSub, h store.Listener
 		heard.Add(1)
 		switch m := msg.(type) {
 		case *redis.Subscription:
+			if m.Channel == s.settingsChannel() {
+				settingsMayDiffer(h)
+				continue
+			}
 			s.subscribed.Store(true)
 			h.Listening()
 		case *redis.Message:
+			if m.Channel == s.settingsChannel() {
+				settingsMayDiffer(h)
+				continue
+			}
 			s.tell(m.Payload)
 		}
 	}

@@ -211,7 +211,7 @@ func (p *probe) hear() *ear {
 
 // listen starts Listen and returns a function that ends it, and where its
 // result arrives.
-func (p *probe) listen(e *ear) (stop func(), ended <-chan error) {
+func (p *probe) listen(e store.Listener) (stop func(), ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
 	done := make(chan struct{})

@@ -74,6 +74,37 @@ func readUndecided(replies []byte) (at progress, err error) {
 	return at, nil
 }
 
+// readSettings reads the reply to HGETALL about settings.
+func readSettings(reply any) (texts map[string]string, ok bool) {
+	values, ok := reply.([]any)
+	if !ok || len(values)%2 != 0 {
+		return nil, false
+	}
+	texts = make(map[string]string, len(values)/2)
+	for i := 0; i < len(values); i += 2 {
+		name, ok := values[i].(string)
+		text, also := values[i+1].(string)
+		if !ok || !also {
+			return nil, false
+		}
+		texts[name] = text
+	}
+	return texts, true
+}
+
+// readClock is readTime of a reply that Parse has read.
+func readClock(reply any) (now int64, ok bool) {
+	values, ok := reply.([]any)
+	if !ok || len(values) != 2 {
+		return 0, false
+	}
+	seconds, ok1 := values[0].(string)
+	micros, ok2 := values[1].(string)
+	s, err1 := strconv.ParseInt(seconds, 10, 64)
+	us, err2 := strconv.ParseInt(micros, 10, 64)
+	return s*1_000_000 + us, ok1 && ok2 && err1 == nil && err2 == nil
+}
+
 // readTime reads the two values of TIME's reply, in µs, and returns what is behind them.
 func readTime(reply []byte) (now int64, rest []byte, ok bool) {
 	seconds, rest, ok0 := wire.Bulk(reply)

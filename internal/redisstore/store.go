@@ -13,7 +13,7 @@
 // Which file to open:
 //
 //   - what is sent: ops.go (Acquire, the releases, AcquireAll, Inspect), posted.go (a release that
-//     nobody awaits), set.go (a free lock without a script), batch.go (Renew and Remove), list.go (Names, Begun)
+//     nobody awaits), set.go (a free lock without a script), batch.go (Renew and Remove), list.go (Names, Begun), settings.go (Settings, Set)
 //   - how it is sent: command.go (the bytes of a command), scripts.go (the scripts, and how they
 //     are put together), exchange.go (a command goes out, and what its errors mean), redirect.go
 //     (where to, in a Cluster), onekey.go (while a Cluster moves a lock's keys), confirm.go (WAIT,

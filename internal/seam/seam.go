@@ -46,3 +46,13 @@ var Reaches func(locker any) bool
 
 // Recent returns the last refusals and losses of the *lockmw.Locker locker.
 var Recent func(locker any) *recent.Log
+
+// Settings returns what the *lockmw.Locker locker says of its live settings, a []lockmw.Setting.
+var Settings func(locker any) any
+
+// ReadSettings returns what operators have set in the *lockmw.Locker locker's Redis, by pattern, and the clock of Redis at that, in µs since 1970. ctx bounds it.
+var ReadSettings func(ctx context.Context, locker any) (texts map[string]string, clock int64, err error)
+
+// Set puts text in the place of what is set under a pattern in the *lockmw.Locker locker's Redis, or with an empty text takes that
+// away. existed says that something was set there. ctx bounds it.
+var Set func(ctx context.Context, locker any, pattern, text string) (existed bool, err error)

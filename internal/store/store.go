@@ -254,6 +254,15 @@ type Listener interface {
 // An Intervention says who has something done by hand, and why, in at most MostOfAuthor and MostOfReason bytes. Either may be empty.
 type Intervention struct{ Author, Reason string }
 
+// A SettingsListener is a Listener that is also told that settings may have changed.
+type SettingsListener interface {
+	Listener
+
+	// SettingsChanged: somebody says that another value lies there, which need not be true. It is
+	// called at the begin of Listen, too.
+	SettingsChanged()
+}
+
 // An Inspector is the part of a Store that is for operators.
 type Inspector interface {
 	// Inspect tells who has a key, without touching it. ctx bounds it.
@@ -280,6 +289,14 @@ type Inspector interface {
 	// advice is what should be mended, or what cannot be told and Health does not say. Both are nil where no answer
 	// is found. ctx ends it. It is for a store that Queues.
 	AnswersHealth(ctx context.Context) (facts []string, advice []error)
+
+	// Settings returns what operators have set for services, by name, and the store's clock at that, in µs
+	// since 1970. ctx bounds it. It is for a store that Queues.
+	Settings(ctx context.Context) (texts map[string]string, clock int64, err error)
+
+	// Set puts text in the place of what is set under name, or with an empty text takes that away, and tells
+	// those who Listen with a SettingsListener. existed says that something was set under name. ctx bounds it. It is for a store that Queues.
+	Set(ctx context.Context, name, text string) (existed bool, err error)
 
 	// Instance names this store value in Info.
 	Instance() string
@@ -339,7 +356,7 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// Renew extends all of them in one exchange, bounded by ctx.
 	Renew(ctx context.Context, batch []Renewal)
 
-	// Listen reports hand-overs to h, always the same one, until ctx ends or the connection is no
+	// Listen reports hand-overs to h, and to a SettingsListener also changes of settings, always the same one, until ctx ends or the connection is no
 	// longer alive, which it notices by itself within about a second. It
 	// returns nil when the store has no hand-overs to tell, ever.
 	Listen(ctx context.Context, h Listener) error

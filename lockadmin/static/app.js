@@ -30,6 +30,8 @@ onNews = (what) => {
     changed();
   } else if (what === "past") {
     drawPast();
+  } else if (what === "settings") {
+    drawSettings();
   } else {
     drawState();
     drawSoon();
@@ -233,6 +235,32 @@ function incident(p, times) {
   const text = element("span", "why", why(p));
   if (p.holder) text.append("; held by ", element("bdi", "", brief(p.holder)));
   item.append(element("time", "", clockTime(p.at)), element("span", "kind", p.kind + (times > 1 ? " ×" + times : "")), key, text);
+  return item;
+}
+
+// drawSettings shows what operators have changed, the settings that count first in front, and whether work runs without its lock.
+function drawSettings() {
+  $("settings").hidden = settings.length === 0;
+  const off = settings.filter((s) => s.off).map((s) => s.pattern);
+  $("off").hidden = off.length === 0;
+  setText($("off-text"), "OFF: work of " + off.join(", ") + " runs without its lock in this process.");
+  $("settings-list").replaceChildren(...settings.map(settingItem));
+}
+
+function settingItem(s) {
+  const item = element("li");
+  if (s.off) item.dataset.kind = "off";
+  else if (s.refused) item.dataset.kind = "refused";
+  const what = element("span", "what");
+  what.append(element("bdi", "pattern", brief(s.pattern)), " ", element("b", "", s.off ? "OFF" : s.change || "cannot be used"));
+  const facts = element("span", "why", "from " + (s.source === "redis" ? "Redis" : "a file"));
+  if (s.since) facts.append(", known since ", clockTime(s.since));
+  if (s.ends) facts.append(", until ", clockTime(s.ends));
+  if (s.by) facts.append(", by ", element("bdi", "", brief(s.by)));
+  if (s.reason) facts.append(": ", element("bdi", "", brief(s.reason)));
+  item.append(what, facts);
+  if (s.names) item.append(element("span", "why", "applies to " + s.names.map((n) => brief(n) || "(no name)").join(", ")));
+  for (const text of s.refused || []) item.append(element("span", "why refused", brief(text)));
   return item;
 }
 

@@ -9,6 +9,7 @@ const here = location.origin + location.pathname;
 
 const locks = new Map(); // id -> lock, as the server writes it, with the fields that readLock adds
 let past = [];
+let settings = []; // the live settings of this process
 let status = { state: "reading", every: 1000, limit: 0, cut: false };
 let asOf = 0; // by the server's clock, what is shown is from then; 0: nothing is known yet
 
@@ -16,7 +17,7 @@ let asOf = 0; // by the server's clock, what is shown is from then; 0: nothing i
 // nothing is known of what has happened since asOf.
 let connection = "connecting";
 
-// Called when something has changed: what is "locks", "past" or "state".
+// Called when something has changed: what is "locks", "past", "settings" or "state".
 let onNews = () => {};
 
 // The server's clock, in milliseconds: what this computer's clock says does not matter.
@@ -25,6 +26,7 @@ const serverNow = () => performance.now() + clockOffset;
 
 let source = null;
 let heard = 0; // when the server last said something, by performance.now
+let fresh = true; // nothing was heard on this connection yet
 let retryIn = 1000;
 let retryTimer = 0;
 let incoming = null; // after a new connection: what will take the place of locks
@@ -36,6 +38,7 @@ function connect() {
   clearTimeout(retryTimer);
   if (source) source.close();
   heard = performance.now();
+  fresh = true;
   source = new EventSource("?get=events");
   source.onmessage = (e) => {
     heard = performance.now();
@@ -103,6 +106,11 @@ function hear(m) {
   if (m.past) {
     past = m.past;
     onNews("past");
+  }
+  if (fresh || m.settings) { // a new connection tells of them only if there are any
+    fresh = false;
+    settings = m.settings || [];
+    onNews("settings");
   }
   if (m.reset || m.rows || m.until || m.gone) onNews("locks");
   onNews("state");

@@ -1,0 +1,55 @@
+package browsertest
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/lockadmin"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// The page says in red that work runs without its lock, and what operators have changed, since when, by whom and why. It
+// forgets that when it is over.
+func TestLiveSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.json")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"*/pay": {"off": true, "for": "1h", "by": "ada<b>", "reason": "INC-42"}, "*/mail": {"wait": "5s"}}`)
+	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
+		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = locks.Close(t.Context()) }) // whose context has ended then
+	hold(t, locks, "k", "", lockmw.Policy{Name: "pay"})
+	server := httptest.NewServer(lockadmin.Handler(locks))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	p := open(t, server.URL)
+	p.until("the warning", `!document.querySelector("#off").hidden`)
+	text := eval[string](p, `document.querySelector("#off").innerText`)
+	if !strings.Contains(text, "OFF") || !strings.Contains(text, "*/pay") || strings.Contains(text, "mail") {
+		t.Errorf("it warns: %s", text)
+	}
+	if red := eval[bool](p, `(() => { const [r, g, b] = getComputedStyle(document.querySelector("#off")).backgroundColor.match(/[\d.]+/g).map(Number); return r > g + 60 && r > b + 60 })()`); !red {
+		t.Error("it does not warn in red")
+	}
+	list := eval[string](p, `document.querySelector("#settings").innerText`)
+	for _, want := range []string{"*/pay", "ada<b>", "INC-42", "a file", "until", "applies to pay", "*/mail", "wait=5s"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("the settings do not say %q: %s", want, list)
+		}
+	}
+	write(`{}`)
+	p.until("nothing is changed any more", `document.querySelector("#off").hidden && document.querySelector("#settings").hidden`)
+}
