@@ -31,7 +31,7 @@ const (
 // changes. It is a JSON object with an entry for each service/name, such as
 // {"shop/pay": {"wait": "5s", "for": "1h", "by": "ada", "reason": "INC-42"}, "shop/*": {"maxHold": "2m"}}.
 //
-// Fields are wait, maxHold, ttl and off, see WithSettings; for (counted from when this process has read the entry) or until (a time, as in
+// Fields are wait, maxHold, ttl, shadow and off, see WithSettings; for (counted from when this process has read the entry) or until (a time, as in
 // 2026-11-28T15:00:00Z, which the machine's clock is compared with when the entry is read) says when it ends; by and reason are
 // told in the log and to observers. An entry that does not change keeps its end while others do.
 //
@@ -59,12 +59,14 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 //   - wait: for how long a call waits, in the place of Wait and Retries; none is one attempt;
 //   - maxHold: MaxHold; none is no cap;
 //   - ttl: TTL. It may be raised, or lowered to 5 s at least;
+//   - shadow: Shadow. Whoever may write settings could do without the lock by true, so that needs AllowOff; false, with which a trial
+//     ends and the lock is taken, does not;
 //   - off: work runs without its lock. Only a file may say so, and only to a Locker with AllowOff.
 //
-// It changes nothing else, and so nothing by which two would hold a lock that exclude each other, but for off. It counts for calls of Acquire (and whatever calls it)
+// It changes nothing else, and so nothing by which two would hold a lock that exclude each other, but for shadow and off. It counts for calls of Acquire (and whatever calls it)
 // that begin while it applies; leases and calls that wait stay as they are. An entry that does not fit one of the policies
 // with its name, as it is with the change, leaves that policy as the program has it, as a whole: where Validate refuses the result, where it would have Once
-// or a Leader wait, or have Do or a Leader work without a lock. The log says so, once for each name and reason.
+// or a Leader wait, or have Do, Once or a Leader work without a lock. The log says so, once for each name and reason.
 //
 // The end of an entry is counted by the time that has passed since it was read, so another clock does not move it. Its begin and its end are
 // logged, and told to observers as EventSettingBegan and EventSettingEnded, with its author and the reason.
@@ -118,9 +120,9 @@ func defaultService() string {
 	return name
 }
 
-// AllowOff lets a SettingsFile say off: then work of the policies that the entry is for runs without its lock, at the same time as
+// AllowOff lets settings say shadow=true (see Policy.Shadow), and a SettingsFile say off: then work of the policies that the entry is for runs without its lock, at the same time as
 // whatever else is at work under the key, here and elsewhere. It is for the day on which locks do more harm than good. Do
-// and Leader never work without a lock, whatever the file says. Without SettingsFile it does nothing.
+// and Leader never work without a lock, whatever the settings say. Without WithSettings it does nothing.
 //
 // A lease of such a call is one without a lock, as with Policy.FailOpen: its Fence is 0 and its ValidUntil the zero time, and it is Valid until its
 // MaxHold has passed. Observers are told EventSwitchedOff in the place of EventAcquired. While such a setting applies the log says so, at the

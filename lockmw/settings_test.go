@@ -247,6 +247,17 @@ func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 			_, _, err := lockmw.Do(ctx, l, "k", lockmw.Flight{Policy: p}, func(ctx context.Context) (int, error) { return 0, held(ctx) })
 			return err
 		}, false},
+		{`"shadow": true`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			_, _, err := lockmw.Do(ctx, l, "k", lockmw.Flight{Policy: p}, func(ctx context.Context) (int, error) { return 0, held(ctx) })
+			return err
+		}, false},
+		{`"shadow": true`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			return l.Leader("k", p).Run(ctx, held)
+		}, false},
+		{`"shadow": true`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			_, err := l.Once(ctx, "k", p, held)
+			return err
+		}, false},
 		{`"wait": "1s"`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
 			_, _, err := lockmw.Do(ctx, l, "k", lockmw.Flight{Policy: p}, func(ctx context.Context) (int, error) { return 0, held(ctx) })
 			return err
@@ -382,6 +393,31 @@ func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
 			t.Errorf("behind its end: %v", err)
 		}
 	}, lockmw.AllowOff())
+}
+
+func TestASettingTriesALockAndEndsATrial(t *testing.T) {
+	tried := lockmw.Policy{Name: "tried", Shadow: true}
+	text := `{"shop/pay": {"shadow": true}, "shop/tried": {"shadow": false}}`
+	shadow := func(l *lockmw.Locker, key string, p lockmw.Policy) bool {
+		lease := mustAcquire(t, l, key, p)
+		defer mustRelease(t, lease)
+		return lease.Shadow()
+	}
+	inFile(t, text, func(t *testing.T, d *settingsDir, l *lockmw.Locker, _ *journal, _ *events) {
+		if !shadow(l, "a", lockmw.Policy{Name: "pay"}) || shadow(l, "b", tried) {
+			t.Errorf("%+v", settingsOf(l))
+		}
+		d.write(`{}`)
+		looked()
+		if shadow(l, "a", lockmw.Policy{Name: "pay"}) || !shadow(l, "b", tried) {
+			t.Error("without settings it is not as the program has it")
+		}
+	}, lockmw.AllowOff())
+	inFile(t, text, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+		if shadow(l, "a", lockmw.Policy{Name: "pay"}) || shadow(l, "b", tried) || log.count("shadow=true", "AllowOff") != 1 {
+			t.Errorf("a program that does not allow it: %+v\n%s", settingsOf(l), log.text.String())
+		}
+	})
 }
 
 func TestOffWorksWhereRedisIsAway(t *testing.T) {

@@ -309,6 +309,8 @@ func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.E
 			continue
 		case entry.Off && !k.mayOff:
 			broken[pattern.String()] = "off: the program does not allow it (AllowOff)"
+		case entry.Shadow == settings.True && !k.mayOff:
+			broken[pattern.String()] = "shadow=true: the program does not allow it (AllowOff)"
 		case len(known) >= mostSettings && f.known[pattern] == nil:
 			broken[pattern.String()] = fmt.Sprintf("there are more than %d settings", mostSettings)
 		case f.known[pattern] != nil && f.known[pattern].entry == entry:

@@ -216,6 +216,9 @@ func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict
 		return v
 	}
 	merged, err := merge(given, live.entry.Change, use)
+	if err == nil {
+		err = k.locker.Validate(merged)
+	}
 	if err != nil {
 		k.refuse(live, &given, err)
 		return v
@@ -235,6 +238,8 @@ func merge(p Policy, c settings.Change, use use) (Policy, error) {
 		return p, fmt.Errorf("off does nothing for Do and Idempotent: without the lock the work would be done twice")
 	case c.Off && use == forLeader:
 		return p, fmt.Errorf("off does nothing for a Leader: there would be several")
+	case c.Shadow == settings.True && use != forAcquire:
+		return p, fmt.Errorf("shadow does not fit Do, Idempotent, Once and a Leader: everybody would do the work")
 	case c.TTL != 0 && c.TTL < leastLoweredTTL && c.TTL < p.withDefaults().TTL:
 		return p, fmt.Errorf("ttl=%v lowers a TTL of %v to less than %v", c.TTL, p.withDefaults().TTL, leastLoweredTTL)
 	}
@@ -253,7 +258,10 @@ func merge(p Policy, c settings.Change, use use) (Policy, error) {
 	if c.TTL != 0 {
 		p.TTL = c.TTL
 	}
-	return p, p.Validate()
+	if c.Shadow != settings.Absent {
+		p.Shadow = c.Shadow == settings.True
+	}
+	return p, nil
 }
 
 // refuse notes for operators that a setting does not fit a policy, and logs it, once. The caller holds the keeper's mutex.

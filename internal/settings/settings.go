@@ -27,8 +27,19 @@ type Change struct {
 	Wait    time.Duration // for how long a call waits, in the place of Wait and Retries; None: one attempt
 	MaxHold time.Duration // None: no cap
 	TTL     time.Duration
-	Off     bool // work runs without its lock
+	Shadow  Toggle // Policy.Shadow
+	Off     bool   // work runs without its lock
 }
+
+// A Toggle is a field that is true or false, or not there, which leaves the policy's alone.
+type Toggle uint8
+
+// The values of a Toggle.
+const (
+	Absent Toggle = iota
+	True
+	False
+)
 
 // A field is one that a Change may have. Its name is the policy's, in lower case.
 type field struct {
@@ -42,6 +53,7 @@ const (
 	Wait    = "wait"
 	MaxHold = "maxHold"
 	TTL     = "ttl"
+	Shadow  = "shadow"
 	Off     = "off"
 )
 
@@ -54,6 +66,7 @@ var fields = []field{
 	{Wait, func(c *Change, v string) (err error) { c.Wait, err = duration(v, shortest, true); return err }, func(c Change) string { return text(c.Wait) }},
 	{MaxHold, func(c *Change, v string) (err error) { c.MaxHold, err = duration(v, shortest, true); return err }, func(c Change) string { return text(c.MaxHold) }},
 	{TTL, func(c *Change, v string) (err error) { c.TTL, err = duration(v, shortestTTL, false); return err }, func(c Change) string { return text(c.TTL) }},
+	{Shadow, func(c *Change, v string) (err error) { c.Shadow, err = toggle(v); return err }, func(c Change) string { return toggled(c.Shadow) }},
 	{Off, func(c *Change, v string) (err error) { c.Off, err = flag(v); return err }, func(c Change) string { return flagged(c.Off) }},
 }
 
@@ -126,6 +139,20 @@ func text(d time.Duration) string {
 		return ""
 	}
 	return d.String()
+}
+
+func toggle(value string) (Toggle, error) {
+	switch value {
+	case "true":
+		return True, nil
+	case "false":
+		return False, nil
+	}
+	return Absent, fmt.Errorf("%q: it is true or false, or left out", value)
+}
+
+func toggled(t Toggle) string {
+	return [...]string{Absent: "", True: "true", False: "false"}[t]
 }
 
 func flag(value string) (bool, error) {

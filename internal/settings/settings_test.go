@@ -57,7 +57,7 @@ func TestAFileIsReadAsAWhole(t *testing.T) {
 	for _, text := range []string{
 		"", "[]", "null", "null x", `{"shop/pay": {"wait": "5s"}} {}`, `{"shop/pay": "wait=5s"}`, `{"shop": {"wait": "5s"}}`,
 		`{"shop/pay": {}}`, `{"shop/pay": {"wait": "0s"}}`, `{"shop/pay": {"wait": "5"}}`, `{"shop/pay": {"wait": 5}}`, `{"shop/pay": {"wait": "-5s"}}`,
-		`{"shop/pay": {"maxHold": "3µs"}}`, `{"shop/pay": {"ttl": "none"}}`, `{"shop/pay": {"ttl": "99ms"}}`, `{"shop/pay": {"off": false}}`, `{"shop/pay": {"off": "yes"}}`,
+		`{"shop/pay": {"maxHold": "3µs"}}`, `{"shop/pay": {"ttl": "none"}}`, `{"shop/pay": {"ttl": "99ms"}}`, `{"shop/pay": {"off": false}}`, `{"shop/pay": {"off": "yes"}}`, `{"shop/pay": {"shadow": "yes"}}`,
 		`{"shop/pay": {"minHold": "5s"}}`, `{"shop/pay": {"prefix": "x"}}`, `{"shop/pay": {"Wait": "5s"}}`,
 		`{"shop/pay": {"wait": "5s", "for": "1h", "until": "2026-11-28T15:00:00Z"}}`, `{"shop/pay": {"wait": "5s", "for": 5}}`, `{"shop/pay": {"wait": "5s", "for": "1ms"}}`,
 		`{"shop/pay": {"wait": "5s", "until": "soon"}}`, `{"shop/pay": {"wait": "5s", "until": 1}}`, `{"shop/pay": {"wait": "5s", "by": "a\nb"}}`,
@@ -70,7 +70,7 @@ func TestAFileIsReadAsAWhole(t *testing.T) {
 }
 
 func TestWhatStandsInRedisIsReadAsItWasWritten(t *testing.T) {
-	e := Entry{Change: Change{Wait: 5 * time.Second, TTL: time.Minute}, By: "ada@host", Reason: `"INC" <42>`, Set: 1_700_000_000_000_000, Over: 1_700_000_060_000_000}
+	e := Entry{Change: Change{Wait: 5 * time.Second, TTL: time.Minute, Shadow: False}, By: "ada@host", Reason: `"INC" <42>`, Set: 1_700_000_000_000_000, Over: 1_700_000_060_000_000}
 	text, err := e.Format()
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestWhatStandsInRedisIsReadAsItWasWritten(t *testing.T) {
 
 func TestAFieldThatThereIsNotIsToldWithThoseThatThereAre(t *testing.T) {
 	var c Change
-	if err := c.Set("minHold", "5s"); err == nil || !strings.Contains(err.Error(), "wait, maxHold, ttl, off") {
+	if err := c.Set("minHold", "5s"); err == nil || !strings.Contains(err.Error(), "wait, maxHold, ttl, shadow, off") {
 		t.Error(err)
 	}
 }
