@@ -404,12 +404,17 @@ func bound(at string) (score float64, exclusive bool) {
 	return score, exclusive
 }
 
-// zrange is ZRANGE by places, or with BYSCORE by scores.
+// zrange is ZRANGE by places, or with BYSCORE by scores, then also from the highest with REV.
 func (e *entry) zrange(from, to string, options []string) any {
 	var members []member
 	withScores := slices.Contains(options, "WITHSCORES")
 	if slices.Contains(options, "BYSCORE") {
-		members = e.between(from, to)
+		if slices.Contains(options, "REV") {
+			members = slices.Clone(e.between(to, from))
+			slices.Reverse(members)
+		} else {
+			members = e.between(from, to)
+		}
 		if i := slices.Index(options, "LIMIT"); i >= 0 {
 			members = members[min(int(number(options[i+1])), len(members)):]
 			members = members[:min(int(number(options[i+2])), len(members))]

@@ -42,6 +42,7 @@ func anyCommand(r *rand.Rand, nth int) []string {
 		{"ZCOUNT", name, at, "+inf"},
 		{"ZRANGE", name, "0", "-1", "WITHSCORES"}, {"ZRANGE", name, "-1", "-1"}, {"ZRANGE", name, "1", "5"},
 		{"ZRANGE", name, at, "+inf", "BYSCORE", "WITHSCORES"}, {"ZRANGE", name, at, "+inf", "BYSCORE", "LIMIT", "0", "1"},
+		{"ZRANGE", name, at, "-inf", "BYSCORE", "REV", "LIMIT", "0", "2", "WITHSCORES"},
 		{"ZPOPMIN", name},
 		{"HSET", name, member, pick("1", "2")},
 		{"HGET", name, member},

@@ -132,7 +132,10 @@ func line(span tracetest.SpanStub) string {
 	var b strings.Builder
 	b.WriteString(span.Name)
 	for _, a := range span.Attributes {
-		if name := string(a.Key); strings.HasPrefix(name, "lockmw.") || name == "error.type" && strings.HasPrefix(span.Name, "lockmw.") {
+		name := string(a.Key)
+		if name == "lockmw.holder.instance" { // which has a name of its own each time
+			b.WriteString(" holder")
+		} else if strings.HasPrefix(name, "lockmw.") || name == "error.type" && strings.HasPrefix(span.Name, "lockmw.") {
 			fmt.Fprintf(&b, " %s=%s", strings.TrimPrefix(name, "lockmw."), a.Value.String())
 		}
 	}
@@ -190,7 +193,7 @@ func TestAWait(t *testing.T) {
 	<-done
 	s.wantTree(
 		"POST /pay (lockmw.handed_over name=pay mode=exclusive)",
-		"  lockmw.acquire name=pay mode=exclusive outcome=acquired queued=true",
+		"  lockmw.acquire holder name=pay mode=exclusive outcome=acquired queued=true",
 		"  work",
 	)
 	for _, span := range s.exported.GetSpans() {
@@ -229,7 +232,11 @@ func TestRefusals(t *testing.T) {
 			if len(got) == 0 || !strings.HasPrefix(got[0], "POST /pay (exception exception.type=") || !strings.Contains(got[0], tc.says) {
 				t.Errorf("got %q, want %q", got, tc.says)
 			}
-			if want := "  lockmw.acquire name=pay mode=exclusive outcome=refused " + tc.acquire + " [Error]"; len(got) != 2 || got[1] != want {
+			holder := "holder " // of a lock that was asked for
+			if tc.acquire == "error.type=LOCK_KEY_INVALID" {
+				holder = ""
+			}
+			if want := "  lockmw.acquire " + holder + "name=pay mode=exclusive outcome=refused " + tc.acquire + " [Error]"; len(got) != 2 || got[1] != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

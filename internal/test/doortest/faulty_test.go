@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockmw/kit/internal/door"
@@ -261,7 +262,7 @@ func (h *brokenHandler) run(w http.ResponseWriter, r *http.Request, v *brokenVie
 	case "leaves bodies open":
 		inner.Body = io.NopCloser(inner.Body)
 	case "disturbs the connection":
-		defer time.AfterFunc(3*bodyTimeout/2, func() { _ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }).Stop() // behind the hijack, which would undo it
+		defer disturb(w)()
 	}
 	watched := &watchedWriter{ResponseWriter: w, visit: &v.Visit, blind: h.fault == "does not look past its writer"}
 	switch h.fault {
@@ -363,4 +364,23 @@ func (h *brokenHandler) refuse(w http.ResponseWriter, r *http.Request, err error
 	if h.fault == "runs what was refused" {
 		h.next(w, r)
 	}
+}
+
+// disturb sets a deadline that is over, again and again: a hijack undoes one that was set before it. end ends that.
+func disturb(w http.ResponseWriter) (end func()) {
+	over := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		tick := time.NewTicker(3 * bodyTimeout / 2)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() { close(over); running.Wait() }
 }
