@@ -20,7 +20,7 @@ import (
 )
 
 // within is how long a page may take for anything, on a machine that is busy.
-const within = 30 * time.Second
+const within = time.Minute
 
 // overall is how long a page may be open: a test may await several things.
 const overall = 5 * time.Minute

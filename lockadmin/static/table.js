@@ -261,7 +261,7 @@ function draw() {
   if (!shown.some((lock) => lock.key === active)) active = shown.length > 0 ? shown[0].key : null;
   const focus = focusedPart();
   const wanted = new Set(seen.map((lock) => lock.key));
-  scroller.style.setProperty("--key", String(Math.max(0, ...seen.map((lock) => brief(lock.key).length)) + 1));
+  scroller.style.setProperty("--key", String(seen.reduce((most, lock) => Math.max(most, brief(lock.key).length), 0) + 1));
   const free = [];
   for (const [key, parts] of rows) {
     if (!wanted.has(key)) {
