@@ -99,10 +99,10 @@ type told struct {
 		Kind, Key, Reason, Holder string
 	} `json:"past"`
 	Settings *[]struct {
-		Pattern, Change, Source, By, Reason string
-		Off                                 bool
-		Since, Ends                         int64
-		Names, Refused                      []string
+		Pattern, Change, Source, Author, Reason string
+		Off                                     bool
+		Since, Ends                             int64
+		Names, Refused                          []string
 	} `json:"settings"`
 }
 
@@ -330,7 +330,7 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"*/pay": {"off": true, "for": "1h", "by": "ada", "reason": "INC-42"}, "*/m*": {"maxHold": "1s"}}`)
+	write(`{"*/pay": {"off": true, "for": "1h", "author": "ada", "reason": "INC-42"}, "*/m*": {"maxHold": "1s"}}`)
 	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
 		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -344,7 +344,7 @@ func TestTheStreamTellsOfLiveSettings(t *testing.T) {
 	for _, s := range *page.last.Settings {
 		switch s.Pattern {
 		case "*/pay":
-			if !s.Off || s.Change != "off=true" || s.Source != "file" || s.By != "ada" || s.Reason != "INC-42" || s.Ends-s.Since != 3_600_000 || !slices.Equal(s.Names, []string{"pay"}) {
+			if !s.Off || s.Change != "off=true" || s.Source != "file" || s.Author != "ada" || s.Reason != "INC-42" || s.Ends-s.Since != 3_600_000 || !slices.Equal(s.Names, []string{"pay"}) {
 				t.Errorf("%+v", s)
 			}
 		case "*/m*":

@@ -12,7 +12,7 @@ type setting struct {
 	Pattern string   `json:"pattern"`
 	Change  string   `json:"change,omitempty"` // empty: it cannot be read
 	Source  string   `json:"source"`
-	By      string   `json:"by,omitempty"`
+	Author  string   `json:"author,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Off     bool     `json:"off,omitzero"`
 	Since   int64    `json:"since,omitzero"`    // milliseconds since 1970, by this process's clock
@@ -30,7 +30,7 @@ func settingsOf(locks *lockmw.Locker) []setting {
 	told := []setting{} // not null: a page that was told of some is told that there are none
 	for _, s := range all {
 		one := setting{
-			Pattern: s.Pattern, Change: s.Change, Source: s.Source, By: s.By, Reason: s.Reason, Off: s.Off,
+			Pattern: s.Pattern, Change: s.Change, Source: s.Source, Author: s.Author, Reason: s.Reason, Off: s.Off,
 			Names: s.Names[:min(len(s.Names), mostNames)], Refused: s.Refused,
 		}
 		if !s.Since.IsZero() {
@@ -44,9 +44,21 @@ func settingsOf(locks *lockmw.Locker) []setting {
 	return told
 }
 
+// inShadow returns the names whose policies run in shadow in this process, by the program or by a setting.
+func inShadow(locks *lockmw.Locker) []string {
+	names := []string{} // not null, as above
+	for name, n := range locks.Stats().Names {
+		if n.Shadow {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names[:min(len(names), mostNames)]
+}
+
 // same reports whether two settings are told alike.
 func (s setting) same(other setting) bool {
 	names, refused := slices.Equal(s.Names, other.Names), slices.Equal(s.Refused, other.Refused)
 	return names && refused && s.Pattern == other.Pattern && s.Change == other.Change && s.Source == other.Source &&
-		s.Since == other.Since && s.Ends == other.Ends && s.By == other.By && s.Reason == other.Reason
+		s.Since == other.Since && s.Ends == other.Ends && s.Author == other.Author && s.Reason == other.Reason
 }

@@ -46,6 +46,7 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 	var at cursor
 	var incidents uint64
 	var settings []setting
+	var shadow []string
 	first, due, silence := true, true, time.Duration(0)
 	for {
 		news, was := shared.table.news(), at
@@ -61,7 +62,11 @@ func (c *console) stream(w http.ResponseWriter, r *http.Request) {
 			settings = now
 			m.Settings = &settings
 		}
-		if due || at != was || m.Past != nil || m.Settings != nil {
+		if now := inShadow(c.locks); !slices.Equal(now, shadow) {
+			shadow = now
+			m.Shadow = &shadow
+		}
+		if due || at != was || m.Past != nil || m.Settings != nil || m.Shadow != nil {
 			_ = out.SetWriteDeadline(time.Now().Add(writeWithin))
 			if write(w, m) != nil || out.Flush() != nil {
 				return

@@ -170,6 +170,7 @@ type message struct {
 	Past   *[]incident `json:"past,omitempty"`
 
 	Settings *[]setting `json:"settings,omitempty"` // all live settings, where they are others than before
+	Shadow   *[]string  `json:"shadow,omitempty"`   // the names whose policies are in shadow, where they are others than before
 }
 
 // atOnce is how many changes one message has at most.

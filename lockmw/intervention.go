@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/lockmw/kit/internal/recent"
 	"github.com/lockmw/kit/internal/store"
@@ -45,7 +43,7 @@ func (i Intervention) validate() error {
 		switch {
 		case len(text.value) > text.most:
 			return badPolicy(text.field, "%d bytes are more than %d", len(text.value), text.most)
-		case !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		case !store.IsPrintable(text.value):
 			return badPolicy(text.field, "%q has characters that cannot be printed", text.value)
 		}
 	}

@@ -29,10 +29,10 @@ const (
 
 // SettingsFile reads settings from the file at path, which is looked at every two seconds, as a ConfigMap that is mounted
 // changes. It is a JSON object with an entry for each service/name, such as
-// {"shop/pay": {"wait": "5s", "for": "1h", "by": "ada", "reason": "INC-42"}, "shop/*": {"maxHold": "2m"}}.
+// {"shop/pay": {"wait": "5s", "for": "1h", "author": "ada", "reason": "INC-42"}, "shop/*": {"maxHold": "2m"}}.
 //
 // Fields are wait, maxHold, ttl, shadow and off, see WithSettings; for (counted from when this process has read the entry) or until (a time, as in
-// 2026-11-28T15:00:00Z, which the machine's clock is compared with when the entry is read) says when it ends; by and reason are
+// 2026-11-28T15:00:00Z, which the machine's clock is compared with when the entry is read) says when it ends; author and reason are
 // told in the log and to observers. An entry that does not change keeps its end while others do.
 //
 // New and NewQuorum read the file once, before they return. A file that cannot be read as a whole (it is not there, is no such JSON, or
@@ -139,7 +139,7 @@ type Setting struct {
 	Pattern string    `json:"pattern"`         // service/name, as it stands there
 	Change  string    `json:"change"`          // what it changes, such as "wait=5s"; empty where it cannot be read
 	Source  string    `json:"source"`          // file or redis
-	By      string    `json:"by,omitzero"`     // who has set it, as they say
+	Author  string    `json:"author,omitzero"` // who has set it, as they say
 	Reason  string    `json:"reason,omitzero"` // why, as they say
 	Off     bool      `json:"off,omitzero"`    // work runs without its lock
 	Since   time.Time `json:"since,omitzero"`  // since when this process knows it

@@ -137,7 +137,7 @@ func TestASettingInAFileChangesCallsThatComeLater(t *testing.T) {
 		if got := waitsFor(t, l, pay); got != time.Second {
 			t.Errorf("before, a call waits for %v", got)
 		}
-		d.write(`{"shop/pay": {"wait": "3s", "by": "ada", "reason": "INC-42"}, "other/*": {"wait": "none"}}`)
+		d.write(`{"shop/pay": {"wait": "3s", "author": "ada", "reason": "INC-42"}, "other/*": {"wait": "none"}}`)
 		looked()
 		if got := waitsFor(t, l, pay); got != 3*time.Second {
 			t.Errorf("a call waits for %v, want 3s", got)
@@ -164,10 +164,10 @@ func TestASettingInAFileChangesCallsThatComeLater(t *testing.T) {
 		if len(began) != 2 || len(ended) != 2 {
 			t.Fatalf("%d began and %d ended, want 2", len(began), len(ended))
 		}
-		if s := began[0].Setting; s.Pattern != "shop/pay" || s.Change != "wait=3s" || s.By != "ada" || s.Reason != "INC-42" || s.Source != "file" || s.Off {
+		if s := began[0].Setting; s.Pattern != "shop/pay" || s.Change != "wait=3s" || s.Author != "ada" || s.Reason != "INC-42" || s.Source != "file" || s.Off {
 			t.Errorf("it is told as %+v", *s)
 		}
-		if log.count("applies from now on", "by=ada", "reason=INC-42") != 1 || log.count("applies no more", "reason=INC-42") != 1 {
+		if log.count("applies from now on", "author=ada", "because=INC-42") != 1 || log.count("applies no more", "because=INC-42") != 1 {
 			t.Errorf("the log:\n%s", log.text.String())
 		}
 	})
@@ -356,7 +356,7 @@ func TestASettingEndsInTime(t *testing.T) {
 }
 
 func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true, "for": "150s", "by": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, e *events) {
+	inFile(t, `{"shop/pay": {"off": true, "for": "150s", "author": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, e *events) {
 		pay := lockmw.Policy{Name: "pay", Prefix: "pay:", MaxHold: time.Minute}
 		other := mustAcquire(t, l, "pay:k", lockmw.Policy{Name: "mail"})
 		for range 2 {
@@ -381,7 +381,7 @@ func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
 		}
 		time.Sleep(121 * time.Second)
 		synctest.Wait()
-		if n := log.count("level=ERROR", "OFF", "by=ada", "reason=INC-42"); n != 3 { // at its begin, and after one minute and two
+		if n := log.count("level=ERROR", "OFF", "author=ada", "because=INC-42"); n != 3 { // at its begin, and after one minute and two
 			t.Errorf("%d lines:\n%s", n, log.text.String())
 		}
 		time.Sleep(2 * time.Minute)

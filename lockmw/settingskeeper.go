@@ -64,7 +64,7 @@ type feed struct {
 
 	// The goroutine that reads the source uses these alone.
 	content []byte // of a file, as it was last looked at
-	failing string // why it could not be read the last time; empty: it could
+	failing bool   // it could not be read the last time
 }
 
 // newSettingsKeeper reads what is in a file. It returns nil if there is no source.
@@ -267,19 +267,19 @@ func (k *settingsKeeper) readRedis(f *feed) {
 
 // cannotRead notes that a source was not read, and logs the first time why.
 func (k *settingsKeeper) cannotRead(f *feed, err error) {
-	if f.failing == "" {
+	if !f.failing {
 		k.locker.log.Warn("lockmw: settings cannot be read; those that are known stay until they end", "source", f.kind, "error", err)
 		if f.kind == fromFile && errors.Is(err, fs.ErrNotExist) {
 			f.content = nil // what comes in its place is told of
 		}
 	}
-	f.failing = err.Error()
+	f.failing = true
 }
 
 // canRead notes that a source was read, and logs it where the log says that it cannot be.
 func (k *settingsKeeper) canRead(f *feed) {
-	if f.failing != "" {
-		f.failing = ""
+	if f.failing {
+		f.failing = false
 		k.locker.log.Info("lockmw: settings can be read again", "source", f.kind)
 	}
 }
@@ -388,7 +388,8 @@ func (k *settingsKeeper) tell(live *liveSetting, kind EventKind, text string) {
 }
 
 func (k *settingsKeeper) attrs(live *liveSetting) []any {
-	attrs := []any{"setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source, "by", live.entry.By, "reason", live.entry.Reason}
+	attrs := []any{"setting", live.pattern.String(), "change", live.entry.Change.String(), "source", live.source}
+	attrs = append(attrs, Intervention{live.entry.Author, live.entry.Reason}.attrs()...)
 	if !live.ends.IsZero() {
 		attrs = append(attrs, "left", max(time.Until(live.ends), 0).Round(time.Second))
 	}
@@ -399,7 +400,7 @@ func (k *settingsKeeper) attrs(live *liveSetting) []any {
 func (s *liveSetting) setting() Setting {
 	return Setting{
 		Pattern: s.pattern.String(), Change: s.entry.Change.String(), Source: s.source,
-		By: s.entry.By, Reason: s.entry.Reason, Off: s.entry.Off, Since: s.since, Ends: s.ends,
+		Author: s.entry.Author, Reason: s.entry.Reason, Off: s.entry.Off, Since: s.since, Ends: s.ends,
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -43,14 +41,15 @@ func policyCommand(f *flags) *cobra.Command {
 
 func policySetCommand(f *flags) *cobra.Command {
 	var lasts time.Duration
-	var by, reason string
+	var by operator
 	c := &cobra.Command{
 		Use:   "set SERVICE/NAME FIELD=VALUE...",
 		Short: "Change policies while services run",
 		Long: "Change policies while services run, in the place of what is set for the same service/name.\n\n" +
 			"  wait     for how long a call waits, in the place of Wait and Retries; none is one attempt\n" +
 			"  maxHold  after how long work is told to stop; none is no cap\n" +
-			"  ttl      how long Redis keeps a lock without a renewal: raised, or lowered to 5s at least\n\n" +
+			"  ttl      how long Redis keeps a lock without a renewal: raised, or lowered to 5s at least\n" +
+			"  shadow   true: the lock is only tried, and locks nobody out, in programs with AllowOff; false: it is taken\n\n" +
 			"A service whose policy the change does not fit leaves that policy as it is, and says so in its log\n" +
 			"and its console. Without --for the setting stays until 'lockctl policy clear'.",
 		Example: "  lockctl policy set shop/pay wait=5s --for 1h --reason INC-42\n" +
@@ -70,10 +69,8 @@ func policySetCommand(f *flags) *cobra.Command {
 			case c.Flags().Changed("for") && lasts < time.Second:
 				return misused("--for is %v; at least 1s is needed", lasts)
 			}
-			entry.By, entry.Reason = by, reason
-			if by == "" {
-				entry.By = author()
-			}
+			who := by.intervention()
+			entry.Author, entry.Reason = who.Author, who.Reason
 			if _, err := entry.Format(); err != nil { // before Redis is asked
 				return misused("%v", err)
 			}
@@ -86,11 +83,8 @@ func policySetCommand(f *flags) *cobra.Command {
 		},
 	}
 	c.Flags().DurationVar(&lasts, "for", 0, "for how long, such as 1h")
-	c.Flags().StringVar(&by, "by", "", "who sets it; the default is user@host")
-	c.Flags().StringVar(&reason, "reason", "", "why, such as the number of an incident")
-	for _, flag := range []string{"for", "by", "reason"} {
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions) // the flags are there
-	}
+	_ = c.RegisterFlagCompletionFunc("for", cobra.NoFileCompletions) // the flag is there
+	by.add(c)
 	return c
 }
 
@@ -116,16 +110,6 @@ func entryOf(args []string) (settings.Pattern, settings.Entry, error) {
 		}
 	}
 	return pattern, entry, nil
-}
-
-// author is who runs the command, as far as the system tells.
-func author() string {
-	name := os.Getenv("USER")
-	if u, err := user.Current(); name == "" && err == nil {
-		name = u.Username
-	}
-	host, _ := os.Hostname() // empty if it has none
-	return name + "@" + host
 }
 
 // set writes a setting, whose times are those of Redis's clock.
@@ -160,7 +144,7 @@ func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, en
 type shown struct {
 	Pattern string     `json:"pattern"`
 	Change  string     `json:"change,omitzero"`
-	By      string     `json:"by,omitzero"`
+	Author  string     `json:"author,omitzero"`
 	Reason  string     `json:"reason,omitzero"`
 	Since   *time.Time `json:"since,omitzero"`
 	Until   *time.Time `json:"until,omitzero"`
@@ -180,7 +164,7 @@ func shownOf(pattern, text string, clock int64) shown {
 		s.Error = err.Error()
 		return s
 	}
-	s.Change, s.By, s.Reason = entry.Change.String(), entry.By, entry.Reason
+	s.Change, s.Author, s.Reason = entry.Change.String(), entry.Author, entry.Reason
 	if entry.Set != 0 {
 		s.Since = new(time.UnixMicro(entry.Set))
 	}
@@ -237,7 +221,7 @@ func listSettings(ctx context.Context, locks *lockmw.Locker, prefix string, f *f
 		return ending{statusNothing, "there are no settings" + f.target.where()}
 	}
 	if f.output != "json" {
-		if _, err := fmt.Fprintf(w, settingColumns, "FOR", "CHANGE", "LEFT", "SINCE", "BY", "REASON"); err != nil {
+		if _, err := fmt.Fprintf(w, settingColumns, "FOR", "CHANGE", "LEFT", "SINCE", "AUTHOR", "REASON"); err != nil {
 			return failed(err)
 		}
 	}
@@ -270,7 +254,7 @@ func (s shown) line() string {
 	if s.Since != nil {
 		since = s.Since.Local().Format(time.DateTime)
 	}
-	text := fmt.Sprintf(settingColumns, quoted(s.Pattern), printable(change), left, since, printable(s.By), printable(s.Reason))
+	text := fmt.Sprintf(settingColumns, quoted(s.Pattern), printable(change), left, since, printable(s.Author), printable(s.Reason))
 	return strings.TrimRight(text, " \n") + "\n"
 }
 

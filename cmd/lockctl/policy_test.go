@@ -20,9 +20,9 @@ import (
 func settingsLife(t *testing.T, s *script, client redis.UniversalClient) {
 	t.Helper()
 	s.run("", "policy", "ls")
-	s.run("", "policy", "set", "shop/pay", "wait=5s", "ttl=1m", "--for", "1h", "--by", "ada@shell", "--reason", "INC-42")
-	s.run("", "policy", "set", "shop/*", "maxHold=none", "--by", "ada@shell", "-o", "json")
-	for name, text := range map[string]string{"shop/it's": `{"wait":"none","by":"eve"}`, "shop/over": `{"wait":"5s","set":1,"until":2}`, "shop/junk": `x`, "other": `{"wait":"5s"}`} {
+	s.run("", "policy", "set", "shop/pay", "wait=5s", "ttl=1m", "--for", "1h", "--author", "ada@shell", "--reason", "INC-42")
+	s.run("", "policy", "set", "shop/*", "maxHold=none", "--author", "ada@shell", "-o", "json")
+	for name, text := range map[string]string{"shop/it's": `{"wait":"none","author":"eve"}`, "shop/over": `{"wait":"5s","set":1,"until":2}`, "shop/junk": `x`, "other": `{"wait":"5s"}`} {
 		if err := client.HSet(t.Context(), "lockmw:settings:lock", name, text).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestAServiceSeesWhatIsSet(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	s := await.Receive(t, "its begin", seen).Setting
-	if left := s.Ends.Sub(s.Since); s.Change != "wait=none" || s.Reason != "INC-42" || !strings.HasPrefix(s.By, "ada@") || left <= 0 || left > 2*time.Second {
+	if left := s.Ends.Sub(s.Since); s.Change != "wait=none" || s.Reason != "INC-42" || !strings.HasPrefix(s.Author, "ada@") || left <= 0 || left > 2*time.Second {
 		t.Errorf("%+v, for %v", *s, left)
 	}
 	if e := await.Receive(t, "its end", seen); e.Kind != lockmw.EventSettingEnded {
@@ -79,7 +79,7 @@ func TestSettingsThatAreSetAtTheSameTimeAreAllThere(t *testing.T) {
 	running.Wait()
 	texts := server.Client(t).HGetAll(t.Context(), "lockmw:settings:lock").Val()
 	for i := range many {
-		if e, err := settings.Parse(texts[fmt.Sprint("shop/name", i)]); err != nil || e.Wait != 5*time.Second || e.By == "" {
+		if e, err := settings.Parse(texts[fmt.Sprint("shop/name", i)]); err != nil || e.Wait != 5*time.Second || e.Author == "" {
 			t.Errorf("name%d: %+v, %v", i, e, err)
 		}
 	}

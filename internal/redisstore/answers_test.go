@@ -1,7 +1,9 @@
 package redisstore
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,16 +152,17 @@ func TestAnswersHealthOfACluster(t *testing.T) {
 	answers(t, client, "kit", 30)
 	kept := "kept here: 30, of 30.0 KiB in all"
 	p.wantHealth("alike", []string{kept}, []string{forgetsAll, noBound})
-	for i, node := range shards.Nodes {
+	nodes := slices.SortedFunc(slices.Values(shards.Nodes), func(a, b *redistest.Server) int { return cmp.Compare(a.Addr(), b.Addr()) }) // as they are told of
+	for i, node := range nodes {
 		do(t, node.Client(t), "CONFIG", "SET", "appendonly", "yes")
 		if i > 0 {
 			do(t, node.Client(t), "CONFIG", "SET", "maxmemory", "1gb")
 		}
 	}
 	p.wantHealth("one of them without a bound", []string{kept, aLastSecond}, []string{noBound})
-	one := shards.Nodes[1].Client(t)
+	one := nodes[1].Client(t)
 	do(t, one, "CONFIG", "SET", "maxmemory", infoField(one.Info(t.Context(), "memory").Val(), "used_memory"))
-	p.wantHealth("one of them full", []string{kept, aLastSecond}, []string{noBound, "the memory of " + shards.Nodes[1].Addr() + " is more than half full"})
+	p.wantHealth("one of them full", []string{kept, aLastSecond}, []string{noBound, "the memory of " + nodes[1].Addr() + " is more than half full"})
 }
 
 func TestBytesAreWrittenForPeople(t *testing.T) {

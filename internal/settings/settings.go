@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/lockmw/kit/internal/store"
 )
 
 // None, as a duration of a Change, is the word none: a Wait of none is one attempt, and a MaxHold of none is no cap.
@@ -175,7 +175,6 @@ type Pattern struct{ Service, Name string }
 const (
 	mostService = 64  // bytes
 	mostName    = 256 // bytes, as a policy's Name
-	mostText    = 256 // bytes of an author or a reason
 )
 
 // ParsePattern reads service/name. The first slash parts them.
@@ -184,7 +183,7 @@ func ParsePattern(text string) (Pattern, error) {
 	switch {
 	case !ok:
 		return Pattern{}, fmt.Errorf("%q is not service/name, such as shop/pay, shop/* or */pay", text)
-	case name == "" || len(name) > mostName || !printable(name):
+	case name == "" || len(name) > mostName || !store.IsPrintable(name):
 		return Pattern{}, fmt.Errorf("%q: the name behind the slash is 1 to %d bytes of printable text", text, mostName)
 	}
 	if err := CheckService(strings.TrimSuffix(service, "*")); err != nil && service != "*" {
@@ -200,15 +199,10 @@ func ParsePattern(text string) (Pattern, error) {
 
 // CheckService returns an error unless name may be that of a service: 1 to 64 bytes of printable text without blanks, slashes and *.
 func CheckService(name string) error {
-	if name == "" || len(name) > mostService || !printable(name) || strings.ContainsAny(name, "/* ") {
+	if name == "" || len(name) > mostService || !store.IsPrintable(name) || strings.ContainsAny(name, "/* ") {
 		return fmt.Errorf("%q is not the name of a service: 1 to %d bytes of printable text, without blanks, slashes and *", name, mostService)
 	}
 	return nil
-}
-
-// printable reports whether text is UTF-8 that can be shown.
-func printable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // String is the pattern as it is written.
@@ -248,7 +242,7 @@ func compare(a, b string) int {
 type Entry struct {
 	Change
 
-	By     string // who has set it; empty if that is not known
+	Author string // who has set it; empty if that is not known
 	Reason string // such as the number of an incident
 
 	// Lasts is for how long the setting applies from when it was read, and Until when it ends, by the machine's clock. A file
@@ -282,10 +276,10 @@ func (e Entry) check() error {
 		return fmt.Errorf("it changes nothing: give it one of %s", strings.Join(Fields(), ", "))
 	case e.Lasts != 0 && !e.Until.IsZero():
 		return errors.New("for and until exclude each other")
-	case len(e.By) > mostText || !printable(e.By):
-		return fmt.Errorf("by is at most %d bytes of printable text", mostText)
-	case len(e.Reason) > mostText || !printable(e.Reason):
-		return fmt.Errorf("reason is at most %d bytes of printable text", mostText)
+	case len(e.Author) > store.MostOfAuthor || !store.IsPrintable(e.Author):
+		return fmt.Errorf("author is at most %d bytes of printable text", store.MostOfAuthor)
+	case len(e.Reason) > store.MostOfReason || !store.IsPrintable(e.Reason):
+		return fmt.Errorf("reason is at most %d bytes of printable text", store.MostOfReason)
 	}
 	return nil
 }
@@ -340,7 +334,7 @@ func (e Entry) Format() (string, error) {
 			written[f.name] = value
 		}
 	}
-	for name, value := range map[string]string{"by": e.By, "reason": e.Reason} {
+	for name, value := range map[string]string{"author": e.Author, "reason": e.Reason} {
 		if value != "" {
 			written[name] = value
 		}
@@ -389,8 +383,8 @@ func (e *Entry) read(name string, value any, at place) error {
 	}
 	number, isNumber := value.(json.Number)
 	switch {
-	case name == "by" && isText:
-		e.By = text
+	case name == "author" && isText:
+		e.Author = text
 	case name == "reason" && isText:
 		e.Reason = text
 	case name == "for" && at == inFile && isText:
@@ -415,7 +409,7 @@ func (e *Entry) read(name string, value any, at place) error {
 		} else {
 			e.Over = micros
 		}
-	case slices.Contains([]string{"by", "reason", "for", "until", "set"}, name):
+	case slices.Contains([]string{"author", "reason", "for", "until", "set"}, name):
 		return fmt.Errorf("%s: a value of another kind is wanted", name)
 	case !isText:
 		return fmt.Errorf("%s: a text is wanted, such as \"5s\"", name)

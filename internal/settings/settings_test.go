@@ -41,12 +41,12 @@ func TestWhatIsNoPattern(t *testing.T) {
 }
 
 func TestAFileIsReadAsAWhole(t *testing.T) {
-	got, err := ParseFile([]byte(` {"shop/pay": {"wait": "none", "maxHold": "2m", "ttl": "7s", "for": "1h", "by": "ada", "reason": "INC-42"},
+	got, err := ParseFile([]byte(` {"shop/pay": {"wait": "none", "maxHold": "2m", "ttl": "7s", "for": "1h", "author": "ada", "reason": "INC-42"},
 		"*/*": {"off": true, "until": "2026-11-28T15:00:00+01:00"}} `))
 	if err != nil || len(got) != 2 {
 		t.Fatal(got, err)
 	}
-	want := Entry{Change: Change{Wait: None, MaxHold: 2 * time.Minute, TTL: 7 * time.Second}, By: "ada", Reason: "INC-42", Lasts: time.Hour}
+	want := Entry{Change: Change{Wait: None, MaxHold: 2 * time.Minute, TTL: 7 * time.Second}, Author: "ada", Reason: "INC-42", Lasts: time.Hour}
 	if e := got[Pattern{"shop", "pay"}]; e != want || e.String() != "wait=none maxHold=2m0s ttl=7s" {
 		t.Errorf("%+v, want %+v", e, want)
 	}
@@ -60,7 +60,7 @@ func TestAFileIsReadAsAWhole(t *testing.T) {
 		`{"shop/pay": {"maxHold": "3µs"}}`, `{"shop/pay": {"ttl": "none"}}`, `{"shop/pay": {"ttl": "99ms"}}`, `{"shop/pay": {"off": false}}`, `{"shop/pay": {"off": "yes"}}`, `{"shop/pay": {"shadow": "yes"}}`,
 		`{"shop/pay": {"minHold": "5s"}}`, `{"shop/pay": {"prefix": "x"}}`, `{"shop/pay": {"Wait": "5s"}}`,
 		`{"shop/pay": {"wait": "5s", "for": "1h", "until": "2026-11-28T15:00:00Z"}}`, `{"shop/pay": {"wait": "5s", "for": 5}}`, `{"shop/pay": {"wait": "5s", "for": "1ms"}}`,
-		`{"shop/pay": {"wait": "5s", "until": "soon"}}`, `{"shop/pay": {"wait": "5s", "until": 1}}`, `{"shop/pay": {"wait": "5s", "by": "a\nb"}}`,
+		`{"shop/pay": {"wait": "5s", "until": "soon"}}`, `{"shop/pay": {"wait": "5s", "until": 1}}`, `{"shop/pay": {"wait": "5s", "author": "a\nb"}}`,
 		`{"shop/pay": {"wait": "5s"}, "shop/mail": {"wait": "soon"}}`, `{"shop/pay": {"wait": "5s"`,
 	} {
 		if got, err := ParseFile([]byte(text)); err == nil {
@@ -70,7 +70,7 @@ func TestAFileIsReadAsAWhole(t *testing.T) {
 }
 
 func TestWhatStandsInRedisIsReadAsItWasWritten(t *testing.T) {
-	e := Entry{Change: Change{Wait: 5 * time.Second, TTL: time.Minute, Shadow: False}, By: "ada@host", Reason: `"INC" <42>`, Set: 1_700_000_000_000_000, Over: 1_700_000_060_000_000}
+	e := Entry{Change: Change{Wait: 5 * time.Second, TTL: time.Minute, Shadow: False}, Author: "ada@host", Reason: `"INC" <42>`, Set: 1_700_000_000_000_000, Over: 1_700_000_060_000_000}
 	text, err := e.Format()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestWhatStandsInRedisIsReadAsItWasWritten(t *testing.T) {
 			t.Errorf("%s is read as %+v", text, got)
 		}
 	}
-	for _, e := range []Entry{{}, {Change: Change{Off: true}}, {Change: Change{Wait: None}, By: "a\x1b"}, {Change: Change{Wait: None}, Reason: strings.Repeat("r", 257)}} {
+	for _, e := range []Entry{{}, {Change: Change{Off: true}}, {Change: Change{Wait: None}, Author: "a\x1b"}, {Change: Change{Wait: None}, Reason: strings.Repeat("r", 257)}} {
 		if text, err := e.Format(); err == nil {
 			t.Errorf("%+v is written as %s", e, text)
 		}
@@ -102,7 +102,7 @@ func TestAFieldThatThereIsNotIsToldWithThoseThatThereAre(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(`{"wait":"5s","by":"ada","set":1,"until":2}`)
+	f.Add(`{"wait":"5s","author":"ada","set":1,"until":2}`)
 	f.Add(`{"maxHold":"none","ttl":"1m"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := Parse(text)

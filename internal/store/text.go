@@ -24,6 +24,11 @@ func Beginning(text string, most int) string {
 	return text[:most]
 }
 
+// IsPrintable reports whether text is UTF-8 of which all is printed.
+func IsPrintable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
 // Printable returns text with U+FFFD in the place of what is no text, and of what is not printed, such as what moves a
 // terminal's cursor.
 func Printable(text string) string {

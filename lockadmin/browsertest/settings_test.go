@@ -22,7 +22,7 @@ func TestLiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"*/pay": {"off": true, "for": "1h", "by": "ada<b>", "reason": "INC-42"}, "*/mail": {"wait": "5s"}}`)
+	write(`{"*/pay": {"off": true, "for": "1h", "author": "ada<b>", "reason": "INC-42"}, "*/mail": {"wait": "5s"}}`)
 	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
 		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -30,6 +30,7 @@ func TestLiveSettings(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = locks.Close(t.Context()) }) // whose context has ended then
 	hold(t, locks, "k", "", lockmw.Policy{Name: "pay"})
+	hold(t, locks, "t", "", lockmw.Policy{Name: "tried", Shadow: true})
 	server := httptest.NewServer(lockadmin.Handler(locks))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -41,8 +42,14 @@ func TestLiveSettings(t *testing.T) {
 	if !strings.Contains(text, "OFF") || !strings.Contains(text, "*/pay") || strings.Contains(text, "mail") {
 		t.Errorf("it warns: %s", text)
 	}
-	if red := eval[bool](p, `(() => { const [r, g, b] = getComputedStyle(document.querySelector("#off")).backgroundColor.match(/[\d.]+/g).map(Number); return r > g + 60 && r > b + 60 })()`); !red {
-		t.Error("it does not warn in red")
+	for _, banner := range []string{"#off", "#shadow"} {
+		if red := eval[bool](p, `(() => { const [r, g, b] = getComputedStyle(document.querySelector("`+banner+`")).backgroundColor.match(/[\d.]+/g).map(Number); return r > g + 60 && r > b + 60 })()`); !red {
+			t.Errorf("%s does not warn in red", banner)
+		}
+	}
+	p.until("the trial", `!document.querySelector("#shadow").hidden`)
+	if text := eval[string](p, `document.querySelector("#shadow").innerText`); !strings.Contains(text, "IN SHADOW: tried locks nobody out") {
+		t.Errorf("it warns: %s", text)
 	}
 	list := eval[string](p, `document.querySelector("#settings").innerText`)
 	for _, want := range []string{"*/pay", "ada<b>", "INC-42", "a file", "until", "applies to pay", "*/mail", "wait=5s"} {

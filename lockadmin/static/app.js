@@ -238,14 +238,19 @@ function incident(p, times) {
   return item;
 }
 
-// drawSettings shows what operators have changed, the settings that count first in front, and whether work runs without its lock.
+// drawSettings shows what operators have changed, the settings that count first in front, and which work runs without its lock.
 function drawSettings() {
   $("settings").hidden = settings.length === 0;
   const off = settings.filter((s) => s.off).map((s) => s.pattern);
   $("off").hidden = off.length === 0;
   setText($("off-text"), "OFF: work of " + off.join(", ") + " runs without its lock in this process.");
+  $("shadow").hidden = shadow.length === 0;
+  setText($("shadow-text"), "IN SHADOW: " + named(shadow) + " locks nobody out in this process.");
   $("settings-list").replaceChildren(...settings.map(settingItem));
 }
+
+// named lists names of policies.
+const named = (names) => names.map((n) => brief(n) || "(no name)").join(", ");
 
 function settingItem(s) {
   const item = element("li");
@@ -256,10 +261,10 @@ function settingItem(s) {
   const facts = element("span", "why", "from " + (s.source === "redis" ? "Redis" : "a file"));
   if (s.since) facts.append(", known since ", clockTime(s.since));
   if (s.ends) facts.append(", until ", clockTime(s.ends));
-  if (s.by) facts.append(", by ", element("bdi", "", brief(s.by)));
+  if (s.author) facts.append(", by ", element("bdi", "", brief(s.author)));
   if (s.reason) facts.append(": ", element("bdi", "", brief(s.reason)));
   item.append(what, facts);
-  if (s.names) item.append(element("span", "why", "applies to " + s.names.map((n) => brief(n) || "(no name)").join(", ")));
+  if (s.names) item.append(element("span", "why", "applies to " + named(s.names)));
   for (const text of s.refused || []) item.append(element("span", "why refused", brief(text)));
   return item;
 }

@@ -10,6 +10,7 @@ const here = location.origin + location.pathname;
 const locks = new Map(); // id -> lock, as the server writes it, with the fields that readLock adds
 let past = [];
 let settings = []; // the live settings of this process
+let shadow = []; // the names whose policies are only tried in this process
 let status = { state: "reading", every: 1000, limit: 0, cut: false };
 let asOf = 0; // by the server's clock, what is shown is from then; 0: nothing is known yet
 
@@ -107,9 +108,10 @@ function hear(m) {
     past = m.past;
     onNews("past");
   }
-  if (fresh || m.settings) { // a new connection tells of them only if there are any
+  if (fresh || m.settings || m.shadow) { // a new connection tells of either only if there are any
+    settings = m.settings || (fresh ? [] : settings);
+    shadow = m.shadow || (fresh ? [] : shadow);
     fresh = false;
-    settings = m.settings || [];
     onNews("settings");
   }
   if (m.reset || m.rows || m.until || m.gone) onNews("locks");
