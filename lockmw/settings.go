@@ -120,13 +120,14 @@ func defaultService() string {
 	return name
 }
 
-// AllowOff lets settings say shadow=true (see Policy.Shadow), and a SettingsFile say off: then work of the policies that the entry is for runs without its lock, at the same time as
-// whatever else is at work under the key, here and elsewhere. It is for the day on which locks do more harm than good. Do
-// and Leader never work without a lock, whatever the settings say. Without WithSettings it does nothing.
+// AllowOff lets operators have work run without its lock, at the same time as whatever else is at work under the key, here
+// and elsewhere: by off in a SettingsFile, for the day on which locks do more harm than good, and by shadow=true in any source, for a
+// lock that refuses too much on its first day. Do and Leader never work without a lock, whatever the settings say, nor is Once
+// in shadow. Without WithSettings it does nothing.
 //
-// A lease of such a call is one without a lock, as with Policy.FailOpen: its Fence is 0 and its ValidUntil the zero time, and it is Valid until its
-// MaxHold has passed. Observers are told EventSwitchedOff in the place of EventAcquired. While such a setting applies the log says so, at the
-// level of errors, when it begins and once a minute.
+// What a call with shadow=true gets Policy.Shadow says. A lease of a call that is off is one without a lock, as with Policy.FailOpen: its
+// Fence is 0 and its ValidUntil the zero time, and it is Valid until its MaxHold has passed. Observers are told EventSwitchedOff in the
+// place of EventAcquired. While off applies the log says so, at the level of errors, when it begins and once a minute.
 func AllowOff() Option {
 	return func(o *options) error {
 		o.allowsOff = true

@@ -460,11 +460,14 @@ func TestMetricsOfLiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := locks.WithLocks(context.Background(), []string{"a", "b"}, lockmw.Policy{Name: "pay"}, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	got := w.values(t)
 	for name, want := range map[string]float64{
 		"lockmw_off{name=pay}": 1, "lockmw_off{name=mail}": 0, "lockmw_off{name=other}": 0,
 		"lockmw_settings{field=off}": 1, "lockmw_settings{field=wait}": 1, "lockmw_settings{field=ttl}": 0, "lockmw_settings_refused{}": 0,
-		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 1,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 2, // several keys are one call
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v (there: %t), want %v", name, v, ok, want)

@@ -190,7 +190,9 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 		}
 		m.failedOpen.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventSwitchedOff:
-		m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeOff).record...)
+		if !e.Part {
+			m.acquire.Record(ctx, e.Waited.Seconds(), outcome(measure.OutcomeOff).record...)
+		}
 	case lockmw.EventReleased:
 		if !e.Part {
 			m.hold.Record(ctx, e.Held.Seconds(), m.of(s).record...)

@@ -267,7 +267,9 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		}
 		c.failedOpen.WithLabelValues(name, mode).Inc()
 	case lockmw.EventSwitchedOff:
-		c.acquire.WithLabelValues(name, mode, measure.OutcomeOff).Observe(e.Waited.Seconds())
+		if !e.Part {
+			c.acquire.WithLabelValues(name, mode, measure.OutcomeOff).Observe(e.Waited.Seconds())
+		}
 	case lockmw.EventReleased:
 		if !e.Part {
 			c.hold.WithLabelValues(name, mode).Observe(e.Held.Seconds())

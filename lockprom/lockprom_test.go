@@ -348,12 +348,15 @@ func TestMetricsOfLiveSettings(t *testing.T) {
 		release(t, must(t, locks, name, lockmw.Policy{Name: name}))
 	}
 	release(t, must(t, locks, "short", lockmw.Policy{Name: "mini", TTL: 500 * time.Millisecond}))
+	if err := locks.WithLocks(context.Background(), []string{"a", "b"}, lockmw.Policy{Name: "pay"}, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
 	got := gathered(t, registry)
 	for name, want := range map[string]float64{
 		"lockmw_off{name=pay}": 1, "lockmw_off{name=mail}": 0, "lockmw_off{name=other}": 0,
 		"lockmw_settings{field=off}": 1, "lockmw_settings{field=wait}": 1, "lockmw_settings{field=ttl}": 1, "lockmw_settings{field=maxHold}": 0,
 		"lockmw_settings_refused{}": 1,
-		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 1,
+		"lockmw_acquire_duration_seconds{mode=exclusive,name=pay,outcome=off}": 2, // several keys are one call
 		"lockmw_failed_open_total{mode=exclusive,name=pay}":                    0,
 	} {
 		if v, ok := got[name]; !ok || v != want {

@@ -48,21 +48,28 @@ func (f *flags) complete(list func(*lockmw.Locker, context.Context, string) iter
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		locks, end, err := f.open()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer end()
-		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-		defer cancel()
-		for info, err := range list(locks, ctx, typed) {
-			if err != nil || len(keys) == mostCompleted {
-				break
+		f.offer(c, func(ctx context.Context, locks *lockmw.Locker) {
+			for info, err := range list(locks, ctx, typed) {
+				if err != nil || len(keys) == mostCompleted {
+					break
+				}
+				if plain(info.Key) {
+					keys = append(keys, info.Key)
+				}
 			}
-			if plain(info.Key) {
-				keys = append(keys, info.Key)
-			}
-		}
+		})
 		return keys, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// offer has find look for what a shell is offered, which is nothing where Redis cannot be asked, or takes longer than a second.
+func (f *flags) offer(c *cobra.Command, find func(ctx context.Context, locks *lockmw.Locker)) {
+	locks, end, err := f.open()
+	if err != nil {
+		return
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	find(ctx, locks)
 }

@@ -299,22 +299,14 @@ func (f *flags) completeSetting(sets bool) cobra.CompletionFunc {
 			}
 			return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		}
-		locks, end, err := f.open()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer end()
-		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-		defer cancel()
-		texts, _, err := seam.ReadSettings(ctx, locks)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		for _, name := range slices.Sorted(maps.Keys(texts)) {
-			if strings.HasPrefix(name, typed) && plain(name) && len(offers) < mostCompleted {
-				offers = append(offers, name)
+		f.offer(c, func(ctx context.Context, locks *lockmw.Locker) {
+			texts, _, _ := seam.ReadSettings(ctx, locks) // none where they cannot be read
+			for _, name := range slices.Sorted(maps.Keys(texts)) {
+				if strings.HasPrefix(name, typed) && plain(name) && len(offers) < mostCompleted {
+					offers = append(offers, name)
+				}
 			}
-		}
+		})
 		return offers, cobra.ShellCompDirectiveNoFileComp
 	}
 }
