@@ -334,6 +334,12 @@ func TestMetricsOfPoliciesInShadow(t *testing.T) {
 	eventually(t, registry, want)
 	release(t, first)
 	release(t, second)
+
+	locktest.Down(t, locks)
+	release(t, must(t, locks, "42", pay))
+	await.Within(t, 20*time.Second, "a forecast is incomplete while Redis is away", func() bool {
+		return gathered(t, registry)["lockmw_shadow_incomplete_total{"+labels+"}"] >= 1 // of this one, and of those that were giving back their virtual locks
+	})
 }
 
 // A Locker with live settings tells which names run without their lock, and how its sources are.
