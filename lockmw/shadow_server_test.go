@@ -20,11 +20,11 @@ import (
 // A load is a recorded one: hot keys, bursts, and quick and slow holders.
 func recorded() []arrival {
 	draw := rand.New(rand.NewPCG(1, 2))
-	policy := lockmw.Policy{Prefix: "load:", TTL: 10 * time.Second, Wait: 1500 * time.Millisecond}
+	policy := lockmw.Policy{Prefix: "load:", TTL: 10 * time.Second, Wait: 600 * time.Millisecond}
 	var calls []arrival
 	at := time.Duration(0)
-	for at < 6*time.Second {
-		at += time.Duration(draw.IntN(160)) * time.Millisecond
+	for at < 8*time.Second {
+		at += time.Duration(draw.IntN(240)) * time.Millisecond
 		n := 1
 		if draw.IntN(6) == 0 { // a burst
 			n = 8
@@ -227,7 +227,7 @@ func TestShadowsBesideThoseWhoEnforce(t *testing.T) {
 	tries := []*lockmw.Locker{testenv.Open(t, c, told.option(), ns), testenv.Open(t, c, told.option(), ns)}
 	ctx, end := context.WithCancel(context.Background())
 	var shadows sync.WaitGroup
-	for i := range 20 { // the key is in shadow all the time
+	for i := range 6 { // the key is in shadow all the time
 		shadows.Go(func() {
 			for ctx.Err() == nil {
 				_ = tries[i%2].WithLock(ctx, "k", lockmw.Policy{Shadow: true, Wait: 100 * time.Millisecond}, func(context.Context) error {
