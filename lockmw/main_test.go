@@ -15,19 +15,14 @@ import (
 var machine *stalls.Meter
 
 func TestMain(m *testing.M) {
-	if os.Getenv(instanceEnv) != "" {
-		if err := tellInstance(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, process := range map[string]func(string) error{instanceEnv: tellInstance, childEnv: child, settingsEnv: tellSettings} {
+		if of := os.Getenv(env); of != "" {
+			if err := process(of); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
-	}
-	if addr := os.Getenv(childEnv); addr != "" {
-		if err := child(addr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
 	}
 	machine = stalls.Start() // until the process ends
 	redistest.Main(m, goleak.IgnoreCurrent())

@@ -27,7 +27,7 @@ import (
 // instanceEnv has a process of this test tell its instance, and end.
 const instanceEnv = "LOCKMW_TELL_INSTANCE"
 
-func tellInstance() error {
+func tellInstance(string) error {
 	client := redis.NewClient(redistest.Options("127.0.0.1:1")) // which is not asked
 	defer client.Close()
 	l, err := lockmw.New(client)

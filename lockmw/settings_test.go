@@ -463,50 +463,6 @@ func put(t *testing.T, l *lockmw.Locker, pattern, text string) {
 	}
 }
 
-func TestSettingsInRedisAreSeenByAHundredLockers(t *testing.T) {
-	slow.Test(t)
-	s := redistest.Real(t)
-	c := s.Client(t)
-	const lockers = 100
-	var all []*lockmw.Locker
-	began := make([]chan time.Time, lockers)
-	for i := range lockers {
-		began[i] = make(chan time.Time, 10)
-		l := fromRedis(t, c, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
-			if e.Kind == lockmw.EventSettingBegan {
-				began[i] <- time.Now()
-			}
-		}))
-		all = append(all, l)
-	}
-	for _, l := range all {
-		await.Until(t, "it is subscribed", func() bool { return l.Stats().Subscribed })
-	}
-	await.Until(t, "all have read once", func() bool {
-		return !slices.ContainsFunc(all, func(l *lockmw.Locker) bool { return l.Stats().Settings.Ages["redis"] > 9*time.Second })
-	})
-	measure := func(how string, most time.Duration, change func()) {
-		t.Helper()
-		at := time.Now()
-		change()
-		var took []time.Duration
-		for _, c := range began {
-			took = append(took, await.Receive(t, "a setting", c).Sub(at))
-		}
-		slices.Sort(took)
-		t.Logf("%s: median %v, p99 %v, most %v", how, took[lockers/2], took[lockers*99/100-1], took[lockers-1])
-		if took[lockers*99/100-1] > most && !stoodStill(at) {
-			t.Errorf("%s: p99 %v, want %v at most", how, took[lockers*99/100-1], most)
-		}
-	}
-	measure("by a message", time.Second, func() { put(t, all[0], "shop/pay", `{"wait":"5s"}`) })
-	measure("without a message", 15*time.Second, func() {
-		if err := c.HSet(t.Context(), "lockmw:settings:lock", "shop/pay", `{"wait":"6s"}`).Err(); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func TestSettingsInRedisStayWhileItIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, log := redistest.InMemory(t), new(journal)
