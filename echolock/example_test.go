@@ -47,3 +47,35 @@ func ExampleMiddleware() {
 	fmt.Println(w.Body)
 	// Output: paid under order:42
 }
+
+func ExampleIdempotent() {
+	locks, closeAll := open()
+	defer closeAll()
+	receipts := 0
+	signIn := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set("user", "ann")
+			return next(c)
+		}
+	}
+	pay := func(c echo.Context) error {
+		receipts++
+		return c.String(http.StatusCreated, fmt.Sprintf("receipt %d", receipts))
+	}
+
+	e := echo.New()
+	e.POST("/orders/:id/pay", pay, signIn,
+		echolock.Idempotent(locks, keyfunc.MustParse("{value.user}:{header.Idempotency-Key|idempotency}"),
+			lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: 24 * time.Hour}))
+
+	for range 2 {
+		w := httptest.NewRecorder()
+		click := httptest.NewRequest(http.MethodPost, "/orders/42/pay", nil)
+		click.Header.Set("Idempotency-Key", "8e03978e-40d5")
+		e.ServeHTTP(w, click)
+		fmt.Println(w.Code, w.Body, w.Header().Get("Idempotent-Replayed") == "true")
+	}
+	// Output:
+	// 201 receipt 1 false
+	// 201 receipt 1 true
+}
