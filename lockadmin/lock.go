@@ -1,6 +1,7 @@
 package lockadmin
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockmw/kit/internal/measure"
@@ -17,7 +18,8 @@ type lock struct {
 	Permits int      `json:"permits,omitzero"`
 	Waiting int      `json:"waiting,omitzero"`
 	Holders []holder `json:"holders,omitempty"`
-	Answer  *kept    `json:"answer,omitempty"` // what Do has left beside the lock
+	Waiters []waiter `json:"waiters,omitempty"` // the first of them, in their order
+	Answer  *kept    `json:"answer,omitempty"`  // what Do has left beside the lock
 }
 
 type holder struct {
@@ -27,6 +29,16 @@ type holder struct {
 	Since    int64  `json:"since,omitzero"` // 0: not known
 	Until    int64  `json:"until,omitzero"` // end of the TTL; 0: there is none
 	Cools    bool   `json:"cools,omitzero"` // its work is over, and MinHold keeps the key taken until then
+}
+
+// A waiter has a place in the queue of a lock. Of those who wait for a mutex in one process, it is the first.
+type waiter struct {
+	Instance string `json:"instance"`
+	Own      bool   `json:"own,omitzero"` // this process's
+	Note     string `json:"note,omitempty"`
+	Mode     string `json:"mode"` // exclusive, shared or permits
+	Permits  int    `json:"permits,omitzero"`
+	Since    int64  `json:"since,omitzero"` // 0: not known
 }
 
 // A kept tells of an answer of lockmw.Do, or of work that was begun and has none. The answer
@@ -64,6 +76,13 @@ func lockOf(info lockmw.Info, own string, now time.Time) lock {
 		}
 		l.Holders = append(l.Holders, of)
 	}
+	for _, w := range info.Waiters {
+		of := waiter{Instance: w.Instance, Own: w.Instance == own, Note: w.Note, Mode: measure.ModeOf(w.Mode, w.Permits), Permits: w.Permits}
+		if w.Waited > 0 {
+			of.Since = now.Add(-w.Waited).UnixMilli()
+		}
+		l.Waiters = append(l.Waiters, of)
+	}
 	return l
 }
 
@@ -83,11 +102,13 @@ const (
 // update makes l what it is now, and says how it differs. Moments that are the same stay
 // as they are, to the millisecond.
 func (l *lock) update(now lock) change {
-	if l.Mode != now.Mode || l.Permits != now.Permits || l.Waiting != now.Waiting || len(l.Holders) != len(now.Holders) || !l.Answer.same(now.Answer) {
+	if l.Mode != now.Mode || l.Permits != now.Permits || l.Waiting != now.Waiting || len(l.Holders) != len(now.Holders) ||
+		!slices.EqualFunc(l.Waiters, now.Waiters, waiter.same) || !l.Answer.same(now.Answer) {
 		now.ID = l.ID
 		*l = now
 		return changed
 	}
+	now.Waiters = l.Waiters
 	differs := same
 	for i := range now.Holders {
 		was, is := &l.Holders[i], &now.Holders[i]
@@ -112,6 +133,13 @@ func (l *lock) update(now lock) change {
 // same reports whether two readings tell of one holder.
 func (h holder) same(as holder) bool {
 	return h.Instance == as.Instance && h.Note == as.Note && h.Cools == as.Cools && abs(h.Since-as.Since) <= jitter
+}
+
+// same reports whether two readings tell of one waiter.
+func (w waiter) same(as waiter) bool {
+	near := abs(w.Since-as.Since) <= jitter
+	w.Since = as.Since
+	return near && w == as
 }
 
 // same reports whether two readings tell of one answer. Redis tells its moments as they are,

@@ -120,6 +120,13 @@ type row struct {
 		Until    int64  `json:"until"`
 		Cools    bool   `json:"cools"`
 	} `json:"holders"`
+	Waiters []struct {
+		Instance string `json:"instance"`
+		Own      bool   `json:"own"`
+		Note     string `json:"note"`
+		Mode     string `json:"mode"`
+		Since    int64  `json:"since"`
+	} `json:"waiters"`
 	Answer *struct {
 		State string `json:"state"`
 		Work  string `json:"work"`
@@ -260,10 +267,18 @@ func TestTheStreamTellsOfLocksAsTheyComeAndGo(t *testing.T) {
 
 		waiting := make(chan *lockmw.Lease)
 		go func() {
-			_, next, _ := own.Acquire(context.Background(), prefix+"order:7", lockmw.Policy{Wait: time.Minute})
+			ctx := context.WithValue(context.Background(), noteKey{}, "<i>")
+			_, next, _ := own.Acquire(ctx, prefix+"order:7", lockmw.Policy{Wait: time.Minute})
 			waiting <- next
 		}()
 		page.await("somebody waits", func() bool { one, _ := page.find(prefix + "order:7"); return one.Waiting == 1 })
+		one, _ = page.find(prefix + "order:7")
+		if len(one.Waiters) != 1 {
+			t.Fatalf("%+v, want one who waits", one)
+		}
+		if w := one.Waiters[0]; w.Instance != own.Instance() || !w.Own || w.Note != "<i>" || w.Mode != "exclusive" || w.Since == 0 || w.Since > page.last.Now {
+			t.Errorf("%+v waits at %d", w, page.last.Now)
+		}
 		page.await("it is renewed", func() bool { return page.until > 0 })
 		if err := lease.Release(context.Background()); err != nil {
 			t.Fatal(err)
@@ -271,7 +286,7 @@ func TestTheStreamTellsOfLocksAsTheyComeAndGo(t *testing.T) {
 		next := <-waiting
 		page.await("this process has it", func() bool {
 			one, _ := page.find(prefix + "order:7")
-			return len(one.Holders) == 1 && one.Holders[0].Own && one.Waiting == 0
+			return len(one.Holders) == 1 && one.Holders[0].Own && one.Waiting == 0 && one.Waiters == nil
 		})
 		if err := next.Release(context.Background()); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,10 @@ func TestAPageHasWhatTheTableHas(t *testing.T) {
 			}
 			holder := lockmw.Holder{Instance: fmt.Sprint("web-", random.IntN(2)), Age: time.Hour, Left: time.Duration(random.IntN(30)) * time.Second}
 			answers := []*lockmw.KeptAnswer{nil, {State: lockmw.AnswerInProgress, Work: "7"}}
-			locks.put(lockmw.Info{Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder}, Answer: answers[random.IntN(20)/19]})
+			locks.put(lockmw.Info{
+				Key: fmt.Sprint(n), Held: true, Waiting: random.IntN(20) / 19, Holders: []lockmw.Holder{holder},
+				Waiters: []lockmw.Waiter{{Instance: fmt.Sprint("web-", random.IntN(20)/19), Waited: time.Hour}}, Answer: answers[random.IntN(20)/19],
+			})
 			if random.IntN(200) == 0 {
 				viewers[random.IntN(len(viewers))].hear(t, locks)
 			}
@@ -111,6 +114,35 @@ func TestAnAnswerThatTookLongerIsNoChange(t *testing.T) {
 	if locks.put(info); locks.rows["k"].changed != locks.version {
 		t.Error("the next holder is not told")
 	}
+}
+
+// A waiter who comes in another's place is told, though as many wait, and one who stays is not told again.
+func TestAWaiterIsToldOnce(t *testing.T) {
+	locks := newTable("web-1", 10)
+	w := lockmw.Waiter{Instance: "web-1", Note: "a", Waited: time.Minute}
+	tell := func(w lockmw.Waiter, want bool) {
+		t.Helper()
+		version := locks.version
+		locks.put(lockmw.Info{Key: "k", Waiting: 30, Waiters: []lockmw.Waiter{{Instance: "web-2", Permits: 3}, w}})
+		if told := locks.version != version; told != want {
+			t.Errorf("%+v: told: %v, want %v", w, told, want)
+		}
+	}
+	tell(w, true)
+	kept := locks.rows["k"].lock.Waiters
+	if !kept[1].Own || kept[0].Own || kept[0].Mode != "permits" || kept[1].Mode != "exclusive" || kept[0].Since != 0 || kept[1].Since == 0 {
+		t.Errorf("%+v", kept)
+	}
+	w.Waited -= 80 * time.Millisecond
+	tell(w, false)
+	w.Waited = time.Second
+	tell(w, true)
+	w.Note = "b"
+	tell(w, true)
+	w.Mode = lockmw.Shared
+	tell(w, true)
+	w.Instance = "web-3"
+	tell(w, true)
 }
 
 // An answer that comes, changes or goes is told, and one that stays is not told again.

@@ -24,7 +24,16 @@ type Holder struct {
 	CoolingDown bool
 }
 
-// Info tells who has a lock, for operators and tests. The lock is free if it is neither Held
+// A Waiter is one who waits for a lock. In JSON Waited is a text such as "1.5s", and what is not known is left out.
+type Waiter struct {
+	Instance string        // of its Locker, see Locker.Instance
+	Note     string        // its caller's, see WithNote
+	Mode     Mode          // that it wants
+	Permits  int           // of the semaphore of which it wants one; 0: it wants none
+	Waited   time.Duration // since it came, by Redis's clock; 0 if that is not known
+}
+
+// Info tells who has a lock, and who waits for it, for operators and tests. The lock is free if it is neither Held
 // nor CoolingDown.
 type Info struct {
 	Key  string `json:"key"`
@@ -43,6 +52,13 @@ type Info struct {
 	// counted a second or two late. It counts this process alone on a quorum, which
 	// has no queue.
 	Waiting int `json:"waiting"`
+
+	// Waiters are those in front of the queue in Redis, 20 at most, in the order in which they came. Of those who
+	// wait for a mutex in one Locker only the first has a place there, and for moments not even
+	// that one while another of the Locker has the lock: they rest in their process, and only
+	// Waiting counts them. One whose process has died is told until it is passed over. Nil if
+	// the queue is empty, and on a quorum, which has none.
+	Waiters []Waiter `json:"waiters,omitzero"`
 
 	// Answer is what Do has left beside the lock, or nil.
 	Answer *KeptAnswer `json:"answer,omitzero"`

@@ -59,12 +59,47 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// A waiterText is a Waiter in JSON.
+type waiterText struct {
+	Instance string `json:"instance,omitempty"`
+	Note     string `json:"note,omitempty"`
+	Mode     Mode   `json:"mode"`
+	Permits  int    `json:"permits,omitzero"`
+	Waited   string `json:"waited,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (w Waiter) MarshalJSON() ([]byte, error) {
+	text := waiterText{Instance: w.Instance, Note: w.Note, Mode: w.Mode, Permits: w.Permits}
+	if w.Waited > 0 {
+		text.Waited = w.Waited.String()
+	}
+	return json.Marshal(text)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (w *Waiter) UnmarshalJSON(b []byte) error {
+	var text waiterText
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("lockmw: waiter: %w", err)
+	}
+	read := Waiter{Instance: text.Instance, Note: text.Note, Mode: text.Mode, Permits: text.Permits}
+	if text.Waited != "" {
+		var err error
+		if read.Waited, err = time.ParseDuration(text.Waited); err != nil {
+			return fmt.Errorf("lockmw: waiter: waited: %w", err)
+		}
+	}
+	*w = read
+	return nil
+}
+
 // Instance returns the name by which Info and AcquireError.Holder call this Locker: what
 // WithInstance said, and what New has drawn. It is no secret: nothing can be
 // released with it.
 func (l *Locker) Instance() string { return l.store.Instance() }
 
-// Inspect tells who has the lock called key, the prefix included, and how many wait for
+// Inspect tells who has the lock called key, the prefix included, who waits for
 // it, and whether an answer of Do is kept for it. A lock that nobody has is no error. On a quorum it tells what a majority agrees
 // on. The answer is that of a moment: base no decision of a program on it. It takes a
 // second at most, and ends with ctx. The error Is ErrInvalidKey, ErrClosed or
@@ -82,16 +117,24 @@ func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 func (l *Locker) inspect(ctx context.Context, key string) (Info, error) {
 	got, err := l.store.Inspect(ctx, key)
 	i := Info{Key: key, CoolingDown: len(got.Holders) > 0, Permits: got.Kind.Permits, Waiting: got.Waiting + l.waiters.Resting(key)}
-	if got.Kind.Shared {
-		i.Mode = Shared
-	}
+	i.Mode = modeOf(got.Kind)
 	for _, h := range got.Holders {
 		i.Holders = append(i.Holders, Holder(h))
 		i.Held = i.Held || !h.CoolingDown
 	}
+	for _, q := range got.Queue {
+		i.Waiters = append(i.Waiters, Waiter{q.Instance, q.Note, modeOf(q.Kind), q.Kind.Permits, q.Waited})
+	}
 	i.CoolingDown = i.CoolingDown && !i.Held
 	i.Answer = answerOf(got.Answer, len(i.Holders) > 0)
 	return i, err
+}
+
+func modeOf(k store.Kind) Mode {
+	if k.Shared {
+		return Shared
+	}
+	return Exclusive
 }
 
 // ForceRelease takes the lock called key, the prefix included, from all who
@@ -162,7 +205,7 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 const listAtOnce = 32
 
 // List tells of all locks whose keys, the prefix included, begin with prefix, as Inspect
-// does: who has them, and how many wait. The empty prefix is that of all. They come in no
+// does: who has them, and who waits. The empty prefix is that of all. They come in no
 // order, each once; one that comes or goes meanwhile may be missing. It is for operators:
 // Redis looks at all its keys for it, a thousand in each step (SCAN), so that no other
 // command waits for long.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +79,77 @@ func TestInspectTellsWhoHoldsALock(t *testing.T) {
 			mustRelease(t, <-waiter)
 		}
 		noKeys(t, c, key, 0)
+	})
+}
+
+// Each waiter is told in its turn; of those who wait for a mutex in one Locker, the first.
+func TestInspectTellsWhoWaits(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		var lockers []*lockmw.Locker
+		for i := range 5 {
+			note := fmt.Sprintf("job: %d.%d\x1b", i, i)
+			lockers = append(lockers, testenv.Open(t, c, lockmw.WithNote(func(context.Context) string { return note })))
+		}
+		holder := mustAcquire(t, lockers[0], key, patient)
+		var waiting []<-chan *lockmw.Lease
+		reader, permit := patient, patient
+		reader.Mode, permit.Permits = lockmw.Shared, 3
+		policies := []lockmw.Policy{1: patient, 2: reader, 3: permit, 4: patient}
+		calls := 0
+		for i, p := range policies[1:] {
+			n := 1 + i%2*2 // of 2 and 4 there are three
+			calls += n
+			waiting = append(waiting, lineUp(t, lockers[1+i], key, p, n))
+			await.Within(t, 5*time.Second, "all are counted", func() bool { return mustInspect(t, lockers[0], key).Waiting == calls })
+		}
+		want := []int{1, 2, 2, 2, 3, 4} // readers do not rest
+		got := mustInspect(t, lockers[0], key).Waiters
+		if len(got) != len(want) {
+			t.Fatalf("%+v wait, want %d", got, len(want))
+		}
+		for i, w := range got {
+			n := want[i]
+			if w.Instance != lockers[n].Instance() || w.Note != fmt.Sprintf("job: %d.%d\uFFFD", n, n) || w.Mode != policies[n].Mode || w.Permits != policies[n].Permits {
+				t.Errorf("waiter %d: %+v, want one of %s for %+v", i, w, lockers[n].Instance(), policies[n])
+			}
+			if w.Waited <= 0 || w.Waited > time.Minute || i > 0 && w.Waited > got[i-1].Waited {
+				t.Errorf("waiter %d has waited for %v, behind %+v", i, w.Waited, got[max(i-1, 0)])
+			}
+		}
+		mustRelease(t, holder)
+		var inside sync.WaitGroup // readers, and permits, are there together
+		for _, leases := range waiting {
+			inside.Go(func() {
+				for range cap(leases) {
+					_ = (<-leases).Release(context.Background()) // on a slow machine the first TTL may be over
+				}
+			})
+		}
+		inside.Wait()
+		if info := mustInspect(t, lockers[0], key); info.Waiters != nil {
+			t.Errorf("%+v wait, want nobody", info.Waiters)
+		}
+	})
+}
+
+func TestInspectTellsTheFirstTwentyWhoWait(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
+		holder := mustAcquire(t, other, key, patient)
+		reader := patient
+		reader.Mode = lockmw.Shared
+		waiting := lineUp(t, l, key, reader, 23)
+		await.Within(t, 5*time.Second, "all wait", func() bool { return mustInspect(t, other, key).Waiting == cap(waiting) })
+		info := mustInspect(t, other, key)
+		if len(info.Waiters) != 20 {
+			t.Errorf("%d of %d are told, want 20", len(info.Waiters), info.Waiting)
+		}
+		mustRelease(t, holder)
+		for range cap(waiting) {
+			_ = (<-waiting).Release(context.Background()) // on a slow machine the first TTL may be over
+		}
 	})
 }
 

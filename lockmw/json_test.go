@@ -18,6 +18,8 @@ func TestJSONIsReadBack(t *testing.T) {
 		{lockmw.Holder{Instance: "ab", Age: 1500 * time.Millisecond, Left: 30 * time.Second}, `{"instance":"ab","age":"1.5s","left":"30s"}`},
 		{lockmw.Holder{Left: -1}, `{}`}, // a program that is not ours, without a TTL
 		{lockmw.Holder{}, `{"left":"0s"}`},
+		{lockmw.Waiter{Instance: "ab", Note: "<n>", Mode: lockmw.Shared, Waited: 1500 * time.Millisecond}, `{"instance":"ab","note":"\u003cn\u003e","mode":"shared","waited":"1.5s"}`},
+		{lockmw.Waiter{Permits: 3}, `{"mode":"exclusive","permits":3}`},
 	} {
 		got, err := json.Marshal(tc.value)
 		if err != nil || string(got) != tc.want {
@@ -29,6 +31,10 @@ func TestJSONIsReadBack(t *testing.T) {
 			var m lockmw.Mode
 			err = json.Unmarshal(got, &m)
 			back = m
+		case lockmw.Waiter:
+			var w lockmw.Waiter
+			err = json.Unmarshal(got, &w)
+			back = w
 		default:
 			var h lockmw.Holder
 			err = json.Unmarshal(got, &h)
@@ -40,6 +46,7 @@ func TestJSONIsReadBack(t *testing.T) {
 	}
 	var h lockmw.Holder
 	var m lockmw.Mode
+	var w lockmw.Waiter
 	for _, tc := range []struct {
 		text string
 		into any
@@ -47,6 +54,8 @@ func TestJSONIsReadBack(t *testing.T) {
 	}{
 		{`{"age":"long"}`, &h, `lockmw: holder: age: time: invalid duration "long"`},
 		{`{"left":7}`, &h, `lockmw: holder: json: cannot unmarshal number into Go struct field holderText.left of type string`},
+		{`{"waited":"long"}`, &w, `lockmw: waiter: waited: time: invalid duration "long"`},
+		{`{"mode":7}`, &w, `lockmw: waiter: json: cannot unmarshal number into Go struct field waiterText.mode of type lockmw.Mode`},
 		{`"Shared"`, &m, `lockmw: mode "Shared" is neither "exclusive" nor "shared"`},
 	} {
 		if err := json.Unmarshal([]byte(tc.text), tc.into); err == nil || err.Error() != tc.want {

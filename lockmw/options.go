@@ -113,7 +113,7 @@ func defaultInstance() string {
 }
 
 // WithNote has each lock carry a short text about the call that has it, such as the id of
-// a request or a trace, for operators: Inspect and List show it as Holder.Note, and the error, the log line and the event of
+// a request or a trace, for operators: Inspect and List show it as Holder.Note and Waiter.Note, and the error, the log line and the event of
 // a call that is refused name it. No client is told. note is called by each Acquire, with its context, before Redis is
 // asked, and must be safe for concurrent use; an empty text is no note. It is part of what
 // Redis keeps: of a long one the first 128 bytes. Where leases of this process follow one

@@ -116,8 +116,11 @@ func list(found iter.Seq2[lockmw.Info, error], out writer) (n int, err error) {
 func showCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show KEY",
-		Short: "Show who holds a lock, and how many wait",
-		Args:  oneKey, ValidArgsFunction: f.complete(held),
+		Short: "Show who holds a lock, and who waits",
+		Long: "Show who holds a lock, and who waits for it: for how long, for what, in which process and with which\n" +
+			"note. These are the first 20 places of the queue in Redis, in their order. Those of one process who\n" +
+			"wait for a mutex have one place there, that of the first; \"and … more\" counts the others.",
+		Args: oneKey, ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()
 			if err != nil {
@@ -306,6 +309,7 @@ func confirm(c *cobra.Command, info lockmw.Info) error {
 	if file, ok := c.InOrStdin().(*os.File); ok && !isDevice(file) {
 		return ending{statusUnconfirmed, "not released: there is no terminal to ask at; --yes releases without asking"}
 	}
+	info.Waiters = nil // the question is about the holders
 	if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
 		return failed(err)
 	}

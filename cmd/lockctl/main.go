@@ -1,7 +1,7 @@
 // Command lockctl shows and releases the locks of package lockmw in a Redis.
 //
 //	lockctl ls [PREFIX]        who holds which locks, and how many wait
-//	lockctl show KEY           one lock
+//	lockctl show KEY           one lock, and who waits for it
 //	lockctl watch [PREFIX]     ls again and again
 //	lockctl release KEY        take a lock from its holders, who are told that it is lost
 //	lockctl uncertain [PREFIX] work that was begun and of which nobody knows

@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -129,6 +131,40 @@ func cools(t *testing.T, client redis.UniversalClient) {
 	done("page", lockmw.Policy{Mode: lockmw.Shared})
 	done("page", lockmw.Policy{Mode: lockmw.Shared})
 	take(t, l, "page", "", lockmw.Policy{Mode: lockmw.Shared})
+}
+
+// waits has the lock shop held, and a reader, two writers of one process and one who wants a permit wait for it in this order,
+// until the test ends.
+func waits(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	take(t, locker(t, client), "shop", "nightly", lockmw.Policy{})
+	var waiting sync.WaitGroup
+	t.Cleanup(waiting.Wait)
+	writers := locker(t, client)
+	for i, w := range []struct {
+		by     *lockmw.Locker
+		policy lockmw.Policy
+		note   string
+	}{
+		{locker(t, client), lockmw.Policy{Mode: lockmw.Shared}, "GET /shop \x1b[2J"},
+		{writers, lockmw.Policy{}, "PUT /shop"},
+		{writers, lockmw.Policy{}, "it rests"},
+		{locker(t, client), lockmw.Policy{Permits: 3}, ""},
+	} {
+		w.policy.Wait = time.Hour
+		ctx, cancel := context.WithCancel(context.WithValue(context.Background(), note{}, w.note))
+		t.Cleanup(cancel)
+		waiting.Go(func() { _, _, _ = w.by.Acquire(ctx, "shop", w.policy) })
+		await.Until(t, "it waits", func() bool {
+			info, err := w.by.Inspect(t.Context(), "shop")
+			return err == nil && info.Waiting == i+1
+		})
+	}
+	other := locker(t, client)
+	await.Until(t, "all are told of", func() bool { // the one that rests is counted a moment late
+		info, err := other.Inspect(t.Context(), "shop")
+		return err == nil && info.Waiting == 4
+	})
 }
 
 // holds has one lock of each kind held, with hostile texts among them.

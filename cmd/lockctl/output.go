@@ -128,6 +128,9 @@ func (t *works) write(i lockmw.Info) error {
 // A page writes one lock in full.
 type page struct{ w io.Writer }
 
+// waiterColumns are those of a page's waiters, a line each.
+const waiterColumns = "  %-6d %-8s %-9s %-24s %s"
+
 func newPage(w io.Writer, output string) writer {
 	if output == "json" {
 		return inJSON{newEncoder(w)}
@@ -159,6 +162,13 @@ func (p page) write(i lockmw.Info) error {
 		}
 	}
 	fmt.Fprintf(&b, "waiting  %d\n", i.Waiting)
+	for n, w := range i.Waiters {
+		line := fmt.Sprintf(waiterColumns, n+1, waited(w), wants(w), printable(w.Instance), printable(w.Note))
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	if more := i.Waiting - len(i.Waiters); more > 0 && len(i.Waiters) > 0 {
+		fmt.Fprintf(&b, "         and %d more\n", more)
+	}
 	if a := i.Answer; a != nil {
 		fmt.Fprintf(&b, "answer   %s\n", answer(a))
 	}
@@ -186,6 +196,21 @@ func mode(i lockmw.Info) string {
 		return "-"
 	}
 	return i.Mode.String()
+}
+
+// wants says in a word or two what a waiter waits for.
+func wants(w lockmw.Waiter) string {
+	if w.Permits > 0 {
+		return fmt.Sprintf("1 of %d", w.Permits)
+	}
+	return w.Mode.String()
+}
+
+func waited(w lockmw.Waiter) string {
+	if w.Waited <= 0 {
+		return "-"
+	}
+	return short(w.Waited)
 }
 
 func instance(h lockmw.Holder) string {

@@ -63,6 +63,30 @@ func TestNoTerminalObeysTheOutput(t *testing.T) {
 	}
 }
 
+func TestShowTellsWhoWaitsInTheirOrder(t *testing.T) {
+	i := lockmw.Info{
+		Key: "shop", Held: true, Waiting: 27, Holders: []lockmw.Holder{{Instance: "export-5c9d", Age: 41 * time.Minute, Left: 28 * time.Second}},
+		Waiters: []lockmw.Waiter{
+			{Instance: "web-7-0123456789", Note: "PUT /shop \x1b[2J\u202e", Waited: 4100 * time.Millisecond},
+			{Instance: "web-8\n", Mode: lockmw.Shared, Waited: 90 * time.Second}, {Instance: "batch", Note: "night", Permits: 3},
+		},
+	}
+	var b strings.Builder
+	if err := newPage(&b, "text").write(i); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+waiting  27
+  1      4.1s     exclusive web-7-0123456789         PUT /shop �[2J�
+  2      1m30s    shared    web-8�
+  3      -        1 of 3    batch                    night
+         and 24 more
+`
+	if _, got, _ := strings.Cut(b.String(), "TTL    28s"); got != want {
+		t.Errorf("show says %s\nwant at its end %s", b.String(), want)
+	}
+}
+
 func TestTheEndOfACoolDownIsATimeOfDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight
 		cools := lockmw.Info{Key: "paid", CoolingDown: true, Holders: []lockmw.Holder{{Instance: "web-7", Left: 90 * time.Second, CoolingDown: true}}}

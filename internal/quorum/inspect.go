@@ -23,7 +23,7 @@ func (s *Store) ForceRelease(ctx context.Context, key string, by store.Intervent
 }
 
 // Inspect implements store.Store: it tells what a majority of the nodes agree
-// on. Where none does, as while several compete for the key, nobody has it.
+// on. Where none does, as while several compete for the key, nobody has it. Nobody queues at the nodes.
 func (s *Store) Inspect(ctx context.Context, key string) (store.Info, error) {
 	infos, err := ask(ctx, s, func(ctx context.Context, n store.Store) (store.Info, error) {
 		return n.Inspect(ctx, key)

@@ -215,6 +215,22 @@ func TestNoScriptFailsOverWhatWasDoneByHand(t *testing.T) {
 	}
 }
 
+// Inspect tells of who waits whatever somebody has put beside it by hand, and of nothing else.
+func TestWhoWaitsIsToldOverWhatWasDoneByHand(t *testing.T) {
+	for name, d := range damages {
+		client := redistest.Shared(t).Client(t)
+		ns := redistest.Prefix(t)
+		p, q := open(t, client, ns), open(t, client, ns)
+		held, waits := p.take(), q.ref(time.Minute)
+		q.refused(waits, store.Wait)
+		d.do(t, client, p, q, held, waits)
+		info, err := p.Inspect(t.Context(), "k")
+		if err != nil || len(info.Queue) != 1 || info.Queue[0].Instance != q.Instance() || info.Queue[0].Waited < 0 || info.Queue[0].Waited > time.Hour {
+			t.Errorf("%s: Inspect = %+v, %v, want that %s waits, and for how long if that is known", name, info, err, q.Instance())
+		}
+	}
+}
+
 // A script that other data under one of a lock's keys stop says so, with an error that lasts, and has given the lock to
 // nobody.
 func TestOtherDataAreNotHalfAGrant(t *testing.T) {

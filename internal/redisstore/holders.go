@@ -10,7 +10,7 @@ import (
 	"github.com/lockmw/kit/internal/store"
 )
 
-// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and how many wait. Inspect
+// What the values mean that lie in Redis for a lock: who holds it, since when and for how long, and who waits. Inspect
 // reads them as they lie there, and changes nothing. Times are the server's, in µs; what stands behind "~" and "!" is an estimate of them.
 //
 //	a mutex             the lock's value is "<token>:<fence>", or "<token>:~<µs>" where SET took it without a script:
@@ -19,6 +19,7 @@ import (
 //	                    half a µs in an end says that the work is over, and that the token only stays (MinHold): so
 //	                    stands there a mutex's as well;
 //	                    of permits, the lock's value has each number that was asked for, and until when it binds
+//	who stands in line  a sorted set has each token, a colon and what it asks for (terms, store.go) by when it came
 //	who may be waiting  a hash has for each locker until when it counts as alive, a letter for how it hears of
 //	                    grants (v, u or p), and how many wait in it without a place in the queue
 //
@@ -63,6 +64,22 @@ func severalHolders(list []any, now int64) []store.Holder {
 		})
 	}
 	slices.SortFunc(all, func(a, b store.Holder) int { return int(b.Age - a.Age) })
+	return all
+}
+
+// inLine reads who stands in front of the queue. list is its beginning, with each score behind its member. What no Locker has
+// put there is left out.
+func inLine(list []any, now int64) (all []store.Queued) {
+	for place, text := range inPairs(list) {
+		token, terms, _ := strings.Cut(place, ":")
+		instance, note := readToken(token)
+		kind, ok := kindIn(terms)
+		if instance == "" || !ok {
+			continue
+		}
+		came, _ := strconv.ParseFloat(text, 64) // one that is set by hand may be infinite
+		all = append(all, store.Queued{Instance: instance, Note: note, Kind: kind, Waited: age(now, int64(came))})
+	}
 	return all
 }
 

@@ -315,12 +315,12 @@ func readRevoking(namespace, rest string) (key, token string, by store.Intervent
 func readInfo(locker string, reply any) (store.Info, error) {
 	v := valuesOf(reply)
 	value, pttl, now, queued := v.text(), v.integer(), v.number(), v.integer()
-	several, heartbeats := v.list(), v.list()
+	queue, several, heartbeats := v.list(), v.list(), v.list()
 	record, bytes := v.text(), v.integer()
 	if !v.read() {
 		return store.Info{}, malformed()
 	}
-	i := store.Info{Waiting: int(queued) + waitingBehind(locker, heartbeats, now), Answer: keptAs(record, int(bytes))}
+	i := store.Info{Waiting: int(queued) + waitingBehind(locker, heartbeats, now), Queue: inLine(queue, now), Answer: keptAs(record, int(bytes))}
 	limits, semaphore := strings.CutPrefix(value, "*permits ")
 	switch {
 	case value == "":

@@ -97,24 +97,35 @@ func TestInfoIsRead(t *testing.T) {
 		reply []any
 		want  store.Info
 	}{
-		"free":           {[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, "", int64(0)}, store.Info{}},
-		"a mutex":        {[]any{token + ":9000000", int64(1500), "10000000", int64(2), []any{}, []any{}, "", int64(0)}, store.Info{Waiting: 2, Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
-		"taken by SET":   {[]any{token + ":~9000000", int64(1500), "10000000", int64(0), []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
-		"with a note":    {[]any{token + ".id%2E1:!9000000", int64(-1), "10000000", int64(0), []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Note: "id.1", Age: time.Second, Left: -time.Millisecond})}},
-		"another's data": {[]any{"1", int64(5), "10000000", int64(0), []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Left: 5 * time.Millisecond})}},
-		"readers": {[]any{"*shared", int64(5), "10000000", int64(0), []any{token, "12000000", "=" + token, "-9000000", "p.over", "9999999"}, []any{}, "", int64(0)},
+		"free":           {[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{}},
+		"a mutex":        {[]any{token + ":9000000", int64(1500), "10000000", int64(2), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{Waiting: 2, Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
+		"taken by SET":   {[]any{token + ":~9000000", int64(1500), "10000000", int64(0), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 1500 * time.Millisecond})}},
+		"with a note":    {[]any{token + ".id%2E1:!9000000", int64(-1), "10000000", int64(0), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Instance: "p-0123456789", Note: "id.1", Age: time.Second, Left: -time.Millisecond})}},
+		"another's data": {[]any{"1", int64(5), "10000000", int64(0), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{Holders: one(store.Holder{Left: 5 * time.Millisecond})}},
+		"readers": {[]any{"*shared", int64(5), "10000000", int64(0), []any{}, []any{token, "12000000", "=" + token, "-9000000", "p.over", "9999999"}, []any{}, "", int64(0)},
 			store.Info{Kind: store.Kind{Shared: true}, Holders: one(store.Holder{Instance: "p-0123456789", Age: time.Second, Left: 2 * time.Second})}},
-		"permits":           {[]any{"*permits 5 11000000 3 11000000 2 9000000", int64(5), "10000000", int64(0), []any{}, []any{}, "", int64(0)}, store.Info{Kind: store.Kind{Permits: 3}}},
-		"waiting elsewhere": {[]any{"", int64(-2), "10000000", int64(1), []any{}, []any{"p", "11000000v5", "q", "11000000u2", "r", "9000000p4", "s", "odd"}, "", int64(0)}, store.Info{Waiting: 3}},
+		"permits":           {[]any{"*permits 5 11000000 3 11000000 2 9000000", int64(5), "10000000", int64(0), []any{}, []any{}, []any{}, "", int64(0)}, store.Info{Kind: store.Kind{Permits: 3}}},
+		"waiting elsewhere": {[]any{"", int64(-2), "10000000", int64(1), []any{}, []any{}, []any{"p", "11000000v5", "q", "11000000u2", "r", "9000000p4", "s", "odd"}, "", int64(0)}, store.Info{Waiting: 3}},
+		"those in line": {
+			[]any{"", int64(-2), "10000000", int64(7), []any{
+				token + ".n%2E1:1000", "9000000", token + ":1000:s:0", "8.5e+06", token + ":1000:p3:5", "inf", token + ":1000::5", "-inf",
+				token + ":1000:p0:0", "1", token + ":1000:x", "1", "junk", "1", "Q.x:1000", "1",
+			}, []any{}, []any{}, "", int64(0)},
+			store.Info{Waiting: 7, Queue: []store.Queued{
+				{Instance: "p-0123456789", Note: "n.1", Waited: time.Second},
+				{Instance: "p-0123456789", Kind: store.Kind{Shared: true}, Waited: 1500 * time.Millisecond},
+				{Instance: "p-0123456789", Kind: store.Kind{Permits: 3}}, {Instance: "p-0123456789"},
+			}},
+		},
 		"an answer": {
-			[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, "9000000 12000000 ", int64(98)},
+			[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, []any{}, "9000000 12000000 ", int64(98)},
 			store.Info{Answer: &store.Kept{Since: 9_000_000, Until: 12_000_000, Bytes: 98}},
 		},
 		"noted work": {
-			[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, "begun 7 9000000", int64(80)},
+			[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, []any{}, "begun 7 9000000", int64(80)},
 			store.Info{Answer: &store.Kept{Work: 7, Since: 9_000_000}},
 		},
-		"other data": {[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, "begun of old", int64(12)}, store.Info{}},
+		"other data": {[]any{"", int64(-2), "10000000", int64(0), []any{}, []any{}, []any{}, "begun of old", int64(12)}, store.Info{}},
 	} {
 		if got, err := readInfo("p", c.reply); !reflect.DeepEqual(got, c.want) || err != nil {
 			t.Errorf("%s at %d: info = %+v, %v, want %+v", name, now, got, err, c.want)
@@ -231,7 +242,7 @@ func TestMalformedRepliesAreErrors(t *testing.T) {
 		"release":              {func(reply any) error { _, _, err := readReleased(reply); return err }, []any{int64(2), "a", "b"}, []int{2}, nil},
 		"releaseto":            {func(reply any) error { _, _, _, err := readReleasedTo(reply); return err }, []any{int64(2), "5", "7", "3", "a"}, []int{4}, nil},
 		"note":                 {func(reply any) error { _, err := readBeside(reply); return err }, []any{"5", int64(1), int64(0)}, nil, nil},
-		"inspect":              {func(reply any) error { _, err := readInfo("p", reply); return err }, []any{"p.t:5", int64(1), "7", int64(0), []any{}, []any{}, "5 6 ", int64(9)}, nil, nil},
+		"inspect":              {func(reply any) error { _, err := readInfo("p", reply); return err }, []any{"p.t:5", int64(1), "7", int64(0), []any{}, []any{}, []any{}, "5 6 ", int64(9)}, nil, nil},
 	} {
 		if err := c.read(c.reply); err != nil {
 			t.Errorf("%s: %v of a well-formed reply", name, err)

@@ -165,6 +165,18 @@ func kindOf(k store.Kind) string {
 	return ""
 }
 
+// kindIn reads the kind in what terms writes.
+func kindIn(terms string) (k store.Kind, ok bool) {
+	_, rest, _ := strings.Cut(terms, ":")
+	kind, _, _ := strings.Cut(rest, ":")
+	if permits, some := strings.CutPrefix(kind, "p"); some {
+		n, err := strconv.Atoi(permits)
+		return store.Kind{Permits: n}, err == nil && n > 0
+	}
+	k.Shared = kind == "s"
+	return k, kind == kindOf(k)
+}
+
 // millis rounds up: Redis must not forget a lock before we do.
 func millis(d time.Duration) int64 {
 	ms := int64(d / time.Millisecond)

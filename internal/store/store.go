@@ -420,7 +420,8 @@ type Progress struct {
 type Info struct {
 	Kind    Kind // of the holders; Permits is the least that binds now
 	Holders []Holder
-	Waiting int // places in the queue, and those behind them that other store values told of
+	Waiting int      // places in the queue, and those behind them that other store values told of
+	Queue   []Queued // the first of the places, in their order; nil where there is no queue
 	Answer  *Kept
 }
 
@@ -430,6 +431,14 @@ type Kept struct {
 	Since int64 // when the answer was made, or the work began
 	Until int64 // before that an answer is for whoever comes
 	Bytes int   // of an answer
+}
+
+// A Queued is one who has a place in the queue of a key.
+type Queued struct {
+	Instance string // of its Store
+	Note     string // its caller's
+	Kind     Kind
+	Waited   time.Duration // since it came; 0 if that is not known
 }
 
 // A Holder is one who has a key.

@@ -103,6 +103,43 @@ func TestLocksAppearAndDisappear(t *testing.T) {
 	t.Logf("a released lock disappears after %v", time.Since(began).Round(time.Millisecond))
 }
 
+// All about a lock has those who wait for it, in their order and by name, also on a phone.
+func TestWhoWaitsIsShown(t *testing.T) {
+	s := serve(t)
+	web2, web3 := s.process(t, "web-2"), s.process(t, "web-3")
+	lease := hold(t, web2, "shop", "", lockmw.Policy{})
+	p := open(t, s.url)
+	waiting := func(n int) {
+		t.Helper()
+		p.until(fmt.Sprint(n, " wait"), row("shop")+fmt.Sprintf(`?.querySelector(".waiting").textContent === "%d"`, n))
+	}
+	waitAs(t, web3, "shop", "GET /shop <b>\u202egnp", lockmw.Policy{Mode: lockmw.Shared, Wait: time.Hour}, 1)
+	waiting(1)
+	waitAs(t, s.locks, "shop", strings.Repeat("a-long-note/", 10), lockmw.Policy{Wait: time.Hour}, 3)
+	waiting(4)
+	p.run(chromedp.Click(chromedp.CSS("#rows td.key button")))
+	for what, width := range map[string]int64{"a desk": 1200, "a phone": 375} {
+		p.run(chromedp.EmulateViewport(width, 667))
+		p.until("who waits, on "+what, `document.querySelectorAll("#detail .waiters li").length === 3`)
+		got := eval[[]string](p, `[...document.querySelectorAll("#detail .waiters li")].map((li) => li.innerText.replace(/\d+(\.\d)? m?s/, "… s").replaceAll("\n", " | "))`)
+		want := []string{
+			web3.Instance() + " | GET /shop <b>\uFFFDgnp | shared, for … s",
+			s.locks.Instance() + " (this process) | " + strings.Repeat("a-long-note/", 10) + " | exclusive, for … s",
+			"and 2 more",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("on %s: %q, want %q", what, got, want)
+		}
+		if wide := eval[bool](p, `document.querySelector("#detail form").scrollWidth > document.querySelector("#detail form").clientWidth`); wide {
+			t.Errorf("on %s a waiter is wider than the dialog", what)
+		}
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.until("nobody waits", `document.querySelectorAll("#detail .waiters").length === 0`)
+}
+
 func TestSearchSortAndKeyboard(t *testing.T) {
 	s := serve(t, lockadmin.WithForceRelease(anybody))
 	other := s.process(t, "web-2")

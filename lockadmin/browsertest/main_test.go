@@ -132,11 +132,17 @@ func hold(t *testing.T, l *lockmw.Locker, key, note string, p lockmw.Policy) *lo
 // wait has calls wait for a lock until the test ends.
 func wait(t *testing.T, l *lockmw.Locker, key string, n int) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	waitAs(t, l, key, "", lockmw.Policy{Wait: time.Hour}, n)
+}
+
+// waitAs is wait with a note.
+func waitAs(t *testing.T, l *lockmw.Locker, key, note string, p lockmw.Policy, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), noteKey{}, note))
 	var waiting sync.WaitGroup
 	for range n {
 		waiting.Go(func() {
-			if _, lease, err := l.Acquire(ctx, key, lockmw.Policy{Wait: time.Hour}); err == nil {
+			if _, lease, err := l.Acquire(ctx, key, p); err == nil {
 				_ = lease.Release(context.Background())
 			}
 		})

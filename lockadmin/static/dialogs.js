@@ -49,6 +49,22 @@ function facts(place, lock, now) {
   if (lock && lock.holders.length > 50) place.append(element("p", "dim", "and " + (lock.holders.length - 50) + " more"));
 }
 
+// waiterFacts is who stands in front of a lock's queue. Of those who wait for a mutex in one process that is the first.
+function waiterFacts(lock, now) {
+  const list = element("ol", "waiters");
+  for (const w of lock.waiters) {
+    const li = element("li");
+    li.append(element("bdi", "strong", visible(w.instance)), w.own ? " (this process)" : "");
+    if (w.note) li.append(element("bdi", "note", visible(w.note)));
+    const wants = w.mode === "permits" ? "one of " + w.permits + " permits" : w.mode;
+    li.append(element("span", "dim", wants + (w.since ? ", for " + duration(now - w.since) : "")));
+    list.append(li);
+  }
+  const more = lock.waiting - lock.waiters.length;
+  if (more > 0) list.append(element("li", "more", "and " + more + " more"));
+  return list;
+}
+
 // answerFacts is what there is to say of an answer. What is in it is not known here: it may be private.
 function answerFacts(a, now) {
   const card = element("dl", "holder");
@@ -80,7 +96,9 @@ function showDetail(lock) {
 function drawDetail() {
   if (!detail.open) return;
   const lock = lockBy(detailKey);
-  facts($("detail-facts"), lock, serverNow());
+  const place = $("detail-facts");
+  facts(place, lock, serverNow());
+  if (lock && lock.waiters.length > 0) place.append(element("p", "eyebrow", "Who waits"), waiterFacts(lock, serverNow()));
   $("detail-release").hidden = !mayRelease || !lock || lock.holders.length === 0;
   $("detail-resolve").hidden = !mayResolve || !lock || !isUncertain(lock);
 }

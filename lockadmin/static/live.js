@@ -122,6 +122,7 @@ function hear(m) {
 function readLock(lock, was) {
   lock.waiting ||= 0;
   lock.holders ||= [];
+  lock.waiters ||= [];
   lock.holders.forEach((h) => {
     const had = was && was.holders.find((b) => b.instance === h.instance && b.note === h.note && Math.abs((b.since || 0) - (h.since || 0)) < 500);
     // The whole TTL is not told; the most that was left of it is not much less.

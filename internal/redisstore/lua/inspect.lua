@@ -3,6 +3,7 @@
 -- Parts    lock (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, lockers, fence, holders (see lock.lua), record (see keep.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
+--          {"<token>:<terms>", ticket, …} of its first 20,
 --          {token, end µs, '=' .. token, -fence, …}, {locker, heartbeat, …},
 --          the record's beginning or '', its length};
 --          an exclusive holder's token and end only if its work is over
@@ -20,6 +21,7 @@ end
 local record = redis.pcall('GET', KEYS[6]) -- it may be other data
 if type(record) ~= 'string' then record = '' end
 return {
-  value or '', redis.call('PTTL', KEYS[1]), digits(clock()), redis.call('ZCARD', KEYS[2]), holders,
+  value or '', redis.call('PTTL', KEYS[1]), digits(clock()), redis.call('ZCARD', KEYS[2]),
+  redis.call('ZRANGE', KEYS[2], 0, 19, 'WITHSCORES'), holders,
   redis.call('HGETALL', KEYS[3]), string.match(record, '^begun %d+ %d+') or string.match(record, '^%d+ %d+ ') or '', #record,
 }
