@@ -30,8 +30,8 @@
 //     connections while nothing is in flight on them, so that their end is seen.
 //
 // A pool has up to Size connections, in a fixed order. With up to three calls in flight, the
-// next one takes the first connection that is idle. With four to two dozen they share the first
-// two connections. With more, or where these are late, a call takes the first one that is idle
+// next one takes the first connection that is idle. With four to 160 they share the first
+// connection. With more, or where that is late, a call takes the first one that is idle
 // again, or goes behind those in flight on the first one whose replies are not overdue; then one
 // more connection is dialled for later calls, until there are Size. A connection is idle if nobody
 // waits for what is in flight on it. An urgent call takes the one with the fewest others.

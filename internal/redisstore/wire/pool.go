@@ -36,14 +36,12 @@ const (
 	// of a user's Dialer may take their time.
 	closeTimeout = time.Second
 
-	// From crowdLeast calls in flight on, and up to crowdMost, new ones share the first crowdShares
-	// connections, so that several go along with each write: 8 and 16 callers made 1.2 times the turns,
-	// and 24 made 1.1 times as many (a new key for each turn, over loopback, on two cores). With fewer, each
-	// is faster by itself; with more, each connection has enough for a write. One connection would hold up
-	// all of them where a segment is lost.
-	crowdLeast  = 4
-	crowdMost   = 24
-	crowdShares = 2
+	// From crowdLeast calls in flight on, and up to crowdMost, new ones go over the first connection, so that many go along
+	// with each write and each read: 64 callers make 1.3 times the turns of as many over eight connections, for three quarters of
+	// the processor time, also where one segment in a thousand or in a hundred is lost (docs/decisions/wire.md). With
+	// fewer, each is faster by itself; with more, each connection has enough for a write.
+	crowdLeast = 4
+	crowdMost  = 160
 
 	// triesMost is how often a call is put on a connection that then breaks before
 	// anything of the call is written.
@@ -355,13 +353,11 @@ func (p *Pool) drain() {
 // choose returns the connection that c takes, or nil where it is to wait for the one
 // that is being dialled. The caller holds mu.
 func (p *Pool) choose(c *Call, now time.Time) *conn {
-	k, enough := p.shared(now)
+	k := p.shared(now)
 	if k == nil {
 		if k = p.best(now); k != nil && k.idle() && !k.shunned(now) {
 			return k
 		}
-	}
-	if !enough {
 		p.grow(k, now)
 	}
 	if c.Urgent && k != nil {
@@ -389,10 +385,13 @@ func (p *Pool) best(now time.Time) (best *conn) {
 	return best
 }
 
-// shared returns the connection on which calls come together where there are some, but not many: the lighter one of the first
-// crowdShares that are not shunned; or nil, also until there are so many connections. enough says that none of these is
-// shunned, so that no other connection need be dialled. The caller holds mu.
-func (p *Pool) shared(now time.Time) (least *conn, enough bool) {
+// shared returns the connection on which calls come together where there are some, but not a great many: the first one, or nil while
+// that is shunned or still to be dialled. The caller holds mu.
+func (p *Pool) shared(now time.Time) *conn {
+	first := p.conns[0]
+	if first == nil || first.shunned(now) {
+		return nil
+	}
 	n := 0
 	for _, k := range p.conns {
 		if k != nil {
@@ -400,20 +399,9 @@ func (p *Pool) shared(now time.Time) (least *conn, enough bool) {
 		}
 	}
 	if n < crowdLeast || n > crowdMost {
-		return nil, false
+		return nil
 	}
-	enough = true
-	for _, k := range p.conns[:min(crowdShares, len(p.conns))] {
-		switch {
-		case k == nil:
-			return nil, false // it is to be dialled
-		case k.shunned(now):
-			enough = false
-		case least == nil, k.awaited() < least.awaited():
-			least = k
-		}
-	}
-	return least, enough
+	return first
 }
 
 // lightest returns the connection with the fewest calls in flight among those on which
