@@ -67,3 +67,9 @@ func Adjust(l *Locker, p Policy) Policy {
 	l.adjust(&p, forAcquire)
 	return p
 }
+
+// HoldSettings keeps a Locker's settings from being changed, and from ending, until free.
+func HoldSettings(l *Locker) (free func()) {
+	l.settings.mu.Lock()
+	return l.settings.mu.Unlock
+}

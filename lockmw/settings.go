@@ -35,7 +35,8 @@ const (
 // 2026-11-28T15:00:00Z, which the machine's clock is compared with when the entry is read) says when it ends; author and reason are
 // told in the log and to observers. An entry that does not change keeps its end while others do.
 //
-// New and NewQuorum read the file once, before they return. A file that cannot be read as a whole (it is not there, is no such JSON, or
+// New and NewQuorum read the file once, before they return; for one that hangs, as on a file server that is away, they wait for a second. A
+// file that cannot be read as a whole (it is not there, is no such JSON, or
 // has a field or a value that there is not) changes nothing: the settings that are known stay until they end, and the log
 // says so, once for each content. A file with {} has no settings.
 func SettingsFile(path string) SettingsSource { return SettingsSource{fromFile, path} }
@@ -57,16 +58,19 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 // An entry changes one or more of:
 //
 //   - wait: for how long a call waits, in the place of Wait and Retries; none is one attempt;
-//   - maxHold: MaxHold; none is no cap;
+//   - maxHold: MaxHold; none is no cap. A shorter one than the program's is at least a second, and needs AllowOff: work that does not heed its
+//     context goes on beside the next holder's;
 //   - ttl: TTL. It may be raised, or lowered to 5 s at least;
 //   - shadow: Shadow. Whoever may write settings could do without the lock by true, so that needs AllowOff; false, with which a trial
 //     ends and the lock is taken, does not;
 //   - off: work runs without its lock. Only a file may say so, and only to a Locker with AllowOff.
 //
-// It changes nothing else, and so nothing by which two would hold a lock that exclude each other, but for shadow and off. It counts for calls of Acquire (and whatever calls it)
+// It changes nothing else, and so nothing by which two would hold a lock that exclude each other, or be at work under it, unless the program says
+// AllowOff. It counts for calls of Acquire (and whatever calls it)
 // that begin while it applies; leases and calls that wait stay as they are. An entry that does not fit one of the policies
 // with its name, as it is with the change, leaves that policy as the program has it, as a whole: where Validate refuses the result, where it would have Once
-// or a Leader wait, or have Do, Once or a Leader work without a lock. The log says so, once for each name and reason.
+// or a Leader wait, have Do, Once or a Leader work without a lock, or lower the MaxHold of Do or a Leader. The log says so, once for each name and
+// reason.
 //
 // The end of an entry is counted by the time that has passed since it was read, so another clock does not move it. Its begin and its end are
 // logged, and told to observers as EventSettingBegan and EventSettingEnded, with its author and the reason.
@@ -121,9 +125,9 @@ func defaultService() string {
 }
 
 // AllowOff lets operators have work run without its lock, at the same time as whatever else is at work under the key, here
-// and elsewhere: by off in a SettingsFile, for the day on which locks do more harm than good, and by shadow=true in any source, for a
-// lock that refuses too much on its first day. Do and Leader never work without a lock, whatever the settings say, nor is Once
-// in shadow. Without WithSettings it does nothing.
+// and elsewhere: by off in a SettingsFile, for the day on which locks do more harm than good; by shadow=true in any source, for a
+// lock that refuses too much on its first day; and by a maxHold that is shorter than the program's, where work does not heed its
+// context. Do, Once and Leader never work without a lock, whatever the settings say. Without WithSettings it does nothing.
 //
 // What a call with shadow=true gets Policy.Shadow says. A lease of a call that is off is one without a lock, as with Policy.FailOpen: its
 // Fence is 0 and its ValidUntil the zero time, and it is Valid until its MaxHold has passed. Observers are told EventSwitchedOff in the

@@ -185,7 +185,7 @@ func TestTheMostSpecificSettingCounts(t *testing.T) {
 		if got := changeOf(l, "order:"); got != "wait=3s" {
 			t.Errorf("order: has %q", got)
 		}
-	})
+	}, lockmw.AllowOff())
 }
 
 func TestSettingsOfTTLAndMaxHoldReachTheLease(t *testing.T) {
@@ -205,7 +205,7 @@ func TestSettingsOfTTLAndMaxHoldReachTheLease(t *testing.T) {
 		if !free.Valid() {
 			t.Error("a MaxHold of none has ended a lease")
 		}
-	})
+	}, lockmw.AllowOff())
 }
 
 func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
@@ -222,6 +222,24 @@ func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 		{`"ttl": "87601h"`, lockmw.Policy{}, nil, false},
 		{`"maxHold": "1s"`, lockmw.Policy{MinHold: 2 * time.Second}, nil, false},
 		{`"maxHold": "1s", "wait": "9s"`, lockmw.Policy{MinHold: 2 * time.Second}, nil, false},
+		{`"maxHold": "999ms"`, lockmw.Policy{}, nil, false},
+		{`"maxHold": "999ms"`, lockmw.Policy{MaxHold: time.Minute}, nil, false},
+		{`"maxHold": "999ms"`, lockmw.Policy{MaxHold: 500 * time.Millisecond}, nil, true},
+		{`"maxHold": "1m"`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			return l.Leader("k", p).Run(ctx, held)
+		}, false},
+		{`"maxHold": "1m"`, lockmw.Policy{MaxHold: time.Hour}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			_, _, err := lockmw.Do(ctx, l, "k", lockmw.Flight{Policy: p}, func(ctx context.Context) (int, error) { return 0, held(ctx) })
+			return err
+		}, false},
+		{`"maxHold": "2h"`, lockmw.Policy{MaxHold: time.Hour}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			_, _, err := lockmw.Do(ctx, l, "k", lockmw.Flight{Policy: p}, func(ctx context.Context) (int, error) { return 0, held(ctx) })
+			return err
+		}, true},
+		{`"off": true`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
+			_, err := l.Once(ctx, "k", p, held)
+			return err
+		}, false},
 		{`"wait": "none"`, lockmw.Policy{Wait: time.Second, AsyncRelease: true}, nil, false},
 		{`"wait": "1s"`, lockmw.Policy{}, func(ctx context.Context, l *lockmw.Locker, p lockmw.Policy) error {
 			_, err := l.Once(ctx, "k", p, noop)

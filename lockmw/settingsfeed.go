@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/lockmw/kit/internal/settings"
@@ -20,7 +21,12 @@ const (
 	redisEvery = 10 * time.Second
 
 	// hintPause is the least time from one reading of Redis to the next, however many messages say that something has changed.
-	hintPause = 200 * time.Millisecond
+	// It is longer where that reading came to nothing.
+	hintPause  = 200 * time.Millisecond
+	afterFault = time.Second
+
+	// firstLook is how long New waits at most for a first look at a file: one on a server that is away hangs.
+	firstLook = time.Second
 
 	mostFile = 1 << 20 // bytes
 )
@@ -30,16 +36,19 @@ type feed struct {
 	kind   string
 	path   string                            // of a file
 	known  map[settings.Pattern]*liveSetting // what it has for this service, also what has ended
-	broken map[string]string                 // what cannot be read, by its pattern, and why; of a file as a whole by its path
+	broken map[string]string                 // what cannot be used, by its pattern, and why; of a file as a whole by its path
+	unused int                               // how many these are, also those that are not in broken any more
 	last   time.Time                         // when it was read last, or if it never was, when the Locker began
 
 	// The goroutine that reads the source uses these alone.
 	content []byte // of a file, as it was last looked at
-	failing bool   // it could not be read the last time
+	fault   string // why it could not be read the last time; empty: it could
 }
 
-// watchFile looks at a file again and again.
-func (k *settingsKeeper) watchFile(f *feed) {
+// watchFile looks at a file again and again. It closes looked when it has done so once.
+func (k *settingsKeeper) watchFile(f *feed, looked chan<- struct{}) {
+	k.lookAt(f)
+	close(looked)
 	for k.pause(fileEvery) {
 		k.lookAt(f)
 	}
@@ -61,30 +70,35 @@ func (k *settingsKeeper) lookAt(f *feed) {
 	entries, err := settings.ParseFile(content)
 	if err != nil {
 		k.mu.Lock()
-		f.broken = map[string]string{f.path: err.Error()}
+		f.broken, f.unused = map[string]string{f.path: err.Error()}, 1
 		k.mu.Unlock()
-		k.locker.log.Error("lockmw: a file of settings cannot be read; nothing is changed until it is mended", "file", f.path, "error", err)
+		attrs := []any{"file", f.path, "error", err}
+		if off := k.offIn(f); len(off) > 0 {
+			attrs = append(attrs, "still_off", off)
+		}
+		k.locker.log.Error("lockmw: a file of settings cannot be read; nothing is changed until it is mended", attrs...)
 		return
 	}
-	k.accept(f, entries, nil, 0)
+	k.accept(f, entries, nil, time.Now(), 0)
 }
 
 // errNoFile is why something else than a file is not read: a pipe would hang.
 var errNoFile = errors.New("it is no regular file")
 
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path) // it follows symlinks, by which a ConfigMap changes
+	// It follows symlinks, by which a ConfigMap changes. A pipe is opened without waiting for whoever writes to it.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the program names the file
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errNoFile
 	}
-	file, err := os.Open(path) //nolint:gosec // the program names the file
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, mostFile+1))
 	switch {
 	case err != nil:
@@ -101,7 +115,11 @@ func readFile(path string) ([]byte, error) {
 func (k *settingsKeeper) watchRedis(f *feed) {
 	for {
 		k.readRedis(f)
-		if !k.pause(hintPause) {
+		pause := hintPause
+		if f.fault != "" {
+			pause = afterFault
+		}
+		if !k.pause(pause) {
 			return
 		}
 		timer := time.NewTimer(redisEvery - hintPause)
@@ -121,6 +139,7 @@ func (k *settingsKeeper) watchRedis(f *feed) {
 func (k *settingsKeeper) readRedis(f *feed) {
 	ctx, cancel := context.WithTimeout(k.ctx, opTimeout)
 	defer cancel()
+	asked := time.Now() // so that nothing ends later because the answer comes late
 	texts, clock, err := k.locker.store.Settings(ctx)
 	if k.ctx.Err() != nil {
 		return
@@ -143,24 +162,41 @@ func (k *settingsKeeper) readRedis(f *feed) {
 		}
 		entries[pattern] = entry
 	}
-	k.accept(f, entries, broken, clock)
+	k.accept(f, entries, broken, asked, clock)
 }
 
-// cannotRead notes that a source was not read, and logs the first time why.
+// cannotRead notes that a source was not read, and logs why, once for each reason.
 func (k *settingsKeeper) cannotRead(f *feed, err error) {
-	if !f.failing {
-		k.locker.log.Warn("lockmw: settings cannot be read; those that are known stay until they end", "source", f.kind, "error", err)
-		if f.kind == fromFile && errors.Is(err, fs.ErrNotExist) {
-			f.content = nil // what comes in its place is told of
+	if f.kind == fromFile && errors.Is(err, fs.ErrNotExist) {
+		f.content = nil // what comes in its place is told of
+	}
+	if f.fault == err.Error() || f.kind == fromRedis && f.fault != "" { // whose texts differ from try to try
+		return
+	}
+	f.fault = err.Error()
+	attrs := []any{"source", f.kind, "error", err}
+	if off := k.offIn(f); len(off) > 0 {
+		attrs = append(attrs, "still_off", off)
+	}
+	k.locker.log.Warn("lockmw: settings cannot be read; those that are known stay until they end", attrs...)
+}
+
+// offIn returns the settings of a source that have work run without its lock.
+func (k *settingsKeeper) offIn(f *feed) (patterns []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, live := range k.table.Load().lives {
+		if live.source == f.kind && live.entry.Off {
+			patterns = append(patterns, live.pattern.String())
 		}
 	}
-	f.failing = true
+	return patterns
 }
 
 // canRead notes that a source was read, and logs it where the log says that it cannot be.
 func (k *settingsKeeper) canRead(f *feed) {
-	if f.failing {
-		f.failing = false
+	if f.fault != "" {
+		f.fault = ""
 		k.locker.log.Info("lockmw: settings can be read again", "source", f.kind)
 	}
 }

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/settings"
+	"github.com/lockmw/kit/internal/store"
 )
 
 // Which settings apply: what the sources say is taken over, begins, ends and is told. settingsfeed.go reads the sources.
@@ -18,7 +20,13 @@ const (
 	// shoutEvery is how often the log says that work runs without its lock.
 	shoutEvery = time.Minute
 
-	mostSettings = 1000 // of one source for one service
+	mostSettings     = 1000 // of one source for one service
+	mostToldSettings = 20   // that begin or end at the same time and have a line of their own in the log
+	mostBroken       = 20   // settings of one source that cannot be used and are told by their names
+	mostReason       = 200  // bytes of why
+
+	// andMore stands for the settings that cannot be used and are not told by their names. It is no pattern.
+	andMore = "…"
 
 	// lastLook is how long Close waits at most for a look at a file, which nothing can interrupt.
 	lastLook = time.Second
@@ -42,7 +50,7 @@ type settingsKeeper struct {
 	shoutDue time.Time  // when the log is to say again that work runs without its lock
 }
 
-// newSettingsKeeper reads what is in a file. It returns nil if there is no source.
+// newSettingsKeeper returns a keeper that start has read, or nil if there is no source.
 func newSettingsKeeper(l *Locker, o options) *settingsKeeper {
 	if len(o.settings) == 0 {
 		return nil
@@ -57,11 +65,6 @@ func newSettingsKeeper(l *Locker, o options) *settingsKeeper {
 	}
 	slices.SortFunc(k.feeds, func(a, b *feed) int { return strings.Compare(a.kind, b.kind) }) // file before redis
 	k.table.Store(k.newSettingsTable(nil))
-	for _, f := range k.feeds {
-		if f.kind == fromFile {
-			k.lookAt(f)
-		}
-	}
 	return k
 }
 
@@ -70,7 +73,7 @@ func (k *settingsKeeper) readsRedis() bool {
 	return k != nil && slices.ContainsFunc(k.feeds, func(f *feed) bool { return f.kind == fromRedis })
 }
 
-// start has the sources read until stop.
+// start has the sources read until stop. A file has been read when it returns, if that did not hang.
 func (k *settingsKeeper) start() {
 	if k == nil {
 		return
@@ -79,11 +82,27 @@ func (k *settingsKeeper) start() {
 	for _, f := range k.feeds {
 		switch f.kind {
 		case fromFile:
-			k.running.Go(func() { k.watchFile(f) })
+			looked := make(chan struct{})
+			k.running.Go(func() { k.watchFile(f, looked) })
+			if !within(firstLook, looked) {
+				k.locker.log.Error("lockmw: the file of settings cannot be read: that hangs; nothing is set until it can be", "file", f.path)
+			}
 		case fromRedis:
 			k.running.Go(func() { k.watchRedis(f) })
 			k.locker.subscriber.start()
 		}
+	}
+}
+
+// within waits until c is closed, for d at most. It reports whether it is.
+func within(d time.Duration, c <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
@@ -98,12 +117,7 @@ func (k *settingsKeeper) stop() {
 		k.running.Wait()
 		close(ended)
 	}()
-	timer := time.NewTimer(lastLook)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
-	}
+	within(lastLook, ended)
 }
 
 // hint says that Redis may have other settings. It does not block.
@@ -120,17 +134,18 @@ func nudge(c chan struct{}) {
 	}
 }
 
-// accept takes over what a source says, in the place of what it said before. What is broken there changes nothing. clock is
-// that of Redis.
-func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.Entry, broken map[string]string, clock int64) {
-	now := time.Now()
+// accept takes over what a source says, in the place of what it said before. What is broken there changes nothing. read is when it was
+// asked, or its text was there, and clock that of Redis then.
+func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.Entry, broken map[string]string, read time.Time, clock int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known := make(map[settings.Pattern]*liveSetting)
 	if broken == nil {
 		broken = make(map[string]string)
 	}
-	for pattern, entry := range entries {
+	for _, pattern := range slices.SortedFunc(maps.Keys(entries), settings.Compare) { // of too many those count that are the most specific
+		entry := entries[pattern]
+		left, ends := entry.Left(read, clock)
 		switch {
 		case !pattern.Serves(k.service):
 			continue
@@ -138,29 +153,49 @@ func (k *settingsKeeper) accept(f *feed, entries map[settings.Pattern]settings.E
 			broken[pattern.String()] = "off: the program does not allow it (AllowOff)"
 		case entry.Shadow == settings.True && !k.mayOff:
 			broken[pattern.String()] = "shadow=true: the program does not allow it (AllowOff)"
-		case len(known) >= mostSettings && f.known[pattern] == nil:
-			broken[pattern.String()] = fmt.Sprintf("there are more than %d settings", mostSettings)
 		case f.known[pattern] != nil && f.known[pattern].entry == entry:
 			known[pattern] = f.known[pattern]
+		case ends && left <= 0: // nobody has taken it away
+		case len(known) >= mostSettings:
+			broken[pattern.String()] = fmt.Sprintf("there are more than %d settings", mostSettings)
 		default:
-			live := &liveSetting{pattern: pattern, entry: entry, source: f.kind, since: now}
-			if left, ends := entry.Left(now, clock); ends {
-				live.ends = now.Add(left)
+			live := &liveSetting{pattern: pattern, entry: entry, source: f.kind, since: time.Now()}
+			if ends {
+				live.ends = read.Add(left)
 			}
 			known[pattern] = live
 		}
 	}
-	for name, why := range broken {
-		if f.broken[name] != why {
-			k.locker.log.Warn("lockmw: a setting cannot be used, and changes nothing", "setting", name, "source", f.kind, "reason", why)
-		}
+	f.broken, f.unused = k.breaks(f, broken, known), len(broken)
+	f.known, f.last = known, read
+	k.refresh(time.Now())
+	nudge(k.moved)
+}
+
+// breaks logs what cannot be used and was not told before, and returns what is to be kept of it. The settings that stood in its place stay
+// known. The caller holds mu.
+func (k *settingsKeeper) breaks(f *feed, broken map[string]string, known map[settings.Pattern]*liveSetting) (kept map[string]string) {
+	kept = make(map[string]string)
+	for _, name := range slices.Sorted(maps.Keys(broken)) {
 		if pattern, err := settings.ParsePattern(name); err == nil && f.known[pattern] != nil {
 			known[pattern] = f.known[pattern]
 		}
+		if len(kept) == mostBroken {
+			continue
+		}
+		why := store.Beginning(broken[name], mostReason)
+		if f.broken[name] != why {
+			k.locker.log.Warn("lockmw: a setting cannot be used, and changes nothing", "setting", name, "source", f.kind, "reason", why)
+		}
+		kept[name] = why
 	}
-	f.known, f.broken, f.last = known, broken, now
-	k.refresh(now)
-	nudge(k.moved)
+	if more := len(broken) - len(kept); more > 0 {
+		kept[andMore] = fmt.Sprintf("%d more cannot be used", more)
+		if f.broken[andMore] != kept[andMore] {
+			k.locker.log.Warn("lockmw: further settings cannot be used, and change nothing", "source", f.kind, "number", more)
+		}
+	}
+	return kept
 }
 
 // refresh puts a table in place with what applies now, if that is something else than before, and tells what begins and
@@ -177,41 +212,57 @@ func (k *settingsKeeper) refresh(now time.Time) {
 		slices.SortFunc(of, func(a, b *liveSetting) int { return settings.Compare(a.pattern, b.pattern) })
 		lives = append(lives, of...)
 	}
-	before := k.table.Load().lives
-	if !slices.Equal(lives, before) {
-		for _, live := range before {
-			if !slices.Contains(lives, live) {
-				k.tell(live, EventSettingEnded, "lockmw: a setting applies no more")
-			}
-		}
-		for _, live := range lives {
-			if !slices.Contains(before, live) {
-				k.tell(live, EventSettingBegan, "lockmw: a setting applies from now on")
-			}
-		}
-		k.table.Store(k.newSettingsTable(lives)) // behind the lines that say what it is about
+	before := k.table.Load()
+	if !slices.Equal(lives, before.lives) {
+		after := k.newSettingsTable(lives)
+		k.tellAll(EventSettingEnded, before, before.lives, lives)
+		k.tellAll(EventSettingBegan, after, lives, before.lives)
+		k.table.Store(after) // behind the lines that say what it is about
 		k.shoutDue = now
 	}
 	k.shout(now)
 }
 
-// shout logs which settings have work run without its lock, if that is due. The caller holds mu.
+// tellAll tells of the settings of a table that are in all and not in but; the log of the first ones by name.
+func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*liveSetting) {
+	n := 0
+	for _, live := range all {
+		if slices.Contains(but, live) {
+			continue
+		}
+		if n++; n <= mostToldSettings {
+			names := t.namesOf(live, func(*verdict) bool { return true })
+			text := "lockmw: a setting applies from now on"
+			switch {
+			case kind == EventSettingEnded:
+				text = "lockmw: a setting applies no more"
+			case len(names) == 0:
+				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
+			}
+			k.locker.log.Info(text, append(k.attrs(live), "names", names)...)
+		}
+		k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
+	}
+	if n > mostToldSettings {
+		k.locker.log.Info("lockmw: further settings begin or have ended", "number", n-mostToldSettings)
+	}
+}
+
+// shout logs the names whose work runs without its lock, if that is due. The caller holds mu.
 func (k *settingsKeeper) shout(now time.Time) {
 	if now.Before(k.shoutDue) {
 		return
 	}
-	for _, live := range k.table.Load().lives {
-		if live.entry.Off {
-			k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", k.attrs(live)...)
+	t := k.table.Load()
+	for _, live := range t.lives {
+		if !live.entry.Off {
+			continue
+		}
+		if names := t.namesOf(live, func(v *verdict) bool { return v.off }); len(names) > 0 {
+			k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", append(k.attrs(live), "names", names)...)
 		}
 	}
 	k.shoutDue = now.Add(shoutEvery)
-}
-
-// tell logs what happens to a setting, and tells the observers.
-func (k *settingsKeeper) tell(live *liveSetting, kind EventKind, text string) {
-	k.locker.log.Info(text, k.attrs(live)...)
-	k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
 }
 
 func (k *settingsKeeper) attrs(live *liveSetting) []any {
@@ -290,7 +341,7 @@ func (k *settingsKeeper) stats() *SettingsStats {
 		s.Refused += min(len(live.refused), 1)
 	}
 	for _, f := range k.feeds {
-		s.Refused += len(f.broken)
+		s.Refused += f.unused
 		s.Ages[f.kind] = time.Since(f.last)
 	}
 	return s

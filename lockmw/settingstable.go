@@ -23,6 +23,9 @@ const (
 	// leastLoweredTTL is how far a setting may lower a TTL. Below, one pause of the process or of Redis loses leases.
 	leastLoweredTTL = 5 * time.Second
 
+	// leastLoweredMaxHold is how far a setting may lower a MaxHold. Handlers that are told to stop before they have begun answer nothing.
+	leastLoweredMaxHold = time.Second
+
 	// mostSettingRefusals is how many refusals of one setting are kept for operators.
 	mostSettingRefusals = 20
 )
@@ -68,7 +71,11 @@ type verdict struct {
 	changes bool // it is another one
 	off     bool // work runs without its lock
 	policy  Policy
+	ends    time.Time // of what lets work run without its lock, off or shadow: it ends in time also where the process was stopped; zero: never
 }
+
+// unlocks reports whether the verdict lets work run without a lock that it has otherwise.
+func (v *verdict) unlocks() bool { return v.off || v.changes && v.policy.Shadow && !v.given.Shadow }
 
 // find returns the slot's verdict on p, or nil.
 func (n *nameSlot) find(p *Policy, use use) *verdict {
@@ -113,6 +120,9 @@ func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
 				now.add(k.judge(live, v.given, v.use))
 			}
 			slots[name] = now
+			if slot.tries() && !now.tries() {
+				k.locker.shadows.forget(name)
+			}
 		}
 	}
 	t.slots.Store(&slots)
@@ -124,6 +134,22 @@ func (n *nameSlot) all() []verdict {
 		return *verdicts
 	}
 	return nil
+}
+
+// tries reports whether a policy of the Name is in shadow by its setting.
+func (n *nameSlot) tries() bool {
+	return slices.ContainsFunc(n.all(), func(v verdict) bool { return v.unlocks() && !v.off })
+}
+
+// namesOf returns the names to which a setting applies, of those that came; with only, of them those whose verdicts it says.
+func (t *settingsTable) namesOf(live *liveSetting, only func(*verdict) bool) (names []string) {
+	for name, slot := range *t.slots.Load() {
+		if slot.live == live && slices.ContainsFunc(slot.all(), func(v verdict) bool { return v.changes && only(&v) }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // settingOf returns the setting for a Name, or nil.
@@ -145,6 +171,9 @@ func (k *settingsKeeper) adjust(p *Policy, use use) (off bool) {
 		if v = k.verdictOn(t, at, p, use); v == nil {
 			return false
 		}
+	}
+	if !v.ends.IsZero() && !time.Now().Before(v.ends) {
+		return false
 	}
 	if v.changes {
 		*p = v.policy
@@ -206,6 +235,10 @@ func (k *settingsKeeper) verdictOnNew(p *Policy, use use) *verdict {
 	}
 	v := k.judge(slot.live, *p, use)
 	slot.add(v)
+	if v.off { // perhaps the first
+		k.shoutDue = time.Time{}
+		nudge(k.moved)
+	}
 	return &v
 }
 
@@ -215,7 +248,7 @@ func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict
 	if live == nil {
 		return v
 	}
-	merged, err := merge(given, live.entry.Change, use)
+	merged, err := merge(given, live.entry.Change, use, k.mayOff)
 	if err == nil {
 		err = k.locker.Validate(merged)
 	}
@@ -224,11 +257,15 @@ func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict
 		return v
 	}
 	v.changes, v.off, v.policy = true, live.entry.Off, merged
+	if v.unlocks() {
+		v.ends = live.ends
+	}
 	return v
 }
 
-// merge returns p with the change, or why that does not fit.
-func merge(p Policy, c settings.Change, use use) (Policy, error) {
+// merge returns p with the change, or why that does not fit. mayOff says that the program lets work go on beside others.
+func merge(p Policy, c settings.Change, use use, mayOff bool) (Policy, error) {
+	shorter := c.MaxHold > 0 && (p.MaxHold == 0 || c.MaxHold < p.MaxHold)
 	switch {
 	case c.Wait != 0 && use == forLeader:
 		return p, fmt.Errorf("wait does not fit a Leader, whose election goes on for as long as the context of Run lives")
@@ -238,6 +275,14 @@ func merge(p Policy, c settings.Change, use use) (Policy, error) {
 		return p, fmt.Errorf("off does nothing for Do and Idempotent: without the lock the work would be done twice")
 	case c.Off && use == forLeader:
 		return p, fmt.Errorf("off does nothing for a Leader: there would be several")
+	case c.Off && use == forOnce:
+		return p, fmt.Errorf("off does nothing for Once: each process would do the job")
+	case shorter && (use == forDo || use == forLeader):
+		return p, fmt.Errorf("maxHold=%v is shorter than the program's: the lock would come free while the work may go on, which does not fit Do, Idempotent and a Leader", c.MaxHold)
+	case shorter && c.MaxHold < leastLoweredMaxHold:
+		return p, fmt.Errorf("maxHold=%v lowers MaxHold to less than %v", c.MaxHold, leastLoweredMaxHold)
+	case shorter && !mayOff:
+		return p, fmt.Errorf("maxHold=%v is shorter than the program's: work that does not heed its context would go on beside the next holder's, and the program does not allow that (AllowOff)", c.MaxHold)
 	case c.Shadow == settings.True && use != forAcquire:
 		return p, fmt.Errorf("shadow does not fit Do, Idempotent, Once and a Leader: everybody would do the work")
 	case c.TTL != 0 && c.TTL < leastLoweredTTL && c.TTL < p.withDefaults().TTL:

@@ -152,6 +152,13 @@ func (s *shadows) mixed(name string) {
 	}
 }
 
+// forget is told that a trial is over: the policies of that Name are in shadow no more.
+func (s *shadows) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+}
+
 // isMixed reports whether that was within the last minute.
 func (s *shadows) isMixed(name string) bool {
 	s.mu.Lock()
