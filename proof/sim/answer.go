@@ -53,6 +53,7 @@ func (w *world) fly(at int, wish Wish, r *rand.Rand) {
 
 // landed judges what came of a call of Do.
 func (j *judge) landed(r *record, answer made, shared, ran bool, err error) {
+	defer j.leaves(r)
 	if ran {
 		j.mu.Lock()
 		j.moves(r)
@@ -86,9 +87,11 @@ func (j *judge) hasWorked(r *record, shared, ran bool, err error) bool {
 	case ran && shared:
 		j.sayf(r, "it has done the work, and its answer is called another's")
 	case ran && errors.Is(err, lockmw.ErrLost):
-		if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
+		capped := r.mayBeCapped() && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold) // and its work has gone on for longer than its TTL
+		if !capped && !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
 			j.sayf(r, "it was lost, and nothing was wrong with Redis: %v", err)
 		}
+	case ran && errors.Is(err, lockmw.ErrMaxHold) && r.mayBeCapped(): // as its work was told
 	case ran && (err == nil || errors.Is(err, errFailed) || r.wish.GiveUp > 0 && (errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "nobody waits"))):
 	case ran:
 		j.sayf(r, "its work ended with %v", err)

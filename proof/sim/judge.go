@@ -28,6 +28,14 @@ type judge struct {
 	once   map[string]*noting   // by key: work that is noted as begun
 	forced map[string]bool      // by key: an operator, or another program, has taken its lock in the middle of work that is noted
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
+	wants  map[string]*wanted   // by key: the calls that may take its lock
+}
+
+// A wanted is what is known of the calls that may take a lock.
+type wanted struct {
+	calls int       // that have begun
+	now   int       // that have not ended
+	last  time.Time // when one last did something
 }
 
 // A record is one call.
@@ -38,6 +46,11 @@ type record struct {
 	had     time.Time
 	until   time.Time // ValidUntil, as it was told last
 	lease   *lockmw.Lease
+	may     []effect      // by the policies of that moment; of one that has a lease, by those that explain it
+	free    bool          // its lease is one in shadow, or of one that is off: it protects nobody
+	under   *lockmw.Lease // in shadow: the call is made in that one's work
+	nobody  time.Duration // for how long nobody else had wanted its one key when it began; 0: somebody did
+	nth     int           // of the calls for that key
 }
 
 const (
@@ -63,6 +76,7 @@ func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
 		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
+		wants: make(map[string]*wanted),
 	}
 }
 
@@ -88,7 +102,63 @@ func (j *judge) sayf(r *record, format string, args ...any) {
 func (j *judge) begin(at int, wish Wish) *record {
 	r := &record{process: at, wish: wish, asked: time.Now()}
 	j.asksFor(r, 1)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.may = j.world.effects(at, wish)
+	if !slices.ContainsFunc(r.may, effect.locks) {
+		return r
+	}
+	for _, key := range wish.Keys {
+		of := j.wants[key]
+		if of == nil {
+			of = &wanted{last: j.world.began}
+			j.wants[key] = of
+		}
+		if of.now == 0 && len(wish.Keys) == 1 {
+			r.nobody = time.Since(of.last)
+		}
+		of.calls, of.now, of.last = of.calls+1, of.now+1, time.Now()
+		r.nth = of.calls
+	}
 	return r
+}
+
+// leaves notes that a call that may take locks is over.
+func (j *judge) leaves(r *record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r.nth == 0 {
+		return
+	}
+	r.nth = 0
+	for _, key := range r.wish.Keys {
+		of := j.wants[key]
+		of.now, of.last = of.now-1, time.Now()
+	}
+}
+
+// unwanted judges that a lock is taken; it is asked only where no call wants it that may take it. For a while that may be an answer that came late,
+// or what is taken away.
+func (j *judge) unwanted(key string, isTaken func() bool) {
+	const late = 3 * time.Second
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if of := j.wants[key]; of != nil && (of.now > 0 || time.Since(of.last) < late) || !isTaken() {
+		return
+	}
+	for at, part := range j.world.parts {
+		if part.Away >= farAway || !j.world.longWell(at) {
+			return
+		}
+	}
+	j.addLockedf("%s is taken, and for %v no call has wanted it that takes its lock", key, late)
+}
+
+// inShadow judges that a call was in shadow.
+func (j *judge) inShadow(r *record) {
+	if !slices.ContainsFunc(r.may, func(e effect) bool { return e.shadow && !e.off }) {
+		j.sayf(r, "it ran in shadow, and no policy of that moment says so")
+	}
 }
 
 // asksFor notes that a call for several keys begins, or returns.
@@ -145,15 +215,39 @@ func (j *judge) excused(r *record, since time.Time, counts func(FaultKind) bool)
 // refused judges a call that got no lease.
 func (j *judge) refused(r *record, err error, took time.Duration) {
 	j.asksFor(r, -1)
+	defer j.leaves(r)
 	j.bound(r, "Acquire", took, j.longest(r))
+	if !slices.ContainsFunc(r.may, effect.locks) {
+		j.sayf(r, "no policy of that moment takes the lock, and it was refused: %v", err)
+	}
 	switch {
 	case errors.Is(err, lockmw.ErrUnavailable):
-		if !j.excused(r, r.asked, FaultKind.refuses) && !j.farAway(r) {
+		capped := r.wish.flies() && errors.Is(err, lockmw.ErrMaxHold) && r.mayBeCapped() // before it knew whether there is an answer
+		if !j.excused(r, r.asked, FaultKind.refuses) && !j.farAway(r) && !capped {
 			j.sayf(r, "nothing was wrong with Redis: %v", err)
 		}
 	case errors.Is(err, lockmw.ErrNotAcquired):
-		if long := j.idle(r); long > idleMost {
+		if prompt := j.atOnce(r) + 200*time.Millisecond + 10*j.world.parts[r.process].Away; !j.excused(r, r.asked, FaultKind.onTheWay) && !j.farAway(r) {
+			j.bound(r, "a refusal by Redis", took, j.longest(r)-time.Duration(len(r.wish.Keys))*(slack-prompt))
+		}
+		long, calm := j.idle(r)
+		if long > idleMost {
 			j.sayf(r, "nobody had the lock for %v, and it did not get it: %v", long, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			if r.wish.GiveUp == 0 || took < r.wish.GiveUp && r.under == nil {
+				j.sayf(r, "it gave up after %v, and its deadline was not over: %v", took, err)
+			}
+			return
+		}
+		j.mu.Lock()
+		alone := r.nth > 0 && j.wants[r.wish.Keys[0]].calls == r.nth && r.nobody > idleMost
+		j.mu.Unlock()
+		if alone && calm {
+			j.sayf(r, "nobody else had wanted the lock for %v, and it was refused: %v", r.nobody, err)
+		}
+		if least := j.leastPatience(r); took < least {
+			j.sayf(r, "it was refused after %v, and all policies of that moment say at least %v: %v", took, least, err)
 		}
 	case errors.Is(err, context.DeadlineExceeded) && r.wish.GiveUp > 0:
 	default:
@@ -161,26 +255,29 @@ func (j *judge) refused(r *record, err error, took time.Duration) {
 	}
 }
 
-// idle is for how long a call waited while nobody had its keys, and nothing was wrong: 0 where something was, for as long as that may leave locks
-// behind.
-func (j *judge) idle(r *record) time.Duration {
-	const left = 35 * time.Second // the longest TTL, and a bit
+// idle is for how long a call waited while nobody had its keys, and calm that nothing was wrong: 0 where something was, for as long as that may
+// leave locks behind.
+func (j *judge) idle(r *record) (long time.Duration, calm bool) {
+	left := 35 * time.Second // the longest TTL, and a bit
+	if j.world.desk != nil {
+		left = longestTTL + 5*time.Second
+	}
 	for process, part := range j.world.parts {
 		if part.Away >= farAway || j.world.ill(process, time.Now().Add(-left), FaultKind.onTheWay) {
-			return 0
+			return 0, false
 		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, at := range j.forgot {
 		if time.Since(at) < left {
-			return 0
+			return 0, false
 		}
 	}
 	since := r.asked
 	for _, key := range r.wish.Keys {
 		if j.asks[key] > 0 || slices.ContainsFunc(j.active, func(other *record) bool { return slices.Contains(other.wish.Keys, key) }) {
-			return 0
+			return 0, true
 		}
 		for _, later := range []time.Time{j.moved[key], j.stays[key]} {
 			if later.After(since) {
@@ -188,7 +285,7 @@ func (j *judge) idle(r *record) time.Duration {
 			}
 		}
 	}
-	return time.Since(since)
+	return time.Since(since), true
 }
 
 // moves notes that something has become of a call's locks. The caller holds mu.
@@ -198,9 +295,39 @@ func (j *judge) moves(r *record) {
 	}
 }
 
-// longest is how long a call may take.
-func (j *judge) longest(r *record) time.Duration {
-	p := r.wish.Policy
+// leastPatience is for how long a call waits before it is refused because of others, by that of its policies that says least.
+func (j *judge) leastPatience(r *record) time.Duration {
+	least := time.Hour
+	for _, e := range r.may {
+		if p := e.policy; e.locks() {
+			patience := p.Wait
+			if retries := time.Duration(p.Retries) * p.RetryInterval; retries > 0 && (p.Wait == 0 || retries < patience) {
+				patience = retries
+			}
+			least = min(least, patience)
+		}
+	}
+	return least
+}
+
+// longest is how long a call may take, by that of its policies that says most.
+func (j *judge) longest(r *record) (longest time.Duration) {
+	for _, e := range r.may {
+		longest = max(longest, j.longestBy(r, e))
+	}
+	return longest
+}
+
+// atOnce is how long what needs no answer of Redis may take: it tells the observer.
+func (j *judge) atOnce(r *record) time.Duration {
+	return 20*time.Millisecond + 10*j.world.parts[r.process].Slow
+}
+
+func (j *judge) longestBy(r *record, e effect) time.Duration {
+	if !e.locks() {
+		return j.atOnce(r)
+	}
+	p := e.policy
 	longest := p.Wait
 	if p.Retries > 0 {
 		if retries := time.Duration(p.Retries) * 2 * p.RetryInterval; p.Wait == 0 || retries < longest {
@@ -228,18 +355,40 @@ func (j *judge) bound(r *record, what string, took, most time.Duration) {
 // granted judges a lease at the moment when it is given.
 func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	j.asksFor(r, -1)
-	j.bound(r, "Acquire", took, j.longest(r))
 	opened := slices.ContainsFunc(r.wish.Keys, func(key string) bool { return lease.FenceOf(key) == 0 }) // of several, maybe not all
-	if opened && !r.wish.Policy.FailOpen {
-		j.sayf(r, "a lease without a lock")
+	switch {
+	case lease.Shadow():
+		j.inShadow(r)
+		r.is(func(e effect) bool { return e.shadow && !e.off })
+	case opened && slices.ContainsFunc(r.may, func(e effect) bool { return e.off }):
+		r.is(func(e effect) bool { return e.off || e.locks() && e.policy.FailOpen && j.mayOpen(r) })
+	case opened:
+		if !r.wish.Policy.FailOpen {
+			j.sayf(r, "a lease without a lock")
+		}
+		if !j.mayOpen(r) {
+			j.sayf(r, "it ran without the lock, and Redis could answer")
+		}
+		r.is(effect.locks)
+	default:
+		if !slices.ContainsFunc(r.may, effect.locks) {
+			j.sayf(r, "it has the lock, and no policy of that moment takes it")
+		}
+		r.is(effect.locks)
 	}
-	if opened && !j.mayOpen(r) {
-		j.sayf(r, "it ran without the lock, and Redis could answer")
+	j.bound(r, "Acquire", took, j.longest(r)) // by those that explain it
+	if r.free = !slices.ContainsFunc(r.may, effect.locks); r.free {
+		j.leaves(r)
+		r.lease, r.had = lease, time.Now()
+		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serves[r.process] = j.serves[r.process] || !opened
 	r.lease, r.had, r.until = lease, time.Now(), lease.ValidUntil()
+	if least, most := r.trusted(took); !opened && (r.until.Before(r.had.Add(least)) || r.until.After(r.had.Add(most))) {
+		j.addLockedf("process %d, %s %v: it is trusted for %v, want %v to %v by the policies of that moment", r.process, r.wish.Kind, r.wish.Keys, r.until.Sub(r.had), least, most)
+	}
 	for _, key := range r.wish.Keys {
 		fence := lease.FenceOf(key)
 		if j.holds(r, key) {
@@ -313,11 +462,19 @@ func (j *judge) worked(r *record) {
 	if until := r.lease.ValidUntil(); !until.IsZero() {
 		r.until = until
 	}
-	j.moves(r)
+	if !r.free {
+		j.moves(r)
+	}
 	j.mu.Unlock()
+	if r.under != nil && r.under.Context().Err() != nil { // with which it ends
+		return
+	}
+	least, most := r.maxHold()
 	if over {
 		switch cause := context.Cause(r.lease.Context()); {
-		case errors.Is(cause, lockmw.ErrMaxHold) && r.wish.Policy.MaxHold > 0:
+		case errors.Is(cause, lockmw.ErrMaxHold) && time.Since(r.asked) >= least:
+		case r.free && errors.Is(cause, lockmw.ErrLost):
+			j.sayf(r, "there was no lock, and it was lost: %v", cause)
 		case errors.Is(cause, context.DeadlineExceeded) && r.wish.GiveUp > 0:
 		case r.wish.flies() && r.wish.GiveUp > 0 && strings.Contains(cause.Error(), "nobody waits"): // it has left, and then the others have
 		case errors.Is(cause, lockmw.ErrLost):
@@ -332,22 +489,85 @@ func (j *judge) worked(r *record) {
 	if !r.until.IsZero() && time.Now().After(r.until) {
 		j.sayf(r, "the lease was over at %v, and its work was not told", r.until.Sub(j.world.began))
 	}
-	if most := r.wish.Policy.MaxHold; most > 0 && time.Since(r.had) > most {
+	if time.Since(r.had) > most {
 		j.sayf(r, "it was held for %v, and its work was not told, want at most %v", time.Since(r.had), most)
 	}
 }
 
+// is leaves those of a call's policies that explain what came of it, if there is one.
+func (r *record) is(so func(effect) bool) {
+	may := slices.DeleteFunc(slices.Clone(r.may), func(e effect) bool { return !so(e) })
+	if len(may) > 0 {
+		r.may = may
+	}
+}
+
+// trusted is for how long a lease can be relied on that was had after a while: by that of its policies that says least, unless
+// it may have waited, as the TTL of a grant that was handed over is another one, and by that which says most.
+func (r *record) trusted(took time.Duration) (least, most time.Duration) {
+	least = time.Hour
+	for _, e := range r.may {
+		ttl := e.policy.TTL
+		if ttl == 0 {
+			ttl = usualTTL
+		}
+		ttl = max(ttl, e.policy.MinHold)
+		most = max(most, ttl)
+		if e.policy.Wait > 0 || e.policy.Retries > 0 {
+			least = -time.Hour
+		}
+		least = min(least, ttl-ttl/100-2*time.Millisecond-max(50*time.Millisecond, ttl/10)-took)
+	}
+	return least, most
+}
+
+// maxHold is the MaxHold of a call, by those of its policies that say least and most; an hour stands for none.
+func (r *record) maxHold() (least, most time.Duration) {
+	least = time.Hour
+	for _, e := range r.may {
+		hold := e.policy.MaxHold
+		if hold == 0 {
+			hold = time.Hour
+		}
+		least, most = min(least, hold), max(most, hold)
+	}
+	return least, most
+}
+
+// mayBeCapped reports whether a call may have a MaxHold.
+func (r *record) mayBeCapped() bool {
+	return slices.ContainsFunc(r.may, func(e effect) bool { return e.policy.MaxHold > 0 })
+}
+
+// shortestTTL is the TTL of a call, by that of its policies that says least.
+func (r *record) shortestTTL() time.Duration {
+	least := time.Hour
+	for _, e := range r.may {
+		ttl := e.policy.TTL
+		if ttl == 0 {
+			ttl = usualTTL
+		}
+		least = min(least, ttl)
+	}
+	return least
+}
+
 // released judges a release.
 func (j *judge) released(r *record, err error, took time.Duration) {
+	defer j.leaves(r)
 	most := 1300 * time.Millisecond
-	if r.wish.Policy.AsyncRelease {
-		most = 20*time.Millisecond + 10*j.world.parts[r.process].Slow // it tells the observer
+	if r.wish.Policy.AsyncRelease || r.free {
+		most = j.atOnce(r)
 	}
 	j.bound(r, "Release", took, most)
-	j.mu.Lock()
-	j.moves(r)
-	j.mu.Unlock()
+	if !r.free {
+		j.mu.Lock()
+		j.moves(r)
+		j.mu.Unlock()
+	}
 	switch {
+	case r.lease.Shadow() && err != nil:
+		j.sayf(r, "a release in shadow: %v", err)
 	case err == nil:
 		j.stay(r)
 	case errors.Is(err, lockmw.ErrLost) && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold):
@@ -367,8 +587,7 @@ func (j *judge) farAway(r *record) bool { return j.world.parts[r.process].Away >
 // where each script that the server does not know takes two round trips.
 func (j *judge) tooFar(r *record) bool {
 	trips := 2 * 2 * j.world.parts[r.process].Away
-	ttl := r.wish.Policy.TTL
-	return ttl > 0 && trips > ttl/6 || j.farAway(r)
+	return trips > r.shortestTTL()/6 || j.farAway(r)
 }
 
 // stay notes for how long MinHold keeps a key taken that was released: from when Redis granted it, which was a round trip and some calls of the

@@ -11,10 +11,11 @@ import (
 // Met counts the calls that were made while something failed.
 type Met map[cell]int
 
-// A cell is what called, how it waits, and what failed.
+// A cell is what called, how it waits or what settings said of it, and what failed.
 type cell struct {
 	Kind  WishKind
 	Way   string
+	Set   string // beside Way ""
 	Fault FaultKind
 }
 
@@ -43,6 +44,31 @@ func (w Wish) way() string {
 		way += leaves
 	}
 	return way
+}
+
+// What settings say of a call: its fields, or one of these.
+const (
+	asItIs  = "as the program has it"
+	unfit   = "does not fit"
+	newWait = "wait"
+	noWait  = "wait=none"
+	newHold = "maxHold"
+	newTTL  = "ttl"
+	tried   = "shadow=true"
+	taken   = "shadow=false"
+	without = "off"
+)
+
+// setRows returns what settings may say of the calls that plans draw.
+func setRows() (all []cell) {
+	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant, crowd, flight, noted} {
+		for _, set := range []string{asItIs, unfit, newWait, noWait, newHold, newTTL, tried, taken, without} {
+			if fitsNever := (Wish{Kind: kind}).flies() && (set == tried || set == without); !fitsNever {
+				all = append(all, cell{Kind: kind, Set: set})
+			}
+		}
+	}
+	return all
 }
 
 // add adds what another run has met.
@@ -75,7 +101,7 @@ func rowsOf(kind WishKind, way string) (all []cell) {
 	return all
 }
 
-// String is the table: a line for each kind of call and way to wait, a column for each fault.
+// String is the table: a line for each kind of call and way to wait, and for each and what settings said of it; a column for each fault.
 func (m Met) String() string {
 	var b strings.Builder
 	out := tabwriter.NewWriter(&b, 0, 0, 1, ' ', tabwriter.AlignRight)
@@ -83,8 +109,8 @@ func (m Met) String() string {
 	for f := range faultKinds {
 		fmt.Fprintf(out, "%d\t", f+1)
 	}
-	for _, row := range rows() {
-		fmt.Fprintf(out, "\n%s %s\t", row.Kind, row.Way)
+	for _, row := range slices.Concat(rows(), setRows()) {
+		fmt.Fprintf(out, "\n%s %s%s\t", row.Kind, row.Way, row.Set)
 		for row.Fault = range faultKinds {
 			fmt.Fprintf(out, "%d\t", m[row])
 		}
@@ -98,10 +124,10 @@ func (m Met) String() string {
 
 // empty returns what was not met yet.
 func (m Met) empty() (all []string) {
-	for _, row := range rows() {
+	for _, row := range slices.Concat(rows(), setRows()) {
 		for row.Fault = range faultKinds {
 			if m[row] == 0 {
-				all = append(all, fmt.Sprintf("%s %s × %v", row.Kind, row.Way, row.Fault))
+				all = append(all, fmt.Sprintf("%s %s%s × %v", row.Kind, row.Way, row.Set, row.Fault))
 			}
 		}
 	}

@@ -87,7 +87,7 @@ func (w *world) flyOnce(at int, wish Wish, turn int, r *rand.Rand) {
 			err = errFailed
 		}
 		m := receipt{lease.Fence(), time.Since(w.began)}
-		w.judge.stops(n, one, m, err, errors.Is(context.Cause(ctx), lockmw.ErrLost))
+		w.judge.stops(n, one, m, err, context.Cause(ctx))
 		return m, err
 	})
 	w.judge.landedOnce(k, n, answer, shared, began, err)
@@ -137,22 +137,24 @@ func (j *judge) works(r *record, n *noting, id int64) *ran {
 }
 
 // stops notes what became of work.
-func (j *judge) stops(n *noting, one *ran, m receipt, err error, lost bool) {
+func (j *judge) stops(n *noting, one *ran, m receipt, err, cause error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	one.inside = false
-	one.knows = !lost && !errors.Is(err, lockmw.ErrUncertain)
+	lost, capped := errors.Is(cause, lockmw.ErrLost), errors.Is(cause, lockmw.ErrMaxHold) // its TTL may be over, too, by the release
+	one.knows = !lost && !capped && !errors.Is(err, lockmw.ErrUncertain)
 	n.unsure = n.unsure || !one.knows
 	switch {
 	case err == nil:
 		one.answer = &m
-	case one.knows:
+	case one.knows || capped:
 		n.more++
 	}
 }
 
 // landedOnce judges what came of a call.
 func (j *judge) landedOnce(r *record, n *noting, answer receipt, shared, began bool, err error) {
+	defer j.leaves(r)
 	if began {
 		j.mu.Lock()
 		j.moves(r)
@@ -316,6 +318,7 @@ func (w *world) resolve(at int, r *rand.Rand) {
 		return
 	}
 	k := j.begin(at, Wish{Kind: noted, Keys: []string{key}})
+	defer j.leaves(k)
 	j.mu.Lock()
 	id, other, was := n.id, r.IntN(6) == 0, n.again
 	if other {

@@ -15,8 +15,9 @@ type Plan struct {
 	Seed      uint64
 	Processes []Process
 	Faults    []Fault
-	Turns     int  // of each caller
-	Operator  bool // somebody says of work that is uncertain that it is to be done again, and releases locks by force in the middle of such work
+	Turns     int      // of each caller
+	Operator  bool     // somebody says of work that is uncertain that it is to be done again, and releases locks by force in the middle of such work
+	Changes   []Change // of settings, one after the other; nil: there are no settings
 }
 
 // A Process is one Locker, and who calls it.
@@ -24,6 +25,10 @@ type Process struct {
 	Away    time.Duration // each way to Redis
 	Slow    time.Duration // what its observer takes for each event; 0: it has none
 	Callers []Caller
+
+	Service string // whose settings it has
+	Reads   int    // from where
+	MayOff  bool   // AllowOff
 }
 
 // A Caller calls again and again, each time with one of these wishes.
@@ -149,6 +154,9 @@ func (p Plan) String() string {
 	fmt.Fprintf(&b, "seed %d, %d turns", p.Seed, p.Turns)
 	for i, process := range p.Processes {
 		fmt.Fprintf(&b, "\nprocess %d, %v away, observer %v", i, process.Away, process.Slow)
+		if p.Changes != nil {
+			fmt.Fprintf(&b, ", %s, settings from Redis %t, from the file %t, AllowOff %t", process.Service, process.Reads&readsRedis != 0, process.Reads&readsFile != 0, process.MayOff)
+		}
 		for _, c := range process.Callers {
 			fmt.Fprintf(&b, "\n  caller %d, pause %v", c.Name, c.Pause)
 			if c.Turns > 0 {
@@ -170,6 +178,9 @@ func (p Plan) String() string {
 	}
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "\n%s", f)
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "\n%s", c)
 	}
 	return b.String()
 }
@@ -244,6 +255,9 @@ func NewPlan(seed uint64) Plan {
 	}
 	if r.IntN(2) == 0 {
 		p.flyOnce(r, name+40)
+	}
+	if seed%changedSeeds == 1 {
+		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}
 	return p
 }

@@ -24,6 +24,9 @@ type embedded struct {
 
 	mu   sync.Mutex
 	keys *model.Keyspace
+
+	// sees is told of each command behind it, if it is not nil, and may ask for what a key holds.
+	sees func(args []string, get func(name string) any)
 }
 
 // newEmbedded starts a server; it ends with the test. Call it inside the bubble.
@@ -53,6 +56,9 @@ func (s *embedded) carryOut(c *server.Peer, name string, args ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	reply, ours := s.keys.Do(time.Now(), append([]string{name}, args...))
+	if ours && s.sees != nil {
+		s.sees(args, func(name string) any { held, _ := s.keys.Do(time.Now(), []string{"GET", name}); return held })
+	}
 	if ours {
 		c.Block(func(w *server.Writer) { write(w, reply) })
 	}

@@ -53,6 +53,12 @@ func lesser(p Plan) (all []Plan) {
 		next.Operator = false
 		all = append(all, next)
 	}
+	for i, n := 0, max(1, len(p.Changes)/4); i < len(p.Changes); i += n { // without all it would be another plan: nobody would read settings
+		if next := p; len(p.Changes) > 1 {
+			next.Changes = slices.Delete(slices.Clone(p.Changes), i, min(i+n, len(p.Changes)))
+			all = append(all, next)
+		}
+	}
 	for i := range p.Faults {
 		next := p
 		next.Faults = slices.Delete(slices.Clone(p.Faults), i, i+1)

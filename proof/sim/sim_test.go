@@ -85,8 +85,8 @@ func TestSimulate(t *testing.T) {
 		})
 	}
 	took := time.Since(began)
-	t.Logf("%d seeds from %d: %d calls, %d holds, %d turns, %d faults; %v of their time in %v: %.1f million turns and %.0f faults an hour",
-		all.seeds, from, all.Calls, all.Holds, all.Turns, all.Faults, all.Took, took, float64(all.Turns)/took.Hours()/1e6, float64(all.Faults)/took.Hours())
+	t.Logf("%d seeds from %d: %d calls, %d holds, %d turns, %d faults, %d changes of settings, %d calls in shadow or off; %v of their time in %v: %.1f million turns and %.0f faults an hour",
+		all.seeds, from, all.Calls, all.Holds, all.Turns, all.Faults, all.Changes, all.Frees, all.Took, took, float64(all.Turns)/took.Hours()/1e6, float64(all.Faults)/took.Hours())
 	if long > 0 {
 		t.Logf("calls while something failed\n%v", all.Met)
 		empty := all.Met.empty()
@@ -128,6 +128,7 @@ func (a *total) add(t *testing.T, s seen) {
 	a.seeds++
 	a.Calls, a.Holds, a.Turns = a.Calls+r.Calls, a.Holds+r.Holds, a.Turns+r.Turns
 	a.Faults, a.Took = a.Faults+r.Faults, a.Took+r.Took
+	a.Changes, a.Frees = a.Changes+r.Changes, a.Frees+r.Frees
 	a.Met.add(r.Met)
 	for _, wrong := range r.Wrong {
 		t.Errorf("seed %d: %s", s.Seed, wrong)
@@ -139,7 +140,7 @@ func again(t *testing.T, seed uint64) {
 	t.Helper()
 	p := NewPlan(seed)
 	r := Run(t, p)
-	t.Logf("%d calls, %d holds, %v of its time", r.Calls, r.Holds, r.Took)
+	t.Logf("%d calls, %d holds, %d changes of settings, %v of its time", r.Calls, r.Holds, r.Changes, r.Took)
 	for _, wrong := range r.Wrong {
 		t.Error(wrong)
 	}
@@ -216,10 +217,27 @@ func TestTheJudgeNotices(t *testing.T) {
 	stays := plan(Wish{Kind: minHold, Keys: []string{"m0"}, Policy: lockmw.Policy{MinHold: 40 * time.Second}}, 2)
 	permits := plan(Wish{Kind: permit, Keys: []string{"p0"}, Policy: lockmw.Policy{Permits: 2}}, 3)
 	once := plan(Wish{Kind: noted}, 2)
-	for _, p := range []Plan{two, opens, permits} {
-		if r := Run(t, p); r.Wrong != nil || r.Holds != p.Turns*len(p.Processes) {
-			t.Errorf("%v, %d holds, want nothing wrong, and all, of %s", r.Wrong, r.Holds, p)
+	set := plan(Wish{Kind: mutex, Keys: []string{"m0"}, Policy: lockmw.Policy{Name: "m"}}, 2)
+	for i := range set.Processes {
+		set.Processes[i].Service, set.Processes[i].Reads, set.Processes[i].MayOff = "sim0", readsRedis|readsFile, true
+	}
+	set.Changes = []Change{{Pattern: "sim0/other", Set: Fields{Wait: none}}} // for nobody here
+	alone := set
+	alone.Processes = set.Processes[:1] // nothing is handed over there
+	trial := plan(Wish{Kind: mutex, Keys: []string{"m0"}}, 2)
+	trial.Turns, trial.Changes = 40, set.Changes
+	for i := range trial.Processes {
+		w := &trial.Processes[i].Callers[0].Wishes[0]
+		w.Work, w.Policy = time.Second, lockmw.Policy{Name: "m", Shadow: true, Wait: 2 * time.Second}
+		trial.Processes[i].Service, trial.Processes[i].Reads = "sim0", readsRedis
+	}
+	for _, p := range []Plan{two, opens, permits, set, trial} {
+		if r := Run(t, p); r.Wrong != nil || r.Holds+r.Frees != p.Turns*len(p.Processes) || r.Changes != len(p.Changes) {
+			t.Errorf("%v, %d holds, %d changes, want nothing wrong, and all, of %s", r.Wrong, r.Holds, r.Changes, p)
 		}
+	}
+	says := func(text string) func(*world) {
+		return func(w *world) { w.plain.HSet(context.Background(), settingsKey, "sim0/m", text) }
 	}
 	if r := Run(t, once); r.Wrong != nil || r.Holds < 2 || r.Holds > once.Turns {
 		t.Errorf("%v, %d holds, want nothing wrong, and one for a turn at most, of %s", r.Wrong, r.Holds, once)
@@ -283,6 +301,21 @@ func TestTheJudgeNotices(t *testing.T) {
 		"a call is told of such work": {once, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "begun 7 1 "+noPrint+" 3600000000 1 json ", time.Hour)
 		}, "nothing was wrong: lockmw: it is not known"},
+		"a setting has calls not wait, and nobody has set it": {set, says(`{"wait": "none"}`), "and all policies of that moment say at least 1m0s"},
+		"another caps their work":                             {set, says(`{"maxHold": "5ms"}`), "its context ended with lockmw: lock was held for longer than MaxHold"},
+		"another raises their TTL":                            {alone, says(`{"ttl": "2m"}`), "by the policies of that moment"},
+		"another has them tried":                              {set, says(`{"shadow": true}`), "it ran in shadow, and no policy of that moment says so"},
+		"another ends that":                                   {trial, says(`{"shadow": false}`), "it has the lock, and no policy of that moment takes it"},
+		"the file has them run without the lock": {set, func(w *world) {
+			w.desk.write(`{"sim0/m": {"off": true}}`)
+		}, "a lease without a lock"},
+		"a call in shadow takes the lock": {trial, func(w *world) {
+			time.Sleep(4 * time.Second)
+			w.plain.Set(context.Background(), "lock:{m0}", "x.y:1", time.Second)
+		}, "no call has wanted it that takes its lock"},
+		"a call in shadow leaves something": {trial, func(w *world) {
+			w.plain.Set(context.Background(), "lock:shadow:{m0}", "x.y:1", time.Hour)
+		}, "is left, and nobody calls any more"},
 		"an answer is there that nobody has made": {once, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "1 9000000000000000 "+noPrint+` 1 json `+"\n{\"ID\":7}", time.Hour)
 		}, "nobody has made the answer"},

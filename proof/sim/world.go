@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,13 +23,15 @@ import (
 
 // A Result is what came of a plan.
 type Result struct {
-	Wrong  []string // what must not be; nil: nothing was
-	Calls  int
-	Holds  int
-	Turns  int           // holds of locks, each of several keys
-	Faults int           // that have happened
-	Took   time.Duration // of the bubble's time
-	Met    Met
+	Wrong   []string // what must not be; nil: nothing was
+	Calls   int
+	Holds   int
+	Turns   int           // holds of locks, each of several keys
+	Faults  int           // that have happened
+	Frees   int           // calls that ran in shadow or off
+	Changes int           // of settings
+	Took    time.Duration // of the bubble's time
+	Met     Met
 }
 
 // A world is a plan that is carried out.
@@ -37,12 +40,14 @@ type world struct {
 	server *embedded
 	plain  *redis.Client // past all faults
 	judge  *judge
+	desk   *desk // nil: there are no settings
 	began  time.Time
 	parts  []*process
 	calls  atomic.Int64
 	holds  atomic.Int64
 	turns  atomic.Int64
 	faults atomic.Int64
+	frees  atomic.Int64
 
 	mu  sync.Mutex
 	on  map[Fault]int // what is going on, without its times
@@ -70,6 +75,10 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		w := &world{plan: p, server: newEmbedded(t), began: time.Now(), on: make(map[Fault]int), met: make(Met)}
 		w.judge = newJudge(w)
 		w.plain = w.server.client(t)
+		w.desk = newDesk(t, w)
+		if w.desk != nil {
+			w.server.sees = w.sees
+		}
 		for i := range p.Processes {
 			w.parts = append(w.parts, w.start(t, p.Processes[i]))
 		}
@@ -88,17 +97,23 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		if p.Operator {
 			operating.Go(func() { w.operate(ctx) })
 		}
+		if w.desk != nil {
+			operating.Go(func() { w.desk.operates(ctx) })
+		}
 		working.Wait()
 		cancel()
 		<-failing
 		operating.Wait()
-		if w.calls.Load() > 0 && w.holds.Load() == 0 && len(p.Faults) == 0 {
+		if w.calls.Load() > 0 && w.holds.Load()+w.frees.Load() == 0 && len(p.Faults) == 0 {
 			w.judge.addf("of %d calls none had a lock", w.calls.Load())
 		}
 		w.end()
 		r = Result{
 			Wrong: w.judge.wrong, Calls: int(w.calls.Load()), Holds: int(w.holds.Load()), Turns: int(w.turns.Load()), Faults: int(w.faults.Load()),
-			Took: time.Since(w.began), Met: w.met,
+			Frees: int(w.frees.Load()), Took: time.Since(w.began), Met: w.met,
+		}
+		if w.desk != nil {
+			r.Changes = w.desk.n
 		}
 	})
 	return r
@@ -115,12 +130,22 @@ func (w *world) start(t *testing.T, p Process) *process {
 	if p.Slow > 0 {
 		opts = append(opts, lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(p.Slow) }))
 	}
-	locks, err := lockmw.New(client, opts...)
+	locks, err := lockmw.New(client, append(opts, w.desk.options(p)...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	part.locks = locks
 	return part
+}
+
+// sees looks after a command whether a lock is taken that nobody wants.
+func (w *world) sees(args []string, get func(string) any) {
+	for _, arg := range args {
+		key, isLock := strings.CutPrefix(arg, "lock:{")
+		if key, ends := strings.CutSuffix(key, "}"); isLock && ends {
+			w.judge.unwanted(key, func() bool { return get(arg) != nil })
+		}
+	}
 }
 
 // distance has everything take so much longer than usual.
@@ -168,27 +193,26 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	panicked := part.acquire(ctx, wish, func(l *lockmw.Lease, e error) { lease, err = l, e })
 	took := time.Since(asked)
 	if panicked {
+		w.judge.leaves(k)
 		return // there is no lease, and nothing may be left of it
 	}
 	if err != nil {
 		w.judge.refused(k, err, took)
 		return
 	}
-	w.holds.Add(1)
-	w.turns.Add(int64(len(wish.Keys)))
 	w.judge.granted(k, lease, took)
-	if wish.Nested {
-		_, inner, err := part.locks.Acquire(lease.Context(), wish.Keys[0], wish.Policy)
-		if err == nil {
-			if inner.Fence() != lease.Fence() {
-				w.judge.sayf(k, "a nested call has the fence %d, want %d", inner.Fence(), lease.Fence())
-			}
-			if err := inner.Release(context.Background()); err != nil && lease.Context().Err() == nil {
-				w.judge.sayf(k, "a nested release: %v", err)
-			}
-		} else if lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost) {
-			w.judge.sayf(k, "a nested call was refused: %v", err)
-		}
+	if k.free {
+		w.frees.Add(1)
+	} else {
+		w.holds.Add(1)
+		w.turns.Add(int64(len(wish.Keys)))
+	}
+	switch {
+	case !wish.Nested:
+	case lease.Shadow():
+		w.beneath(at, wish, lease)
+	default:
+		w.nested(k, lease)
 	}
 	sleep(lease.Context(), between(r, 0, wish.Work))
 	w.judge.worked(k)
@@ -198,6 +222,45 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	asked = time.Now()
 	err = lease.Release(context.Background())
 	w.judge.released(k, err, time.Since(asked))
+}
+
+// nested acquires a lock once more under its lease.
+func (w *world) nested(k *record, lease *lockmw.Lease) {
+	again := w.judge.begin(k.process, k.wish)
+	defer w.judge.leaves(again)
+	_, inner, err := w.parts[k.process].locks.Acquire(lease.Context(), k.wish.Keys[0], k.wish.Policy)
+	switch {
+	case err == nil:
+		if inner.Shadow() {
+			w.judge.inShadow(again)
+		} else if inner.Fence() != lease.Fence() {
+			w.judge.sayf(k, "a nested call has the fence %d, want %d", inner.Fence(), lease.Fence())
+		}
+		if err := inner.Release(context.Background()); err != nil && lease.Context().Err() == nil {
+			w.judge.sayf(k, "a nested release: %v", err)
+		}
+	case lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost):
+		w.judge.sayf(k, "a nested call was refused: %v", err)
+	}
+}
+
+// beneath is a call for the same lock within work that is in shadow: it may be one that takes the lock.
+func (w *world) beneath(at int, wish Wish, outer *lockmw.Lease) {
+	k := w.judge.begin(at, wish)
+	defer w.judge.leaves(k)
+	_, lease, err := w.parts[at].locks.Acquire(outer.Context(), wish.Keys[0], wish.Policy)
+	took := time.Since(k.asked)
+	if err != nil {
+		if outer.Context().Err() == nil {
+			w.judge.refused(k, err, took)
+		}
+		return
+	}
+	k.under = outer
+	w.judge.granted(k, lease, took)
+	w.judge.worked(k)
+	began := time.Now()
+	w.judge.released(k, lease.Release(context.Background()), time.Since(began))
 }
 
 // acquire takes a wish's locks, and tells what came of it, or that the caller's context has panicked.
@@ -257,9 +320,17 @@ func sleep(ctx context.Context, d time.Duration) {
 func (w *world) note(at int, wish Wish) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	var set []string
 	for f, n := range w.on {
-		if n > 0 && f.meets(at) {
-			w.met[cell{wish.Kind, wish.way(), f.Kind}]++
+		if n == 0 || !f.meets(at) {
+			continue
+		}
+		w.met[cell{Kind: wish.Kind, Way: wish.way(), Fault: f.Kind}]++
+		if set == nil {
+			set = w.desk.says(w.parts[at].Process, wish)
+		}
+		for _, what := range set {
+			w.met[cell{Kind: wish.Kind, Set: what, Fault: f.Kind}]++
 		}
 	}
 }
@@ -331,7 +402,9 @@ func (w *world) inject(f Fault) {
 		way.Cut()
 	case Forgets:
 		w.judge.forgets("")
+		forgotten := w.desk.forgets()
 		w.plain.FlushAll(ctx)
+		forgotten()
 		w.judge.forgets("")
 	case NoScripts:
 		w.plain.ScriptFlush(ctx)
@@ -354,7 +427,9 @@ func (w *world) inject(f Fault) {
 		for _, part := range w.parts {
 			part.way.Cut()
 		}
+		forgotten := w.desk.forgets()
 		w.plain.FlushAll(ctx)
+		forgotten()
 		w.plain.ScriptFlush(ctx)
 		w.judge.forgets("")
 	case faultKinds:
@@ -402,6 +477,9 @@ func (w *world) end() {
 		}
 	}
 	time.Sleep(1500 * time.Millisecond)
+	if w.desk != nil {
+		w.forecasts()
+	}
 	anyGone := false
 	for i, part := range w.parts {
 		anyGone = anyGone || part.gone.Load()
@@ -425,9 +503,45 @@ func (w *world) end() {
 		w.judge.addf("KEYS: %v", err)
 	}
 	w.known(left)
+	left = slices.DeleteFunc(left, func(name string) bool { return name == settingsKey || strings.HasPrefix(name, inShadow) })
 	for _, name := range left {
 		if lasts := w.plain.PTTL(context.Background(), name).Val(); !strings.HasSuffix(name, ":fence") && !strings.HasSuffix(name, ":answer") || lasts < 0 {
 			w.judge.addf("%s is left: %s", name, w.tell(name))
+		}
+	}
+	if w.desk == nil {
+		return
+	}
+	time.Sleep(longestTTL + 5*time.Second)
+	left, err = w.plain.Keys(context.Background(), inShadow+"*").Result()
+	if err != nil || len(left) > 0 {
+		w.judge.addf("%q are left, %v", left, err)
+	}
+}
+
+const (
+	// settingsKey is the hash of the settings. It has no end.
+	settingsKey = "lockmw:settings:lock"
+	// inShadow is in front of the keys of calls in shadow.
+	inShadow = "lock:shadow:"
+)
+
+// forecasts waits until those who wait in shadow have had their turns, or have given up, and judges what is left then: what a process could not take
+// away in time, because its way to Redis was ill, ends with its TTL.
+func (w *world) forecasts() {
+	time.Sleep(longestWait + 4*time.Second)
+	for at, part := range w.parts {
+		if !w.longWell(at) || part.Away >= farForTTL {
+			return
+		}
+	}
+	names, err := w.plain.Keys(context.Background(), inShadow+"*").Result()
+	if err != nil {
+		w.judge.addf("KEYS: %v", err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ":fence") {
+			w.judge.addf("%s is left, and nobody calls any more: %s", name, w.tell(name))
 		}
 	}
 }
