@@ -176,7 +176,7 @@ func newChange(r *rand.Rand, at time.Duration, pattern string) Change {
 		case 0, 1:
 			f.Wait = []time.Duration{none, between(r, time.Millisecond, 200*time.Millisecond), between(r, time.Second, longestWait)}[r.IntN(3)]
 		case 2:
-			f.MaxHold = []time.Duration{none, between(r, time.Millisecond, 300*time.Millisecond), between(r, time.Millisecond, 20*time.Millisecond)}[r.IntN(3)]
+			f.MaxHold = []time.Duration{none, between(r, time.Second, 4*time.Second), between(r, time.Millisecond, 300*time.Millisecond)}[r.IntN(3)]
 		case 3:
 			f.TTL = []time.Duration{between(r, 100*time.Millisecond, 5*time.Second), between(r, 5*time.Second, longestTTL)}[r.IntN(2)]
 		case 4:

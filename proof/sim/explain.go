@@ -55,7 +55,7 @@ func (w *world) effects(at int, wish Wish) []effect {
 			known := w.mayKnow(at, source.reads, source.stood[pattern])
 			for _, s := range known {
 				if s != nil {
-					e, _ := s.set.of(wish)
+					e, _ := s.set.of(p, wish)
 					add(e)
 				}
 			}
@@ -208,12 +208,13 @@ func later(a, b time.Time) time.Time {
 const (
 	// usualTTL is that of a policy that says none.
 	usualTTL = 30 * time.Second
-	// loweredTTL is what a setting may lower a TTL to.
-	loweredTTL = 5 * time.Second
+	// loweredTTL is what a setting may lower a TTL to, and loweredMaxHold a MaxHold.
+	loweredTTL     = 5 * time.Second
+	loweredMaxHold = time.Second
 )
 
-// of is what a setting makes of a call. Where it does not fit, the policy stays as it is, as a whole.
-func (f Fields) of(wish Wish) (e effect, fits bool) {
+// of is what a setting makes of a call of a process. Where it does not fit, the policy stays as it is, as a whole.
+func (f Fields) of(by Process, wish Wish) (e effect, fits bool) {
 	unchanged := effect{policy: wish.Policy, shadow: wish.Policy.Shadow}
 	e = unchanged
 	p := &e.policy
@@ -234,8 +235,12 @@ func (f Fields) of(wish Wish) (e effect, fits bool) {
 	if ttl == 0 {
 		ttl = usualTTL
 	}
+	had := wish.Policy.MaxHold
+	shorter := f.MaxHold > 0 && (had == 0 || f.MaxHold < had)
 	switch {
 	case wish.flies() && (f.Off || f.Shadow == "true"):
+		return unchanged, false
+	case shorter && (wish.flies() || !by.MayOff || f.MaxHold < loweredMaxHold):
 		return unchanged, false
 	case f.TTL != 0 && f.TTL < loweredTTL && f.TTL < ttl:
 		return unchanged, false
@@ -266,7 +271,7 @@ func (d *desk) says(p Process, wish Wish) []string {
 			if s.text == "" || p.unusable(s) || ended {
 				continue
 			}
-			if _, fits := s.set.of(wish); !fits {
+			if _, fits := s.set.of(p, wish); !fits {
 				return []string{unfit}
 			}
 			return s.set.says()
