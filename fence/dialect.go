@@ -21,7 +21,7 @@ var (
 		schema: `CREATE TABLE IF NOT EXISTS lockmw_fences (
 	redis_key BYTEA PRIMARY KEY,
 	fence     BIGINT NOT NULL
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 90);
 `,
 		raise: `INSERT INTO lockmw_fences AS f (redis_key, fence) VALUES ($1, $2)
 ON CONFLICT (redis_key) DO UPDATE SET fence = EXCLUDED.fence WHERE f.fence <= EXCLUDED.fence`,
@@ -42,7 +42,7 @@ ON CONFLICT (redis_key) DO UPDATE SET fence = EXCLUDED.fence WHERE f.fence <= EX
 		readBack: true,
 		read:     `SELECT fence FROM lockmw_fences WHERE redis_key = ? FOR UPDATE`,
 		forget:   `DELETE FROM lockmw_fences WHERE redis_key = ?`,
-		purge:    `DELETE FROM lockmw_fences WHERE fence < ?`,
+		purge:    `DELETE f FROM lockmw_fences AS f FORCE INDEX (lockmw_fences_fence) WHERE f.fence < ?`, // or all rows are locked
 	}}
 
 	// SQLite is SQLite 3.24 or newer: one statement for each key.
@@ -81,7 +81,7 @@ type language struct {
 // which somebody has written under that lock.
 //
 // In PostgreSQL and SQLite fence has no index, since that would cost each Guard more than it saves Purge. MySQL needs one, since
-// without it a DELETE would lock all rows.
+// without it Purge would lock all rows, and wait for all who are at work.
 func (d Dialect) Schema() string {
 	if d.language == nil {
 		return ""
