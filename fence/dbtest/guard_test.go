@@ -310,7 +310,7 @@ func TestPurgeGoesOnBesideWork(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.open(t, true)
 			do(t, db, "DROP TABLE IF EXISTS lockmw_fences", d.dialect.Schema())
-			for i := range 3 { // so few that a database would rather read the whole table
+			for i := range 100 { // most of the table, so that a database would rather read all of it
 				do(t, db, fmt.Sprintf("INSERT INTO lockmw_fences (redis_key, fence) VALUES ('k%d', 1)", i))
 			}
 			locks, _ := embedded(t)
@@ -322,8 +322,8 @@ func TestPurgeGoesOnBesideWork(t *testing.T) {
 			if err := d.dialect.Guard(t.Context(), working, lease); err != nil {
 				t.Error(err)
 			}
-			if n, err := d.dialect.Purge(t.Context(), purging, time.Hour); err != nil || n != 3 {
-				t.Errorf("purged are %d, %v; want 3", n, err)
+			if n, err := d.dialect.Purge(t.Context(), purging, time.Hour); err != nil || n != 100 {
+				t.Errorf("purged are %d, %v; want 100", n, err)
 			}
 			if err := working.Commit(); err != nil {
 				t.Error(err)
