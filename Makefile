@@ -17,9 +17,9 @@ TESTS = -parallel 4
 
 # make check tests the root module, or those that MODULES names. It leaves out the packages that repeat the
 # proof, the benchmarks or the fuzz seeds of five frameworks, that install a release, run programs (also
-# the go command), or want a Prometheus, a browser or other shells: make test has them.
+# the go command), or want a Prometheus, a browser, databases or other shells: make test has them.
 CHECKED = $(if $(filter command,$(origin MODULES)),$(MODULES),.)
-LONG = /bench$$|/dashboards$$|/browsertest$$|/proof/(checks|combos|jobs|matrix|rivals)$$|/tools/release$$|/check/urls$$|/lockgen$$|/lockctl/shells$$|/kit/examples/
+LONG = /bench$$|/dashboards$$|/browsertest$$|/fence/dbtest$$|/proof/(checks|combos|jobs|matrix|rivals)$$|/tools/release$$|/check/urls$$|/lockgen$$|/lockctl/shells$$|/kit/examples/
 
 # What the completion of lockctl is tried in; the test wants a terminal of Linux.
 SHELLS = $(if $(filter Linux,$(shell uname)),bash-completion zsh fish)
@@ -32,7 +32,7 @@ FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/quorum ./grpcloc
 PLAIN = /internal/check/|/lockgen$$
 PLAIN_MODULES = tools
 FIRST_IN_PROOF = ./matrix ./checks
-LONGEST = examples/recipes tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
+LONGEST = examples/recipes fence/dbtest tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))
 
 # More packages run at a time than the two cores of a small machine, for they wait a lot: four of the root, then
@@ -85,8 +85,8 @@ budgets: ## Hold allocations and the time of ten thousand locks to their bounds,
 		-- "$(CURDIR)/lockprom" -count=1 -run Allocations . -- "$(CURDIR)/lockotel" -count=1 -run Allocations . -- "$(CURDIR)/cmd/lockctl" -count=1 -run TestManyLocks .
 
 test: export GOFLAGS += -trimpath
-test: ## Run all tests, those of code with goroutines with the race detector; installs redis-server, Prometheus, Chromium and shells when they are missing
-	bash scripts/ensure.sh cc redis-server prometheus chromium $(SHELLS)
+test: ## Run all tests, those of code with goroutines with the race detector; installs redis-server, Prometheus, Chromium, PostgreSQL, MariaDB and shells when they are missing
+	bash scripts/ensure.sh cc redis-server prometheus chromium postgres mariadb $(SHELLS)
 	$(REPORT) -alone 2 -beside 4 "$(CURDIR)" $(TEST) -p 4 $(TESTS) $(FIRST) $$(go list ./... | grep -vE '$(PLAIN)') \
 		-- "$(CURDIR)/proof" $(TEST) -short -p 3 $(FIRST_IN_PROOF) ./... \
 		-- "$(CURDIR)" $(TEST_PLAIN) -p 1 $$(go list ./... | grep -E '$(PLAIN)') \

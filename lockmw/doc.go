@@ -73,7 +73,7 @@
 // first one's next renewal tells it, within 11 s if the TTL is 30 s. The first one's
 // process may pass the lock on for a second at most meanwhile, with fences below the
 // other holder's. Where that matters, hand Lease.Fence to the resource and have it
-// refuse a number lower than it has seen. A context can only ask the work to stop:
+// refuse a number lower than it has seen: package fence does so in databases. A context can only ask the work to stop:
 // code that ignores its context goes on without the lock.
 //
 // # Reading on

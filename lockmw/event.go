@@ -81,6 +81,12 @@ const (
 	// EventSettingEnded: an entry of a source of WithSettings applies no more, see Setting: its time is over, somebody has taken it
 	// away, or another one is in its place. It is about no key.
 	EventSettingEnded
+	// EventStale: package fence has refused a write, because a later holder of the lock has written: two were at work at the same time, or
+	// Redis's clock is behind the one it had (Err, a *fence.StaleError, says by how much).
+	EventStale
+	// EventUnfenced: package fence has let work through although nothing guards what it writes: its policy is in shadow, or the lease has no fence and
+	// fence.Dialect.AllowUnfenced allows that.
+	EventUnfenced
 )
 
 var eventNames = [...]string{
@@ -110,6 +116,8 @@ var eventNames = [...]string{
 	EventSwitchedOff:      "switched off",
 	EventSettingBegan:     "setting began",
 	EventSettingEnded:     "setting ended",
+	EventStale:            "stale",
+	EventUnfenced:         "unfenced",
 }
 
 // String returns the kind in words, such as "handed over".

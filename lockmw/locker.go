@@ -22,6 +22,7 @@ import (
 // and one subscription. Close it at the end.
 type Locker struct {
 	store      store.Store
+	namespace  string // of the store's keys
 	quorum     bool
 	confirms   bool                         // replicas confirm grants, so a published one is asked for again
 	reporting                               // what is told to others

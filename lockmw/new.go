@@ -53,6 +53,7 @@ func New(client redis.UniversalClient, opts ...Option) (*Locker, error) {
 func newLocker(s store.Store, o options) *Locker {
 	l := &Locker{
 		reporting: reporting{observers: o.observers, reports: o.reports, log: o.logger},
+		namespace: o.namespace,
 		note:      o.note,
 		confirms:  o.acks > 0,
 		closing:   make(chan struct{}),

@@ -7,13 +7,14 @@ import (
 
 	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/recent"
+	"github.com/lockmw/kit/internal/redisstore"
 	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/store"
 	"github.com/lockmw/kit/internal/waitqueue"
 )
 
-// What lockadmin, locktest and lockctl may do with a Locker and users may not: package internal/seam has the functions as variables,
+// What fence, lockadmin, locktest and lockctl may do with a Locker and users may not: package internal/seam has the functions as variables,
 // so that this package exports none of them.
 
 func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be called from there
@@ -46,6 +47,8 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		defer cancel()
 		return locker.(*Locker).store.Set(ctx, pattern, text)
 	}
+	seam.Fences = func(lease any) []seam.Fence { return lease.(*Lease).fences() }
+	seam.Guarded = func(lease any, key string, stale error) { lease.(*Lease).guarded(key, stale) }
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }
 
@@ -79,6 +82,32 @@ func (l *Locker) waiting(key string) (n int) {
 		}
 	}
 	return n
+}
+
+// fences is seam.Fences.
+func (l *Lease) fences() (all []seam.Fence) {
+	owners := []*Lease{l.owner()}
+	if several, ok := l.has.(*bundle); ok {
+		owners = several.owners()
+	}
+	for _, owner := range owners {
+		all = append(all, seam.Fence{
+			Key: owner.ref.Key, RedisKey: redisstore.LockKey(l.locker.namespace, owner.ref.Key),
+			Fence: owner.fence, Shared: owner.ref.Kind != store.Kind{},
+		})
+	}
+	return all
+}
+
+// guarded is seam.Guarded.
+func (l *Lease) guarded(key string, stale error) {
+	kind := EventUnfenced
+	if stale != nil {
+		kind = EventStale
+	}
+	e := l.event(kind, stale)
+	e.Key = key
+	l.locker.tellLater(l.ctx, e)
 }
 
 // crash is seam.Crash.

@@ -295,6 +295,6 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 	case lockmw.EventShadowIncomplete:
 		c.incomplete.WithLabelValues(name, mode).Inc()
 	case lockmw.EventContended, lockmw.EventInShadow, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved,
-		lockmw.EventSettingBegan, lockmw.EventSettingEnded:
+		lockmw.EventSettingBegan, lockmw.EventSettingEnded, lockmw.EventStale, lockmw.EventUnfenced:
 	}
 }

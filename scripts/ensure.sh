@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that programs which the tests need are there:
 #
-#   ensure.sh [redis-server] [cc] [make] [chromium] [prometheus] [bash-completion] [zsh] [fish]
+#   ensure.sh [redis-server] [cc] [make] [chromium] [prometheus] [postgres] [mariadb] [bash-completion] [zsh] [fish]
 #
 # One that is there is left alone. Otherwise it is installed with apt-get
 # (Debian, Ubuntu) or brew (macOS). Where neither is possible the script says
@@ -23,8 +23,20 @@ program() {
 	case $1 in
 	redis-server) echo "${REDIS_SERVER:-redis-server}" ;;
 	bash-completion) echo /usr/share/bash-completion/bash_completion ;;
+	postgres) in_folders postgres /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin ;;
+	mariadb) in_folders mariadbd /usr/sbin ;;
 	*) echo "$1" ;;
 	esac
+}
+
+# Prints the name of a program where it is in PATH, or else the file in the last of the folders that has it.
+in_folders() {
+	local name=$1 found=$1 folder
+	shift
+	if ! command -v "$name" >/dev/null; then
+		for folder in "$@"; do [ ! -x "$folder/$name" ] || found=$folder/$name; done
+	fi
+	echo "$found"
 }
 
 # Prints where a program is; a script for bash to read is a file that need not be one.
@@ -36,6 +48,7 @@ purpose() {
 	make) echo "the Makefile is the way to all checks" ;;
 	chromium) echo "the console is tested in a real browser" ;;
 	bash-completion | zsh | fish) echo "the completion of lockctl is tried in real shells" ;;
+	postgres | mariadb) echo "late writers are refused in real databases" ;;
 	prometheus) echo "the board and the alerts are tested with a real server, and with promtool that comes with it" ;;
 	esac
 }
@@ -43,13 +56,16 @@ debian_packages() {
 	case $1 in
 	redis-server) echo redis-server ;;
 	cc) echo gcc libc6-dev ;;
+	postgres) echo postgresql ;;
+	mariadb) echo mariadb-server-core ;;
 	make | chromium | prometheus | bash-completion | zsh | fish) echo "$1" ;;
 	esac
 }
 brew_formula() {
 	case $1 in
 	redis-server) echo redis ;;
-	make | chromium | prometheus) echo "$1" ;;
+	postgres) echo postgresql@17 ;;
+	make | mariadb | chromium | prometheus) echo "$1" ;;
 	esac
 }
 
@@ -96,8 +112,8 @@ with_apt() {
 	refresh_lists
 	apt install -y --no-install-recommends "${packages[@]}" || give_up "apt-get could not install ${packages[*]}: $(purpose "$1")."
 	case $1 in
-	redis-server | prometheus)
-		[ ! -d /run/systemd/system ] || root systemctl disable --quiet "$1.service" || true # nor at the next boot
+	redis-server | prometheus | postgres)
+		[ ! -d /run/systemd/system ] || root systemctl disable --quiet "${packages[0]}.service" || true # nor at the next boot
 		;;
 	esac
 }

@@ -82,6 +82,11 @@ func (s *Store) keys(name string) (keys [keyCount]string) {
 // String returns the key.
 func (k redisKey) String() string { return k.namespace + keyOpen + k.lock + k.end }
 
+// LockKey returns the Redis key of the lock called name, in a namespace.
+func LockKey(namespace, name string) string {
+	return redisKey{namespace, name, keyEnds[0]}.String()
+}
+
 // appendTo appends the key as an argument.
 func (k redisKey) appendTo(b []byte) []byte {
 	return wire.AppendParts(b, k.namespace, keyOpen, k.lock, k.end)

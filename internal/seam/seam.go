@@ -1,5 +1,5 @@
 // Package seam opens lockmw to other packages of this module, where users must
-// not reach in: to benchmarks that want a Locker without Redis, to locktest, to lockadmin and to lockctl.
+// not reach in: to benchmarks that want a Locker without Redis, to fence, to locktest, to lockadmin and to lockctl.
 // Package lockmw fills in the functions when it is initialised. A Locker is
 // passed as any, because lockmw imports this package.
 package seam
@@ -52,6 +52,21 @@ var Settings func(locker any) any
 
 // ReadSettings returns what operators have set in the *lockmw.Locker locker's Redis, by pattern, and the clock of Redis at that, in µs since 1970. ctx bounds it.
 var ReadSettings func(ctx context.Context, locker any) (texts map[string]string, clock int64, err error)
+
+// A Fence is what the *lockmw.Lease of Fences has of one lock.
+type Fence struct {
+	Key      string // with its prefix
+	RedisKey string // the namespace is a part of it
+	Fence    int64  // 0: there is none
+	Shared   bool   // others may hold the lock at the same time: readers, or holders of permits
+}
+
+// Fences returns what lease, a *lockmw.Lease that is not nil, has of each of its locks. One that has joined another has that one's.
+var Fences func(lease any) []Fence
+
+// Guarded has the observers told that work of lease, a *lockmw.Lease, was let through although nothing guards what it writes under the lock of key, or was
+// refused because a later holder has written: then stale says so.
+var Guarded func(lease any, key string, stale error)
 
 // Set puts text in the place of what is set under a pattern in the *lockmw.Locker locker's Redis, or with an empty text takes that
 // away. existed says that something was set there. ctx bounds it.

@@ -71,6 +71,7 @@ func TestPackagesAreFreeOf(t *testing.T) {
 		free []string
 	}{
 		{"lockmw", []string{gin, echo, grpc, rpc, embedded, checker, aid, module + "keyfunc", module + "internal/httpdoor"}},
+		{"fence", []string{gin, echo, grpc, rpc, embedded, checker, aid, module + "keyfunc", module + "internal/httpdoor", "gorm.io/", "github.com/jackc/", "github.com/go-sql-driver/"}},
 		{"internal/redisstore", []string{gin, echo, grpc, embedded, checker, module + "lockmw", module + "keyfunc"}},
 		{"internal/store", []string{"github.com/", "google.golang.org/"}},
 		{"ginlock", []string{echo, "google.golang.org/grpc", rpc, embedded, checker, aid}},

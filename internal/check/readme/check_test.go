@@ -30,6 +30,7 @@ const preamble = "testdata/preamble"
 // the preamble imports comes on top.
 var packages = []string{
 	"context",
+	"database/sql",
 	"errors",
 	"fmt",
 	"log",
@@ -45,6 +46,7 @@ var packages = []string{
 	"google.golang.org/grpc",
 	module + "connectlock",
 	module + "echolock",
+	module + "fence",
 	module + "funclock",
 	module + "ginlock",
 	module + "grpclock",

@@ -59,9 +59,14 @@ func inDocuments(t *testing.T) (found []snippet) {
 	return found
 }
 
-// ownModules are packages in modules of their own, whose requirements this module does not
-// have. What documents say of them stands in their example_test.go.
-var ownModules = []string{"lockotel", "lockprom"}
+// ownModules are packages whose requirements this module does not have, and the modules that have them. What documents
+// say of them stands in the example_test.go there.
+var ownModules = map[string]string{
+	"gorm":     "fence/dbtest",
+	"lockotel": "lockotel",
+	"lockprom": "lockprom",
+	"pgx":      "fence/dbtest",
+}
 
 // The code of recipesDocument is whole files of the module in the folder recipes. The line in front
 // of each names it there: "**cron/main.go**".
@@ -86,9 +91,9 @@ func ownModule(s snippet) string {
 	if s.name == recipesDocument {
 		return recipes
 	}
-	for _, name := range ownModules {
+	for name, folder := range ownModules {
 		if strings.Contains(s.code, name+".") {
-			return name
+			return folder
 		}
 	}
 	return ""
@@ -170,6 +175,7 @@ func fenced(name, text string) (found []snippet) {
 var others = []string{
 	"echolock: ID", // a field of a struct
 	"echolock/v5: ID",
+	"fence.Tx: QueryFence(ctx", // of an interface
 	"grpclock: Aborted",
 	"grpclock.Annotated: import", // of a .proto file
 	"grpclock.Idempotent: InvalidArgument",

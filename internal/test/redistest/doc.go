@@ -17,8 +17,8 @@
 // is needed. Servers listen on loopback only and keep nothing on disk: what a
 // restarted server held before is gone.
 //
-// Start reading at server.go, then process.go, which keeps its process, and ready.go,
-// which waits until it answers. What tests use besides is in backend.go (clients, and
+// Start reading at server.go, then ready.go, which waits until it answers; package process keeps its
+// process. What tests use besides is in backend.go (clients, and
 // what all kinds have in common), shared.go, embedded.go, example.go, cluster.go,
 // sentinel.go, save.go (a server that cannot save), tls.go and balancer.go (what may
 // stand in front of servers).

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/process"
 )
 
 var (
@@ -19,18 +21,18 @@ var (
 
 // awaitReady asks addr until the process p itself answers there. Another server
 // may have taken the port first; its answers do not count.
-func awaitReady(addr string, p *process, timeout time.Duration) error {
+func awaitReady(addr string, p *process.Process, timeout time.Duration) error {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		err := probe(addr, p.pid())
+		err := probe(addr, p.PID())
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-p.gone:
+		case <-p.Gone:
 			return errEnded
 		case <-deadline.C:
 			return fmt.Errorf("%w: %w", errNotReady, err)

@@ -11,7 +11,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/lockmw/kit/internal/test/process"
 )
 
 // errNoBinary tells that there is no redis-server to start.
@@ -68,7 +71,7 @@ type Server struct {
 	port     int
 
 	mu     sync.Mutex
-	proc   *process // nil when no process runs
+	proc   *process.Process // nil when no process runs
 	closed bool
 }
 
@@ -137,7 +140,7 @@ func (s *Server) Stop() error {
 	if s.proc == nil {
 		return s.notRunning("stop")
 	}
-	return s.proc.suspend()
+	return s.proc.Suspend()
 }
 
 // Cont lets a stopped process continue; what it was sent meanwhile is answered.
@@ -148,7 +151,7 @@ func (s *Server) Cont() error {
 	if s.proc == nil {
 		return s.notRunning("continue")
 	}
-	return s.proc.resume()
+	return s.proc.Resume()
 }
 
 // Restart kills the process if it runs and starts an empty one on the same port.
@@ -181,7 +184,7 @@ func (s *Server) Close() error {
 
 func (s *Server) kill() {
 	if s.proc != nil {
-		s.proc.kill()
+		s.proc.End()
 		s.proc = nil
 	}
 }
@@ -226,17 +229,17 @@ func (s *Server) start() error {
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), s.env...)
-	proc, err := spawn(cmd)
+	proc, err := process.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return err
 	}
 	if err := awaitReady(s.Addr(), proc, startTimeout); err != nil {
-		proc.kill()
+		proc.End()
 		said := []byte(s.Log())[before:]
 		if bytes.Contains(said, []byte("ddress already in use")) {
 			err = errPortTaken
 		}
-		return fmt.Errorf("redistest: %s on %s: %w (exit: %w); it wrote:\n%s", s.binary, s.Addr(), err, proc.err, said)
+		return fmt.Errorf("redistest: %s on %s: %w (exit: %w); it wrote:\n%s", s.binary, s.Addr(), err, proc.Err(), said)
 	}
 	s.proc = proc
 	return nil

@@ -59,14 +59,14 @@ func TestRestartedServerIsEmptyAndOnTheSamePort(t *testing.T) {
 	client := s.Client(t)
 	addr := s.Addr()
 	set(t, client, "k", "v")
-	pid := s.proc.pid()
+	pid := s.proc.PID()
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Addr(); got != addr {
 		t.Errorf("address = %s, want %s", got, addr)
 	}
-	if got := s.proc.pid(); got == pid {
+	if got := s.proc.PID(); got == pid {
 		t.Errorf("process = %d, want another one", got)
 	}
 	if err := client.Get(t.Context(), "k").Err(); !errors.Is(err, redis.Nil) {
@@ -180,7 +180,7 @@ func TestTakenPortIsNotTakenForOurs(t *testing.T) {
 	if s.proc != nil {
 		t.Error("a process is left after a failed start")
 	}
-	if err := probe(other.Addr(), other.proc.pid()+1); !errors.Is(err, errPortTaken) {
+	if err := probe(other.Addr(), other.proc.PID()+1); !errors.Is(err, errPortTaken) {
 		t.Errorf("probe for another process = %v, want %v", err, errPortTaken)
 	}
 }

@@ -27,7 +27,7 @@ func TestSharedServerEndsWithTheTests(t *testing.T) {
 			t.Fatal(err)
 		}
 		addr = s.Addr()
-		if err := probe(addr, s.proc.pid()); err != nil {
+		if err := probe(addr, s.proc.PID()); err != nil {
 			t.Error(err)
 		}
 		return 3

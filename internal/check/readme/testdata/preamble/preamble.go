@@ -5,6 +5,7 @@ package preamble
 
 import (
 	"context"
+	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -21,6 +22,10 @@ var (
 	ctx    context.Context
 	client redis.UniversalClient
 	locks  *lockmw.Locker
+
+	db    *sql.DB
+	tx    *sql.Tx
+	lease *lockmw.Lease
 
 	requestID func(context.Context) string
 	signedIn  func(http.Handler) http.Handler

@@ -1,0 +1,270 @@
+package dbtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockmw/kit/fence"
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/lockmw"
+	"github.com/lockmw/kit/proof/skew"
+)
+
+const (
+	writers = 8           // processes, each with a Locker; all write to all lanes
+	setBack = time.Hour   // by which Redis's clock is set back
+	patient = time.Minute // what may take so long that takes moments, on a busy machine
+)
+
+// A lane is a row of a database, which writers of eight processes change under one lock, in one isolation level.
+type lane struct {
+	database
+	db      *sql.DB
+	level   sql.IsolationLevel
+	guarded bool
+	table   string
+
+	stale, refused, ahead, repeated, written atomic.Int64 // stale: taken all the same; ahead: refused by an hour
+	before                                   int64        // how many were late when the phase began
+
+	mu      sync.Mutex
+	highest int64 // that has written
+}
+
+func (l *lane) String() string {
+	text := l.name
+	if l.level != sql.LevelDefault {
+		text += ", " + l.level.String()
+	}
+	return text
+}
+
+// Redis forgets while eight hold locks, or are at work without them: by FLUSHALL, by a restart, and at last with a clock that is an hour behind. What
+// each has written carries its fence, and the order in which the database has taken it. A write is stale if one of a later
+// holder came before it.
+func TestNoStaleWriteIsTaken(t *testing.T) {
+	clock, option := skew.New(t)
+	server := redistest.Real(t, option)
+	lanes := newLanes(t)
+	ctx, end := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	for i := range writers {
+		locks := newLocker(t, server, fmt.Sprintf("writer-%d", i))
+		for _, l := range lanes {
+			working.Go(func() { l.write(ctx, t, locks) })
+		}
+	}
+	defer working.Wait()
+	defer end()
+
+	flush := func() {
+		if err := server.Client(t).FlushAll(ctx).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	all := func(what string, so func(l *lane) bool) {
+		t.Helper()
+		began := time.Now()
+		awaitAll(t, lanes, what, so, flush)
+		t.Logf("%v: %s", time.Since(began).Round(time.Millisecond), what)
+	}
+	all("late writers while Redis is flushed", func(l *lane) bool { return l.late() >= 3 })
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lanes {
+		l.before = l.late()
+	}
+	all("late writers behind a restart", func(l *lane) bool { return l.late() > l.before })
+	if err := clock.Set(-setBack); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	all("writers with a clock that is behind", func(l *lane) bool {
+		return l.guarded && l.ahead.Load() >= writers || l.stale.Load() >= writers
+	})
+	if err := clock.Set(0); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	for _, l := range lanes {
+		l.written.Store(0)
+	}
+	all("writers once the clock is right again", func(l *lane) bool { return l.written.Load() >= writers })
+	end()
+	working.Wait()
+	var table strings.Builder
+	for _, l := range lanes {
+		l.judge(t, &table)
+	}
+	t.Logf("%d writers, without Guard and with it:\n%s", writers, &table)
+}
+
+// newLanes returns two of each database and isolation level: with Guard and without.
+func newLanes(t *testing.T) (lanes []*lane) {
+	t.Helper()
+	for _, d := range databases {
+		db := d.open(t, false)
+		do(t, db, "DROP TABLE IF EXISTS lockmw_fences", d.dialect.Schema())
+		for _, level := range d.levels {
+			for _, guarded := range []bool{false, true} {
+				l := &lane{database: d, db: db, level: level, guarded: guarded, table: fmt.Sprintf("lane%d", len(lanes))}
+				key := "PRIMARY KEY"
+				do(t, db, fmt.Sprintf("DROP TABLE IF EXISTS %s", l.table), fmt.Sprintf("DROP TABLE IF EXISTS %s_log", l.table),
+					fmt.Sprintf("CREATE TABLE %s (id INT %s, n BIGINT)", l.table, key), fmt.Sprintf("INSERT INTO %s VALUES (1, 0)", l.table),
+					fmt.Sprintf("CREATE TABLE %s_log (n BIGINT %s, fence BIGINT)", l.table, key))
+				lanes = append(lanes, l)
+			}
+		}
+	}
+	return lanes
+}
+
+func newLocker(t testing.TB, server *redistest.Server, name string) *lockmw.Locker {
+	t.Helper()
+	locks, err := lockmw.New(server.Client(t), lockmw.WithInstance(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = locks.Close(ctx)
+	})
+	return locks
+}
+
+// awaitAll waits until all lanes are so, and disturbs them meanwhile.
+func awaitAll(t *testing.T, lanes []*lane, what string, so func(l *lane) bool, disturb func()) {
+	t.Helper()
+	next := time.Now()
+	await.Within(t, patient, what, func() bool {
+		if time.Now().After(next) {
+			disturb()
+			next = time.Now().Add(60 * time.Millisecond)
+		}
+		for _, l := range lanes {
+			if !so(l) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// write writes under the lock until ctx ends.
+func (l *lane) write(ctx context.Context, t *testing.T, locks *lockmw.Locker) {
+	policy := lockmw.Policy{Prefix: "lane:", Wait: time.Second, RetryInterval: 50 * time.Millisecond}
+	for ctx.Err() == nil {
+		_, lease, err := locks.Acquire(ctx, l.table, policy)
+		if err != nil {
+			continue // Redis is restarted, or others take long
+		}
+		work := time.Duration(rand.IntN(5)) * time.Millisecond
+		if rand.IntN(4) == 0 {
+			work *= 30
+		}
+		time.Sleep(work) // what takes time is not the database: meanwhile another one gets the lock of which Redis knows nothing
+		err = l.transact(lease)
+		for again(err) {
+			l.repeated.Add(1)
+			err = l.transact(lease)
+		}
+		stale, isStale := errors.AsType[*fence.StaleError](err)
+		switch {
+		case isStale && stale.Behind() > setBack/2:
+			l.ahead.Add(1)
+		case isStale:
+			l.refused.Add(1)
+		case err != nil && !errors.Is(err, lockmw.ErrLost): // the last renewal may have told it
+			t.Errorf("%s: %v", l, err)
+		}
+		_ = lease.Release(ctx)
+	}
+}
+
+// transact is the work, in a transaction.
+func (l *lane) transact(lease *lockmw.Lease) error {
+	ctx := context.Background()
+	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: l.level})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if l.guarded {
+		if err := l.dialect.Guard(ctx, tx, lease); err != nil {
+			return err
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("UPDATE %s SET n = n + 1 WHERE id = 1", l.table)); err != nil {
+		return err
+	}
+	var n int64
+	if err := tx.QueryRowContext(ctx, fmt.Sprintf("SELECT n FROM %s WHERE id = 1", l.table)).Scan(&n); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s_log VALUES (%d, %d)", l.table, n, lease.Fence())); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	l.note(lease.Fence())
+	return nil
+}
+
+// note counts for those who wait; the log is what is judged.
+func (l *lane) note(fence int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written.Add(1)
+	if fence < l.highest && !l.guarded {
+		l.stale.Add(1)
+	}
+	l.highest = max(l.highest, fence)
+}
+
+// late is how many late writers there were.
+func (l *lane) late() int64 { return l.stale.Load() + l.refused.Load() }
+
+// judge counts what was written behind a later holder.
+func (l *lane) judge(t *testing.T, table *strings.Builder) {
+	t.Helper()
+	rows, err := l.db.QueryContext(t.Context(), fmt.Sprintf("SELECT fence FROM %s_log ORDER BY n", l.table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var highest int64
+	n, stale := 0, 0
+	for rows.Next() {
+		var fence int64
+		if err := rows.Scan(&fence); err != nil {
+			t.Fatal(err)
+		}
+		if n++; fence < highest {
+			stale++
+		}
+		highest = max(highest, fence)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case l.guarded && stale > 0:
+		t.Errorf("%s: %d of %d writes are stale, with Guard", l, stale, n)
+	case !l.guarded && stale == 0:
+		t.Errorf("%s: none of %d writes is stale without Guard: nothing was tried", l, n)
+	}
+	fmt.Fprintf(table, "  %-50s guarded %-5v  %5d writes, %4d stale, %4d refused as stale, %4d an hour behind, %4d done again\n",
+		l, l.guarded, n, stale, l.refused.Load(), l.ahead.Load(), l.repeated.Load())
+}

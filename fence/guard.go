@@ -1,0 +1,192 @@
+package fence
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/lockmw/kit/internal/seam"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// Tx is the transaction of the work. *sql.Tx is one, and so are the transactions of sqlx and, as tx.Statement.ConnPool, of gorm.
+//
+// Besides, a Tx should have QueryRowContext, as *sql.Tx has it, or, where there is no *sql.Row,
+//
+//	QueryFence(ctx context.Context, query string, args ...any) (fence int64, err error)
+//
+// which returns the one number that a query gives. MySQL needs one of them; with the others a StaleError does not say by how much the lease is
+// behind if both are missing. docs/fences.md shows the six lines for pgx.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Guard has the transaction's work refused if a later holder of the lock has written: the error Is ErrStale then. It is to be the first
+// statement of the transaction, since what was read before may be out of date, and the transaction must be rolled back after any error. Until the
+// transaction ends it keeps all other holders of the lock waiting in their Guard.
+//
+// The lease may be of several keys, and there may be several leases: all are guarded, in one order for all callers. Call it once for all
+// of them, since two calls in different orders can meet in a deadlock. A lease that has joined another one (Policy.Reentrant) counts as that one, and one holder may guard as many
+// transactions as it likes.
+//
+// These are refused before anything is asked:
+//
+//   - a lease that is not Valid any more. The error Is lockmw.ErrLost, ErrMaxHold or ErrReleased then. It is no promise that the lock is still
+//     there in the other case: that is what the fence is for;
+//   - one without a fence, with ErrUnfenced, see AllowUnfenced;
+//   - readers and holders of permits: as they work at the same time, none of them is late;
+//   - a nil lease, and no lease at all;
+//   - a *sql.DB and a *sql.Conn, or what is made of them, in the place of the transaction: the check would be over before the work begins.
+//
+// A lease in shadow passes and is not guarded, as it holds no lock. Observers are told EventUnfenced of that, and EventStale of a write that is refused as stale.
+//
+// Any other error is the database's, wrapped once. A serialization failure (40001), a deadlock (40P01, or 1213 in MySQL), a row that has
+// changed since the snapshot (1020 in MariaDB) and SQLITE_BUSY are never ErrStale: roll back, and begin again.
+func (d Dialect) Guard(ctx context.Context, tx Tx, leases ...*lockmw.Lease) error {
+	if err := d.check(tx); err != nil {
+		return err
+	}
+	if !isTransaction(tx) {
+		return fmt.Errorf("fence: Guard needs the transaction of the work, not a %T: the check would be over before the work begins", tx)
+	}
+	locks, unfenced, err := d.locksOf(leases)
+	if err != nil {
+		return err
+	}
+	for _, l := range locks {
+		if err := d.raise(ctx, tx, l); err != nil {
+			if errors.Is(err, ErrStale) {
+				seam.Guarded(l.lease, l.key, err)
+			}
+			return err
+		}
+	}
+	for _, l := range unfenced {
+		seam.Guarded(l.lease, l.key, nil)
+	}
+	return nil
+}
+
+// A lock is one that is to be guarded with.
+type lock struct {
+	lease    *lockmw.Lease
+	key      string
+	redisKey []byte
+	fence    int64
+}
+
+// locksOf returns the locks of leases, in the order in which they are guarded, and those that pass without.
+func (d Dialect) locksOf(leases []*lockmw.Lease) (locks, unfenced []lock, err error) {
+	if len(leases) == 0 {
+		return nil, nil, errNoLease
+	}
+	for _, lease := range leases {
+		if err := usable(lease); err != nil {
+			return nil, nil, err
+		}
+		for _, f := range seam.Fences(lease) {
+			l := lock{lease, f.Key, []byte(f.RedisKey), f.Fence}
+			switch {
+			case lease.Shadow():
+				unfenced = append(unfenced, l)
+			case f.Fence == 0 && !d.unfenced:
+				return nil, nil, fmt.Errorf("%w: %s", ErrUnfenced, lease)
+			case f.Fence == 0:
+				unfenced = append(unfenced, l)
+			case f.Shared:
+				return nil, nil, fmt.Errorf("%w: %s", errShared, lease)
+			default:
+				locks = append(locks, l)
+			}
+		}
+	}
+	slices.SortFunc(locks, func(a, b lock) int {
+		return cmp.Or(bytes.Compare(a.redisKey, b.redisKey), cmp.Compare(b.fence, a.fence)) // of one key the latest first: an earlier one is stale beside it
+	})
+	return locks, unfenced, nil
+}
+
+// usable returns nil if work may be done under the lease, as far as this process knows.
+func usable(lease *lockmw.Lease) error {
+	if lease == nil {
+		return errNoLease
+	}
+	if lease.Valid() {
+		return nil
+	}
+	why := context.Cause(lease.Context())
+	if !errors.Is(why, lockmw.ErrLost) && !errors.Is(why, lockmw.ErrMaxHold) && !errors.Is(why, lockmw.ErrReleased) {
+		why = lockmw.ErrLost // its caller's context may have ended before
+	}
+	return fmt.Errorf("fence: the lease of %q is not valid any more: %w", lease.Key(), why)
+}
+
+// raise raises the fence of one lock, or returns a *StaleError.
+func (d Dialect) raise(ctx context.Context, tx Tx, l lock) error {
+	what := fmt.Sprintf("guard %q", l.key)
+	args := []any{l.redisKey, l.fence}
+	if d.language.readBack {
+		args = append(args, l.fence)
+	}
+	result, err := tx.ExecContext(ctx, d.language.raise, args...)
+	if err != nil {
+		return fmt.Errorf("fence: %s: %w", what, err)
+	}
+	stale := &StaleError{Key: l.key, RedisKey: string(l.redisKey), Fence: l.fence}
+	if !d.language.readBack {
+		n, err := affected(what, result)
+		if err != nil || n > 0 {
+			return err
+		}
+		if highest, err := queryFence(ctx, tx, d.language.read, l.redisKey); err == nil {
+			stale.Highest = highest // otherwise it is stale all the same
+		}
+		return stale
+	}
+	stale.Highest, err = queryFence(ctx, tx, d.language.read, l.redisKey)
+	switch {
+	case err != nil:
+		return fmt.Errorf("fence: %s: %w", what, err)
+	case stale.Highest > l.fence:
+		return stale
+	}
+	return nil
+}
+
+// queryFence returns what a query says.
+func queryFence(ctx context.Context, tx Tx, query string, arg any) (fence int64, err error) {
+	switch tx := tx.(type) {
+	case interface {
+		QueryFence(ctx context.Context, query string, args ...any) (fence int64, err error)
+	}:
+		return tx.QueryFence(ctx, query, arg)
+	case interface {
+		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	}:
+		err = tx.QueryRowContext(ctx, query, arg).Scan(&fence)
+		return fence, err
+	}
+	return 0, errNoQuery
+}
+
+// isTransaction reports whether tx can be one. What can be committed is; what begins transactions is none otherwise: *sql.DB, *sql.Conn, and what other
+// libraries make of them. An adapter that has neither is taken at its word.
+func isTransaction(tx Tx) bool {
+	if _, ok := tx.(interface {
+		Commit() error
+		Rollback() error
+	}); ok {
+		return true
+	}
+	return !reflect.ValueOf(tx).MethodByName("BeginTx").IsValid()
+}
+
+func isNil(tx Tx) bool {
+	v := reflect.ValueOf(tx)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
