@@ -47,7 +47,7 @@ func tellSettings(addr string) error {
 		for !l.Stats().Subscribed || l.Stats().Settings.Ages["redis"] > 9*time.Second { // until it was read once, that is the Locker's age
 			time.Sleep(10 * time.Millisecond)
 		}
-		_, _ = fmt.Println("ready")
+		_, _ = fmt.Fprintln(os.Stdout, "ready")
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -57,7 +57,7 @@ func tellSettings(addr string) error {
 	for {
 		select {
 		case at := <-began:
-			_, _ = fmt.Println("began", at.UnixNano())
+			_, _ = fmt.Fprintln(os.Stdout, "began", at.UnixNano())
 		case <-ended:
 			return nil
 		}
