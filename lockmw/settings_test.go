@@ -219,7 +219,6 @@ func TestASettingThatDoesNotFitLeavesThePolicyAlone(t *testing.T) {
 		{`"ttl": "4s"`, lockmw.Policy{}, nil, false},
 		{`"ttl": "5s"`, lockmw.Policy{}, nil, true},
 		{`"ttl": "4s"`, lockmw.Policy{TTL: time.Second}, nil, true},
-		{`"ttl": "87601h"`, lockmw.Policy{}, nil, false},
 		{`"maxHold": "1s"`, lockmw.Policy{MinHold: 2 * time.Second}, nil, false},
 		{`"maxHold": "1s", "wait": "9s"`, lockmw.Policy{MinHold: 2 * time.Second}, nil, false},
 		{`"wait": "none"`, lockmw.Policy{Wait: time.Second, AsyncRelease: true}, nil, false},
