@@ -155,7 +155,9 @@ func TestMistakes(t *testing.T) {
 		{"resolve", "a", "7", "again", "--redis", "redis://127.0.0.1:1"},
 		{"policy"}, {"policy", "get"}, {"policy", "set"}, {"policy", "set", "shop/pay"}, {"policy", "set", "shop", "wait=5s"}, {"policy", "set", "sh*p/pay", "wait=5s"},
 		{"policy", "set", "shop/pay", "wait"}, {"policy", "set", "shop/pay", "wait=5"}, {"policy", "set", "shop/pay", "wait=0s"}, {"policy", "set", "shop/pay", "minHold=5s"},
-		{"policy", "set", "shop/pay", "wait=5s", "wait=6s"}, {"policy", "set", "shop/pay", "ttl=none"}, {"policy", "set", "shop/pay", "off=true"},
+		{"policy", "set", "shop/pay", "wait=5s", "wait=6s"}, {"policy", "set", "shop/pay", "ttl=none"}, {"policy", "set", "shop/pay", "off=true"}, {"policy", "set", "shop/pay", "off"}, {"policy", "set", "shop/pay", "off=false"},
+		{"policy", "set", "shop/pay", "ttl=1h1s"}, {"policy", "set", "shop/pay", "ttl=999ms"}, {"policy", "set", "shop/pay", "wait=1d"}, {"policy", "set", "shop/pay", "wait=5s", "--for", "1d"},
+		{"policy", "set", "shop/pay", "shadow=true"}, {"policy", "set", "shop/pay", "shadow=true", "-y"},
 		{"policy", "set", "shop/pay", "wait=5s", "--for", "1ms"}, {"policy", "set", "shop/pay", "wait=5s", "--for", "0s"}, {"policy", "set", "shop/pay", "wait=5s", "--reason", "a\x1bb"},
 		{"policy", "clear"}, {"policy", "ls", "a", "b"}, {"policy", "ls", "--redis", "redis://127.0.0.1:1"}, {"policy", "set", "shop/pay", "wait=5s", "--redis", "redis://127.0.0.1:1"},
 	} {
