@@ -537,7 +537,7 @@ func TestAServiceWithoutTheRightToReadSettingsWorks(t *testing.T) {
 	if err := l.WithLock(t.Context(), "k", lockmw.Policy{Wait: 10 * time.Second}, held); err != nil {
 		t.Error(err)
 	}
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", "locks", "%R~lockmw:settings:*").Err(); err != nil {
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "locks", "%R~lockmw:settings:lock").Err(); err != nil {
 		t.Fatal(err)
 	}
 	put(t, fromRedis(t, admin), "shop/pay", `{"wait":"3s"}`)

@@ -147,7 +147,7 @@ func TestMistakes(t *testing.T) {
 		{"lss"}, {"show"}, {"show", "a", "b"}, {"release"}, {"ls", "a", "b"}, {"uncertain", "a", "b"}, {"doctor", "x"}, {"ls", "--what"},
 		{"ls", "-o", "xml"}, {"ls", "-o"}, {"ls", "--redis", "localhost:6379"}, {"ls", "--redis", "redis://user:pass word@x"},
 		{"ls", "--cluster", "--redis", "redis://user:pass word@x"}, {"ls", "--sentinel", "main", "--redis", "redis://user:pass word@x"},
-		{"ls", "--cluster", "--sentinel", "main"}, {"ls", "--namespace", "a{b"}, {"ls", "--namespace", ""}, {"watch", "--every", "1ms"}, {"watch", "--every", "soon"},
+		{"ls", "--cluster", "--sentinel", "main"}, {"ls", "--namespace", "a{b"}, {"ls", "--namespace", ""}, {"ls", "--namespace", "lockmw"}, {"policy", "ls", "--namespace", "lockmw:settings"}, {"watch", "--every", "1ms"}, {"watch", "--every", "soon"},
 		{"ls", "--redis", "redis://127.0.0.1:1"}, {"uncertain", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--redis", "redis://127.0.0.1:1"},
 		{"doctor", "--cluster", "--redis", "redis://127.0.0.1:1"}, {"doctor", "--sentinel", "main", "--redis", "redis://127.0.0.1:1"},
 		{"show", "a\nb", "--redis", "redis://127.0.0.1:1"}, {"release", "-y", "a{b", "--redis", "redis://127.0.0.1:1"},
