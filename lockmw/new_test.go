@@ -37,6 +37,12 @@ func TestUnusableClientsAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
+func TestANamespaceMayBeginAsTheLibraryIsCalled(t *testing.T) {
+	for _, ns := range []string{"lockmw2", "lockmw-shop", "shop:lockmw"} {
+		testenv.Open(t, redistest.Embedded(t).Client(t), lockmw.WithNamespace(ns))
+	}
+}
+
 func TestBadOptionsAreRefusedWithTheReason(t *testing.T) {
 	c := redistest.Embedded(t).Client(t)
 	for _, tc := range []struct {
@@ -47,6 +53,8 @@ func TestBadOptionsAreRefusedWithTheReason(t *testing.T) {
 		{lockmw.WithNamespace(""), "WithNamespace: empty"},
 		{lockmw.WithNamespace("a{b"), `WithNamespace: has the character '{'`},
 		{lockmw.WithNamespace(strings.Repeat("n", 129)), "WithNamespace: 129 bytes"},
+		{lockmw.WithNamespace("lockmw"), `WithNamespace: "lockmw": below lockmw lie the settings of all namespaces`},
+		{lockmw.WithNamespace("lockmw:settings"), `WithNamespace: "lockmw:settings": below lockmw`},
 		{lockmw.WithLogger((*slog.Logger)(nil)), "WithLogger: the logger is nil"},
 		{lockmw.WithObserver(nil), "WithObserver: the observer is nil"},
 		{lockmw.WithMaxWaiters(0, 5), "WithMaxWaiters: perKey is 0"},

@@ -65,7 +65,8 @@ func gather(opts []Option) (options, error) {
 // WithNamespace sets what all Redis keys and channels begin with: the lock of key k is
 // the Redis key "<ns>:{<prefix><k>}". Lockers exclude each other only within one
 // namespace. It is 1 to 128 bytes without braces and control characters. The default
-// is "lock". "<ns>:shadow" is for policies with Shadow.
+// is "lock". "<ns>:shadow" is for policies with Shadow. "lockmw", and what begins with "lockmw:", is refused: there lie the settings of all
+// namespaces (SettingsInRedis), and a service may write below its namespace.
 func WithNamespace(ns string) Option {
 	return func(o *options) error {
 		if ns == "" {
@@ -76,6 +77,9 @@ func WithNamespace(ns string) Option {
 		}
 		if r, bad := badRune(ns); bad {
 			return fmt.Errorf("WithNamespace: has the character %q; braces and control characters are not allowed", r)
+		}
+		if ns == "lockmw" || strings.HasPrefix(ns, "lockmw:") {
+			return fmt.Errorf("WithNamespace: %q: below lockmw lie the settings of all namespaces, which only operators may write; take another name", ns)
 		}
 		o.namespace = ns
 		return nil

@@ -33,7 +33,8 @@ const (
 //
 // Fields are wait, maxHold, ttl, shadow and off, see WithSettings; for (counted from when this process has read the entry) or until (a time, as in
 // 2026-11-28T15:00:00Z, which the machine's clock is compared with when the entry is read) says when it ends; author and reason are
-// told in the log and to observers. An entry that does not change keeps its end while others do.
+// told in the log and to observers. An entry that does not change keeps its end while others do. off and shadow may be false, for an exception from a less
+// specific entry. What is there twice makes the whole file one that cannot be read.
 //
 // New and NewQuorum read the file once, before they return; for one that hangs, as on a file server that is away, they wait for a second. A
 // file that cannot be read as a whole (it is not there, is no such JSON, or
@@ -60,7 +61,7 @@ func SettingsInRedis() SettingsSource { return SettingsSource{kind: fromRedis} }
 //   - wait: for how long a call waits, in the place of Wait and Retries; none is one attempt;
 //   - maxHold: MaxHold; none is no cap. A shorter one than the program's is at least a second, and needs AllowOff: work that does not heed its
 //     context goes on beside the next holder's;
-//   - ttl: TTL. It may be raised, or lowered to 5 s at least;
+//   - ttl: TTL. It may be raised, to an hour at most, or lowered to 5 s at least;
 //   - shadow: Shadow. Whoever may write settings could do without the lock by true, so that needs AllowOff; false, with which a trial
 //     ends and the lock is taken, does not;
 //   - off: work runs without its lock. Only a file may say so, and only to a Locker with AllowOff.
@@ -142,7 +143,7 @@ func AllowOff() Option {
 // A Setting is an entry of a source of WithSettings, as a Locker has read it.
 type Setting struct {
 	Pattern string    `json:"pattern"`         // service/name, as it stands there
-	Change  string    `json:"change"`          // what it changes, such as "wait=5s"; empty where it cannot be read
+	Change  string    `json:"change"`          // what it changes, such as "wait=5s"; empty where it changes nothing, or cannot be read
 	Source  string    `json:"source"`          // file or redis
 	Author  string    `json:"author,omitzero"` // who has set it, as they say
 	Reason  string    `json:"reason,omitzero"` // why, as they say

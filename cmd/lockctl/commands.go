@@ -306,18 +306,33 @@ func resolveCommand(f *flags) *cobra.Command {
 
 // confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.
 func confirm(c *cobra.Command, info lockmw.Info) error {
-	if file, ok := c.InOrStdin().(*os.File); ok && !isDevice(file) {
-		return ending{statusUnconfirmed, "not released: there is no terminal to ask at; --yes releases without asking"}
-	}
 	info.Waiters = nil // the question is about the holders
-	if err := newPage(c.ErrOrStderr(), "text").write(info); err != nil {
+	var b strings.Builder
+	if err := newPage(&b, "text").write(info); err != nil {
 		return failed(err)
 	}
 	warning := "Its holders work on until they learn of it."
 	if info.CoolingDown {
 		warning = "Its work is over; once it is released, the same may be done again at once."
 	}
-	fmt.Fprint(c.ErrOrStderr(), warning+" Release it? [y/N] ")
+	return question{b.String() + warning + " Release it?", "not released", "releases"}.ask(c)
+}
+
+// A question is asked before something is done that a slip of the hand must not do.
+type question struct {
+	text    string
+	notDone string // what is said after any other answer than yes
+	does    string // what --yes does without asking
+}
+
+// ask returns nil after a yes.
+func (q question) ask(c *cobra.Command) error {
+	if file, ok := c.InOrStdin().(*os.File); ok && !isDevice(file) {
+		return ending{statusUnconfirmed, q.notDone + ": there is no terminal to ask at; --yes " + q.does + " without asking"}
+	}
+	if _, err := fmt.Fprint(c.ErrOrStderr(), q.text+" [y/N] "); err != nil {
+		return failed(err)
+	}
 	type answer struct {
 		text string
 		err  error
@@ -340,10 +355,10 @@ func confirm(c *cobra.Command, info lockmw.Info) error {
 		case said == "y", said == "yes":
 			return nil
 		case errors.Is(a.err, io.EOF) && said == "":
-			return ending{statusUnconfirmed, "not released: nobody has answered; --yes releases without asking"}
+			return ending{statusUnconfirmed, q.notDone + ": nobody has answered; --yes " + q.does + " without asking"}
 		case a.err != nil && !errors.Is(a.err, io.EOF):
 			return failed(a.err)
 		}
-		return ending{statusUnconfirmed, "not released"}
+		return ending{statusUnconfirmed, q.notDone}
 	}
 }

@@ -24,8 +24,8 @@
 //
 // The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be
 // reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to
-// show or to release, or doctor has advice; 4 where a release was not confirmed; 130 after an
-// interrupt, by which watch ends with 0.
+// show or to release, or doctor has advice; 4 where a release or a setting was not confirmed; 130
+// after an interrupt, by which watch ends with 0.
 //
 // There is colour on a terminal only, and none with NO_COLOR or TERM=dumb.
 package main

@@ -40,18 +40,21 @@ func policyCommand(f *flags) *cobra.Command {
 }
 
 func policySetCommand(f *flags) *cobra.Command {
-	var lasts time.Duration
+	var lasts lasting
 	var by operator
+	var yes bool
 	c := &cobra.Command{
 		Use:   "set SERVICE/NAME FIELD=VALUE...",
 		Short: "Change policies while services run",
 		Long: "Change policies while services run, in the place of what is set for the same service/name.\n\n" +
 			"  wait     for how long a call waits, in the place of Wait and Retries; none is one attempt\n" +
 			"  maxHold  after how long work is told to stop; none is no cap\n" +
-			"  ttl      how long Redis keeps a lock without a renewal: raised, or lowered to 5s at least\n" +
+			"  ttl      how long Redis keeps a lock without a renewal: raised, to 1h at most, or lowered to 5s at least\n" +
 			"  shadow   true: the lock is only tried, and locks nobody out, in programs with AllowOff; false: it is taken\n\n" +
-			"A service whose policy the change does not fit leaves that policy as it is, and says so in its log\n" +
-			"and its console. Without --for the setting stays until 'lockctl policy clear'.",
+			"A service whose policy the change does not fit leaves that policy as it is, and says so in its log, its\n" +
+			"console and the metric lockmw_settings_refused. Without --for the setting stays until 'lockctl policy clear'.\n" +
+			"With a *, and with shadow=true, which also wants a --reason, set asks first. There is no off: it stands in\n" +
+			"a service's file of settings alone.",
 		Example: "  lockctl policy set shop/pay wait=5s --for 1h --reason INC-42\n" +
 			"  lockctl policy set 'shop/*' ttl=1m maxHold=10m",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -66,8 +69,8 @@ func policySetCommand(f *flags) *cobra.Command {
 			switch {
 			case err != nil:
 				return misused("%v", err)
-			case c.Flags().Changed("for") && lasts < time.Second:
-				return misused("--for is %v; at least 1s is needed", lasts)
+			case entry.Shadow == settings.True && by.reason == "":
+				return misused("shadow=true takes the lock away: say why, with --reason")
 			}
 			who := by.intervention()
 			entry.Author, entry.Reason = who.Author, who.Reason
@@ -79,13 +82,59 @@ func policySetCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
+			if about := dangers(pattern, entry.Change); about != "" && !yes {
+				text := fmt.Sprintf("%sSet %s to %s%s?", about, quoted(pattern.String()), entry.Change, lasts.phrase())
+				if err := (question{text, "not set", "sets"}).ask(c); err != nil {
+					return err
+				}
+			}
 			return set(c.Context(), locks, pattern, entry, lasts, f.output, c.OutOrStdout())
 		},
 	}
-	c.Flags().DurationVar(&lasts, "for", 0, "for how long, such as 1h")
+	c.Flags().Var(&lasts, "for", "for how long, such as 1h")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	_ = c.RegisterFlagCompletionFunc("for", cobra.NoFileCompletions) // the flag is there
 	by.add(c)
 	return c
+}
+
+// Lasting is the value of --for; zero: the flag is not there.
+type lasting time.Duration
+
+// Set reads it from the command line.
+func (l *lasting) Set(text string) error {
+	d, err := settings.Lasting(text)
+	*l = lasting(d)
+	return err
+}
+
+// Type is what the help calls it.
+func (l *lasting) Type() string { return "duration" }
+
+func (l *lasting) String() string {
+	if *l == 0 {
+		return "" // no default is told
+	}
+	return time.Duration(*l).String()
+}
+
+// phrase is what a sentence that says what is set ends with.
+func (l *lasting) phrase() string {
+	if *l == 0 {
+		return ""
+	}
+	return " for " + l.String()
+}
+
+// dangers says what a person is to know before a change is set; empty: nothing, it is not asked for.
+func dangers(pattern settings.Pattern, c settings.Change) (about string) {
+	if c.Shadow == settings.True {
+		about = "With shadow=true work runs without its lock, at the same time as other work, in programs with AllowOff.\n"
+	}
+	if strings.Contains(pattern.String(), "*") {
+		about += quoted(pattern.String()) + " may be for more than one policy.\n"
+	}
+	return about
 }
 
 // entryOf reads the arguments of set.
@@ -98,6 +147,9 @@ func entryOf(args []string) (settings.Pattern, settings.Entry, error) {
 	seen := make(map[string]bool)
 	for _, arg := range args[1:] {
 		name, value, ok := strings.Cut(arg, "=")
+		if !ok && name == settings.Off {
+			return pattern, entry, settings.ErrOff
+		}
 		if !ok {
 			return pattern, entry, fmt.Errorf("%q is not FIELD=VALUE, such as wait=5s", arg)
 		}
@@ -112,31 +164,41 @@ func entryOf(args []string) (settings.Pattern, settings.Entry, error) {
 	return pattern, entry, nil
 }
 
-// set writes a setting, whose times are those of Redis's clock.
-func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, entry settings.Entry, lasts time.Duration, output string, w io.Writer) error {
-	_, clock, err := seam.ReadSettings(ctx, locks)
+// set writes a setting, whose times are those of Redis's clock, and tells which one was there before.
+func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, entry settings.Entry, lasts lasting, output string, w io.Writer) error {
+	before, clock, err := seam.ReadSettings(ctx, locks)
 	if err != nil {
 		return failed(err)
 	}
 	entry.Set = clock
 	if lasts > 0 {
-		entry.Over = clock + lasts.Microseconds()
+		entry.Over = clock + time.Duration(lasts).Microseconds()
 	}
 	text, err := entry.Format()
 	if err != nil {
 		return misused("%v", err)
 	}
-	if _, err := seam.Set(ctx, locks, pattern.String(), text); err != nil {
+	name := pattern.String()
+	if _, err := seam.Set(ctx, locks, name, text); err != nil {
 		return failed(err)
 	}
+	now := shownOf(name, text, clock)
+	if old, replaces := before[name]; replaces {
+		now.Replaces = new(shownOf(name, old, clock))
+	}
 	if output == "json" {
-		return newEncoder(w).Encode(shownOf(pattern.String(), text, clock))
+		return newEncoder(w).Encode(now)
 	}
-	until := ""
-	if lasts > 0 {
-		until = " for " + lasts.String()
+	fmt.Fprintf(w, "set %s to %s%s\n", quoted(name), entry.Change, lasts.phrase())
+	if now.Replaces != nil {
+		fmt.Fprintf(w, "this replaces %s\n", now.Replaces.words())
 	}
-	fmt.Fprintf(w, "set %s to %s%s\n", quoted(pattern.String()), entry.Change, until)
+	const answers = "whether a service takes it: its log, its console, its metric lockmw_settings_refused" // no answer comes back
+	if lasts == 0 {
+		fmt.Fprintf(w, "%s; it stays until somebody runs: lockctl policy clear %s\n", answers, quoted(name))
+		return nil
+	}
+	fmt.Fprintln(w, answers)
 	return nil
 }
 
@@ -151,6 +213,31 @@ type shown struct {
 	Left    string     `json:"left,omitzero"`
 	Over    bool       `json:"over,omitzero"`  // its end has come
 	Error   string     `json:"error,omitzero"` // why no service reads it
+
+	Replaces *shown `json:"replaces,omitzero"` // what was set in its place before, where it is set
+}
+
+// words is the setting in a sentence, such as "wait=4s (by ada: INC-1)".
+func (s shown) words() string {
+	if s.Error != "" {
+		return "what could not be read: " + printable(s.Error)
+	}
+	by := ""
+	if s.Author != "" {
+		by = "by " + printable(s.Author)
+	}
+	why := printable(s.Reason)
+	if by != "" && why != "" {
+		by += ": "
+	}
+	over := ""
+	if s.Over {
+		over = ", which was over"
+	}
+	if by += why; by != "" {
+		by = " (" + by + ")"
+	}
+	return s.Change + over + by
 }
 
 // shownOf describes what is set under a pattern when Redis's clock showed clock.
@@ -183,7 +270,8 @@ func policyLsCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls [SERVICE/]", Short: "List the settings of services that begin with SERVICE/",
 		Long: "List the settings whose service/name begins with SERVICE/, the most specific in front. LEFT is for how\n" +
-			"much longer one applies; over: its end has come, and it changes nothing any more.",
+			"much longer one applies; over: its end has come, and it changes nothing any more.\n" +
+			"What services have from files is not seen here: their console and the metric lockmw_off tell of it.",
 		Example:           "  lockctl policy ls shop/\n  lockctl policy ls -o json | jq -r .pattern",
 		Args:              arguments(0, 1, "one SERVICE/ or none"),
 		ValidArgsFunction: f.completeSetting(false),
@@ -218,7 +306,12 @@ func listSettings(ctx context.Context, locks *lockmw.Locker, prefix string, f *f
 		return strings.Compare(a, b)
 	})
 	if len(names) == 0 {
-		return ending{statusNothing, "there are no settings" + f.target.where()}
+		what := "nothing is set in Redis"
+		if prefix != "" {
+			what = "nothing that begins with " + quoted(prefix) + " is set in Redis"
+		}
+		return ending{statusNothing, what + f.target.where() + "\n" +
+			"What services have from files is not seen here: their console and the metric lockmw_off tell of it."}
 	}
 	if f.output != "json" {
 		if _, err := fmt.Fprintf(w, settingColumns, "FOR", "CHANGE", "LEFT", "SINCE", "AUTHOR", "REASON"); err != nil {
@@ -258,6 +351,12 @@ func (s shown) line() string {
 	return strings.TrimRight(text, " \n") + "\n"
 }
 
+// Cleared is what clear tells as JSON.
+type cleared struct {
+	Cleared string `json:"cleared"`
+	Was     shown  `json:"was"`
+}
+
 func policyClearCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use: "clear SERVICE/NAME", Short: "Take a setting away",
@@ -270,16 +369,22 @@ func policyClearCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
+			before, clock, err := seam.ReadSettings(c.Context(), locks)
+			if err != nil {
+				return failed(err)
+			}
 			existed, err := seam.Set(c.Context(), locks, args[0], "")
 			switch {
 			case err != nil:
 				return failed(err)
 			case !existed:
 				return ending{statusNothing, fmt.Sprintf("nothing is set for %s%s", quoted(args[0]), f.target.where())}
-			case f.output == "json":
-				return newEncoder(c.OutOrStdout()).Encode(map[string]string{"cleared": args[0]})
 			}
-			fmt.Fprintf(c.OutOrStdout(), "cleared %s\n", quoted(args[0]))
+			was := shownOf(args[0], before[args[0]], clock)
+			if f.output == "json" {
+				return newEncoder(c.OutOrStdout()).Encode(cleared{args[0], was})
+			}
+			fmt.Fprintf(c.OutOrStdout(), "cleared %s: %s\n", quoted(args[0]), was.words())
 			return nil
 		},
 	}
@@ -292,8 +397,8 @@ func (f *flags) completeSetting(sets bool) cobra.CompletionFunc {
 			if !sets {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			for _, field := range settings.Fields() {
-				if field != settings.Off && strings.HasPrefix(field, typed) {
+			for _, field := range settings.FieldsInRedis() {
+				if strings.HasPrefix(field, typed) {
 					offers = append(offers, field+"=")
 				}
 			}

@@ -21,8 +21,17 @@ func settingsLife(t *testing.T, s *script, client redis.UniversalClient) {
 	t.Helper()
 	s.run("", "policy", "ls")
 	s.run("", "policy", "set", "shop/pay", "wait=5s", "ttl=1m", "--for", "1h", "--author", "ada@shell", "--reason", "INC-42")
-	s.run("", "policy", "set", "shop/*", "maxHold=none", "--author", "ada@shell", "-o", "json")
-	for name, text := range map[string]string{"shop/it's": `{"wait":"none","author":"eve"}`, "shop/over": `{"wait":"5s","set":1,"until":2}`, "shop/junk": `x`, "other": `{"wait":"5s"}`} {
+	s.run("", "policy", "set", "shop/pay", "wait=6s", "--author", "eve@shell")
+	s.run("", "policy", "set", "shop/pay", "wait=5s", "ttl=1m", "--for", "1h", "--author", "ada@shell", "--reason", "INC-42", "-o", "json")
+	s.run("", "policy", "set", "shop/*", "maxHold=none", "--author", "ada@shell")
+	s.run("n\n", "policy", "set", "shop/*", "maxHold=none", "--for", "1h", "--author", "ada@shell")
+	s.run("yes\n", "policy", "set", "s*/pay", "maxHold=none", "--for", "1h", "--author", "ada@shell", "--reason", "INC-42")
+	s.run("", "policy", "set", "shop/*", "maxHold=none", "--author", "ada@shell", "-o", "json", "-y")
+	s.run("", "policy", "set", "shop/pay", "shadow=true", "--author", "ada@shell", "--reason", "INC-43")
+	s.run("no\n", "policy", "set", "*/*", "shadow=true", "--author", "ada@shell", "--reason", "INC-43")
+	s.run("", "policy", "set", "shop/mail", "shadow=true", "--for", "1h", "--author", "ada@shell", "--reason", "INC-43", "-y")
+	s.run("", "policy", "set", "shop/mail", "shadow=false", "--for", "1h", "--author", "ada@shell")
+	for name, text := range map[string]string{"shop/it's": `{"wait":"none","author":"eve"}`, "shop/over": `{"wait":"5s","set":1,"until":2}`, "shop/junk": `x`, "shop/late": `{"wait":"5s","until":9000000000000000000}`, "other": `{"wait":"5s"}`} {
 		if err := client.HSet(t.Context(), "lockmw:settings:lock", name, text).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +45,9 @@ func settingsLife(t *testing.T, s *script, client redis.UniversalClient) {
 	s.run("", "policy", "clear", "shop/it's")
 	s.run("", "policy", "clear", "shop/junk", "-o", "json")
 	s.run("", "policy", "clear", "shop/none")
-	for _, name := range []string{"shop/over", "other", "shop/*", "shop/pay"} {
+	s.run("", "policy", "set", "shop/over", "wait=7s", "--for", "1h", "--author", "ada@shell")
+	s.run("", "policy", "set", "shop/late", "wait=7s", "--for", "1h", "--author", "ada@shell")
+	for _, name := range []string{"shop/over", "shop/late", "s*/pay", "shop/mail", "other", "shop/*", "shop/pay"} {
 		s.run("", "policy", "clear", name)
 	}
 	s.run("", "policy", "ls", "--namespace", "other")
@@ -90,6 +101,55 @@ func observe(seen chan<- lockmw.Event) func(context.Context, lockmw.Event) {
 	return func(_ context.Context, e lockmw.Event) {
 		if e.Setting != nil {
 			seen <- e
+		}
+	}
+}
+
+// Golden files have all durations alike.
+func TestSetAndClearSayWhatWasThere(t *testing.T) {
+	addr := redistest.Real(t).Addr()
+	const answers = "whether a service takes it: its log, its console, its metric lockmw_settings_refused"
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"set", "shop/pay", "wait=4s", "maxHold=20s", "--author", "ada", "--reason", "INC-1"}, "set shop/pay to wait=4s maxHold=20s\n" + answers + "; it stays until somebody runs: lockctl policy clear shop/pay\n"},
+		{[]string{"set", "shop/pay", "wait=6s", "--for", "1h", "--author", "eve"}, "set shop/pay to wait=6s for 1h0m0s\nthis replaces wait=4s maxHold=20s (by ada: INC-1)\n" + answers + "\n"},
+		{[]string{"clear", "shop/pay"}, "cleared shop/pay: wait=6s (by eve)\n"},
+		{[]string{"set", "shop/*", "-y", "wait=6s", "--author", "eve"}, "set 'shop/*' to wait=6s\n" + answers + "; it stays until somebody runs: lockctl policy clear 'shop/*'\n"},
+	} {
+		if got := lockctl(t, "", append(append([]string{"policy"}, step.args...), "--redis", "redis://"+addr)...); got.status != 0 || got.out != step.want {
+			t.Errorf("%q: %+v, want\n%s", step.args, got, step.want)
+		}
+	}
+}
+
+// A slip of the hand must not change every service, or take a lock away.
+func TestSetAsksBeforeItChangesMuch(t *testing.T) {
+	server := redistest.Real(t)
+	redisFlag := "redis://" + server.Addr()
+	for _, args := range [][]string{{"shop/*", "wait=5s"}, {"*/pay", "wait=5s"}, {"shop/pay", "shadow=true", "--reason", "INC-42"}} {
+		set := append([]string{"policy", "set", "--redis", redisFlag}, args...)
+		for _, answer := range []string{"", "\n", "n\n", "no"} {
+			if got := lockctl(t, answer, set...); got.status != statusUnconfirmed || !strings.Contains(got.errs, "[y/N] ") || !strings.Contains(got.errs, "lockctl: not set") || got.out != "" {
+				t.Errorf("%q, %q: %+v", args, answer, got)
+			}
+		}
+		if n := server.Client(t).HLen(t.Context(), "lockmw:settings:lock").Val(); n != 0 {
+			t.Errorf("%q: it was set", args)
+		}
+		for _, yes := range []call{lockctl(t, "y\n", set...), lockctl(t, "", append(set, "--yes")...)} {
+			if yes.status != 0 {
+				t.Errorf("%q: %+v", args, yes)
+			}
+		}
+		if got := lockctl(t, "", "policy", "clear", "--redis", redisFlag, args[0]); got.status != 0 {
+			t.Errorf("%+v", got)
+		}
+	}
+	for _, args := range [][]string{{"shop/pay", "shadow=false"}, {"shop/pay", "wait=5s"}} {
+		if got := lockctl(t, "", append([]string{"policy", "set", "--redis", redisFlag}, args...)...); got.status != 0 || strings.Contains(got.errs, "[y/N]") {
+			t.Errorf("%q: %+v", args, got)
 		}
 	}
 }

@@ -24,8 +24,8 @@ const (
 // exitStatuses is a part of the help. The package comment says the same.
 const exitStatuses = "The exit status is 0 where all is well; 1 after an error, such as a Redis that cannot be\n" +
 	"reached or in which locks cannot work; 2 after wrong arguments; 3 where there is nothing to\n" +
-	"show or to release, or doctor has advice; 4 where a release was not confirmed; 130 after an\n" +
-	"interrupt, by which watch ends with 0."
+	"show or to release, or doctor has advice; 4 where a release or a setting was not confirmed; 130\n" +
+	"after an interrupt, by which watch ends with 0."
 
 // An ending is the error by which a command ends the program. Its text, if there is one, goes to stderr.
 type ending struct {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"slices"
@@ -137,8 +138,8 @@ func TestSettingsOfAnotherTypeAreAnError(t *testing.T) {
 // What a service needs besides the README's line to read settings, and what an operator needs to write them, as docs/redis.md
 // prints it.
 const (
-	readsSettingsACL  = " %R~lockmw:settings:*"
-	writesSettingsACL = "resetkeys ~lockmw:settings:* resetchannels &kit:grants:settings -@all +hset +hdel +hgetall +time +publish"
+	readsSettingsACL  = " %R~lockmw:settings:kit"
+	writesSettingsACL = "resetkeys ~lockmw:settings:kit resetchannels &kit:grants:settings -@all +hset +hdel +hgetall +time +publish"
 )
 
 func TestTheDocsHaveTheACLLinesOfSettings(t *testing.T) {
@@ -193,6 +194,59 @@ func TestWithoutTheRightToReadSettingsThereAreLocks(t *testing.T) {
 	wantVerdict(t, "Settings", err, lasting, "docs/redis.md")
 }
 
+// operates does what lockctl policy does.
+func operates(p *probe) error {
+	_, err1 := p.Set(p.Context(), "shop/pay", "one")
+	_, _, err2 := p.Settings(p.Context())
+	_, err3 := p.Set(p.Context(), "shop/pay", "")
+	return cmp.Or(err1, err2, err3)
+}
+
+// In a Cluster an operator needs two rights more, of which one is for a slot that moves.
+func TestTheACLOfOperatorsInACluster(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	shards := redistest.Cluster(t)
+	operator := func(rules string) *probe {
+		t.Helper()
+		for _, node := range shards.Nodes {
+			set := []any{"ACL", "SETUSER", "ada", "reset", "on", ">secret"}
+			for rule := range strings.FieldsSeq(rules) {
+				set = append(set, rule)
+			}
+			do(t, node.Client(t), set...)
+		}
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{shards.Nodes[0].Addr()}, Username: "ada", Password: "secret"})
+		t.Cleanup(func() { _ = client.Close() })
+		return open(t, client, "kit")
+	}
+	if err := operates(operator(writesSettingsACL + clusterACL)); err != nil {
+		t.Fatal(err)
+	}
+	if err := operates(operator(writesSettingsACL + " +asking")); err == nil {
+		t.Error("without cluster|slots settings are set and read")
+	}
+	const hash = "lockmw:settings:kit"
+	if err := operates(operator(writesSettingsACL + " +cluster|slots")); err != nil {
+		t.Errorf("without asking, while the slot stays where it is: %v", err)
+	}
+	owner, err := shards.Owner(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = shards.Move(t.Context(), hash, shards.Other(owner), func() { // there is no hash where the slot comes from
+		if err := operates(operator(writesSettingsACL + clusterACL)); err != nil {
+			t.Errorf("while the slot moves: %v", err)
+		}
+		if err := operates(operator(writesSettingsACL + " +cluster|slots")); err == nil {
+			t.Error("without asking settings are set and read while the slot moves")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Each right of an operator is needed: without it what it is for fails, but without publish services only see a setting later.
 func TestTheACLOfOperatorsIsEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
@@ -210,25 +264,14 @@ func TestTheACLOfOperatorsIsEnoughAndMinimal(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		return open(t, client, "kit")
 	}
-	writes := func(p *probe) error {
-		_, err1 := p.Set(t.Context(), "shop/pay", "one")
-		_, _, err2 := p.Settings(t.Context())
-		_, err3 := p.Set(t.Context(), "shop/pay", "")
-		for _, err := range []error{err1, err2, err3} {
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := writes(operator(writesSettingsACL)); err != nil {
+	if err := operates(operator(writesSettingsACL)); err != nil {
 		t.Fatal(err)
 	}
 	await.Receive(t, "a message", e.changed)
 	await.Receive(t, "a message", e.changed)
 	rules := strings.Fields(writesSettingsACL)
 	without := func(i int) error {
-		return writes(operator(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " ")))
+		return operates(operator(strings.Join(slices.Delete(slices.Clone(rules), i, i+1), " ")))
 	}
 	admin := open(t, u.server.Client(t), "kit")
 	for i, rule := range rules {

@@ -9,8 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,30 +56,68 @@ const (
 	Off     = "off"
 )
 
+// A TTL is how long a process that dies keeps its locks from others, so a slip of the hand must not make it a day. What a
+// policy's own TTL allows besides is known to its program alone.
 const (
 	shortest    = time.Millisecond
-	shortestTTL = 100 * time.Millisecond
+	shortestTTL = time.Second
+	longestTTL  = time.Hour
+	unlimited   = time.Duration(math.MaxInt64)
 )
 
+// latest is the last µs of the year 9999, the last of which JSON can tell the time.
+const latest = 253_402_300_799_999_999
+
 var fields = []field{
-	{Wait, func(c *Change, v string) (err error) { c.Wait, err = duration(v, shortest, true); return err }, func(c Change) string { return text(c.Wait) }},
-	{MaxHold, func(c *Change, v string) (err error) { c.MaxHold, err = duration(v, shortest, true); return err }, func(c Change) string { return text(c.MaxHold) }},
-	{TTL, func(c *Change, v string) (err error) { c.TTL, err = duration(v, shortestTTL, false); return err }, func(c Change) string { return text(c.TTL) }},
+	{Wait, func(c *Change, v string) (err error) {
+		c.Wait, err = duration(v, shortest, unlimited, true)
+		return err
+	}, func(c Change) string { return text(c.Wait) }},
+	{MaxHold, func(c *Change, v string) (err error) {
+		c.MaxHold, err = duration(v, shortest, unlimited, true)
+		return err
+	}, func(c Change) string { return text(c.MaxHold) }},
+	{TTL, func(c *Change, v string) (err error) {
+		c.TTL, err = duration(v, shortestTTL, longestTTL, false)
+		return err
+	}, func(c Change) string { return text(c.TTL) }},
 	{Shadow, func(c *Change, v string) (err error) { c.Shadow, err = toggle(v); return err }, func(c Change) string { return toggled(c.Shadow) }},
 	{Off, func(c *Change, v string) (err error) { c.Off, err = flag(v); return err }, func(c Change) string { return flagged(c.Off) }},
 }
 
-// Fields are the names of all fields.
-func Fields() []string {
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.name
+// Fields are the names of all fields, which a file may have.
+func Fields() []string { return inFile.fields() }
+
+// FieldsInRedis are the names of those that an entry in Redis may have.
+func FieldsInRedis() []string { return inRedis.fields() }
+
+// Where an entry stands.
+type place uint8
+
+const (
+	inFile place = iota
+	inRedis
+)
+
+func (p place) fields() (names []string) {
+	for _, f := range fields {
+		if p == inFile || f.name != Off {
+			names = append(names, f.name)
+		}
 	}
 	return names
 }
 
-// Set gives a field its value, such as 5s. The error says which values there are.
-func (c *Change) Set(name, value string) error {
+// ErrOff is why an entry in Redis cannot have off.
+var ErrOff = errors.New(`off cannot be set in Redis, only in the service's file of settings, as in {"shop/pay": {"off": true, "for": "1h"}}: Redis may be away when off is needed`)
+
+// Set gives a field of an entry in Redis its value, such as 5s. The error says which fields and values there are.
+func (c *Change) Set(name, value string) error { return c.set(name, value, inRedis) }
+
+func (c *Change) set(name, value string, at place) error {
+	if name == Off && at == inRedis {
+		return ErrOff
+	}
 	for _, f := range fields {
 		if f.name == name {
 			if err := f.set(c, value); err != nil {
@@ -89,7 +126,7 @@ func (c *Change) Set(name, value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no field: there are %s", name, strings.Join(Fields(), ", "))
+	return fmt.Errorf("%q is no field: there are %s", name, strings.Join(at.fields(), ", "))
 }
 
 // Has are the names of the fields that the Change has.
@@ -113,7 +150,12 @@ func (c Change) String() string {
 	return strings.Join(words, " ")
 }
 
-func duration(value string, least time.Duration, mayBeNone bool) (time.Duration, error) {
+// Lasting reads for how long a setting is to last.
+func Lasting(value string) (time.Duration, error) {
+	return duration(value, time.Second, unlimited, false)
+}
+
+func duration(value string, least, most time.Duration, mayBeNone bool) (time.Duration, error) {
 	if value == "none" && mayBeNone {
 		return None, nil
 	}
@@ -122,11 +164,17 @@ func duration(value string, least time.Duration, mayBeNone bool) (time.Duration,
 		none = ", or none"
 	}
 	d, err := time.ParseDuration(value)
+	days, isNumber := strings.CutSuffix(value, "d")
+	n, notDays := strconv.ParseUint(days, 10, 16)
 	switch {
+	case isNumber && notDays == nil:
+		return 0, fmt.Errorf("%q: there is no unit for days: use %dh", value, 24*n)
 	case err != nil:
 		return 0, fmt.Errorf("%q is no duration such as 5s%s", value, none)
 	case d < least:
 		return 0, fmt.Errorf("%v is less than %v%s", d, least, none)
+	case d > most:
+		return 0, fmt.Errorf("%v is more than %v", d, most)
 	}
 	return d, nil
 }
@@ -156,10 +204,10 @@ func toggled(t Toggle) string {
 }
 
 func flag(value string) (bool, error) {
-	if value != "true" {
-		return false, fmt.Errorf("%q: it is true, or left out", value)
+	if value != "true" && value != "false" {
+		return false, fmt.Errorf("%q: it is true or false, or left out", value)
 	}
-	return true, nil
+	return value == "true", nil
 }
 
 func flagged(on bool) string {
@@ -260,7 +308,8 @@ type Entry struct {
 func (e Entry) Left(now time.Time, clock int64) (left time.Duration, ends bool) {
 	switch {
 	case e.Over != 0:
-		return time.Duration(e.Over-clock) * time.Microsecond, true
+		const most = int64(unlimited / time.Microsecond)
+		return time.Duration(min(max(e.Over-clock, -most), most)) * time.Microsecond, true
 	case e.Lasts != 0:
 		return e.Lasts, true
 	case !e.Until.IsZero():
@@ -272,10 +321,10 @@ func (e Entry) Left(now time.Time, clock int64) (left time.Duration, ends bool) 
 // check returns what is wrong with the entry as a whole.
 func (e Entry) check() error {
 	switch {
-	case e.Change == (Change{}):
-		return fmt.Errorf("it changes nothing: give it one of %s", strings.Join(Fields(), ", "))
 	case e.Lasts != 0 && !e.Until.IsZero():
 		return errors.New("for and until exclude each other")
+	case e.Set > latest || e.Over > latest:
+		return errors.New("set and until are times in µs, up to the year 9999")
 	case len(e.Author) > store.MostOfAuthor || !store.IsPrintable(e.Author):
 		return fmt.Errorf("author is at most %d bytes of printable text", store.MostOfAuthor)
 	case len(e.Reason) > store.MostOfReason || !store.IsPrintable(e.Reason):
@@ -285,48 +334,116 @@ func (e Entry) check() error {
 }
 
 // ParseFile reads a file: a JSON object with an entry for each pattern. What cannot be read is an error for
-// the whole file.
+// the whole file. It says in which line, and which entries are not taken for it.
 func ParseFile(data []byte) (map[Pattern]Entry, error) {
-	var texts map[string]json.RawMessage
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if err := decoder.Decode(&texts); err != nil {
-		return nil, fmt.Errorf("it is no JSON object: %w", err)
+	members, end, err := membersOf(data)
+	if err != nil {
+		return nil, inLine(data, end, err, members, "what stands behind them")
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is something behind the JSON object")
-	}
-	if texts == nil {
-		return nil, errors.New("it is no JSON object, but null")
-	}
-	entries := make(map[Pattern]Entry, len(texts))
-	for key, text := range texts {
-		pattern, err := ParsePattern(key)
-		if err != nil {
-			return nil, err
+	entries := make(map[Pattern]Entry, len(members))
+	for _, m := range members {
+		pattern, err := ParsePattern(m.name)
+		var entry Entry
+		if err == nil {
+			if entry, err = parse(m.value, inFile); err != nil {
+				err = fmt.Errorf("%s: %w", m.name, err)
+			}
 		}
-		entry, err := parse(text, inFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, inLine(data, m.at, err, members, "")
 		}
 		entries[pattern] = entry
 	}
 	return entries, nil
 }
 
+// mostNamed is how many entries an error names.
+const mostNamed = 10
+
+// inLine is err with the line of data in which the byte at is, and the entries that are not taken.
+func inLine(data []byte, at int, err error, members []member, more string) error {
+	var names []string
+	for i, m := range members {
+		if i == mostNamed {
+			names = append(names, fmt.Sprintf("%d more", len(members)-i))
+			break
+		}
+		name := m.name
+		if _, err := ParsePattern(name); err != nil {
+			name = strconv.Quote(name)
+		}
+		names = append(names, name)
+	}
+	if more != "" && len(names) > 0 {
+		names = append(names, more)
+	}
+	notTaken := ""
+	if len(names) > 0 {
+		notTaken = "; not taken: " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("line %d: %w%s", 1+bytes.Count(data[:at], []byte("\n")), err, notTaken)
+}
+
+// A member is one of a JSON object.
+type member struct {
+	name  string
+	value []byte
+	at    int // the byte at which its name ends
+}
+
+// errNoObject is the error of a text that is no JSON object.
+var errNoObject = errors.New("it is no JSON object")
+
+// membersOf returns the members of a JSON object in their order. Where there is an error, these are the members in front of it, and at
+// is where it is. encoding/json takes the last of two members with one name for both; here they are an error.
+func membersOf(text []byte) (members []member, at int, err error) {
+	var whole json.RawMessage
+	wrong := json.Unmarshal(text, &whole)
+	if syntax, ok := errors.AsType[*json.SyntaxError](wrong); ok {
+		at = max(int(syntax.Offset)-1, 0) // it is behind the byte that is wrong
+		wrong = fmt.Errorf("%w: %w", errNoObject, wrong)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
+		return nil, at, cmp.Or(wrong, errNoObject)
+	}
+	for seen := make(map[string]bool); decoder.More(); {
+		token, err := decoder.Token()
+		name, isName := token.(string)
+		m := member{name: name, at: int(decoder.InputOffset())}
+		if err != nil || !isName {
+			break
+		}
+		var value json.RawMessage
+		if decoder.Decode(&value) != nil {
+			members = append(members, m) // though it is broken, it is not taken
+			break
+		}
+		m.value = value
+		if seen[name] && wrong == nil {
+			return members, m.at, fmt.Errorf("%q is there twice", name)
+		}
+		if !seen[name] {
+			members = append(members, m)
+		}
+		seen[name] = true
+	}
+	return members, at, wrong
+}
+
 // Parse reads what stands in Redis for a pattern.
 func Parse(text string) (Entry, error) { return parse([]byte(text), inRedis) }
-
-// errOff is why Redis cannot have off.
-var errOff = errors.New("off stands in a file alone: while Redis is away nobody could read it there")
 
 // Format checks an entry and writes it as it stands in Redis.
 func (e Entry) Format() (string, error) {
 	e.Lasts, e.Until = 0, time.Time{}
-	if err := e.check(); err != nil {
+	switch err := e.check(); {
+	case err != nil:
 		return "", err
-	}
-	if e.Off {
-		return "", errOff
+	case e.Off:
+		return "", ErrOff
+	case e.Change == (Change{}):
+		return "", inRedis.changesNothing()
 	}
 	written := make(map[string]any)
 	for _, f := range fields {
@@ -348,29 +465,34 @@ func (e Entry) Format() (string, error) {
 	return string(text), err
 }
 
-// Where an entry stands.
-type place uint8
-
-const (
-	inFile place = iota
-	inRedis
-)
+func (p place) changesNothing() error {
+	return fmt.Errorf("it changes nothing: give it one of %s", strings.Join(p.fields(), ", "))
+}
 
 func parse(text []byte, at place) (Entry, error) {
-	var values map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&values); err != nil {
-		return Entry{}, errors.New("it is no JSON object")
+	members, _, err := membersOf(text)
+	if errors.Is(err, errNoObject) {
+		return Entry{}, errNoObject
+	}
+	if err != nil {
+		return Entry{}, err
 	}
 	var e Entry
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if err := e.read(name, values[name], at); err != nil {
+	saysOff := false // off: false is an entry, too: it stands in the place of a less specific one
+	for _, m := range members {
+		var value any
+		decoder := json.NewDecoder(bytes.NewReader(m.value))
+		decoder.UseNumber()
+		if err := decoder.Decode(&value); err != nil {
 			return Entry{}, err
 		}
+		if err := e.read(m.name, value, at); err != nil {
+			return Entry{}, err
+		}
+		saysOff = saysOff || m.name == Off
 	}
-	if e.Off && at == inRedis {
-		return Entry{}, errOff
+	if e.Change == (Change{}) && !saysOff {
+		return Entry{}, at.changesNothing()
 	}
 	return e, e.check()
 }
@@ -388,7 +510,7 @@ func (e *Entry) read(name string, value any, at place) error {
 	case name == "reason" && isText:
 		e.Reason = text
 	case name == "for" && at == inFile && isText:
-		lasts, err := duration(text, time.Second, false)
+		lasts, err := Lasting(text)
 		if err != nil {
 			return fmt.Errorf("for: %w", err)
 		}
@@ -398,7 +520,9 @@ func (e *Entry) read(name string, value any, at place) error {
 		if err != nil {
 			return fmt.Errorf("until: %q is no time such as 2026-11-28T15:00:00Z", text)
 		}
-		e.Until = until
+		if e.Until = until.UTC(); e.Until.UnixMicro() > latest {
+			return fmt.Errorf("until: %s is beyond the year 9999", text)
+		}
 	case (name == "set" || name == "until") && at == inRedis && isNumber:
 		micros, err := number.Int64()
 		if err != nil || micros <= 0 {
@@ -414,7 +538,7 @@ func (e *Entry) read(name string, value any, at place) error {
 	case !isText:
 		return fmt.Errorf("%s: a text is wanted, such as \"5s\"", name)
 	default:
-		return e.Change.Set(name, text)
+		return e.Change.set(name, text, at)
 	}
 	return nil
 }
