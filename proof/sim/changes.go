@@ -178,7 +178,7 @@ func newChange(r *rand.Rand, at time.Duration, pattern string) Change {
 		case 2:
 			f.MaxHold = []time.Duration{none, between(r, time.Second, 4*time.Second), between(r, time.Millisecond, 300*time.Millisecond)}[r.IntN(3)]
 		case 3:
-			f.TTL = []time.Duration{between(r, 100*time.Millisecond, 5*time.Second), between(r, 5*time.Second, longestTTL)}[r.IntN(2)]
+			f.TTL = []time.Duration{between(r, time.Second, 5*time.Second), between(r, 5*time.Second, longestTTL)}[r.IntN(2)]
 		case 4:
 			f.Shadow = []string{"true", "false"}[r.IntN(2)]
 		case 5:
