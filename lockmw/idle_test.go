@@ -26,7 +26,8 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 	t.Parallel()
 	const (
 		rounds, burst = 3, 40
-		connections   = 8 + 1 // and the subscription
+
+		connections = 3 + 1 // that many calls share, see internal/redisstore/wire, and the subscription
 	)
 	for name, connect := range map[string]func(t *testing.T, p *faultproxy.Proxy) *redis.Client{
 		"TLS": func(t *testing.T, p *faultproxy.Proxy) *redis.Client {
@@ -51,7 +52,7 @@ func TestABurstFindsThatTheServerHasClosedItsConnections(t *testing.T) {
 				for round, try := 0, 0; round < rounds; try++ {
 					were, same := 0, 0
 					await.Within(t, 20*time.Second, "all connections are there", func() bool {
-						burstOf(burst, func(i int) { // as many as it takes; what comes of them does not matter
+						burstOf(burst, func(i int) { // what comes of them does not matter
 							if _, lease, err := l.Acquire(context.Background(), fmt.Sprint(prefix, "warm", i), lockmw.Policy{Wait: time.Second}); err == nil {
 								mustRelease(t, lease)
 							}

@@ -129,7 +129,7 @@ func TestTheForecastOfALoad(t *testing.T) {
 		return seen, trueOverlaps(ran)
 	}
 	var off []string
-	for range 3 { // a machine that stands still is no forecast
+	for range 3 { // the two are at different times, and a busy machine is not as busy at both
 		began := time.Now()
 		tried, overlaps := drive(true)
 		enforced, none := drive(false)
@@ -156,9 +156,6 @@ func TestTheForecastOfALoad(t *testing.T) {
 		}
 		if len(off) == 0 {
 			return
-		}
-		if stood < 50*time.Millisecond {
-			break
 		}
 	}
 	if !stoodStill(time.Now().Add(-time.Minute)) {

@@ -28,6 +28,7 @@ var testAids = map[string]string{
 	"internal/test/storetest":         "internal/redisstore",
 	"examples/internal/demo/demotest": "examples/gin",
 	"internal/test/failtest":          "grpclock",
+	"internal/test/process":           "internal/test/redistest",
 	"internal/test/rpctest":           "grpclock",
 }
 

@@ -110,7 +110,7 @@ func goroutines() (left []string) {
 	}
 	for stack := range strings.SplitSeq(string(text), "\n\n") {
 		ofOurs := strings.Contains(stack, "lockmw/kit/lockmw") || strings.Contains(stack, "lockmw/kit/internal/") || strings.Contains(stack, "redis/go-redis")
-		aid := slices.ContainsFunc([]string{"kit/internal/test/faultproxy", "kit/internal/test/redistest", "kit/internal/test/stalls", "kit/proof/combos."},
+		aid := slices.ContainsFunc([]string{"kit/internal/test/faultproxy", "kit/internal/test/process", "kit/internal/test/redistest", "kit/internal/test/stalls", "kit/proof/combos."},
 			func(name string) bool { return strings.Contains(stack, name) })
 		// go-redis tries a server that was down once a second, and notices only
 		// then that its pool is closed.

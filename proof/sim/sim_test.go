@@ -302,7 +302,7 @@ func TestTheJudgeNotices(t *testing.T) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "begun 7 1 "+noPrint+" 3600000000 1 json ", time.Hour)
 		}, "nothing was wrong: lockmw: it is not known"},
 		"a setting has calls not wait, and nobody has set it": {set, says(`{"wait": "none"}`), "and all policies of that moment say at least 1m0s"},
-		"another caps their work":                             {set, says(`{"maxHold": "5ms"}`), "its context ended with lockmw: lock was held for longer than MaxHold"},
+		"another caps their work":                             {set, says(`{"maxHold": "1s"}`), "its context ended with lockmw: lock was held for longer than MaxHold"},
 		"another raises their TTL":                            {alone, says(`{"ttl": "2m"}`), "by the policies of that moment"},
 		"another has them tried":                              {set, says(`{"shadow": true}`), "it ran in shadow, and no policy of that moment says so"},
 		"another ends that":                                   {trial, says(`{"shadow": false}`), "it has the lock, and no policy of that moment takes it"},
