@@ -74,6 +74,17 @@ func sqlite(options string) func(t testing.TB, impatient bool) *sql.DB {
 // each runs a test for each database, with an empty table.
 func each(t *testing.T, test func(t *testing.T, d database, db *sql.DB)) {
 	t.Helper()
+	on(t, databases, test)
+}
+
+// eachServer is each without SQLite, in which one writes at a time, and there is one isolation level.
+func eachServer(t *testing.T, test func(t *testing.T, d database, db *sql.DB)) {
+	t.Helper()
+	on(t, slices.DeleteFunc(slices.Clone(databases), func(d database) bool { return d.dialect == fence.SQLite }), test)
+}
+
+func on(t *testing.T, databases []database, test func(t *testing.T, d database, db *sql.DB)) {
+	t.Helper()
 	for _, d := range databases {
 		t.Run(d.name, func(t *testing.T) {
 			db := d.open(t, false)
