@@ -12,7 +12,7 @@ import (
 
 var stateNames = [...]string{held: "held", overHeld: "held for longer than MaxHold", lost: "lost", released: "released"}
 
-// How a lease that is held by name alone is told of.
+// What is said of a lease that is held, and has no lock.
 const (
 	failedOpen  = "failed open, there is no lock"
 	switchedOff = "switched off by a setting, there is no lock"

@@ -58,6 +58,13 @@ func TestOffIsShoutedWithTheFirstCall(t *testing.T) {
 		if log.count("OFF", "names=[pay]") != 1 {
 			t.Errorf("the log:\n%s", log.text.String())
 		}
+		for i := range 40 { // more policies of the name than are remembered
+			mustAcquire(t, l, "b", lockmw.Policy{Name: "pay", Wait: time.Duration(i+1) * time.Second})
+			synctest.Wait()
+		}
+		if n := log.count("OFF"); n != 1 {
+			t.Errorf("%d lines for calls that come later", n)
+		}
 	}, lockmw.AllowOff())
 }
 

@@ -225,21 +225,20 @@ func (k *settingsKeeper) refresh(now time.Time) {
 
 // tellAll tells of the settings of a table that are in all and not in but; the log of the first ones by name.
 func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*liveSetting) {
-	n := 0
+	n, names := 0, t.names((*verdict).applies)
 	for _, live := range all {
 		if slices.Contains(but, live) {
 			continue
 		}
 		if n++; n <= mostToldSettings {
-			names := t.namesOf(live, func(*verdict) bool { return true })
 			text := "lockmw: a setting applies from now on"
 			switch {
 			case kind == EventSettingEnded:
 				text = "lockmw: a setting applies no more"
-			case len(names) == 0:
+			case len(names[live]) == 0:
 				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
 			}
-			k.locker.log.Info(text, append(k.attrs(live), "names", names)...)
+			k.locker.log.Info(text, append(k.attrs(live), "names", names[live])...)
 		}
 		k.locker.tellLater(context.Background(), Event{Kind: kind, Setting: new(live.setting())})
 	}
@@ -254,12 +253,10 @@ func (k *settingsKeeper) shout(now time.Time) {
 		return
 	}
 	t := k.table.Load()
+	off := t.names((*verdict).isOff)
 	for _, live := range t.lives {
-		if !live.entry.Off {
-			continue
-		}
-		if names := t.namesOf(live, func(v *verdict) bool { return v.off }); len(names) > 0 {
-			k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", append(k.attrs(live), "names", names)...)
+		if len(off[live]) > 0 {
+			k.locker.log.Error("lockmw: OFF: work runs without its lock, because a setting says so", append(k.attrs(live), "names", off[live])...)
 		}
 	}
 	k.shoutDue = now.Add(shoutEvery)
@@ -325,34 +322,20 @@ func (k *settingsKeeper) stats() *SettingsStats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.table.Load()
-	for name, slot := range *t.slots.Load() {
-		changes, off := slot.effect()
-		if changes {
-			for _, field := range slot.live.entry.Has() {
-				s.Changed[field]++
-			}
-		}
-		if off {
-			s.Off = append(s.Off, name)
-		}
-	}
-	slices.Sort(s.Off)
+	applies, off := t.names((*verdict).applies), t.names((*verdict).isOff)
 	for _, live := range t.lives {
+		for _, field := range live.entry.Has() {
+			s.Changed[field] += len(applies[live])
+		}
+		s.Off = append(s.Off, off[live]...)
 		s.Refused += min(len(live.refused), 1)
 	}
+	slices.Sort(s.Off)
 	for _, f := range k.feeds {
 		s.Refused += f.unused
 		s.Ages[f.kind] = time.Since(f.last)
 	}
 	return s
-}
-
-// effect reports whether the slot's setting changes a policy of its Name, and whether one's work runs without its lock.
-func (n *nameSlot) effect() (changes, off bool) {
-	for _, v := range n.all() {
-		changes, off = changes || v.changes, off || v.off
-	}
-	return changes, off
 }
 
 // list returns the settings that apply, those that count first in front, and then what cannot be read. A nil keeper has none.
@@ -363,15 +346,10 @@ func (k *settingsKeeper) list() (all []Setting) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.table.Load()
-	names := make(map[*liveSetting][]string)
-	for name, slot := range *t.slots.Load() {
-		if changes, _ := slot.effect(); changes {
-			names[slot.live] = append(names[slot.live], name)
-		}
-	}
+	applies := t.names((*verdict).applies)
 	for _, live := range t.lives {
 		s := live.setting()
-		s.Names, s.Refused = slices.Sorted(slices.Values(names[live])), slices.Clone(live.refused)
+		s.Names, s.Refused = applies[live], slices.Clone(live.refused)
 		all = append(all, s)
 	}
 	for _, f := range k.feeds {

@@ -74,9 +74,6 @@ type verdict struct {
 	ends    time.Time // of what lets work run without its lock, off or shadow: it ends in time also where the process was stopped; zero: never
 }
 
-// unlocks reports whether the verdict lets work run without a lock that it has otherwise.
-func (v *verdict) unlocks() bool { return v.off || v.changes && v.policy.Shadow && !v.given.Shadow }
-
 // find returns the slot's verdict on p, or nil.
 func (n *nameSlot) find(p *Policy, use use) *verdict {
 	verdicts := n.verdicts.Load()
@@ -120,7 +117,7 @@ func (k *settingsKeeper) newSettingsTable(lives []*liveSetting) *settingsTable {
 				now.add(k.judge(live, v.given, v.use))
 			}
 			slots[name] = now
-			if slot.tries() && !now.tries() {
+			if slot.any((*verdict).tries) && !now.any((*verdict).tries) {
 				k.locker.shadows.forget(name)
 			}
 		}
@@ -136,21 +133,37 @@ func (n *nameSlot) all() []verdict {
 	return nil
 }
 
-// tries reports whether a policy of the Name is in shadow by its setting.
-func (n *nameSlot) tries() bool {
-	return slices.ContainsFunc(n.all(), func(v verdict) bool { return v.unlocks() && !v.off })
-}
-
-// namesOf returns the names to which a setting applies, of those that came; with only, of them those whose verdicts it says.
-func (t *settingsTable) namesOf(live *liveSetting, only func(*verdict) bool) (names []string) {
+// names returns for each setting the Names with a policy of which is says so, of those that came, in order.
+func (t *settingsTable) names(is func(*verdict) bool) map[*liveSetting][]string {
+	names := make(map[*liveSetting][]string)
 	for name, slot := range *t.slots.Load() {
-		if slot.live == live && slices.ContainsFunc(slot.all(), func(v verdict) bool { return v.changes && only(&v) }) {
-			names = append(names, name)
+		if slot.any(is) {
+			names[slot.live] = append(names[slot.live], name)
 		}
 	}
-	slices.Sort(names)
+	for _, of := range names {
+		slices.Sort(of)
+	}
 	return names
 }
+
+// any reports whether is says so of one of the slot's verdicts.
+func (n *nameSlot) any(is func(*verdict) bool) bool {
+	all := n.all()
+	for i := range all {
+		if is(&all[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// What verdicts may be.
+func (v *verdict) applies() bool { return v.changes }
+func (v *verdict) isOff() bool   { return v.off }
+
+// tries reports whether a policy is in shadow by its setting.
+func (v *verdict) tries() bool { return v.changes && v.policy.Shadow && !v.given.Shadow }
 
 // settingOf returns the setting for a Name, or nil.
 func (t *settingsTable) settingOf(service, name string) *liveSetting {
@@ -222,9 +235,10 @@ func (k *settingsKeeper) verdictOnNew(p *Policy, use use) *verdict {
 	t := k.table.Load()
 	slots := *t.slots.Load()
 	slot := slots[name]
+	remembered := slot != nil || len(slots) < mostSettingNames
 	if slot == nil {
 		slot = &nameSlot{live: t.settingOf(k.service, name)}
-		if len(slots) < mostSettingNames {
+		if remembered {
 			more := maps.Clone(slots)
 			more[name] = slot
 			t.slots.Store(&more)
@@ -234,11 +248,11 @@ func (k *settingsKeeper) verdictOnNew(p *Policy, use use) *verdict {
 		return v
 	}
 	v := k.judge(slot.live, *p, use)
-	slot.add(v)
-	if v.off { // perhaps the first
-		k.shoutDue = time.Time{}
+	if v.off && remembered && !slot.any((*verdict).isOff) {
+		k.shoutDue = time.Time{} // the log does not name it yet
 		nudge(k.moved)
 	}
+	slot.add(v)
 	return &v
 }
 
@@ -257,7 +271,7 @@ func (k *settingsKeeper) judge(live *liveSetting, given Policy, use use) verdict
 		return v
 	}
 	v.changes, v.off, v.policy = true, live.entry.Off, merged
-	if v.unlocks() {
+	if v.off || v.tries() {
 		v.ends = live.ends
 	}
 	return v

@@ -98,7 +98,7 @@ func policySetCommand(f *flags) *cobra.Command {
 	return c
 }
 
-// Lasting is the value of --for; zero: the flag is not there.
+// A lasting is the value of --for; zero: the flag is not there.
 type lasting time.Duration
 
 // Set reads it from the command line.
@@ -351,7 +351,7 @@ func (s shown) line() string {
 	return strings.TrimRight(text, " \n") + "\n"
 }
 
-// Cleared is what clear tells as JSON.
+// A cleared is what clear tells as JSON.
 type cleared struct {
 	Cleared string `json:"cleared"`
 	Was     shown  `json:"was"`
