@@ -23,7 +23,6 @@ const (
 	mostSettings     = 1000 // of one source for one service
 	mostToldSettings = 20   // that begin or end at the same time and have a line of their own in the log
 	mostBroken       = 20   // settings of one source that cannot be used and are told by their names
-	mostReason       = 200  // bytes of why
 
 	// andMore stands for the settings that cannot be used and are not told by their names. It is no pattern.
 	andMore = "…"
@@ -183,7 +182,7 @@ func (k *settingsKeeper) breaks(f *feed, broken map[string]string, known map[set
 		if len(kept) == mostBroken {
 			continue
 		}
-		why := store.Beginning(broken[name], mostReason)
+		why := store.Beginning(broken[name], store.MostOfReason)
 		if f.broken[name] != why {
 			k.locker.log.Warn("lockmw: a setting cannot be used, and changes nothing", "setting", name, "source", f.kind, "reason", why)
 		}

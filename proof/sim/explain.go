@@ -308,3 +308,61 @@ func (p Process) sources(d *desk) (all []source) {
 	}
 	return all
 }
+
+// is leaves those of a call's policies that explain what came of it, if there is one.
+func (r *record) is(so func(effect) bool) {
+	may := slices.DeleteFunc(slices.Clone(r.may), func(e effect) bool { return !so(e) })
+	if len(may) > 0 {
+		r.may = may
+	}
+}
+
+// trusted is for how long a lease can be relied on that was had after a while: by that of its policies that says least, unless
+// it may have waited, as the TTL of a grant that was handed over is another one, and by that which says most.
+func (r *record) trusted(took time.Duration) (least, most time.Duration) {
+	least = time.Hour
+	for _, e := range r.may {
+		ttl := e.policy.TTL
+		if ttl == 0 {
+			ttl = usualTTL
+		}
+		ttl = max(ttl, e.policy.MinHold)
+		most = max(most, ttl)
+		if e.policy.Wait > 0 || e.policy.Retries > 0 {
+			least = -time.Hour
+		}
+		least = min(least, ttl-ttl/100-2*time.Millisecond-max(50*time.Millisecond, ttl/10)-took)
+	}
+	return least, most
+}
+
+// maxHold is the MaxHold of a call, by those of its policies that say least and most; an hour stands for none.
+func (r *record) maxHold() (least, most time.Duration) {
+	least = time.Hour
+	for _, e := range r.may {
+		hold := e.policy.MaxHold
+		if hold == 0 {
+			hold = time.Hour
+		}
+		least, most = min(least, hold), max(most, hold)
+	}
+	return least, most
+}
+
+// mayBeCapped reports whether a call may have a MaxHold.
+func (r *record) mayBeCapped() bool {
+	return slices.ContainsFunc(r.may, func(e effect) bool { return e.policy.MaxHold > 0 })
+}
+
+// shortestTTL is the TTL of a call, by that of its policies that says least.
+func (r *record) shortestTTL() time.Duration {
+	least := time.Hour
+	for _, e := range r.may {
+		ttl := e.policy.TTL
+		if ttl == 0 {
+			ttl = usualTTL
+		}
+		least = min(least, ttl)
+	}
+	return least
+}
