@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockmw/kit/fence"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -41,21 +42,7 @@ func newBench(t *testing.T, opts ...lockmw.Option) *bench {
 
 func (b *bench) locker(opts ...lockmw.Option) *lockmw.Locker {
 	b.Helper()
-	locks, err := lockmw.New(b.redis.Client(b), opts...)
-	return b.closing(locks, err)
-}
-
-func (b *bench) closing(locks *lockmw.Locker, err error) *lockmw.Locker {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = locks.Close(ctx)
-	})
-	return locks
+	return testenv.Open(b, b.redis.Client(b), opts...)
 }
 
 func (b *bench) acquire(key string, p lockmw.Policy) *lockmw.Lease {
@@ -326,11 +313,19 @@ func TestReadersAndPermitsAreRefused(t *testing.T) {
 func TestALeaseWithoutAFenceIsRefusedUnlessAllowed(t *testing.T) {
 	b := newBench(t)
 	clients := []redis.UniversalClient{redistest.Embedded(t).Client(t), redistest.Embedded(t).Client(t), redistest.Embedded(t).Client(t)}
-	quorum := b.closing(lockmw.NewQuorum(clients, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	quorum, err := lockmw.NewQuorum(clients, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventUnfenced {
 			b.told <- e
 		}
-	})))
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = quorum.Close(ctx)
+	})
 	_, ofQuorum, err := quorum.Acquire(t.Context(), "42", lockmw.Policy{})
 	if err != nil {
 		t.Fatal(err)

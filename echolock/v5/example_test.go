@@ -16,15 +16,23 @@ import (
 	"github.com/lockmw/kit/lockmw"
 )
 
-func ExampleMiddleware() {
-	client, closeRedis := redistest.Example() // a service has its own
-	defer closeRedis()
+// open returns a Locker on a Redis inside this program. A service passes its
+// own client to New.
+func open() (locks *lockmw.Locker, closeAll func()) {
+	client, closeRedis := redistest.Example()
 	locks, err := lockmw.New(client)
 	if err != nil {
-		log.Print(err)
-		return
+		log.Fatal(err)
 	}
-	defer locks.Close(context.Background())
+	return locks, func() {
+		_ = locks.Close(context.Background())
+		closeRedis()
+	}
+}
+
+func ExampleMiddleware() {
+	locks, closeAll := open()
+	defer closeAll()
 	pay := func(c *echo.Context) error {
 		lease, _ := lockmw.FromContext(c.Request().Context())
 		return c.String(http.StatusOK, "paid under "+lease.Key())
@@ -41,14 +49,8 @@ func ExampleMiddleware() {
 }
 
 func ExampleIdempotent() {
-	client, closeRedis := redistest.Example() // a service has its own
-	defer closeRedis()
-	locks, err := lockmw.New(client)
-	if err != nil {
-		log.Print(err)
-		return
-	}
-	defer locks.Close(context.Background())
+	locks, closeAll := open()
+	defer closeAll()
 	receipts := 0
 	signIn := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {

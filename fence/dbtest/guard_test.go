@@ -1,7 +1,6 @@
 package dbtest
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/fence"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -19,16 +19,7 @@ import (
 func embedded(t testing.TB, opts ...lockmw.Option) (*lockmw.Locker, *redistest.Mini) {
 	t.Helper()
 	mini := redistest.Embedded(t)
-	locks, err := lockmw.New(mini.Client(t), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = locks.Close(ctx)
-	})
-	return locks, mini
+	return testenv.Open(t, mini.Client(t), opts...), mini
 }
 
 func acquire(t testing.TB, locks *lockmw.Locker, keys ...string) *lockmw.Lease {

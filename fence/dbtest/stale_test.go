@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/kit/fence"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 	"github.com/lockmw/kit/proof/skew"
 )
@@ -58,7 +59,7 @@ func TestNoStaleWriteIsTaken(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	var working sync.WaitGroup
 	for i := range writers {
-		locks := newLocker(t, server, fmt.Sprintf("writer-%d", i))
+		locks := testenv.Open(t, server.Client(t), lockmw.WithInstance(fmt.Sprintf("writer-%d", i)))
 		for _, l := range lanes {
 			working.Go(func() { l.write(ctx, t, locks) })
 		}
@@ -127,20 +128,6 @@ func newLanes(t *testing.T) (lanes []*lane) {
 		}
 	}
 	return lanes
-}
-
-func newLocker(t testing.TB, server *redistest.Server, name string) *lockmw.Locker {
-	t.Helper()
-	locks, err := lockmw.New(server.Client(t), lockmw.WithInstance(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = locks.Close(ctx)
-	})
-	return locks
 }
 
 // awaitAll waits until all lanes are so, and disturbs them meanwhile.
