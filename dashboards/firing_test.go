@@ -19,6 +19,8 @@ import (
 	prom "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lockmw/kit/fence"
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/stalls"
@@ -145,6 +147,17 @@ var scenes = map[string]scene{
 		map[string]string{"LockmwHoldersStuck": "hung"},
 		func(ctx context.Context, s *service) {
 			s.hold(ctx, "hung", lockmw.Policy{Name: "hung", MaxHold: 500 * time.Millisecond}, time.Hour)
+		},
+	},
+
+	"a database refuses a late writer": {
+		map[string]string{"LockmwStaleWrites": "late"},
+		func(ctx context.Context, s *service) {
+			_ = s.locks.WithLock(ctx, "late", lockmw.Policy{Name: "late"}, func(ctx context.Context) error {
+				lease, _ := lockmw.FromContext(ctx)
+				seam.Guarded(lease, lease.Key(), fence.ErrStale)
+				return nil
+			})
 		},
 	},
 

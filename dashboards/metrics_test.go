@@ -29,6 +29,8 @@ var metrics = map[string]metric{
 	"lockmw_lost_total":                      {dto.MetricType_COUNTER, []string{"mode", "name"}},
 	"lockmw_failed_open_total":               {dto.MetricType_COUNTER, []string{"mode", "name"}},
 	"lockmw_stuck_total":                     {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_stale_writes_total":              {dto.MetricType_COUNTER, []string{"mode", "name"}},
+	"lockmw_unfenced_writes_total":           {dto.MetricType_COUNTER, []string{"mode", "name"}},
 	"lockmw_answers_total":                   {dto.MetricType_COUNTER, []string{"mode", "name", "outcome"}},
 	"lockmw_renewals_total":                  {dto.MetricType_COUNTER, []string{"outcome"}},
 	"lockmw_shadow":                          {dto.MetricType_GAUGE, []string{"name"}},

@@ -2,6 +2,7 @@ package lockotel_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -82,7 +84,7 @@ func (w *watch) values(t *testing.T) map[string]float64 {
 func begun(name, mode string) map[string]float64 {
 	want := map[string]float64{"lockmw_renewals_total{outcome=renewed}": 0, "lockmw_renewals_total{outcome=failed}": 0}
 	labels := "mode=" + mode + ",name=" + name
-	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck"} {
+	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck", "stale_writes", "unfenced_writes"} {
 		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
 	}
 	for _, reason := range []string{
@@ -245,6 +247,24 @@ func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	}
 }
 
+// What package fence refuses, and what it lets pass unguarded, is counted.
+func TestWritesOfFence(t *testing.T) {
+	w, option := newWatch()
+	locks := locktest.New(t, option())
+	_, lease, err := locks.Acquire(context.Background(), "42", lockmw.Policy{Name: "pay"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seam.Guarded(lease, "42", errors.New("stale"))
+	seam.Guarded(lease, "42", errors.New("stale"))
+	seam.Guarded(lease, "42", nil)
+	await.Until(t, "all are counted", func() bool {
+		n := w.values(t)
+		return n["lockmw_stale_writes_total{mode=exclusive,name=pay}"] == 2 && n["lockmw_unfenced_writes_total{mode=exclusive,name=pay}"] == 1
+	})
+	_ = lease.Release(context.Background())
+}
+
 // A call of Do that gets the answer of another one needs no lock, and is told as an outcome of its own.
 func TestAnAnswerOfOthers(t *testing.T) {
 	w, option := newWatch()
@@ -364,7 +384,7 @@ func TestNamesAreBounded(t *testing.T) {
 	series := 0
 	doortest.NamesTakeNoMemory(t, func(names int) {
 		got := w.values(t)
-		const each = 5 + 4 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
+		const each = 5 + 6 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
 		if n := len(got); n > 201*each+3 || series != 0 && n != series {
 			t.Errorf("%d series after %d names, %d before", n, names, series)
 		}

@@ -18,6 +18,7 @@ type metrics struct {
 
 	acquire, hold, shadow                                          metric.Float64Histogram
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals metric.Int64Counter
+	stale, unfenced                                                metric.Int64Counter
 	overlaps, wouldRefuse, incomplete                              metric.Int64Counter
 
 	renewed, notRenewed []metric.AddOption
@@ -42,6 +43,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		stale: counter(measure.Stale), unfenced: counter(measure.Unfenced),
 		shadow: histogram(measure.ShadowDuration), overlaps: counter(measure.ShadowOverlaps),
 		wouldRefuse: counter(measure.ShadowRefused), incomplete: counter(measure.ShadowIncomplete),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
@@ -95,7 +97,7 @@ func (m *metrics) begin(ctx context.Context, s series) {
 		return
 	}
 	at := m.of(s).add
-	for _, counter := range []metric.Int64Counter{m.handOvers, m.lost, m.failedOpen, m.stuck} {
+	for _, counter := range []metric.Int64Counter{m.handOvers, m.lost, m.failedOpen, m.stuck, m.stale, m.unfenced} {
 		counter.Add(ctx, 0, at...)
 	}
 	for _, reason := range measure.Reasons {
@@ -204,6 +206,10 @@ func (m *metrics) count(ctx context.Context, e lockmw.Event, s series) {
 		m.lost.Add(ctx, 1, m.of(s).add...)
 	case lockmw.EventStuck:
 		m.stuck.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventStale:
+		m.stale.Add(ctx, 1, m.of(s).add...)
+	case lockmw.EventUnfenced:
+		m.unfenced.Add(ctx, 1, m.of(s).add...)
 	default: // a newer lockmw has kinds of which this does not know
 	}
 }

@@ -4,7 +4,7 @@
 //
 // The metrics are lockmw_acquire_duration_seconds, lockmw_hold_duration_seconds,
 // lockmw_held, lockmw_waiting, lockmw_handovers_total, lockmw_refused_total,
-// lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_answers_total, lockmw_renewals_total
+// lockmw_lost_total, lockmw_failed_open_total, lockmw_stuck_total, lockmw_stale_writes_total, lockmw_unfenced_writes_total, lockmw_answers_total, lockmw_renewals_total
 // and lockmw_redis_up, and of policies with Shadow lockmw_shadow, lockmw_shadow_acquire_duration_seconds, lockmw_shadow_refused_total,
 // lockmw_shadow_overlaps_total and lockmw_shadow_incomplete_total; of a Locker with live settings also lockmw_off, lockmw_settings,
 // lockmw_settings_refused and lockmw_settings_age_seconds. Their label name is the policies' Name (or Prefix); no label has a
@@ -58,6 +58,7 @@ type collector struct {
 
 	acquire, hold, shadow                                          *prometheus.HistogramVec
 	handOvers, refused, lost, failedOpen, stuck, answers, renewals *prometheus.CounterVec
+	stale, unfenced                                                *prometheus.CounterVec
 	overlaps, wouldRefuse, incomplete                              *prometheus.CounterVec
 	held, waiting, up, inShadow                                    *prometheus.Desc
 	off, settings, settingsRefused, settingsAge                    *prometheus.Desc
@@ -87,6 +88,7 @@ func newCollector() *collector {
 		acquire: histogram(measure.AcquireDuration), hold: histogram(measure.HoldDuration),
 		handOvers: counter(measure.HandOvers), refused: counter(measure.Refused), lost: counter(measure.Lost),
 		failedOpen: counter(measure.FailedOpen), stuck: counter(measure.Stuck),
+		stale: counter(measure.Stale), unfenced: counter(measure.Unfenced),
 		shadow: histogram(measure.ShadowDuration), overlaps: counter(measure.ShadowOverlaps),
 		wouldRefuse: counter(measure.ShadowRefused), incomplete: counter(measure.ShadowIncomplete), inShadow: gauge(measure.Shadow),
 		answers: counter(measure.Answers), renewals: counter(measure.Renewals),
@@ -114,7 +116,7 @@ func (c *collector) begin(s series) {
 		c.beginShadow(s)
 		return
 	}
-	for _, v := range []*prometheus.CounterVec{c.handOvers, c.lost, c.failedOpen, c.stuck} {
+	for _, v := range []*prometheus.CounterVec{c.handOvers, c.lost, c.failedOpen, c.stuck, c.stale, c.unfenced} {
 		v.WithLabelValues(s.name, s.mode)
 	}
 	for _, reason := range measure.Reasons {
@@ -150,7 +152,7 @@ func (c *collector) hasBegun(s series) {
 
 // vectors are the metrics that observe counts.
 func (c *collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.answers, c.renewals, c.shadow, c.overlaps, c.wouldRefuse, c.incomplete}
+	return []prometheus.Collector{c.acquire, c.hold, c.handOvers, c.refused, c.lost, c.failedOpen, c.stuck, c.stale, c.unfenced, c.answers, c.renewals, c.shadow, c.overlaps, c.wouldRefuse, c.incomplete}
 }
 
 // Describe implements prometheus.Collector.
@@ -281,6 +283,10 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 		c.lost.WithLabelValues(name, mode).Inc()
 	case lockmw.EventStuck:
 		c.stuck.WithLabelValues(name, mode).Inc()
+	case lockmw.EventStale:
+		c.stale.WithLabelValues(name, mode).Inc()
+	case lockmw.EventUnfenced:
+		c.unfenced.WithLabelValues(name, mode).Inc()
 	case lockmw.EventRenewed:
 		c.renewals.WithLabelValues(measure.OutcomeRenewed).Inc()
 	case lockmw.EventRenewalFailed:
@@ -295,6 +301,6 @@ func (c *collector) observe(_ context.Context, e lockmw.Event) {
 	case lockmw.EventShadowIncomplete:
 		c.incomplete.WithLabelValues(name, mode).Inc()
 	case lockmw.EventContended, lockmw.EventInShadow, lockmw.EventServerWarning, lockmw.EventForceReleased, lockmw.EventResolved,
-		lockmw.EventSettingBegan, lockmw.EventSettingEnded, lockmw.EventStale, lockmw.EventUnfenced:
+		lockmw.EventSettingBegan, lockmw.EventSettingEnded:
 	}
 }

@@ -2,6 +2,7 @@ package lockprom_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/lockmw/kit/internal/seam"
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/doortest"
 	"github.com/lockmw/kit/internal/test/redistest"
@@ -71,7 +73,7 @@ func eventually(t *testing.T, r prometheus.Gatherer, want map[string]float64) {
 // begun adds what is there, and 0, from the first call of a name and mode on.
 func begun(want map[string]float64, name, mode string) {
 	labels := "mode=" + mode + ",name=" + name
-	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck"} {
+	for _, counter := range []string{"handovers", "lost", "failed_open", "stuck", "stale_writes", "unfenced_writes"} {
 		want["lockmw_"+counter+"_total{"+labels+"}"] = 0
 	}
 	for _, reason := range []string{
@@ -205,6 +207,21 @@ func TestALossBesideAReleaseIsOneHold(t *testing.T) {
 	eventually(t, registry, want)
 }
 
+// What package fence refuses, and what it lets pass unguarded, is counted.
+func TestWritesOfFence(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	locks := locktest.New(t, lockprom.New(registry))
+	lease := must(t, locks, "42", lockmw.Policy{Name: "pay"})
+	seam.Guarded(lease, "42", errors.New("stale"))
+	seam.Guarded(lease, "42", errors.New("stale"))
+	seam.Guarded(lease, "42", nil)
+	release(t, lease)
+	want := heldOnce()
+	want["lockmw_stale_writes_total{mode=exclusive,name=pay}"] = 2
+	want["lockmw_unfenced_writes_total{mode=exclusive,name=pay}"] = 1
+	eventually(t, registry, want)
+}
+
 // A call of Do that gets the answer of another one needs no lock, and is told as an outcome of its own.
 func TestAnAnswerOfOthers(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
@@ -278,7 +295,7 @@ func TestNamesAreBounded(t *testing.T) {
 	series := 0
 	doortest.NamesTakeNoMemory(t, func(names int) {
 		got := gathered(t, registry)
-		const each = 5 + 4 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
+		const each = 5 + 6 + 10 // durations (two outcomes) and gauges, counters, and the reasons of refusals
 		if n := len(got); n > 201*each+3 || series != 0 && n != series {
 			t.Errorf("%d series after %d names, %d before", n, names, series)
 		}

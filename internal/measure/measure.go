@@ -45,6 +45,8 @@ var (
 	Lost            = Metric{"lockmw_lost_total", "Locks that were lost while they were held.", []string{LabelName, LabelMode}}
 	FailedOpen      = Metric{"lockmw_failed_open_total", "Calls whose work runs without its lock, because Redis cannot be reached.", []string{LabelName, LabelMode}}
 	Stuck           = Metric{"lockmw_stuck_total", "Holders that have had a lock for ten TTLs, or longer than their policy allows; counted again every ten TTLs.", []string{LabelName, LabelMode}}
+	Stale           = Metric{"lockmw_stale_writes_total", "Writes that were refused, because a later holder of the lock has written (package fence).", []string{LabelName, LabelMode}}
+	Unfenced        = Metric{"lockmw_unfenced_writes_total", "Writes that nothing guards, although package fence was asked: of work in shadow, or without a fence and allowed.", []string{LabelName, LabelMode}}
 	Answers         = Metric{"lockmw_answers_total", "Work that was done under Do, by whether its answer is kept for others.", []string{LabelName, LabelMode, LabelOutcome}}
 	Renewals        = Metric{"lockmw_renewals_total", "Renewals of held locks.", []string{LabelOutcome}}
 	Off             = Metric{"lockmw_off", "1 if a live setting has work run without its lock.", []string{LabelName}}
