@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -117,12 +118,15 @@ func (d Dialect) Purge(ctx context.Context, tx Tx, olderThan time.Duration) (del
 }
 
 // Forget deletes the fence of one lock, given by its key in Redis, such as "lock:{order:42}", which is StaleError.RedisKey. It reports whether there was
-// one. A *sql.DB does as well as a transaction.
+// one. What is no such key, such as "order:42", is an error. A *sql.DB does as well as a transaction.
 //
 // It is for operators, where fences are ahead of Redis's clock: after Redis has moved to a machine whose clock is behind, or was set back, holders are
 // ErrStale until it has caught up, a millisecond or an hour. Whoever forgets must be sure that no earlier holder is at work any more: it would not be
 // refused.
 func (d Dialect) Forget(ctx context.Context, tx Tx, redisKey string) (forgotten bool, err error) {
+	if !strings.Contains(redisKey, ":{") || !strings.HasSuffix(redisKey, "}") {
+		return false, fmt.Errorf(`fence: forget %q: a lock's key in Redis is like "lock:{order:42}", see StaleError.RedisKey`, redisKey)
+	}
 	n, err := d.remove(ctx, tx, "forget", func(l *language) string { return l.forget }, []byte(redisKey))
 	return n > 0, err
 }

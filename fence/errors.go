@@ -48,7 +48,7 @@ func (e *StaleError) Error() string {
 	if e.Highest != 0 {
 		behind = fmt.Sprintf(", %v after this one", e.Behind())
 	}
-	return fmt.Sprintf("fence: stale: a later holder of %q has written%s: roll back, and do not write", e.Key, behind)
+	return fmt.Sprintf("fence: stale: a later holder of %q has written%s: roll back", e.Key, behind)
 }
 
 // Unwrap returns ErrStale.

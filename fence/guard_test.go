@@ -1,10 +1,12 @@
 package fence_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -23,14 +25,15 @@ type bench struct {
 	redis *redistest.Mini
 	locks *lockmw.Locker
 	told  chan lockmw.Event
+	log   chan string
 	data  *fake
 	db    *sql.DB
 }
 
 func newBench(t *testing.T, opts ...lockmw.Option) *bench {
 	t.Helper()
-	b := &bench{T: t, redis: redistest.Embedded(t), told: make(chan lockmw.Event, 100), data: newFake()}
-	b.locks = b.locker(append(opts, lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+	b := &bench{T: t, redis: redistest.Embedded(t), told: make(chan lockmw.Event, 100), log: make(chan string, 100), data: newFake()}
+	b.locks = b.locker(append(opts, lockmw.WithLogger(slog.New(slog.NewTextHandler(b, nil))), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
 		if e.Kind == lockmw.EventStale || e.Kind == lockmw.EventUnfenced {
 			b.told <- e
 		}
@@ -38,6 +41,14 @@ func newBench(t *testing.T, opts ...lockmw.Option) *bench {
 	b.db = sql.OpenDB(b.data)
 	t.Cleanup(func() { b.db.Close() })
 	return b
+}
+
+// Write takes a line of the log.
+func (b *bench) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("a write was refused")) {
+		b.log <- string(line)
+	}
+	return len(line), nil
 }
 
 func (b *bench) locker(opts ...lockmw.Option) *lockmw.Locker {
@@ -146,7 +157,7 @@ func TestAnEarlierHolderIsStale(t *testing.T) {
 		if want := (fence.StaleError{Key: "order:42", RedisKey: highest, Fence: early.Fence(), Highest: early.Fence() + 1_500_000}); *stale != want {
 			b.Errorf("it says %+v, want %+v", *stale, want)
 		}
-		if got, want := err.Error(), `fence: stale: a later holder of "order:42" has written, 1.5s after this one: roll back, and do not write`; got != want {
+		if got, want := err.Error(), `fence: stale: a later holder of "order:42" has written, 1.5s after this one: roll back`; got != want {
 			b.Errorf("err = %q, want %q", got, want)
 		}
 		if b.data.fences[highest] != stale.Highest {
@@ -154,6 +165,14 @@ func TestAnEarlierHolderIsStale(t *testing.T) {
 		}
 		if e := b.wantsTold(lockmw.EventStale); e.Key != "order:42" || e.Name != "pay" || !errors.Is(e.Err, fence.ErrStale) {
 			b.Errorf("told is %+v", e)
+		}
+		select {
+		case line := <-b.log:
+			if !strings.Contains(line, "level=WARN") || !strings.Contains(line, "name=pay key=order:42") || !strings.Contains(line, "1.5s after this one") {
+				b.Errorf("the log says %s", line)
+			}
+		case <-time.After(10 * time.Second):
+			b.Error("the log says nothing of it")
 		}
 	})
 }
@@ -536,6 +555,11 @@ func TestForgetDeletesOneFence(t *testing.T) {
 		}
 		if _, err := d.Forget(b.Context(), nil, "lock:{order:43}"); err == nil {
 			b.Error("nil is a database")
+		}
+		for _, key := range []string{"order:43", "{order:43}", "lock:{order:43", ""} {
+			if _, err := d.Forget(b.Context(), b.db, key); err == nil || !strings.Contains(err.Error(), "lock:{order:42}") {
+				b.Errorf("forgetting %q, which is no lock's key in Redis: %v", key, err)
+			}
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 // wait. Leases that are held are renewed until they are released, or until ctx ends:
 // then Close releases them, their contexts end with the cause ErrReleased, and what
 // their work gets from Release is ErrLost. So stop the server first, then call Close,
-// with one ctx for both. Leases that were lost are not waited for.
+// with one ctx for both. Leases that were lost are not waited for. After five seconds the log
+// says once what is held.
 //
 // The error is nil when nothing is left in Redis, also if ctx has ended meanwhile.
 // Otherwise it says how many leases could not be released, and of how many calls that
@@ -63,18 +64,41 @@ func (l *Locker) shutDown(ctx context.Context) error {
 const (
 	closeAtOnce = 32              // releases under way
 	closeBudget = 2 * time.Second // for all of them, and for cleaning up
+
+	slowDrain    = 5 * time.Second // after which the log says what Close waits for, and
+	mostHeldKeys = 8               // how many keys of it
 )
 
-// drain waits until all leases are released, or ctx ends. No claim is under way any
-// more, so a ledger that is empty stays so.
+// drain waits until all leases are released, or ctx ends, and logs once what it waits for. No claim is
+// under way any more, so a ledger that is empty stays so.
 func (l *Locker) drain(ctx context.Context) {
+	slow := time.NewTimer(slowDrain)
+	defer slow.Stop()
 	for led := range l.ledgers.All() {
-		select {
-		case <-led.empty():
-		case <-ctx.Done():
-			return
+		for empty := false; !empty; {
+			select {
+			case <-led.empty():
+				empty = true
+			case <-slow.C:
+				l.logHeld()
+			case <-ctx.Done():
+				return
+			}
 		}
 	}
+}
+
+// logHeld logs which work Close waits for.
+func (l *Locker) logHeld() {
+	leases := l.allLeases()
+	keys := make([]string, 0, mostHeldKeys)
+	for _, lease := range leases[:min(len(leases), mostHeldKeys)] {
+		keys = append(keys, lease.Key())
+	}
+	l.reports.Later(func() {
+		l.log.Warn("lockmw: Close waits for work that still has its lock: until it is done, or the context that Close was given ends",
+			"held", len(leases), "keys", keys)
+	})
 }
 
 // releaseAll releases all leases. What Redis does not take within ctx ends

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,6 +31,32 @@ func TestLockUnderOneThatCloseHasReleasedIsRefusedAsClosed(t *testing.T) {
 	if _, _, err := l.Acquire(ctx, "b", lockmw.Policy{}); !errors.Is(err, lockmw.ErrClosed) {
 		t.Errorf("err = %v, want %v", err, lockmw.ErrClosed)
 	}
+}
+
+// A Close that takes long says what it waits for, once, and with a bound.
+func TestCloseLogsWhatItWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(journal)
+		l := testenv.Open(t, redistest.InMemory(t).Client(t), log.option())
+		for i := range 10 {
+			mustAcquire(t, l, fmt.Sprint("order:", i), lockmw.Policy{})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		closed := make(chan error)
+		go func() { closed <- l.Close(ctx) }()
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if log.count("Close waits") != 0 {
+			t.Errorf("after 4 s the log says\n%s", log.text.String())
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		if log.count("Close waits", "held=10") != 1 || strings.Count(log.text.String(), "order:") != 8 {
+			t.Errorf("the log says\n%s", log.text.String())
+		}
+	})
 }
 
 func TestCloseEndsWaitersAndLeases(t *testing.T) {

@@ -221,3 +221,20 @@ func (c *claim) refused(err error) error {
 	c.tell(nil)
 	return err
 }
+
+// logSeldom logs a line about a name, unless one of its kind was logged a moment ago.
+func (l *Locker) logSeldom(level slog.Level, kind, name, text string, attrs ...slog.Attr) {
+	ctx := context.Background()
+	if !l.log.Enabled(ctx, level) {
+		return
+	}
+	quiet, ok := l.refusals.Admits(report.Kind{Name: name, Reason: kind}, time.Now())
+	if !ok {
+		return
+	}
+	attrs = append([]slog.Attr{slog.String("name", name)}, attrs...)
+	if quiet > 0 {
+		attrs = append(attrs, slog.Int("not_logged", quiet))
+	}
+	l.log.LogAttrs(ctx, level, text, attrs...)
+}

@@ -108,6 +108,12 @@ func (l *Lease) guarded(key string, stale error) {
 	e := l.event(kind, stale)
 	e.Key = key
 	l.locker.tellLater(l.ctx, e)
+	if stale != nil {
+		l.locker.reports.Later(func() { // the work's transaction is open
+			l.locker.logSeldom(slog.LevelWarn, "stale", e.Name, "lockmw: a write was refused, because a later holder of the lock has written",
+				slog.String("key", key), slog.Any("error", stale))
+		})
+	}
 }
 
 // crash is seam.Crash.

@@ -15,13 +15,18 @@ import (
 // Work that does not heed its context goes on when its MaxHold is over, and the lock comes free: so a setting may only lower it where the
 // program allows work beside others.
 func TestALowerMaxHoldNeedsAllowOff(t *testing.T) {
-	inFile(t, `{"shop/*": {"maxHold": "2s"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
+	inFile(t, `{"shop/*": {"maxHold": "2s"}}`, func(t *testing.T, d *settingsDir, l *lockmw.Locker, log *journal, _ *events) {
 		mustAcquire(t, l, "a", lockmw.Policy{Name: "none"})
 		mustAcquire(t, l, "b", lockmw.Policy{Name: "lower", MaxHold: time.Minute})
 		mustAcquire(t, l, "c", lockmw.Policy{Name: "higher", MaxHold: time.Second})
 		synctest.Wait()
 		if changeOf(l, "none") != "" || changeOf(l, "lower") != "" || changeOf(l, "higher") != "maxHold=2s" || log.count("does not fit", "AllowOff") != 2 {
 			t.Errorf("%+v\n%s", settingsOf(l), log.text.String())
+		}
+		d.write(`{"shop/none": {"maxHold": "3s"}}`)
+		looked()
+		if log.count("fits none of the policies", "shop/none") != 1 || log.count("applies to none", "shop/none") != 0 {
+			t.Errorf("the log:\n%s", log.text.String())
 		}
 	})
 }

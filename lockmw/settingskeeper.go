@@ -234,6 +234,8 @@ func (k *settingsKeeper) tellAll(kind EventKind, t *settingsTable, all, but []*l
 			switch {
 			case kind == EventSettingEnded:
 				text = "lockmw: a setting applies no more"
+			case len(names[live]) == 0 && len(live.refused) > 0:
+				text = "lockmw: a setting is known, and fits none of the policies that it is for"
 			case len(names[live]) == 0:
 				text = "lockmw: a setting is known, and applies to none of the names that were used so far"
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockmw/kit/internal/outage"
-	"github.com/lockmw/kit/internal/report"
 	"github.com/lockmw/kit/internal/store"
 )
 
@@ -317,8 +316,8 @@ func (s *shadow) tellOverlap(name string, locked bool) {
 	l, e := s.lease.locker, s.event(EventShadowOverlap)
 	e.Key, e.Mixed = name, locked
 	l.tellLater(context.Background(), e)
-	l.logShadow(slog.LevelWarn, "overlap", "lockmw: two were at work at the same time, which the lock would have kept apart; the policy runs in shadow",
-		slog.String("name", e.Name), slog.String("key", e.Key), slog.Bool("enforced_elsewhere", locked))
+	l.logSeldom(slog.LevelWarn, "shadow: overlap", e.Name, "lockmw: two were at work at the same time, which the lock would have kept apart; the policy runs in shadow",
+		slog.String("key", e.Key), slog.Bool("enforced_elsewhere", locked))
 }
 
 // wouldRefuse tells that enforcing a call would have been refused, as e says.
@@ -328,8 +327,8 @@ func (l *Locker) wouldRefuse(e Event) {
 	if reason == "" {
 		reason = "the caller's context was cancelled"
 	}
-	l.logShadow(slog.LevelInfo, "refused "+e.Reason, "lockmw: a call ran that would have been refused; its policy runs in shadow",
-		slog.String("name", e.Name), slog.String("key", e.Key), slog.String("reason", reason))
+	l.logSeldom(slog.LevelInfo, "shadow: refused "+e.Reason, e.Name, "lockmw: a call ran that would have been refused; its policy runs in shadow",
+		slog.String("key", e.Key), slog.String("reason", reason))
 }
 
 // missed tells that the call's forecast is not complete, because of err, once.
@@ -340,22 +339,6 @@ func (s *shadow) missed(err error) {
 	l, e := s.lease.locker, s.event(EventShadowIncomplete)
 	e.Err = err
 	l.tellLater(context.Background(), e)
-	l.logShadow(slog.LevelWarn, "incomplete", "lockmw: what a policy in shadow would have done is not known of every call; no call is held up by that",
-		slog.String("name", e.Name), slog.Any("error", err))
-}
-
-// logShadow logs a line about a policy in shadow, unless one of its kind was logged a moment ago.
-func (l *Locker) logShadow(level slog.Level, kind, text string, attrs ...slog.Attr) {
-	ctx := context.Background()
-	if !l.log.Enabled(ctx, level) {
-		return
-	}
-	quiet, ok := l.refusals.Admits(report.Kind{Name: attrs[0].Value.String(), Reason: "shadow: " + kind}, time.Now())
-	if !ok {
-		return
-	}
-	if quiet > 0 {
-		attrs = append(attrs, slog.Int("not_logged", quiet))
-	}
-	l.log.LogAttrs(ctx, level, text, attrs...)
+	l.logSeldom(slog.LevelWarn, "shadow: incomplete", e.Name, "lockmw: what a policy in shadow would have done is not known of every call; no call is held up by that",
+		slog.Any("error", err))
 }

@@ -253,7 +253,7 @@ func TestKeysAreBytes(t *testing.T) {
 		for _, tc := range []struct {
 			key  string
 			want bool
-		}{{"lock:{a\x00c}", false}, {"lock:{a\x00b}", true}, {"lock:{a\x00b}", false}, {"lock:{a}", true}, {"lock:{A}", true}, {"lock:{\xff\xfe}", true}, {"lock:{a} ", false}, {"lock:%", false}} {
+		}{{"lock:{a\x00c}", false}, {"lock:{a\x00b}", true}, {"lock:{a\x00b}", false}, {"lock:{a}", true}, {"lock:{A}", true}, {"lock:{\xff\xfe}", true}, {"lock:{%}", false}} {
 			if forgotten, err := d.dialect.Forget(t.Context(), db, tc.key); err != nil || forgotten != tc.want {
 				t.Errorf("forgetting %q: %v, %v; want %v", tc.key, forgotten, err, tc.want)
 			}
