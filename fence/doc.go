@@ -3,7 +3,7 @@
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	if err != nil {
-//		return err
+//		return errors.Join(err, context.Cause(ctx)) // the lock may be lost by now
 //	}
 //	defer tx.Rollback()
 //	if err := fence.Postgres.Guard(ctx, tx, lease); err != nil { // the first statement
@@ -25,6 +25,7 @@
 // # What is not promised
 //
 //   - Rows are guarded from those who call Guard. Who writes them without it is not hindered, and hinders nobody.
+//   - Guard orders writes, and does not say whether the work was done already: read that behind it.
 //   - Guard must be the first statement. What a transaction has read before may be older than the last holder's work.
 //   - A late writer is refused after a later holder has called Guard, not before.
 //   - Fences follow the clock of Redis's server. If that is set back and Redis has forgotten its locks, holders are refused until it has caught

@@ -30,7 +30,7 @@ func ExampleDialect_Guard() {
 		lease, _ := lockmw.FromContext(ctx)
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
-			return err
+			return errors.Join(err, context.Cause(ctx)) // the lock may be lost by now
 		}
 		defer tx.Rollback()
 		if err := fence.Postgres.Guard(ctx, tx, lease); err != nil {

@@ -119,7 +119,8 @@ func showCommand(f *flags) *cobra.Command {
 		Short: "Show who holds a lock, and who waits",
 		Long: "Show who holds a lock, and who waits for it: for how long, for what, in which process and with which\n" +
 			"note. These are the first 20 places of the queue in Redis, in their order. Those of one process who\n" +
-			"wait for a mutex have one place there, that of the first; \"and … more\" counts the others.",
+			"wait for a mutex have one place there, that of the first; \"and … more\" counts the others. A call that\n" +
+			"has just come may have none for up to a second.",
 		Args: oneKey, ValidArgsFunction: f.complete(held),
 		RunE: func(c *cobra.Command, args []string) error {
 			locks, end, err := f.open()

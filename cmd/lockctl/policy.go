@@ -193,12 +193,10 @@ func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, en
 	if now.Replaces != nil {
 		fmt.Fprintf(w, "this replaces %s\n", now.Replaces.words())
 	}
-	const answers = "whether a service takes it: its log, its console, its metric lockmw_settings_refused" // no answer comes back
 	if lasts == 0 {
-		fmt.Fprintf(w, "%s; it stays until somebody runs: lockctl policy clear %s\n", answers, quoted(name))
-		return nil
+		fmt.Fprintf(w, "it stays until somebody runs: lockctl policy clear %s\n", quoted(name))
 	}
-	fmt.Fprintln(w, answers)
+	fmt.Fprintln(w, "a service that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it")
 	return nil
 }
 

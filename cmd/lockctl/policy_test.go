@@ -108,15 +108,15 @@ func observe(seen chan<- lockmw.Event) func(context.Context, lockmw.Event) {
 // Golden files have all durations alike.
 func TestSetAndClearSayWhatWasThere(t *testing.T) {
 	addr := redistest.Real(t).Addr()
-	const answers = "whether a service takes it: its log, its console, its metric lockmw_settings_refused"
+	const answers = "a service that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it\n"
 	for _, step := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"set", "shop/pay", "wait=4s", "maxHold=20s", "--author", "ada", "--reason", "INC-1"}, "set shop/pay to wait=4s maxHold=20s\n" + answers + "; it stays until somebody runs: lockctl policy clear shop/pay\n"},
-		{[]string{"set", "shop/pay", "wait=6s", "--for", "1h", "--author", "eve"}, "set shop/pay to wait=6s for 1h0m0s\nthis replaces wait=4s maxHold=20s (by ada: INC-1)\n" + answers + "\n"},
+		{[]string{"set", "shop/pay", "wait=4s", "maxHold=20s", "--author", "ada", "--reason", "INC-1"}, "set shop/pay to wait=4s maxHold=20s\nit stays until somebody runs: lockctl policy clear shop/pay\n" + answers},
+		{[]string{"set", "shop/pay", "wait=6s", "--for", "1h", "--author", "eve"}, "set shop/pay to wait=6s for 1h0m0s\nthis replaces wait=4s maxHold=20s (by ada: INC-1)\n" + answers},
 		{[]string{"clear", "shop/pay"}, "cleared shop/pay: wait=6s (by eve)\n"},
-		{[]string{"set", "shop/*", "-y", "wait=6s", "--author", "eve"}, "set 'shop/*' to wait=6s\n" + answers + "; it stays until somebody runs: lockctl policy clear 'shop/*'\n"},
+		{[]string{"set", "shop/*", "-y", "wait=6s", "--author", "eve"}, "set 'shop/*' to wait=6s\nit stays until somebody runs: lockctl policy clear 'shop/*'\n" + answers},
 	} {
 		if got := lockctl(t, "", append(append([]string{"policy"}, step.args...), "--redis", "redis://"+addr)...); got.status != 0 || got.out != step.want {
 			t.Errorf("%q: %+v, want\n%s", step.args, got, step.want)
