@@ -271,7 +271,7 @@ func TestALeaseThatIsOverIsRefusedBeforeAnythingIsAsked(t *testing.T) {
 	}
 	<-lost.Context().Done()
 	ctx, cancel := context.WithCancel(t.Context())
-	_, left, err := b.locks.Acquire(ctx, "d", lockmw.Policy{TTL: 200 * time.Millisecond})
+	_, left, err := b.locks.Acquire(ctx, "d", lockmw.Policy{TTL: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,12 @@ func unanswered(err error, asked time.Time) bool {
 	return errors.Is(err, lockmw.ErrUnavailable) && stoodStill(asked)
 }
 
-// askedAgain takes the lock, and asks again on a machine that stood still.
+// askedAgain takes the lock, and asks again on a machine that stood still, also where that was long only for the policy's TTL.
 func askedAgain(l *lockmw.Locker, key string, p lockmw.Policy) (*lockmw.Lease, error) {
-	return testenv.AskedAgain(l, key, p, unanswered)
+	return testenv.AskedAgain(l, key, p, func(err error, asked time.Time) bool {
+		tooLate := p.TTL > 0 && time.Since(asked) > p.TTL/2
+		return unanswered(err, asked) || tooLate && errors.Is(err, lockmw.ErrUnavailable)
+	})
 }
 
 // mustAcquire takes the lock or fails the test.

@@ -79,10 +79,10 @@ func TestEveryLockerHasARedisOfItsOwn(t *testing.T) {
 
 func TestLocksExpireInRealTime(t *testing.T) {
 	l := locktest.New(t)
-	lease := acquire(t, l, key, lockmw.Policy{TTL: 300 * time.Millisecond, MaxHold: time.Millisecond})
+	lease := acquire(t, l, key, lockmw.Policy{TTL: time.Second, MaxHold: time.Millisecond})
 	start := time.Now()
 	acquire(t, l, key, lockmw.Policy{Wait: soon})
-	if took := time.Since(start); took < 100*time.Millisecond || took > 2*time.Second {
+	if took := time.Since(start); took < 300*time.Millisecond || took > 10*time.Second {
 		t.Errorf("the lock of a holder who stopped renewing came free after %v, want its TTL", took)
 	}
 	if lease.Valid() {

@@ -80,7 +80,7 @@ func TestPolicySaysWhatHappensWhileRedisIsDown(t *testing.T) {
 
 func TestLeaseEndsInAnOutageByItsTTL(t *testing.T) {
 	l := locktest.New(t)
-	lease := acquire(t, l, key, lockmw.Policy{TTL: 500 * time.Millisecond})
+	lease := acquire(t, l, key, lockmw.Policy{TTL: time.Second})
 	locktest.Down(t, l)
 	select {
 	case <-lease.Context().Done():
