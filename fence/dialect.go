@@ -36,10 +36,11 @@ ON CONFLICT (redis_key) DO UPDATE SET fence = EXCLUDED.fence WHERE f.fence <= EX
 		schema: `CREATE TABLE IF NOT EXISTS lockmw_fences (
 	redis_key VARBINARY(1024) NOT NULL PRIMARY KEY,
 	fence     BIGINT NOT NULL,
+	guards    BIGINT NOT NULL DEFAULT 0,
 	KEY lockmw_fences_fence (fence)
 ) ENGINE = InnoDB;
 `,
-		raise:    `INSERT INTO lockmw_fences (redis_key, fence) VALUES (?, ?) ON DUPLICATE KEY UPDATE fence = GREATEST(fence, ?)`,
+		raise:    `INSERT INTO lockmw_fences (redis_key, fence) VALUES (?, ?) ON DUPLICATE KEY UPDATE fence = GREATEST(fence, ?), guards = guards + 1`,
 		readBack: true,
 		read:     `SELECT fence FROM lockmw_fences WHERE redis_key = ? FOR UPDATE`,
 		forget:   `DELETE FROM lockmw_fences WHERE redis_key = ?`,
@@ -65,7 +66,9 @@ ON CONFLICT (redis_key) DO UPDATE SET fence = excluded.fence WHERE lockmw_fences
 type language struct {
 	schema string
 
-	// raise raises the fence of a key to another one, and changes nothing if it is higher already.
+	// raise raises the fence of a key to another one, and leaves it if it is higher already. The row is written also where its fence is equal: in a
+	// Galera cluster two transactions at different nodes see each other's rows only if both have written them. MySQL takes what stays the same for
+	// nothing written, so that it counts guards as well.
 	raise string
 
 	// readBack says that the number of rows that raise has changed does not tell whether the fence was higher, so that it has to be read. MySQL
@@ -77,7 +80,8 @@ type language struct {
 	purge  string
 }
 
-// Schema returns the statement that creates the table lockmw_fences if it is not there: for a migration, or to be run at the start. A row has
+// Schema returns the statement that creates the table lockmw_fences if it is not there, for a migration. (In PostgreSQL it may fail where two run it at
+// the same time.) A row has
 // the lock's key in Redis, such as "lock:{order:42}" for the key order:42 in the namespace "lock", as bytes, and the highest fence with
 // which somebody has written under that lock.
 //

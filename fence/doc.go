@@ -28,8 +28,10 @@
 //   - Guard orders writes, and does not say whether the work was done already: read that behind it.
 //   - Guard must be the first statement. What a transaction has read before may be older than the last holder's work.
 //   - A late writer is refused after a later holder has called Guard, not before.
-//   - Fences follow the clock of Redis's server. If that is set back and Redis has forgotten its locks, holders are refused until it has caught
-//     up: nothing is written wrongly, but nothing is written. StaleError.Behind says for how long, and Forget is the way out.
+//   - Fences follow the clock of Redis's server. If that is set back and Redis has forgotten its locks, the holders from before have the
+//     higher fences until it has caught up: where one of them has called Guard, later holders are refused, and where not, it is not refused when it comes
+//     late. StaleError.Behind says for how long, and Forget is the way out.
+//   - What guards is a row that the transaction has locked: it ends with the transaction, also where the database has ended that, see Guard.
 //   - While the transaction of an earlier holder lasts, Guard waits for it, as for any locked row: set lock_timeout (PostgreSQL),
 //     innodb_lock_wait_timeout (MySQL) or busy_timeout (SQLite).
 //

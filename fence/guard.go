@@ -16,6 +16,8 @@ import (
 
 // Tx is the transaction of the work. *sql.Tx is one, and so are the transactions of sqlx and, as tx.Statement.ConnPool, of gorm.
 //
+// Guard knows it by its method Commit, whatever that takes and returns. What has none is refused, as a *sql.DB.
+//
 // Besides, a Tx should have QueryRowContext, as *sql.Tx has it, or, where there is no *sql.Row,
 //
 //	QueryFence(ctx context.Context, query string, args ...any) (fence int64, err error)
@@ -41,9 +43,14 @@ type Tx interface {
 //   - one without a fence, with ErrUnfenced, see AllowUnfenced;
 //   - readers and holders of permits: as they work at the same time, none of them is late;
 //   - a nil lease, and no lease at all;
-//   - a *sql.DB and a *sql.Conn, or what is made of them, in the place of the transaction: the check would be over before the work begins.
+//   - what has no method Commit in the place of the transaction, such as a *sql.DB or a *sql.Conn: the check would be over before the work begins.
 //
-// A lease in shadow passes and is not guarded, as it holds no lock. Observers are told EventUnfenced of that, and EventStale of a write that is refused as stale.
+// A lease in shadow holds no lock, and passes as if it were not there: the lease that it was taken under is guarded in its place, if there is one.
+// Otherwise observers are told EventUnfenced. They are told EventStale of a write that is refused as stale.
+//
+// What guards is the row that the transaction has locked, so it is over with the transaction, whoever ends that. After an error of any statement, also of the work,
+// roll back: SQLite and MySQL may have done so already, and what follows would be committed by itself. MySQL commits before a
+// statement that changes the schema. A Guard within a savepoint is undone with it.
 //
 // Any other error is the database's, wrapped once. A serialization failure (40001), a deadlock (40P01, or 1213 in MySQL), a row that has
 // changed since the snapshot (1020 in MariaDB) and SQLITE_BUSY are never ErrStale: roll back, and begin again.
@@ -89,17 +96,23 @@ func (d Dialect) locksOf(leases []*lockmw.Lease) (locks, unfenced []lock, err er
 		if err := usable(lease); err != nil {
 			return nil, nil, err
 		}
+		if outer, ok := seam.Outer(lease).(*lockmw.Lease); ok && lease.Shadow() {
+			l, u, err := d.locksOf([]*lockmw.Lease{outer})
+			if err != nil {
+				return nil, nil, err
+			}
+			locks, unfenced = append(locks, l...), append(unfenced, u...)
+			continue
+		}
 		for _, f := range seam.Fences(lease) {
 			l := lock{lease, f.Key, []byte(f.RedisKey), f.Fence}
 			switch {
-			case lease.Shadow():
-				unfenced = append(unfenced, l)
-			case f.Fence == 0 && !d.unfenced:
+			case f.Shared:
+				return nil, nil, fmt.Errorf("%w: %s", errShared, lease)
+			case f.Fence == 0 && !d.unfenced && !lease.Shadow():
 				return nil, nil, fmt.Errorf("%w: %s", ErrUnfenced, lease)
 			case f.Fence == 0:
 				unfenced = append(unfenced, l)
-			case f.Shared:
-				return nil, nil, fmt.Errorf("%w: %s", errShared, lease)
 			default:
 				locks = append(locks, l)
 			}
@@ -174,17 +187,8 @@ func queryFence(ctx context.Context, tx Tx, query string, arg any) (fence int64,
 	return 0, errNoQuery
 }
 
-// isTransaction reports whether tx can be one. What can be committed is; what begins transactions is none otherwise: *sql.DB, *sql.Conn, and what other
-// libraries make of them. An adapter that has neither is taken at its word.
-func isTransaction(tx Tx) bool {
-	if _, ok := tx.(interface {
-		Commit() error
-		Rollback() error
-	}); ok {
-		return true
-	}
-	return !reflect.ValueOf(tx).MethodByName("BeginTx").IsValid()
-}
+// isTransaction reports whether tx can be one: what can be committed is.
+func isTransaction(tx Tx) bool { return reflect.ValueOf(tx).MethodByName("Commit").IsValid() }
 
 func isNil(tx Tx) bool {
 	v := reflect.ValueOf(tx)

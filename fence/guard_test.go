@@ -388,6 +388,55 @@ func TestALeaseInShadowPassesAndIsTold(t *testing.T) {
 	}
 }
 
+// A lock that is tried in shadow is as if it were not there: who works under another one is guarded by that.
+func TestALeaseInShadowLeavesTheOneAroundItToGuard(t *testing.T) {
+	b := newBench(t)
+	outer := b.acquire("42", lockmw.Policy{Prefix: "account:"})
+	middle, _, err := b.locks.Acquire(outer.Context(), "43", lockmw.Policy{Shadow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, inner, err := b.locks.Acquire(middle, "44", lockmw.Policy{Shadow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.guard(fence.Postgres, inner); err != nil {
+		t.Error(err)
+	}
+	b.wants(fmt.Sprintf(`INSERT INTO "lock:{account:42}" %d`, outer.Fence()))
+	b.data.fences["lock:{account:42}"]++
+	if err := b.guard(fence.Postgres, inner); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("err = %v, want ErrStale of the lease around it", err)
+	}
+	if e := b.wantsTold(lockmw.EventStale); e.Key != "account:42" {
+		t.Errorf("told is %+v", e)
+	}
+	if err := outer.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.guard(fence.Postgres, inner); err == nil {
+		t.Error("the lease around it is over, and work passes")
+	}
+	if len(b.told) != 0 {
+		t.Errorf("told is %+v too", <-b.told)
+	}
+}
+
+// Readers are refused whether or not they have their lock, so that a Redis that is back, or the end of a trial, refuses nothing anew.
+func TestReadersNeverGuard(t *testing.T) {
+	b := newBench(t)
+	inShadow := b.acquire("41", lockmw.Policy{Mode: lockmw.Shared, Shadow: true})
+	b.redis.Close()
+	failedOpen := b.acquire("42", lockmw.Policy{Mode: lockmw.Shared, FailOpen: true})
+	permit := b.acquire("43", lockmw.Policy{Permits: 2, FailOpen: true})
+	for name, lease := range map[string]*lockmw.Lease{"in shadow": inShadow, "failed open": failedOpen, "permit": permit} {
+		if err := b.guard(fence.Postgres.AllowUnfenced(), lease); err == nil || !strings.Contains(err.Error(), "others may hold the lock") {
+			t.Errorf("%s: err = %v", name, err)
+		}
+	}
+	b.wants()
+}
+
 // What sqlx, gorm and others make of a database or of a transaction.
 type (
 	wrappedDB struct{ *sql.DB }
@@ -395,6 +444,7 @@ type (
 	own       struct{ fence.Tx }              // an adapter
 	beginner  struct{ *sql.Tx }               // a transaction that can begin another one within
 	pool      struct{ fence.Tx }              // a database that begins its own transactions
+	runner    struct{ fence.Tx }              // what runs statements somewhere
 	number    func() (fence int64, err error) // what that query answers
 	answering struct {
 		own
@@ -404,6 +454,7 @@ type (
 
 func (beginner) BeginTx(context.Context, *sql.TxOptions) (beginner, error) { return beginner{}, nil }
 func (pool) BeginTx(context.Context, *sql.TxOptions) (own, error)          { return own{}, nil }
+func (own) Commit(context.Context) error                                   { return nil }
 
 func (a answering) QueryFence(context.Context, string, ...any) (int64, error) { return a.number() }
 
@@ -422,7 +473,7 @@ func TestOnlyATransactionGuards(t *testing.T) {
 	defer tx.Rollback()
 	var none *sql.Tx
 	for want, all := range map[string][]fence.Tx{
-		"needs the transaction of the work": {b.db, c, wrappedDB{b.db}, &wrappedDB{b.db}, pool{own{tx}}},
+		"needs the transaction of the work": {b.db, c, wrappedDB{b.db}, &wrappedDB{b.db}, pool{tx}, runner{b.db}, runner{tx}},
 		"no transaction":                    {nil, none},
 		"":                                  {tx, wrappedTx{tx}, &wrappedTx{tx}, beginner{tx}, own{tx}},
 	} {

@@ -48,6 +48,12 @@ func init() { //nolint:gochecknoinits // lockmw imports seam, so it cannot be ca
 		return locker.(*Locker).store.Set(ctx, pattern, text)
 	}
 	seam.Fences = func(lease any) []seam.Fence { return lease.(*Lease).fences() }
+	seam.Outer = func(lease any) any {
+		if outer := lease.(*Lease).outer; outer != nil {
+			return outer
+		}
+		return nil
+	}
 	seam.Guarded = func(lease any, key string, stale error) { lease.(*Lease).guarded(key, stale) }
 	seam.Reaches = func(locker any) bool { return locker.(*Locker).outage.Reaches() }
 }

@@ -64,6 +64,9 @@ type Fence struct {
 // Fences returns what lease, a *lockmw.Lease that is not nil, has of each of its locks. One that has joined another has that one's.
 var Fences func(lease any) []Fence
 
+// Outer returns the *lockmw.Lease that the context of the Acquire of lease, a *lockmw.Lease, had already, or nil.
+var Outer func(lease any) any
+
 // Guarded has the observers told that work of lease, a *lockmw.Lease, was let through although nothing guards what it writes under the lock of key, or was
 // refused because a later holder has written: then stale says so.
 var Guarded func(lease any, key string, stale error)
