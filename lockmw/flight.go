@@ -212,8 +212,6 @@ func (l *Locker) ValidateFlight(f Flight) error {
 	switch {
 	case l.quorum:
 		return badPolicy("Flight", "a quorum keeps no answers: use a Locker of New")
-	case l.confirms:
-		return badPolicy("Flight", "answers are not confirmed by replicas: use a Locker without WithReplicaAcks")
 	case f.Retain < 0, f.Retain > mostRetained:
 		return badPolicy("Retain", "%v is not between 0 and %v", f.Retain, mostRetained)
 	case f.Retain > 0 && f.Retain < time.Millisecond:

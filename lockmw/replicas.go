@@ -15,6 +15,9 @@ const maxAcksWithin = 500 * time.Millisecond
 // then it is taken back and refused with ErrUnavailable. A hand-over takes one more
 // round trip.
 //
+// Do and the middlewares called Idempotent have their lock confirmed in the same way, and with Uncertain also that the work begins: without that it does
+// not. An answer is kept also where too few confirm it; the replicas have that time before anybody is told of it.
+//
 // This makes it less likely that a fail-over forgets a held lock; it does not
 // rule it out. Sentinels may promote a replica that has not confirmed, and
 // replication that has lagged since may lose a renewal. It is for a single master

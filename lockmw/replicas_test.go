@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,4 +155,76 @@ func TestAReplicaHasItsTimeWhateverTheReadTimeout(t *testing.T) {
 	on := time.AfterFunc(150*time.Millisecond, func() { _ = replica.Cont() })
 	defer on.Stop()
 	mustRelease(t, mustAcquire(t, l, "k", lockmw.Policy{}))
+}
+
+// Do has its lock, the beginning of its work and its answer confirmed.
+func TestReplicasConfirmAnAnswer(t *testing.T) {
+	for crash, name := range map[lockmw.Crash]string{lockmw.RunAgain: "RunAgain", lockmw.Uncertain: "Uncertain"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			master, replica := replicated(t)
+			l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+			flight := lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: time.Hour, Crash: crash}
+			var goesOn atomic.Bool
+			answer, shared, err := lockmw.Do(context.Background(), l, "k", flight, func(context.Context) (string, error) {
+				if got := replica.Client(t).Get(context.Background(), "lock:{k}:answer").Val(); strings.HasPrefix(got, "begun ") != (crash == lockmw.Uncertain) {
+					t.Errorf("the work runs, and the replica has %q", got)
+				}
+				if err := replica.Stop(); err != nil {
+					t.Error(err)
+				}
+				time.AfterFunc(150*time.Millisecond, func() {
+					goesOn.Store(true)
+					_ = replica.Cont()
+				})
+				return "done", nil
+			})
+			if err != nil || shared || answer != "done" {
+				t.Fatalf("%q, %v, %v", answer, shared, err)
+			}
+			if !goesOn.Load() {
+				t.Error("the answer was given while no replica could have it")
+			}
+			c := replica.Client(t)
+			await.Within(t, 5*time.Second, "the replica has the answer", func() bool {
+				return strings.Contains(c.Get(context.Background(), "lock:{k}:answer").Val(), "done")
+			})
+			if err := c.ReplicaOf(context.Background(), "no", "one").Err(); err != nil {
+				t.Fatal(err)
+			}
+			answer, shared, err = lockmw.Do(context.Background(), testenv.Open(t, c), "k", flight, func(context.Context) (string, error) { return "again", nil })
+			if err != nil || !shared || answer != "done" {
+				t.Errorf("after a fail-over: %q, %v, %v", answer, shared, err)
+			}
+		})
+	}
+}
+
+// Work of which a fail-over would forget that it was begun is not begun.
+func TestWorkWhoseBeginningNoReplicaConfirmsDoesNotBegin(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	master, replica := replicated(t)
+	var stops sync.Once
+	l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 100*time.Millisecond), lockmw.WithObserver(func(_ context.Context, e lockmw.Event) {
+		if e.Kind == lockmw.EventAcquired {
+			stops.Do(func() { _ = replica.Stop() })
+		}
+	}))
+	flight := lockmw.Flight{Policy: lockmw.Policy{Wait: 10 * time.Second}, Retain: time.Hour, Crash: lockmw.Uncertain}
+	_, _, err := lockmw.Do(context.Background(), l, "k", flight, func(context.Context) (string, error) {
+		t.Error("the work runs")
+		return "", nil
+	})
+	if !errors.Is(err, lockmw.ErrUnavailable) || !strings.Contains(err.Error(), "0 of 1 replicas") {
+		t.Errorf("err = %v", err)
+	}
+	noKeys(t, master.Client(t), "k", 5*time.Second)
+	if err := replica.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	answer, _, err := lockmw.Do(context.Background(), l, "k", flight, func(context.Context) (string, error) { return "done", nil })
+	if err != nil || answer != "done" {
+		t.Errorf("when the replica is back: %q, %v", answer, err)
+	}
 }

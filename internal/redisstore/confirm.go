@@ -18,8 +18,8 @@ type acks struct {
 	waits    redis.UniversalClient // the Store's client, with read timeouts that leave that time
 }
 
-// Confirm has every grant confirmed by replicas within a time. It is called
-// before the first command.
+// Confirm has every grant, and the beginning of work that is noted (store.Intent), confirmed by replicas within a time. What is kept of
+// work waits for them as long, and is kept also without them. Confirm is called before the first command.
 func (s *Store) Confirm(replicas int, within time.Duration) error {
 	if s.cluster {
 		return errors.New("a Cluster's replicas cannot be asked: WAIT would go to another node than the lock")
@@ -30,6 +30,15 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 		s.waits = c.WithTimeout(c.Options().ReadTimeout + within)
 	}
 	return nil
+}
+
+// gives reports whether c may grant the lock, or note that work begins: nobody is to rely on that before replicas have it.
+func (c *command) gives() bool { return c.script == acquireScript || c.script == recallScript }
+
+// isConfirmed reports whether replicas are asked behind c. Of what was done and is kept they are, so that they mostly have it before anybody
+// is told; but it cannot be taken back.
+func (c *command) isConfirmed() bool {
+	return c.gives() || c.script == keepScript || c.script == keepToScript || c.script == resolveScript
 }
 
 // confirmed carries c out with WAIT behind the script, on the same connection:
@@ -47,6 +56,9 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 		e := s.failedAt(err, c)
 		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
 		return nil, e
+	}
+	if !c.gives() {
+		return reply, nil
 	}
 	if a, err := readAnswer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
 		return nil, &store.Error{

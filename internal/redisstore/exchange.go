@@ -12,7 +12,7 @@ import (
 // script call, and a command is sent in a wire.Call, which brings the reply back. Where a server
 // leaves it to another to answer, the command goes there (redirect.go).
 //
-// Calls go over the connections of package wire. A grant that replicas confirm goes over those
+// Calls go over the connections of package wire. What replicas confirm goes over those
 // of go-redis: WAIT keeps its connection from everything else until it returns. What the errors
 // mean is in faults.go.
 
@@ -31,7 +31,7 @@ func (s *Store) send(
 			return nil, err
 		}
 	}
-	if s.replicas > 0 && c.script == acquireScript {
+	if s.replicas > 0 && c.isConfirmed() {
 		return s.aside(ctx, until, late, func(ctx context.Context) (any, error) { return s.confirmed(ctx, c) })
 	}
 	value, reusable, err := s.carry(ctx, name, c, late)
