@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/lockmw/kit/internal/seen"
 )
 
 // releaseAs releases the lock, unless others hold it by now than the operator was shown.
@@ -19,7 +21,7 @@ func (c *console) releaseAs(r *http.Request, asked wish) (status int, text strin
 	case len(now.Holders) == 0:
 		c.noticed(info)
 		return http.StatusConflict, "Nobody holds it any more."
-	case !sameHolders(now.Holders, asked.Holders):
+	case !seen.Same(holds(now.Holders), holds(asked.Holders)):
 		c.noticed(info)
 		return http.StatusConflict, "Others hold it by now. Look again."
 	}
@@ -36,23 +38,17 @@ func (c *console) releaseAs(r *http.Request, asked wish) (status int, text strin
 	return http.StatusOK, "Released."
 }
 
-// shownAgain is by how many milliseconds the time may differ since which the same holder
-// seems to have a lock, when it is read again.
-const shownAgain = 2000
-
-// sameHolders reports whether those who hold a lock now are those who were shown. Where
-// several do, some may have left.
-func sameHolders(now, shown []holder) bool {
-	for _, h := range now {
-		found := false
-		for _, s := range shown {
-			found = found || h.Instance == s.Instance && h.Note == s.Note && abs(h.Since-s.Since) <= shownAgain
+// holds are holders as package seen compares them.
+func holds(holders []holder) []seen.Hold {
+	var all []seen.Hold
+	for _, h := range holders {
+		of := seen.Hold{Instance: h.Instance, Note: h.Note}
+		if h.Since != 0 {
+			of.Since = time.UnixMilli(h.Since)
 		}
-		if !found {
-			return false
-		}
+		all = append(all, of)
 	}
-	return true
+	return all
 }
 
 func instances(holders []holder) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lockmw/kit/internal/seen"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -223,6 +224,7 @@ func releaseCommand(f *flags) *cobra.Command {
 			}
 			defer end()
 			info, err := locks.Inspect(c.Context(), args[0])
+			asked := time.Now()
 			if err != nil {
 				return failed(err)
 			}
@@ -231,6 +233,9 @@ func releaseCommand(f *flags) *cobra.Command {
 			}
 			if !yes {
 				if err := confirm(c, info); err != nil {
+					return err
+				}
+				if err := stillHeld(c.Context(), locks, info, asked); err != nil {
 					return err
 				}
 			}
@@ -303,6 +308,33 @@ func resolveCommand(f *flags) *cobra.Command {
 	}
 	by.add(c)
 	return c
+}
+
+// stillHeld returns nil if a lock is in the hands of those who were shown. They were asked for at a time, and somebody may have thought long.
+func stillHeld(ctx context.Context, locks *lockmw.Locker, was lockmw.Info, asked time.Time) error {
+	now, err := locks.Inspect(ctx, was.Key)
+	switch {
+	case err != nil:
+		return failed(err)
+	case len(now.Holders) == 0:
+		return ending{statusNothing, fmt.Sprintf("nobody holds %s any more", quoted(was.Key))}
+	case !seen.Same(asSeen(now, time.Now()), asSeen(was, asked)):
+		return ending{statusUnconfirmed, fmt.Sprintf("not released: others hold %s by now; look again", quoted(was.Key))}
+	}
+	return nil
+}
+
+// asSeen are the holders as package seen compares them, who were asked for at a time.
+func asSeen(info lockmw.Info, asked time.Time) []seen.Hold {
+	var all []seen.Hold
+	for _, h := range info.Holders {
+		of := seen.Hold{Instance: h.Instance, Note: h.Note}
+		if h.Age > 0 {
+			of.Since = asked.Add(-h.Age)
+		}
+		all = append(all, of)
+	}
+	return all
 }
 
 // confirm shows who has a lock, and asks whether to release it. It returns nil after a yes.

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -291,6 +292,52 @@ func TestWhatIsNoCommandEndsWithStatus2(t *testing.T) {
 	for _, args := range [][]string{{"help", "bogus"}, {"completion", "tcsh"}, {"completion"}} {
 		if got := lockctl(t, "", args...); got.status != statusUsage || got.out != "" {
 			t.Errorf("%q: status %d, stdout %.40q", args, got.status, got.out)
+		}
+	}
+}
+
+// A handing is the terminal of somebody who thinks for so long that the lock passes on before the answer.
+type handing struct {
+	passOn func()
+	answer io.Reader
+}
+
+func (h *handing) Read(b []byte) (int, error) {
+	if h.passOn != nil {
+		h.passOn()
+		h.passOn = nil
+	}
+	return h.answer.Read(b)
+}
+
+func TestReleaseTakesNothingFromThoseWhoWereNotShown(t *testing.T) {
+	server := redistest.Real(t)
+	_, first, err := locker(t, server.Client(t)).Acquire(t.Context(), "order:42", lockmw.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := locker(t, server.Client(t))
+	var second *lockmw.Lease
+	for _, tc := range []struct {
+		passOn func()
+		status status
+		says   string
+	}{
+		{func() {
+			_ = first.Release(t.Context())
+			if _, second, err = others.Acquire(t.Context(), "order:42", lockmw.Policy{}); err != nil {
+				t.Error(err)
+			}
+		}, statusUnconfirmed, "others hold order:42 by now"},
+		{func() { _ = second.Release(t.Context()) }, statusNothing, "nobody holds order:42 any more"},
+	} {
+		var out, errs strings.Builder
+		got := run(t.Context(), []string{"release", "order:42", "--redis", "redis://" + server.Addr()}, &handing{tc.passOn, strings.NewReader("y\n")}, &out, &errs)
+		if got != tc.status || !strings.Contains(errs.String(), tc.says) || out.Len() > 0 {
+			t.Errorf("status %d, want %d with %q:\n%s%s", got, tc.status, tc.says, out.String(), errs.String())
+		}
+		if tc.status == statusUnconfirmed && !second.Valid() {
+			t.Error("the second holder has lost the lock")
 		}
 	}
 }
