@@ -25,7 +25,7 @@ func listed(t *testing.T, l *lockmw.Locker, prefix string) map[string]lockmw.Inf
 	t.Helper()
 	meter := stalls.Start()
 	defer meter.Stop()
-	for end := time.Now().Add(30 * time.Second); ; {
+	for end := time.Now().Add(2 * time.Minute); ; {
 		began := time.Now()
 		all, err := listOnce(t, l, prefix)
 		if err == nil {
