@@ -90,7 +90,7 @@ func TestATrialThatIsOverIsNotToldAnyMore(t *testing.T) {
 
 // What lets work run without its lock ends in time also where the process was stopped meanwhile, and nobody has put another table in place.
 func TestOffEndsWhereTheProcessWasStopped(t *testing.T) {
-	d := newSettingsDir(t, `{"shop/pay": {"off": true, "for": "2s"}}`)
+	d := newSettingsDir(t, fmt.Sprintf(`{"shop/pay": {"off": true, "until": %q}}`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano)))
 	l := testenv.Open(t, redistest.Embedded(t).Client(t), lockmw.WithService("shop"), lockmw.WithSettings(lockmw.SettingsFile(d.file())), lockmw.AllowOff())
 	pay := lockmw.Policy{Name: "pay"}
 	if mustAcquire(t, l, "a", pay).Fence() != 0 {

@@ -373,7 +373,7 @@ func TestASettingEndsInTime(t *testing.T) {
 }
 
 func TestOffRunsWorkWithoutItsLockAndIsShouted(t *testing.T) {
-	inFile(t, `{"shop/pay": {"off": true, "for": "150s", "author": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, e *events) {
+	inFile(t, `{"shop/pay": {"off": true, "until": "2000-01-01T00:02:30Z", "author": "ada", "reason": "INC-42"}}`, func(t *testing.T, _ *settingsDir, l *lockmw.Locker, log *journal, e *events) {
 		pay := lockmw.Policy{Name: "pay", Prefix: "pay:", MaxHold: time.Minute}
 		other := mustAcquire(t, l, "pay:k", lockmw.Policy{Name: "mail"})
 		for range 2 {

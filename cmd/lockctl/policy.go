@@ -53,8 +53,8 @@ func policySetCommand(f *flags) *cobra.Command {
 			"  shadow   true: the lock is only tried, and locks nobody out, in programs with AllowOff; false: it is taken\n\n" +
 			"A service whose policy the change does not fit leaves that policy as it is, and says so in its log, its\n" +
 			"console and the metric lockmw_settings_refused. Without --for the setting stays until 'lockctl policy clear'.\n" +
-			"With a *, and with shadow=true, which also wants a --reason, set asks first. There is no off: it stands in\n" +
-			"a service's file of settings alone.",
+			"With a *, with shadow=true, which also wants a --reason, and where it takes away what another setting\n" +
+			"changes, set asks first. There is no off: it stands in a service's file of settings alone.",
 		Example: "  lockctl policy set shop/pay wait=5s --for 1h --reason INC-42\n" +
 			"  lockctl policy set 'shop/*' ttl=1m maxHold=10m",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -82,7 +82,15 @@ func policySetCommand(f *flags) *cobra.Command {
 				return err
 			}
 			defer end()
-			if about := dangers(pattern, entry.Change); about != "" && !yes {
+			about := dangers(pattern, entry.Change)
+			if !yes {
+				taken, err := takenAway(c.Context(), locks, pattern, entry.Change)
+				if err != nil {
+					return failed(err)
+				}
+				about += taken
+			}
+			if about != "" && !yes {
 				text := fmt.Sprintf("%sSet %s to %s%s?", about, quoted(pattern.String()), entry.Change, lasts.phrase())
 				if err := (question{text, "not set", "sets"}).ask(c); err != nil {
 					return err
@@ -135,6 +143,21 @@ func dangers(pattern settings.Pattern, c settings.Change) (about string) {
 		about += quoted(pattern.String()) + " may be for more than one policy.\n"
 	}
 	return about
+}
+
+// takenAway says what is set now and would be no more, where a change stands in the place of another one; empty: nothing.
+func takenAway(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, c settings.Change) (string, error) {
+	texts, clock, err := seam.ReadSettings(ctx, locks)
+	if err != nil {
+		return "", err
+	}
+	text, set := texts[pattern.String()]
+	entry, err := settings.Parse(text)
+	now := shownOf(pattern.String(), text, clock)
+	if !set || err != nil || now.Over || c.Covers(entry.Change) {
+		return "", nil //nolint:nilerr // what nobody can read is not taken away from anybody
+	}
+	return fmt.Sprintf("This takes away %s.\n", now.words()), nil
 }
 
 // entryOf reads the arguments of set.
@@ -196,7 +219,7 @@ func set(ctx context.Context, locks *lockmw.Locker, pattern settings.Pattern, en
 	if lasts == 0 {
 		fmt.Fprintf(w, "it stays until somebody runs: lockctl policy clear %s\n", quoted(name))
 	}
-	fmt.Fprintln(w, "a service that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it")
+	fmt.Fprintln(w, "a service that it is for counts it in lockmw_settings; one that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it")
 	return nil
 }
 
@@ -229,8 +252,11 @@ func (s shown) words() string {
 		by += ": "
 	}
 	over := ""
-	if s.Over {
+	switch {
+	case s.Over:
 		over = ", which was over"
+	case s.Left != "":
+		over = ", with " + s.Left + " left"
 	}
 	if by += why; by != "" {
 		by = " (" + by + ")"

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -108,17 +109,17 @@ func observe(seen chan<- lockmw.Event) func(context.Context, lockmw.Event) {
 // Golden files have all durations alike.
 func TestSetAndClearSayWhatWasThere(t *testing.T) {
 	addr := redistest.Real(t).Addr()
-	const answers = "a service that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it\n"
+	const answers = "a service that it is for counts it in lockmw_settings; one that refuses it says so in its log, its console and lockmw_settings_refused: lockctl does not see it\n"
 	for _, step := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"set", "shop/pay", "wait=4s", "maxHold=20s", "--author", "ada", "--reason", "INC-1"}, "set shop/pay to wait=4s maxHold=20s\nit stays until somebody runs: lockctl policy clear shop/pay\n" + answers},
-		{[]string{"set", "shop/pay", "wait=6s", "--for", "1h", "--author", "eve"}, "set shop/pay to wait=6s for 1h0m0s\nthis replaces wait=4s maxHold=20s (by ada: INC-1)\n" + answers},
-		{[]string{"clear", "shop/pay"}, "cleared shop/pay: wait=6s (by eve)\n"},
+		{[]string{"set", "shop/pay", "-y", "wait=6s", "--for", "1h", "--author", "eve"}, "set shop/pay to wait=6s for 1h0m0s\nthis replaces wait=4s maxHold=20s (by ada: INC-1)\n" + answers},
+		{[]string{"clear", "shop/pay"}, "cleared shop/pay: wait=6s, with … left (by eve)\n"},
 		{[]string{"set", "shop/*", "-y", "wait=6s", "--author", "eve"}, "set 'shop/*' to wait=6s\nit stays until somebody runs: lockctl policy clear 'shop/*'\n" + answers},
 	} {
-		if got := lockctl(t, "", append(append([]string{"policy"}, step.args...), "--redis", "redis://"+addr)...); got.status != 0 || got.out != step.want {
+		if got := lockctl(t, "", append(append([]string{"policy"}, step.args...), "--redis", "redis://"+addr)...); got.status != 0 || regexp.MustCompile(`with \S+ left`).ReplaceAllString(got.out, "with … left") != step.want {
 			t.Errorf("%q: %+v, want\n%s", step.args, got, step.want)
 		}
 	}
@@ -147,9 +148,17 @@ func TestSetAsksBeforeItChangesMuch(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	for _, args := range [][]string{{"shop/pay", "shadow=false"}, {"shop/pay", "wait=5s"}} {
+	for _, args := range [][]string{{"shop/pay", "wait=5s", "ttl=10s", "--for", "1h"}, {"shop/pay", "wait=6s", "ttl=20s"}, {"shop/mail", "shadow=false"}} {
 		if got := lockctl(t, "", append([]string{"policy", "set", "--redis", redisFlag}, args...)...); got.status != 0 || strings.Contains(got.errs, "[y/N]") {
 			t.Errorf("%q: %+v", args, got)
 		}
+	}
+	// What somebody has set for an incident must not go because somebody else sets something else.
+	other := []string{"policy", "set", "--redis", redisFlag, "shop/pay", "ttl=30s"}
+	if got := lockctl(t, "n\n", other...); got.status != statusUnconfirmed || !strings.Contains(got.errs, "This takes away wait=6s ttl=20s") {
+		t.Errorf("%+v", got)
+	}
+	if got := lockctl(t, "y\n", other...); got.status != 0 {
+		t.Errorf("%+v", got)
 	}
 }

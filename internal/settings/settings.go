@@ -108,8 +108,18 @@ func (p place) fields() (names []string) {
 	return names
 }
 
+// Covers reports whether c changes all that other does.
+func (c Change) Covers(other Change) bool {
+	for _, f := range fields {
+		if f.get(other) != "" && f.get(c) == "" {
+			return false
+		}
+	}
+	return true
+}
+
 // ErrOff is why an entry in Redis cannot have off.
-var ErrOff = errors.New(`off cannot be set in Redis, only in the service's file of settings, as in {"shop/pay": {"off": true, "for": "1h"}}: Redis may be away when off is needed`)
+var ErrOff = errors.New(`off cannot be set in Redis, only in the service's file of settings, as in {"shop/pay": {"off": true, "until": "2026-11-28T15:00:00Z"}}: Redis may be away when off is needed`)
 
 // Set gives a field of an entry in Redis its value, such as 5s. The error says which fields and values there are.
 func (c *Change) Set(name, value string) error { return c.set(name, value, inRedis) }
@@ -323,6 +333,8 @@ func (e Entry) check() error {
 	switch {
 	case e.Lasts != 0 && !e.Until.IsZero():
 		return errors.New("for and until exclude each other")
+	case e.Lasts != 0 && (e.Off || e.Shadow == True): // it would begin anew in each process that starts, and others would have the lock by then
+		return errors.New(`what lets work run without its lock ends at the same time everywhere: not for, but until, such as "2026-11-28T15:00:00Z"`)
 	case e.Set > latest || e.Over > latest:
 		return errors.New("set and until are times in µs, up to the year 9999")
 	case len(e.Author) > store.MostOfAuthor || !store.IsPrintable(e.Author):

@@ -62,7 +62,7 @@ func TestAFileIsReadAsAWhole(t *testing.T) {
 		`{"shop/pay": {}}`, `{"shop/pay": {"wait": "0s"}}`, `{"shop/pay": {"wait": "5"}}`, `{"shop/pay": {"wait": 5}}`, `{"shop/pay": {"wait": "-5s"}}`,
 		`{"shop/pay": {"maxHold": "3µs"}}`, `{"shop/pay": {"ttl": "none"}}`, `{"shop/pay": {"ttl": "999ms"}}`, `{"shop/pay": {"ttl": "1h1s"}}`, `{"shop/pay": {"off": "yes"}}`, `{"shop/pay": {"shadow": "yes"}}`,
 		`{"shop/pay": {"minHold": "5s"}}`, `{"shop/pay": {"prefix": "x"}}`, `{"shop/pay": {"Wait": "5s"}}`,
-		`{"shop/pay": {"wait": "5s", "for": "1h", "until": "2026-11-28T15:00:00Z"}}`, `{"shop/pay": {"wait": "5s", "for": 5}}`, `{"shop/pay": {"wait": "5s", "for": "1ms"}}`,
+		`{"shop/pay": {"wait": "5s", "for": "1h", "until": "2026-11-28T15:00:00Z"}}`, `{"shop/pay": {"off": true, "for": "1h"}}`, `{"shop/pay": {"shadow": true, "for": "1h"}}`, `{"shop/pay": {"wait": "5s", "for": 5}}`, `{"shop/pay": {"wait": "5s", "for": "1ms"}}`,
 		`{"shop/pay": {"wait": "5s", "until": "soon"}}`, `{"shop/pay": {"wait": "5s", "until": 1}}`, `{"shop/pay": {"wait": "5s", "author": "a\nb"}}`,
 		`{"shop/pay": {"wait": "5s"}, "shop/mail": {"wait": "soon"}}`, `{"shop/pay": {"wait": "5s"`,
 		`{"shop/pay": {"wait": "5s"}, "shop/pay": {"wait": "6s"}}`, `{"shop/pay": {"wait": "5s"}, "shop/p\u0061y": {"wait": "6s"}}`, `{"shop/pay": {"wait": "5s", "wait": "6s"}}`, `{"shop/pay": null}`,

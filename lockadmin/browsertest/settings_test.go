@@ -22,7 +22,7 @@ func TestLiveSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`{"*/pay": {"off": true, "for": "1h", "author": "ada<b>", "reason": "INC-42"}, "*/mail": {"wait": "5s"}}`)
+	write(`{"*/pay": {"off": true, "until": "` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano) + `", "author": "ada<b>", "reason": "INC-42"}, "*/mail": {"wait": "5s"}}`)
 	locks, err := lockmw.New(redistest.Embedded(t).Client(t), lockmw.WithSettings(lockmw.SettingsFile(file)), lockmw.AllowOff(),
 		lockmw.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
