@@ -199,7 +199,7 @@ const (
 
 // brokenSettings cannot be read in the place of a setting.
 var brokenSettings = []string{
-	"wait=5s", "{}", `{"wait": "0s"}`, `{"wait": 5}`, `{"ttl": "none"}`, `{"ttl": "50ms"}`, `{"minHold": "1s"}`, `{"shadow": "yes"}`, `{"off": false}`, `{"wait": "5s", "until": "soon"}`,
+	"wait=5s", "{}", `{"wait": "0s"}`, `{"wait": 5}`, `{"ttl": "none"}`, `{"ttl": "50ms"}`, `{"minHold": "1s"}`, `{"shadow": "yes"}`, `{"off": "no"}`, `{"wait": "5s", "until": "soon"}`,
 }
 
 // noFile is a file that is not there.
@@ -226,7 +226,7 @@ type stands struct {
 	broken bool
 	set    Fields
 	lasts  time.Duration // of an entry of the file: from when it is read
-	ends   time.Time     // of an entry in Redis
+	ends   time.Time     // of an entry in Redis, and of one of the file that lets work run without its lock
 }
 
 // newDesk opens a desk; nil where the plan changes nothing.
@@ -353,10 +353,16 @@ func (d *desk) changeFile(c Change) {
 		case c.Broken != "":
 			s = &stands{at: s.at, broken: true}
 		case pattern == c.Pattern, c.Pattern == "":
-			s = &stands{at: s.at, set: c.Set, lasts: c.For}
+			s = &stands{at: s.at, set: c.Set}
 			if c.Set != (Fields{}) {
 				entry := d.entry(c)
-				if c.For > 0 {
+				switch {
+				case c.For == 0:
+				case c.Set.Off, c.Set.Shadow == "true": // they end at the same time everywhere
+					s.ends = s.at.Add(c.For)
+					entry["until"] = s.ends.UTC().Format(time.RFC3339Nano)
+				default:
+					s.lasts = c.For
 					entry["for"] = c.For.String()
 				}
 				s.text = jsonOf(entry)

@@ -20,8 +20,11 @@ const (
 	// hearsAgain is within what time it hears messages again when its way to Redis is mended, and hears is the same for its begin.
 	hearsAgain = 5 * time.Second
 	hears      = 3 * time.Second
-	// endsLate is how much later a setting may end in a process than in Redis: by the way of the reply that says for how long it lasts.
-	endsLate = 1100 * time.Millisecond
+	// endsEarly is how much sooner a setting may end in a process than in Redis: by the way of the question, since what is left of it counts from
+	// when it was asked for.
+	endsEarly = 1100 * time.Millisecond
+	// endsLate is how much later any may end.
+	endsLate = 50 * time.Millisecond
 )
 
 // An effect is what a call may be by one of the policies that may apply.
@@ -122,7 +125,10 @@ func endTheirTime(known, all []*stands, reads int, now time.Time) (left []*stand
 			continue
 		}
 		from, by := s.ends, s.ends.Add(endsLate)
-		if reads == readsFile { // it counts from when it was read: at the latest when it stood there last
+		if reads == readsRedis {
+			from = from.Add(-endsEarly)
+		}
+		if s.lasts > 0 { // it counts from when it was read: at the latest when it stood there last
 			last := s
 			for _, other := range all {
 				if other.text == s.text {
