@@ -31,7 +31,7 @@ func (s *Store) send(
 			return nil, err
 		}
 	}
-	if s.replicas > 0 && c.script == acquireScript {
+	if s.replicas > 0 && (c.script == acquireScript || c.script == resumeScript) {
 		return s.aside(ctx, until, late, func(ctx context.Context) (any, error) { return s.confirmed(ctx, c) })
 	}
 	value, reusable, err := s.carry(ctx, name, c, late)
