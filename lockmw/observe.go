@@ -14,6 +14,7 @@ import (
 func (c *claim) event(kind EventKind) Event {
 	e := c.policy.event(kind, c.ref.Key)
 	e.Queued, e.Waited, e.Attempts, e.Part = !c.queuedAt.IsZero(), c.waited(), c.sent, c.part
+	e.Ticket = c.ticket != nil
 	return e
 }
 
@@ -161,7 +162,11 @@ func (l *Lease) reportAnswer(err error) {
 // release waits for an observer.
 func (l *Lease) tellReleased() {
 	if l.unreported.CompareAndSwap(true, false) {
-		l.tell(EventReleased, l.eventErr)
+		if len(l.locker.observers) > 0 {
+			e := l.event(EventReleased, l.eventErr)
+			e.Ticket = l.handedOn
+			l.locker.tell(l.ctx, e)
+		}
 	}
 	if b, ok := l.has.(*bundle); ok {
 		b.tellReleased()
