@@ -26,9 +26,10 @@ type holder struct {
 	Instance string `json:"instance,omitempty"` // empty: a program without lockmw
 	Own      bool   `json:"own,omitzero"`       // this process's
 	Note     string `json:"note,omitempty"`
-	Since    int64  `json:"since,omitzero"` // 0: not known
-	Until    int64  `json:"until,omitzero"` // end of the TTL; 0: there is none
-	Cools    bool   `json:"cools,omitzero"` // its work is over, and MinHold keeps the key taken until then
+	Since    int64  `json:"since,omitzero"`     // 0: not known
+	Until    int64  `json:"until,omitzero"`     // end of the TTL; 0: there is none
+	Cools    bool   `json:"cools,omitzero"`     // its work is over, and MinHold keeps the key taken until then
+	HandedOn bool   `json:"handed_on,omitzero"` // to a ticket, which has the lock until then
 }
 
 // A waiter has a place in the queue of a lock. Of those who wait for a mutex in one process, it is the first.
@@ -67,7 +68,7 @@ func keptOf(a *lockmw.KeptAnswer) *kept {
 func lockOf(info lockmw.Info, own string, now time.Time) lock {
 	l := lock{Key: info.Key, Mode: measure.ModeOf(info.Mode, info.Permits), Permits: info.Permits, Waiting: info.Waiting, Answer: keptOf(info.Answer)}
 	for _, h := range info.Holders {
-		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note, Cools: h.CoolingDown}
+		of := holder{Instance: h.Instance, Own: h.Instance == own, Note: h.Note, Cools: h.CoolingDown, HandedOn: h.HandedOn}
 		if h.Age > 0 {
 			of.Since = now.Add(-h.Age).UnixMilli()
 		}
@@ -132,7 +133,7 @@ func (l *lock) update(now lock) change {
 
 // same reports whether two readings tell of one holder.
 func (h holder) same(as holder) bool {
-	return h.Instance == as.Instance && h.Note == as.Note && h.Cools == as.Cools && abs(h.Since-as.Since) <= jitter
+	return h.Instance == as.Instance && h.Note == as.Note && h.Cools == as.Cools && h.HandedOn == as.HandedOn && abs(h.Since-as.Since) <= jitter
 }
 
 // same reports whether two readings tell of one waiter.

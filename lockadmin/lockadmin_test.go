@@ -119,6 +119,7 @@ type row struct {
 		Since    int64  `json:"since"`
 		Until    int64  `json:"until"`
 		Cools    bool   `json:"cools"`
+		HandedOn bool   `json:"handed_on"`
 	} `json:"holders"`
 	Waiters []struct {
 		Instance string `json:"instance"`

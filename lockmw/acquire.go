@@ -145,6 +145,9 @@ func (c *claim) check() (outer *Lease, err error) {
 
 // run has the claim's life: its first command, if it needs one now, and the wait if that is allowed.
 func (c *claim) run() (*Lease, error) {
+	if c.ticket != nil {
+		return c.resume()
+	}
 	p := c.glance()
 	how := c.outlook(p)
 	if how == opens || how == refuses {
@@ -235,7 +238,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 	}()
 	answer, err := l.store.Acquire(c.ctx, store.Request{
 		Ref: ref, Join: join, Place: place, Until: asked.Add(c.lastTimeout), Again: c.answers > 0 || before != noResidue || recovered,
-		Recall: c.wanted(),
+		Recall: c.wanted(), Ticket: c.ticket,
 		Late: func(a store.Answer, err error) {
 			defer c.discount()
 			if err != nil {
@@ -278,7 +281,7 @@ func (c *claim) send(join store.Join, place store.Place) outcome {
 		}
 		return c.granted(grant{answer.Grant, instantOf(asked), ref.TTL, fromReply, session}, answered, &own)
 	}
-	c.holderLeft, c.seen = answer.Left, newSighting(answer)
+	c.holderLeft, c.seen, c.spent = answer.Left, newSighting(answer), answer.Spent
 	c.freshToken()
 	if c.waiter == nil {
 		return goesOn(lockHeld)

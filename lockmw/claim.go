@@ -41,6 +41,7 @@ type asked struct {
 	longest  time.Duration    // the longest time that a command may take
 	recall   string           // the fingerprint of what Do asks for: a record that answers it will do as well as the lock; empty: Acquire
 	work     context.Context  // the parent of the lease's context; nil: ctx
+	ticket   *store.Ticket    // by which Resume asks; nil: it is no Resume
 	part     bool             // one of several keys of a call, and not the one by which the call is counted
 	off      bool             // work runs without the lock, because a live setting says so
 	once     bool             // a call of Locker.Once: that others have the job's lock is no refusal for operators
@@ -51,6 +52,7 @@ type attempts struct {
 	sent        int           // how many were sent
 	lastTimeout time.Duration // the time that the last one had for its reply
 	answers     int           // how many were answered
+	spent       bool          // by the last answer, the ticket is
 	heardIn     uint64        // the subscription's session in which the claim was refused last; 0: there was none
 	reached     bool          // of several keys: Redis has answered a command about all of them, or about another one
 	residue     residue       // what they may have left in the store

@@ -149,7 +149,7 @@ func (c *claim) withdraw() {
 // newLease returns c's lease with what it has since start. It guards itself by mu.
 func newLease(c *claim, has holding, mu *sync.Mutex, fence int64, start time.Time) *Lease {
 	l := &Lease{
-		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence, note: c.noteText, part: c.part,
+		locker: c.locker, ref: c.ref, policy: c.policy, has: has, mu: mu, fence: fence, note: c.noteText, part: c.part, forAnswer: c.recall != "",
 		start: start, tooLong: tooLong{stuckAt: stuckAfter * c.policy.TTL},
 	}
 	if parent := c.work; parent != nil {

@@ -48,6 +48,14 @@ var (
 	// for itself. Policy.Reentrant allows such calls.
 	ErrReentrant = errors.New("lockmw: lock is already held by this context")
 
+	// ErrTicketSpent: Resume has found nothing to go on with. The ticket was used before, its time is over, or the lock was
+	// never handed on to it, because the work before it failed or its lock was lost: nobody can tell these apart.
+	ErrTicketSpent = errors.New("lockmw: ticket is spent")
+
+	// ErrInvalidTicket: what Resume, Discard or CheckTicket got is no ticket of this namespace, or is not all of one; or it says why
+	// Lease.Ticket could not issue one.
+	ErrInvalidTicket = errors.New("lockmw: invalid ticket")
+
 	// ErrClosed: Close was called on the Locker.
 	ErrClosed = errors.New("lockmw: locker is closed")
 )
@@ -64,7 +72,7 @@ var (
 	ErrReleased = errors.New("lockmw: lock was released")
 )
 
-// An AcquireError says why there is no lease. Every error of Acquire, AcquireAll
+// An AcquireError says why there is no lease. Every error of Acquire, AcquireAll, Resume
 // and Refuse is one, and so is every error with which WithLock, WithLocks, Wrap and Do do not run their
 // function, unless an answer that is kept cannot be read. ErrLost, after it has run, is none.
 type AcquireError struct {

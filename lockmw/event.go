@@ -166,6 +166,10 @@ type Event struct {
 	// Resolution is what the work of an EventResolved was resolved as: done, again or discard.
 	Resolution string
 
+	// Ticket says, of EventReleased, that the lock was handed on to a ticket (Lease.Ticket); and of the events of a call, that it was
+	// Resume.
+	Ticket bool
+
 	// Mixed, of the events of a policy with Shadow, says that within the last minute somebody was seen at a lock of that Name
 	// who is not in shadow: then what they tell of waits and refusals is too low.
 	Mixed bool

@@ -22,6 +22,10 @@ type Holder struct {
 	// CoolingDown: it has done its work and released the lock, and holds nothing any more. Policy.MinHold
 	// keeps the key taken for Left.
 	CoolingDown bool
+
+	// HandedOn: it has handed the lock on to a ticket (Lease.Ticket), and nobody is at work at the moment. The key stays taken for Left, unless
+	// somebody goes on with the work by Locker.Resume before. Age counts from when the one who has handed it on acquired it.
+	HandedOn bool
 }
 
 // A Waiter is one who waits for a lock. In JSON Waited is a text such as "1.5s", and what is not known is left out.
@@ -37,7 +41,7 @@ type Waiter struct {
 // nor CoolingDown.
 type Info struct {
 	Key  string `json:"key"`
-	Held bool   `json:"held"` // somebody may be at work under it
+	Held bool   `json:"held"` // somebody may be at work under it, or somebody has a ticket for it (Holder.HandedOn)
 
 	// CoolingDown: nobody is at work under it, and Policy.MinHold keeps the key taken after work
 	// that was done. All Holders are CoolingDown then. Where that is not known, as of work under a version of

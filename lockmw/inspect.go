@@ -21,11 +21,12 @@ type holderText struct {
 	Left     string `json:"left,omitempty"` // empty: there is no TTL
 
 	CoolingDown bool `json:"cooling_down,omitempty"`
+	HandedOn    bool `json:"handed_on,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (h Holder) MarshalJSON() ([]byte, error) {
-	text := holderText{Instance: h.Instance, Note: h.Note, CoolingDown: h.CoolingDown}
+	text := holderText{Instance: h.Instance, Note: h.Note, CoolingDown: h.CoolingDown, HandedOn: h.HandedOn}
 	if h.Age > 0 {
 		text.Age = h.Age.String()
 	}
@@ -42,7 +43,7 @@ func (h *Holder) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &text); err != nil {
 		return fmt.Errorf("lockmw: holder: %w", err)
 	}
-	read := Holder{Instance: text.Instance, Note: text.Note, Left: -1, CoolingDown: text.CoolingDown}
+	read := Holder{Instance: text.Instance, Note: text.Note, Left: -1, CoolingDown: text.CoolingDown, HandedOn: text.HandedOn}
 	for _, d := range []struct {
 		name, from string
 		to         *time.Duration

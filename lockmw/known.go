@@ -62,7 +62,7 @@ func (c *claim) meets(behind *tenure) {
 // that the hold it has seen is over, so that it was held until now.
 func (c *claim) learn(over bool) {
 	seen := c.seen
-	if seen.cools || seen.fence == 0 || seen.holder.Age == 0 || seen.holder.Instance == c.locker.Instance() {
+	if seen.cools || seen.holder.HandedOn || seen.fence == 0 || seen.holder.Age == 0 || seen.holder.Instance == c.locker.Instance() {
 		return // a hold of this Locker is noted when it is released
 	}
 	if over && seen.fresh() {
@@ -80,7 +80,7 @@ func (c *claim) comesFree() time.Duration {
 	}
 	if c.seen.fresh() {
 		seen := c.seen.byNow()
-		lock.Left, lock.Fence, lock.CoolingDown = seen.left, seen.fence, seen.cools
+		lock.Left, lock.Fence, lock.CoolingDown, lock.HandedOn = seen.left, seen.fence, seen.cools, seen.holder.HandedOn
 		if seen.fence != 0 { // of several holders another one may be the next to go
 			lock.Age = seen.holder.Age
 		}

@@ -16,21 +16,23 @@ import (
 // A nil Lease, as FromContext returns it where there is none, is no lock: it is never Valid,
 // and each method says what else it returns. None of them panics.
 type Lease struct {
-	locker *Locker
-	ref    store.Ref
-	policy Policy
-	fence  int64
-	note   string    // its caller's, see WithNote
-	part   bool      // of several keys of a call, and not the one by which the call is counted
-	has    holding   // a lock of its own, a part in another lease's lock, several leases, or nothing
-	start  time.Time // the begin of the lease, from which MaxHold counts
-	work             // the context of the work
+	locker    *Locker
+	ref       store.Ref
+	policy    Policy
+	fence     int64
+	note      string    // its caller's, see WithNote
+	part      bool      // of several keys of a call, and not the one by which the call is counted
+	forAnswer bool      // of Do
+	has       holding   // a lock of its own, a part in another lease's lock, several leases, or nothing
+	start     time.Time // the begin of the lease, from which MaxHold counts
+	work                // the context of the work
 
-	mu      *sync.Mutex // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
-	state   state       // changes in end alone
-	last    grant       // the tenure's grant when the lease ended
-	tooLong             // what happens when the work takes long
-	keeps   toKeep      // with the release
+	mu      *sync.Mutex  // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
+	state   state        // changes in end alone
+	last    grant        // the tenure's grant when the lease ended
+	tooLong              // what happens when the work takes long
+	keeps   toKeep       // with the release
+	ticket  store.Ticket // that the release hands the lock on to; without a Token: none was issued, or it is void
 
 	ending // the release
 }
@@ -84,6 +86,7 @@ func (l *Lease) toKeep() toKeep {
 type ending struct {
 	releaseOnce sync.Once
 	releaseErr  error       // what Release returns, set within releaseOnce
+	handedOn    bool        // to a ticket
 	unreported  atomic.Bool // the observers are still to be told of the release: EventReleased
 	eventErr    error       // the Err of that event: nil where the lock was given back, whatever Release returns
 }

@@ -14,6 +14,7 @@ import (
 func (c *claim) event(kind EventKind) Event {
 	e := c.policy.event(kind, c.ref.Key)
 	e.Queued, e.Waited, e.Attempts, e.Part = !c.queuedAt.IsZero(), c.waited(), c.sent, c.part
+	e.Ticket = c.ticket != nil
 	return e
 }
 
@@ -86,15 +87,8 @@ func (c *claim) tell(lease *Lease) {
 	c.events, told = nil, true
 }
 
-// tell tells the observers about the lease. They get its context, with its values
+// tellLater has the observers told about the lease in the background. They get its context, with its values
 // and its end.
-func (l *Lease) tell(kind EventKind, err error) {
-	if len(l.locker.observers) > 0 {
-		l.locker.tell(l.ctx, l.event(kind, err))
-	}
-}
-
-// tellLater has the observers told about the lease in the background.
 func (l *Lease) tellLater(kind EventKind, err error) {
 	if len(l.locker.observers) > 0 {
 		l.locker.tellLater(l.ctx, l.event(kind, err))
@@ -161,7 +155,11 @@ func (l *Lease) reportAnswer(err error) {
 // release waits for an observer.
 func (l *Lease) tellReleased() {
 	if l.unreported.CompareAndSwap(true, false) {
-		l.tell(EventReleased, l.eventErr)
+		if len(l.locker.observers) > 0 {
+			e := l.event(EventReleased, l.eventErr)
+			e.Ticket = l.handedOn
+			l.locker.tell(l.ctx, e)
+		}
 	}
 	if b, ok := l.has.(*bundle); ok {
 		b.tellReleased()

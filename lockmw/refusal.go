@@ -23,6 +23,9 @@ const (
 	// Policy.MinHold keeps the key taken for a while (ErrNotAcquired). No time to ask again is
 	// told with it: who asked again then would do the work again.
 	CodeCooldown = "LOCK_COOLDOWN"
+	// CodeTicketSpent: the work cannot be gone on with by this ticket (ErrTicketSpent): it was used, its time is over, or the lock
+	// was never handed on to it.
+	CodeTicketSpent = "LOCK_TICKET_SPENT"
 	// CodeQueueFull: too many wait already (ErrQueueFull).
 	CodeQueueFull = "LOCK_QUEUE_FULL"
 	// CodeBackendUnavailable: Redis cannot be reached, or refuses (ErrUnavailable).
@@ -32,7 +35,7 @@ const (
 	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
 	CodeKeyInvalid = "LOCK_KEY_INVALID"
 	// CodeMisuse: a mistake of the program, about which no client can do anything
-	// (ErrInvalidPolicy, ErrReentrant, a lock that is asked for with the context of a
+	// (ErrInvalidPolicy, ErrReentrant, ErrInvalidTicket, a lock that is asked for with the context of a
 	// lease that was released, and in a middleware a key that no request to its route
 	// can have, keyfunc.ErrMisuse).
 	CodeMisuse = "LOCK_MISUSE"
@@ -112,6 +115,10 @@ var (
 	refusedCooldown = Refusal{
 		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeCooldown,
 		Detail: "The same was done a moment ago.",
+	}
+	refusedTicketSpent = Refusal{
+		Status: http.StatusConflict, GRPCCode: grpcFailedPrecondition, Code: CodeTicketSpent,
+		Detail: "This was gone on with before, or its time is over.",
 	}
 	refusedInProgress = Refusal{
 		Status: http.StatusConflict, GRPCCode: grpcAborted, Code: CodeIdempotencyInProgress,
@@ -211,6 +218,8 @@ func kindOf(err error) (kind Refusal, ours bool) {
 		return refusedUncertain, true
 	case errors.Is(err, ErrAnswerNotKept):
 		return refusedNotKept, true
+	case errors.Is(err, ErrTicketSpent):
+		return refusedTicketSpent, true
 	case errors.Is(err, ErrNotAcquired):
 		return kindOfWait(err), true
 	case errors.Is(err, ErrQueueFull):
@@ -219,7 +228,7 @@ func kindOf(err error) (kind Refusal, ours bool) {
 		return refusedUnavailable, true
 	case errors.Is(err, ErrClosed):
 		return refusedClosed, true
-	case errors.Is(err, ErrInvalidPolicy), errors.Is(err, ErrReentrant):
+	case errors.Is(err, ErrInvalidPolicy), errors.Is(err, ErrReentrant), errors.Is(err, ErrInvalidTicket):
 		return refusedMisuse, true
 	}
 	if _, ok := errors.AsType[*AcquireError](err); ok {

@@ -157,7 +157,7 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 	told, _ := RefusalOf(refusal)
 	level := slog.LevelWarn
 	switch told.Code {
-	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeCooldown, CodeClosed, "":
+	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeCooldown, CodeTicketSpent, CodeClosed, "":
 		level = slog.LevelInfo
 	case CodeMisuse, CodeIdempotencyUncertain: // somebody has to mend it, or to look
 		level = slog.LevelError
@@ -195,6 +195,9 @@ func (l *Locker) logRefusal(ctx context.Context, refusal *AcquireError) {
 		}
 		if h.Age > 0 {
 			attrs = append(attrs, slog.Duration("held_for", h.Age.Round(time.Millisecond)))
+		}
+		if h.HandedOn {
+			attrs = append(attrs, slog.Bool("handed_on", true))
 		}
 	}
 	if refusal.Waiting > 0 {

@@ -37,6 +37,8 @@ var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of A
 // by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
 // which some were lost, the error Is ErrLost alone and names those.
 //
+// A lease that has issued a ticket hands the lock on to that, and nil says that it did: see Ticket.
+//
 // With Policy.AsyncRelease it returns as soon as the release is on its way to Redis: ErrLost if the lease knows that the lock
 // was lost, and otherwise nil. See there for what that costs.
 //
@@ -53,13 +55,17 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// MarkFailed says that the work under the lease has failed, before Release: the key does not
-// stay taken for the policy's MinHold then, unless the policy says MinHoldOnError. WithLock,
+// MarkFailed says that the work under the lease has failed, before Release: a ticket that the lease has issued is void then, and the key does not
+// stay taken for the policy's MinHold, unless the policy says MinHoldOnError. WithLock,
 // Wrap, Once, the middlewares and the interceptors do so by themselves, see
 // Policy.MinHoldOnError. What other leases of the same lock want, which have joined it or
-// which it has joined, remains. After the release, without MinHold, and for a nil Lease, it has no effect.
+// which it has joined, remains. After the release, without a ticket and MinHold, and for a nil Lease, it has no effect.
 func (l *Lease) MarkFailed() {
-	if l == nil || l.policy.MinHold == 0 || l.policy.MinHoldOnError {
+	if l == nil {
+		return
+	}
+	l.voidTicket()
+	if l.policy.MinHold == 0 || l.policy.MinHoldOnError {
 		return
 	}
 	if s := l.inShadow(); s != nil {
@@ -87,6 +93,7 @@ func (l *Lease) releaseWithin(ctx context.Context) error {
 // ErrLost: somebody else may have the lock by then.
 func (l *Lease) releaseForClose(ctx context.Context) (err error) {
 	l.releaseOnce.Do(func() {
+		l.voidTicket()
 		err = l.has.release(ctx, l)
 		l.releaseErr = ErrLost
 	})
@@ -107,9 +114,11 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	switch answer := l.toKeep().answer; {
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
+	case l.handsOn():
+		err = t.giveBack(ctx, l, called)
 	case t.passOn(called), t.giveBackAsync(l, called):
 	default:
-		err = t.giveBack(ctx, called)
+		err = t.giveBack(ctx, l, called)
 	}
 	switch {
 	case errors.Is(err, ErrLost):
@@ -142,13 +151,16 @@ func (l *Lease) finish() bool {
 	return true
 }
 
-// giveBack ends the tenure in the store, for a Release that was called then.
-func (t *tenure) giveBack(ctx context.Context, called time.Time) error {
+// giveBack ends the tenure in the store, for a Release of l that was called then: the lock is free, or the next waiter's, or that of l's ticket.
+func (t *tenure) giveBack(ctx context.Context, l *Lease, called time.Time) error {
 	t.over()
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.forget()
 	g := t.newGivingBack(ctx, called)
-	return g.run()
+	g.ticket = l.ticket // which does not change any more
+	err := g.run()
+	l.handedOn = err == nil && g.give.Ticket.Token != ""
+	return err
 }
 
 // forget has the Locker forget a tenure that was given back.
@@ -254,6 +266,7 @@ type givingBack struct {
 	deadline      time.Time
 	pause         time.Duration // before the next try, after a failed one
 	record        *store.Record // to be kept with the release; nil: there is none
+	ticket        store.Ticket  // that is to have the lock; without a Token: none is
 	maybeReleased bool          // a try without a reply may have been carried out
 	notHeld       bool          // the last try has found nothing to release
 	fault         *store.Error  // why the last try got no usable answer; nil: it was the first, and is not answered
@@ -307,6 +320,10 @@ func (g *givingBack) rest() error {
 		if g.record == nil { // otherwise the caller goes on
 			t.locker.janitor.AddAt(t.stayTill(), t.ref, false)
 		}
+		if token := g.give.Ticket.Token; token != "" { // which may have it, or may get it yet
+			t.locker.janitor.Add(store.Ref{Key: t.ref.Key, Token: token, TTL: g.ticket.Lasts}, false)
+			return fmt.Errorf("%w: release %q: %w: it is not known whether the lock was handed on, so do not hand the ticket on: it is taken back", ErrUnavailable, t.ref.Key, f.Err)
+		}
 		return fmt.Errorf("%w: release %q: %w", ErrUnavailable, t.ref.Key, f.Err)
 	}
 	g.pause *= 2
@@ -325,6 +342,11 @@ func (g *givingBack) next() {
 			g.give.Stay = stay
 			return
 		}
+	}
+	if g.ticket.Token != "" {
+		waiters.ForgetHolder(t.ref.Key, t)
+		g.give.Ticket = g.ticket
+		return
 	}
 	next, place, ok, waits := waiters.Offer(t.ref.Key, t)
 	if ok {
@@ -348,6 +370,9 @@ func (g *givingBack) ended(did store.Released, answer store.Answer, fault error)
 		g.maybeReleased = g.maybeReleased || g.fault.Ambiguous && g.trusted
 		return false, nil
 	case did == store.NotHeld && !g.maybeReleased:
+		if g.give.Ticket.Token != "" { // what a release clears up was left
+			t.locker.janitor.Add(t.ref, true)
+		}
 		return true, ErrLost
 	case g.waits && did != store.HandedOver: // to nobody, as far as we know
 		t.locker.waiters.AskFirst(t.ref.Key)

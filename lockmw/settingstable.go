@@ -38,6 +38,7 @@ const (
 	forOnce
 	forDo
 	forLeader
+	forResume
 )
 
 // A liveSetting is an entry of a source that is for this service. Its fields do not change, but for the last.
@@ -291,6 +292,8 @@ func merge(p Policy, c settings.Change, use use, mayOff bool) (Policy, error) {
 		return p, fmt.Errorf("off does nothing for a Leader: there would be several")
 	case c.Off && use == forOnce:
 		return p, fmt.Errorf("off does nothing for Once: each process would do the job")
+	case c.Off && use == forResume:
+		return p, fmt.Errorf("off does nothing for Resume: work that was begun under the lock goes on under it")
 	case shorter && (use == forDo || use == forLeader):
 		return p, fmt.Errorf("maxHold=%v is shorter than the program's: the lock would come free while the work may go on, which does not fit Do, Idempotent and a Leader", c.MaxHold)
 	case shorter && c.MaxHold < leastLoweredMaxHold:
@@ -298,7 +301,7 @@ func merge(p Policy, c settings.Change, use use, mayOff bool) (Policy, error) {
 	case shorter && !mayOff:
 		return p, fmt.Errorf("maxHold=%v is shorter than the program's: work that does not heed its context would go on beside the next holder's, and the program does not allow that (AllowOff)", c.MaxHold)
 	case c.Shadow == settings.True && use != forAcquire:
-		return p, fmt.Errorf("shadow does not fit Do, Idempotent, Once and a Leader: everybody would do the work")
+		return p, fmt.Errorf("shadow does not fit Do, Idempotent, Once, Resume and a Leader: everybody would do the work")
 	case c.TTL != 0 && c.TTL < leastLoweredTTL && c.TTL < p.withDefaults().TTL:
 		return p, fmt.Errorf("ttl=%v lowers a TTL of %v to less than %v", c.TTL, p.withDefaults().TTL, leastLoweredTTL)
 	}

@@ -345,6 +345,9 @@ func confirm(c *cobra.Command, info lockmw.Info) error {
 		return failed(err)
 	}
 	warning := "Its holders work on until they learn of it."
+	if len(info.Holders) == 1 && info.Holders[0].HandedOn {
+		warning = "Nobody is at work at the moment; whoever comes with the ticket will be told that it is spent."
+	}
 	if info.CoolingDown {
 		warning = "Its work is over; once it is released, the same may be done again at once."
 	}

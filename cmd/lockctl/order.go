@@ -78,7 +78,7 @@ func (o *order) of(found iter.Seq2[lockmw.Info, error]) iter.Seq2[lockmw.Info, e
 // heldFor is how long the one has a lock who has had it longest and is at work; 0: nobody is, or it is not known.
 func heldFor(i lockmw.Info) (longest time.Duration) {
 	for _, h := range i.Holders {
-		if !h.CoolingDown {
+		if !h.CoolingDown && !h.HandedOn {
 			longest = max(longest, h.Age)
 		}
 	}

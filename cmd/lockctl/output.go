@@ -83,7 +83,9 @@ func (t *table) write(i lockmw.Info) error {
 		}
 		since, holder := age(h), instance(h)
 		if h.CoolingDown {
-			since, holder = "-", "cooling down until "+coolsUntil(h)
+			since, holder = "-", "cooling down until "+until(h)
+		} else if h.HandedOn {
+			since, holder = "-", "handed on until "+until(h)
 		}
 		if err := t.line(key, mode(i), since, left(h), i.Waiting, holder, printable(h.Note)); err != nil {
 			return err
@@ -148,7 +150,14 @@ func (p page) write(i lockmw.Info) error {
 	}
 	for _, h := range i.Holders {
 		if h.CoolingDown {
-			fmt.Fprintf(&b, "cooling down until %s, for another %s\n  after  %s\n", coolsUntil(h), left(h), instance(h))
+			fmt.Fprintf(&b, "cooling down until %s, for another %s\n  after  %s\n", until(h), left(h), instance(h))
+			if h.Note != "" {
+				fmt.Fprintf(&b, "  note   %s\n", printable(h.Note))
+			}
+			continue
+		}
+		if h.HandedOn {
+			fmt.Fprintf(&b, "handed on until %s, for another %s, to whoever has the ticket\n  by     %s\n", until(h), left(h), instance(h))
 			if h.Note != "" {
 				fmt.Fprintf(&b, "  note   %s\n", printable(h.Note))
 			}
@@ -227,8 +236,13 @@ func age(h lockmw.Holder) string {
 	return short(h.Age)
 }
 
-// coolsUntil is the time of day at which a cool-down ends.
-func coolsUntil(h lockmw.Holder) string { return time.Now().Add(h.Left).Format(time.TimeOnly) }
+// until is the time of day at which a cool-down ends, or the time of a ticket; with the date where that is a day away.
+func until(h lockmw.Holder) string {
+	if h.Left >= 24*time.Hour {
+		return time.Now().Add(h.Left).Format(time.DateTime)
+	}
+	return time.Now().Add(h.Left).Format(time.TimeOnly)
+}
 
 func left(h lockmw.Holder) string {
 	if h.Left < 0 {

@@ -87,6 +87,25 @@ waiting  27
 	}
 }
 
+func TestALockThatWasHandedOnIsToldUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at midnight
+		waits := lockmw.Info{Key: "report", Held: true, Holders: []lockmw.Holder{{Instance: "api-7", Note: "order 7", Age: time.Minute, Left: 90 * time.Second, HandedOn: true}}}
+		for what, newWriter := range map[string]func(io.Writer, string) writer{"ls": newTable, "show": newPage} {
+			var b strings.Builder
+			if err := newWriter(&b, "text").write(waits); err != nil {
+				t.Fatal(err)
+			}
+			want := "handed on until " + time.Date(2000, 1, 1, 0, 1, 30, 0, time.UTC).Local().Format(time.TimeOnly)
+			if !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "order 7") || strings.Contains(b.String(), "1m0s") {
+				t.Errorf("%s: %q, want %q in it, the note, and no age", what, b.String(), want)
+			}
+		}
+		if got := heldFor(waits); got != 0 {
+			t.Errorf("it counts as held for %v", got)
+		}
+	})
+}
+
 func TestTheEndOfACoolDownIsATimeOfDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at midnight
 		cools := lockmw.Info{Key: "paid", CoolingDown: true, Holders: []lockmw.Holder{{Instance: "web-7", Left: 90 * time.Second, CoolingDown: true}}}

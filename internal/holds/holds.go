@@ -113,6 +113,7 @@ type Lock struct {
 	Turns int           // of those who wait for it, one after the other
 
 	CoolingDown bool // nobody is at work: it only stays taken for Left
+	HandedOn    bool // it waits for somebody who goes on with its work, and is not renewed meanwhile
 }
 
 // ComesFree estimates after how long a caller who asks again may find the lock free, or
@@ -128,7 +129,7 @@ func (h *History) ComesFree(l Lock) time.Duration {
 	case l.CoolingDown:
 		free = l.Left
 	case free > 0 && known:
-	case l.Left < l.TTL/2:
+	case l.Left < l.TTL/2 && !l.HandedOn:
 		free = l.Left // no renewal came for long: its holder has crashed, or is about to end
 	default:
 		free = Soonest

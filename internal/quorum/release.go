@@ -25,6 +25,9 @@ func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, stor
 func (s *Store) ReleaseAsync(store.Give, bool, func(store.Released, store.Answer, error) <-chan struct{}) {
 }
 
+// NewTicket implements store.Store. It is not called.
+func (s *Store) NewTicket(string) string { return "" }
+
 // Recall implements store.Store. It is not called.
 func (s *Store) Recall(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{}, nil

@@ -33,12 +33,14 @@ func (s *Store) Confirm(replicas int, within time.Duration) error {
 }
 
 // gives reports whether c may grant the lock, or note that work begins: nobody is to rely on that before replicas have it.
-func (c *command) gives() bool { return c.script == acquireScript || c.script == recallScript }
+func (c *command) gives() bool {
+	return c.script == acquireScript || c.script == recallScript || c.script == resumeScript
+}
 
 // isConfirmed reports whether replicas are asked behind c. Of what was done and is kept they are, so that they mostly have it before anybody
 // is told; but it cannot be taken back.
 func (c *command) isConfirmed() bool {
-	return c.gives() || c.script == keepScript || c.script == keepToScript || c.script == resolveScript
+	return c.gives() || c.script == keepScript || c.script == keepToScript || c.script == resolveScript || c.script == handOnScript
 }
 
 // confirmed carries c out with WAIT behind the script, on the same connection:

@@ -23,7 +23,7 @@ import (
 //	who may be waiting  a hash has for each locker until when it counts as alive, a letter for how it hears of
 //	                    grants (v, u or p), and how many wait in it without a place in the queue
 //
-// A token begins with the name of its Locker (token.go). A program that is not this library may have written any other
+// A token begins with the name of its Locker (token.go), or, where the lock was handed on, with that of a ticket (ticket.go). A program that is not this library may have written any other
 // value: then the holder is shown without a name.
 
 // exclusiveHolder reads the holder of a mutex from the lock's value. stays says that its work is over.
@@ -33,6 +33,7 @@ func exclusiveHolder(value string, pttl, now int64, stays bool) store.Holder {
 	if !ok {
 		return h
 	}
+	token, h.HandedOn = issuerOf(token)
 	h.Instance, h.Note = readToken(token)
 	if fence, ok := number(strings.TrimLeft(text, "~!")); ok && h.Instance != "" {
 		h.Age = age(now, fence)

@@ -188,8 +188,8 @@ func (s *Store) tell(message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	switch what {
 	case "contended":
-		if key, token, ticket, ok := readOthersWait(s.ns, rest); ok {
-			(*l).OthersWait(key, token, ticket)
+		if key, token, arrival, ok := readOthersWait(s.ns, rest); ok {
+			(*l).OthersWait(key, token, arrival)
 		}
 	case "revoking":
 		if key, token, by, ok := readRevoking(s.ns, rest); ok {

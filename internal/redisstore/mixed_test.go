@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,6 +159,89 @@ func TestOlderScriptsPassOnWhatTheseHaveTaken(t *testing.T) {
 				}
 				other.release(other.take(), false, store.Freed)
 			}
+		}
+	})
+}
+
+// The scripts of an earlier version take a ticket for a holder that is never renewed: they keep others out, tell of it, take it by force
+// and remove it, and what they have left is no matter to these.
+func TestOlderScriptsShareALockThatWasHandedOn(t *testing.T) {
+	texts := older.BeforeCoolDown()
+	redistest.Each(t, func(t *testing.T, s redistest.Backend) {
+		client, ns := s.Client(t), redistest.Prefix(t)
+		p, other := open(t, client, ns), open(t, client, ns)
+		var keys []string
+		for _, key := range p.keys("k") {
+			keys = append(keys, key)
+		}
+		old := func(script string, args ...any) any {
+			t.Helper()
+			got, err := redis.NewScript(texts[script]).Run(context.Background(), client, keys, args...).Result()
+			if err != nil {
+				t.Fatalf("the older %s: %v", script, err)
+			}
+			return got
+		}
+		handOn := func() (ticket store.Ticket) {
+			t.Helper()
+			r := p.ref(time.Minute)
+			noteGrant(&r, p.get(r, store.Try))
+			ticket = store.Ticket{Token: p.NewTicket("a note"), Lasts: time.Minute, Issuer: r.Fence}
+			if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Ticket: ticket}); did != store.HandedOn || err != nil {
+				t.Fatalf("Release to a ticket = %v, %v", did, err)
+			}
+			return ticket
+		}
+		resume := func(ticket store.Ticket) store.Answer {
+			t.Helper()
+			r := other.ref(time.Minute)
+			a, err := other.Acquire(t.Context(), store.Request{Ref: r, Ticket: &ticket})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Granted {
+				r.Fence = a.Fence
+				if did, _, err := other.Release(t.Context(), store.Give{Ref: r}); did == store.NotHeld || err != nil {
+					t.Fatalf("Release behind the ticket = %v, %v", did, err)
+				}
+			}
+			return a
+		}
+		asks := other.ref(time.Minute)
+		for _, join := range []string{"try", "wait", "last"} {
+			ticket := handOn()
+			if got, _ := old("acquire", asks.Token, terms(asks), join, "p"+p.channels).([]any); len(got) == 0 || got[0] != int64(0) {
+				t.Errorf("the older acquire (%s) = %v, want a refusal", join, got)
+			}
+			if got := old("renew", asks.Token, terms(asks), ""); got != int64(0) {
+				t.Errorf("the older renew of another = %v, want 0", got)
+			}
+			if got := resume(ticket); !got.Granted {
+				t.Errorf("behind the older acquire (%s) the ticket is spent: %v", join, got.Spent)
+			}
+			old("release", asks.Token, p.channels, "", terms(asks))
+		}
+		ticket := handOn()
+		if got, _ := old("all", terms(asks), asks.Token).([]any); len(got) == 0 || got[0] != int64(0) {
+			t.Errorf("the older all = %v, want a refusal", got)
+		}
+		value, _ := old("inspect").([]any)[0].(string)
+		token, _, _ := strings.Cut(value, ":")
+		if instance, note := readToken(token); instance != "ticket,"+p.Instance() || note != "a note" { // as an older Locker reads it
+			t.Errorf("by the older inspect %q has the lock, with the note %q", instance, note)
+		}
+		if got := old("force", p.channels); got != int64(1) {
+			t.Errorf("the older force = %v, want 1", got)
+		}
+		if got := resume(ticket); !got.Spent {
+			t.Error("a ticket whose lock was taken by force is not spent")
+		}
+		ticket = handOn()
+		if got := old("release", ticket.Token, p.channels, ""); got != int64(1) {
+			t.Errorf("the older release of the ticket = %v, want 1", got)
+		}
+		if got := resume(ticket); !got.Spent {
+			t.Error("a ticket that was removed is not spent")
 		}
 	})
 }

@@ -51,9 +51,9 @@ type share struct {
 // A claim is one token with what it asks for, and its last grant's fence.
 type claim struct {
 	store.Ref
-	member *member
-	fence  int64
-	ticket int64 // of its place in the queue
+	member  *member
+	fence   int64
+	arrival int64 // of its place in the queue
 }
 
 // A member is one locker. It says that it hears (subscribed of its Store) or
@@ -121,7 +121,7 @@ func (m *model) first() int64 {
 	if len(m.queue) == 0 {
 		return 0
 	}
-	return m.queue[0].ticket
+	return m.queue[0].arrival
 }
 
 func (m *model) free() { m.holder, m.set, m.several, m.limits = "", "", nil, nil }

@@ -31,15 +31,18 @@ func (s *Store) Acquire(ctx context.Context, r store.Request) (store.Answer, err
 		return a, err
 	}
 	c := s.command()
-	if r.Recall == nil {
+	switch {
+	case r.Ticket != nil:
+		s.resumes(c, r)
+	case r.Recall != nil:
+		s.recalls(c, r, joins[r.Join])
+	default:
 		c.token, c.terms = r.Token, terms(r.Ref)
 		s.onLock(c, r.Key, acquireScript, &c.token, &c.terms, &joins[r.Join], s.hears())
 		c.onekey = oneKeyOf(r.Ref, "acquire", millis(r.TTL))
 		if r.Place != (store.Place{}) || r.Fence > 0 {
 			c.args = append(c.args, r.Place.Waited.Microseconds(), r.Place.Behind, c.fenced(r.Ref))
 		}
-	} else {
-		s.recalls(c, r, joins[r.Join])
 	}
 	c.call.Patient = patient(at, r)
 	var late func(any, error)
@@ -111,7 +114,7 @@ func deadline(ctx context.Context) time.Time {
 func (s *Store) Release(ctx context.Context, g store.Give) (store.Released, store.Answer, error) {
 	now := time.Now()
 	until := timeToSend(notAfter(g.Until, now), now) // of give.lua and release.lua together
-	if g.Next.Token == "" && g.Stay <= 0 && g.Record == nil {
+	if g.Next.Token == "" && g.Stay <= 0 && g.Record == nil && g.Ticket.Token == "" {
 		if did, err := s.give(ctx, until, g.Ref); did != store.NotHeld || err != nil {
 			return did, store.Answer{}, err
 		}
@@ -130,11 +133,16 @@ func (s *Store) release(ctx context.Context, until time.Time, g store.Give) (sto
 	return s.released(g, reply)
 }
 
-// releases makes c the command that ends g's matter by itself: release.lua, or releaseto.lua where the lock is offered.
+// releases makes c the command that ends g's matter by itself: release.lua, or releaseto.lua where the lock is offered, or
+// handon.lua where a ticket is to have it.
 func (s *Store) releases(c *command, g store.Give) {
 	c.token = g.Token
-	if g.Record != nil {
+	switch {
+	case g.Record != nil:
 		s.keeps(c, g)
+		return
+	case g.Ticket.Token != "":
+		s.handsOn(c, g)
 		return
 	}
 	if next := g.Next; next.Token != "" {
@@ -161,6 +169,9 @@ func (s *Store) released(g store.Give, reply any) (did store.Released, a store.A
 		did, messages, err = readReleased(reply)
 	}
 	s.tellAll(messages)
+	if g.Ticket.Token != "" && did == store.Freed {
+		did = store.HandedOn
+	}
 	return did, a, err
 }
 

@@ -97,7 +97,7 @@ func (h *history) check() {
 	}
 	want := make(map[string]float64)
 	for _, c := range m.queue {
-		want[c.Token+":"+terms(c.Ref)] = float64(c.ticket)
+		want[c.Token+":"+terms(c.Ref)] = float64(c.arrival)
 	}
 	if got, _ := h.mini.SortedSet("kit:{k}:queue"); !maps.Equal(got, want) {
 		h.Errorf("the queue is %v, want %v", got, want)

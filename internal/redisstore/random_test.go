@@ -217,7 +217,7 @@ func (h *history) acquire(c *claim, join store.Join, place store.Place) {
 		h.Errorf("Acquire = %+v, want granted %v, fresh %v, at %d", got, want.granted, want.fresh, want.at)
 	}
 	if want.contends {
-		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.ticket, h.model.holder))
+		h.hears(h.model.holder, fmt.Sprintf("contended %d %s kit:{k}", c.arrival, h.model.holder))
 	}
 	h.told(want.told)
 	noteGrant(&c.Ref, got)

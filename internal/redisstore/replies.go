@@ -141,6 +141,8 @@ func readAnswer(reply any) (a store.Answer, err error) {
 		a = readNotGranted(&v)
 	case 2:
 		a = readRecalled(&v)
+	case 3: // by resume.lua
+		a.Spent, a.Clock = true, v.number()
 	default:
 		v.bad = true
 	}
@@ -183,8 +185,10 @@ func readNotGranted(v *values) (a store.Answer) {
 	locker, text, _ := strings.Cut(holder, ":")
 	digits, note, _ := strings.Cut(text, ":")
 	fence, ok := number(digits)
+	locker, handedOn := issuerOf(locker)
 	v.bad = v.bad || !ok || locker == ""
-	a.Holder, a.HolderFence = store.Holder{Instance: instanceOf(locker), Note: unescape(note), Age: age(a.Clock, fence), Left: a.Left}, fence
+	a.Holder = store.Holder{Instance: instanceOf(locker), Note: unescape(note), Age: age(a.Clock, fence), Left: a.Left, HandedOn: handedOn}
+	a.HolderFence = fence
 	if several {
 		a.HolderFence = 0
 	}
@@ -265,7 +269,7 @@ func released(value any) (store.Released, bool) {
 	return store.NotHeld, false
 }
 
-// readGrant reads the message that a token was granted its lock: token, fence, server µs, first TTL ms, the ticket of
+// readGrant reads the message that a token was granted its lock: token, fence, server µs, first TTL ms, the arrival of
 // the first who waits on or 0, lock. namespace is the one of the Store's keys.
 func readGrant(namespace, message string) (store.News, bool) {
 	f := strings.SplitN(message, " ", 6)
@@ -284,12 +288,12 @@ func readGrant(namespace, message string) (store.News, bool) {
 	return store.News{Ref: ref, Grant: store.Grant{Fence: fence, Clock: clock, NextCame: nextCame}}, true
 }
 
-// readOthersWait reads what follows the word "contended" in a message to a holder's locker: ticket, token, lock.
-func readOthersWait(namespace, rest string) (key, token string, ticket int64, ok bool) {
+// readOthersWait reads what follows the word "contended" in a message to a holder's locker: arrival, token, lock.
+func readOthersWait(namespace, rest string) (key, token string, arrival int64, ok bool) {
 	text, rest, _ := strings.Cut(rest, " ")
-	ticket, err := strconv.ParseInt(text, 10, 64)
+	arrival, err := strconv.ParseInt(text, 10, 64)
 	key, token, ok = readRevoked(namespace, rest)
-	return key, token, ticket, ok && err == nil
+	return key, token, arrival, ok && err == nil
 }
 
 // readRevoked reads what follows the word "revoked" in a message to a holder's locker: token, lock.

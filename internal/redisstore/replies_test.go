@@ -209,8 +209,8 @@ func TestMessagesAreRead(t *testing.T) {
 			t.Errorf("grant(%q) = %+v, want none", message, got)
 		}
 	}
-	if key, token, ticket, ok := readOthersWait("kit", "9 p.t kit:{a key}"); key != "a key" || token != "p.t" || ticket != 9 || !ok {
-		t.Errorf("contended = %q, %q, %d, %v, want a key, p.t and 9", key, token, ticket, ok)
+	if key, token, arrival, ok := readOthersWait("kit", "9 p.t kit:{a key}"); key != "a key" || token != "p.t" || arrival != 9 || !ok {
+		t.Errorf("contended = %q, %q, %d, %v, want a key, p.t and 9", key, token, arrival, ok)
 	}
 	for _, rest := range []string{"", "9", "9 p.t", "x p.t kit:{k}", "9 p.t other:{k}", "p.t kit:{k}"} {
 		if _, _, _, ok := readOthersWait("kit", rest); ok {

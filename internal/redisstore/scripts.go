@@ -43,6 +43,12 @@ var noteLua string
 //go:embed lua/renew.lua
 var renewLua string
 
+//go:embed lua/handon.lua
+var handOnLua string
+
+//go:embed lua/resume.lua
+var resumeLua string
+
 //go:embed lua/all.lua
 var allLua string
 
@@ -98,6 +104,8 @@ var (
 	resolveScript   = newScript(resolveLua)
 	noteScript      = newScript(noteLua)
 	renewScript     = newScript(renewLua)
+	handOnScript    = newScript(handOnLua)
+	resumeScript    = newScript(resumeLua)
 	allScript       = newScript(allLua)
 	inspectScript   = newScript(inspectLua)
 	keptScript      = newScript(keptLua)
@@ -119,7 +127,7 @@ func newScript(body string) *script {
 var scripts = map[string]*script{
 	"acquire": acquireScript, "release": releaseScript, "releaseto": releaseToScript, "renew": renewScript,
 	"recall": recallScript, "keep": keepScript, "keepto": keepToScript, "resolve": resolveScript, "note": noteScript,
-	"all": allScript, "inspect": inspectScript, "kept": keptScript, "force": forceScript, "give": giveScript,
+	"handon": handOnScript, "resume": resumeScript, "all": allScript, "inspect": inspectScript, "kept": keptScript, "force": forceScript, "give": giveScript,
 	"onekey": oneKeyScript, "check": checkScript, "rights": rightsScript, "write": writeScript,
 }
 

@@ -86,7 +86,7 @@ func (s *Store) set(
 	switch {
 	case s.scripted, clock == 0, r.Fence != 0, s.replicas > 0, !s.suits.Load():
 		return store.Answer{}, notSent, nil
-	case r.Recall != nil, r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
+	case r.Ticket != nil, r.Recall != nil, r.Again, r.Join == store.Last, r.Kind != store.Kind{}, r.Least != 0, r.Place != store.Place{}:
 		return store.Answer{}, notSent, nil
 	}
 	pool := s.pool(r.Key)

@@ -81,16 +81,16 @@ func (m *model) enqueue(c *claim, waited time.Duration) {
 	if slices.Contains(m.queue, c) {
 		return
 	}
-	c.ticket = m.in(-waited)
-	if n := len(m.queue); n > 0 && m.queue[n-1].ticket >= m.now {
-		c.ticket = m.queue[n-1].ticket + 1
+	c.arrival = m.in(-waited)
+	if n := len(m.queue); n > 0 && m.queue[n-1].arrival >= m.now {
+		c.arrival = m.queue[n-1].arrival + 1
 	}
 	if len(m.queue) == 0 && m.set != "" {
 		m.set = ":!"
 	}
 	m.queue = append(m.queue, c)
 	slices.SortFunc(m.queue, func(a, b *claim) int {
-		return cmp.Or(cmp.Compare(a.ticket, b.ticket), strings.Compare(a.Token, b.Token))
+		return cmp.Or(cmp.Compare(a.arrival, b.arrival), strings.Compare(a.Token, b.Token))
 	})
 }
 

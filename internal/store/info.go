@@ -39,4 +39,7 @@ type Holder struct {
 	// CoolingDown: it was given back with a Stay, and has the key for Left only so that
 	// nobody else gets it. Where the store does not know, it is false.
 	CoolingDown bool
+
+	// HandedOn: it has handed the key on to a Ticket, which has it for Left if nobody asks for it by that.
+	HandedOn bool
 }

@@ -84,6 +84,10 @@ type Request struct {
 	// token neither has the key nor a place in the queue by this command.
 	Recall *Recall
 
+	// Ticket, if not nil, asks for the key that was handed on to it (Give.Ticket), in the place of whoever waits: the key is not free.
+	// It is for an exclusive token that never waits, and for a store that Queues. Asked again the token gets the same grant.
+	Ticket *Ticket
+
 	// Until bounds the command. Zero is the store's own bound, as is what lies behind it.
 	Until time.Time
 
@@ -157,6 +161,17 @@ type Answer struct {
 
 	// Recalled is the record that answers a Request with Recall, or nil.
 	Recalled *Recalled
+
+	// Spent says that a Request's Ticket has nothing and never will: it was used, its time is over, or the key was given back or
+	// lost. If it is false and nothing was granted, the key was not handed on yet.
+	Spent bool
+}
+
+// A Ticket is a token that nobody has: a key is handed on to it, and whoever knows it gets that.
+type Ticket struct {
+	Token  string        // made by NewTicket of a store with the same keys; a capability
+	Lasts  time.Duration // of a Give: for how long it has the key
+	Issuer int64         // of a Request: the Estimate of the grant to the token that hands the key on, or its Fence where that is zero
 }
 
 // A Ballot has the votes of a quorum's nodes. One that has neither Granted nor
@@ -193,7 +208,7 @@ type Removal struct {
 	Err error
 }
 
-// A Give says how a token gives back what it has. Stay and Next exclude each other.
+// A Give says how a token gives back what it has. Stay, Next and Ticket exclude each other, and so do Ticket and Record.
 type Give struct {
 	Ref
 
@@ -212,6 +227,10 @@ type Give struct {
 	// Record, if not nil, is kept beside the key in the same step, if the token held it, exclusively. A store
 	// that does not Queue keeps none.
 	Record *Record
+
+	// Ticket, if it has a token, has the key from then on for as long as it Lasts. The key does not come free, and all who wait keep their
+	// places. Only an exclusive holder hands a key on, which tells its Fence, and only to a store that Queues.
+	Ticket Ticket
 }
 
 // A Waiter is one who waits, and the place that it gets.
@@ -231,6 +250,8 @@ const (
 	Freed
 	// HandedOver: the token held the key, which now belongs to a waiter.
 	HandedOver
+	// HandedOn: the token held the key, or Give.Ticket has it already, which has it now.
+	HandedOn
 )
 
 // A Listener is told about hand-overs, and about what becomes of locks that tokens of the
@@ -307,6 +328,9 @@ type Store interface { //nolint:interfacebloat // an optional part would be lost
 	// NewToken returns a token nobody else has, with at least 122 random bits. A note is a
 	// text of its caller, of which Inspect tells the beginning.
 	NewToken(note string) string
+
+	// NewTicket returns a token as NewToken does, for a Ticket: no store value listens for messages about it. It is for a store that Queues.
+	NewTicket(note string) string
 
 	// Acquire asks for the key once. An error is an *Error; the key may then
 	// be held by the token, or the token may stand in the queue, if it is

@@ -35,10 +35,15 @@ function facts(place, lock, now) {
       dd.append(element("bdi", className, text));
       card.append(element("dt", "", term), dd);
     };
-    add(h.cools ? "Was held by" : "Held by", (h.instance ? visible(h.instance) : "a program without lockmw") + (h.own ? " (this process)" : ""), "strong");
+    add(h.cools ? "Was held by" : h.handed_on ? "Handed on by" : "Held by", (h.instance ? visible(h.instance) : "a program without lockmw") + (h.own ? " (this process)" : ""), "strong");
     if (h.note) add("Note", visible(h.note));
     if (h.cools) {
       add("Cooling down", "until " + clockTime(h.until) + ", for another " + duration(h.until - now));
+      place.append(card);
+      continue;
+    }
+    if (h.handed_on) {
+      add("Waits", "for whoever has the ticket, until " + dayTime(h.until) + ", for another " + duration(h.until - now));
       place.append(card);
       continue;
     }
@@ -117,6 +122,7 @@ $("detail-resolve").addEventListener("click", () => {
 
 function warning(holders) {
   if (holders.every((h) => h.cools)) return "Its work is over. Once the key is released, the same may be done again at once.";
+  if (holders.every((h) => h.handed_on)) return "Nobody is at work at the moment. Whoever comes with the ticket will be told that it is spent.";
   const many = holders.length > 1;
   const learns = many ? "The holders work on until they learn" : "The holder works on until it learns";
   const until = many ? "with their next renewals" : "with its next renewal";
@@ -128,9 +134,9 @@ function warning(holders) {
 
 // askToRelease shows the lock as it is now. That is what the operator says yes to.
 function askToRelease(lock) {
-  asked = { key: lock.key, holders: lock.holders.map(({ instance, note, since, cools }) => ({ instance, note, since, cools })) };
+  asked = { key: lock.key, holders: lock.holders.map(({ instance, note, since, cools, handed_on }) => ({ instance, note, since, cools, handed_on })) };
   const several = lock.holders.length > 1;
-  setText($("confirm-title"), coolsDown(lock) ? "End the cool-down of this key?" : several ? "Take this lock from all " + lock.holders.length + " holders?" : "Take this lock from its holder?");
+  setText($("confirm-title"), coolsDown(lock) ? "End the cool-down of this key?" : isHandedOn(lock) ? "Take this lock from its ticket?" : several ? "Take this lock from all " + lock.holders.length + " holders?" : "Take this lock from its holder?");
   setText($("confirm-warning"), warning(lock.holders));
   setText($("confirm-key"), visible(lock.key));
   facts($("confirm-facts"), lock, serverNow());

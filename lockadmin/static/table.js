@@ -55,6 +55,10 @@ const holderText = (h) => (h.instance ? brief(h.instance) : "not lockmw");
 const coolsDown = (lock) => lock.holders.length > 0 && lock.holders.every((h) => h.cools);
 const coolText = (lock) => "cooling down until " + clockTime(Math.max(...lock.holders.map((h) => h.until)));
 
+// isHandedOn says of a lock that nobody is at work under it at the moment: a ticket has it, and whoever comes with that goes on.
+const isHandedOn = (lock) => lock.holders.length === 1 && Boolean(lock.holders[0].handed_on);
+const handedOnText = (lock) => "handed on until " + dayTime(lock.holders[0].until);
+
 // dayTime is a moment that may be days away: on another day than now it has the date.
 function dayTime(ms) {
   const at = new Date(ms);
@@ -202,10 +206,10 @@ function fillRow(parts, lock, index) {
     setText(parts.mode, modeText(lock));
     setText(parts.waiting, lock.waiting ? String(lock.waiting) : "");
     parts.waiting.className = lock.waiting ? "badge" : "";
-    const cools = coolsDown(lock);
-    setText(parts.by, cools ? coolText(lock) : first ? holderText(first) : lock.waiting ? "nobody, until the next one has it" : "");
-    parts.by.className = cools || !first || !first.instance ? "dim" : first.own ? "own" : "";
-    parts.by.title = cools ? "its work is over" : first && first.own ? "this process" : "";
+    const cools = coolsDown(lock), waits = isHandedOn(lock);
+    setText(parts.by, cools ? coolText(lock) : waits ? handedOnText(lock) : first ? holderText(first) : lock.waiting ? "nobody, until the next one has it" : "");
+    parts.by.className = cools || waits || !first || !first.instance ? "dim" : first.own ? "own" : "";
+    parts.by.title = cools ? "its work is over" : waits ? "by " + holderText(first) + ", to a ticket" : first && first.own ? "this process" : "";
     setText(parts.more, !cools && lock.holders.length > 1 ? "+" + (lock.holders.length - 1) : "");
     const a = lock.answer;
     parts.answer.hidden = !a;
@@ -229,7 +233,7 @@ function fillRow(parts, lock, index) {
 // tickRow shows what changes as time passes.
 function tickRow(parts, now) {
   const lock = parts.lock;
-  const cools = coolsDown(lock);
+  const cools = coolsDown(lock) || isHandedOn(lock); // and nobody renews it
   setText(parts.age, lock.since && !cools ? seconds(now - lock.since) : "–");
   let left = "–", part = 0;
   if (lock.until) {

@@ -36,7 +36,7 @@ func (m *machine) check(s *state) string {
 			return keyNames[i] + " has no TTL"
 		}
 	}
-	if len(s.net) > 0 || s.claims != m.ended() {
+	if len(s.net) > 0 || !m.allGone(s) {
 		return ""
 	}
 	if wrong := m.uncertain(s); wrong != "" || s.died {
@@ -46,6 +46,9 @@ func (m *machine) check(s *state) string {
 		if len(s.lockers[i].inbox) > 0 {
 			return ""
 		}
+	}
+	if m.ticketLies(s) {
+		return ""
 	}
 	for i, e := range s.db {
 		if e.kind != absent && m.isLeft(s, key(i)) {
@@ -58,7 +61,7 @@ func (m *machine) check(s *state) string {
 // isLeft reports whether a key is one that is to go with the last who wanted the lock. A fence stays for a second: where
 // several have held, where the clock was set back, and behind a release by force.
 func (m *machine) isLeft(s *state, k key) bool {
-	if k == keyAnswer {
+	if k == keyAnswer || k == keyLockers && s.ticket.handed && s.ticket.resumed == 0 { // nobody has given the lock back
 		return false // it ends by its TTL
 	}
 	return k != keyFence || s.back == 0 && !s.forgot && len(m.Kinds) == 0
@@ -121,7 +124,7 @@ func (m *machine) before(s *state, was *db, waits, has string) bool {
 	if waits == "" || waits == has {
 		return false
 	}
-	place := func(token string) (ticket float64, ok bool) {
+	place := func(token string) (arrival float64, ok bool) {
 		for _, waiter := range was[keyQueue].members {
 			if waiter.name[:len(token)] == token {
 				return waiter.score, true

@@ -284,6 +284,9 @@ func (z *Size) tell(s *state, t step) string {
 	case opPass:
 		return "1 s passes"
 	case opAsk:
+		if s.claims[t.a].phase == idle && z.role(t.a) == Resumes {
+			return z.token(t.a) + ": Resume"
+		}
 		if s.claims[t.a].phase == idle {
 			return z.token(t.a) + ": Acquire"
 		}
@@ -302,12 +305,14 @@ func (z *Size) tell(s *state, t step) string {
 	case opWork:
 		return z.token(t.a) + ": its work begins"
 	case opFail:
-		if !s.claims[t.a].began {
+		if z.Notes && !s.claims[t.a].began {
 			return z.token(t.a) + ": it is not known whether its work is noted, and it gives up"
 		}
 		return z.token(t.a) + ": its work fails"
 	case opResolve:
 		return "an operator says that the work of " + z.token(t.a) + " is to be done again"
+	case opDoubt:
+		return z.token(t.a) + ": does not learn whether it has handed the lock on, and gives up"
 	case opRelease:
 		if z.Notes {
 			return z.token(t.a) + ": its work is done"
@@ -335,7 +340,7 @@ func (z *Size) tell(s *state, t step) string {
 	}
 }
 
-var whatNames = [...]string{"SET", "acquire", "renew", "look", "note", "look behind the release", "Resolve", "give", "release", "removal"}
+var whatNames = [...]string{"SET", "acquire", "resume", "renew", "look", "note", "look behind the release", "Resolve", "give", "release", "hand-on", "removal", "removal of the ticket"}
 
 func (z *Size) describe(c *command) string {
 	text := whatNames[c.what]

@@ -74,7 +74,12 @@ func (m *machine) loseReply(s *state, at int) (wrong string) {
 		default:
 			s.send(command{what: acquire, claim: o.claim, last: o.last})
 		}
-	case give, release:
+	case resume:
+		c.doubt = true
+		s.send(command{what: resume, claim: o.claim, fence: o.fence})
+	case discard:
+		s.send(command{what: discard, claim: o.claim, fence: o.fence})
+	case give, release, handOn:
 		c.released = true
 		m.giveBack(s, o.claim)
 	case remove:

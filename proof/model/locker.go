@@ -12,6 +12,8 @@ func (m *machine) ask(s *state, n uint8, last bool) {
 		c.arrived = s.real
 	}
 	switch {
+	case m.role(n) == Resumes:
+		s.send(command{what: resume, claim: n, fence: s.ticket.number})
 	case c.phase != idle:
 		s.send(command{what: acquire, claim: n, last: last})
 	case m.Do:
@@ -33,7 +35,7 @@ func (m *machine) abandon(s *state, n uint8) {
 		s.claims[n] = claim{phase: gone}
 		return
 	}
-	s.claims[n] = claim{phase: leaving, fence: s.claims[n].fence}
+	s.claims[n] = claim{phase: leaving, fence: s.claims[n].fence, discards: s.claims[n].discards}
 	s.send(command{what: remove, claim: n, fence: s.claims[n].fence})
 }
 
@@ -44,6 +46,9 @@ func (m *machine) giveBack(s *state, n uint8) {
 	how := release
 	if c.estimate != 0 && !c.released && (!m.Async || m.Hole == GiveFirst) {
 		how = give
+	}
+	if m.role(n) == Issues && !c.undone {
+		how = handOn
 	}
 	keeps := m.Do && !c.served && (!c.undone || m.Hole != NoTakingBack)
 	s.send(command{what: how, claim: n, fence: c.fence, estimate: c.estimate, keeps: keeps, undone: keeps && c.undone})
@@ -81,6 +86,7 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 	}
 	s.highest = max(s.highest, fence)
 	c.phase, c.trusted, c.fence, c.estimate = holding, from+lasts, fence, estimate
+	m.issue(s, n)
 	return wrong
 }
 
@@ -88,6 +94,31 @@ func (m *machine) hold(s *state, n uint8, from Time, lasts, fence, estimate Time
 func (m *machine) holdByNews(s *state, n uint8) (wrong string) {
 	had := s.claims[n].news
 	return m.hold(s, n, had.since, had.lasts, had.fence, 0)
+}
+
+// heardOfSet takes in the reply to the four commands of set.go.
+func (m *machine) heardOfSet(s *state, o command) (wrong string) {
+	r := o.reply
+	if m.Hole == NoLook {
+		r.alone, r.same = true, true
+	}
+	near := r.clock-o.estimate <= second && o.estimate-r.clock <= second
+	switch {
+	case r.yes && r.alone && r.same && near:
+		if r.jumped {
+			wrong = fmt.Sprintf("%s has overtaken one that waits", m.token(o.claim))
+		}
+		fence := r.clock
+		if m.Hole == LocalFence {
+			fence = o.estimate
+		}
+		return wrong + m.hold(s, o.claim, o.sent, ttl, fence, o.estimate)
+	case m.Waits:
+		s.send(command{what: acquire, claim: o.claim})
+	default:
+		s.send(command{what: acquire, claim: o.claim, last: true})
+	}
+	return wrong
 }
 
 // hearReply takes in the reply of a command that somebody waits for.
@@ -101,25 +132,7 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 	}
 	switch o.what {
 	case set:
-		if m.Hole == NoLook {
-			r.alone, r.same = true, true
-		}
-		near := r.clock-o.estimate <= second && o.estimate-r.clock <= second
-		switch {
-		case r.yes && r.alone && r.same && near:
-			if r.jumped {
-				wrong = fmt.Sprintf("%s has overtaken one that waits", m.token(o.claim))
-			}
-			fence := r.clock
-			if m.Hole == LocalFence {
-				fence = o.estimate
-			}
-			return wrong + m.hold(s, o.claim, o.sent, ttl, fence, o.estimate)
-		case m.Waits:
-			s.send(command{what: acquire, claim: o.claim})
-		default:
-			s.send(command{what: acquire, claim: o.claim, last: true})
-		}
+		return wrong + m.heardOfSet(s, o)
 	case acquire:
 		c.asked, c.answered = o.sent, r.clock
 		switch {
@@ -136,6 +149,10 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 		default:
 			c.phase = waiting
 		}
+	case resume:
+		return wrong + m.heardOfTicket(s, o)
+	case discard:
+		m.discarded(s, o)
 	case renew:
 		if c.phase != holding {
 			break
@@ -165,6 +182,12 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 			break
 		}
 		m.over(s, o)
+	case handOn:
+		if !r.yes { // nothing that the lock's queue has left was looked at
+			m.abandon(s, o.claim)
+			break
+		}
+		m.over(s, o)
 	case release, remove:
 		if m.Notes && o.keeps {
 			return wrong + m.kept(s, o)
@@ -178,6 +201,10 @@ func (m *machine) hearReply(s *state, o command) (wrong string) {
 func (m *machine) over(s *state, o command) {
 	if (!o.certain || o.what != remove && s.claims[o.claim].doubt) && m.Hole != EarlyCleanUp {
 		m.abandon(s, o.claim)
+		return
+	}
+	if c := &s.claims[o.claim]; c.discards {
+		c.spent = true // the ticket's token is left
 		return
 	}
 	s.claims[o.claim] = claim{phase: gone}

@@ -91,6 +91,8 @@ func (m *machine) take(s *state, t step) (next *state, wrong string) {
 	case opResolve:
 		next.resolves++
 		next.net = append(next.net, command{what: resolve, claim: t.a, fence: next.db.work(), lost: true})
+	case opDoubt:
+		m.doubt(next, t.a)
 	case opRelease:
 		next.work.done |= 1 << t.a
 		m.giveBack(next, t.a)

@@ -75,6 +75,8 @@ func TestMistakesAreFound(t *testing.T) {
 		z.Lockers, z.Claims, z.Waits, z.Do, z.Notes = 2, 1, true, true, true
 		return z
 	}
+	ticket := Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes}}
+	losesTicket := Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes}, Faults: 1, May: []Fault{LoseReply}}
 	dies, again := notes(Size{Faults: 1, May: []Fault{Crash}}), notes(Size{Again: 1})
 	for name, tc := range map[string]struct {
 		size Size
@@ -141,6 +143,22 @@ func TestMistakesAreFound(t *testing.T) {
 		}},
 		"an operator is believed about other work": {size: notes(Size{Again: 2}), says: "and that was said of", edit: edit{
 			"^begun (%d+) ') ~= ARGV[4] then return 0 end", "^begun (%d+) ') == nil then return 0 end",
+		}},
+		"a release in doubt leaves the ticket": {size: losesTicket, hole: TicketStays, says: "is left"},
+		"whoever has a ticket takes the lock": {size: ticket, says: "by the ticket, and A.0 had it", edit: edit{
+			"if state.holder == ticket then", "if state.holder then",
+		}},
+		"a ticket that comes early is spent": {size: ticket, says: "is left", edit: edit{
+			"if type(stays) ~= 'string' and string.match(value or '', ':[~!]?(%d+)$') == ARGV[4] then", "if false then",
+		}},
+		"work that is resumed has the fence of its issuer": {size: ticket, says: "not higher", edit: edit{
+			"grant(state, now, token, ttl, '')", "grant(state, now, token, ttl, '', digits(state.last_fence))",
+		}},
+		"a Resume that is sent again finds its ticket spent": {size: losesTicket, says: "is told that the ticket is spent", edit: edit{
+			"extend(now, state, ttl)\n  return {1, digits(state.last_fence), digits(now)}", "return {3, digits(now)}",
+		}},
+		"a lock is handed on that another has": {size: Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Plain}, Faults: 1, May: []Fault{LoseReply}}, says: "and B.0 had it", edit: edit{
+			"if value ~= token and string.sub(value, 1, #token + 1) ~= token .. ':' then return 0 end", "if value == '' then return 0 end",
 		}},
 		"a writer is let in beside a reader": {size: Size{Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}}, says: "relies on the lock", edit: edit{
 			"if not state.count then return true end", "if not state.count or kind == '' then return true end",

@@ -44,7 +44,7 @@ func (m *machine) carryOut(s *state, at int) string {
 			return string(text)
 		}
 		o.executed = true
-		o.certain = (o.what >= give || o.last) && !s.late(o.claim)
+		o.certain = (o.what >= give || o.what == resume || o.last) && !s.late(o.claim)
 		m.read(o, got, srv.now)
 		if wrong := m.answers(s, o, &before); wrong != "" {
 			return wrong
@@ -61,7 +61,7 @@ func (m *machine) carryOut(s *state, at int) string {
 	if o.what != set && front != "" {
 		had, has := holders(&before), holders(&s.db)
 		for _, token := range has {
-			if !slices.Contains(had, token) && !slices.Contains(has, front) && m.before(s, &before, front, token) {
+			if o.what != handOn && o.what != resume && !slices.Contains(had, token) && !slices.Contains(has, front) && m.before(s, &before, front, token) {
 				return fmt.Sprintf("%s has overtaken %s", token, front)
 			}
 		}
@@ -79,6 +79,11 @@ func (m *machine) carryOut(s *state, at int) string {
 func (m *machine) answers(s *state, o *command, before *db) string {
 	if m.Notes {
 		return m.notes(s, o, before)
+	}
+	if len(m.Roles) > 0 {
+		if wrong := m.tickets(s, o, before); wrong != "" {
+			return wrong
+		}
 	}
 	token := m.token(o.claim)
 	if maker := o.reply.answer; maker > 0 && s.made[maker-1] < o.arrived {
@@ -145,6 +150,12 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 			return "recall", append(args, "", fingerprint, m.since(o, now))
 		}
 		return "acquire", args
+	case resume:
+		return "resume", []string{token, m.terms(o.claim), ticketToken, fence}
+	case handOn:
+		return "handon", []string{token, ticketToken, ms, fence}
+	case discard:
+		return "release", []string{ticketToken, prefix, "", ms}
 	case renew:
 		return "renew", []string{token, m.terms(o.claim), fence}
 	case give:
@@ -203,9 +214,14 @@ func (m *machine) read(o *command, got any, now Time) {
 		} else if list[0] == int64(1) {
 			r.yes, r.fence = true, number(list[1].(string))
 		}
-	case renew, give, resolve:
+	case resume:
+		r.yes, r.spent = list[0] == int64(1), list[0] == int64(3)
+		if r.yes {
+			r.fence = number(list[1].(string))
+		}
+	case renew, give, resolve, handOn:
 		r.yes = got == int64(1)
-	case release, remove:
+	case release, remove, discard:
 		if len(list) > 0 {
 			got = list[0]
 			if len(list) > 1 { // it went to one of the same Locker
@@ -220,8 +236,11 @@ func (m *machine) read(o *command, got any, now Time) {
 
 // deliver puts what a script has published into the inbox of the Locker that it is for.
 func (m *machine) deliver(s *state, p publication) {
+	if p.channel[len(prefix):] == ticketToken[:1] || strings.HasPrefix(p.text, "contended ") {
+		return
+	}
 	l := &s.lockers[p.channel[len(prefix)]-'A']
-	if l.dead || l.deaf || strings.HasPrefix(p.text, "contended ") {
+	if l.dead || l.deaf {
 		return
 	}
 	l.inbox = append(slices.Clone(l.inbox), m.parse(p.text))

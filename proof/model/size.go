@@ -13,8 +13,9 @@ type Size struct {
 	Async   bool      // releases are not awaited: a process may end behind one, and its next call for the key comes behind it
 	Do      bool      // the calls are those of Do: each is answered by what another one has made while it waited, or makes an answer
 	Notes   bool      // with Do: a holder notes that its work begins, as Uncertain says, and an answer is kept for whoever comes
-	Fails   bool      // with Notes: work may fail
+	Fails   bool      // with Notes, or under a ticket: work may fail
 	Again   int       // with Notes: how often an operator may say that work is to be done again, which was begun
+	Roles   []Role    // of the claims, in turn; none: no lock is handed on to a ticket
 	Leaves  int       // how many callers may leave
 	Faults  int       // at most, one after the other
 	May     []Fault   // which
@@ -30,6 +31,16 @@ const (
 	Exclusive Kind = ""
 	Shared    Kind = "s"
 	Permit    Kind = "p2" // one of two
+)
+
+// A Role is what a claim has to do with the ticket, of which there is one.
+type Role uint8
+
+// The roles.
+const (
+	Plain   Role = iota // nothing
+	Issues              // its release hands the lock on to the ticket
+	Resumes             // it goes on with the work by the ticket, in the place of asking for the lock
 )
 
 // A Fault is what may go wrong.
@@ -68,6 +79,7 @@ const (
 	NoTakingBack      // a lock is given back as any other where it is in doubt whether the work was noted
 	IntentStays       // an intent in doubt stays where the lock was lost meanwhile
 	AnyAnswer         // whoever finds an answer behind a release that found nothing takes it for its own
+	TicketStays       // a release of which it is not known whether it has handed the lock on leaves the ticket
 )
 
 // Smallest are sizes that a test can look at in seconds.
@@ -80,10 +92,19 @@ var Smallest = []Size{
 	{Name: "a writer and a reader", Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}},
 	{Name: "two that want one answer", Lockers: 2, Claims: 1, Waits: true, Do: true},
 	{Name: "two that note their work", Lockers: 2, Claims: 1, Waits: true, Do: true, Notes: true},
+	{Name: "a ticket", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}},
+	{Name: "a ticket that comes twice", Lockers: 3, Claims: 1, Waits: true, Fails: true, Roles: []Role{Issues, Resumes, Resumes}},
 }
 
 // Larger are those that take minutes.
 var Larger = []Size{
+	{Name: "a ticket, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "a ticket that comes twice, a reply is lost", Lockers: 3, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes, Resumes}, Faults: 1, May: []Fault{LoseReply}},
+	{Name: "a ticket that comes twice, a process dies", Lockers: 3, Claims: 1, Waits: true, Renews: true, Roles: []Role{Issues, Resumes, Resumes}, Faults: 1, May: []Fault{Crash}},
+	{Name: "a ticket that comes twice, the lock is deleted, forgotten or released by force", Lockers: 3, Claims: 1, Waits: true, Fails: true, Roles: []Role{Issues, Resumes, Resumes}, Faults: 1, May: []Fault{Delete, Forget, Force}},
+	{Name: "a ticket, while another waits", Lockers: 3, Claims: 1, Waits: true, Fails: true, Roles: []Role{Issues, Resumes, Plain}},
+	{Name: "a ticket, while another waits, a process dies", Lockers: 3, Claims: 1, Waits: true, Roles: []Role{Issues, Resumes, Plain}, Faults: 1, May: []Fault{Crash}},
+	{Name: "a ticket, the clock is set back", Lockers: 2, Claims: 1, Waits: true, Renews: true, Fails: true, Roles: []Role{Issues, Resumes}, Faults: 1, May: []Fault{SetBack}},
 	{Name: "two renew, one leaves", Lockers: 2, Claims: 1, Waits: true, Renews: true, Leaves: 1},
 	{Name: "two renew, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Renews: true, Faults: 1, May: []Fault{LoseReply}},
 	{Name: "two, one leaves, a reply is lost", Lockers: 2, Claims: 1, Waits: true, Leaves: 1, Faults: 1, May: []Fault{LoseReply}},
@@ -136,18 +157,18 @@ func (z *Size) kind(claim uint8) Kind {
 	return z.Kinds[int(claim)%len(z.Kinds)]
 }
 
+// role returns what a claim has to do with the ticket.
+func (z *Size) role(claim uint8) Role {
+	if len(z.Roles) == 0 {
+		return Plain
+	}
+	return z.Roles[int(claim)%len(z.Roles)]
+}
+
 // terms returns what a claim asks for.
 func (z *Size) terms(claim uint8) string {
 	if k := z.kind(claim); k != Exclusive {
 		return ms + ":" + string(k) + ":"
 	}
 	return ms
-}
-
-// ended are the claims once all have gone.
-func (z *Size) ended() (all [mostClaims]claim) {
-	for i := range z.claims() {
-		all[i].phase = gone
-	}
-	return all
 }

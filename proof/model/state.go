@@ -51,7 +51,9 @@ type claim struct {
 	unsure   bool // with Notes: a question whether its work may be noted had no reply
 	began    bool // with Notes: its work has begun
 	lost     bool // with Notes: the lock was lost behind the intent, and the work goes on
-	undone   bool // with Notes: the work is as if it had not begun
+	undone   bool // with Notes: the work is as if it had not begun; under a ticket: it has failed
+	spent    bool // with a ticket, while it is removed: what is left is removed already, and the ticket's token not yet
+	discards bool // the ticket's token is removed, too
 	came     Time // when it began
 	arrived  Time // the same, to the microsecond; of Do alone
 	asked    Time // when its last question that was answered was sent
@@ -86,6 +88,7 @@ type what uint8
 const (
 	set     what = iota // SET, EXISTS, TIME, GET: four steps, between which others may come
 	acquire             // acquire.lua
+	resume              // resume.lua
 	renew               // renew.lua
 	look                // recall.lua, by one who has the lock
 	note                // recall.lua, by one whose work begins
@@ -93,7 +96,9 @@ const (
 	resolve             // resolve.lua, by an operator
 	give                // give.lua
 	release             // release.lua
+	handOn              // handon.lua
 	remove              // release.lua with a place to leave: the janitor's
+	discard             // the same of the ticket's token
 )
 
 // A command is one that is under way. There is no order among them: each may have a connection of its own.
@@ -110,7 +115,7 @@ type command struct {
 	sent     Time
 	came     Time // when the claim began
 	arrived  Time // the same, to the microsecond; of Do alone
-	fence    Time // the caller's
+	fence    Time // the caller's; of resume, the number of the ticket
 	estimate Time
 	reply    reply
 }
@@ -127,6 +132,7 @@ type reply struct {
 	first  Time  // for how long
 	answer uint8 // one more than the claim whose answer was found
 	begun  uint8 // one more than the claim whose work is noted as begun
+	spent  bool  // of resume: the ticket has nothing, and never will
 }
 
 // A state is everything at one moment.
@@ -145,7 +151,8 @@ type state struct {
 
 	made [mostClaims]Time // when the answer of a claim was kept; 0: none is there
 
-	work works
+	work   works
+	ticket ticket
 
 	highest      Time // the highest fence of those who held
 	highestAlone Time // the highest of those who held alone
@@ -179,13 +186,14 @@ func (s *state) late(claim uint8) bool {
 }
 
 // times calls see with each time of the state, which may change it. Of those that are exact the order matters to the
-// microsecond: fences and tickets, and what the clock shows.
+// microsecond: fences and arrivals, and what the clock shows.
 func (s *state) times(see func(t *Time, exact bool)) {
 	exact := func(t *Time) { see(t, true) }
 	rough := func(t *Time) { see(t, false) }
 	exact(&s.real)
 	exact(&s.highest)
 	exact(&s.highestAlone)
+	exact(&s.ticket.number)
 	for i := range s.claims {
 		c := &s.claims[i]
 		exact(&c.fence)
@@ -325,7 +333,7 @@ func (s *state) forgetWhatIsOver() {
 				c.arrived = 0
 			}
 		case leaving:
-			*c = claim{phase: leaving, fence: c.fence}
+			*c = claim{phase: leaving, fence: c.fence, spent: c.spent, discards: c.discards}
 		case gone:
 			*c = claim{phase: gone}
 		case idle, asking, waiting: // all of it matters
@@ -371,6 +379,8 @@ func (s *state) encode(b []byte) []byte {
 	small(s.forgot, s.died)
 	number(s.highest)
 	number(s.highestAlone)
+	number(s.ticket.number)
+	b = append(b, s.ticket.resumed, bit(s.ticket.handed), bit(s.ticket.doubted))
 	for _, t := range s.made {
 		number(t)
 	}
@@ -380,7 +390,7 @@ func (s *state) encode(b []byte) []byte {
 		if c.phase == idle || c.phase == gone {
 			continue
 		}
-		small(c.renewed, c.doubt, c.released)
+		small(c.renewed, c.doubt, c.released, c.spent, c.discards)
 		small(c.behind, c.looked, c.served, c.unsure, c.began, c.lost, c.undone)
 		for _, t := range [...]Time{c.arrived, c.came, c.asked, c.answered, c.fence, c.estimate, c.trusted, c.news.fence, c.news.since, c.news.lasts} {
 			number(t)
@@ -401,7 +411,7 @@ func (s *state) encode(b []byte) []byte {
 	for i := range s.net {
 		c := &s.net[i]
 		b = append(b, byte(c.what), c.claim, c.step, c.reply.next)
-		b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone))
+		b = append(b, c.reply.answer, c.reply.begun, bit(c.keeps), bit(c.undone), bit(c.reply.spent))
 		small(c.certain, c.executed, c.lost, c.last, c.reply.yes, c.reply.alone, c.reply.same, c.reply.jumped)
 		for _, t := range [...]Time{c.arrived, c.sent, c.came, c.fence, c.estimate, c.reply.fence, c.reply.clock, c.reply.first} {
 			number(t)

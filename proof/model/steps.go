@@ -23,6 +23,7 @@ const (
 	opWork               // a holder's work begins
 	opFail               // a holder's work fails, or does not begin
 	opResolve            // an operator says that work is to be done again
+	opDoubt              // a release that was to hand the lock on is given up, and nobody knows what came of it
 	opFault              // a fault; its kind in a, its place in b
 )
 
@@ -89,6 +90,9 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if z.Async && z.Hole != NoSettling && z.gives(s, n) {
 			break // it awaits the reply
 		}
+		if z.role(n) == Resumes && !s.mayResume() {
+			break // there is no ticket yet
+		}
 		all = append(all, step{opAsk, n, 0})
 	case asking:
 		if mayLeave {
@@ -106,6 +110,8 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 			break // the release awaits it
 		}
 		switch looks := func(o command) bool { return o.claim == n && (o.what == look || o.what == note) && !o.lost }; {
+		case z.role(n) == Issues && z.Fails:
+			all = append(all, step{opRelease, n, 0}, step{opFail, n, 0})
 		case z.Notes:
 			all = z.stepsOfWork(c, n, slices.ContainsFunc(s.net, looks), all)
 		case !z.Do || c.looked || c.served:
@@ -116,7 +122,11 @@ func (z *Size) stepsOf(s *state, n uint8, all []step) []step {
 		if z.Renews && !c.renewed && !c.lost {
 			all = append(all, step{opRenew, n, 0})
 		}
-	case giving, leaving, gone:
+	case giving:
+		if z.role(n) == Issues && c.released && !c.undone {
+			all = append(all, step{opDoubt, n, 0})
+		}
+	case leaving, gone:
 	}
 	return all
 }

@@ -15,14 +15,14 @@
 -- ARGV[6]  with ARGV[5]: how many of its locker wait of whom Redis does not know
 -- ARGV[7]  with ARGV[6], optional: the fence, if the caller was told that it has the lock
 -- Result   granted:     the fence, which is now µs too; or {1, fence, now µs[,
---          tokens of the asking locker that hold and may not know it, the ticket of
+--          tokens of the asking locker that hold and may not know it, the arrival of
 --          the first who waits or '0']}
 --          not granted: {0, ms until a holder's TTL ends, now µs, such tokens,
 --          1 if the locker was not known as waiting here else 0, '<locker>:<fence>:<note>'
 --          of an exclusive holder or '', how many wait (0 to a waiter), 1 if the work
 --          of all holders is over and they only stay, else 0 (also if not known)[,
 --          '<locker>:<fence>:<note>' of the one of several holders that has the lock longest]}
--- Message  'contended <ticket> <token> <lock>' to the locker of an exclusive holder,
+-- Message  'contended <arrival> <token> <lock>' to the locker of an exclusive holder,
 --          when one of another locker waits, each time that it asks
 
 -- Most commands are about a mutex that is free. EXISTS and TIME come before SET:
@@ -63,11 +63,11 @@ end
 if join == 'wait' and value and string.byte(value) ~= 42 -- '*'
   and string.sub(value, 1, #token + 1) ~= token .. ':' and value ~= token then
   local holder, of = string.match(value, '^(([^.:]+)%.[^:]+):')
-  local sibling, ticket = '', enqueue(entry, tonumber(ARGV[5]), value)
+  local sibling, arrival = '', enqueue(entry, tonumber(ARGV[5]), value)
   if of == locker then
     sibling = holder
   elseif of then
-    redis.call('PUBLISH', channel .. of, 'contended ' .. ticket .. ' ' .. holder .. ' ' .. KEYS[1])
+    redis.call('PUBLISH', channel .. of, 'contended ' .. arrival .. ' ' .. holder .. ' ' .. KEYS[1])
   end
   return {0, redis.call('PTTL', KEYS[1]), now_text, sibling, heartbeat(ARGV[6], true), describe_holder(value), 0, stays(holder)}
 end
@@ -145,10 +145,10 @@ if state.holder == token then
   if state.last_fence == 0 then -- it was taken by SET, and its fence is new unless the caller knows it
     local known_fence = tonumber(ARGV[7])
     state.last_fence = known_fence or 0
-    return {1, grant(state, now, token, ttl, kind, known_fence and digits(known_fence)), now_text, '', first_ticket()}
+    return {1, grant(state, now, token, ttl, kind, known_fence and digits(known_fence)), now_text, '', first_arrival()}
   end
   extend(now, state, ttl)
-  return {1, digits(state.last_fence), now_text, '', first_ticket()}
+  return {1, digits(state.last_fence), now_text, '', first_arrival()}
 end
 if negated_fence then
   return {1, renew_shared(state, now, token, ttl, kind, negated_fence), now_text, siblings(state), '0'}
@@ -171,7 +171,7 @@ if not state.holder then
   end
   if mine then
     redis.call('ZREM', KEYS[2], entry)
-    return {1, mine, now_text, siblings(state), first_ticket()}
+    return {1, mine, now_text, siblings(state), first_arrival()}
   end
 end
 if join == 'last' and redis.call('ZREM', KEYS[2], entry) == 1 then

@@ -22,25 +22,25 @@ end
 -- none in front of what a clock that was set back has left; an old place is
 -- kept: NX. value is the lock's. The first who waits for one that took the lock by SET
 -- marks that: whoever finds no mark, and a queue, knows that SET was behind the queue.
--- It returns the ticket, which tells the place.
+-- It returns the arrival, which tells the place.
 local function enqueue(entry, waited, value)
   local token, since = string.match(value or '', '^([^.:]+%.[^:]+):~(%d+)$')
   if token and (not queue_or_fence or redis.call('EXISTS', KEYS[2]) == 0) then
     redis.call('SET', KEYS[1], token .. ':!' .. since, 'KEEPTTL')
   end
-  local ticket = waited and digits(now - waited) or now_text
+  local arrival = waited and digits(now - waited) or now_text
   if queue_or_fence and redis.call('ZCOUNT', KEYS[2], now_text, '+inf') > 0 then
     local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-    ticket = ticket_of(tail[2] + 1)
+    arrival = arrival_of(tail[2] + 1)
   end
-  if redis.call('ZADD', KEYS[2], 'NX', ticket, entry) == 0 then
-    return ticket_of(redis.call('ZSCORE', KEYS[2], entry))
+  if redis.call('ZADD', KEYS[2], 'NX', arrival, entry) == 0 then
+    return arrival_of(redis.call('ZSCORE', KEYS[2], entry))
   end
-  return ticket
+  return arrival
 end
 
--- first_ticket is the ticket of the first who waits, or '0'.
-local function first_ticket()
+-- first_arrival is the arrival of the first who waits, or '0'.
+local function first_arrival()
   local head = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-  return head[1] and ticket_of(head[2]) or '0'
+  return head[1] and arrival_of(head[2]) or '0'
 end

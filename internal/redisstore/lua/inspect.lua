@@ -3,7 +3,7 @@
 -- Parts    lock (joined where the include lines stand, see scripts.go)
 -- KEYS     lock, queue, lockers, fence, holders (see lock.lua), record (see keep.lua)
 -- Result   {the lock's value or '', its PTTL ms, now µs, length of the queue,
---          {"<token>:<terms>", ticket, …} of its first 20,
+--          {"<token>:<terms>", arrival, …} of its first 20,
 --          {token, end µs, '=' .. token, -fence, …}, {locker, heartbeat, …},
 --          the record's beginning or '', its length};
 --          an exclusive holder's token and end only if its work is over

@@ -2,7 +2,7 @@
 -- scripts.go puts this text in the place of a line "-- include lock".
 --
 -- KEYS[1] lock     string, always with a TTL; see below for its value
--- KEYS[2] queue    sorted set: "<token>:<terms>" by ticket (arrival, in µs)
+-- KEYS[2] queue    sorted set: "<token>:<terms>" by arrival (µs)
 -- KEYS[3] lockers  hash: locker -> "<until µs><v|u|p><n>", see liveness, heartbeat;
 --                  the key's name ends in ":alive"
 -- KEYS[4] fence    string: the highest fence, where no lock tells it: several
@@ -69,9 +69,9 @@ local function fence_of(text)
   return fence and fence < 2^53 and fence or nil -- NaN is not less
 end
 
--- ticket_of is the ticket that a score of the queue tells: never '0', which says that nobody
+-- arrival_of is the arrival that a score of the queue tells: never '0', which says that nobody
 -- waits, and no more than Lua can count, whatever was set by hand.
-local function ticket_of(score)
+local function arrival_of(score)
   return digits(math.max(1, math.min(tonumber(score), 2^53)))
 end
 

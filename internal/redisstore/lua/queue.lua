@@ -241,8 +241,8 @@ local function grant_next(state, now, self, asking, channel, own_messages)
       local first_ttl = math.max(math.min(ttl, FIRST_TTL_MS[how]), least)
       local fence = grant(state, now, token, first_ttl, kind)
       local behind = kind == '' and (passed_over[1] or redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES'))
-      local ticket = behind and behind[1] and ticket_of(behind[2]) or '0' -- of the first who waits on
-      local message = token .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. first_ttl .. ' ' .. ticket .. ' ' .. KEYS[1]
+      local arrival = behind and behind[1] and arrival_of(behind[2]) or '0' -- of the first who waits on
+      local message = token .. ' ' .. fence .. ' ' .. digits(now) .. ' ' .. first_ttl .. ' ' .. arrival .. ' ' .. KEYS[1]
       if own_messages and locker == asking then
         own_messages[#own_messages + 1] = message
       elseif how ~= 'p' then

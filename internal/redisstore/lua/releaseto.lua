@@ -13,7 +13,7 @@
 -- ARGV[6]  how many more of the locker wait of whom Redis does not know
 -- ARGV[7]  the fence, if the caller knows it, or ''
 -- Result   the waiter's fence: it has the lock, and the fence is now µs too; or
---          {0, 1 or 2 as in release, its fence or '', now µs, the ticket of the
+--          {0, 1 or 2 as in release, its fence or '', now µs, the arrival of the
 --          first who waits or '0', messages for other waiters of the locker…}. With 0
 --          and '' the waiter has no place.
 
@@ -43,7 +43,7 @@ if not own then
   local state = read_state(now, value)
   if state.holder == waiter and state.last_fence > 0 then
     extend(now, state, (parse_terms(ARGV[3])))
-    return {0, digits(state.last_fence), now_text, first_ticket()}
+    return {0, digits(state.last_fence), now_text, first_arrival()}
   end
   return {0, '', now_text, '0'}
 end
@@ -56,7 +56,7 @@ enqueue(waiter .. ':' .. ARGV[3], tonumber(ARGV[5]))
 local next_holder, fence = grant_next(state, now, waiter, locker, channel, answer)
 if next_holder then answer[1] = 2 end
 if fence then
-  answer[2], answer[4] = fence, first_ticket()
+  answer[2], answer[4] = fence, first_arrival()
 else
   heartbeat(ARGV[6])
 end

@@ -1,0 +1,178 @@
+package lockmw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lockmw/kit/internal/retry"
+	"github.com/lockmw/kit/internal/store"
+)
+
+// How work goes on by a ticket, which another lease has issued (ticket.go). Resume is a claim as that of Acquire, but for this: it asks for a lock that
+// is the ticket's, and so it stands in no queue. What it waits for is that the issuer hands the lock on.
+
+// Resume goes on with the work for which ticket was issued (Lease.Ticket), in whichever process: it returns a lease of the ticket's key, under a new
+// token, with a higher fence, and renewed as any lease. It comes before all who wait, since the lock was not free in between. A ticket
+// works once.
+//
+// If the lock was not handed on yet, it asks again and again as p's Wait and Retries say, and then, or with a policy without
+// both, returns ErrNotAcquired: the ticket stays good. After ErrUnavailable, and where ctx ended, it may be spent or not: what the call may
+// have taken is removed in the background. ctx is the parent of the lease's context, and bounds the wait, as for Acquire.
+//
+// ErrTicketSpent says that there is nothing to go on with. A queue that gives a job to a worker more than once, as most do, wants then
+//
+//	func goOn(ctx context.Context, ticket, key string) (context.Context, *lockmw.Lease, error) {
+//		p := lockmw.Policy{Wait: 10 * time.Second}
+//		resumed, lease, err := locks.Resume(ctx, ticket, p)
+//		if errors.Is(err, lockmw.ErrTicketSpent) {
+//			return locks.Acquire(ctx, key, p)
+//		}
+//		return resumed, lease, err
+//	}
+//
+// with a policy that waits: another worker may have the lock by the same ticket, and be at work.
+//
+// p is one that Acquire takes, for a mutex. The key is the ticket's, which must begin with p.Prefix. ErrInvalidPolicy is returned for a policy with
+// MinHold, Permits, Mode: Shared, Reentrant, FailOpen or Shadow, and on a quorum; live settings put no Resume in shadow, nor off. The
+// other errors are ErrInvalidTicket, also for a ticket of another namespace, ErrReentrant, where ctx has the lock already, and ErrClosed. All are
+// *AcquireError.
+func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.Context, *Lease, error) {
+	l.adjust(&p, forResume)
+	c, err := l.newResume(ctx, ticket, p)
+	if err != nil {
+		return ctx, nil, c.refused(err)
+	}
+	lease, err := c.acquire()
+	c.tell(lease)
+	return under(ctx, lease, err)
+}
+
+// Discard lets the lock go that was handed on to ticket, for a job that will not run: the next who waits has it. After nil the ticket gives nobody the
+// lock any more, also where it was spent before; whoever has resumed with it before keeps the lock.
+//
+// Where the issuer is at work still, Discard waits until it has handed the lock on, for as long as ctx goes on; the issuer's own Locker
+// needs no wait, and releases as without a ticket. The error Is ErrInvalidTicket, ErrUnavailable, ErrClosed or ErrNotAcquired, the last with ctx's error.
+// The ticket may be good still, and Discard may be called again.
+func (l *Locker) Discard(ctx context.Context, ticket string) error {
+	// The lock is taken by the ticket, and released: so an issuer that is late is waited for, and a reply that is lost is
+	// no matter. The observers hear of neither.
+	c, err := l.newResume(ctx, ticket, Policy{Name: "lockmw.Discard", Retries: Forever})
+	if err == nil {
+		for _, t := range l.tenuresOf(c.ref.Key) {
+			if t.voidTicket(c.ticket.Token) {
+				return nil
+			}
+		}
+		var lease *Lease
+		if lease, err = c.acquire(); err == nil {
+			err = lease.releaseWithin(context.WithoutCancel(ctx))
+		}
+	}
+	if err == nil || errors.Is(err, ErrTicketSpent) {
+		return nil
+	}
+	return fmt.Errorf("lockmw: discard: %w", err)
+}
+
+// newResume returns the claim of a Resume by p, and what is wrong with it.
+func (l *Locker) newResume(ctx context.Context, ticket string, p Policy) (claim, error) {
+	t, err := readTicket(ticket)
+	key, prefixed := strings.CutPrefix(t.key, p.Prefix)
+	if err != nil || !prefixed {
+		key = ""
+	}
+	c := l.newClaim(ctx, key, p, time.Now(), nil)
+	c.ticket = &store.Ticket{Token: t.token, Issuer: t.issuer}
+	switch {
+	case err != nil:
+	case t.namespace != l.namespace:
+		err = fmt.Errorf("%w: it is of namespace %q, and this Locker is of %q", ErrInvalidTicket, t.namespace, l.namespace)
+	case !prefixed:
+		err = badPolicy("Prefix", "%q: the ticket is for %q, which does not begin with it", p.Prefix, t.key)
+	case !l.store.Queues():
+		err = badPolicy("Resume", "a quorum hands no lock on")
+	case p.Mode == Shared, p.Permits > 0:
+		err = badPolicy("Mode", "Resume with Shared or Permits: a ticket is for one holder")
+	case p.MinHold > 0:
+		err = badPolicy("MinHold", "Resume with MinHold: the work was begun before; leave it out")
+	case p.Reentrant:
+		err = badPolicy("Reentrant", "Resume joins no other lease: leave it out")
+	case p.FailOpen:
+		err = badPolicy("FailOpen", "Resume runs no work without its lock: whether others go on with it by the same ticket would not be known; leave it out")
+	case p.Shadow:
+		err = badPolicy("Shadow", "Resume has no forecast: leave it out")
+	}
+	return c, err
+}
+
+// errNotHandedOn: the ticket is good, as far as is known.
+var errNotHandedOn = fmt.Errorf("%w: its holder has not handed it on yet", ErrNotAcquired)
+
+// resume has the life of a claim that asks by a ticket. All its commands have one token, so that each may be repeated.
+func (c *claim) resume() (*Lease, error) {
+	c.ref.Token = c.newToken()
+	retries := new(retry.Intervals)
+	retries.Begin(c.policy.Retries, c.policy.RetryInterval, time.Now())
+	for final := !c.policy.waits(); ; {
+		switch p := c.prospect(); c.outlook(p) {
+		case refuses, opens:
+			return c.unreachable(p)
+		case holdsBack:
+			c.heldBack = true
+		case asks:
+			o := c.send(store.Try, store.Place{})
+			if o.why == noAnswer && c.fault.Stale {
+				o = c.send(store.Try, store.Place{})
+			}
+			switch {
+			case o.ends():
+				return o.lease, o.err
+			case c.spent:
+				c.withdraw() // of an earlier command
+				return nil, ErrTicketSpent
+			}
+		}
+		if final {
+			if c.fault != nil {
+				return c.unavailable()
+			}
+			c.withdraw()
+			return nil, errNotHandedOn
+		}
+		var err error
+		if final, err = c.pauses(retries); err != nil {
+			c.withdraw()
+			return nil, err
+		}
+	}
+}
+
+// pauses waits until the claim is to ask again, and reports whether that is for the last time. The error ends it before.
+func (c *claim) pauses(retries *retry.Intervals) (final bool, err error) {
+	if c.queuedAt.IsZero() {
+		c.queuedAt = time.Now() // it waits, and is refused as one that has waited
+	}
+	t := time.Now()
+	wake, final := retries.After(t)
+	if soonest := t.Add(faultPause); c.fault != nil && wake.Before(soonest) && !final {
+		wake = soonest
+	}
+	if c.policy.Wait > 0 {
+		if end := c.start.Add(c.policy.Wait); !end.After(wake) {
+			wake, final = end, true
+		}
+	}
+	timer := time.NewTimer(wake.Sub(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return final, nil
+	case <-c.ctx.Done():
+		return false, c.gaveUp()
+	case <-c.locker.closing:
+		return false, ErrClosed
+	}
+}

@@ -1,0 +1,211 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/testenv"
+	"github.com/lockmw/kit/lockmw"
+)
+
+// noTicketFor wants what a lease has returned to say why it is no ticket.
+func noTicketFor(tb testing.TB, l *lockmw.Locker, ticket, why string, without bool) {
+	tb.Helper()
+	err := lockmw.CheckTicket(ticket)
+	if !errors.Is(err, lockmw.ErrInvalidTicket) || errors.Is(err, lockmw.ErrTicketSpent) != without || !strings.Contains(err.Error(), why) {
+		tb.Errorf("%s: CheckTicket = %v", why, err)
+	}
+	var refusal *lockmw.AcquireError
+	if _, _, err := l.Resume(context.Background(), ticket, lockmw.Policy{}); !errors.As(err, &refusal) || !errors.Is(err, lockmw.ErrInvalidTicket) || refusal.Attempts > 0 {
+		tb.Errorf("%s: Resume = %v", why, err)
+	}
+	if err := l.Discard(context.Background(), ticket); (err == nil) != without {
+		tb.Errorf("%s: Discard = %v", why, err)
+	}
+}
+
+func TestLeasesThatCannotBeHandedOn(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		ctx := context.Background()
+		var log logBuffer
+		l := testenv.Open(t, c, log.option())
+		for why, p := range map[string]lockmw.Policy{
+			"MinHold":      {MinHold: 2 * time.Millisecond},
+			"Permits":      {Permits: 2},
+			"Shared":       {Mode: lockmw.Shared},
+			"AsyncRelease": {AsyncRelease: true, Wait: time.Second},
+		} {
+			p.Name = why
+			lease := mustAcquire(t, l, key, p)
+			ticket := lease.Ticket(time.Minute)
+			mustRelease(t, lease)
+			noTicketFor(t, l, ticket, why, false)
+			await.Until(t, "the log says so of "+why, func() bool {
+				return slices.ContainsFunc(log.lines(), func(line string) bool {
+					return strings.Contains(line, "level=ERROR") && strings.Contains(line, "cannot be handed on") && strings.Contains(line, "name="+why)
+				})
+			})
+			noKeys(t, c, key, time.Second)
+		}
+		outer := mustAcquire(t, l, key, lockmw.Policy{})
+		for why, lasts := range map[string]time.Duration{"unit": 600, "-1s": -time.Second, "ten years": 20 * 365 * 24 * time.Hour} {
+			noTicketFor(t, l, outer.Ticket(lasts), why, false)
+		}
+		_, joined, err := l.Acquire(outer.Context(), key, lockmw.Policy{Reentrant: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noTicketFor(t, l, joined.Ticket(time.Minute), "joined", false)
+		mustRelease(t, joined)
+		mustRelease(t, outer)
+		noTicketFor(t, l, outer.Ticket(time.Minute), "ended", true)
+		_, several, err := l.AcquireAll(ctx, []string{key + "a", key + "b"}, lockmw.Policy{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noTicketFor(t, l, several.Ticket(time.Minute), "several keys", false)
+		mustRelease(t, several)
+		var none *lockmw.Lease
+		noTicketFor(t, l, none.Ticket(time.Minute), "no lease", true)
+		_, shadowed, err := l.Acquire(ctx, key, lockmw.Policy{Shadow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		noTicketFor(t, l, shadowed.Ticket(time.Minute), "in shadow", true)
+		mustRelease(t, shadowed)
+		_, _, err = lockmw.Do(ctx, l, key, lockmw.Flight{}, func(ctx context.Context) (int, error) {
+			lease, _ := lockmw.FromContext(ctx)
+			noTicketFor(t, l, lease.Ticket(time.Minute), "Do", false)
+			return 0, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A nested call with MinHold joins a lease that has a ticket: the key has to stay taken for that long, and no longer.
+func TestMinHoldOfANestedCallVoidsTheTicket(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		l := testenv.Open(t, c)
+		outer := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := outer.Ticket(time.Hour)
+		_, joined, err := l.Acquire(outer.Context(), key, lockmw.Policy{Reentrant: true, MinHold: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, joined)
+		mustRelease(t, outer)
+		isSpent(t, l, ticket, "beside a MinHold")
+		time.Sleep(time.Minute + time.Second)
+		noKeys(t, c, key, 0)
+	})
+}
+
+func TestResumeThatCannotBe(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		ctx := context.Background()
+		l, elsewhere := testenv.Open(t, c), testenv.Open(t, c, lockmw.WithNamespace("elsewhere"))
+		p := lockmw.Policy{Prefix: "a:"}
+		lease := mustAcquire(t, l, key, p)
+		ticket := lease.Ticket(time.Minute)
+		for why, tc := range map[string]struct {
+			by     *lockmw.Locker
+			ticket string
+			policy lockmw.Policy
+			ctx    context.Context
+			is     error
+		}{
+			"it does not begin":        {ticket: key, is: lockmw.ErrInvalidTicket},
+			"it has 8 bytes":           {ticket: "lockmw1.", is: lockmw.ErrInvalidTicket},
+			"not all of it":            {ticket: ticket[:len(ticket)-1], is: lockmw.ErrInvalidTicket},
+			"or it was changed":        {ticket: ticket[:20] + "A" + ticket[21:], is: lockmw.ErrInvalidTicket},
+			`namespace "lock"`:         {by: elsewhere, ticket: ticket, is: lockmw.ErrInvalidTicket},
+			"which does not begin":     {ticket: ticket, policy: lockmw.Policy{Prefix: "b:"}, is: lockmw.ErrInvalidPolicy},
+			"Mode":                     {ticket: ticket, policy: lockmw.Policy{Mode: lockmw.Shared}, is: lockmw.ErrInvalidPolicy},
+			"or Permits":               {ticket: ticket, policy: lockmw.Policy{Permits: 1}, is: lockmw.ErrInvalidPolicy},
+			"MinHold":                  {ticket: ticket, policy: lockmw.Policy{MinHold: time.Second}, is: lockmw.ErrInvalidPolicy},
+			"Reentrant":                {ticket: ticket, policy: lockmw.Policy{Reentrant: true}, is: lockmw.ErrInvalidPolicy},
+			"FailOpen":                 {ticket: ticket, policy: lockmw.Policy{FailOpen: true}, is: lockmw.ErrInvalidPolicy},
+			"Shadow":                   {ticket: ticket, policy: lockmw.Policy{Shadow: true}, is: lockmw.ErrInvalidPolicy},
+			"TTL":                      {ticket: ticket, policy: lockmw.Policy{TTL: time.Millisecond}, is: lockmw.ErrInvalidPolicy},
+			"already held":             {ticket: ticket, ctx: lease.Context(), is: lockmw.ErrReentrant},
+			"context canceled":         {ticket: ticket, ctx: over(), is: lockmw.ErrNotAcquired},
+			"has not handed it on yet": {ticket: ticket, policy: p, is: lockmw.ErrNotAcquired},
+		} {
+			if tc.by == nil {
+				tc.by = l
+			}
+			if tc.ctx == nil {
+				tc.ctx = ctx
+			}
+			var refusal *lockmw.AcquireError
+			if got, lease, err := tc.by.Resume(tc.ctx, tc.ticket, tc.policy); !errors.Is(err, tc.is) || !strings.Contains(err.Error(), why) ||
+				!errors.As(err, &refusal) || lease != nil || got != tc.ctx {
+				t.Errorf("Resume = %v, want that %q", err, why)
+			}
+		}
+		if err := elsewhere.Discard(ctx, ticket); !errors.Is(err, lockmw.ErrInvalidTicket) {
+			t.Errorf("Discard in another namespace = %v", err)
+		}
+		mustRelease(t, lease)
+		resumed := mustResume(t, l, ticket, p)
+		if resumed.Key() != "a:"+key {
+			t.Errorf("it goes on with %q", resumed.Key())
+		}
+		mustRelease(t, resumed)
+		closed := testenv.Open(t, c)
+		if err := closed.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := closed.Resume(ctx, ticket, p); !errors.Is(err, lockmw.ErrClosed) {
+			t.Errorf("Resume by a Locker that is closed = %v", err)
+		}
+	})
+}
+
+// A key may be any bytes, and so may a ticket's be.
+func TestATicketCarriesAnyKey(t *testing.T) {
+	each(t, func(t *testing.T, c *redis.Client, key string) {
+		l := testenv.Open(t, c)
+		key += "ä \xff/+=:." + strings.Repeat("k", 300)
+		lease := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := lease.Ticket(time.Minute)
+		if strings.Trim(ticket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" {
+			t.Errorf("the ticket has other characters: %q", ticket)
+		}
+		mustRelease(t, lease)
+		lease = mustResume(t, l, ticket, lockmw.Policy{})
+		if lease.Key() != key {
+			t.Errorf("it goes on with %q, want %q", lease.Key(), key)
+		}
+		mustRelease(t, lease)
+	})
+}
+
+// A lock that was handed on is not renewed. Whoever is refused is not told to come back at its end, as where its holder has crashed.
+func TestRetryAfterBehindATicket(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		l, other := testenv.Open(t, c), testenv.Open(t, c)
+		lease := mustAcquire(t, l, key, lockmw.Policy{})
+		_ = lease.Ticket(10 * time.Second)
+		mustRelease(t, lease)
+		var refusal *lockmw.AcquireError
+		if _, _, err := other.Acquire(context.Background(), key, lockmw.Policy{}); !errors.As(err, &refusal) || refusal.RetryAfter != time.Second {
+			t.Errorf("Acquire = %v, to be asked again in %v", err, refusal.RetryAfter)
+		}
+		if h := refusal.Holder; h == nil || !h.HandedOn || h.Instance != l.Instance() {
+			t.Errorf("the holder is %+v", h)
+		}
+	})
+}
