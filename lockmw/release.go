@@ -114,7 +114,7 @@ func (t *tenure) release(ctx context.Context, l *Lease) error {
 	switch answer := l.toKeep().answer; {
 	case answer != nil:
 		err = t.giveBackKeeping(ctx, l, answer, called)
-	case l.handsOn():
+	case l.ticket.Token != "": // which does not change any more
 		err = t.giveBack(ctx, l, called)
 	case t.passOn(called), t.giveBackAsync(l, called):
 	default:
@@ -157,7 +157,7 @@ func (t *tenure) giveBack(ctx context.Context, l *Lease, called time.Time) error
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.forget()
 	g := t.newGivingBack(ctx, called)
-	g.ticket = l.ticket // which does not change any more
+	g.ticket = l.ticket
 	err := g.run()
 	l.handedOn = err == nil && g.give.Ticket.Token != ""
 	return err

@@ -128,13 +128,6 @@ func (l *Lease) voidTicket() {
 	}
 }
 
-// handsOn reports whether the lease's release hands the lock on.
-func (l *Lease) handsOn() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ticket.Token != ""
-}
-
 // voidTicket is that of the tenure's lease whose ticket has that token. It reports false if there is none, or its release has begun.
 func (t *tenure) voidTicket(token string) bool {
 	t.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -484,5 +485,35 @@ func TestDiscardWaitsForTheIssuer(t *testing.T) {
 		}
 		noKeys(t, c, key, 2*time.Second) // no time has passed since the grant, so its fence is remembered
 		isSpent(t, l, ticket, "when it was discarded early")
+	})
+}
+
+// Who rests in the issuer's Locker behind its lease is woken by the release: Redis is to know it at once, so that nobody who comes later is before it.
+func TestWhoRestsIsWokenWhenTheLockIsHandedOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		l := testenv.Open(t, c)
+		first := mustAcquire(t, l, key, lockmw.Policy{Wait: time.Minute})
+		ticket := first.Ticket(time.Hour)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _, _ = l.Acquire(ctx, key, lockmw.Policy{Wait: time.Minute})
+		}()
+		synctest.Wait()
+		if n := queued(t, c, key); n != 0 || lockmw.Waiting(l, key) != 1 {
+			t.Fatalf("%d wait, %d of them with a place in Redis; want one that rests", lockmw.Waiting(l, key), n)
+		}
+		mustRelease(t, first)
+		time.Sleep(20 * time.Millisecond)
+		if n := queued(t, c, key); n != 1 {
+			t.Errorf("%d have a place, 20 ms after the lock was handed on", n)
+		}
+		cancel()
+		<-done
+		if err := l.Discard(context.Background(), ticket); err != nil {
+			t.Error(err)
+		}
 	})
 }

@@ -73,6 +73,9 @@ func aLockGoesOnByATicket(w *world) {
 	p, other := w.open(), w.open()
 	r := p.ref(long)
 	a := p.mustGet(r, store.Try)
+	if h := p.holders(); len(h) != 1 || h[0].HandedOn {
+		w.Errorf("before the lock is handed on Inspect = %+v", h)
+	}
 	r.Fence = a.Fence + 3 // leases have followed one another, and the store was not told
 	t := p.handOn(r, 2*long, number(a))
 	w.mustHold(t.Token)
@@ -80,6 +83,9 @@ func aLockGoesOnByATicket(w *world) {
 	refused := other.mustNotGet(other.ref(long), store.Try)
 	if h := refused.Holder; !h.HandedOn || h.Instance != p.Instance() || h.Note != "note" || refused.Siblings != "" {
 		w.Errorf("whoever asks meanwhile is told %+v and siblings %q", h, refused.Siblings)
+	}
+	if own := p.mustNotGet(p.ref(long), store.Try); own.Siblings != "" {
+		w.Errorf("the issuer's store value takes the ticket for its own: %q", own.Siblings)
 	}
 	if h := p.holders(); len(h) != 1 || !h[0].HandedOn || h[0].Instance != p.Instance() || h[0].Note != "note" {
 		w.Errorf("Inspect = %+v, want one that has handed the lock on", h)
