@@ -400,15 +400,16 @@ func TestARenewalBesideAHandOnIsNoLoss(t *testing.T) {
 		proxy.Delay(faultproxy.Both, 5*time.Millisecond)
 		var told events
 		l, other := testenv.Open(t, client, told.option()), testenv.Open(t, c)
-		for at := range 12 {
+		for at := range 20 {
 			lease := mustAcquire(t, l, key, lockmw.Policy{})
 			ticket := lease.Ticket(time.Minute)
 			renewed := make(chan struct{})
 			go func() {
 				defer close(renewed)
+				time.Sleep(time.Duration(at) * time.Millisecond)
 				lockmw.RenewAll(l)
 			}()
-			time.Sleep(time.Duration(at) * time.Millisecond) // of the renewal's way
+			time.Sleep(6 * time.Millisecond) // a renewal is due before the release, with it, or on its way to Redis and back
 			mustRelease(t, lease)
 			mustRelease(t, mustResume(t, other, ticket, lockmw.Policy{}))
 			<-renewed
