@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/lockadmin"
