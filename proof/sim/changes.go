@@ -226,7 +226,8 @@ type stands struct {
 	broken bool
 	set    Fields
 	lasts  time.Duration // of an entry of the file: from when it is read
-	ends   time.Time     // of an entry in Redis, and of one of the file that lets work run without its lock
+	ends   time.Time     // of an entry in Redis, if the server's clock does not jump any more, and of one of the file that lets work run without its lock
+	skew   time.Duration // how far the server's clock was ahead when an entry in Redis was written
 }
 
 // newDesk opens a desk; nil where the plan changes nothing.
@@ -297,8 +298,8 @@ func (d *desk) changeRedis(c Change) {
 		if c.Broken == "" && c.Set != (Fields{}) {
 			entry := d.entry(c)
 			if c.For > 0 {
-				s.ends = time.UnixMicro(time.Now().Add(c.For).UnixMicro())
-				entry["until"] = s.ends.UnixMicro()
+				s.ends, s.skew = time.UnixMicro(time.Now().Add(c.For).UnixMicro()), d.world.judge.clock()
+				entry["until"] = s.ends.Add(s.skew).UnixMicro()
 			}
 			s.text = jsonOf(entry)
 		}

@@ -114,11 +114,12 @@ func (w *world) mayKnow(at, reads int, all []*stands) []*stands {
 			known = append(known, s)
 		}
 	}
-	return endTheirTime(known, all, reads, now)
+	return endTheirTime(known, all, reads, now, w.judge.skew)
 }
 
-// endTheirTime takes out what has ended, and has nil in its place; what may have ended stays beside it.
-func endTheirTime(known, all []*stands, reads int, now time.Time) (left []*stands) {
+// endTheirTime takes out what has ended, and has nil in its place; what may have ended stays beside it: an entry in Redis ends sooner for
+// those who read it first after the server's clock has jumped ahead.
+func endTheirTime(known, all []*stands, reads int, now time.Time, skew time.Duration) (left []*stands) {
 	for _, s := range known {
 		if s == nil || s.lasts == 0 && s.ends.IsZero() {
 			left = append(left, s)
@@ -126,7 +127,7 @@ func endTheirTime(known, all []*stands, reads int, now time.Time) (left []*stand
 		}
 		from, by := s.ends, s.ends.Add(endsLate)
 		if reads == readsRedis {
-			from = from.Add(-endsEarly)
+			from = from.Add(s.skew - skew - endsEarly)
 		}
 		if s.lasts > 0 { // it counts from when it was read: at the latest when it stood there last
 			last := s
@@ -273,7 +274,7 @@ func (d *desk) says(p Process, wish Wish) []string {
 				continue
 			}
 			s := all[len(all)-1]
-			ended := s.lasts > 0 && now.After(s.at.Add(s.lasts)) || !s.ends.IsZero() && now.After(s.ends)
+			ended := s.lasts > 0 && now.After(s.at.Add(s.lasts)) || !s.ends.IsZero() && now.After(s.ends.Add(s.skew-d.world.judge.skew))
 			if s.text == "" || p.unusable(s) || ended {
 				continue
 			}

@@ -51,6 +51,9 @@ func (w *world) ill(at int, since time.Time, counts func(FaultKind) bool) bool {
 	return false
 }
 
+// jump is how far the server's clock jumps ahead.
+const jump = 5 * time.Second
+
 func (w *world) inject(f Fault) {
 	ctx, way := context.Background(), w.parts[f.Process].way
 	switch f.Kind {
@@ -107,6 +110,10 @@ func (w *world) inject(f Fault) {
 		forgotten()
 		w.plain.ScriptFlush(ctx)
 		w.judge.forgets("")
+	case Jumped:
+		w.judge.jumps(jump)
+		w.server.ahead(jump)
+		w.judge.forgets(ofTheClock)
 	case faultKinds:
 	}
 }

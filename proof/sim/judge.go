@@ -20,7 +20,8 @@ type judge struct {
 	wrong  []string
 	active []*record
 	fences map[string]int64     // by key: the highest of those who held it alone
-	forgot map[string]time.Time // by key: when Redis was last made to forget it; "": all
+	forgot map[string]time.Time // by key: when Redis was last made to forget it; "": all; ofTheClock: what had little of its TTL left
+	skew   time.Duration        // how far the server's clock is ahead
 	stays  map[string]time.Time // by key: until when MinHold keeps it taken at least
 	moved  map[string]time.Time // by key: when one last had it, ended its work, or had released it
 	serves map[int]bool         // by process: it has had a lock
@@ -181,6 +182,30 @@ func (j *judge) forgets(key string) {
 	j.forgot[key] = time.Now()
 }
 
+// ofTheClock stands in forgot for what a clock that jumps ahead ends: locks, places in the queue and MinHold, at once or, where no renewal comes
+// through, later. What is noted of work, and settings without an end, lasts for longer than all jumps, and Redis keeps its word about it.
+const ofTheClock = "\x00"
+
+// jumps notes that the server's clock is about to jump ahead.
+func (j *judge) jumps(by time.Duration) {
+	j.forgets(ofTheClock)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.skew += by
+}
+
+// clock is how far the server's clock is ahead.
+func (j *judge) clock() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.skew
+}
+
+// jumpedSince reports whether the clock has jumped since then. The caller holds mu.
+func (j *judge) jumpedSince(at time.Time) bool {
+	return j.forgot[ofTheClock].After(at.Add(-onItsWay))
+}
+
 // kept reports whether Redis kept its word about a lease of a key. A process may pass on a lock that Redis has forgotten for a second.
 func (j *judge) kept(r *record, key string) bool { return j.keptFor(r, key, wellAfter) }
 
@@ -189,7 +214,7 @@ func (j *judge) keptFor(r *record, key string, long time.Duration) bool {
 	if j.forced[key] {
 		return false
 	}
-	for _, at := range []time.Time{j.forgot[""], j.forgot[key]} {
+	for _, at := range []time.Time{j.forgot[""], j.forgot[key], j.forgot[ofTheClock]} {
 		if !at.IsZero() && r.asked.Before(at.Add(long)) {
 			return false
 		}

@@ -188,7 +188,7 @@ func (j *judge) landedOnce(r *record, n *noting, answer receipt, shared, began b
 func (j *judge) isUncertain(r *record, n *noting, of *lockmw.UncertainError) {
 	j.mu.Lock()
 	n.id = of.ID
-	right := n.unsure || !n.kept(j) || j.forced[r.wish.Keys[0]]
+	right := n.unsure || !n.kept(j) || j.forced[r.wish.Keys[0]] || j.jumpedSince(n.asked)
 	j.mu.Unlock()
 	for i, part := range j.world.parts {
 		right = right || part.Away > farForTTL || part.gone.Load() || j.world.ill(i, n.asked.Add(-onItsWay), FaultKind.onTheWay)
@@ -248,7 +248,7 @@ func (j *judge) isLeft(key string, n *noting, id int64) {
 	case !n.kept(j):
 	case one == nil:
 		j.addLockedf("work %d of %s is noted at the end, and never began", id, key)
-	case one.knows && !j.world.ill(one.of.process, one.of.had, FaultKind.refuses) && !j.tooFar(one.of) && !j.forced[key]:
+	case one.knows && !j.world.ill(one.of.process, one.of.had, FaultKind.refuses) && !j.tooFar(one.of) && !j.forced[key] && !j.jumpedSince(one.of.asked):
 		j.addLockedf("work %d of %s is noted at the end, and process %d knows what became of it", id, key, one.of.process)
 	}
 }

@@ -100,6 +100,7 @@ const (
 	LostReplies                   // single replies are lost, with their connections
 	Restarted                     // Redis is started anew, without anything
 	NoNewOnes                     // new connections are refused, and the present ones go on
+	Jumped                        // the server's clock jumps ahead, and stays there
 	faultKinds
 )
 
@@ -109,6 +110,7 @@ const firstKinds = Forced + 1
 var faultNames = [faultKinds]string{
 	"connections break", "requests are lost", "replies are lost", "all is lost", "all waits", "the server does not read", "far away", "refused",
 	"cut off for good", "Redis forgets", "scripts are forgotten", "DEL", "release by force", "messages are lost", "single replies are lost", "Redis restarts", "no new connections",
+	"the clock jumps ahead",
 }
 
 // String names the kind.
@@ -124,7 +126,7 @@ func (k FaultKind) refuses() bool { return k.onTheWay() && k != LostMessages }
 
 // passes reports whether it is over at once; what it leads to shows for a while.
 func (k FaultKind) passes() bool {
-	return slices.Contains([]FaultKind{Cut, Forgets, NoScripts, Deleted, Forced, Restarted}, k)
+	return slices.Contains([]FaultKind{Cut, Forgets, NoScripts, Deleted, Forced, Restarted, Jumped}, k)
 }
 
 // meets reports whether a process has to do with it: of one that is gone the others have.

@@ -65,6 +65,13 @@ func (s *embedded) carryOut(c *server.Peer, name string, args ...string) bool {
 	return ours
 }
 
+// ahead sets the server's clock forward.
+func (s *embedded) ahead(by time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys.Skew += by
+}
+
 // write writes a reply.
 func write(w *server.Writer, reply any) {
 	switch v := reply.(type) {

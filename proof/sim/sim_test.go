@@ -256,6 +256,9 @@ func TestTheJudgeNotices(t *testing.T) {
 		"Redis forgets, and nobody says so": {two, func(w *world) {
 			again(func() { w.plain.Del(context.Background(), "lock:{m0}") })
 		}, "is held twice"},
+		"the clock jumps ahead, and nobody says so": {two, func(w *world) {
+			again(func() { w.server.ahead(jump) })
+		}, "it was lost, and nothing was wrong with Redis"},
 		"a third holder of two permits": {permits, func(w *world) {
 			again(func() { w.plain.FlushAll(context.Background()) })
 		}, "p0 has 2 permits, and process"},
