@@ -126,7 +126,7 @@ func (c *claim) check() (outer *Lease, err error) {
 	if err := c.locker.Validate(c.given); err != nil {
 		return nil, err
 	}
-	if err := validateKey(c.key); err != nil {
+	if err := c.validateKey(); err != nil {
 		return nil, err
 	}
 	outer, shadowed := c.locker.heldBy(c.ctx, c.ref.Key)
@@ -141,6 +141,14 @@ func (c *claim) check() (outer *Lease, err error) {
 		shadowed.inShadow().nested(c)
 	}
 	return outer, nil
+}
+
+// validateKey checks the key. That of a ticket has a prefix of which it need not know.
+func (c *claim) validateKey() error {
+	if c.ticket != nil {
+		return validateName(c.ref.Key)
+	}
+	return validateKey(c.key)
 }
 
 // run has the claim's life: its first command, if it needs one now, and the wait if that is allowed.

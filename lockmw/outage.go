@@ -115,8 +115,8 @@ func (c *claim) unavailable() (*Lease, error) {
 	fault := c.fault
 	c.withdraw()
 	// A healthy server may need longer for a reply than a short Wait, or the rest of a longer one, allows. So such a silence
-	// is no fault of Redis where the whole Wait was short, or Redis has answered this call before.
-	cutShort := fault.Evidence == store.Silent && c.policy.Wait > 0 && c.lastTimeout < opTimeout
+	// is no fault of Redis where the whole Wait was short, or Redis has answered this call before. Who asks by a ticket has to hear that it may be spent.
+	cutShort := c.ticket == nil && fault.Evidence == store.Silent && c.policy.Wait > 0 && c.lastTimeout < opTimeout
 	if cutShort && (c.policy.Wait < opTimeout || c.answers > 0 || c.reached) {
 		return nil, errNoAnswer(p)
 	}

@@ -37,7 +37,8 @@ var errNoLease = fmt.Errorf("%w: there is no lease: look first at the error of A
 // by its TTL, or its MinHold if that is longer, at the latest. For a lease of several keys of
 // which some were lost, the error Is ErrLost alone and names those.
 //
-// A lease that has issued a ticket hands the lock on to that, and nil says that it did: see Ticket.
+// A lease that has issued a ticket hands the lock on to that, and nil says that it did: see Ticket. After ErrUnavailable the ticket may have the lock for its
+// own time, if this process dies before it has taken it back.
 //
 // With Policy.AsyncRelease it returns as soon as the release is on its way to Redis: ErrLost if the lease knows that the lock
 // was lost, and otherwise nil. See there for what that costs.

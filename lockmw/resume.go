@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockmw/kit/internal/outage"
 	"github.com/lockmw/kit/internal/retry"
 	"github.com/lockmw/kit/internal/store"
 )
@@ -59,7 +60,7 @@ func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.C
 func (l *Locker) Discard(ctx context.Context, ticket string) error {
 	// The lock is taken by the ticket, and released: so an issuer that is late is waited for, and a reply that is lost is
 	// no matter. The observers hear of neither.
-	c, err := l.newResume(ctx, ticket, Policy{Name: "lockmw.Discard", Retries: Forever})
+	c, err := l.newResume(valueless{ctx}, ticket, Policy{Name: "lockmw.Discard", Retries: Forever})
 	if err == nil {
 		for _, t := range l.tenuresOf(c.ref.Key) {
 			if t.voidTicket(c.ticket.Token) {
@@ -76,6 +77,12 @@ func (l *Locker) Discard(ctx context.Context, ticket string) error {
 	}
 	return fmt.Errorf("lockmw: discard: %w", err)
 }
+
+// A valueless context has no lease in it: Discard is no work under one.
+type valueless struct{ context.Context } //nolint:containedctx // it is one
+
+// Value returns nil.
+func (valueless) Value(any) any { return nil }
 
 // newResume returns the claim of a Resume by p, and what is wrong with it.
 func (l *Locker) newResume(ctx context.Context, ticket string, p Policy) (claim, error) {
@@ -111,6 +118,9 @@ func (l *Locker) newResume(ctx context.Context, ticket string, p Policy) (claim,
 // errNotHandedOn: the ticket is good, as far as is known.
 var errNotHandedOn = fmt.Errorf("%w: its holder has not handed it on yet", ErrNotAcquired)
 
+// errMaySpend: a command that was not answered may spend the ticket.
+var errMaySpend = fmt.Errorf("%w: a command was not answered, and may spend the ticket", ErrUnavailable)
+
 // resume has the life of a claim that asks by a ticket. All its commands have one token, so that each may be repeated.
 func (c *claim) resume() (*Lease, error) {
 	c.ref.Token = c.newToken()
@@ -136,10 +146,17 @@ func (c *claim) resume() (*Lease, error) {
 			}
 		}
 		if final {
-			if c.fault != nil {
+			switch p := c.prospect(); {
+			case c.fault != nil:
 				return c.unavailable()
+			case p.Reach != outage.Reachable: // it may not even have been asked
+				return c.unreachable(p)
 			}
+			doubt := c.residue == inDoubt
 			c.withdraw()
+			if doubt { // an earlier command may take the lock yet, and is undone then
+				return nil, errMaySpend
+			}
 			return nil, errNotHandedOn
 		}
 		var err error

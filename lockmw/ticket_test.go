@@ -15,6 +15,7 @@ import (
 	"github.com/lockmw/kit/internal/test/await"
 	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
+	"github.com/lockmw/kit/internal/test/slow"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
 )
@@ -517,4 +518,73 @@ func TestWhoRestsIsWokenWhenTheLockIsHandedOn(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// While Redis is silent nobody may be told that the ticket stays good: a command that was not answered may take the lock, and is undone then.
+func TestAResumeThatWasNotAnsweredDoesNotSayThatTheTicketStaysGood(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		for _, wait := range []time.Duration{150 * time.Millisecond, 400 * time.Millisecond, 3 * time.Second} {
+			client, proxy := proxied(t, s)
+			goesOn(t, client)
+			l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, client)
+			key := redistest.Prefix(t)
+			mustRelease(t, mustAcquire(t, other, key, lockmw.Policy{}))
+			lease := mustAcquire(t, l, key, lockmw.Policy{})
+			ticket := lease.Ticket(time.Hour)
+			mustRelease(t, lease)
+			proxy.BlackHole(faultproxy.Both)
+			for range 2 { // the second finds that Redis is suspected, and asks nothing
+				if _, _, err := other.Resume(context.Background(), ticket, lockmw.Policy{Wait: wait}); !errors.Is(err, lockmw.ErrUnavailable) {
+					t.Errorf("Wait %v: Resume = %v, want ErrUnavailable", wait, err)
+				}
+			}
+			proxy.Heal()
+		}
+	})
+}
+
+// The answer to a hand-on counts, also where no replica confirms it: the lock was handed on.
+func TestATicketIsHandedOnWithoutItsReplica(t *testing.T) {
+	slow.Test(t)
+	t.Parallel()
+	master, replica := replicated(t)
+	l := testenv.Open(t, master.Client(t), lockmw.WithReplicaAcks(1, 500*time.Millisecond))
+	lease := mustAcquire(t, l, "k", lockmw.Policy{Wait: 10 * time.Second})
+	ticket := lease.Ticket(time.Minute)
+	if err := replica.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(context.Background()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+	if err := replica.Cont(); err != nil {
+		t.Fatal(err)
+	}
+	mustRelease(t, mustResume(t, l, ticket, lockmw.Policy{Wait: 10 * time.Second}))
+}
+
+// A ticket knows the whole name of its lock, and not which part of it is the prefix. Who discards it may be at work under that lock.
+func TestDiscardOfALongName(t *testing.T) {
+	c := redistest.Embedded(t).Client(t)
+	l := testenv.Open(t, c)
+	p := lockmw.Policy{Prefix: strings.Repeat("p", 200), Wait: 10 * time.Second}
+	key := strings.Repeat("k", 400)
+	lease := mustAcquire(t, l, key, p)
+	ticket := lease.Ticket(time.Hour)
+	mustRelease(t, lease)
+	ctx, resumed, err := l.Resume(context.Background(), ticket, lockmw.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Discard(ctx, ticket); err != nil {
+		t.Errorf("under the lock that is resumed: %v", err)
+	}
+	mustRelease(t, resumed)
+	lease = mustAcquire(t, l, key, p)
+	ticket = lease.Ticket(time.Hour)
+	mustRelease(t, lease)
+	if err := l.Discard(context.Background(), ticket); err != nil {
+		t.Error(err)
+	}
+	mustRelease(t, mustAcquire(t, l, key, p))
 }

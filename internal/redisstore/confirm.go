@@ -54,13 +54,13 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 	if reply == nil && s.mayBeElsewhere(err, eras) {
 		reply, acks, err = s.andWait(ctx, c, false)
 	}
+	if reply != nil && !c.gives() { // it was carried out, whatever became of WAIT
+		return reply, nil
+	}
 	if err != nil {
 		e := s.failedAt(err, c)
 		e.Ambiguous = e.Ambiguous || reply != nil // then the script was carried out, and WAIT was not
 		return nil, e
-	}
-	if !c.gives() {
-		return reply, nil
 	}
 	if a, err := readAnswer(reply); err == nil && a.Granted && acks < int64(s.replicas) {
 		return nil, &store.Error{
@@ -72,11 +72,18 @@ func (s *Store) confirmed(ctx context.Context, c *command) (any, error) {
 	return reply, nil
 }
 
+// forReplies is what WAIT leaves of a command's time: its reply is to come in that, and with it the script's.
+const forReplies = 100 * time.Millisecond
+
 func (s *Store) andWait(ctx context.Context, c *command, byHash bool) (reply any, acks int64, err error) {
 	pipe := s.waits.Pipeline()
 	cmd := c.goRedis(ctx, byHash)
 	_ = pipe.Process(ctx, cmd) // only queues it
-	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(s.within))}
+	within := s.within
+	if until, ok := ctx.Deadline(); ok {
+		within = max(min(within, time.Until(until)-forReplies), time.Millisecond) // 0 would wait for ever
+	}
+	wait := once{redis.NewCmd(ctx, "wait", s.replicas, millis(within))}
 	_ = pipe.Process(ctx, wait)
 	_, err = pipe.Exec(ctx)
 	if cmd.Err() != nil {
