@@ -27,12 +27,12 @@ type Lease struct {
 	start     time.Time // the begin of the lease, from which MaxHold counts
 	work                // the context of the work
 
-	mu      *sync.Mutex  // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
-	state   state        // changes in end alone
-	last    grant        // the tenure's grant when the lease ended
-	tooLong              // what happens when the work takes long
-	keeps   toKeep       // with the release
-	ticket  store.Ticket // that the release hands the lock on to; without a Token: none was issued, or it is void
+	mu      *sync.Mutex // guards the fields up to the next blank line; the tenure's mutex, if the lease has a lock of its own
+	state   state       // changes in end alone
+	last    grant       // the tenure's grant when the lease ended
+	tooLong             // what happens when the work takes long
+	keeps   toKeep      // with the release
+	ticket  handing
 
 	ending // the release
 }

@@ -158,7 +158,7 @@ func (t *tenure) giveBack(ctx context.Context, l *Lease, called time.Time) error
 	t.locker.watchdog.Remove(&t.renewal)
 	defer t.forget()
 	g := t.newGivingBack(ctx, called)
-	g.ticket = l.ticket
+	g.ticket = l.ticket.Ticket
 	err := g.run()
 	l.handedOn = err == nil && g.give.Ticket.Token != ""
 	return err

@@ -40,7 +40,7 @@ import (
 // somebody has resumed before: a job that is not queued yet should go without the ticket, and for any other Resume returns ErrTicketSpent.
 // If it returns ErrLost, the ticket is spent.
 //
-// A later call returns the same ticket, and its lasts counts. Ticket is safe for concurrent use. At least 100 ms are wanted.
+// A later call returns the same ticket, and its lasts counts; one that is void is not followed by another. Ticket is safe for concurrent use. At least 100 ms are wanted.
 //
 // Ticket always returns a text, so that it fits where the job is made. Where this lease cannot be handed on, Resume, Discard and CheckTicket
 // say why: their error Is ErrInvalidTicket then, and the log has it at once. That is so for a policy with MinHold, Permits, AsyncRelease or Mode: Shared,
@@ -57,7 +57,7 @@ func (l *Lease) Ticket(lasts time.Duration) string {
 		if t, ok := l.issue(lasts); ok {
 			return t.String()
 		}
-		reason, without = "the lease had ended, or its lock was lost, when the ticket was asked for", true
+		reason, without = "the lease had ended, its lock was lost, or its work had failed, when the ticket was asked for", true
 	}
 	if !without {
 		l.locker.logSeldom(slog.LevelError, "no ticket", l.policy.Name,
@@ -99,24 +99,25 @@ func (l *Lease) notHandedOn(lasts time.Duration) (reason string, without bool) {
 	return "", false
 }
 
-// issue has the lease's release hand the lock on. It reports false if the lease has ended.
+// issue has the lease's release hand the lock on. It reports false if the lease has ended, or its ticket is void.
 func (l *Lease) issue(lasts time.Duration) (ticketText, bool) {
 	fresh := l.locker.store.NewTicket(l.note)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state != held && l.state != overHeld {
+	if l.state != held && l.state != overHeld || l.ticket.void {
 		return ticketText{}, false
 	}
 	if l.ticket.Token == "" {
-		l.ticket.Token = fresh
+		l.ticket.Token, l.ticket.Issuer = fresh, l.tenure().first.Number()
 	}
 	l.ticket.Lasts = lasts
-	first := l.tenure().first
-	t := ticketText{namespace: l.locker.namespace, key: l.ref.Key, token: l.ticket.Token, issuer: first.Estimate}
-	if t.issuer == 0 {
-		t.issuer = first.Fence
-	}
-	return t, true
+	return ticketText{l.locker.namespace, l.ref.Key, l.ticket.Token, l.ticket.Issuer}, true
+}
+
+// A handing is the ticket that a lease's release hands the lock on to; without a Token none was issued.
+type handing struct {
+	store.Ticket
+	void bool // the lock is given back, whatever is issued
 }
 
 // voidTicket has the release give the lock back, and not hand it on.
@@ -124,7 +125,7 @@ func (l *Lease) voidTicket() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != released {
-		l.ticket = store.Ticket{}
+		l.ticket = handing{void: true}
 	}
 }
 
@@ -136,7 +137,7 @@ func (t *tenure) voidTicket(token string) bool {
 	if l == nil || l.ticket.Token != token || l.state != held && l.state != overHeld {
 		return false
 	}
-	l.ticket = store.Ticket{}
+	l.ticket = handing{void: true}
 	return true
 }
 

@@ -165,6 +165,9 @@ func TestFailedWorkVoidsItsTicket(t *testing.T) {
 				lease := mustAcquire(t, l, key, lockmw.Policy{})
 				ticket := lease.Ticket(time.Minute)
 				lease.MarkFailed()
+				if none := lease.Ticket(time.Minute); !errors.Is(lockmw.CheckTicket(none), lockmw.ErrTicketSpent) {
+					t.Errorf("when the work has failed there is another ticket: %q", none)
+				}
 				mustRelease(t, lease)
 				return ticket
 			},
@@ -242,6 +245,7 @@ func TestWhoWaitsKeepsHisPlaceBehindATicket(t *testing.T) {
 			await.Until(t, name+" waits", func() bool { return lockmw.Waiting(by, key) == 1 })
 		}
 		waits(l, "of the issuer's Locker")
+		time.Sleep(100 * time.Millisecond) // a place is told by how long one has waited, and the command that tells it takes a moment
 		waits(other, "of another one")
 		await.Until(t, "the other one has its place", func() bool { return queued(t, c, key) >= 1 })
 		mustRelease(t, first)

@@ -185,8 +185,9 @@ func TestOlderScriptsShareALockThatWasHandedOn(t *testing.T) {
 		handOn := func() (ticket store.Ticket) {
 			t.Helper()
 			r := p.ref(time.Minute)
-			noteGrant(&r, p.get(r, store.Try))
-			ticket = store.Ticket{Token: p.NewTicket("a note"), Lasts: time.Minute, Issuer: r.Fence}
+			granted := p.get(r, store.Try)
+			noteGrant(&r, granted)
+			ticket = store.Ticket{Token: p.NewTicket("a note"), Lasts: time.Minute, Issuer: granted.Number()}
 			if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Ticket: ticket}); did != store.HandedOn || err != nil {
 				t.Fatalf("Release to a ticket = %v, %v", did, err)
 			}

@@ -128,6 +128,25 @@ func TestOutOfMemoryAReleaseToTheNextHandsOver(t *testing.T) {
 	}
 }
 
+// Nor must work that goes on by a ticket: the lock was there before.
+func TestOutOfMemoryALockIsHandedOnAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s := redistest.Real(t)
+	raw, p := s.Client(t), open(t, s.Client(t), "kit")
+	held, next := p.ref(time.Minute), p.ref(time.Minute)
+	granted := p.get(held, store.Try)
+	noteGrant(&held, granted)
+	ticket := store.Ticket{Token: p.NewTicket(""), Lasts: time.Minute, Issuer: granted.Number()}
+	do(t, raw, "CONFIG", "SET", "maxmemory", "1")
+	if did, _, err := p.Release(t.Context(), store.Give{Ref: held, Ticket: ticket}); did != store.HandedOn || err != nil {
+		t.Errorf("Release to a ticket = %v, %v, want %v", did, err, store.HandedOn)
+	}
+	if a, err := p.Acquire(t.Context(), store.Request{Ref: next, Ticket: &ticket}); err != nil || !a.Granted {
+		t.Errorf("by the ticket: %+v, %v", a, err)
+	}
+	p.release(next, true, store.Freed)
+}
+
 func TestAReplicaRefusesForTheTimeBeing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Real(t)

@@ -25,7 +25,8 @@ func issuerOf(locker string) (issuer string, is bool) { return strings.CutPrefix
 func (s *Store) handsOn(c *command, g store.Give) {
 	c.keys[0], c.next = redisKey{s.ns, g.Key, keyEnds[0]}, g.Ticket.Token
 	c.script = handOnScript
-	c.args = append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, &c.next, strconv.FormatInt(millis(g.Ticket.Lasts), 10), c.fenced(g.Ref))
+	c.args = append(c.room[:0], nil, nil, 1, &c.keys[0], &c.token, &c.next,
+		strconv.FormatInt(millis(g.Ticket.Lasts), 10), c.fenced(g.Ref), strconv.FormatInt(g.Ticket.Issuer, 10))
 }
 
 // resumes makes c the command that asks for a lock by r's ticket.

@@ -30,10 +30,11 @@ func TestAFenceBehindATicketWhenTheClockWasSetBack(t *testing.T) {
 		s := newStill(t)
 		p := s.open()
 		r := p.ref(time.Minute)
-		noteGrant(&r, p.get(r, store.Try))
+		granted := p.get(r, store.Try)
+		noteGrant(&r, granted)
 		r.Fence += 7 // of leases that followed one another
 		s.advance(-time.Hour)
-		ticket := store.Ticket{Token: p.NewTicket(""), Lasts: time.Second}
+		ticket := store.Ticket{Token: p.NewTicket(""), Lasts: time.Second, Issuer: granted.Number()}
 		if did, _, err := p.Release(t.Context(), store.Give{Ref: r, Ticket: ticket}); did != store.HandedOn || err != nil {
 			t.Fatalf("Release to a ticket = %v, %v", did, err)
 		}

@@ -20,6 +20,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -123,6 +124,9 @@ type Grant struct {
 	Unqueued bool
 }
 
+// Number names the grant beside the token, for a Ticket.
+func (g Grant) Number() int64 { return cmp.Or(g.Estimate, g.Fence) }
+
 // An Answer is the store's reply to a Request. Its Clock is set also if it grants nothing; the
 // rest of its Grant is not.
 type Answer struct {
@@ -171,7 +175,7 @@ type Answer struct {
 type Ticket struct {
 	Token  string        // made by NewTicket of a store with the same keys; a capability
 	Lasts  time.Duration // of a Give: for how long it has the key
-	Issuer int64         // of a Request: the Estimate of the grant to the token that hands the key on, or its Fence where that is zero
+	Issuer int64         // the Number of the grant to the token that hands the key on
 }
 
 // A Ballot has the votes of a quorum's nodes. One that has neither Granted nor

@@ -158,7 +158,7 @@ func TestMistakesAreFound(t *testing.T) {
 			"extend(now, state, ttl)\n  return {1, digits(state.last_fence), digits(now)}", "return {3, digits(now)}",
 		}},
 		"a lock is handed on that another has": {size: Size{Lockers: 2, Claims: 1, Waits: true, Roles: []Role{Issues, Plain}, Faults: 1, May: []Fault{LoseReply}}, says: "and B.0 had it", edit: edit{
-			"if value ~= token and string.sub(value, 1, #token + 1) ~= token .. ':' then return 0 end", "if value == '' then return 0 end",
+			"if string.sub(value, 1, #token + 1) ~= token .. ':' or string.match(value, ':[~!]?(%d+)$') ~= ARGV[5] then return 0 end", "if value == '' then return 0 end",
 		}},
 		"a writer is let in beside a reader": {size: Size{Lockers: 2, Claims: 1, Waits: true, Kinds: []Kind{Exclusive, Shared}}, says: "relies on the lock", edit: edit{
 			"if not state.count then return true end", "if not state.count or kind == '' then return true end",

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -153,7 +154,7 @@ func (m *machine) call(o *command, now Time) (name string, args []string) {
 	case resume:
 		return "resume", []string{token, m.terms(o.claim), ticketToken, fence}
 	case handOn:
-		return "handon", []string{token, ticketToken, ms, fence}
+		return "handon", []string{token, ticketToken, ms, fence, strconv.FormatInt(cmp.Or(o.estimate, o.fence), 10)}
 	case discard:
 		return "release", []string{ticketToken, prefix, "", ms}
 	case renew:
