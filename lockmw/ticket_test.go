@@ -397,34 +397,6 @@ func TestATicketEndsByItself(t *testing.T) {
 	})
 }
 
-// A renewal that is under way when the lock is handed on finds that another has it. That is no loss.
-func TestARenewalBesideAHandOnIsNoLoss(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *redistest.Mini) {
-		c, key := s.Client(t), redistest.Prefix(t)
-		client, proxy := proxied(t, s)
-		proxy.Delay(faultproxy.Both, 5*time.Millisecond)
-		var told events
-		l, other := testenv.Open(t, client, told.option()), testenv.Open(t, c)
-		for at := range 20 {
-			lease := mustAcquire(t, l, key, lockmw.Policy{})
-			ticket := lease.Ticket(time.Minute)
-			renewed := make(chan struct{})
-			go func() {
-				defer close(renewed)
-				time.Sleep(time.Duration(at) * time.Millisecond)
-				lockmw.RenewAll(l)
-			}()
-			time.Sleep(6 * time.Millisecond) // a renewal is due before the release, with it, or on its way to Redis and back
-			mustRelease(t, lease)
-			mustRelease(t, mustResume(t, other, ticket, lockmw.Policy{}))
-			<-renewed
-		}
-		if lost := told.of(lockmw.EventLost); len(lost) > 0 {
-			t.Errorf("%d locks were lost, the first: %v", len(lost), lost[0].Err)
-		}
-	})
-}
-
 func TestDiscardLetsTheLockGo(t *testing.T) {
 	each(t, func(t *testing.T, c *redis.Client, key string) {
 		var told events
