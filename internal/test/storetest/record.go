@@ -111,9 +111,11 @@ func aRetainedRecordAnswersWhoeverComes(w *world) {
 	// Who does not ask for it has the lock, and looks for it with that.
 	holder := other.take(long)
 	w.wantRecord("who holds", other.looking(holder, "f", 0), "answer")
-	other.keep(holder, store.Record{Fingerprint: "g", Data: "another", Retain: short}, store.Freed)
+	other.keep(holder, store.Record{Fingerprint: "g", Data: "another", Retain: long}, store.Freed)
 	holder = p.take(long)
 	w.wantRecord("after another answer", p.looking(holder, "f", 0), "another")
+	p.keep(holder, store.Record{Fingerprint: "g", Data: "the last one", Retain: short}, store.Freed)
+	holder = p.take(long)
 	w.outlast(2 * short)
 	w.wantRecord("after Retain", p.looking(holder, "g", 0), "")
 	p.release(holder, false, store.Freed)
