@@ -3,13 +3,14 @@ package connectlock
 import (
 	"context"
 	"errors"
-	"iter"
 	"maps"
 
 	"connectrpc.com/connect"
 
+	"github.com/lockmw/kit/internal/connectdetail"
 	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/internal/rpcrefusal"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -21,19 +22,8 @@ func CodeOf(err error) string {
 	if !ok || refusal == nil {
 		return ""
 	}
-	return rpcdoor.CodeIn(values(refusal.Details()))
-}
-
-// values returns what details hold. Those of types that this program does not know are
-// left out.
-func values(details []*connect.ErrorDetail) iter.Seq[any] {
-	return func(yield func(any) bool) {
-		for _, detail := range details {
-			if value, err := detail.Value(); err == nil && !yield(value) {
-				return
-			}
-		}
-	}
+	code, _ := rpcrefusal.In(connectdetail.Values(refusal))
+	return code
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockmw/kit/internal/door"
 	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/internal/rpcrefusal"
 	"github.com/lockmw/kit/lockmw"
 )
 
@@ -22,7 +23,8 @@ func CodeOf(err error) string {
 	if err == nil || !ok {
 		return ""
 	}
-	return rpcdoor.CodeIn(slices.Values(s.Details()))
+	code, _ := rpcrefusal.In(slices.Values(s.Details()))
+	return code
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.

@@ -1,7 +1,6 @@
 package rpcdoor
 
 import (
-	"iter"
 	"strconv"
 	"strings"
 
@@ -10,11 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/internal/door"
+	"github.com/lockmw/kit/internal/rpcrefusal"
 	"github.com/lockmw/kit/lockmw"
 )
-
-// domain is what the reason codes in a status belong to.
-const domain = "lockmw"
 
 // Pushback is the trailer by which a server tells gRPC clients when they may retry:
 // after so many milliseconds, or not at all if that is negative.
@@ -33,7 +30,7 @@ func Details(refusal lockmw.Refusal, err error) []proto.Message {
 	if refusal.Code == "" {
 		return nil
 	}
-	details := []proto.Message{&errdetails.ErrorInfo{Reason: refusal.Code, Domain: domain}}
+	details := []proto.Message{&errdetails.ErrorInfo{Reason: refusal.Code, Domain: rpcrefusal.Domain}}
 	if refusal.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.RetryAfter)})
 	}
@@ -44,17 +41,6 @@ func Details(refusal lockmw.Refusal, err error) []proto.Message {
 		}}})
 	}
 	return details
-}
-
-// CodeIn returns the code of a refusal that is found in the details of a status, or an
-// empty string.
-func CodeIn(details iter.Seq[any]) string {
-	for detail := range details {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == domain {
-			return info.GetReason()
-		}
-	}
-	return ""
 }
 
 // The numbers that gRPC and Connect give to codes.

@@ -58,6 +58,7 @@ var (
 var (
 	shopv1connect struct {
 		NewOrdersHandler func(service any, opts ...connect.HandlerOption) (path string, handler http.Handler)
+		NewOrdersClient  func(client connect.HTTPClient, url string, opts ...connect.ClientOption) any
 	}
 	shopService any
 )

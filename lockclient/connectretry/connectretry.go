@@ -1,0 +1,51 @@
+// Package connectretry has the client's side of locks in ConnectRPC: it makes a call again that a service has refused because of a lock, when the service said
+// that asking again helps. See package lockclient.
+package connectretry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/lockmw/kit/internal/connectdetail"
+	"github.com/lockmw/kit/internal/rpcrefusal"
+	"github.com/lockmw/kit/lockclient"
+)
+
+// Interceptor returns an interceptor for the unary calls of clients, in each of the three protocols:
+//
+//	shopv1connect.NewOrdersClient(http.DefaultClient, "https://orders", connect.WithInterceptors(connectretry.Interceptor(lockclient.Budget{})))
+//
+// The caller is given what the last try has brought: the refusal where the budget is used up, or an error with the code Canceled where the call's context
+// ends in a pause. Interceptors behind this one see each try. Streams, and handlers, are left alone.
+func Interceptor(b lockclient.Budget) connect.Interceptor {
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (answer connect.AnyResponse, err error) {
+			if !r.Spec().IsClient {
+				return next(ctx, r)
+			}
+			ended := b.Ask(ctx, func() (string, time.Duration) {
+				answer, err = next(ctx, r)
+				return refusalIn(err)
+			})
+			switch {
+			case errors.Is(ended, context.DeadlineExceeded):
+				return nil, connect.NewError(connect.CodeDeadlineExceeded, ended)
+			case ended != nil:
+				return nil, connect.NewError(connect.CodeCanceled, ended)
+			}
+			return answer, err
+		}
+	})
+}
+
+// refusalIn returns the code of an error that is a refusal, and when to ask again.
+func refusalIn(err error) (code string, after time.Duration) {
+	refusal, ok := errors.AsType[*connect.Error](err)
+	if !ok || refusal == nil {
+		return "", 0
+	}
+	return rpcrefusal.In(connectdetail.Values(refusal))
+}

@@ -1,0 +1,46 @@
+// Package grpcretry has the client's side of locks in gRPC: it makes a call again that a service has refused because of a lock, when the service said that
+// asking again helps. See package lockclient.
+package grpcretry
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/lockmw/kit/internal/rpcrefusal"
+	"github.com/lockmw/kit/lockclient"
+)
+
+// UnaryInterceptor returns an interceptor for unary calls:
+//
+//	grpc.NewClient("dns:///orders:50051", grpc.WithChainUnaryInterceptor(grpcretry.UnaryInterceptor(lockclient.Budget{})))
+//
+// The caller is given what the last try has brought: the refusal where the budget is used up, or a status of Canceled where the call's context ends in a
+// pause. Interceptors behind this one see each try, and so do call options that are about one call, such as grpc.Trailer: the last try counts. A
+// service config with a retryPolicy of its own for the codes of refusals (Aborted, Unavailable, ResourceExhausted) retries within each of these tries: have the
+// one or the other.
+func UnaryInterceptor(b lockclient.Budget) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		var err error
+		ended := b.Ask(ctx, func() (string, time.Duration) {
+			err = invoke(ctx, method, req, reply, conn, opts...)
+			return refusalIn(err)
+		})
+		if ended != nil {
+			return status.FromContextError(ended).Err()
+		}
+		return err
+	}
+}
+
+// refusalIn returns the code of an error that is a refusal, and when to ask again.
+func refusalIn(err error) (code string, after time.Duration) {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return "", 0
+	}
+	return rpcrefusal.In(slices.Values(s.Details()))
+}

@@ -1,0 +1,114 @@
+package lockclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// A Transport sends requests, and sends one again that was refused because of a lock, as its Budget says. Its zero value is ready to use. It is an
+// http.RoundTripper, safe for concurrent use.
+//
+// The caller is given the last answer, as it came: a refusal where the budget is used up. Where the request's context ends in a pause, it is given the error of
+// that. A request whose body cannot be sent a second time (it has a Body and no GetBody; http.NewRequest makes one of bytes and strings) is sent once.
+type Transport struct {
+	Base   http.RoundTripper // sends each try; nil: http.DefaultTransport
+	Budget Budget
+}
+
+// maxProblem is how long a refusal of the middlewares is at most, by far.
+const maxProblem = 64 << 10
+
+// RoundTrip is that of http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	base := t.base()
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return base.RoundTrip(r)
+	}
+	var answer *http.Response
+	var failed error
+	request := r
+	ended := t.Budget.Ask(r.Context(), func() (string, time.Duration) {
+		if answer != nil { // and it was a refusal
+			if request, failed = again(r); failed != nil {
+				return "", 0
+			}
+		}
+		if answer, failed = base.RoundTrip(request); failed != nil { //nolint:bodyclose // refusalIn closes that of a refusal, the caller any other
+			return "", 0
+		}
+		return refusalIn(answer)
+	})
+	switch {
+	case ended != nil:
+		return nil, ended
+	case failed != nil:
+		return nil, failed
+	}
+	return answer, nil
+}
+
+// CloseIdleConnections closes those of Base, for http.Client.CloseIdleConnections.
+func (t *Transport) CloseIdleConnections() {
+	if closes, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		closes.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+// again returns the request with a body that was not read yet.
+func again(r *http.Request) (*http.Request, error) {
+	next := r.Clone(r.Context())
+	if r.GetBody == nil {
+		return next, nil
+	}
+	var err error
+	next.Body, err = r.GetBody()
+	return next, err
+}
+
+// refusalIn returns the code of an answer that is a refusal of the middlewares, and its Retry-After. Whoever reads the answer's body afterwards reads all of it.
+func refusalIn(answer *http.Response) (code string, after time.Duration) {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // one that cannot be read is another one
+	after = retryAfter(answer.Header.Get("Retry-After"))
+	if answer.StatusCode < http.StatusBadRequest || kind != "application/problem+json" || after <= 0 {
+		return "", 0
+	}
+	body := answer.Body
+	text, err := io.ReadAll(io.LimitReader(body, maxProblem))
+	if err != nil || len(text) == maxProblem {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(text), body), body}
+		return "", 0
+	}
+	_ = body.Close() // it was read to its end
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	var problem struct{ Code string }
+	if json.Unmarshal(text, &problem) != nil {
+		return "", 0
+	}
+	return problem.Code, after
+}
+
+// retryAfter reads the header of that name: seconds, or a date (RFC 9110, 10.2.3). Zero: there is none that can be read.
+func retryAfter(text string) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return time.Until(at)
+	}
+	return 0
+}
