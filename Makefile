@@ -30,7 +30,7 @@ FIRST = ./lockmw ./internal/redisstore ./connectlock ./internal/quorum ./grpcloc
 # What has no goroutines of its own, such as the generator and what reads the documents, runs without the race
 # detector, which makes it many times slower: PLAIN of the root module, and the modules PLAIN_MODULES.
 PLAIN = /internal/check/|/lockgen$$
-PLAIN_MODULES = tools
+PLAIN_MODULES = tools cmd/lockvet
 FIRST_IN_PROOF = ./matrix ./checks
 LONGEST = examples/recipes fence/dbtest tools cmd/lockctl dashboards lockadmin/browsertest examples/orders
 OTHERS = $(LONGEST) $(filter-out . proof $(LONGEST),$(MODULES))

@@ -4,7 +4,7 @@
 # Before it, CHANGELOG.md has a section of that version, all is committed, and make lint
 # and make test have passed. A heading without a date, "## [1.2.3]", is given today's.
 #
-# The root, lockprom, lockotel and cmd/lockctl are modules of one version. Those that
+# The root, lockprom, lockotel, cmd/lockctl and cmd/lockvet are modules of one version. Those that
 # require another of them are given that version in their go.mod, in one commit, and each
 # module has a tag at it: v1.2.3, lockprom/v1.2.3 and so on. The root's content does not
 # depend on their go.mod, so no order of tags is needed; but all must come to the server at

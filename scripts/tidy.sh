@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings go.mod and go.sum of every module up to date: tidy.sh
 #
-# lockprom, lockotel and cmd/lockctl are modules that others install. Their go.mod has no
+# lockprom, lockotel, cmd/lockctl and cmd/lockvet are modules that others install. Their go.mod has no
 # replace directive, because go install refuses one; a go.work beside it has the other
 # modules come from this checkout. go mod tidy takes no notice of a go.work, so it is given
 # those directives for as long as it runs.

@@ -27,7 +27,7 @@ const (
 )
 
 // released are the folders of the modules that a release has, besides the root.
-var released = []string{"cmd/lockctl", "lockotel", "lockprom"}
+var released = []string{"cmd/lockctl", "cmd/lockvet", "lockotel", "lockprom"}
 
 // A world has commands run in a folder, with variables.
 type world struct {

@@ -53,7 +53,7 @@ func TestInstalledModulesReplaceNothing(t *testing.T) {
 	for _, file := range append(beside, deeper...) {
 		modules = append(modules, filepath.ToSlash(strings.TrimPrefix(filepath.Dir(file), filepath.FromSlash(root+"/"))))
 	}
-	for _, module := range []string{"cmd/lockctl", "lockotel", "lockprom"} {
+	for _, module := range []string{"cmd/lockctl", "cmd/lockvet", "lockotel", "lockprom"} {
 		if !slices.Contains(modules, module) {
 			t.Errorf("%s has no go.work beside its go.mod", module)
 		}

@@ -1,0 +1,66 @@
+// Command lockvet finds mistakes in the use of locks: work that goes on when its lock is lost, locks that are not given back, middlewares in the wrong
+// place, policies that are refused when the program starts.
+//
+//	go install github.com/lockmw/kit/cmd/lockvet@latest
+//	lockvet ./...
+//
+// It takes what go vet takes: lockvet -lockctx=false ./... leaves a rule out, and lockvet help lists them. For a build that calls go vet
+// anyway it is
+//
+//	go vet -vettool=$(which lockvet) ./...
+//
+// and for golangci-lint there is package plugin. Tests are not looked at: they make mistakes on purpose.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"github.com/lockmw/kit/cmd/lockvet/rules"
+)
+
+func main() {
+	if args := os.Args[1:]; asksForPackages(args) {
+		os.Exit(vet(args))
+	}
+	unitchecker.Main(rules.All...) // called by go vet
+}
+
+// asksForPackages reports whether somebody has called the program, and not go vet: that passes a file, or asks for the version and the flags.
+func asksForPackages(args []string) bool {
+	if len(args) == 0 || args[0] == "help" || strings.HasSuffix(args[len(args)-1], ".cfg") {
+		return false
+	}
+	for _, arg := range args {
+		if arg == "-flags" || strings.HasPrefix(arg, "-V") {
+			return false
+		}
+	}
+	return true
+}
+
+// vet has go vet run this program, and returns its exit code.
+func vet(args []string) int {
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lockvet:", err)
+		return 1
+	}
+	command := exec.CommandContext(context.Background(), "go", append([]string{"vet", "-vettool=" + self}, args...)...) //nolint:gosec // they are those of who calls
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = command.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lockvet:", err)
+		return 1
+	}
+	return 0
+}

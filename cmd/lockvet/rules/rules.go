@@ -1,0 +1,91 @@
+// Package rules has the rules of lockvet, as analyzers for go/analysis.
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/types/typeutil"
+)
+
+// All are the rules.
+var All = []*analysis.Analyzer{Ctx, Release, Goroutine, Route, Policy, Fence}
+
+// kit is the module whose use is looked at.
+const kit = "github.com/lockmw/kit/"
+
+// files calls do for each file of a package that is no test, nor a help for tests, and was written by somebody.
+func files(pass *analysis.Pass, do func(f *ast.File)) {
+	for _, f := range pass.Files {
+		isTest := strings.HasSuffix(pass.Fset.Position(f.FileStart).Filename, "_test.go") || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
+			return i.Path.Value == `"testing"`
+		})
+		if !isTest && !ast.IsGenerated(f) {
+			do(f)
+		}
+	}
+}
+
+// callee returns the function or method that is called; nil: it is not known.
+func callee(info *types.Info, call *ast.CallExpr) *types.Func {
+	fn, _ := typeutil.Callee(info, call).(*types.Func)
+	if fn == nil {
+		return nil
+	}
+	return fn.Origin()
+}
+
+// isOf reports whether a function is one of a package of the module.
+func isOf(fn *types.Func, pkg string, names ...string) bool {
+	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != kit+pkg {
+		return false
+	}
+	for _, name := range names {
+		if fn.Name() == name {
+			return true
+		}
+	}
+	return len(names) == 0
+}
+
+// isMiddleware reports whether a call makes a middleware of Gin, Echo or net/http that takes a lock.
+func isMiddleware(info *types.Info, e ast.Expr, pkgs ...string) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	fn := callee(info, call)
+	for _, pkg := range pkgs {
+		if isOf(fn, pkg, "Middleware", "Idempotent") {
+			return true
+		}
+	}
+	return false
+}
+
+// isNamed reports whether a type, or what it points to, is the named one.
+func isNamed(t types.Type, pkg, name string) bool {
+	if t == nil {
+		return false
+	}
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	named, ok := types.Unalias(t).(*types.Named)
+	return ok && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == pkg && named.Obj().Name() == name
+}
+
+func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
+
+// variable returns the variable that an expression is; nil: it is none.
+func variable(info *types.Info, e ast.Expr) *types.Var {
+	id, ok := ast.Unparen(e).(*ast.Ident)
+	if !ok {
+		return nil
+	}
+	v, _ := info.ObjectOf(id).(*types.Var)
+	return v
+}
