@@ -31,6 +31,7 @@ var programs = []program{
 	{"gocron", []string{"-leader"}, regexp.MustCompile(`^(\S+ \S+) INFO the report is written here`), true, 4},
 	{"leader", nil, regexp.MustCompile(`this process leads fence=(.*)`), true, 2},
 	{"worker", nil, regexp.MustCompile(`done message=(.*)`), false, 10},
+	{"workflow", nil, regexp.MustCompile(`the order is (.*)`), false, 9},
 }
 
 // A said is a line of a process.
@@ -39,7 +40,7 @@ type said struct {
 	what string
 }
 
-// run runs a program in three processes, as the document says (worker in one), and kills one of them.
+// run runs a program in three processes, as the document says (those that bring their own queue in one), and kills one of them.
 // Nothing is done twice.
 func (p program) run(t *testing.T, m *module) {
 	t.Helper()
@@ -47,7 +48,7 @@ func (p program) run(t *testing.T, m *module) {
 	lines := make(chan said, 1000)
 	var processes []*process
 	for by := range 3 {
-		if p.name == "worker" && by > 0 {
+		if (p.name == "worker" || p.name == "workflow") && by > 0 {
 			break // its queue is its own
 		}
 		processes = append(processes, m.start(t, p.name, p.args, env, func(line string) {
