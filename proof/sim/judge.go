@@ -30,6 +30,7 @@ type judge struct {
 	forced map[string]bool      // by key: an operator, or another program, has taken its lock in the middle of work that is noted
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
 	wants  map[string]*wanted   // by key: the calls that may take its lock
+	has    map[string]*record   // by token: the call that had its lock last
 }
 
 // A wanted is what is known of the calls that may take a lock.
@@ -52,6 +53,8 @@ type record struct {
 	under   *lockmw.Lease // in shadow: the call is made in that one's work
 	nobody  time.Duration // for how long nobody else had wanted its one key when it began; 0: somebody did
 	nth     int           // of the calls for that key
+	trails  bool          // its work has left a nested call behind, which wants the key to stay taken
+	token   string        // that has its lock in Redis; "": it is not known, or has several
 }
 
 const (
@@ -77,7 +80,7 @@ func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
 		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
-		wants: make(map[string]*wanted),
+		wants: make(map[string]*wanted), has: make(map[string]*record),
 	}
 }
 
@@ -310,6 +313,9 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		r.lease, r.had = lease, time.Now()
 		return
 	}
+	if !opened && alone(r) && len(r.wish.Keys) == 1 {
+		r.token = j.world.server.holder(r.wish.Keys[0]) // whose mutex comes before the judge's
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serves[r.process] = j.serves[r.process] || !opened
@@ -331,6 +337,9 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	}
 	j.active = append(j.active, r)
 	j.moves(r)
+	if r.token != "" {
+		j.has[r.token] = r
+	}
 }
 
 // mayOpen reports whether Redis could not answer a call: not even over a new connection, or, where new ones are refused, over those that the
@@ -440,6 +449,7 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 		j.sayf(r, "a release in shadow: %v", err)
 	case err == nil:
 		j.stay(r)
+		j.frees(r)
 	case errors.Is(err, lockmw.ErrLost) && errors.Is(context.Cause(r.lease.Context()), lockmw.ErrMaxHold):
 	case errors.Is(err, lockmw.ErrLost), errors.Is(err, lockmw.ErrUnavailable):
 		if !j.excused(r, r.had, FaultKind.refuses) && !j.tooFar(r) {
@@ -448,6 +458,28 @@ func (j *judge) released(r *record, err error, took time.Duration) {
 	default:
 		j.sayf(r, "Release: %v", err)
 	}
+}
+
+// frees judges a while after its release that a lock is not taken for a call that had no MinHold. Meanwhile it may have gone to the next of its
+// process, or to one that did not want it any more.
+func (j *judge) frees(r *record) {
+	if r.token == "" || r.trails || r.wish.Policy.MinHold > 0 || r.wish.Policy.AsyncRelease || r.wish.flies() {
+		return
+	}
+	part, key := j.world.parts[r.process], r.wish.Keys[0]
+	long := 300*time.Millisecond + 20*part.Away + 20*part.Slow
+	j.world.behind.Go(func() {
+		time.Sleep(long)
+		if j.excused(r, r.asked, FaultKind.refuses) || j.tooFar(r) || j.world.server.holder(key) != r.token {
+			return
+		}
+		j.mu.Lock()
+		last := j.has[r.token] == r
+		j.mu.Unlock()
+		if last {
+			j.sayf(r, "it gave the lock back %v ago, had no MinHold, and the key is taken for it", long)
+		}
+	})
 }
 
 // farAway reports whether Redis is so far away that what a policy has time for may be over before an answer comes.

@@ -47,6 +47,7 @@ type Wish struct {
 	Work   time.Duration // at most
 	GiveUp time.Duration // the caller's deadline; 0: none
 	Nested bool          // it acquires the key once more, within its work
+	Trails time.Duration // the MinHold of a nested call for the key that its work does not await, as a goroutine's that it leaves behind; 0: it makes none
 	Fails  bool          // the work fails, where MinHoldOnError matters
 	Retain time.Duration // of an answer
 	Print  string        // the fingerprint of what is asked for
@@ -169,6 +170,9 @@ func (p Plan) String() string {
 				if w.flies() {
 					fmt.Fprintf(&b, ", retained for %v, fingerprint %q", w.Retain, w.Print)
 				}
+				if w.Trails > 0 {
+					fmt.Fprintf(&b, ", leaves a nested call behind with a MinHold of %v", w.Trails)
+				}
 				if w.Panics > 0 {
 					fmt.Fprintf(&b, ", its context panics after %v", w.Panics)
 				}
@@ -258,6 +262,9 @@ func NewPlan(seed uint64) Plan {
 	if r.IntN(2) == 0 {
 		p.flyOnce(r, name+40)
 	}
+	if r.IntN(4) == 0 {
+		p.trail(r, name+60)
+	}
 	if seed%changedSeeds == 1 {
 		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}
@@ -331,6 +338,25 @@ func newWish(r *rand.Rand, keys int) Wish {
 		w.GiveUp = between(r, time.Millisecond, 2*time.Second)
 	}
 	return w
+}
+
+// trailKey is the lock of those whose work leaves nested calls behind.
+const trailKey = "t0"
+
+// trail adds callers of one process to the plan who want the same lock, so that it goes from one to the next without a command. The work of some
+// leaves a nested call behind that wants the key to stay taken for a while: it may be in the middle of that when the lock goes on to the next.
+func (p *Plan) trail(r *rand.Rand, name int) {
+	at := &p.Processes[r.IntN(len(p.Processes))]
+	w := Wish{Kind: reentrant, Keys: []string{trailKey}, Work: between(r, 0, 3*time.Millisecond)}
+	w.Policy.TTL = []time.Duration{3 * time.Second, 0}[r.IntN(2)]
+	w.Policy.Wait, w.Policy.Reentrant = between(r, 2*time.Second, 6*time.Second), true
+	for i := range 2 + r.IntN(3) {
+		next := w
+		if i == 0 || r.IntN(3) == 0 {
+			next.Trails = between(r, 500*time.Millisecond, 900*time.Millisecond)
+		}
+		at.Callers = append(at.Callers, Caller{Name: name + i, Pause: between(r, 0, 30*time.Millisecond), Wishes: []Wish{next}})
+	}
 }
 
 // between draws a time to the nanosecond, so that hardly two things happen at the same instant.

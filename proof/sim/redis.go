@@ -72,6 +72,15 @@ func (s *embedded) ahead(by time.Duration) {
 	s.keys.Skew += by
 }
 
+// holder returns the token of the one that has a key's lock alone; "" is nobody, or several.
+func (s *embedded) holder(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, _ := s.keys.Do(time.Now(), []string{"GET", "lock:{" + key + "}"})
+	text, _ := value.(string)
+	return text[:max(0, strings.LastIndex(text, ":"))]
+}
+
 // write writes a reply.
 func write(w *server.Writer, reply any) {
 	switch v := reply.(type) {

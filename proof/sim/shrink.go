@@ -92,6 +92,13 @@ func lesserProcesses(p Process) (all []Process) {
 			all = append(all, next)
 		}
 		for k, w := range c.Wishes {
+			if w.Trails > 0 {
+				next := p
+				next.Callers = slices.Clone(p.Callers)
+				next.Callers[n].Wishes = slices.Clone(c.Wishes)
+				next.Callers[n].Wishes[k].Trails = 0
+				all = append(all, next)
+			}
 			if w.Panics > 0 {
 				next := p
 				next.Callers = slices.Clone(p.Callers)

@@ -224,6 +224,8 @@ func TestTheJudgeNotices(t *testing.T) {
 	set.Changes = []Change{{Pattern: "sim0/other", Set: Fields{Wait: none}}} // for nobody here
 	alone := set
 	alone.Processes = set.Processes[:1] // nothing is handed over there
+	pauses := plan(Wish{Kind: mutex, Keys: []string{"m0"}}, 1)
+	pauses.Processes[0].Callers[0].Pause = 10 * time.Second
 	trial := plan(Wish{Kind: mutex, Keys: []string{"m0"}}, 2)
 	trial.Turns, trial.Changes = 40, set.Changes
 	for i := range trial.Processes {
@@ -322,6 +324,17 @@ func TestTheJudgeNotices(t *testing.T) {
 		"an answer is there that nobody has made": {once, func(w *world) {
 			w.plain.Set(context.Background(), "lock:{u0}:answer", "1 9000000000000000 "+noPrint+` 1 json `+"\n{\"ID\":7}", time.Hour)
 		}, "nobody has made the answer"},
+		"a lock that was given back is taken again for the one who had it": {pauses, func(w *world) {
+			last := ""
+			again(func() {
+				ctx, lock := context.Background(), "lock:{m0}"
+				if v := w.plain.Get(ctx, lock).Val(); v != "" {
+					last = v
+				} else if last != "" {
+					w.plain.Set(ctx, lock, last, time.Second)
+				}
+			})
+		}, "it gave the lock back 300ms ago"},
 		"a way is ill, and nobody says so": {two, func(w *world) {
 			time.Sleep(20 * time.Millisecond)
 			w.parts[0].way.BlackHole(faultproxy.Both)

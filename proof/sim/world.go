@@ -49,6 +49,8 @@ type world struct {
 	faults atomic.Int64
 	frees  atomic.Int64
 
+	behind sync.WaitGroup // what nobody awaits before all calls have been made
+
 	mu  sync.Mutex
 	on  map[Fault]int // what is going on, without its times
 	met Met
@@ -101,6 +103,7 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 			operating.Go(func() { w.desk.operates(ctx) })
 		}
 		working.Wait()
+		w.behind.Wait()
 		cancel()
 		<-failing
 		operating.Wait()
@@ -214,7 +217,13 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 	default:
 		w.nested(k, lease)
 	}
-	sleep(lease.Context(), between(r, 0, wish.Work))
+	work := between(r, 0, wish.Work)
+	if wish.Trails > 0 && !k.free {
+		k.trails = true
+		after, slow := between(r, 0, work), between(r, 0, time.Millisecond)
+		w.behind.Go(func() { w.trail(k, lease, after, slow) })
+	}
+	sleep(lease.Context(), work)
 	w.judge.worked(k)
 	if wish.Fails {
 		lease.MarkFailed()
@@ -242,6 +251,42 @@ func (w *world) nested(k *record, lease *lockmw.Lease) {
 	case lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost):
 		w.judge.sayf(k, "a nested call was refused: %v", err)
 	}
+}
+
+// trail is a nested call that the work under a lease has left behind. Its context takes its time, as one does that looks its values up: the lock may
+// be released, and be another's, in the middle of the call.
+func (w *world) trail(k *record, lease *lockmw.Lease, after, slow time.Duration) {
+	time.Sleep(after)
+	ctx := &slowly{Context: lease.Context()}
+	ctx.takes.Store(int64(slow))
+	p := k.wish.Policy
+	p.MinHold = k.wish.Trails
+	_, inner, err := w.parts[k.process].locks.Acquire(ctx, k.wish.Keys[0], p)
+	ctx.takes.Store(0)
+	switch {
+	case err == nil:
+		if !inner.Shadow() && inner.Fence() != lease.Fence() {
+			w.judge.sayf(k, "a nested call that was left behind has the fence %d, want %d", inner.Fence(), lease.Fence())
+		}
+		_ = inner.Release(context.Background()) // lost, where the lock was given back
+	case lease.Context().Err() == nil && !errors.Is(err, lockmw.ErrLost):
+		w.judge.sayf(k, "a nested call that was left behind was refused: %v", err)
+	}
+}
+
+// A slowly is a context that takes its time for each value that it is asked for.
+type slowly struct {
+	context.Context
+
+	takes atomic.Int64
+}
+
+// Value implements context.Context.
+func (c *slowly) Value(key any) any {
+	if d := c.takes.Load(); d > 0 {
+		time.Sleep(time.Duration(d))
+	}
+	return c.Context.Value(key)
 }
 
 // beneath is a call for the same lock within work that is in shadow: it may be one that takes the lock.
