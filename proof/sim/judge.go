@@ -54,7 +54,7 @@ type record struct {
 	nobody  time.Duration // for how long nobody else had wanted its one key when it began; 0: somebody did
 	nth     int           // of the calls for that key
 	trails  bool          // its work has left a nested call behind, which wants the key to stay taken
-	token   string        // that has its lock in Redis; "": it is not known, or has several
+	token   string        // that has its lock in Redis; "": it is not known, or it is for several
 }
 
 const (
@@ -313,9 +313,7 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 		r.lease, r.had = lease, time.Now()
 		return
 	}
-	if !opened && alone(r) && len(r.wish.Keys) == 1 {
-		r.token = j.world.server.holder(r.wish.Keys[0]) // whose mutex comes before the judge's
-	}
+	tokens := j.tokens(r, opened)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.serves[r.process] = j.serves[r.process] || !opened
@@ -337,8 +335,27 @@ func (j *judge) granted(r *record, lease *lockmw.Lease, took time.Duration) {
 	}
 	j.active = append(j.active, r)
 	j.moves(r)
-	if r.token != "" {
-		j.has[r.token] = r
+	j.hasLocked(r, tokens)
+}
+
+// tokens are those that have the locks of a call alone, as Redis says; its mutex comes before the judge's.
+func (j *judge) tokens(r *record, opened bool) (all []string) {
+	if opened || !alone(r) {
+		return nil
+	}
+	for _, key := range r.wish.Keys {
+		all = append(all, j.world.server.holder(key))
+	}
+	return all
+}
+
+// hasLocked notes whose tokens they are now. The caller holds mu.
+func (j *judge) hasLocked(r *record, tokens []string) {
+	for _, token := range tokens {
+		j.has[token] = r
+	}
+	if len(tokens) == 1 {
+		r.token = tokens[0]
 	}
 }
 
@@ -474,9 +491,9 @@ func (j *judge) frees(r *record) {
 			return
 		}
 		j.mu.Lock()
-		last := j.has[r.token] == r
+		gone := j.has[r.token] != r || j.asks[key] > 0 // to another call, maybe one for several that has not all yet
 		j.mu.Unlock()
-		if last {
+		if !gone {
 			j.sayf(r, "it gave the lock back %v ago, had no MinHold, and the key is taken for it", long)
 		}
 	})

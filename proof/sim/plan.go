@@ -265,6 +265,9 @@ func NewPlan(seed uint64) Plan {
 	if r.IntN(4) == 0 {
 		p.trail(r, name+60)
 	}
+	if r.IntN(4) == 0 {
+		p.hurry(r)
+	}
 	if seed%changedSeeds == 1 {
 		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}
@@ -356,6 +359,26 @@ func (p *Plan) trail(r *rand.Rand, name int) {
 			next.Trails = between(r, 500*time.Millisecond, 900*time.Millisecond)
 		}
 		at.Callers = append(at.Callers, Caller{Name: name + i, Pause: between(r, 0, 30*time.Millisecond), Wishes: []Wish{next}})
+	}
+}
+
+// hurry has a process be far away, some of its callers wait for no longer than a few ways there, and maybe new connections be refused: what is no
+// outage must not look like one to those who have little time.
+func (p *Plan) hurry(r *rand.Rand) {
+	n := r.IntN(len(p.Processes))
+	at := &p.Processes[n]
+	at.Away = between(r, 20*time.Millisecond, 115*time.Millisecond)
+	for _, c := range at.Callers {
+		for i := range c.Wishes {
+			if w := &c.Wishes[i]; !w.flies() && (w.Policy.Wait > 0 || w.Policy.Retries > 0) && r.IntN(2) == 0 {
+				w.Policy.Wait, w.Policy.FailOpen = between(r, 10*time.Millisecond, 600*time.Millisecond), r.IntN(2) == 0
+			}
+		}
+	}
+	if r.IntN(2) == 0 {
+		f := newFault(r, *p, faultKinds)
+		f.Kind, f.Process = NoNewOnes, n
+		p.Faults = append(p.Faults, f)
 	}
 }
 

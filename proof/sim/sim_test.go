@@ -160,16 +160,19 @@ func again(t *testing.T, seed uint64) {
 	t.Logf("enough for that: %s", smallest)
 }
 
-// sorts returns what is wrong without times, numbers and names.
+// sorts returns what is wrong without times, numbers, names and what keys hold.
 func sorts(wrong []string) (all []string) {
 	for _, text := range wrong {
 		_, what, _ := strings.Cut(text, ": ") // behind the moment
-		all = append(all, digits.ReplaceAllString(what, "#"))
+		all = append(all, digits.ReplaceAllString(quoted.ReplaceAllString(what, "#"), "#"))
 	}
 	return all
 }
 
-var digits = regexp.MustCompile(`[a-z]?\d[\d.]*[a-zµ]*`)
+var (
+	digits = regexp.MustCompile(`[a-z]?\d[\d.]*[a-zµ]*`)
+	quoted = regexp.MustCompile(`"[^"]*"`) // what a key holds, such as a token
+)
 
 // number reads a number that the environment gives.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
