@@ -34,7 +34,7 @@ func (w *world) fail(ctx context.Context) {
 func (w *world) going(f Fault, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.on[Fault{Kind: f.Kind, Process: f.Process, Key: f.Key}] += n
+	w.on[Fault{Kind: f.Kind, Process: f.Process, Key: f.Key, Nobody: f.Nobody}] += n
 }
 
 // ill reports whether a fault that counts was on a process' way to Redis since then, or is.
@@ -56,6 +56,9 @@ const jump = 5 * time.Second
 
 func (w *world) inject(f Fault) {
 	ctx, way := context.Background(), w.parts[f.Process].way
+	if f.Nobody {
+		w.parts[f.Process].nobody.Store(true)
+	}
 	switch f.Kind {
 	case Cut:
 		way.Cut()
@@ -133,6 +136,7 @@ func (w *world) heal(f Fault) {
 	case Refused, NoNewOnes:
 		if !w.parts[f.Process].gone.Load() {
 			way.Refuse(false)
+			w.parts[f.Process].nobody.Store(false)
 		}
 	default: // it is over when it has begun, or for good
 		return

@@ -77,6 +77,7 @@ type Fault struct {
 	Lasts   time.Duration
 	Process int    // whose way to Redis it is
 	Key     string // which lock it is about, if it is about one
+	Nobody  bool   // listens: where new connections are refused they are so by the system, and are not closed after a moment
 }
 
 // A FaultKind says what fails.
@@ -148,7 +149,11 @@ func (f Fault) String() string {
 	if !f.Kind.onTheWay() {
 		return fmt.Sprintf("at %v: %v %s", f.At, f.Kind, f.Key)
 	}
-	return fmt.Sprintf("at %v for %v: %v, process %d", f.At, f.Lasts, f.Kind, f.Process)
+	how := ""
+	if f.Nobody {
+		how = ", nobody listens"
+	}
+	return fmt.Sprintf("at %v for %v: %v%s, process %d", f.At, f.Lasts, f.Kind, how, f.Process)
 }
 
 // String tells the plan.
@@ -268,6 +273,10 @@ func NewPlan(seed uint64) Plan {
 	if r.IntN(4) == 0 {
 		p.hurry(r)
 	}
+	for i := range p.Faults {
+		f := &p.Faults[i]
+		f.Nobody = (f.Kind == Refused || f.Kind == Gone || f.Kind == NoNewOnes) && r.IntN(2) == 0
+	}
 	if seed%changedSeeds == 1 {
 		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}
@@ -367,7 +376,7 @@ func (p *Plan) trail(r *rand.Rand, name int) {
 func (p *Plan) hurry(r *rand.Rand) {
 	n := r.IntN(len(p.Processes))
 	at := &p.Processes[n]
-	at.Away = between(r, 20*time.Millisecond, 115*time.Millisecond)
+	at.Away = between(r, farAway, 115*time.Millisecond)
 	for _, c := range at.Callers {
 		for i := range c.Wishes {
 			if w := &c.Wishes[i]; !w.flies() && (w.Policy.Wait > 0 || w.Policy.Retries > 0) && r.IntN(2) == 0 {
@@ -377,7 +386,7 @@ func (p *Plan) hurry(r *rand.Rand) {
 	}
 	if r.IntN(2) == 0 {
 		f := newFault(r, *p, faultKinds)
-		f.Kind, f.Process = NoNewOnes, n
+		f.Kind, f.Process, f.At, f.Lasts = NoNewOnes, n, between(r, 500*time.Millisecond, 6*time.Second), between(r, time.Second, 8*time.Second) // while they call
 		p.Faults = append(p.Faults, f)
 	}
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +65,8 @@ type process struct {
 	way   *faultproxy.Proxy
 	locks *lockmw.Locker
 	gone  atomic.Bool
+
+	nobody atomic.Bool // listens at the other end of its way
 }
 
 // Run carries out a plan. Call it outside of a bubble.
@@ -128,7 +133,7 @@ func (w *world) start(t *testing.T, p Process) *process {
 	part := &process{Process: p, way: faultproxy.InMemory(w.server.dial)}
 	t.Cleanup(func() { _ = part.way.Close() })
 	w.distance(part, 0)
-	client := redistest.NewClient(t, part.way.Addr(), func(o *redis.Options) { o.Dialer = part.way.Dial })
+	client := redistest.NewClient(t, part.way.Addr(), func(o *redis.Options) { o.Dialer = part.dial })
 	opts := []lockmw.Option{lockmw.WithLogger(slog.New(slog.DiscardHandler))}
 	if p.Slow > 0 {
 		opts = append(opts, lockmw.WithObserver(func(context.Context, lockmw.Event) { time.Sleep(p.Slow) }))
@@ -149,6 +154,14 @@ func (w *world) sees(args []string, get func(string) any) {
 			w.judge.unwanted(key, func() bool { return get(arg) != nil })
 		}
 	}
+}
+
+// dial opens a connection, if anybody listens.
+func (p *process) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if p.nobody.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	return p.way.Dial(ctx, network, addr)
 }
 
 // distance has everything take so much longer than usual.
@@ -386,6 +399,7 @@ func (w *world) end() {
 		part.way.Heal()
 		if !part.gone.Load() {
 			part.way.Refuse(false)
+			part.nobody.Store(false)
 		}
 	}
 	time.Sleep(1500 * time.Millisecond)
