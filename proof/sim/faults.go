@@ -10,6 +10,9 @@ import (
 
 // How faults are injected, and healed.
 
+// farther is how much farther away, each way, a process is that is far away.
+const farther = 60 * time.Millisecond
+
 // fail has the plan's faults happen, each in a goroutine of its own, and ends when all are over.
 func (w *world) fail(ctx context.Context) {
 	var faults sync.WaitGroup
@@ -73,7 +76,7 @@ func (w *world) inject(f Fault) {
 	case Unread:
 		way.StopReading()
 	case Far:
-		w.distance(w.parts[f.Process], 60*time.Millisecond)
+		w.distance(w.parts[f.Process], farther)
 	case Refused:
 		way.Refuse(true)
 		way.Cut()

@@ -71,6 +71,8 @@ const (
 	idleMost = 2 * time.Second
 	// farAway is, each way, where calls may be refused, and releases not be confirmed, because answers take so long.
 	farAway = 50 * time.Millisecond
+	// silentAway is, each way, where a server counts as silent: each reply takes 250 ms, less what the machinery of the bubble takes.
+	silentAway = 120 * time.Millisecond
 	// ahead is how far fences may be ahead of the server's clock, from which they begin anew where Redis has forgotten them: a second behind a
 	// release by force, and another within a process.
 	ahead = 2 * time.Second
@@ -363,6 +365,9 @@ func (j *judge) hasLocked(r *record, tokens []string) {
 // process has.
 func (j *judge) mayOpen(r *record) bool {
 	if j.world.ill(r.process, r.asked.Add(-onItsWay), FaultKind.silences) {
+		return true
+	}
+	if j.world.parts[r.process].Away+farther >= silentAway && j.world.ill(r.process, r.asked.Add(-onItsWay), func(k FaultKind) bool { return k == Far }) {
 		return true
 	}
 	j.mu.Lock()
