@@ -72,7 +72,7 @@ func (l *Locker) Discard(ctx context.Context, ticket string) error {
 			err = lease.releaseWithin(context.WithoutCancel(ctx))
 		}
 	}
-	if err == nil || errors.Is(err, ErrTicketSpent) {
+	if err == nil || errors.Is(err, ErrTicketSpent) || errors.Is(err, ErrLost) { // lost by whom it was taken from the ticket
 		return nil
 	}
 	return fmt.Errorf("lockmw: discard: %w", err)

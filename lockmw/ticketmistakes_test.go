@@ -5,12 +5,14 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/lockmw/kit/internal/test/await"
+	"github.com/lockmw/kit/internal/test/faultproxy"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/testenv"
 	"github.com/lockmw/kit/lockmw"
@@ -207,5 +209,34 @@ func TestRetryAfterBehindATicket(t *testing.T) {
 		if h := refusal.Holder; h == nil || !h.HandedOn || h.Instance != l.Instance() {
 			t.Errorf("the holder is %+v", h)
 		}
+	})
+}
+
+// Discard has taken the lock from the ticket, and somebody deletes it before it is given back: the ticket gives nobody the lock any more, which is
+// what was asked for.
+func TestDiscardOfALockThatIsDeletedMeanwhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		c, key := s.Client(t), redistest.Prefix(t)
+		client, proxy := proxied(t, s)
+		l, other := testenv.Open(t, c), testenv.Open(t, client)
+		goesOn(t, client)
+		lease := mustAcquire(t, l, key, lockmw.Policy{})
+		ticket := lease.Ticket(time.Minute)
+		mustRelease(t, lease)
+		proxy.Delay(faultproxy.ToClient, 200*time.Millisecond)
+		name := keysOf(t, c, key)[0]
+		handedOn := c.Get(context.Background(), name).Val()
+		var deletes sync.WaitGroup
+		deletes.Go(func() {
+			for c.Get(context.Background(), name).Val() == handedOn {
+				time.Sleep(10 * time.Millisecond)
+			}
+			c.Del(context.Background(), name)
+		})
+		if err := other.Discard(context.Background(), ticket); err != nil {
+			t.Errorf("Discard = %v", err)
+		}
+		deletes.Wait()
+		isSpent(t, l, ticket, "when it was discarded")
 	})
 }
