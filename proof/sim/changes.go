@@ -124,7 +124,7 @@ func (p *Plan) change(r *rand.Rand) {
 			for n := range c.Wishes {
 				w := &c.Wishes[n]
 				w.Policy.Name = string(w.Kind)
-				w.Policy.Shadow = !w.flies() && r.IntN(6) == 0
+				w.Policy.Shadow = !w.needsLock() && r.IntN(6) == 0
 				kinds = append(kinds, w.Policy.Name)
 			}
 		}

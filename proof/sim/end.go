@@ -38,6 +38,9 @@ func (w *world) end() {
 		}
 	}
 	time.Sleep(2 * time.Second)
+	if last := w.judge.lastHandedOn(); !last.IsZero() {
+		time.Sleep(time.Until(last.Add(heartbeats))) // a ticket with which nobody came costs its time at most
+	}
 	if anyGone {
 		time.Sleep(45 * time.Second)
 	}
@@ -63,6 +66,8 @@ func (w *world) end() {
 }
 
 const (
+	// heartbeats is for how long Redis has the heartbeats of those who have waited for a lock that ends by its TTL: no release takes them away.
+	heartbeats = 11 * time.Second
 	// settingsKey is the hash of the settings. It has no end.
 	settingsKey = "lockmw:settings:lock"
 	// inShadow is in front of the keys of calls in shadow.

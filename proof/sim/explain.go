@@ -245,7 +245,7 @@ func (f Fields) of(by Process, wish Wish) (e effect, fits bool) {
 	had := wish.Policy.MaxHold
 	shorter := f.MaxHold > 0 && (had == 0 || f.MaxHold < had)
 	switch {
-	case wish.flies() && (f.Off || f.Shadow == "true"):
+	case wish.needsLock() && (f.Off || f.Shadow == "true"):
 		return unchanged, false
 	case shorter && (wish.flies() || !by.MayOff || f.MaxHold < loweredMaxHold):
 		return unchanged, false

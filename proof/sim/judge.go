@@ -31,6 +31,7 @@ type judge struct {
 	asks   map[string]int       // by key: calls for several that have not returned; they may have that one already
 	wants  map[string]*wanted   // by key: the calls that may take its lock
 	has    map[string]*record   // by token: the call that had its lock last
+	jobs   map[string][]*job    // by key: what was queued under its lock, with a ticket
 }
 
 // A wanted is what is known of the calls that may take a lock.
@@ -71,7 +72,7 @@ func newJudge(w *world) *judge {
 	return &judge{
 		world: w, fences: make(map[string]int64), forgot: make(map[string]time.Time), stays: make(map[string]time.Time),
 		moved: make(map[string]time.Time), serves: make(map[int]bool), given: make(map[made]time.Time), once: make(map[string]*noting), forced: make(map[string]bool), asks: make(map[string]int),
-		wants: make(map[string]*wanted), has: make(map[string]*record),
+		wants: make(map[string]*wanted), has: make(map[string]*record), jobs: make(map[string][]*job),
 	}
 }
 
@@ -110,7 +111,7 @@ func (j *judge) begin(at int, wish Wish) *record {
 			j.wants[key] = of
 		}
 		if of.now == 0 && len(wish.Keys) == 1 {
-			r.nobody = time.Since(of.last)
+			r.nobody = max(0, time.Since(later(of.last, j.handedOn(key))))
 		}
 		of.calls, of.now, of.last = of.calls+1, of.now+1, time.Now()
 		r.nth = of.calls
@@ -138,7 +139,7 @@ func (j *judge) unwanted(key string, isTaken func() bool) {
 	const late = 3 * time.Second
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if of := j.wants[key]; of != nil && (of.now > 0 || time.Since(of.last) < late) || !isTaken() {
+	if of := j.wants[key]; of != nil && (of.now > 0 || time.Since(of.last) < late) || time.Since(j.handedOn(key)) < late || !isTaken() {
 		return
 	}
 	for at, part := range j.world.parts {
@@ -293,6 +294,7 @@ func (j *judge) besideLocked(r *record, key string) {
 	if stays := j.stays[key]; time.Now().Before(stays) {
 		j.addLockedf("%s was to stay taken until %v, and process %d has it", key, stays.Sub(j.world.began), r.process)
 	}
+	j.besideTickets(r, key)
 	beside := 0
 	for _, other := range j.active {
 		if !j.holds(other, key) {

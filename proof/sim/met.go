@@ -61,9 +61,9 @@ const (
 
 // setRows returns what settings may say of the calls that plans draw.
 func setRows() (all []cell) {
-	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant, crowd, flight, noted} {
+	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant, crowd, flight, noted, handsOn, goesOn} {
 		for _, set := range []string{asItIs, unfit, newWait, noWait, newHold, newTTL, tried, taken, without} {
-			if fitsNever := (Wish{Kind: kind}).flies() && (set == tried || set == without); !fitsNever {
+			if fitsNever := (Wish{Kind: kind}).needsLock() && (set == tried || set == without); !fitsNever {
 				all = append(all, cell{Kind: kind, Set: set})
 			}
 		}
@@ -80,7 +80,7 @@ func (m Met) add(more Met) {
 
 // rows returns all that plans may draw, in the order of the table.
 func rows() (all []cell) {
-	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant} {
+	for _, kind := range []WishKind{mutex, reader, permit, several, minHold, maxHold, reentrant, handsOn} {
 		for _, way := range []string{tries, retries, waits} {
 			all = append(all, rowsOf(kind, way)...)
 		}
@@ -88,6 +88,11 @@ func rows() (all []cell) {
 	for _, kind := range []WishKind{flight, noted} {
 		for _, way := range []string{tries, retries, waits} {
 			all = append(all, cell{Kind: kind, Way: way})
+		}
+	}
+	for _, row := range slices.Concat(rowsOf(goesOn, tries), rowsOf(goesOn, retries), rowsOf(goesOn, waits)) {
+		if !strings.Contains(row.Way, opens) { // for which there is no Resume
+			all = append(all, row)
 		}
 	}
 	return append(all, rowsOf(crowd, waits)...)

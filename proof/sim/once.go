@@ -49,6 +49,9 @@ type ran struct {
 // flies reports whether the wish is one for Do.
 func (w Wish) flies() bool { return w.Kind == flight || w.Kind == noted }
 
+// needsLock reports whether settings put no such call in shadow, nor off.
+func (w Wish) needsLock() bool { return w.flies() || w.Kind == goesOn }
+
 // flyOnce is one call of Do in its caller's turn, about a key of these turns.
 func (w *world) flyOnce(at int, wish Wish, turn int, r *rand.Rand) {
 	wish.Keys = []string{onceKey + strconv.Itoa(max(0, turn-r.IntN(3)))}

@@ -31,7 +31,7 @@ func (j *judge) idle(r *record) (long time.Duration, calm bool) {
 		if j.asks[key] > 0 || slices.ContainsFunc(j.active, func(other *record) bool { return slices.Contains(other.wish.Keys, key) }) {
 			return 0, true
 		}
-		for _, later := range []time.Time{j.moved[key], j.stays[key]} {
+		for _, later := range []time.Time{j.moved[key], j.stays[key], j.handedOn(key)} {
 			if later.After(since) {
 				since = later
 			}

@@ -49,6 +49,7 @@ type Wish struct {
 	Nested bool          // it acquires the key once more, within its work
 	Trails time.Duration // the MinHold of a nested call for the key that its work does not await, as a goroutine's that it leaves behind; 0: it makes none
 	Fails  bool          // the work fails, where MinHoldOnError matters
+	Lasts  time.Duration // of the tickets that its work issues, at most; 0: it issues none
 	Retain time.Duration // of an answer
 	Print  string        // the fingerprint of what is asked for
 	Panics time.Duration // so long after the call its context panics, as one does that a framework has taken back; 0: it does not
@@ -68,6 +69,8 @@ const (
 	crowd     WishKind = "crowd"
 	flight    WishKind = "answer"
 	noted     WishKind = "uncertain answer"
+	handsOn   WishKind = "hands on"
+	goesOn    WishKind = "goes on"
 )
 
 // A Fault is one thing that fails for a while.
@@ -178,6 +181,9 @@ func (p Plan) String() string {
 				if w.Trails > 0 {
 					fmt.Fprintf(&b, ", leaves a nested call behind with a MinHold of %v", w.Trails)
 				}
+				if w.Lasts > 0 {
+					fmt.Fprintf(&b, ", issues a ticket for up to %v, fails %t", w.Lasts, w.Fails)
+				}
 				if w.Panics > 0 {
 					fmt.Fprintf(&b, ", its context panics after %v", w.Panics)
 				}
@@ -277,6 +283,7 @@ func NewPlan(seed uint64) Plan {
 		f := &p.Faults[i]
 		f.Nobody = (f.Kind == Refused || f.Kind == Gone || f.Kind == NoNewOnes) && r.IntN(2) == 0
 	}
+	p.handOn(name + 80)
 	if seed%changedSeeds == 1 {
 		p.change(rand.New(rand.NewPCG(seed, 3)))
 	}

@@ -81,7 +81,7 @@ func run(t *testing.T, p Plan, bad func(*world)) (r Result) {
 		w.judge = newJudge(w)
 		w.plain = w.server.client(t)
 		w.desk = newDesk(t, w)
-		if w.desk != nil {
+		if w.desk != nil || p.handsOnNow() {
 			w.server.sees = w.sees
 		}
 		for i := range p.Processes {
@@ -184,6 +184,8 @@ func (w *world) work(ctx context.Context, at int, c Caller) {
 			w.fly(at, wish, r)
 		case noted:
 			w.flyOnce(at, wish, turn, r)
+		case goesOn:
+			w.goOn(at, wish, r)
 		default:
 			w.call(at, wish, r)
 		}
@@ -215,6 +217,12 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 		return
 	}
 	w.judge.granted(k, lease, took)
+	w.hold(k, lease, r)
+}
+
+// hold is the work under a lease, and its release.
+func (w *world) hold(k *record, lease *lockmw.Lease, r *rand.Rand) {
+	at, wish := k.process, k.wish
 	if k.free {
 		w.frees.Add(1)
 	} else {
@@ -234,14 +242,18 @@ func (w *world) call(at int, wish Wish, r *rand.Rand) {
 		after, slow := between(r, 0, work), between(r, 0, time.Millisecond)
 		w.behind.Go(func() { w.trail(k, lease, after, slow) })
 	}
-	sleep(lease.Context(), work)
+	w.worksOn(k, lease, work, r)
 	w.judge.worked(k)
-	if wish.Fails {
+	fails := wish.Fails && (wish.Lasts == 0 || r.IntN(3) == 0)
+	w.judge.releases(k, fails)
+	if fails {
 		lease.MarkFailed()
 	}
-	asked = time.Now()
-	err = lease.Release(context.Background())
-	w.judge.released(k, err, time.Since(asked))
+	asked := time.Now()
+	err := lease.Release(context.Background())
+	took := time.Since(asked)
+	w.judge.hasReleased(k, err)
+	w.judge.released(k, err, took)
 }
 
 // nested acquires a lock once more under its lease.
