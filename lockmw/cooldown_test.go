@@ -348,3 +348,27 @@ func TestNobodyLeadsWhileTheKeyCoolsDown(t *testing.T) {
 		}
 	})
 }
+
+// Who came back when the work is done would find the key cooling down, or do the work once more.
+func TestMinHoldInvitesNobodyWhileTheWorkGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *redistest.Mini) {
+		l, other := testenv.Open(t, s.Client(t)), testenv.Open(t, s.Client(t))
+		mustAcquire(t, l, "k", lockmw.Policy{MinHold: 5 * time.Second})
+		for name, tc := range map[string]struct {
+			policy lockmw.Policy
+			code   string
+			after  bool
+		}{
+			"at once":           {lockmw.Policy{MinHold: 5 * time.Second}, lockmw.CodeBusy, false},
+			"after a wait":      {lockmw.Policy{MinHold: 5 * time.Second, Wait: 50 * time.Millisecond}, lockmw.CodeWaitTimeout, false},
+			"with a RetryAfter": {lockmw.Policy{MinHold: 5 * time.Second, RetryAfter: 7 * time.Second}, lockmw.CodeBusy, true},
+			"without MinHold":   {lockmw.Policy{}, lockmw.CodeBusy, true},
+		} {
+			_, _, err := other.Acquire(t.Context(), "k", tc.policy)
+			refusal, _ := lockmw.RefusalOf(err)
+			if refusal.Code != tc.code || (refusal.RetryAfter > 0) != tc.after {
+				t.Errorf("%s: %s, and it is told %v", name, refusal.Code, refusal.RetryAfter)
+			}
+		}
+	})
+}

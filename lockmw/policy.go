@@ -224,8 +224,8 @@ type Policy struct {
 	// as this process has seen it), how long this one is held already and how many
 	// wait. The estimate is at least 1 s, which it is while nothing is known, and at
 	// most what is left of the holder's TTL, which it is where the holder seems to
-	// have crashed, because its lock was not renewed. With MinHold it is when the work ends, and not
-	// when the key is free. A client that finds the key cooling down (CodeCooldown) is told nothing.
+	// have crashed, because its lock was not renewed. With MinHold a client is told no time, unless it stands here: MinHold keeps the same
+	// from being done again, and whoever came back when the work is done would find the key cooling down (CodeCooldown), or do it again.
 	RetryAfter time.Duration
 }
 

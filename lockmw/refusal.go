@@ -191,8 +191,13 @@ func RefusalOf(err error) (Refusal, bool) {
 	switch refusal.Code {
 	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
 		refusal.RetryAfter = soonest
-		if detail, ok := errors.AsType[*AcquireError](err); ok && detail.RetryAfter > 0 {
+		detail, ok := errors.AsType[*AcquireError](err)
+		held := refusal.Code == CodeBusy || refusal.Code == CodeWaitTimeout
+		switch {
+		case ok && detail.RetryAfter > 0:
 			refusal.RetryAfter = detail.RetryAfter
+		case ok && detail.uninvited && held:
+			refusal.RetryAfter = 0
 		}
 	}
 	return refusal, ours
