@@ -22,15 +22,14 @@ func CodeOf(err error) string {
 	if !ok || refusal == nil {
 		return ""
 	}
-	code, _ := rpcrefusal.In(connectdetail.Values(refusal))
-	return code
+	return rpcrefusal.In(connectdetail.Values(refusal)).Code
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 func (c call) refuse(err error) error {
 	refusal := door.Refusal(err)
 	if door.ClientGone(refusal) {
-		return errorOf(refusal)
+		return errorOf(c.Method, refusal)
 	}
 	shown := errors.New(refusal.Detail)
 	if c.door.ErrorHandler != nil {
@@ -46,7 +45,7 @@ func (c call) refuse(err error) error {
 			shown = &handedOn{own, refusal.Detail}
 		}
 	}
-	answer := newError(refusal, err, shown)
+	answer := newError(c.Method, refusal, err, shown)
 	switch c.protocol {
 	case connect.ProtocolConnect:
 		if seconds := door.RetryAfter(refusal); seconds != "" {
@@ -92,18 +91,18 @@ func (h *handedOn) Error() string { return h.text }
 // Unwrap returns what the error handler has returned.
 func (h *handedOn) Unwrap() error { return h.told }
 
-// errorOf returns the error that tells a client of a refusal.
-func errorOf(refusal lockmw.Refusal) error {
+// errorOf returns the error that tells a client of a refusal of a method.
+func errorOf(method string, refusal lockmw.Refusal) error {
 	if door.ClientGone(refusal) {
 		return connect.NewError(connect.CodeCanceled, context.Canceled) // nobody reads it
 	}
-	return newError(refusal, nil, errors.New(refusal.Detail))
+	return newError(method, refusal, nil, errors.New(refusal.Detail))
 }
 
-// newError returns the error of a refusal, because of err, with the text of shown.
-func newError(refusal lockmw.Refusal, err, shown error) *connect.Error {
+// newError returns the error of a refusal of a method, because of err, with the text of shown.
+func newError(method string, refusal lockmw.Refusal, err, shown error) *connect.Error {
 	answer := connect.NewError(connect.Code(refusal.GRPCCode), shown)
-	for _, detail := range rpcdoor.Details(refusal, err) {
+	for _, detail := range rpcdoor.Details(method, refusal, err) {
 		encoded, err := connect.NewErrorDetail(detail)
 		if err != nil {
 			panic(err) // the details are strings and numbers

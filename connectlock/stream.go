@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lockmw/kit/internal/rpcdoor"
+	"github.com/lockmw/kit/lockmw"
 )
 
 // WrapStreamingHandler runs a handler of a stream under its lock.
@@ -25,7 +26,7 @@ func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 			Call:       call.Call,
 			OneMessage: spec.StreamType&connect.StreamTypeClient == 0,
 			Inner:      ctx,
-			Status:     errorOf,
+			Status:     func(refusal lockmw.Refusal) error { return errorOf(call.Method, refusal) },
 			Refuse:     call.refuse,
 			Unlocked:   func() error { return next(ctx, conn) },
 			Locked: func(s *rpcdoor.Stream) error {

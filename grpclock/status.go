@@ -23,15 +23,14 @@ func CodeOf(err error) string {
 	if err == nil || !ok {
 		return ""
 	}
-	code, _ := rpcrefusal.In(slices.Values(s.Details()))
-	return code
+	return rpcrefusal.In(slices.Values(s.Details())).Code
 }
 
 // refuse returns the error of a call that did not get the lock, or lost it.
 // setTrailer sets a trailer of the call.
 func (i *interceptor) refuse(ctx context.Context, method string, err error, setTrailer func(metadata.MD)) error {
 	refusal := door.Refusal(err)
-	answer := statusOf(refusal, err)
+	answer := statusOf(method, refusal, err)
 	if door.ClientGone(refusal) {
 		return answer
 	}
@@ -63,13 +62,13 @@ func (h *handedOn) Unwrap() error { return h.told }
 // GRPCStatus returns what clients get.
 func (h *handedOn) GRPCStatus() *status.Status { return status.Convert(h.refusal) }
 
-// statusOf returns the error that tells a client of a refusal, because of err.
-func statusOf(refusal lockmw.Refusal, err error) error {
+// statusOf returns the error that tells a client of a refusal of a method, because of err.
+func statusOf(method string, refusal lockmw.Refusal, err error) error {
 	if door.ClientGone(refusal) {
 		return status.FromContextError(context.Canceled).Err() // nobody reads it
 	}
 	var details []protoadapt.MessageV1
-	for _, detail := range rpcdoor.Details(refusal, err) {
+	for _, detail := range rpcdoor.Details(method, refusal, err) {
 		details = append(details, protoadapt.MessageV1Of(detail))
 	}
 	s, err := status.New(codes.Code(refusal.GRPCCode), refusal.Detail).WithDetails(details...)

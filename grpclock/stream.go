@@ -38,7 +38,7 @@ func (i *interceptor) stream(srv any, ss grpc.ServerStream, info *grpc.StreamSer
 		Call:       rpcdoor.Call{Context: outer, Method: method, Headers: incoming{}},
 		OneMessage: !info.IsClientStream,
 		Inner:      inner,
-		Status:     func(refusal lockmw.Refusal) error { return statusOf(refusal, nil) },
+		Status:     func(refusal lockmw.Refusal) error { return statusOf(method, refusal, nil) },
 		Refuse:     func(err error) error { return i.refuse(outer, method, err, ss.SetTrailer) },
 		Unlocked:   func() error { return handler(srv, ss) },
 		Locked:     func(s *rpcdoor.Stream) error { return handler(srv, &lockedStream{ss, s, held}) },

@@ -37,6 +37,9 @@ const (
 	// leastSpread and mostSpread are the bounds of what may be drawn on top of what a service asks for.
 	leastSpread = 100 * time.Millisecond
 	mostSpread  = 30 * time.Second
+
+	// longest is what a service may ask for at most. A date in a far year would be more than a duration can have.
+	longest = 1000 * time.Hour
 )
 
 // Again reports whether a service that refuses a call with this code has not begun to work on it, and may do so when it is asked again. The code is
@@ -68,6 +71,7 @@ func (b Budget) Ask(ctx context.Context, try func() (code string, after time.Dur
 		if after <= 0 || !Again(code) {
 			return nil
 		}
+		after = min(after, longest)
 		wait := after + rand.N(spread(after, n))
 		again := n <= b.retries() && time.Now().Add(wait).Before(last)
 		if b.OnRefusal != nil {

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,6 +103,7 @@ func TestABudgetIsKept(t *testing.T) {
 		"a cool-down":       {service: refused{code: "LOCK_COOLDOWN", after: time.Second}, tries: 1},
 		"no time to ask":    {service: refused{code: "LOCK_BUSY"}, tries: 1},
 		"a time that is over, by a clock that differs": {service: refused{code: "LOCK_BUSY", after: -time.Second}, tries: 1},
+		"ever":    {service: refused{code: "LOCK_BUSY", after: math.MaxInt64}, tries: 1},
 		"no code": {service: refused{after: time.Second}, tries: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +136,7 @@ func TestABudgetIsKept(t *testing.T) {
 				}
 				for i, r := range told {
 					last := i == len(told)-1
-					if r.Code != tc.service.code || r.After != tc.service.after || r.Try != i+1 || r.Again == last || r.Wait < r.After {
+					if r.Code != tc.service.code || r.After != min(tc.service.after, 1000*time.Hour) || r.Try != i+1 || r.Again == last || r.Wait < r.After {
 						t.Errorf("refusal %d is %+v", i+1, r)
 					}
 					if !last && tc.service.asked[i+1]-tc.service.asked[i] != r.Wait {

@@ -7,9 +7,10 @@
 //
 // A request is made again only if the service has not begun to work on it. Two things must come together: a code that says so, from the
 // body of the answer (see Again), and a time after which to ask, from its Retry-After. So these are never asked again: a LOCK_COOLDOWN, since asking
-// again would do the same again; what is uncertain; a lock that was lost in the middle of the work; a 503 of a proxy; an answer in another format than
-// that of the middlewares (WithErrorHandler). This is for all methods, POST included.
+// again would do the same again; what is uncertain; a lock that was lost in the middle of the work; an answer that was kept and is sent again; a 503 of a proxy; an
+// answer in another format than that of the middlewares (WithErrorHandler). POST is no exception.
 //
-// One thing the client cannot see: a handler that calls another service and passes on its refusal as it is says that nothing was done. If it has
-// done something before, it has to answer in its own words.
+// In gRPC and ConnectRPC a refusal names the method that refused, so a handler that returns the refusal of another service is not asked again. HTTP has nothing
+// of the kind. A handler that takes a lock of its own after it has begun, or that calls another service, must not answer with that one's code, type and
+// Retry-After: they say that nothing was done.
 package lockclient

@@ -14,19 +14,27 @@ import (
 // http.RoundTripper, safe for concurrent use.
 //
 // The caller is given the last answer, as it came: a refusal where the budget is used up. Where the request's context ends in a pause, it is given the error of
-// that. A request whose body cannot be sent a second time (it has a Body and no GetBody; http.NewRequest makes one of bytes and strings) is sent once.
+// that. A request whose body cannot be sent a second time (it has a Body and no GetBody; http.NewRequest makes one of bytes and strings) is sent once. A try may
+// begin before the one before it has read all of its body, so GetBody has to return another reader each time.
+//
+// The code is in the body: a HEAD request is sent once, and so is one whose caller has asked for a compressed answer and gets one. Cookies that a refusal sets are
+// not seen by an http.Client's Jar.
 type Transport struct {
 	Base   http.RoundTripper // sends each try; nil: http.DefaultTransport
 	Budget Budget
 }
 
-// maxProblem is how long a refusal of the middlewares is at most, by far.
-const maxProblem = 64 << 10
+const (
+	// maxProblem is how long a refusal of the middlewares is at most, by far, and readFor how long it takes to read one.
+	maxProblem = 64 << 10
+	readFor    = 5 * time.Second
+)
 
 // RoundTrip is that of http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	base := t.base()
-	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+	hasBody := r.Body != nil && r.Body != http.NoBody
+	if hasBody && r.GetBody == nil {
 		return base.RoundTrip(r)
 	}
 	var answer *http.Response
@@ -34,7 +42,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r
 	ended := t.Budget.Ask(r.Context(), func() (string, time.Duration) {
 		if answer != nil { // and it was a refusal
-			if request, failed = again(r); failed != nil {
+			if request, failed = again(r, hasBody); failed != nil {
 				return "", 0
 			}
 		}
@@ -66,10 +74,10 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// again returns the request with a body that was not read yet.
-func again(r *http.Request) (*http.Request, error) {
+// again returns the request once more, with a body that was not read yet.
+func again(r *http.Request, hasBody bool) (*http.Request, error) {
 	next := r.Clone(r.Context())
-	if r.GetBody == nil {
+	if !hasBody {
 		return next, nil
 	}
 	var err error
@@ -81,11 +89,14 @@ func again(r *http.Request) (*http.Request, error) {
 func refusalIn(answer *http.Response) (code string, after time.Duration) {
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // one that cannot be read is another one
 	after = retryAfter(answer.Header.Get("Retry-After"))
-	if answer.StatusCode < http.StatusBadRequest || kind != "application/problem+json" || after <= 0 {
+	isKept := answer.Header.Get("Idempotent-Replayed") != "" // it would be the same again
+	if answer.StatusCode < http.StatusBadRequest || kind != "application/problem+json" || after <= 0 || isKept || answer.Body == nil {
 		return "", 0
 	}
 	body := answer.Body
+	tooSlow := time.AfterFunc(readFor, func() { _ = body.Close() })
 	text, err := io.ReadAll(io.LimitReader(body, maxProblem))
+	tooSlow.Stop()
 	if err != nil || len(text) == maxProblem {
 		answer.Body = struct {
 			io.Reader

@@ -74,6 +74,7 @@ func TestOnlyARefusalOfOursIsAskedAgain(t *testing.T) {
 		"ours":                        {409, problemType, "1", busy, true},
 		"with a charset":              {409, problemType + "; charset=utf-8", "1", busy, true},
 		"a date":                      {409, problemType, "Sat, 01 Jan 2000 00:00:02 GMT", busy, true},
+		"a date far away":             {409, problemType, "Fri, 31 Dec 9999 23:59:59 GMT", busy, false},
 		"a date that is over":         {409, problemType, "Sat, 01 Jan 2000 00:00:00 GMT", busy, false},
 		"no Retry-After":              {409, problemType, "", busy, false},
 		"one that is none":            {409, problemType, "soon", busy, false},
@@ -219,4 +220,80 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		t.Error("they are not")
 	}
 	(&lockclient.Transport{Base: &answers{}}).CloseIdleConnections() // it has none
+}
+
+// A body that does not come must not keep the caller from the answer.
+func TestAnAnswerThatTricklesIsPassedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write := io.Pipe()
+		defer write.Close()
+		var a answers
+		a.all = append(a.all, a.answer(503, problemType, "1", read))
+		client := http.Client{Transport: &lockclient.Transport{Base: closesBody{&a, read}}}
+		began := time.Now()
+		answer, err := client.Get("http://shop.test/orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if took := time.Since(began); took != 5*time.Second || answer.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%d after %v", answer.StatusCode, took)
+		}
+		if _, err := io.ReadAll(answer.Body); err == nil {
+			t.Error("nothing tells that the body is not all there")
+		}
+	})
+}
+
+// closesBody has a body end when it is closed, as that of net/http does.
+type closesBody struct {
+	http.RoundTripper
+	body io.Closer
+}
+
+func (c closesBody) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = closing{answer.Body, func() { _ = c.body.Close() }}
+	}
+	return answer, err
+}
+
+// http.Client takes an answer of a RoundTripper that has no body.
+func TestAnAnswerWithoutABody(t *testing.T) {
+	header := http.Header{"Content-Type": {problemType}, "Retry-After": {"1"}}
+	base := answers{all: []func(*http.Request) (*http.Response, error){func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusConflict, Header: header, Request: r}, nil
+	}}}
+	client := http.Client{Transport: &lockclient.Transport{Base: &base}}
+	answer, err := client.Get("http://shop.test/orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if len(base.bodies) != 1 {
+		t.Errorf("%d tries", len(base.bodies))
+	}
+}
+
+// An answer that a service keeps and sends again does not change.
+func TestAReplayIsNotAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		a.all = append(a.all, a.answer(409, problemType, "1", strings.NewReader(busy)))
+		kept := answers{all: []func(*http.Request) (*http.Response, error){func(r *http.Request) (*http.Response, error) {
+			answer, err := a.all[0](r)
+			answer.Header.Set("Idempotent-Replayed", "true")
+			return answer, err
+		}}}
+		client := http.Client{Transport: &lockclient.Transport{Base: &kept}}
+		answer, err := client.Get("http://shop.test/orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if len(kept.bodies) != 1 {
+			t.Errorf("%d tries", len(kept.bodies))
+		}
+	})
 }

@@ -25,12 +25,12 @@ func PushbackOf(refusal lockmw.Refusal) string {
 	return "-1"
 }
 
-// Details returns what the status of a refusal, because of err, has beside its code and message.
-func Details(refusal lockmw.Refusal, err error) []proto.Message {
+// Details returns what the status of a refusal of a method, because of err, has beside its code and message.
+func Details(method string, refusal lockmw.Refusal, err error) []proto.Message {
 	if refusal.Code == "" {
 		return nil
 	}
-	details := []proto.Message{&errdetails.ErrorInfo{Reason: refusal.Code, Domain: rpcrefusal.Domain}}
+	details := []proto.Message{rpcrefusal.Info(refusal.Code, method)}
 	if refusal.RetryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(refusal.RetryAfter)})
 	}

@@ -27,14 +27,18 @@ func TestRefusalHasItsReasonAndWhenToRetry(t *testing.T) {
 		{lockmw.Refusal{}, 0, "-1"},
 	} {
 		var details []any
-		for _, detail := range rpcdoor.Details(tc.refusal, nil) {
+		for _, detail := range rpcdoor.Details("/shop.v1.Orders/Pay", tc.refusal, nil) {
 			details = append(details, detail)
 		}
 		if len(details) != tc.details {
 			t.Errorf("%+v: details %v", tc.refusal, details)
 		}
-		if code, after := rpcrefusal.In(slices.Values(details)); code != tc.refusal.Code || after != tc.refusal.RetryAfter {
+		found := rpcrefusal.In(slices.Values(details))
+		if code, after := found.Of("/shop.v1.Orders/Pay"); code != tc.refusal.Code || tc.refusal.Code != "" && after != tc.refusal.RetryAfter {
 			t.Errorf("%+v: code %q, after %v", tc.refusal, code, after)
+		}
+		if code, after := found.Of("/shop.v1.Stock/Reserve"); found.Code != tc.refusal.Code || code != "" || after != 0 {
+			t.Errorf("%+v is taken for one of another method: %q", tc.refusal, code)
 		}
 		if got := rpcdoor.PushbackOf(tc.refusal); got != tc.pushback {
 			t.Errorf("%+v: pushback %s, want %s", tc.refusal, got, tc.pushback)
@@ -45,7 +49,7 @@ func TestRefusalHasItsReasonAndWhenToRetry(t *testing.T) {
 // A template may hold what is not UTF-8, which no message may.
 func TestFieldAtFaultIsOneThatAMessageMayHold(t *testing.T) {
 	err := fmt.Errorf("%w: %w", lockmw.ErrInvalidKey, &keyfunc.ValueError{Source: "value", Name: "a\xff", Reason: "is missing", Err: keyfunc.ErrMissing})
-	details := rpcdoor.Details(door.Refusal(err), err)
+	details := rpcdoor.Details("/shop.v1.Orders/Pay", door.Refusal(err), err)
 	if len(details) != 2 {
 		t.Fatalf("details %v, want two", details)
 	}

@@ -5,6 +5,7 @@ package connectretry
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"connectrpc.com/connect"
@@ -26,9 +27,12 @@ func Interceptor(b lockclient.Budget) connect.Interceptor {
 			if !r.Spec().IsClient {
 				return next(ctx, r)
 			}
+			header := r.Header().Clone() // a try adds to it: cookies of a jar, for one
 			ended := b.Ask(ctx, func() (string, time.Duration) {
+				clear(r.Header())
+				maps.Copy(r.Header(), header.Clone())
 				answer, err = next(ctx, r)
-				return refusalIn(err)
+				return refusalOf(r.Spec().Procedure, err)
 			})
 			switch {
 			case errors.Is(ended, context.DeadlineExceeded):
@@ -41,11 +45,11 @@ func Interceptor(b lockclient.Budget) connect.Interceptor {
 	})
 }
 
-// refusalIn returns the code of an error that is a refusal, and when to ask again.
-func refusalIn(err error) (code string, after time.Duration) {
+// refusalOf returns the code of an error that is the refusal of a method, and when to ask again.
+func refusalOf(method string, err error) (code string, after time.Duration) {
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok || refusal == nil {
 		return "", 0
 	}
-	return rpcrefusal.In(connectdetail.Values(refusal))
+	return rpcrefusal.In(connectdetail.Values(refusal)).Of(method)
 }

@@ -2,16 +2,24 @@ package connectretry_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/connectlock"
 	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/rpcrefusal"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
@@ -30,6 +38,8 @@ type shop struct {
 	*testenv.Env
 	policy lockmw.Policy
 	ran    atomic.Int32
+	fails  error    // what Pay returns
+	tries  []string // the header X-Try of its last call
 }
 
 func newShop(t *testing.T) *shop {
@@ -39,6 +49,9 @@ func newShop(t *testing.T) *shop {
 
 func (s *shop) pay(_ context.Context, r *connect.Request[testpb.Order]) (*connect.Response[testpb.Receipt], error) {
 	s.ran.Add(1)
+	if s.tries = r.Header().Values("X-Try"); s.fails != nil {
+		return nil, s.fails
+	}
 	answer := connect.NewResponse(&testpb.Receipt{Text: r.Msg.GetOrderId() + r.Header().Get("X-Tenant")})
 	answer.Header().Set("Paid", "yes")
 	return answer, nil
@@ -63,7 +76,7 @@ func (s *shop) client(t *testing.T, b lockclient.Budget, opts ...connect.ClientO
 		base.CloseIdleConnections()
 		server.Close()
 	})
-	opts = append(opts, connect.WithInterceptors(connectretry.Interceptor(b)))
+	opts = append([]connect.ClientOption{connect.WithInterceptors(connectretry.Interceptor(b))}, opts...)
 	return connect.NewClient[testpb.Order, testpb.Receipt](&http.Client{Transport: base}, server.URL+rpctest.PayMethod, opts...)
 }
 
@@ -146,5 +159,48 @@ func TestACallThatEndsInAPause(t *testing.T) {
 	client := s.client(t, lockclient.Budget{Within: time.Hour, OnRefusal: func(context.Context, lockclient.Refusal) { cancel() }})
 	if _, err := client.CallUnary(ctx, order("42")); connect.CodeOf(err) != connect.CodeCanceled {
 		t.Error(err)
+	}
+}
+
+// Interceptors behind this one may add to the header of a request.
+func TestEachTryHasTheHeaderOfItsOwn(t *testing.T) {
+	s := newShop(t)
+	lease := s.Take("order:42")
+	tries := 0
+	client := s.client(t, lockclient.Budget{OnRefusal: func(context.Context, lockclient.Refusal) {
+		if tries++; tries == 2 {
+			s.Release(lease)
+		}
+	}}, connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+			r.Header().Add("X-Try", strconv.Itoa(tries))
+			return next(ctx, r)
+		}
+	})))
+	answer, err := client.CallUnary(t.Context(), order("42"))
+	if err != nil || answer.Msg.GetText() != "42acme" || !slices.Equal(s.tries, []string{"2"}) {
+		t.Errorf("%v, and X-Try was %q", err, s.tries)
+	}
+}
+
+// A handler that has worked returns what another service has told it.
+func TestTheRefusalOfAnotherMethodIsNotAskedAgain(t *testing.T) {
+	for name, opts := range protocols {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			refusal := connect.NewError(connect.CodeAborted, errors.New("others are at work"))
+			for _, detail := range []proto.Message{rpcrefusal.Info(lockmw.CodeBusy, "/stock.v1.Stock/Reserve"), &errdetails.RetryInfo{RetryDelay: durationpb.New(soon)}} {
+				encoded, err := connect.NewErrorDetail(detail)
+				if err != nil {
+					t.Fatal(err)
+				}
+				refusal.AddDetail(encoded)
+			}
+			s.fails = fmt.Errorf("reserve: %w", refusal)
+			client := s.client(t, lockclient.Budget{}, opts...)
+			if _, err := client.CallUnary(t.Context(), order("42")); connectlock.CodeOf(err) != lockmw.CodeBusy || s.ran.Load() != 1 {
+				t.Errorf("%v, and the handler ran %d times", err, s.ran.Load())
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ func UnaryInterceptor(b lockclient.Budget) grpc.UnaryClientInterceptor {
 		var err error
 		ended := b.Ask(ctx, func() (string, time.Duration) {
 			err = invoke(ctx, method, req, reply, conn, opts...)
-			return refusalIn(err)
+			return refusalOf(method, err)
 		})
 		if ended != nil {
 			return status.FromContextError(ended).Err()
@@ -36,11 +36,11 @@ func UnaryInterceptor(b lockclient.Budget) grpc.UnaryClientInterceptor {
 	}
 }
 
-// refusalIn returns the code of an error that is a refusal, and when to ask again.
-func refusalIn(err error) (code string, after time.Duration) {
+// refusalOf returns the code of an error that is the refusal of a method, and when to ask again.
+func refusalOf(method string, err error) (code string, after time.Duration) {
 	s, ok := status.FromError(err)
 	if err == nil || !ok {
 		return "", 0
 	}
-	return rpcrefusal.In(slices.Values(s.Details()))
+	return rpcrefusal.In(slices.Values(s.Details())).Of(method)
 }

@@ -2,19 +2,23 @@ package grpcretry_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockmw/kit/grpclock"
+	"github.com/lockmw/kit/internal/rpcrefusal"
 	"github.com/lockmw/kit/internal/test/redistest"
 	"github.com/lockmw/kit/internal/test/rpctest"
 	"github.com/lockmw/kit/internal/test/rpctest/testpb"
@@ -31,11 +35,15 @@ const soon = 50 * time.Millisecond
 // A shop is paid under the lock of an order.
 type shop struct {
 	testpb.UnimplementedShopServer
-	ran atomic.Int32
+	ran   atomic.Int32
+	fails error // what Pay returns
 }
 
 func (s *shop) Pay(ctx context.Context, _ *testpb.Order) (*testpb.Receipt, error) {
 	s.ran.Add(1)
+	if s.fails != nil {
+		return nil, s.fails
+	}
 	_ = grpc.SetTrailer(ctx, metadata.Pairs("paid", "yes"))
 	return &testpb.Receipt{Text: "paid"}, nil
 }
@@ -138,5 +146,19 @@ func TestACallThatEndsInAPause(t *testing.T) {
 	client := serve(t, e, long, lockclient.Budget{Within: time.Hour, OnRefusal: func(context.Context, lockclient.Refusal) { cancel() }}, &s)
 	if _, err := client.Pay(ctx, &testpb.Order{OrderId: "42"}); status.Code(err) != codes.Canceled {
 		t.Error(err)
+	}
+}
+
+// A handler that has worked returns what another service has told it.
+func TestTheRefusalOfAnotherMethodIsNotAskedAgain(t *testing.T) {
+	refusal, err := status.New(codes.Aborted, "others are at work").WithDetails(
+		rpcrefusal.Info(lockmw.CodeBusy, "/stock.v1.Stock/Reserve"), &errdetails.RetryInfo{RetryDelay: durationpb.New(soon)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := shop{fails: fmt.Errorf("reserve: %w", refusal.Err())}
+	client := serve(t, testenv.New(t, redistest.Embedded(t)), policy, lockclient.Budget{}, &s)
+	if _, err := client.Pay(t.Context(), &testpb.Order{OrderId: "42"}); grpclock.CodeOf(err) != lockmw.CodeBusy || s.ran.Load() != 1 {
+		t.Errorf("%v, and the handler ran %d times", err, s.ran.Load())
 	}
 }
