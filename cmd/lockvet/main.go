@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/analysis/unitchecker"
@@ -34,7 +35,7 @@ func main() {
 
 // asksForPackages reports whether somebody has called the program, and not go vet: that passes a file, or asks for the version and the flags.
 func asksForPackages(args []string) bool {
-	if len(args) == 0 || args[0] == "help" || strings.HasSuffix(args[len(args)-1], ".cfg") {
+	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) || strings.HasSuffix(args[len(args)-1], ".cfg") {
 		return false
 	}
 	for _, arg := range args {

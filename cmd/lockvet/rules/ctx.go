@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"regexp"
 	"strings"
 
 	"golang.org/x/tools/go/analysis"
@@ -21,7 +22,8 @@ has the context from outside the lock, the request's, or context.Background goes
 		return repo.Save(ctx, order) // should be lockCtx
 	})
 
-What has to be finished anyway gets context.WithoutCancel(lockCtx). Deferred calls, releases and logs are left alone.`,
+What has to be finished anyway gets context.WithoutCancel(lockCtx). Deferred calls, releases, logs and what only reads a
+value of the context are left alone.`,
 	URL: docs,
 	Run: runCtx,
 }
@@ -30,16 +32,23 @@ const docs = "https://pkg.go.dev/github.com/lockmw/kit/cmd/lockvet"
 
 func runCtx(pass *analysis.Pass) (any, error) {
 	files(pass, func(f *ast.File) {
+		c := ctxCheck{pass: pass, told: make(map[token.Pos]bool)}
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
 				if body := underLock(pass.TypesInfo, n); body != nil {
-					checkFunc(pass, body)
+					c.function(body)
 				}
 			case *ast.BlockStmt:
-				checkAcquired(pass, n.List)
+				c.block(n.List)
 			case *ast.CaseClause:
-				checkAcquired(pass, n.Body)
+				c.block(n.Body)
+			case *ast.CommClause:
+				c.block(n.Body)
+			case *ast.IfStmt:
+				if n.Init != nil {
+					c.block([]ast.Stmt{n.Init, n.Body})
+				}
 			}
 			return true
 		})
@@ -58,121 +67,248 @@ func underLock(info *types.Info, call *ast.CallExpr) *ast.FuncLit {
 	return body
 }
 
-// checkFunc looks at a function that runs under a lock.
-func checkFunc(pass *analysis.Pass, body *ast.FuncLit) {
-	calls(pass.TypesInfo, body.Body, func(call *ast.CallExpr, arg ast.Expr) {
-		if from := outside(pass.TypesInfo, arg, body.Pos(), body.End()); from != "" {
-			pass.Reportf(arg.Pos(), "%s does not end when the lock is lost: use the context of the function that runs under the lock", from)
+// A ctxCheck looks at one file.
+type ctxCheck struct {
+	pass *analysis.Pass
+	told map[token.Pos]bool
+}
+
+func (c ctxCheck) report(at ast.Expr, from, instead string) {
+	if !c.told[at.Pos()] {
+		c.told[at.Pos()] = true
+		c.pass.Reportf(at.Pos(), "%s does not end when the lock is lost: use %s", from, instead)
+	}
+}
+
+// function looks at a function that runs under a lock.
+func (c ctxCheck) function(body *ast.FuncLit) {
+	info := c.pass.TypesInfo
+	ended := endOfLeading(info, body.Body)
+	calls(info, body.Body, func(arg ast.Expr) {
+		root, from := contextOf(info, arg)
+		inside := root != nil && body.Pos() <= root.Pos() && root.Pos() < body.End()
+		if from == "" || inside || ended.IsValid() && arg.Pos() > ended {
+			return
 		}
+		c.report(arg, from, "the context of the function that runs under the lock")
 	})
 }
 
-// checkAcquired looks at what stands behind an Acquire in its block.
-func checkAcquired(pass *analysis.Pass, block []ast.Stmt) {
-	for i, stmt := range block {
+// block looks at what stands behind an Acquire.
+func (c ctxCheck) block(stmts []ast.Stmt) {
+	info := c.pass.TypesInfo
+	for i, stmt := range stmts {
 		assign, ok := stmt.(*ast.AssignStmt)
 		if !ok || len(assign.Rhs) != 1 || len(assign.Lhs) != 3 {
 			continue
 		}
 		call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-		if !ok || !isOf(callee(pass.TypesInfo, call), "lockmw", "Acquire", "AcquireAll", "Resume") || len(call.Args) == 0 {
+		if !ok || !isOf(callee(info, call), "lockmw", "Acquire", "AcquireAll", "Resume") || len(call.Args) == 0 {
 			continue
 		}
-		outer, own := variable(pass.TypesInfo, call.Args[0]), variable(pass.TypesInfo, assign.Lhs[0])
-		lease := variable(pass.TypesInfo, assign.Lhs[1])
-		if outer == nil || outer == own || lease == nil {
+		own, lease, err := variable(info, assign.Lhs[0]), variable(info, assign.Lhs[1]), variable(info, assign.Lhs[2])
+		outer, _ := contextOf(info, call.Args[0])
+		if lease == nil || outer != nil && outer == own {
 			continue
 		}
-		name := "the context that " + callee(pass.TypesInfo, call).Name() + " returns"
+		instead := "the context that " + callee(info, call).Name() + " returns"
 		if own != nil && own.Name() != "_" {
-			name = own.Name()
+			instead = own.Name()
 		}
-		for _, later := range block[i+1:] {
-			if releases(pass.TypesInfo, later, lease) || assigns(pass.TypesInfo, later, outer) || returns(pass.TypesInfo, later, lease) {
-				break
+		c.behind(stmts[i+1:], assign, outer, lease, err, instead)
+	}
+}
+
+// behind looks at the statements that follow an Acquire whose context was made of outer.
+func (c ctxCheck) behind(stmts []ast.Stmt, acquire ast.Node, outer, lease, err *types.Var, instead string) {
+	info := c.pass.TypesInfo
+	for _, stmt := range stmts {
+		if err != nil && asksFor(info, stmt, err) { // whether there is a lock
+			if assigns(info, stmt, lease) {
+				return
 			}
-			calls(pass.TypesInfo, later, func(_ *ast.CallExpr, arg ast.Expr) {
-				if variable(pass.TypesInfo, arg) == outer {
-					pass.Reportf(arg.Pos(), "%s does not end when the lock is lost: use %s", outer.Name(), name)
-				}
-			})
+			continue
+		}
+		if releases(info, stmt, lease) || returns(info, stmt, lease) {
+			return
+		}
+		calls(info, stmt, func(arg ast.Expr) {
+			root, from := contextOf(info, arg)
+			before := root == nil || root.Pos() < acquire.Pos()
+			if from != "" && before && (root == outer || root == nil || isRequest(root.Type())) {
+				c.report(arg, from, instead)
+			}
+		})
+		if outer != nil && assigns(info, stmt, outer) {
+			return
 		}
 	}
 }
 
-// calls tells of the calls within a node that are given a context, but for those of which it does not matter: that are made when the function is left, in
-// another goroutine, or for the log.
-func calls(info *types.Info, within ast.Node, do func(call *ast.CallExpr, arg ast.Expr)) {
+// asksFor reports whether a statement goes by an error.
+func asksFor(info *types.Info, stmt ast.Stmt, err *types.Var) bool {
+	of := func(v *types.Var) bool { return v == err }
+	switch s := stmt.(type) {
+	case *ast.IfStmt:
+		return mentions(info, s.Cond, of)
+	case *ast.SwitchStmt:
+		if s.Tag != nil && mentions(info, s.Tag, of) {
+			return true
+		}
+		for _, clause := range s.Body.List {
+			for _, e := range clause.(*ast.CaseClause).List {
+				if mentions(info, e, of) {
+					return true
+				}
+			}
+		}
+	case *ast.TypeSwitchStmt:
+		return mentions(info, s.Assign, of)
+	}
+	return false
+}
+
+// calls tells of the contexts that calls within a node are given, but for those of which it does not matter: that are made when the function is
+// left, in another goroutine, or later, for the log, or to read a value.
+func calls(info *types.Info, within ast.Node, do func(arg ast.Expr)) {
 	ast.Inspect(within, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.DeferStmt, *ast.GoStmt:
+		case *ast.DeferStmt, *ast.GoStmt, *ast.FuncLit:
 			return false
 		case *ast.CallExpr:
-			if len(n.Args) > 0 && isContext(info.TypeOf(n.Args[0])) && !mayOutlive(info, n) {
-				do(n, n.Args[0])
+			fn := callee(info, n)
+			if takesContext(info, n) && !mayOutlive(fn) && !readsAValue(info, n) {
+				do(n.Args[0])
+			}
+			if called, ok := ast.Unparen(n.Fun).(*ast.FuncLit); ok { // func() { … }()
+				calls(info, called.Body, do)
+			}
+			if fn != nil && fn.Name() == "Go" { // of an errgroup, or a WaitGroup: somebody waits for it
+				for _, arg := range n.Args {
+					if f, ok := ast.Unparen(arg).(*ast.FuncLit); ok {
+						calls(info, f.Body, do)
+					}
+				}
 			}
 		}
 		return true
 	})
 }
 
-// mayOutlive reports whether a call is one that should be made also when the lock is lost.
-func mayOutlive(info *types.Info, call *ast.CallExpr) bool {
-	fn := callee(info, call)
+// takesContext reports whether the first argument of a call is a context: also one that is more, such as Gin's.
+func takesContext(info *types.Info, call *ast.CallExpr) bool {
+	sig, ok := info.TypeOf(call.Fun).(*types.Signature)
+	return ok && len(call.Args) > 0 && sig.Params().Len() > 0 && isContext(sig.Params().At(0).Type())
+}
+
+// logs are the names that methods of loggers have.
+var logs = regexp.MustCompile(`^(Debug|Info|Notice|Warn|Warning|Error|Fatal|Panic|Trace|Print|Log|LogAttrs)(f|w|ln)?(Context|Ctx)?$`)
+
+// mayOutlive reports whether a function is one that should be called also when the lock is lost, or that does no work.
+func mayOutlive(fn *types.Func) bool {
 	if fn == nil {
 		return false
 	}
-	switch fn.Name() {
-	case "Release", "Close", "Shutdown", "Rollback", "Unlock", "UnlockContext", "Discard", "WithoutCancel", "AfterFunc", "Cause", "Err", "Value":
-		return true
-	}
-	if strings.HasSuffix(fn.Name(), "FromContext") {
-		return true
-	}
+	pkg := ""
 	if fn.Pkg() != nil {
-		switch path := fn.Pkg().Path(); {
-		case path == "log/slog", path == "runtime/pprof", path == "runtime/trace", strings.HasPrefix(path, "go.opentelemetry.io/"),
-			strings.HasPrefix(path, "go.uber.org/zap"), strings.HasPrefix(path, "github.com/sirupsen/logrus"), strings.HasPrefix(path, "github.com/rs/zerolog"):
-			return true
-		}
+		pkg = fn.Pkg().Path()
 	}
-	return false
+	isLock := strings.HasPrefix(pkg, kit) || pkg == "github.com/bsm/redislock" || strings.HasPrefix(pkg, "github.com/go-redsync/redsync")
+	switch name := fn.Name(); {
+	case isLock && (name == "Release" || name == "Unlock" || name == "UnlockContext" || name == "Discard" || name == "FromContext" || name == "NotAnAnswer" || name == "MarkUncertain"):
+		return true
+	case name == "Close", name == "Shutdown", name == "Rollback":
+		return true
+	case pkg == "context":
+		return name == "WithoutCancel" || name == "AfterFunc" || name == "Cause"
+	}
+	return logs.MatchString(fn.Name())
 }
 
-// outside says what a context is that was not made between two positions: the lock's is not among these.
-func outside(info *types.Info, e ast.Expr, from, to token.Pos) string {
-	if v := variable(info, e); v != nil {
-		if v.Pos() < from || v.Pos() >= to {
-			return v.Name()
+// readsAValue reports whether what is called has a context alone, and returns what is neither an error nor a context: it reads what is in there.
+func readsAValue(info *types.Info, call *ast.CallExpr) bool {
+	sig, ok := info.TypeOf(call.Fun).(*types.Signature)
+	if !ok || sig.Params().Len() != 1 || sig.Results().Len() == 0 {
+		return false
+	}
+	for result := range sig.Results().Variables() {
+		if isContext(result.Type()) || types.Identical(result.Type(), types.Universe.Lookup("error").Type()) {
+			return false
 		}
-		return ""
+	}
+	return true
+}
+
+// contextOf says what a context is, and returns the variable that it is, or that it is asked of: ctx, r.Context(), c.Request.Context(). The text is
+// empty for one that is made in another way.
+func contextOf(info *types.Info, e ast.Expr) (root *types.Var, text string) {
+	if v := variable(info, e); v != nil {
+		return v, v.Name()
 	}
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
-		return ""
+		return nil, ""
 	}
 	fn := callee(info, call)
-	switch {
-	case fn == nil || fn.Pkg() == nil:
-		return ""
-	case fn.Pkg().Path() == "context" && (fn.Name() == "Background" || fn.Name() == "TODO"):
-		return "context." + fn.Name() + "()"
+	if fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == "context" && (fn.Name() == "Background" || fn.Name() == "TODO") {
+		return nil, "context." + fn.Name() + "()"
 	}
-	method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-	if !ok || fn.Name() != "Context" {
-		return ""
+	if method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok && method.Sel.Name == "Context" && len(call.Args) == 0 {
+		if root := rootOf(info, method.X); root != nil && isRequest(root.Type()) {
+			return root, types.ExprString(e)
+		}
 	}
-	if v := variable(info, method.X); v != nil && isNamed(v.Type(), "net/http", "Request") && (v.Pos() < from || v.Pos() >= to) {
-		return v.Name() + ".Context()"
-	}
-	return ""
+	return nil, ""
 }
 
-// releases reports whether a statement gives a lease back before the next one is reached.
+// rootOf returns the variable at the beginning of c.Request, c.Request() and the like; nil: it is none.
+func rootOf(info *types.Info, e ast.Expr) *types.Var {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		return variable(info, e)
+	case *ast.SelectorExpr:
+		return rootOf(info, e.X)
+	case *ast.CallExpr:
+		return rootOf(info, e.Fun)
+	}
+	return nil
+}
+
+// isRequest reports whether a type is what a handler is given, whose Context was there before the lock.
+func isRequest(t types.Type) bool {
+	return isNamed(t, "net/http", "Request") || isNamed(t, ginPath, "Context") ||
+		isNamed(t, "github.com/labstack/echo/v4", "Context") || isNamed(t, "github.com/labstack/echo/v5", "Context")
+}
+
+// endOfLeading returns where a function has waited for the end of its own context: what follows has to have another one.
+func endOfLeading(info *types.Info, body *ast.BlockStmt) (at token.Pos) {
+	for _, stmt := range body.List {
+		e, ok := stmt.(*ast.ExprStmt)
+		if !ok {
+			continue
+		}
+		if receive, ok := e.X.(*ast.UnaryExpr); ok && receive.Op == token.ARROW && isDone(info, receive.X) {
+			return e.End()
+		}
+	}
+	return token.NoPos
+}
+
+// isDone reports whether an expression is ctx.Done().
+func isDone(info *types.Info, e ast.Expr) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	fn := callee(info, call)
+	return fn != nil && fn.Name() == "Done"
+}
+
+// releases reports whether a statement itself, and not a branch of it, gives a lease back.
 func releases(info *types.Info, stmt ast.Stmt, lease *types.Var) (found bool) {
 	ast.Inspect(stmt, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.DeferStmt, *ast.FuncLit:
+		case *ast.DeferStmt, *ast.FuncLit, *ast.BlockStmt:
 			return false
 		case *ast.CallExpr:
 			if method, ok := ast.Unparen(n.Fun).(*ast.SelectorExpr); ok && method.Sel.Name == "Release" && variable(info, method.X) == lease {
@@ -190,13 +326,28 @@ func returns(info *types.Info, stmt ast.Stmt, lease *types.Var) bool {
 	return ok && mentions(info, stmt, func(v *types.Var) bool { return v == lease })
 }
 
-// assigns reports whether a statement gives a variable another value.
-func assigns(info *types.Info, stmt ast.Node, v *types.Var) (found bool) {
-	ast.Inspect(stmt, func(n ast.Node) bool {
-		if a, ok := n.(*ast.AssignStmt); ok {
-			for _, lhs := range a.Lhs {
+// assigns reports whether a node gives a variable another value. What runs later does not count.
+func assigns(info *types.Info, n ast.Node, v *types.Var) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.AssignStmt:
+			for _, lhs := range n.Lhs {
 				found = found || variable(info, lhs) == v
 			}
+		}
+		return !found
+	})
+	return found
+}
+
+// mentions reports whether one of the variables within a node is such a one.
+func mentions(info *types.Info, within ast.Node, one func(v *types.Var) bool) (found bool) {
+	ast.Inspect(within, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			v, isVar := info.Uses[id].(*types.Var)
+			found = found || isVar && one(v)
 		}
 		return !found
 	})

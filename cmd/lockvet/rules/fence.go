@@ -25,7 +25,7 @@ func runFence(pass *analysis.Pass) (any, error) {
 	files(pass, func(f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
-			if !ok || !isOf(callee(pass.TypesInfo, call), "fence", "Guard", "Purge", "Forget") || len(call.Args) < 2 {
+			if !ok || !isOf(callee(pass.TypesInfo, call), "fence", "Guard") || len(call.Args) < 2 {
 				return true
 			}
 			for _, name := range []string{"DB", "Conn"} {

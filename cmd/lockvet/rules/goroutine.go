@@ -20,7 +20,8 @@ The lock is released when the function that runs under it returns. A goroutine t
 		return nil
 	})
 
-Wait for it, or hand the lock on to it with a ticket (Lease.Ticket). A function that waits for anything (Wait, a receive, a select) is left alone.`,
+Wait for it, or hand the lock on to it with a ticket (Lease.Ticket). A function that waits for anything (Wait, a receive, a select) is left alone, and so is
+a goroutine that ends with its context.`,
 	URL: docs,
 	Run: runGoroutine,
 }
@@ -36,7 +37,7 @@ func runGoroutine(pass *analysis.Pass) (any, error) {
 			if body == nil {
 				return true
 			}
-			if started := started(body.Body); started != nil && !awaits(pass.TypesInfo, body.Body) {
+			if started := started(pass.TypesInfo, body.Body); started != nil && !awaits(pass.TypesInfo, body.Body) {
 				pass.Reportf(started.Pos(), "the goroutine goes on when the lock is released: wait for it before the function returns")
 			}
 			return true
@@ -46,13 +47,13 @@ func runGoroutine(pass *analysis.Pass) (any, error) {
 }
 
 // started returns the first goroutine that a function starts itself.
-func started(body *ast.BlockStmt) (found *ast.GoStmt) {
+func started(info *types.Info, body *ast.BlockStmt) (found *ast.GoStmt) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncLit:
 			return false
 		case *ast.GoStmt:
-			if found == nil {
+			if found == nil && !endsWithContext(info, n) {
 				found = n
 			}
 			return false
@@ -66,7 +67,12 @@ func started(body *ast.BlockStmt) (found *ast.GoStmt) {
 func awaits(info *types.Info, body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.GoStmt:
+		case *ast.GoStmt: // but for what it is given
+			for _, arg := range n.Call.Args {
+				if call, ok := ast.Unparen(arg).(*ast.CallExpr); ok && isOf(callee(info, call), "lockmw", "Ticket") {
+					found = true
+				}
+			}
 			return false
 		case *ast.SelectStmt:
 			found = true
@@ -77,8 +83,19 @@ func awaits(info *types.Info, body *ast.BlockStmt) (found bool) {
 			found = found || isChan
 		case *ast.CallExpr:
 			if fn := callee(info, n); fn != nil {
-				found = found || fn.Name() == "Wait"
+				found = found || fn.Name() == "Wait" || isOf(fn, "lockmw", "Ticket")
 			}
+		}
+		return !found
+	})
+	return found
+}
+
+// endsWithContext reports whether a goroutine waits for the end of a context.
+func endsWithContext(info *types.Info, started *ast.GoStmt) (found bool) {
+	ast.Inspect(started, func(n ast.Node) bool {
+		if receive, ok := n.(*ast.UnaryExpr); ok && receive.Op == token.ARROW {
+			found = found || isDone(info, receive.X)
 		}
 		return !found
 	})

@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/constant"
+	"go/types"
 	"time"
 
 	"golang.org/x/tools/go/analysis"
@@ -23,6 +24,7 @@ Idempotent take no policy with FailOpen: without Redis nobody knows whether the 
 
 func runPolicy(pass *analysis.Pass) (any, error) {
 	files(pass, func(f *ast.File) {
+		later := completed(pass.TypesInfo, f)
 		ast.Inspect(f, func(n ast.Node) bool {
 			literal, ok := n.(*ast.CompositeLit)
 			if !ok {
@@ -30,7 +32,7 @@ func runPolicy(pass *analysis.Pass) (any, error) {
 			}
 			switch t := pass.TypesInfo.TypeOf(literal); {
 			case isNamed(t, kit+"lockmw", "Policy"):
-				checkPolicy(pass, literal)
+				checkPolicy(pass, literal, !later[literal])
 			case isNamed(t, kit+"lockmw", "Flight"):
 				checkFlight(pass, literal)
 			}
@@ -40,23 +42,77 @@ func runPolicy(pass *analysis.Pass) (any, error) {
 	return nil, nil
 }
 
-func checkPolicy(pass *analysis.Pass, literal *ast.CompositeLit) {
+// completed returns the literals of variables of which a field is given a value later.
+func completed(info *types.Info, f *ast.File) map[*ast.CompositeLit]bool {
+	literals, found := make(map[*types.Var]*ast.CompositeLit), make(map[*ast.CompositeLit]bool)
+	keep := func(to, from ast.Expr) {
+		if address, ok := from.(*ast.UnaryExpr); ok {
+			from = address.X
+		}
+		if literal, ok := from.(*ast.CompositeLit); ok {
+			if v := variable(info, to); v != nil {
+				literals[v] = literal
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, lhs := range n.Lhs {
+				if i < len(n.Rhs) {
+					keep(lhs, n.Rhs[i])
+				}
+			}
+		case *ast.ValueSpec:
+			for i, name := range n.Names {
+				if i < len(n.Values) {
+					keep(name, n.Values[i])
+				}
+			}
+		}
+		return true
+	})
+	ast.Inspect(f, func(n ast.Node) bool {
+		assign, ok := n.(*ast.AssignStmt)
+		if !ok {
+			return true
+		}
+		for _, lhs := range assign.Lhs {
+			if field, ok := lhs.(*ast.SelectorExpr); ok {
+				if literal := literals[variable(info, field.X)]; literal != nil {
+					found[literal] = true
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// checkPolicy looks at a policy; whole: nothing is added to it later.
+func checkPolicy(pass *analysis.Pass, literal *ast.CompositeLit, whole bool) {
 	var p lockmw.Policy
-	whole := true
 	for _, element := range literal.Elts {
 		field, ok := element.(*ast.KeyValueExpr)
 		if !ok {
 			return
 		}
-		value := pass.TypesInfo.Types[field.Value].Value
-		if value == nil || !set(&p, nameOf(field.Key), value) {
+		name, value := nameOf(field.Key), pass.TypesInfo.Types[field.Value].Value
+		if value == nil && (name == "Name" || name == "Prefix") { // what it is does not matter to the other fields
+			continue
+		}
+		if value == nil || !set(&p, name, value) {
 			whole = false
 			continue
 		}
 		// A duration below 1 ms is wrong, whatever the other fields are.
 		if d, ok := constant.Int64Val(constant.ToInt(value)); ok && isNamed(pass.TypesInfo.TypeOf(field.Value), "time", "Duration") {
-			if d := time.Duration(d); d < 0 || d > 0 && d < time.Millisecond {
-				pass.Reportf(field.Value.Pos(), "%s is %v: is the unit missing?", nameOf(field.Key), d)
+			switch d := time.Duration(d); {
+			case d < 0:
+				pass.Reportf(field.Value.Pos(), "%s is negative: %v", name, d)
+				return
+			case d > 0 && d < time.Millisecond:
+				pass.Reportf(field.Value.Pos(), "%s is %v: is the unit missing?", name, d)
 				return
 			}
 		}

@@ -36,7 +36,7 @@ type taken struct {
 	lock *types.Var // what has the method for the release
 	err  *types.Var // not nil: the lock was not taken
 
-	says map[*types.Var]bool // what is known from err, such as ok in: _, ok := errors.AsType[*T](err)
+	says map[*types.Var]bool // what is made of err, such as ok in: _, ok := errors.AsType[*T](err); true: it holds where the lock was not taken
 }
 
 func runRelease(pass *analysis.Pass) (any, error) {
@@ -70,7 +70,8 @@ func checkReleases(pass *analysis.Pass, body *ast.BlockStmt, graph *cfg.CFG) {
 			switch {
 			case dropped:
 				pass.Reportf(n.Pos(), "the lease is dropped: nobody can release the lock, and it is renewed for as long as the process lives")
-			case t.lock == nil || t.lock.Pos() < body.Pos() || t.lock.Pos() >= body.End(): // others may release it
+			case t.lock == nil || t.err == nil || t.lock.Pos() < body.Pos() || t.lock.Pos() >= body.End(): // others may release it
+			case isKeptElsewhere(pass.TypesInfo, body, t) || switches(pass.TypesInfo, body, t.err):
 			default:
 				if way := unreleased(pass.TypesInfo, graph, t); way != nil {
 					pass.Reportf(t.call.Pos(), "the lock is not released on each way out of the function: line %d is reached without %s.%s",
@@ -138,13 +139,49 @@ func releaseOf(info *types.Info, call *ast.CallExpr) string {
 	return "Release"
 }
 
+// isKeptElsewhere reports whether a lock was given to somebody in front of the place where it is taken: to a deferred function, or to a field.
+func isKeptElsewhere(info *types.Info, body *ast.BlockStmt, t taken) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		stmt, ok := n.(ast.Stmt)
+		if !ok || found {
+			return !found
+		}
+		switch stmt.(type) {
+		case *ast.BlockStmt, *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt, *ast.CaseClause, *ast.CommClause, *ast.LabeledStmt:
+			return true
+		}
+		if stmt != t.stmt && stmt.Pos() < t.stmt.Pos() {
+			found = givesAway(info, stmt, t)
+		}
+		return false
+	})
+	return found
+}
+
+// switches reports whether a function goes by an error with a switch of which the graph does not tell what it compares.
+func switches(info *types.Info, body *ast.BlockStmt, err *types.Var) (found bool) {
+	of := func(v *types.Var) bool { return v == err }
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.SwitchStmt:
+			found = found || n.Tag != nil && mentions(info, n.Tag, of)
+		case *ast.TypeSwitchStmt:
+			found = found || mentions(info, n.Assign, of)
+		}
+		return !found
+	})
+	return found
+}
+
 // A step is a block of a function, and whether the error of the lock is still in its variable.
 type step struct {
 	block *cfg.Block
 	fresh bool
 }
 
-// unreleased returns where a function is left with its lock; nil: nowhere.
+// unreleased returns where a function is left with its lock; nil: nowhere, or the function goes by the lock's error in a way that is not known.
 func unreleased(info *types.Info, graph *cfg.CFG, t taken) ast.Node {
 	t.says = madeOf(info, graph, t)
 	seen := make(map[step]bool)
@@ -154,22 +191,25 @@ func unreleased(info *types.Info, graph *cfg.CFG, t taken) ast.Node {
 			if givesAway(info, n, t) {
 				return nil
 			}
-			if n != t.stmt && t.err != nil && assigns(info, n, t.err) {
+			if n != t.stmt && assigns(info, n, t.err) {
 				s.fresh = false
 			}
 		}
 		if exit := s.block.Return(); exit != nil {
 			return exit
 		}
-		without := -1 // the way on which the lock was not taken
-		if s.fresh && len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
-			without = wayWithout(info, s.block.Nodes[len(s.block.Nodes)-1], t)
+		ends := way{}
+		if len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
+			if cond, ok := s.block.Nodes[len(s.block.Nodes)-1].(ast.Expr); ok {
+				ends = wayWithout(info, cond, t, s.fresh)
+			}
 		}
 		for i, next := range s.block.Succs {
-			if to := (step{next, s.fresh}); i != without && !seen[to] {
+			without := i == 0 && ends.onTrue || i == 1 && ends.onFalse
+			if to := (step{next, s.fresh}); !without && !seen[to] {
 				seen[to] = true
-				if way := search(to, next.Nodes); way != nil {
-					return way
+				if exit := search(to, next.Nodes); exit != nil {
+					return exit
 				}
 			}
 		}
@@ -178,25 +218,30 @@ func unreleased(info *types.Info, graph *cfg.CFG, t taken) ast.Node {
 	for _, b := range graph.Blocks {
 		for i, n := range b.Nodes {
 			if n == t.stmt {
-				return search(step{b, t.err != nil}, b.Nodes[i+1:])
+				return search(step{b, true}, b.Nodes[i+1:])
 			}
 		}
 	}
 	return nil
 }
 
-// madeOf returns what a function makes of the error of a lock.
+// madeOf returns what a function makes of the error of a lock, and whether that is true where the lock was not taken.
 func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 	found := make(map[*types.Var]bool)
 	for _, b := range graph.Blocks {
 		for _, n := range b.Nodes {
 			assign, ok := n.(*ast.AssignStmt)
-			if !ok || n == t.stmt || !mentions(info, assign.Rhs[0], func(v *types.Var) bool { return v == t.err }) {
+			if !ok || n == t.stmt {
 				continue
 			}
-			for _, lhs := range assign.Lhs {
-				if v := variable(info, lhs); v != nil && v != t.err {
-					found[v] = true
+			for _, from := range assign.Rhs {
+				if !mentions(info, from, func(v *types.Var) bool { return v == t.err }) {
+					continue
+				}
+				for _, lhs := range assign.Lhs {
+					if v := variable(info, lhs); v != nil && v != t.err {
+						found[v] = findsOne(info, from)
+					}
 				}
 			}
 		}
@@ -204,44 +249,58 @@ func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 	return found
 }
 
-func mentions(info *types.Info, within ast.Node, one func(v *types.Var) bool) (found bool) {
-	ast.Inspect(within, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			v, isVar := info.Uses[id].(*types.Var)
-			found = found || isVar && one(v)
-		}
-		return !found
-	})
-	return found
+// findsOne reports whether an expression is true where it finds an error: errors.Is(err, X), errors.As(err, &x), errors.AsType[X](err).
+func findsOne(info *types.Info, e ast.Expr) bool {
+	call, ok := ast.Unparen(e).(*ast.CallExpr)
+	return ok && isNamedFunc(callee(info, call), "errors", "Is", "As", "AsType")
 }
 
-// wayWithout returns which way a condition leads where the lock was not taken: 0 where it holds, 1 otherwise, -1 if it does not say. What looks at the
-// error in another way than the usual ones is taken to find one.
-func wayWithout(info *types.Info, n ast.Node, t taken) int {
-	cond, ok := n.(ast.Expr)
-	if !ok {
-		return -1
-	}
+// A way says on which ways behind a condition there is no lock, or none that anything is known of.
+type way struct{ onTrue, onFalse bool }
+
+// wayWithout returns it. fresh: the lock's error is still in its variable.
+func wayWithout(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
 	switch e := ast.Unparen(cond).(type) {
 	case *ast.UnaryExpr:
 		if e.Op == token.NOT {
-			if way := wayWithout(info, e.X, t); way >= 0 {
-				return 1 - way
-			}
+			w := wayWithout(info, e.X, t, fresh)
+			return way{w.onFalse, w.onTrue}
 		}
 	case *ast.BinaryExpr:
+		switch e.Op {
+		case token.LAND: // where it holds both do
+			x, y := wayWithout(info, e.X, t, fresh), wayWithout(info, e.Y, t, fresh)
+			return way{x.onTrue || y.onTrue, x.onFalse && y.onFalse}
+		case token.LOR:
+			x, y := wayWithout(info, e.X, t, fresh), wayWithout(info, e.Y, t, fresh)
+			return way{x.onTrue && y.onTrue, x.onFalse || y.onFalse}
+		}
 		x, y := e.X, e.Y
 		if info.Types[x].IsNil() {
 			x, y = y, x
 		}
-		if e.Op == token.EQL && info.Types[y].IsNil() && variable(info, x) == t.err {
-			return 1
+		isErr, isLock := fresh && variable(info, x) == t.err, variable(info, x) == t.lock
+		switch {
+		case info.Types[y].IsNil() && e.Op == token.EQL && (isErr || isLock):
+			return way{onTrue: isLock, onFalse: isErr}
+		case info.Types[y].IsNil() && e.Op == token.NEQ && (isErr || isLock):
+			return way{onTrue: isErr, onFalse: isLock}
+		case isErr && e.Op == token.EQL: // err == redislock.ErrNotObtained
+			return way{onTrue: true}
+		}
+	case *ast.Ident:
+		if finds, ok := t.says[variable(info, e)]; ok && finds {
+			return way{onTrue: true}
+		}
+	case *ast.CallExpr:
+		if fresh && findsOne(info, e) && variable(info, e.Args[0]) == t.err {
+			return way{onTrue: true}
 		}
 	}
-	if mentions(info, cond, func(v *types.Var) bool { return v == t.err || t.says[v] }) {
-		return 0
+	if fresh && mentions(info, cond, func(v *types.Var) bool { _, says := t.says[v]; return v == t.err || says }) {
+		return way{true, true} // nobody knows
 	}
-	return -1
+	return way{}
 }
 
 // givesAway reports whether a node releases a lock, or hands it to somebody who may: it is returned, stored, passed on, or named in a function.
@@ -283,7 +342,8 @@ func isLook(info *types.Info, stack []ast.Node) bool {
 	case *ast.BinaryExpr: // lease != nil
 		return true
 	case *ast.CallExpr:
-		return isOf(callee(info, parent), "fence", "Guard")
+		fn := callee(info, parent)
+		return isOf(fn, "fence", "Guard") || fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == "log/slog"
 	}
 	return false
 }

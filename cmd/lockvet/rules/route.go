@@ -28,18 +28,62 @@ var adds = map[string]bool{
 }
 
 func runRoute(pass *analysis.Pass) (any, error) {
+	c := routeCheck{pass, made(pass)}
 	files(pass, func(f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
-				checkOrder(pass, n)
+				c.order(n)
 			case *ast.BlockStmt:
-				checkUse(pass, n.List)
+				c.use(n.List)
 			}
 			return true
 		})
 	})
 	return nil, nil
+}
+
+// A routeCheck looks at one package.
+type routeCheck struct {
+	pass *analysis.Pass
+	made map[*types.Var]ast.Expr // what variables are made with that have one value
+}
+
+// made returns what the variables of a package are made with.
+func made(pass *analysis.Pass) map[*types.Var]ast.Expr {
+	found := make(map[*types.Var]ast.Expr)
+	files(pass, func(f *ast.File) {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				if len(n.Lhs) == len(n.Rhs) {
+					for i, lhs := range n.Lhs {
+						if v := variable(pass.TypesInfo, lhs); v != nil {
+							found[v] = n.Rhs[i]
+						}
+					}
+				}
+			case *ast.ValueSpec:
+				if len(n.Names) == len(n.Values) {
+					for i, name := range n.Names {
+						if v := variable(pass.TypesInfo, name); v != nil {
+							found[v] = n.Values[i]
+						}
+					}
+				}
+			}
+			return true
+		})
+	})
+	return found
+}
+
+// isLock reports whether an expression is a middleware that takes a lock, or a variable that has one.
+func (c routeCheck) isLock(e ast.Expr, pkgs ...string) bool {
+	if v := variable(c.pass.TypesInfo, e); v != nil && c.made[v] != nil {
+		e = c.made[v]
+	}
+	return isMiddleware(c.pass.TypesInfo, e, pkgs...)
 }
 
 // router returns the package and the type of what a route is added to.
@@ -61,8 +105,8 @@ func router(fn *types.Func) (pkg, name string) {
 
 const ginPath = "github.com/gin-gonic/gin"
 
-func checkOrder(pass *analysis.Pass, call *ast.CallExpr) {
-	fn := callee(pass.TypesInfo, call)
+func (c routeCheck) order(call *ast.CallExpr) {
+	fn := callee(c.pass.TypesInfo, call)
 	if fn == nil || !adds[fn.Name()] || len(call.Args) < 2 || call.Ellipsis.IsValid() {
 		return
 	}
@@ -70,41 +114,56 @@ func checkOrder(pass *analysis.Pass, call *ast.CallExpr) {
 		return
 	}
 	last := call.Args[len(call.Args)-1]
-	if isMiddleware(pass.TypesInfo, last, "ginlock") {
-		pass.Reportf(last.Pos(), "the lock stands behind the handler and is taken when the work is done: put it in front")
+	if c.isLock(last, "ginlock") {
+		c.pass.Reportf(last.Pos(), "the lock stands behind the handler and is taken when the work is done: put it in front")
 	}
 }
 
-// checkUse looks for a Use that comes behind routes of the same group.
-func checkUse(pass *analysis.Pass, block []ast.Stmt) {
+// use looks for a Use that comes behind all routes of its group.
+func (c routeCheck) use(block []ast.Stmt) {
+	info := c.pass.TypesInfo
 	routes := make(map[*types.Var]bool)
+	late := make(map[*types.Var][]ast.Expr) // locks that no route has followed
 	for _, stmt := range block {
 		e, ok := stmt.(*ast.ExprStmt)
 		if !ok {
+			for group := range late {
+				if mentions(info, stmt, func(v *types.Var) bool { return v == group }) { // what adds routes in a block, or a function
+					delete(late, group)
+				}
+			}
 			continue
 		}
 		call, ok := e.X.(*ast.CallExpr)
 		if !ok {
 			continue
 		}
+		for _, arg := range call.Args {
+			delete(late, variable(info, arg)) // add(group) may add routes
+		}
 		method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
 		if !ok {
 			continue
 		}
-		group, fn := variable(pass.TypesInfo, method.X), callee(pass.TypesInfo, call)
+		group, fn := variable(info, method.X), callee(info, call)
 		if group == nil || fn == nil || !isGroup(group.Type()) {
 			continue
 		}
-		if adds[fn.Name()] {
+		switch {
+		case adds[fn.Name()]:
 			routes[group] = true
-		}
-		if fn.Name() != "Use" || !routes[group] {
-			continue
-		}
-		for _, arg := range call.Args {
-			if isMiddleware(pass.TypesInfo, arg, "ginlock", "echolock", "echolock/v5") {
-				pass.Reportf(arg.Pos(), "%s.Use is for the routes that come after it: those above have no lock", group.Name())
+			delete(late, group)
+		case fn.Name() == "Use" && routes[group]:
+			for _, arg := range call.Args {
+				if c.isLock(arg, "ginlock", "echolock", "echolock/v5") {
+					late[group] = append(late[group], arg)
+				}
 			}
+		}
+	}
+	for group, locks := range late {
+		for _, lock := range locks {
+			c.pass.Reportf(lock.Pos(), "%s.Use is for the routes that come after it, and none does: those above have no lock", group.Name())
 		}
 	}
 }

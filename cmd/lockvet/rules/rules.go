@@ -20,13 +20,26 @@ const kit = "github.com/lockmw/kit/"
 // files calls do for each file of a package that is no test, nor a help for tests, and was written by somebody.
 func files(pass *analysis.Pass, do func(f *ast.File)) {
 	for _, f := range pass.Files {
-		isTest := strings.HasSuffix(pass.Fset.Position(f.FileStart).Filename, "_test.go") || slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
-			return i.Path.Value == `"testing"`
-		})
-		if !isTest && !ast.IsGenerated(f) {
+		if !strings.HasSuffix(pass.Fset.Position(f.FileStart).Filename, "_test.go") && !helpsTests(pass.TypesInfo, f) && !ast.IsGenerated(f) {
 			do(f)
 		}
 	}
+}
+
+// helpsTests reports whether a function of a file is given a test.
+func helpsTests(info *types.Info, f *ast.File) (found bool) {
+	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"testing"` }) {
+		return false
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if field, ok := n.(*ast.Field); ok {
+			for _, name := range []string{"T", "B", "F", "TB"} {
+				found = found || isNamed(info.TypeOf(field.Type), "testing", name)
+			}
+		}
+		return !found
+	})
+	return found
 }
 
 // callee returns the function or method that is called; nil: it is not known.

@@ -24,7 +24,7 @@ var (
 func work(context.Context) error { return nil }
 
 func never(ctx context.Context) error {
-	ctx, lease, err := locks.Acquire(ctx, "42", policy) // want `not released on each way out of the function: line 31 is reached without lease.Release`
+	ctx, lease, err := locks.Acquire(ctx, "42", policy) // want `not released on each way out of the function: line 29 is reached without lease.Release`
 	if err != nil || !lease.Valid() {
 		return err
 	}
@@ -88,7 +88,7 @@ func switched(ctx context.Context) error {
 
 func inLiteral() func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, lease, err := locks.Acquire(ctx, "42", policy) // want `line 95 is reached without lease.Release`
+		ctx, lease, err := locks.Acquire(ctx, "42", policy) // want `line 95 is reached without lease.Release`
 		if err == nil {
 			lease.MarkFailed()
 		}
@@ -190,7 +190,7 @@ func goesOn(ctx context.Context, done chan<- *lockmw.Lease) error {
 }
 
 func panics(ctx context.Context) {
-	_, lease, err := locks.Acquire(ctx, "42", policy)
+	ctx, lease, err := locks.Acquire(ctx, "42", policy)
 	if err != nil {
 		panic(err)
 	}
