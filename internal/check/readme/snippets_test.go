@@ -68,11 +68,21 @@ var ownModules = map[string]string{
 	"pgx":      "fence/dbtest",
 }
 
-// The code of recipesDocument is whole files of the module in the folder recipes. The line in front
+// The code of these documents is whole files of a folder, where they are compiled and tested. The line in front
 // of each names it there: "**cron/main.go**".
+var wholeFiles = map[string]string{
+	recipesDocument:   recipes,
+	"docs/connect.md": starts,
+	"docs/echo.md":    starts,
+	"docs/gin.md":     starts,
+	"docs/grpc.md":    starts,
+	"docs/nethttp.md": starts,
+}
+
 const (
 	recipesDocument = "docs/recipes.md"
 	recipes         = "examples/recipes"
+	starts          = "examples/start"
 )
 
 // apart returns the snippets that need a module of their own, and the others.
@@ -88,8 +98,8 @@ func apart(all []snippet) (elsewhere, here []snippet) {
 }
 
 func ownModule(s snippet) string {
-	if s.name == recipesDocument {
-		return recipes
+	if folder, ok := wholeFiles[s.name]; ok {
+		return folder
 	}
 	for name, folder := range ownModules {
 		if strings.Contains(s.code, name+".") {
@@ -101,8 +111,8 @@ func ownModule(s snippet) string {
 
 // isExample returns nil if the snippet stands, line by line, in the examples of its module.
 func isExample(s snippet) error {
-	if ownModule(s) == recipes {
-		return isRecipe(s)
+	if folder, ok := wholeFiles[s.name]; ok {
+		return isFile(s, folder)
 	}
 	file := filepath.Join(root, ownModule(s), "example_test.go")
 	text, err := os.ReadFile(file)
@@ -115,13 +125,13 @@ func isExample(s snippet) error {
 	return nil
 }
 
-// isRecipe returns nil if the snippet is the file that the line in front of it names.
-func isRecipe(s snippet) error {
+// isFile returns nil if the snippet is the file of a folder that the line in front of it names.
+func isFile(s snippet, folder string) error {
 	name, ok := recipeName(s)
 	if !ok {
-		return fmt.Errorf("%s:%d: the line in front of a recipe names its file, as **cron/main.go** does, and not %q", s.name, s.line, s.above)
+		return fmt.Errorf("%s:%d: the line in front of it names its file, as **cron/main.go** does, and not %q", s.name, s.line, s.above)
 	}
-	text, err := os.ReadFile(filepath.Join(root, recipes, filepath.FromSlash(name)))
+	text, err := os.ReadFile(filepath.Join(root, folder, filepath.FromSlash(name)))
 	if err != nil {
 		return fmt.Errorf("%s:%d: %w", s.name, s.line, err)
 	}
@@ -131,7 +141,7 @@ func isRecipe(s snippet) error {
 		for at < min(len(got), len(want))-1 && got[at] == want[at] {
 			at++
 		}
-		return fmt.Errorf("%s:%d: %q is not line %d of %s/%s, which is %q", s.name, s.line+at, got[at], at+1, recipes, name, want[at])
+		return fmt.Errorf("%s:%d: %q is not line %d of %s/%s, which is %q", s.name, s.line+at, got[at], at+1, folder, name, want[at])
 	}
 	return nil
 }

@@ -1,0 +1,85 @@
+// Command connect pays orders: of each order one payment at a time, over all processes.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/connectlock"
+	"github.com/lockmw/kit/examples/grpc/shopv1" // yours: generated from your .proto file
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+const payMethod = "/shop.v1.Orders/Pay"
+
+func routes(locks *lockmw.Locker) http.Handler {
+	rules := connectlock.Rules{
+		payMethod: {Key: keyfunc.MustParse("{body.order_id}"), Policy: lockmw.Policy{Prefix: "order:", Wait: time.Second}},
+	}
+	mux := http.NewServeMux()
+	// With the code of protoc-gen-connect-go, write mux.Handle(shopv1connect.NewOrdersHandler(orders{}, connect.WithInterceptors(…))).
+	mux.Handle(payMethod, connect.NewUnaryHandler(payMethod, pay, connect.WithInterceptors(connectlock.Interceptor(locks, rules))))
+	return mux
+}
+
+func pay(ctx context.Context, r *connect.Request[shopv1.PayRequest]) (*connect.Response[shopv1.PayReply], error) {
+	if err := charge(ctx); err != nil { // if the lock is lost, ctx ends, and the client gets LOCK_LOST whatever this returns
+		return nil, connect.NewError(connect.CodeInternal, errors.New("not paid"))
+	}
+	return connect.NewResponse(&shopv1.PayReply{}), nil
+}
+
+// charge stands for your work. Under the lock it looks first whether the order is paid already.
+func charge(ctx context.Context) error {
+	select {
+	case <-time.After(300 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")})
+	locks, err := lockmw.New(client, lockmw.WithLogger(slog.Default()))
+	if err != nil {
+		return err
+	}
+	if err := locks.Ping(ctx); err != nil {
+		slog.Warn("locks do not work", "error", err) // the error says what to do
+	}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for clients of gRPC, where there is no TLS
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(last), locks.Close(last), client.Close()) // in this order
+}

@@ -1,0 +1,79 @@
+// Command echo pays orders: of each order one payment at a time, over all processes.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v5"
+	"github.com/redis/go-redis/v9"
+
+	echolock "github.com/lockmw/kit/echolock/v5"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func routes(locks *lockmw.Locker) *echo.Echo {
+	perOrder := echolock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
+	e := echo.New()
+	e.POST("/orders/:id/pay", pay, perOrder)
+	e.POST("/orders/:id/cancel", cancel, perOrder) // the same lock: nobody cancels an order that is being paid
+	return e
+}
+
+func pay(c *echo.Context) error {
+	if err := charge(c.Request().Context()); err != nil { // the request's context ends if the lock is lost
+		return err // if it was lost, the middleware answers 500 LOCK_LOST
+	}
+	return c.String(http.StatusOK, "paid\n")
+}
+
+func cancel(c *echo.Context) error { return c.String(http.StatusOK, "cancelled\n") }
+
+// charge stands for your work. Under the lock it looks first whether the order is paid already.
+func charge(ctx context.Context) error {
+	select {
+	case <-time.After(300 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")})
+	locks, err := lockmw.New(client, lockmw.WithLogger(slog.Default()))
+	if err != nil {
+		return err
+	}
+	if err := locks.Ping(ctx); err != nil {
+		slog.Warn("locks do not work", "error", err) // the error says what to do
+	}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(last), locks.Close(last), client.Close()) // in this order
+}

@@ -1,0 +1,83 @@
+// Command gin pays orders: of each order one payment at a time, over all processes.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/ginlock"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func routes(locks *lockmw.Locker) *gin.Engine {
+	perOrder := ginlock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
+	r := gin.Default()
+	r.POST("/orders/:id/pay", perOrder, pay)
+	r.POST("/orders/:id/cancel", perOrder, cancel) // the same lock: nobody cancels an order that is being paid
+	return r
+}
+
+func pay(c *gin.Context) {
+	ctx := c.Request.Context() // it ends if the lock is lost; c does not
+	switch err := charge(ctx); {
+	case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
+	case err != nil:
+		c.String(http.StatusBadGateway, "not paid\n")
+	default:
+		c.String(http.StatusOK, "paid\n")
+	}
+}
+
+func cancel(c *gin.Context) { c.String(http.StatusOK, "cancelled\n") }
+
+// charge stands for your work. Under the lock it looks first whether the order is paid already.
+func charge(ctx context.Context) error {
+	select {
+	case <-time.After(300 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")})
+	locks, err := lockmw.New(client, lockmw.WithLogger(slog.Default()))
+	if err != nil {
+		return err
+	}
+	if err := locks.Ping(ctx); err != nil {
+		slog.Warn("locks do not work", "error", err) // the error says what to do
+	}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(last), locks.Close(last), client.Close()) // in this order
+}

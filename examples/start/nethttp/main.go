@@ -1,0 +1,83 @@
+// Command nethttp pays orders: of each order one payment at a time, over all processes.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockmw/kit/httplock"
+	"github.com/lockmw/kit/keyfunc"
+	"github.com/lockmw/kit/lockmw"
+)
+
+func routes(locks *lockmw.Locker) http.Handler {
+	perOrder := httplock.Middleware(locks, keyfunc.MustParse("{param.id|int}"), lockmw.Policy{Prefix: "order:", Wait: time.Second})
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders/{id}/pay", perOrder(http.HandlerFunc(pay)))
+	mux.Handle("POST /orders/{id}/cancel", perOrder(http.HandlerFunc(cancel))) // the same lock: nobody cancels an order that is being paid
+	return mux
+}
+
+func pay(w http.ResponseWriter, r *http.Request) {
+	ctx := r.Context() // it ends if the lock is lost
+	switch err := charge(ctx); {
+	case errors.Is(context.Cause(ctx), lockmw.ErrLost): // write nothing: the middleware answers 500 LOCK_LOST
+	case err != nil:
+		http.Error(w, "not paid", http.StatusBadGateway)
+	default:
+		_, _ = io.WriteString(w, "paid\n")
+	}
+}
+
+func cancel(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "cancelled\n") }
+
+// charge stands for your work. Under the lock it looks first whether the order is paid already.
+func charge(ctx context.Context) error {
+	select {
+	case <-time.After(300 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS_ADDR"), "localhost:6379")})
+	locks, err := lockmw.New(client, lockmw.WithLogger(slog.Default()))
+	if err != nil {
+		return err
+	}
+	if err := locks.Ping(ctx); err != nil {
+		slog.Warn("locks do not work", "error", err) // the error says what to do
+	}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ADDR"), ":8080"), Handler: routes(locks), ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.ListenAndServe() }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return errors.Join(server.Shutdown(last), locks.Close(last), client.Close()) // in this order
+}
