@@ -44,6 +44,8 @@ TEST_PLAIN = -shuffle=on -vet=off -timeout 20m $(TESTFLAGS)
 # What make lint looks at, in each of MODULES.
 PACKAGES ?= ./...
 
+GOVULNCHECK = v1.9.0
+
 # How long each fuzz target runs.
 FUZZTIME ?= 5s
 
@@ -54,7 +56,7 @@ D ?= 30m
 # proof/REPORT.md and the table of docs/proof.md, also when a goal was not met. PROOF_SEED replays a run.
 NOTE = cd proof && go run ./report -note
 
-.PHONY: help demo check budgets test recipes board lint tidy fuzz bench proof combos soak model sim proof-rivals mutants generate
+.PHONY: help demo check budgets test recipes board lint vuln tidy fuzz bench proof combos soak model sim proof-rivals mutants generate
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -109,6 +111,9 @@ lint: ## Check format, generated code, vet and golangci-lint
 		echo "lint $$m"; \
 		(cd $$m && go vet $(PACKAGES) && "$$golangci" run --allow-parallel-runners $(PACKAGES)); \
 	done
+
+vuln: ## Look for known weaknesses in what the modules use, with govulncheck
+	@set -e; for m in $(MODULES); do echo "vuln $$m"; go run -C $$m golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) ./...; done
 
 tidy: ## Bring go.mod and go.sum of all modules up to date
 	bash scripts/tidy.sh

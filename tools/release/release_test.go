@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +189,35 @@ func TestARelease(t *testing.T) {
 		built := regexp.MustCompile(`(?m)^\sdep\s` + regexp.QuoteMeta(kit) + `\s(\S+)`).FindStringSubmatch(w.run(t, "go", "version", "-m", filepath.Join(bin, "lockctl")))
 		if built == nil || built[1] != version {
 			t.Errorf("lockctl is built with %q of the root", built)
+		}
+	})
+
+	t.Run("the binaries", func(t *testing.T) {
+		w := world{repository.dir, append(slices.Clone(env), "SYSTEMS=linux/amd64 windows/arm64 "+runtime.GOOS+"/"+runtime.GOARCH)}
+		out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "dist")
+		w.run(t, "bash", "scripts/binaries.sh", version, out)
+		w.run(t, "bash", "scripts/binaries.sh", version, again)
+		if out, err := w.try(t, "bash", "scripts/binaries.sh", version, out); err == nil || !strings.Contains(out, "is not empty") {
+			t.Errorf("once more: %v, %s", err, out)
+		}
+		world{out, nil}.run(t, "sha256sum", "--check", "--strict", "SHA256SUMS")
+		sums, second := w.run(t, "cat", filepath.Join(out, "SHA256SUMS")), w.run(t, "cat", filepath.Join(again, "SHA256SUMS"))
+		if sums != second || strings.Count(sums, "\n") < 6 {
+			t.Errorf("the checksums are\n%s\nand the second time\n%s", sums, second)
+		}
+		for _, program := range []string{"lockctl", "lockgen", "lockvet"} {
+			archive := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)
+			dir := t.TempDir()
+			world{dir, nil}.run(t, "tar", "-xzf", filepath.Join(out, archive))
+			built := w.run(t, "go", "version", "-m", filepath.Join(dir, program))
+			if !regexp.MustCompile(`(?m)^\smod\s\S+\s` + regexp.QuoteMeta(version) + `\b`).MatchString(built) {
+				t.Errorf("%s is built of\n%s", program, built)
+			}
+			if program == "lockctl" {
+				if said := w.run(t, filepath.Join(dir, program), "--version"); !strings.Contains(said, version) {
+					t.Errorf("lockctl says %q", said)
+				}
+			}
 		}
 	})
 

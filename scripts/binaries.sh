@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Builds the commands of a release for the usual systems, and their checksums: binaries.sh v1.2.3 FOLDER
+#
+# It builds what go install gives users: the modules of that version, from where GOPROXY says, and not this checkout. So each
+# program tells its version, and whoever builds it again with the same Go has the same bytes. SYSTEMS names other systems than the
+# usual ones.
+set -euo pipefail
+
+give_up() {
+	echo "binaries: $*" >&2
+	exit 1
+}
+
+version=${1:-}
+out=${2:-}
+[[ $version == v*.*.* && -n $out ]] || give_up "usage: binaries.sh v1.2.3 FOLDER"
+systems=${SYSTEMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
+kit=github.com/lockmw/kit
+
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+[ -z "$(ls -A "$out")" ] || give_up "$out is not empty"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+GOMODCACHE=$(go env GOMODCACHE)
+export GOMODCACHE
+export GOPATH="$work" GOBIN= GOWORK=off CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
+cd "$work" # outside of any module
+
+host=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
+for system in $systems; do
+	GOOS=${system%/*} GOARCH=${system#*/} go install -ldflags="-s -w" "$kit/cmd/lockctl@$version" "$kit/cmd/lockgen@$version" "$kit/cmd/lockvet@$version"
+	bin=bin
+	if [ "$system" != "$host" ]; then bin=bin/${system/\//_}; fi
+	for program in lockctl lockgen lockvet; do
+		file=$program
+		if [[ $system == windows/* ]]; then file=$program.exe; fi
+		# The same bytes whoever packs it, and when.
+		tar -c --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0755 -C "$bin" "$file" |
+			gzip -n -9 >"$out/${program}_${version#v}_${system/\//_}.tar.gz"
+	done
+done
+cd "$out"
+sha256sum -- *.tar.gz >SHA256SUMS
