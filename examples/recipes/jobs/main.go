@@ -34,8 +34,9 @@ type job struct {
 var (
 	// ordering has no Wait: a second order is refused until the report is made.
 	ordering = lockmw.Policy{Name: "order", Prefix: "report:"}
-	// making waits for an order whose answer is not out yet, and for another worker that has the same job.
-	making = lockmw.Policy{Name: "make", Prefix: "report:", Wait: 5 * time.Second}
+	// making waits while the request that queued the job has not answered yet, and while another worker has the same job. MaxHold is for a report that
+	// hangs: asynq gives up after 30 minutes, and its worker would keep the lock.
+	making = lockmw.Policy{Name: "make", Prefix: "report:", Wait: 5 * time.Second, MaxHold: 20 * time.Minute}
 )
 
 // inQueue is how long a job may be in the queue and keep its lock. It is also how long nobody can order the report if the queue loses the job.
@@ -52,7 +53,8 @@ func routes(locks *lockmw.Locker, enqueue func(ctx context.Context, j job) error
 			return
 		}
 		lease, _ := lockmw.FromContext(r.Context())
-		if err := enqueue(r.Context(), job{Report: id, Ticket: lease.Ticket(inQueue)}); err != nil {
+		ctx := context.WithoutCancel(r.Context()) // a client that leaves must not make an error of a job that is queued
+		if err := enqueue(ctx, job{Report: id, Ticket: lease.Ticket(inQueue)}); err != nil {
 			slog.Error("a job was not queued", "report", id, "error", err)
 			http.Error(w, "try again later", http.StatusServiceUnavailable) // no job, no ticket: the lock comes free with this answer
 			return
@@ -68,8 +70,8 @@ type worker struct {
 	generate func(ctx context.Context, report int) error
 }
 
-// ProcessTask does one job. Where it returns an error, the job comes again.
-func (w worker) ProcessTask(ctx context.Context, task *asynq.Task) error {
+// ProcessTask does one job. Where it returns an error, the job comes again, and has no lock until then.
+func (w worker) ProcessTask(ctx context.Context, task *asynq.Task) (err error) {
 	var j job
 	if err := json.Unmarshal(task.Payload(), &j); err != nil {
 		return errors.Join(err, asynq.SkipRetry)
@@ -81,12 +83,17 @@ func (w worker) ProcessTask(ctx context.Context, task *asynq.Task) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := lease.Release(ctx); err != nil {
-			slog.Warn("a lock was not released", "report", j.Report, "error", err)
-		}
-	}()
+	defer func() { err = errors.Join(err, lost(lease.Release(ctx))) }()
 	return w.generate(ctx, j.Report) // under ctx, which ends if the lock is lost
+}
+
+// lost returns the error of a release where the lock was lost before: somebody else may have made the report at the same time, so the job comes again. A
+// release that Redis has not answered is no reason for that: the lock is given back in the background.
+func lost(err error) error {
+	if errors.Is(err, lockmw.ErrLost) {
+		return err
+	}
+	return nil
 }
 
 // again says when a job comes again that was not done.
@@ -133,14 +140,17 @@ func run() error {
 	if err := workers.Start(worker{locks, generate}); err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { _ = service.Shutdown(context.Background()) })
-	if err := service.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
+	served := make(chan error, 1)
+	go func() { served <- service.ListenAndServe() }()
+	select {
+	case err = <-served: // it could not listen
+	case <-ctx.Done():
 	}
-	workers.Shutdown() // it waits 8 s for jobs, and gives the others back to the queue
-	last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	last, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	return errors.Join(locks.Close(last), client.Close())
+	err = errors.Join(err, service.Shutdown(last))
+	workers.Shutdown() // it waits 8 s for jobs, and gives the others back to the queue
+	return errors.Join(err, locks.Close(last), client.Close())
 }
 
 // generate stands for your queries.

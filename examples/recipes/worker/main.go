@@ -36,7 +36,7 @@ type queue interface {
 // is shorter than the time after which the queue delivers a message again.
 var perOrder = lockmw.Policy{Prefix: "order:", Wait: time.Second, TTL: 10 * time.Second, MaxHold: 25 * time.Second}
 
-// work handles messages until ctx ends.
+// work handles messages until ctx ends, or the queue's client gives up.
 func work(ctx context.Context, locks *lockmw.Locker, q queue, s *store) error {
 	for {
 		m, err := q.receive(ctx)

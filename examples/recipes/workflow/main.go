@@ -25,11 +25,11 @@ type state struct {
 	Ticket string // of the order's lock; empty: the activity takes the lock itself
 }
 
-// perOrder is for whatever changes an order. An activity that is tried again waits, too: others may have had the lock since.
-var perOrder = lockmw.Policy{Prefix: "order:", Wait: 20 * time.Second}
+// perOrder is for whatever changes an order. An activity that is tried again waits, too: others may have had the lock since. MaxHold is for one that hangs.
+var perOrder = lockmw.Policy{Prefix: "order:", Wait: 20 * time.Second, MaxHold: 5 * time.Minute}
 
-// between is how long it may take until the next activity begins. Nobody has the lock for so long if the engine does not learn that an activity
-// is done, and tries it again.
+// between is how long it may take until the next activity begins. If the engine does not learn that an activity is done, it tries it again: then the lock
+// belongs, for this long, to a ticket that nobody has.
 const between = 30 * time.Second
 
 // A host runs activities.
@@ -48,22 +48,29 @@ func (h host) goOn(ctx context.Context, s state, do func(ctx context.Context, or
 	if err != nil {
 		return state{}, err
 	}
+	done := false
+	defer func() {
+		if !done { // it has failed, or it panics: there is no next activity, and the lock comes free
+			lease.MarkFailed()
+		}
+		err = errors.Join(err, lease.Release(ctx)) // the lock is handed on here; if that fails, the activity is tried again
+	}()
 	next = state{Order: s.Order, Ticket: lease.Ticket(between)}
-	if err = do(ctx, s.Order); err != nil {
-		lease.MarkFailed() // there is no next activity: the lock comes free
+	if err := do(ctx, s.Order); err != nil {
+		return state{}, err
 	}
-	// The lock is handed on here. If that fails, the activity is tried again.
-	return next, errors.Join(err, lease.Release(ctx))
+	done = true
+	return next, nil
 }
 
 // end does the last part of the work, and gives the lock back.
-func (h host) end(ctx context.Context, s state, do func(ctx context.Context, order string) error) (state, error) {
+func (h host) end(ctx context.Context, s state, do func(ctx context.Context, order string) error) (last state, err error) {
 	ctx, lease, err := h.lock(ctx, s)
 	if err != nil {
 		return state{}, err
 	}
-	err = do(ctx, s.Order)
-	return state{Order: s.Order}, errors.Join(err, lease.Release(ctx))
+	defer func() { err = errors.Join(err, lease.Release(ctx)) }()
+	return state{Order: s.Order}, do(ctx, s.Order)
 }
 
 // lock returns the lock of the order: from the activity before, or if that one's ticket is spent, in its turn.
