@@ -29,10 +29,10 @@ cd "$work" # outside of any module
 
 host=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
 for system in $systems; do
-	GOOS=${system%/*} GOARCH=${system#*/} go install -ldflags="-s -w" "$kit/cmd/lockctl@$version" "$kit/cmd/lockgen@$version" "$kit/cmd/lockvet@$version"
 	bin=bin
 	if [ "$system" != "$host" ]; then bin=bin/${system/\//_}; fi
-	for program in lockctl lockgen lockvet; do
+	for program in lockctl lockgen lockvet; do # one by one: they are of several modules
+		GOOS=${system%/*} GOARCH=${system#*/} go install -ldflags="-s -w" "$kit/cmd/$program@$version"
 		file=$program
 		if [[ $system == windows/* ]]; then file=$program.exe; fi
 		# The same bytes whoever packs it, and when.

@@ -45,32 +45,13 @@ func runPolicy(pass *analysis.Pass) (any, error) {
 // completed returns the literals of variables of which a field is given a value later.
 func completed(info *types.Info, f *ast.File) map[*ast.CompositeLit]bool {
 	literals, found := make(map[*types.Var]*ast.CompositeLit), make(map[*ast.CompositeLit]bool)
-	keep := func(to, from ast.Expr) {
-		if address, ok := from.(*ast.UnaryExpr); ok {
-			from = address.X
+	definitions(info, f, func(v *types.Var, value ast.Expr) {
+		if address, ok := value.(*ast.UnaryExpr); ok {
+			value = address.X
 		}
-		if literal, ok := from.(*ast.CompositeLit); ok {
-			if v := variable(info, to); v != nil {
-				literals[v] = literal
-			}
+		if literal, ok := value.(*ast.CompositeLit); ok {
+			literals[v] = literal
 		}
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.AssignStmt:
-			for i, lhs := range n.Lhs {
-				if i < len(n.Rhs) {
-					keep(lhs, n.Rhs[i])
-				}
-			}
-		case *ast.ValueSpec:
-			for i, name := range n.Names {
-				if i < len(n.Values) {
-					keep(name, n.Values[i])
-				}
-			}
-		}
-		return true
 	})
 	ast.Inspect(f, func(n ast.Node) bool {
 		assign, ok := n.(*ast.AssignStmt)
@@ -78,10 +59,8 @@ func completed(info *types.Info, f *ast.File) map[*ast.CompositeLit]bool {
 			return true
 		}
 		for _, lhs := range assign.Lhs {
-			if field, ok := lhs.(*ast.SelectorExpr); ok {
-				if literal := literals[variable(info, field.X)]; literal != nil {
-					found[literal] = true
-				}
+			if field, ok := lhs.(*ast.SelectorExpr); ok && literals[variable(info, field.X)] != nil {
+				found[literals[variable(info, field.X)]] = true
 			}
 		}
 		return true

@@ -184,42 +184,52 @@ type step struct {
 // unreleased returns where a function is left with its lock; nil: nowhere, or the function goes by the lock's error in a way that is not known.
 func unreleased(info *types.Info, graph *cfg.CFG, t taken) ast.Node {
 	t.says = madeOf(info, graph, t)
-	seen := make(map[step]bool)
-	var search func(s step, nodes []ast.Node) ast.Node
-	search = func(s step, nodes []ast.Node) ast.Node {
-		for _, n := range nodes {
-			if givesAway(info, n, t) {
-				return nil
-			}
-			if n != t.stmt && assigns(info, n, t.err) {
-				s.fresh = false
-			}
-		}
-		if exit := s.block.Return(); exit != nil {
-			return exit
-		}
-		ends := way{}
-		if len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
-			if cond, ok := s.block.Nodes[len(s.block.Nodes)-1].(ast.Expr); ok {
-				ends = wayWithout(info, cond, t, s.fresh)
-			}
-		}
-		for i, next := range s.block.Succs {
-			without := i == 0 && ends.onTrue || i == 1 && ends.onFalse
-			if to := (step{next, s.fresh}); !without && !seen[to] {
-				seen[to] = true
-				if exit := search(to, next.Nodes); exit != nil {
-					return exit
-				}
-			}
-		}
-		return nil
-	}
 	for _, b := range graph.Blocks {
 		for i, n := range b.Nodes {
 			if n == t.stmt {
-				return search(step{b, true}, b.Nodes[i+1:])
+				w := walk{info, t, make(map[step]bool)}
+				return w.from(step{b, true}, b.Nodes[i+1:])
 			}
+		}
+	}
+	return nil
+}
+
+// A walk goes all ways that a function may take with its lock.
+type walk struct {
+	info *types.Info
+	taken
+	seen map[step]bool
+}
+
+// from returns where the function is left, from a step on, of whose block these nodes are ahead.
+func (w walk) from(s step, nodes []ast.Node) ast.Node {
+	for _, n := range nodes {
+		if givesAway(w.info, n, w.taken) {
+			return nil
+		}
+		if n != w.stmt && assigns(w.info, n, w.err) {
+			s.fresh = false
+		}
+	}
+	if exit := s.block.Return(); exit != nil {
+		return exit
+	}
+	ends := way{}
+	if len(s.block.Succs) == 2 && len(s.block.Nodes) > 0 {
+		if cond, ok := s.block.Nodes[len(s.block.Nodes)-1].(ast.Expr); ok {
+			ends = wayWithout(w.info, cond, w.taken, s.fresh)
+		}
+	}
+	for i, next := range s.block.Succs {
+		without := i == 0 && ends.onTrue || i == 1 && ends.onFalse
+		to := step{next, s.fresh}
+		if without || w.seen[to] {
+			continue
+		}
+		w.seen[to] = true
+		if exit := w.from(to, next.Nodes); exit != nil {
+			return exit
 		}
 	}
 	return nil
@@ -267,26 +277,15 @@ func wayWithout(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
 			return way{w.onFalse, w.onTrue}
 		}
 	case *ast.BinaryExpr:
-		switch e.Op {
-		case token.LAND: // where it holds both do
+		if e.Op == token.LAND || e.Op == token.LOR {
 			x, y := wayWithout(info, e.X, t, fresh), wayWithout(info, e.Y, t, fresh)
-			return way{x.onTrue || y.onTrue, x.onFalse && y.onFalse}
-		case token.LOR:
-			x, y := wayWithout(info, e.X, t, fresh), wayWithout(info, e.Y, t, fresh)
+			if e.Op == token.LAND { // where it holds both do
+				return way{x.onTrue || y.onTrue, x.onFalse && y.onFalse}
+			}
 			return way{x.onTrue && y.onTrue, x.onFalse || y.onFalse}
 		}
-		x, y := e.X, e.Y
-		if info.Types[x].IsNil() {
-			x, y = y, x
-		}
-		isErr, isLock := fresh && variable(info, x) == t.err, variable(info, x) == t.lock
-		switch {
-		case info.Types[y].IsNil() && e.Op == token.EQL && (isErr || isLock):
-			return way{onTrue: isLock, onFalse: isErr}
-		case info.Types[y].IsNil() && e.Op == token.NEQ && (isErr || isLock):
-			return way{onTrue: isErr, onFalse: isLock}
-		case isErr && e.Op == token.EQL: // err == redislock.ErrNotObtained
-			return way{onTrue: true}
+		if w, known := comparison(info, e, t, fresh); known {
+			return w
 		}
 	case *ast.Ident:
 		if finds, ok := t.says[variable(info, e)]; ok && finds {
@@ -301,6 +300,24 @@ func wayWithout(info *types.Info, cond ast.Expr, t taken, fresh bool) way {
 		return way{true, true} // nobody knows
 	}
 	return way{}
+}
+
+// comparison is wayWithout of one with == or !=; known: it is of the lock or its error.
+func comparison(info *types.Info, e *ast.BinaryExpr, t taken, fresh bool) (w way, known bool) {
+	x, y := e.X, e.Y
+	if info.Types[x].IsNil() {
+		x, y = y, x
+	}
+	isErr, isLock := fresh && variable(info, x) == t.err, variable(info, x) == t.lock
+	switch {
+	case info.Types[y].IsNil() && e.Op == token.EQL && (isErr || isLock):
+		return way{onTrue: isLock, onFalse: isErr}, true
+	case info.Types[y].IsNil() && e.Op == token.NEQ && (isErr || isLock):
+		return way{onTrue: isErr, onFalse: isLock}, true
+	case isErr && e.Op == token.EQL: // err == redislock.ErrNotObtained
+		return way{onTrue: true}, true
+	}
+	return way{}, false
 }
 
 // givesAway reports whether a node releases a lock, or hands it to somebody who may: it is returned, stored, passed on, or named in a function.

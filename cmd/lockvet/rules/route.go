@@ -53,27 +53,7 @@ type routeCheck struct {
 func made(pass *analysis.Pass) map[*types.Var]ast.Expr {
 	found := make(map[*types.Var]ast.Expr)
 	files(pass, func(f *ast.File) {
-		ast.Inspect(f, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.AssignStmt:
-				if len(n.Lhs) == len(n.Rhs) {
-					for i, lhs := range n.Lhs {
-						if v := variable(pass.TypesInfo, lhs); v != nil {
-							found[v] = n.Rhs[i]
-						}
-					}
-				}
-			case *ast.ValueSpec:
-				if len(n.Names) == len(n.Values) {
-					for i, name := range n.Names {
-						if v := variable(pass.TypesInfo, name); v != nil {
-							found[v] = n.Values[i]
-						}
-					}
-				}
-			}
-			return true
-		})
+		definitions(pass.TypesInfo, f, func(v *types.Var, value ast.Expr) { found[v] = value })
 	})
 	return found
 }
@@ -121,40 +101,24 @@ func (c routeCheck) order(call *ast.CallExpr) {
 
 // use looks for a Use that comes behind all routes of its group.
 func (c routeCheck) use(block []ast.Stmt) {
-	info := c.pass.TypesInfo
 	routes := make(map[*types.Var]bool)
 	late := make(map[*types.Var][]ast.Expr) // locks that no route has followed
 	for _, stmt := range block {
-		e, ok := stmt.(*ast.ExprStmt)
-		if !ok {
-			for group := range late {
-				if mentions(info, stmt, func(v *types.Var) bool { return v == group }) { // what adds routes in a block, or a function
-					delete(late, group)
+		group, fn, args := c.ofGroup(stmt)
+		if group == nil { // it may add routes in a block, or in a function
+			for other := range late {
+				if mentions(c.pass.TypesInfo, stmt, func(v *types.Var) bool { return v == other }) {
+					delete(late, other)
 				}
 			}
 			continue
 		}
-		call, ok := e.X.(*ast.CallExpr)
-		if !ok {
-			continue
-		}
-		for _, arg := range call.Args {
-			delete(late, variable(info, arg)) // add(group) may add routes
-		}
-		method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
-		if !ok {
-			continue
-		}
-		group, fn := variable(info, method.X), callee(info, call)
-		if group == nil || fn == nil || !isGroup(group.Type()) {
-			continue
-		}
-		switch {
-		case adds[fn.Name()]:
+		if adds[fn.Name()] {
 			routes[group] = true
 			delete(late, group)
-		case fn.Name() == "Use" && routes[group]:
-			for _, arg := range call.Args {
+		}
+		if fn.Name() == "Use" && routes[group] {
+			for _, arg := range args {
 				if c.isLock(arg, "ginlock", "echolock", "echolock/v5") {
 					late[group] = append(late[group], arg)
 				}
@@ -166,6 +130,27 @@ func (c routeCheck) use(block []ast.Stmt) {
 			c.pass.Reportf(lock.Pos(), "%s.Use is for the routes that come after it, and none does: those above have no lock", group.Name())
 		}
 	}
+}
+
+// ofGroup returns the group of routes of which a statement calls a method; nil: it does not.
+func (c routeCheck) ofGroup(stmt ast.Stmt) (group *types.Var, fn *types.Func, args []ast.Expr) {
+	e, ok := stmt.(*ast.ExprStmt)
+	if !ok {
+		return nil, nil, nil
+	}
+	call, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return nil, nil, nil
+	}
+	method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr)
+	if !ok {
+		return nil, nil, nil
+	}
+	group, fn = variable(c.pass.TypesInfo, method.X), callee(c.pass.TypesInfo, call)
+	if group == nil || fn == nil || !isGroup(group.Type()) {
+		return nil, nil, nil
+	}
+	return group, fn, call.Args
 }
 
 // isGroup reports whether Use of a type is for later routes alone. Echo's own is for all.

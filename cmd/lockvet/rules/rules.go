@@ -102,3 +102,30 @@ func variable(info *types.Info, e ast.Expr) *types.Var {
 	v, _ := info.ObjectOf(id).(*types.Var)
 	return v
 }
+
+// definitions tells of the variables of a file that are given a value, and of the values.
+func definitions(info *types.Info, f *ast.File, do func(v *types.Var, value ast.Expr)) {
+	pairs := func(names, values []ast.Expr) {
+		if len(names) != len(values) {
+			return
+		}
+		for i, name := range names {
+			if v := variable(info, name); v != nil {
+				do(v, values[i])
+			}
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			pairs(n.Lhs, n.Rhs)
+		case *ast.ValueSpec:
+			var names []ast.Expr
+			for _, name := range n.Names {
+				names = append(names, name)
+			}
+			pairs(names, n.Values)
+		}
+		return true
+	})
+}
