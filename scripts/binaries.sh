@@ -3,7 +3,7 @@
 #
 # It builds what go install gives users: the modules of that version, from where GOPROXY says, and not this checkout. So each
 # program tells its version, and whoever builds it again with the same Go has the same bytes. SYSTEMS names other systems than the
-# usual ones.
+# usual ones, PROGRAMS some of the commands.
 set -euo pipefail
 
 give_up() {
@@ -15,6 +15,7 @@ version=${1:-}
 out=${2:-}
 [[ $version == v*.*.* && -n $out ]] || give_up "usage: binaries.sh v1.2.3 FOLDER"
 systems=${SYSTEMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
+programs=${PROGRAMS:-lockctl lockgen lockvet}
 kit=github.com/lockmw/kit
 
 mkdir -p "$out"
@@ -31,7 +32,7 @@ host=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
 for system in $systems; do
 	bin=bin
 	if [ "$system" != "$host" ]; then bin=bin/${system/\//_}; fi
-	for program in lockctl lockgen lockvet; do # one by one: they are of several modules
+	for program in $programs; do # one by one: they are of several modules
 		GOOS=${system%/*} GOARCH=${system#*/} go install -ldflags="-s -w" "$kit/cmd/$program@$version"
 		file=$program
 		if [[ $system == windows/* ]]; then file=$program.exe; fi

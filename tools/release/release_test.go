@@ -192,32 +192,24 @@ func TestARelease(t *testing.T) {
 		}
 	})
 
-	t.Run("the binaries", func(t *testing.T) {
-		w := world{repository.dir, append(slices.Clone(env), "SYSTEMS=linux/amd64 windows/arm64 "+runtime.GOOS+"/"+runtime.GOARCH)}
+	t.Run("the binaries", func(t *testing.T) { // of one command for one system: all of them take minutes
+		w := world{repository.dir, append(slices.Clone(env), "PROGRAMS=lockctl", "SYSTEMS="+runtime.GOOS+"/"+runtime.GOARCH)}
 		out, again := filepath.Join(t.TempDir(), "dist"), filepath.Join(t.TempDir(), "dist")
 		w.run(t, "bash", "scripts/binaries.sh", version, out)
 		w.run(t, "bash", "scripts/binaries.sh", version, again)
-		if out, err := w.try(t, "bash", "scripts/binaries.sh", version, out); err == nil || !strings.Contains(out, "is not empty") {
-			t.Errorf("once more: %v, %s", err, out)
+		if said, err := w.try(t, "bash", "scripts/binaries.sh", version, out); err == nil || !strings.Contains(said, "is not empty") {
+			t.Errorf("once more: %v, %s", err, said)
 		}
 		world{out, nil}.run(t, "sha256sum", "--check", "--strict", "SHA256SUMS")
 		sums, second := w.run(t, "cat", filepath.Join(out, "SHA256SUMS")), w.run(t, "cat", filepath.Join(again, "SHA256SUMS"))
-		if sums != second || strings.Count(sums, "\n") < 6 {
+		archive := fmt.Sprintf("lockctl_%s_%s_%s.tar.gz", strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)
+		if sums != second || !strings.Contains(sums, archive) {
 			t.Errorf("the checksums are\n%s\nand the second time\n%s", sums, second)
 		}
-		for _, program := range []string{"lockctl", "lockgen", "lockvet"} {
-			archive := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, strings.TrimPrefix(version, "v"), runtime.GOOS, runtime.GOARCH)
-			dir := t.TempDir()
-			world{dir, nil}.run(t, "tar", "-xzf", filepath.Join(out, archive))
-			built := w.run(t, "go", "version", "-m", filepath.Join(dir, program))
-			if !regexp.MustCompile(`(?m)^\smod\s\S+\s` + regexp.QuoteMeta(version) + `\b`).MatchString(built) {
-				t.Errorf("%s is built of\n%s", program, built)
-			}
-			if program == "lockctl" {
-				if said := w.run(t, filepath.Join(dir, program), "--version"); !strings.Contains(said, version) {
-					t.Errorf("lockctl says %q", said)
-				}
-			}
+		dir := world{t.TempDir(), nil}
+		dir.run(t, "tar", "-xzf", filepath.Join(out, archive))
+		if said := dir.run(t, "./lockctl", "--version"); !strings.Contains(said, version) {
+			t.Errorf("lockctl says %q", said)
 		}
 	})
 
