@@ -50,8 +50,9 @@ func (e *env) wantRefusal(a Answer, code codes.Code, reason string) {
 			e.Errorf("the status has a %T: %v", detail, detail)
 		}
 	}
-	if info.GetReason() != reason || info.GetDomain() != "lockmw" || len(info.GetMetadata()) > 0 {
-		e.Errorf("ErrorInfo = %v, want reason %s of lockmw", info, reason)
+	method := info.GetMetadata()["method"]
+	if info.GetReason() != reason || info.GetDomain() != "lockmw" || len(info.GetMetadata()) != 1 || !strings.HasPrefix(method, ShopService) {
+		e.Errorf("ErrorInfo = %v, want reason %s of lockmw, and the method", info, reason)
 	}
 	if bad != nil && reason != "LOCK_KEY_INVALID" && reason != "IDEMPOTENCY_KEY_MISSING" {
 		e.Errorf("BadRequest = %v, want none", bad)
