@@ -176,3 +176,22 @@ func TestSilence(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatWasNotAnsweredMayBeInTheWayForItsTTL(t *testing.T) {
+	const ms = time.Millisecond
+	for name, tc := range map[string]struct {
+		call call
+		want time.Duration
+	}{
+		"released":                    {call{outcome: granted, returned: 10 * ms, released: 20 * ms}, 120 * ms},
+		"refused":                     {call{outcome: notAcquired, returned: 10 * ms}, 110 * ms},
+		"a try without an answer":     {call{outcome: unavailable, returned: 10 * ms}, 10*ms + shortTTL},
+		"a release without an answer": {call{outcome: granted, returned: 10 * ms, released: 20 * ms, release: unavailable}, 20*ms + shortTTL},
+	} {
+		r := newRound(nil, Combination{Group: Single, Site: plainSite, TTL: shortTTL}, nil)
+		r.exact = true
+		if got := r.inTheWay(tc.call); got != tc.want {
+			t.Errorf("%s: until %v, want %v", name, got, tc.want)
+		}
+	}
+}

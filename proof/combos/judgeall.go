@@ -93,6 +93,16 @@ func (r *round) judgeProgress() {
 	}
 }
 
+// inTheWay returns until when what a call has had may be in the way of the next one for its keys. What a command has taken that was not answered is
+// given back in the background, or ends by its TTL.
+func (r *round) inTheWay(o call) time.Duration {
+	over, more := max(o.returned, o.released), 100*time.Millisecond
+	if o.outcome == unavailable || o.release == unavailable {
+		more = max(more, r.c.TTL)
+	}
+	return over + r.bound(more, o.asked, over+more)
+}
+
 // judgeNotAcquired looks for refusals where nobody else wanted the key, or where
 // all have room.
 func (r *round) judgeNotAcquired() {
@@ -113,7 +123,7 @@ func (r *round) judgeNotAcquired() {
 			r.violatef(ruleError, "all have room: %v", k)
 		}
 		if r.c.Keys == ownKeys && !slices.ContainsFunc(r.calls, func(o call) bool {
-			return o.id != k.id && slices.Equal(o.keys, k.keys) && o.asked < k.returned && max(o.returned, o.released)+100*time.Millisecond > k.asked
+			return o.id != k.id && slices.Equal(o.keys, k.keys) && o.asked < k.returned && r.inTheWay(o) > k.asked
 		}) {
 			r.violatef(ruleError, "nobody else wanted it: %v", k)
 		}
