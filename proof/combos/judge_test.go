@@ -188,7 +188,7 @@ func TestWhatWasNotAnsweredMayBeInTheWayForItsTTL(t *testing.T) {
 		"a try without an answer":     {call{outcome: unavailable, returned: 10 * ms}, 10*ms + shortTTL},
 		"a release without an answer": {call{outcome: granted, returned: 10 * ms, released: 20 * ms, release: unavailable}, 20*ms + shortTTL},
 	} {
-		r := newRound(nil, Combination{Group: Single, Site: plainSite, TTL: shortTTL}, nil)
+		r := newRound(nil, Combination{Group: Single, Site: plainSite, Fault: "no fault", TTL: shortTTL}, nil)
 		r.exact = true
 		if got := r.inTheWay(tc.call); got != tc.want {
 			t.Errorf("%s: until %v, want %v", name, got, tc.want)
