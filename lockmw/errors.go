@@ -84,8 +84,7 @@ type AcquireError struct {
 
 	// RetryAfter is when asking again makes sense, 0 if it does not. Where others
 	// hold the lock or wait for it, it is as Policy.RetryAfter says; it is 1 s when
-	// Redis is unavailable or the Locker is closed. With CoolingDown it is 0, and so it is for ErrNotAcquired where the policy has a MinHold and
-	// no RetryAfter.
+	// Redis is unavailable or the Locker is closed. With CoolingDown it is 0.
 	RetryAfter time.Duration
 
 	// CoolingDown is for how much longer Policy.MinHold keeps the key taken although nobody is
@@ -112,7 +111,6 @@ type AcquireError struct {
 	Votes []Vote
 
 	forAnswer bool // it is of a call of Do
-	uninvited bool // its policy keeps others away after the work, so a client is told no time to come back
 
 	// Err is the reason. It Is one of this package's errors, except where Refuse was
 	// given another one, which is a mistake of the program.

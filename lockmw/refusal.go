@@ -191,13 +191,8 @@ func RefusalOf(err error) (Refusal, bool) {
 	switch refusal.Code {
 	case CodeBusy, CodeWaitTimeout, CodeIdempotencyInProgress, CodeQueueFull, CodeBackendUnavailable, CodeClosed:
 		refusal.RetryAfter = soonest
-		detail, ok := errors.AsType[*AcquireError](err)
-		held := refusal.Code == CodeBusy || refusal.Code == CodeWaitTimeout
-		switch {
-		case ok && detail.RetryAfter > 0:
+		if detail, ok := errors.AsType[*AcquireError](err); ok {
 			refusal.RetryAfter = detail.RetryAfter
-		case ok && detail.uninvited && held:
-			refusal.RetryAfter = 0
 		}
 	}
 	return refusal, ours

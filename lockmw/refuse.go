@@ -44,7 +44,7 @@ func (c *claim) gaveUp() error {
 func (c *claim) refuse(err error) error {
 	refusal := &AcquireError{
 		Name: c.policy.Name, Key: c.ref.Key, Attempts: c.sent, Waited: c.waited(), Queued: !c.queuedAt.IsZero(),
-		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err, forAnswer: c.recall != "", uninvited: c.keepsAway(),
+		RetryAfter: c.retryAfter(err), Votes: c.votes(), Err: err, forAnswer: c.recall != "",
 		Waiting: c.alsoWaiting,
 	}
 	if errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrQueueFull) || errors.Is(err, ErrReentrant) {
@@ -143,8 +143,8 @@ func (c *claim) retryAfter(err error) time.Duration {
 		switch {
 		case c.policy.RetryAfter > 0:
 			return c.policy.RetryAfter
-		case c.keepsAway() && !errors.Is(err, ErrQueueFull):
-			return 0
+		case c.policy.MinHold > 0 && !errors.Is(err, ErrQueueFull):
+			return 0 // who came back when the work is done would find the key cooling down, or be so late that the work is done once more
 		}
 		return c.comesFree()
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
@@ -152,10 +152,6 @@ func (c *claim) retryAfter(err error) time.Duration {
 	}
 	return 0
 }
-
-// keepsAway reports whether the policy is to keep others away after the work, too. Who came back when the work is done would find the key cooling
-// down, or be so late that the work is done once more.
-func (c *claim) keepsAway() bool { return c.policy.MinHold > 0 && c.policy.RetryAfter == 0 }
 
 // logRefusal logs a refusal, unless one like it was logged a moment ago. Contention
 // and a shut-down are what happens to every program, and are told as information. A mistake of
