@@ -12,8 +12,8 @@ type Budget struct {
 	// Retries is how often a call is made again after its first try. Zero means 4, a negative number none.
 	Retries int
 
-	// Within is how long after the first try the last one may begin. Zero means 30 seconds. The deadline of the call's context counts as
-	// well: a client that could not ask again before it is given its refusal at once.
+	// Within is how long after the first try the last one may begin. Zero means 30 seconds; with a negative time there is no further try. The deadline of
+	// the call's context counts as well: a client that could not ask again before it is given its refusal at once.
 	Within time.Duration
 
 	// OnRefusal is called for each refusal after which asking again could help, before the pause; it is for logs and metrics. Nil: nobody is told. It may be
@@ -73,11 +73,11 @@ func (b Budget) Ask(ctx context.Context, try func() (code string, after time.Dur
 		}
 		after = min(after, longest)
 		wait := after + rand.N(spread(after, n))
-		again := n <= b.retries() && time.Now().Add(wait).Before(last)
+		asksAgain := n <= b.retries() && time.Now().Add(wait).Before(last)
 		if b.OnRefusal != nil {
-			b.OnRefusal(ctx, Refusal{Code: code, After: after, Try: n, Again: again, Wait: wait})
+			b.OnRefusal(ctx, Refusal{Code: code, After: after, Try: n, Again: asksAgain, Wait: wait})
 		}
-		if !again {
+		if !asksAgain {
 			return nil
 		}
 		if err := pause(ctx, wait); err != nil {

@@ -204,6 +204,22 @@ var cases = map[string]func(s *service){
 		s.want(s.ask("/locked/42", nil), 200, "", 1)
 		s.want(s.ask("/locked/42", nil), 409, "LOCK_COOLDOWN", 1)
 	},
+	"others are at work whose key stays taken": func(s *service) {
+		s.policy.MinHold = time.Minute
+		defer s.hold("42")()
+		s.want(s.ask("/locked/42", nil), 409, "LOCK_BUSY", 0)
+	},
+	"the queue is full": func(s *service) {
+		s.policy.Wait = 5 * time.Second
+		s.locks = testenv.Open(s, s.redis.Client(s), lockmw.WithMaxWaiters(1, 1))
+		release := s.hold("42")
+		var first sync.WaitGroup
+		first.Go(func() { s.ask("/locked/42", nil) })
+		synctest.Wait()
+		g := s.ask("/locked/42", release)
+		first.Wait()
+		s.want(g, 200, "", 2, "LOCK_QUEUE_FULL")
+	},
 	"the lock is lost": func(s *service) {
 		s.work = func(http.ResponseWriter, *http.Request) { s.redis.FlushAll() }
 		s.want(s.ask("/locked/42", nil), 500, "LOCK_LOST", 1)

@@ -25,7 +25,7 @@ type Transport struct {
 }
 
 const (
-	// maxProblem is how long a refusal of the middlewares is at most, by far, and readFor how long it takes to read one.
+	// maxProblem is more than a refusal of the middlewares has bytes, and readFor is longer than it takes to arrive. What has more, or is slower, is not one.
 	maxProblem = 64 << 10
 	readFor    = 5 * time.Second
 )
@@ -42,7 +42,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r
 	ended := t.Budget.Ask(r.Context(), func() (string, time.Duration) {
 		if answer != nil { // and it was a refusal
-			if request, failed = again(r, hasBody); failed != nil {
+			if request, failed = onceMore(r, hasBody); failed != nil {
 				return "", 0
 			}
 		}
@@ -74,8 +74,8 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// again returns the request once more, with a body that was not read yet.
-func again(r *http.Request, hasBody bool) (*http.Request, error) {
+// onceMore returns the request with a body that was not read yet.
+func onceMore(r *http.Request, hasBody bool) (*http.Request, error) {
 	next := r.Clone(r.Context())
 	if !hasBody {
 		return next, nil

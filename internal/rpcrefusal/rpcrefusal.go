@@ -1,4 +1,4 @@
-// Package rpcrefusal is what the interceptors of services and those of clients have in common: how a refusal stands in the details of a status.
+// Package rpcrefusal writes refusals into the details of an RPC's status, for the interceptors of services, and reads them there, for those of clients.
 package rpcrefusal
 
 import (
@@ -8,16 +8,17 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 )
 
-// Domain is what the codes of refusals belong to, in an errdetails.ErrorInfo.
-const Domain = "lockmw"
-
-// method is the key under which the metadata of an ErrorInfo have the method whose call was refused.
-const method = "method"
+const (
+	// domain is what the codes of refusals belong to, in an errdetails.ErrorInfo.
+	domain = "lockmw"
+	// method is the key under which its metadata have the method whose call was refused.
+	method = "method"
+)
 
 // Info returns the detail that has the code of a refusal, and the full method whose call is refused. A handler that has called another service may
 // return that one's refusal as its own, wrapped or not: gRPC and Connect send its details then. So the method says whose it is.
 func Info(code, fullMethod string) *errdetails.ErrorInfo {
-	return &errdetails.ErrorInfo{Reason: code, Domain: Domain, Metadata: map[string]string{method: fullMethod}}
+	return &errdetails.ErrorInfo{Reason: code, Domain: domain, Metadata: map[string]string{method: fullMethod}}
 }
 
 // A Refusal is what the details of a status say.
@@ -32,7 +33,7 @@ func In(details iter.Seq[any]) (r Refusal) {
 	for detail := range details {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			if r.Code == "" && d.GetDomain() == Domain {
+			if r.Code == "" && d.GetDomain() == domain {
 				r.Code, r.Method = d.GetReason(), d.GetMetadata()[method]
 			}
 		case *errdetails.RetryInfo:

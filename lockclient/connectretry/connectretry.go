@@ -19,8 +19,8 @@ import (
 //
 //	shopv1connect.NewOrdersClient(http.DefaultClient, "https://orders", connect.WithInterceptors(connectretry.Interceptor(lockclient.Budget{})))
 //
-// The caller is given what the last try has brought: the refusal where the budget is used up, or an error with the code Canceled where the call's context
-// ends in a pause. Interceptors behind this one see each try. Streams, and handlers, are left alone.
+// The caller is given what the last try has brought: the refusal where the budget is used up, or an error with the code Canceled (DeadlineExceeded)
+// where the call's context ends in a pause. Interceptors behind this one see each try. Streams, and handlers, are left alone.
 func Interceptor(b lockclient.Budget) connect.Interceptor {
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (answer connect.AnyResponse, err error) {

@@ -18,8 +18,8 @@ import (
 //
 //	grpc.NewClient("dns:///orders:50051", grpc.WithChainUnaryInterceptor(grpcretry.UnaryInterceptor(lockclient.Budget{})))
 //
-// The caller is given what the last try has brought: the refusal where the budget is used up, or a status of Canceled where the call's context ends in a
-// pause. Interceptors behind this one see each try, and so do call options that are about one call, such as grpc.Trailer: the last try counts. A
+// The caller is given what the last try has brought: the refusal where the budget is used up, or a status of Canceled (DeadlineExceeded) where the call's
+// context ends in a pause. Interceptors behind this one see each try, and so do call options that are about one call, such as grpc.Trailer: the last try counts. A
 // service config with a retryPolicy of its own for the codes of refusals (Aborted, Unavailable, ResourceExhausted) retries within each of these tries: have the
 // one or the other.
 func UnaryInterceptor(b lockclient.Budget) grpc.UnaryClientInterceptor {
