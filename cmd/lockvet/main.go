@@ -27,10 +27,14 @@ import (
 )
 
 func main() {
-	if args := os.Args[1:]; asksForPackages(args) {
+	args := os.Args[1:]
+	if asksForPackages(args) {
 		os.Exit(vet(args))
 	}
-	unitchecker.Main(rules.All...) // called by go vet
+	if len(args) == 1 && slices.Contains([]string{"-h", "-help", "--help"}, args[0]) {
+		os.Args[1] = "help"
+	}
+	unitchecker.Main(rules.All...) // called by go vet, or for help
 }
 
 // asksForPackages reports whether somebody has called the program, and not go vet: that passes a file, or asks for the version and the flags.

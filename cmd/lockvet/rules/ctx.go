@@ -28,8 +28,6 @@ value of the context are left alone.`,
 	Run: runCtx,
 }
 
-const docs = "https://pkg.go.dev/github.com/lockmw/kit/cmd/lockvet"
-
 func runCtx(pass *analysis.Pass) (any, error) {
 	files(pass, func(f *ast.File) {
 		c := ctxCheck{pass: pass, told: make(map[token.Pos]bool)}
@@ -46,8 +44,8 @@ func runCtx(pass *analysis.Pass) (any, error) {
 			case *ast.CommClause:
 				c.block(n.Body)
 			case *ast.IfStmt:
-				if n.Init != nil {
-					c.block([]ast.Stmt{n.Init, n.Body})
+				if lock, ok := c.acquires(n.Init); ok {
+					c.branches(n, lock, true)
 				}
 			}
 			return true
@@ -94,54 +92,91 @@ func (c ctxCheck) function(body *ast.FuncLit) {
 	})
 }
 
-// block looks at what stands behind an Acquire.
-func (c ctxCheck) block(stmts []ast.Stmt) {
+// An acquired is a lock that a statement takes with Acquire, AcquireAll or Resume.
+type acquired struct {
+	taken
+
+	outer   *types.Var // of which the context was made; nil: not of a variable
+	instead string     // what is to be used under the lock
+}
+
+// acquires returns the lock that a statement takes. ok is false if it takes none, or gives its context the name of the outer one.
+func (c ctxCheck) acquires(stmt ast.Stmt) (lock acquired, ok bool) {
 	info := c.pass.TypesInfo
+	assign, ok := stmt.(*ast.AssignStmt)
+	if !ok || len(assign.Rhs) != 1 || len(assign.Lhs) != 3 {
+		return lock, false
+	}
+	call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
+	if !ok || !isOf(callee(info, call), "lockmw", "Acquire", "AcquireAll", "Resume") || len(call.Args) == 0 {
+		return lock, false
+	}
+	own := variable(info, assign.Lhs[0])
+	lock.taken = taken{stmt: assign, call: call, lock: variable(info, assign.Lhs[1]), err: variable(info, assign.Lhs[2])}
+	lock.outer, _ = contextOf(info, call.Args[0])
+	lock.instead = "the context that " + callee(info, call).Name() + " returns"
+	if own != nil && own.Name() != "_" {
+		lock.instead = own.Name()
+	}
+	return lock, lock.lock != nil && (lock.outer == nil || lock.outer != own)
+}
+
+// block looks at what stands behind an Acquire in a block.
+func (c ctxCheck) block(stmts []ast.Stmt) {
 	for i, stmt := range stmts {
-		assign, ok := stmt.(*ast.AssignStmt)
-		if !ok || len(assign.Rhs) != 1 || len(assign.Lhs) != 3 {
-			continue
+		if lock, ok := c.acquires(stmt); ok {
+			c.behind(stmts[i+1:], lock, true)
 		}
-		call, ok := ast.Unparen(assign.Rhs[0]).(*ast.CallExpr)
-		if !ok || !isOf(callee(info, call), "lockmw", "Acquire", "AcquireAll", "Resume") || len(call.Args) == 0 {
-			continue
-		}
-		own, lease, err := variable(info, assign.Lhs[0]), variable(info, assign.Lhs[1]), variable(info, assign.Lhs[2])
-		outer, _ := contextOf(info, call.Args[0])
-		if lease == nil || outer != nil && outer == own {
-			continue
-		}
-		instead := "the context that " + callee(info, call).Name() + " returns"
-		if own != nil && own.Name() != "_" {
-			instead = own.Name()
-		}
-		c.behind(stmts[i+1:], assign, outer, lease, err, instead)
 	}
 }
 
-// behind looks at the statements that follow an Acquire whose context was made of outer.
-func (c ctxCheck) behind(stmts []ast.Stmt, acquire ast.Node, outer, lease, err *types.Var, instead string) {
+// behind looks at statements that are run while a lock is held. fresh: the lock's error is still in its variable.
+func (c ctxCheck) behind(stmts []ast.Stmt, lock acquired, fresh bool) {
 	info := c.pass.TypesInfo
 	for _, stmt := range stmts {
-		if err != nil && asksFor(info, stmt, err) { // whether there is a lock
-			if assigns(info, stmt, lease) {
+		if lock.err != nil && fresh && asksFor(info, stmt, lock.err) { // whether there is a lock
+			if assigns(info, stmt, lock.lock) {
 				return
+			}
+			if n, ok := stmt.(*ast.IfStmt); ok {
+				c.branches(n, lock, fresh)
 			}
 			continue
 		}
-		if releases(info, stmt, lease) || returns(info, stmt, lease) {
+		if releases(info, stmt, lock.lock) || returns(info, stmt, lock.lock) {
 			return
 		}
 		calls(info, stmt, func(arg ast.Expr) {
 			root, from := contextOf(info, arg)
-			before := root == nil || root.Pos() < acquire.Pos()
-			if from != "" && before && (root == outer || root == nil || isRequest(root.Type())) {
-				c.report(arg, from, instead)
+			before := root == nil || root.Pos() < lock.stmt.Pos()
+			if from != "" && before && (root == lock.outer || root == nil || isRequest(root.Type())) {
+				c.report(arg, from, lock.instead)
 			}
 		})
-		if outer != nil && assigns(info, stmt, outer) {
+		if lock.outer != nil && assigns(info, stmt, lock.outer) {
 			return
 		}
+		fresh = fresh && (lock.err == nil || !assigns(info, stmt, lock.err))
+	}
+}
+
+// branches looks at those branches of an if in which the lock is held.
+func (c ctxCheck) branches(n *ast.IfStmt, lock acquired, fresh bool) {
+	without := way{}
+	if lock.err != nil {
+		without = wayWithout(c.pass.TypesInfo, n.Cond, lock.taken, fresh)
+	}
+	if !without.onTrue {
+		c.behind(n.Body.List, lock, fresh)
+	}
+	if without.onFalse {
+		return
+	}
+	switch other := n.Else.(type) {
+	case *ast.BlockStmt:
+		c.behind(other.List, lock, fresh)
+	case *ast.IfStmt:
+		c.branches(other, lock, fresh)
 	}
 }
 
@@ -213,7 +248,7 @@ func mayOutlive(fn *types.Func) bool {
 	if fn.Pkg() != nil {
 		pkg = fn.Pkg().Path()
 	}
-	isLock := strings.HasPrefix(pkg, kit) || pkg == "github.com/bsm/redislock" || strings.HasPrefix(pkg, "github.com/go-redsync/redsync")
+	isLock := strings.HasPrefix(pkg, kit) || pkg == redislock || pkg == redsync
 	switch name := fn.Name(); {
 	case isLock && (name == "Release" || name == "Unlock" || name == "UnlockContext" || name == "Discard" || name == "FromContext" || name == "NotAnAnswer" || name == "MarkUncertain"):
 		return true
@@ -324,32 +359,4 @@ func releases(info *types.Info, stmt ast.Stmt, lease *types.Var) (found bool) {
 func returns(info *types.Info, stmt ast.Stmt, lease *types.Var) bool {
 	_, ok := stmt.(*ast.ReturnStmt)
 	return ok && mentions(info, stmt, func(v *types.Var) bool { return v == lease })
-}
-
-// assigns reports whether a node gives a variable another value. What runs later does not count.
-func assigns(info *types.Info, n ast.Node, v *types.Var) (found bool) {
-	ast.Inspect(n, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.FuncLit:
-			return false
-		case *ast.AssignStmt:
-			for _, lhs := range n.Lhs {
-				found = found || variable(info, lhs) == v
-			}
-		}
-		return !found
-	})
-	return found
-}
-
-// mentions reports whether one of the variables within a node is such a one.
-func mentions(info *types.Info, within ast.Node, one func(v *types.Var) bool) (found bool) {
-	ast.Inspect(within, func(n ast.Node) bool {
-		if id, ok := n.(*ast.Ident); ok {
-			v, isVar := info.Uses[id].(*types.Var)
-			found = found || isVar && one(v)
-		}
-		return !found
-	})
-	return found
 }

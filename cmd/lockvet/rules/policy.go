@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"reflect"
 	"time"
 
 	"golang.org/x/tools/go/analysis"
@@ -104,32 +105,20 @@ func checkPolicy(pass *analysis.Pass, literal *ast.CompositeLit, whole bool) {
 	}
 }
 
-// set gives a field of a policy its value. It returns false for a field that it does not know.
+// set gives a field of a policy its value. It returns false for one that cannot be given.
 func set(p *lockmw.Policy, field string, value constant.Value) bool {
-	n, isInt := int64(0), false
-	if value.Kind() == constant.Int || value.Kind() == constant.Float {
-		n, isInt = constant.Int64Val(constant.ToInt(value))
-	}
-	durations := map[string]*time.Duration{
-		"TTL": &p.TTL, "Wait": &p.Wait, "RetryInterval": &p.RetryInterval, "MaxHold": &p.MaxHold, "MinHold": &p.MinHold, "RetryAfter": &p.RetryAfter,
-	}
-	texts := map[string]*string{"Name": &p.Name, "Prefix": &p.Prefix}
-	flags := map[string]*bool{
-		"Reentrant": &p.Reentrant, "FailOpen": &p.FailOpen, "MinHoldOnError": &p.MinHoldOnError, "AsyncRelease": &p.AsyncRelease, "Shadow": &p.Shadow,
-	}
-	switch {
-	case durations[field] != nil && isInt:
-		*durations[field] = time.Duration(n)
-	case texts[field] != nil && value.Kind() == constant.String:
-		*texts[field] = constant.StringVal(value)
-	case flags[field] != nil && value.Kind() == constant.Bool:
-		*flags[field] = constant.BoolVal(value)
-	case field == "Retries" && isInt:
-		p.Retries = int(n)
-	case field == "Permits" && isInt:
-		p.Permits = int(n)
-	case field == "Mode" && isInt:
-		p.Mode = lockmw.Mode(n)
+	f := reflect.ValueOf(p).Elem().FieldByName(field)
+	switch n, isInt := constant.Int64Val(constant.ToInt(value)); {
+	case !f.IsValid():
+		return false
+	case f.CanInt() && isInt:
+		f.SetInt(n)
+	case f.CanUint() && isInt && n >= 0:
+		f.SetUint(uint64(n))
+	case f.Kind() == reflect.String && value.Kind() == constant.String:
+		f.SetString(constant.StringVal(value))
+	case f.Kind() == reflect.Bool && value.Kind() == constant.Bool:
+		f.SetBool(constant.BoolVal(value))
 	default:
 		return false
 	}

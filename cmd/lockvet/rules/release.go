@@ -98,7 +98,7 @@ func takes(info *types.Info, assign *ast.AssignStmt) (t taken, dropped bool) {
 	switch {
 	case isOf(fn, "lockmw", "Acquire", "AcquireAll", "Resume") && len(assign.Lhs) == 3:
 		at = 1
-	case isNamedFunc(fn, "github.com/bsm/redislock", "Obtain") && len(assign.Lhs) == 2:
+	case isFunc(fn, redislock, "Obtain") && len(assign.Lhs) == 2:
 		at = 0
 	case isRedsync(fn) && len(assign.Lhs) == 1:
 		if method, ok := ast.Unparen(call.Fun).(*ast.SelectorExpr); ok {
@@ -116,20 +116,8 @@ func takes(info *types.Info, assign *ast.AssignStmt) (t taken, dropped bool) {
 	return t, false
 }
 
-func isNamedFunc(fn *types.Func, pkg string, names ...string) bool {
-	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != pkg {
-		return false
-	}
-	for _, name := range names {
-		if fn.Name() == name {
-			return true
-		}
-	}
-	return false
-}
-
 func isRedsync(fn *types.Func) bool {
-	return isNamedFunc(fn, "github.com/go-redsync/redsync/v4", "Lock", "LockContext", "TryLock", "TryLockContext")
+	return isFunc(fn, redsync, "Lock", "LockContext", "TryLock", "TryLockContext")
 }
 
 func releaseOf(info *types.Info, call *ast.CallExpr) string {
@@ -262,7 +250,7 @@ func madeOf(info *types.Info, graph *cfg.CFG, t taken) map[*types.Var]bool {
 // findsOne reports whether an expression is true where it finds an error: errors.Is(err, X), errors.As(err, &x), errors.AsType[X](err).
 func findsOne(info *types.Info, e ast.Expr) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
-	return ok && isNamedFunc(callee(info, call), "errors", "Is", "As", "AsType")
+	return ok && isFunc(callee(info, call), "errors", "Is", "As", "AsType")
 }
 
 // A way says on which ways behind a condition there is no lock, or none that anything is known of.

@@ -21,7 +21,7 @@ Behind it, it runs when the work is done. And Use of a group, in Gin and Echo, i
 	Run: runRoute,
 }
 
-// adds are the methods that add a route, by the packages of routers.
+// adds are the methods of Gin and Echo that add a route.
 var adds = map[string]bool{
 	"GET": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "OPTIONS": true, "HEAD": true, "CONNECT": true, "TRACE": true,
 	"Any": true, "Handle": true, "Match": true, "Add": true,
@@ -46,14 +46,19 @@ func runRoute(pass *analysis.Pass) (any, error) {
 // A routeCheck looks at one package.
 type routeCheck struct {
 	pass *analysis.Pass
-	made map[*types.Var]ast.Expr // what variables are made with that have one value
+	made map[*types.Var]ast.Expr // what variables are given; nil: several values
 }
 
-// made returns what the variables of a package are made with.
+// made returns what the variables of a package are given; nil for those that are given several values.
 func made(pass *analysis.Pass) map[*types.Var]ast.Expr {
 	found := make(map[*types.Var]ast.Expr)
 	files(pass, func(f *ast.File) {
-		definitions(pass.TypesInfo, f, func(v *types.Var, value ast.Expr) { found[v] = value })
+		definitions(pass.TypesInfo, f, func(v *types.Var, value ast.Expr) {
+			if _, again := found[v]; again {
+				value = nil
+			}
+			found[v] = value
+		})
 	})
 	return found
 }
@@ -66,31 +71,10 @@ func (c routeCheck) isLock(e ast.Expr, pkgs ...string) bool {
 	return isMiddleware(c.pass.TypesInfo, e, pkgs...)
 }
 
-// router returns the package and the type of what a route is added to.
-func router(fn *types.Func) (pkg, name string) {
-	sig, ok := fn.Type().(*types.Signature)
-	if !ok || sig.Recv() == nil {
-		return "", ""
-	}
-	t := sig.Recv().Type()
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
-	}
-	named, ok := types.Unalias(t).(*types.Named)
-	if !ok || named.Obj().Pkg() == nil {
-		return "", ""
-	}
-	return named.Obj().Pkg().Path(), named.Obj().Name()
-}
-
-const ginPath = "github.com/gin-gonic/gin"
-
+// order looks for a lock that stands behind the handler of its route.
 func (c routeCheck) order(call *ast.CallExpr) {
 	fn := callee(c.pass.TypesInfo, call)
-	if fn == nil || !adds[fn.Name()] || len(call.Args) < 2 || call.Ellipsis.IsValid() {
-		return
-	}
-	if pkg, _ := router(fn); pkg != ginPath {
+	if !isFunc(fn, ginPath) || !adds[fn.Name()] || len(call.Args) < 2 || call.Ellipsis.IsValid() {
 		return
 	}
 	last := call.Args[len(call.Args)-1]

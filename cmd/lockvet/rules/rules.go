@@ -14,8 +14,14 @@ import (
 // All are the rules.
 var All = []*analysis.Analyzer{Ctx, Release, Goroutine, Route, Policy, Fence}
 
-// kit is the module whose use is looked at.
-const kit = "github.com/lockmw/kit/"
+const (
+	kit  = "github.com/lockmw/kit/" // the module whose use is looked at
+	docs = "https://pkg.go.dev/github.com/lockmw/kit/cmd/lockvet"
+
+	ginPath   = "github.com/gin-gonic/gin"
+	redislock = "github.com/bsm/redislock"
+	redsync   = "github.com/go-redsync/redsync/v4"
+)
 
 // files calls do for each file of a package that is no test, nor a help for tests, and was written by somebody.
 func files(pass *analysis.Pass, do func(f *ast.File)) {
@@ -51,17 +57,12 @@ func callee(info *types.Info, call *ast.CallExpr) *types.Func {
 	return fn.Origin()
 }
 
-// isOf reports whether a function is one of a package of the module.
-func isOf(fn *types.Func, pkg string, names ...string) bool {
-	if fn == nil || fn.Pkg() == nil || fn.Pkg().Path() != kit+pkg {
-		return false
-	}
-	for _, name := range names {
-		if fn.Name() == name {
-			return true
-		}
-	}
-	return len(names) == 0
+// isOf reports whether a function is one of a package of the module; without names, any.
+func isOf(fn *types.Func, pkg string, names ...string) bool { return isFunc(fn, kit+pkg, names...) }
+
+// isFunc reports whether a function or method is one of a package; without names, any.
+func isFunc(fn *types.Func, path string, names ...string) bool {
+	return fn != nil && fn.Pkg() != nil && fn.Pkg().Path() == path && (len(names) == 0 || slices.Contains(names, fn.Name()))
 }
 
 // isMiddleware reports whether a call makes a middleware of Gin, Echo or net/http that takes a lock.
@@ -128,4 +129,32 @@ func definitions(info *types.Info, f *ast.File, do func(v *types.Var, value ast.
 		}
 		return true
 	})
+}
+
+// assigns reports whether a node gives a variable another value. What runs later does not count.
+func assigns(info *types.Info, n ast.Node, v *types.Var) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.AssignStmt:
+			for _, lhs := range n.Lhs {
+				found = found || variable(info, lhs) == v
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// mentions reports whether one of the variables within a node is such a one.
+func mentions(info *types.Info, within ast.Node, one func(v *types.Var) bool) (found bool) {
+	ast.Inspect(within, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			v, isVar := info.Uses[id].(*types.Var)
+			found = found || isVar && one(v)
+		}
+		return !found
+	})
+	return found
 }

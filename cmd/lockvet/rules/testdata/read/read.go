@@ -178,6 +178,28 @@ func inAnIf(ctx context.Context) {
 	}
 }
 
+func inAnIfWithoutTheLock(ctx context.Context) {
+	if _, lease, err := locks.Acquire(ctx, "42", policy); err != nil {
+		_ = work(ctx)
+	} else {
+		_ = work(ctx) // want `ctx does not end when the lock is lost`
+		_ = lease.Release(ctx)
+	}
+	if _, lease, err := locks.Acquire(ctx, "42", policy); errors.Is(err, lockmw.ErrNotAcquired) {
+		_ = work(ctx)
+	} else if err == nil {
+		_ = lease.Release(ctx)
+	}
+}
+
+func twoValues(r *gin.Engine, pay gin.HandlerFunc, locked bool) {
+	last := gin.Logger()
+	if locked {
+		last = ginlock.Middleware(locks, keyfunc.MustParse("{param.id}"), policy)
+	}
+	r.POST("/orders/:id/pay", pay, last) // nobody knows which one it is
+}
+
 func readsValues(ctx context.Context, tenant func(context.Context) string) error {
 	return locks.WithLock(ctx, "42", policy, func(lockCtx context.Context) error {
 		_ = tenant(ctx)
