@@ -98,7 +98,7 @@ func (r *round) judgeProgress() {
 func (r *round) inTheWay(o call) time.Duration {
 	over, more := max(o.returned, o.released), 100*time.Millisecond
 	if o.outcome == unavailable || o.release == unavailable {
-		more = max(more, r.c.TTL)
+		more = r.c.TTL
 	}
 	return over + r.bound(more, o.asked, over+more)
 }
