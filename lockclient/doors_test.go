@@ -189,6 +189,13 @@ var cases = map[string]func(s *service){
 		s.policy.Wait = 50 * time.Millisecond
 		s.want(s.ask("/locked/42", release), 200, "", 1, "LOCK_WAIT_TIMEOUT")
 	},
+	"others give it back soon": func(s *service) {
+		s.policy.RetryAfter = 50 * time.Millisecond // Retry-After is a second
+		release := s.hold("42")
+		if g := s.ask("/locked/42", release); g.status != 200 || len(g.refused) != 1 || g.took < 50*time.Millisecond || g.took >= time.Second {
+			s.Errorf("%+v", g)
+		}
+	},
 	"others do not give it back": func(s *service) {
 		defer s.hold("42")()
 		s.policy.RetryAfter = time.Second

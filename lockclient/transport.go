@@ -106,9 +106,15 @@ func refusalIn(answer *http.Response) (code string, after time.Duration) {
 	}
 	_ = body.Close() // it was read to its end
 	answer.Body = io.NopCloser(bytes.NewReader(text))
-	var problem struct{ Code string }
+	var problem struct {
+		Code  string
+		After int64 `json:"retry_after_ms"` // as Retry-After, which has whole seconds
+	}
 	if json.Unmarshal(text, &problem) != nil {
 		return "", 0
+	}
+	if problem.After > 0 && problem.After < after.Milliseconds() {
+		after = time.Duration(problem.After) * time.Millisecond
 	}
 	return problem.Code, after
 }

@@ -72,6 +72,7 @@ func TestOnlyARefusalOfOursIsAskedAgain(t *testing.T) {
 		again             bool
 	}{
 		"ours":                        {409, problemType, "1", busy, true},
+		"its own milliseconds":        {409, problemType, "1", strings.Replace(busy, "{", `{"retry_after_ms":9200000000000000000,`, 1), true},
 		"with a charset":              {409, problemType + "; charset=utf-8", "1", busy, true},
 		"a date":                      {409, problemType, "Sat, 01 Jan 2000 00:00:02 GMT", busy, true},
 		"a date far away":             {409, problemType, "Fri, 31 Dec 9999 23:59:59 GMT", busy, false},
