@@ -113,9 +113,7 @@ lint: ## Check format, generated code, vet and golangci-lint
 	done
 
 vuln: ## Look for known vulnerabilities in what the modules use, with govulncheck (VULNDB=file:///… for a database of your own)
-	@failed=; for m in $(MODULES); do echo "vuln $$m"; \
-		go run -C $$m golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./... || failed="$$failed $$m"; done; \
-	if [ -n "$$failed" ]; then echo "govulncheck has found something in:$$failed"; exit 1; fi
+	VULNDB="$(VULNDB)" bash scripts/vuln.sh $(GOVULNCHECK) $(MODULES)
 
 tidy: ## Bring go.mod and go.sum of all modules up to date
 	bash scripts/tidy.sh
