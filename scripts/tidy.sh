@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Brings go.mod and go.sum of every module up to date: tidy.sh
+# Brings go.mod and go.sum of every module up to date, that under testdata too: tidy.sh
 #
 # lockprom, lockotel, cmd/lockctl and cmd/lockvet are modules that others install. Their go.mod has no
 # replace directive, because go install refuses one; a go.work beside it has the other
@@ -33,7 +33,7 @@ tidy() (
 	GOWORK=off go mod tidy
 )
 
-find . -name go.mod -not -path '*/testdata/*' | LC_ALL=C sort | while IFS= read -r file; do
+find . -name go.mod | LC_ALL=C sort | while IFS= read -r file; do
 	module=$(dirname "$file")
 	echo "tidy $module"
 	tidy "$module" </dev/null
