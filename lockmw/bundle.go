@@ -95,8 +95,9 @@ func (b *bundle) keys() string {
 	return strings.Join(names, ", ")
 }
 
-// FenceOf returns the fence of one of the lease's keys, given with its prefix,
-// and 0 for a key that is not among them, and for a nil Lease. For a lease of one key it is Fence.
+// FenceOf returns the fence of one of the lease's keys. key includes the prefix. For a
+// lease of one key it is Fence. For a key that is not among the lease's, and for a nil
+// Lease, it is 0.
 func (l *Lease) FenceOf(key string) int64 {
 	if l == nil {
 		return 0

@@ -12,26 +12,25 @@ type Severity string
 // The severities.
 const (
 	SeverityOK     Severity = "ok"     // all is as it should be
-	SeverityAdvice Severity = "advice" // locks work, and something should be mended
-	SeverityError  Severity = "error"  // no lock can be had, or not everywhere: what Ping returns as its error
+	SeverityAdvice Severity = "advice" // locks work, but something should be mended
+	SeverityError  Severity = "error"  // no lock can be had, or not everywhere; Ping returns it as its error
 )
 
 // A Finding is one of the things that Doctor has found out.
 type Finding struct {
 	Severity Severity
 
-	// Err is what is wrong, and says what to do about it: for SeverityError it is the error of Ping. It is nil for SeverityOK.
+	// Err is what is wrong, and says what to do about it. For SeverityError it is the error of Ping. For SeverityOK it is nil.
 	Err error
 
-	// What is what was found, in words: that of SeverityOK, and otherwise the text of Err. It names commands and settings, and never
-	// keys or passwords.
+	// What is the finding in words. If Err is not nil, it is the text of Err. It names commands and settings, and never keys or passwords.
 	What string
 }
 
-// A Report is what Doctor has found: the state of the server first, and then, where answers of Do are kept, theirs.
+// A Report is what Doctor has found: first the state of the server and then, if answers of Do are kept, whether they are safe there.
 type Report []Finding
 
-// Worst returns the worst severity of the report, SeverityOK where all is well.
+// Worst returns the worst severity of the report, and SeverityOK if all is well.
 func (r Report) Worst() Severity {
 	worst := SeverityOK
 	for _, f := range r {
@@ -42,14 +41,13 @@ func (r Report) Worst() Severity {
 	return worst
 }
 
-// Doctor tells whether locks can work in the Locker's Redis, as Ping does, and what should be mended although they work: a right
-// that the user lacks and that locks can do without, a proxy that keeps a command from the server, a server that may evict locks
-// when its memory is full, answers of Do that would not survive a restart. It is for operators, and what lockctl doctor prints: a service
-// should stop for the error of Ping alone, and log the report.
+// Doctor tells whether locks can work in the Locker's Redis, as Ping does. It also tells what should be mended although they work: a right
+// that the user lacks and that locks can do without, a proxy that keeps a command from the server, a server that may evict locks when its
+// memory is full, answers of Do that would not survive a restart. Doctor is for operators, and lockctl doctor prints what it returns. A
+// service should stop only for the error of Ping, and log the report.
 //
-// Whatever is found is in the report. There is an error only where nothing could be found out: it Is ErrClosed after Close,
-// or the error of ctx, which ended before the report was complete. Doctor takes some seconds at most. It takes no lock, and
-// writes what Ping writes.
+// Whatever Doctor finds is in the report. It returns an error only if nothing could be found out: ErrClosed after Close, or the error of
+// ctx if that ended before the report was complete. Doctor takes some seconds at most. It takes no lock, and writes what Ping writes.
 func (l *Locker) Doctor(ctx context.Context) (Report, error) {
 	advice, err := l.health(ctx)
 	switch {

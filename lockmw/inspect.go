@@ -36,8 +36,7 @@ func (h Holder) MarshalJSON() ([]byte, error) {
 	return json.Marshal(text)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. A Left that is not there means that there
-// is no TTL.
+// UnmarshalJSON reads what MarshalJSON writes. If Left is missing, there is no TTL.
 func (h *Holder) UnmarshalJSON(b []byte) error {
 	var text holderText
 	if err := json.Unmarshal(b, &text); err != nil {
@@ -95,15 +94,15 @@ func (w *Waiter) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Instance returns the name by which Info and AcquireError.Holder call this Locker: what
-// WithInstance said, and what New has drawn. It is no secret: nothing can be
-// released with it.
+// Instance returns the name by which Info and AcquireError.Holder call this Locker: the text of
+// WithInstance, and what New has added to it. The name is no secret: nothing can be released with
+// it.
 func (l *Locker) Instance() string { return l.store.Instance() }
 
-// Inspect tells who has the lock called key, the prefix included, who waits for
-// it, and whether an answer of Do is kept for it. A lock that nobody has is no error. On a quorum it tells what a majority agrees
-// on. The answer is that of a moment: base no decision of a program on it. It takes a
-// second at most, and ends with ctx. The error Is ErrInvalidKey, ErrClosed or
+// Inspect tells who has the lock called key, who waits for it, and whether an answer of Do is kept
+// for it. key includes the prefix. A lock that nobody has is no error. On a quorum Inspect tells
+// what a majority agrees on. The answer is true for one moment: base no decision of a program on
+// it. Inspect takes a second at most, and ends with ctx. The error Is ErrInvalidKey, ErrClosed or
 // ErrUnavailable.
 func (l *Locker) Inspect(ctx context.Context, key string) (Info, error) {
 	i := Info{Key: key}
@@ -138,27 +137,28 @@ func modeOf(k store.Kind) Mode {
 	return Exclusive
 }
 
-// ForceRelease takes the lock called key, the prefix included, from all who
-// have it, and gives it to the next waiters. It is for operators: the former holder
-// works on, beside the next one, until it learns that the lock is lost. It does so by a
-// message at once, if its process hears messages: from its first call that may wait, see
-// Stats.Subscribed. Otherwise, or if the message is lost, it does so by its next renewal,
-// within 11 s if its TTL is 30 s. The next fence is higher than its own, so a resource that
-// checks fences refuses its writes. A lock that nobody has is no error. ForceRelease takes
-// about a second at most, and ends with ctx.
+// ForceRelease takes the lock called key from all who have it, and gives it to the next waiters.
+// key includes the prefix. It is for operators: the former holder works on, beside the next one,
+// until it learns that the lock is lost. A message tells it at once, if its process hears messages
+// (Stats.Subscribed): from its first call that may wait, or from New on with SettingsInRedis.
+// Otherwise, or if the message is lost, its next renewal tells it, within 11 s if its TTL is 30 s.
+// The next fence is higher than its own, so a resource that checks fences refuses its writes. A
+// lock that nobody has is no error. ForceRelease takes about a second at most, and ends with ctx.
 // The error Is ErrInvalidKey, ErrClosed or ErrUnavailable.
 //
-// ForceReleaseAs tells the holder as well who has taken the lock, and why.
+// ForceReleaseAs also tells the holder who has taken the lock, and why.
 func (l *Locker) ForceRelease(ctx context.Context, key string) error {
 	return l.ForceReleaseAs(ctx, key, Intervention{})
 }
 
-// ForceReleaseAs is ForceRelease for somebody, and for a reason. Both are told to observers (EventForceReleased) and the log of this Locker,
-// and with the message, if that arrives, to the former holder: its log, its EventLost and the cause of its lease's
-// context, a *RevokedError, have them. Former holders with an older version of lockmw learn that the lock is lost, and not why.
+// ForceReleaseAs is ForceRelease on behalf of somebody, and for a reason. Observers
+// (EventForceReleased) and the log of this Locker are told both. If the message arrives, the former
+// holder is told both as well: they are in its log, in its EventLost, and in the cause of its
+// lease's context, a *RevokedError. A former holder with an older version of lockmw learns that the
+// lock is lost, but not why.
 //
-// The error Is ErrInvalidPolicy, and nothing was released, where a text of by is too long or cannot be printed; otherwise it is that
-// of ForceRelease.
+// If a text of by is too long or cannot be printed, the error Is ErrInvalidPolicy, and nothing was
+// released. Otherwise the error is that of ForceRelease.
 func (l *Locker) ForceReleaseAs(ctx context.Context, key string, by Intervention) error {
 	if err := by.validate(); err != nil {
 		return fmt.Errorf("lockmw: force release %q: %w", key, err)
@@ -205,27 +205,28 @@ func (l *Locker) operate(ctx context.Context, what, key string, ask func(context
 // listAtOnce is how many locks List looks at at the same time.
 const listAtOnce = 32
 
-// List tells of all locks whose keys, the prefix included, begin with prefix, as Inspect
-// does: who has them, and who waits. The empty prefix is that of all. They come in no
-// order, each once; one that comes or goes meanwhile may be missing. It is for operators:
-// Redis looks at all its keys for it, a thousand in each step (SCAN), so that no other
-// command waits for long.
+// List tells of all locks whose keys, the prefix included, begin with prefix: who has them, and who
+// waits, as Inspect does. The empty prefix finds all locks. They come in no order, each once. A
+// lock that comes or goes meanwhile may be missing. List is for operators: Redis looks at all its
+// keys for it, a thousand in each step (SCAN), so that no other command waits for long.
 //
-// After an error, which is the last that comes, there is no more. A master of a Cluster
-// that is away hides its own locks alone: the error comes after those of the others. It Is ErrClosed or
-// ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends one
-// that is under way; it does not wait for what the caller's loop does with a lock.
+// An error is the last thing that comes. If a master of a Cluster is away, only its own locks are
+// missing, and the error comes after the locks of the others. The error Is ErrClosed or
+// ErrUnavailable, or what ended ctx. Several Lists may run at the same time. Close ends a List that
+// is under way, but does not wait for what the caller's loop does with a lock.
 func (l *Locker) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return l.list(ctx, prefix, l.store.Names, func(i Info) bool { return len(i.Holders) > 0 || i.Waiting > 0 })
 }
 
-// ListUncertain tells of all uncertain work whose keys, the prefix included, begin with prefix: of work that was begun
-// with Uncertain, has no answer, and whose lock nobody has, so that Do is refused with ErrUncertain until Resolve says what became of
-// it. The Info is that of Inspect: its Answer has the id of the work, for Resolve, and when it was begun. Work whose lock somebody has at that
-// moment is not told: it may be in progress. Otherwise it is as List in all: the order, what may be missing, the errors, and Close. Redis
-// looks at all its keys for it as well, and reads each answer that is kept.
+// ListUncertain tells of all uncertain work whose keys, the prefix included, begin with prefix.
+// Such work was begun with Uncertain, has no answer, and nobody has its lock. Do is refused with
+// ErrUncertain until Resolve says what became of the work, or UncertainFor is over. The Info is
+// that of Inspect: its Answer has the id of the work, for Resolve, and when the work was begun.
+// Work whose lock somebody has at that moment is left out, because it may be in progress.
 //
-// On a quorum, which keeps no answers, the error Is ErrInvalidPolicy.
+// The order, what may be missing, the errors, and Close are as for List. Redis looks at all its
+// keys for it as well, and also reads each answer that is kept. On a quorum, which keeps no
+// answers, the error Is ErrInvalidPolicy.
 func (l *Locker) ListUncertain(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	if l.quorum {
 		return func(yield func(Info, error) bool) {
@@ -337,9 +338,9 @@ func (l *Locker) listSome(ctx context.Context, names []string, wants func(Info) 
 	return true
 }
 
-// Stats returns the Locker's numbers as they are now. It sends nothing to Redis. It looks
-// at every lease and every call that waits, but not at all of them in one moment. It is
-// safe for concurrent use, and after Close.
+// Stats returns the Locker's numbers as they are now. It sends nothing to Redis. It looks at every
+// lease and every call that waits, but not at all of them in one moment. It is safe for concurrent
+// use, and may be called after Close.
 func (l *Locker) Stats() Stats {
 	s := Stats{
 		Names:      make(map[string]NameStats),

@@ -13,15 +13,15 @@ import (
 // What people do by hand, to locks (ForceRelease) and to work of which nobody knows (Resolve): by whom it was done and why is told to
 // the log and the observers of the Locker that does it, and to the holder from whom a lock is taken.
 
-// An Intervention says who does something by hand, and why: for ForceReleaseAs and ResolveAs. Either may be empty. Both are printable
-// UTF-8 in one line: Author of at most 128 bytes, Reason of at most 256. They are for operators: they stand in logs and on the page of package
-// lockadmin, and no client is told.
+// An Intervention says who does something by hand, and why: for ForceReleaseAs and ResolveAs. Either text may be empty. Both are printable
+// UTF-8 in one line: Author has at most 128 bytes, Reason at most 256. They are for operators: they appear in logs and on the page of
+// package lockadmin. No client is told.
 type Intervention struct {
-	Author string // a person, or a program: such as ana@bastion
+	Author string // a person or a program, such as ana@bastion
 	Reason string // such as the number of an incident
 }
 
-// String returns both in a few words, such as "by ana@bastion: INC-42", and "" of the zero Intervention.
+// String returns both texts in a few words, such as "by ana@bastion: INC-42", and "" for the zero Intervention.
 func (i Intervention) String() string {
 	switch {
 	case i == Intervention{}:
@@ -61,18 +61,18 @@ func (i Intervention) attrs() (attrs []any) {
 	return attrs
 }
 
-// A RevokedError is the cause with which a lease's context ends where the lock was taken by force and its process has heard of it, and
-// the Err of its EventLost. It Is ErrLost. Where the message was lost, or no messages arrive as on a quorum, it is not known
+// A RevokedError is the cause with which a lease's context ends if the lock was taken by force and its process has heard of that. It is
+// also the Err of its EventLost. It Is ErrLost. If the message was lost, or no messages arrive, as on a quorum, the process does not know
 // that it was by force: the cause is ErrLost alone.
 //
 //	if revoked, ok := errors.AsType[*lockmw.RevokedError](context.Cause(ctx)); ok {
 //		slog.Warn("export stopped by hand", "by", revoked.Author, "because", revoked.Reason)
 //	}
 //
-// Both texts are empty where ForceRelease was used, which does not know them, or an older version of lockmw or lockctl.
+// Both texts are empty if the lock was taken by ForceRelease, or by an older version of lockmw or lockctl: these do not know them.
 type RevokedError struct{ Intervention }
 
-// Error says that the lock was lost, and who has taken it and why, as far as that is known. It is meant for logs.
+// Error says that the lock was lost and, as far as that is known, who has taken it and why. It is meant for logs.
 func (e *RevokedError) Error() string { return ErrLost.Error() + ": " + e.brief() }
 
 // Unwrap returns ErrLost.

@@ -8,15 +8,18 @@ import (
 )
 
 // Ping asks whether locks can work: whether Redis is there (each master of a Cluster, a
-// majority of a quorum), whether it is one server and new enough, and whether the user may
-// run what locks need. nil: they work. What should be mended all the same, such as a
-// maxmemory-policy by which the server may evict locks, is no error: Doctor tells it. It takes no lock, but writes a key of its own that lasts
-// a millisecond. It asks anew each time, for a second at most or until ctx ends.
+// majority of a quorum), whether it is one server and new enough, and whether the user may run
+// what locks need. nil means that they work. What should be mended although they work is no
+// error, such as a maxmemory-policy by which the server may evict locks: Doctor tells it. Ping
+// takes no lock, but writes a key of its own that lasts a millisecond. It asks anew each time,
+// for a second at most or until ctx ends.
 //
-// The error Is ErrClosed after Close, and else ErrUnavailable: no lock can be had, a master of
-// a Cluster does not answer, several servers answer at one address, the user may not run
-// PING, or WAIT where the Locker has WithReplicaAcks, or the server has fewer replicas than that wants. Its text has the remedy, names commands
-// and settings, and never keys or passwords.
+// The error Is ErrClosed after Close, and otherwise ErrUnavailable. ErrUnavailable means that
+// no lock can be had, that a master of a Cluster does not answer, that several servers answer
+// at one address, or that the user may not run PING. With WithReplicaAcks it may also mean
+// that the user may not run WAIT, or that the server has fewer replicas than are wanted. The
+// text of the error has the remedy. It names commands and settings, and never keys or
+// passwords.
 func (l *Locker) Ping(ctx context.Context) error {
 	_, err := l.health(ctx)
 	return err

@@ -12,21 +12,25 @@ import (
 
 const leastNodes = 3
 
-// NewQuorum returns a Locker that takes each lock at a majority of independent
-// Redis nodes, as Redlock describes it: locks are held and given while fewer
-// than half of the nodes are away. There must be an odd number of nodes, at least
-// three, and none of them twice: that is checked, and the error says what is wrong, as
-// New's does. None may be a replica of another: that cannot be checked here.
+// NewQuorum returns a Locker that takes each lock at a majority of independent Redis
+// nodes, as Redlock describes it. Locks are held and given while fewer than half of the
+// nodes are away. There must be an odd number of nodes, at least three, and none of them
+// twice. That is checked, and the error says what is wrong, as New's does. No node may be
+// a replica of another: that cannot be checked here.
 //
-// It differs from New's Locker: waiters do not stand in a queue. They ask again
-// after each retry interval, and only those of one process in the order in
-// which they came; so a stream of Shared holders can keep a writer out. Fences
-// are 0. Permits are refused, because a majority does not bound them. A refusal
-// tells each node's vote, see AcquireError.
+// It differs from New's Locker in these points:
 //
-// A node that restarts without its data may give its vote a second time: keep such a
-// node away for the longest TTL in use, or have it write each command to disk. All
-// nodes' clocks must run at about the same rate.
+//   - Waiters do not stand in a queue. They ask again after each retry interval. Only
+//     those of one process are served in the order in which they came. So a stream of
+//     Shared holders can keep a writer out.
+//   - Fences are 0.
+//   - Permits are refused, because a majority does not bound them. So are Shadow, Do,
+//     tickets and SettingsInRedis.
+//   - A refusal tells each node's vote, see AcquireError.
+//
+// A node that restarts without its data may give its vote a second time. Keep such a node
+// away for the longest TTL in use, or have it write each command to disk. The clocks of
+// all nodes must run at about the same rate.
 func NewQuorum(clients []redis.UniversalClient, opts ...Option) (*Locker, error) {
 	o, err := gather(opts)
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"github.com/lockmw/kit/internal/seam"
 )
 
-// The codes by which a client tells one refusal from another. They are in the body
-// of an HTTP response and in the ErrorInfo of a gRPC status, and do not change.
+// The codes by which a client tells one refusal from another. They are in the body of an HTTP
+// response and in the ErrorInfo of a gRPC status. They do not change.
 const (
 	// CodeBusy: others hold the lock, and the policy allowed one attempt
 	// (ErrNotAcquired).
 	CodeBusy = "LOCK_BUSY"
-	// CodeWaitTimeout: others held the lock for as long as the policy or the
-	// request's deadline allowed to wait (ErrNotAcquired).
+	// CodeWaitTimeout: others held the lock for as long as the policy or the request's deadline let
+	// the call wait (ErrNotAcquired).
 	CodeWaitTimeout = "LOCK_WAIT_TIMEOUT"
-	// CodeCooldown: nobody is at work under the lock; its work was done a moment ago, and
-	// Policy.MinHold keeps the key taken for a while (ErrNotAcquired). No time to ask again is
-	// told with it: who asked again then would do the work again.
+	// CodeCooldown: nobody is at work under the lock. Its work was done a moment ago, and
+	// Policy.MinHold keeps the key taken for a while (ErrNotAcquired). The client is not told when
+	// to ask again, because it would then do the work again.
 	CodeCooldown = "LOCK_COOLDOWN"
-	// CodeTicketSpent: the work cannot be gone on with by this ticket (ErrTicketSpent): it was used, its time is over, or the lock
-	// was never handed on to it.
+	// CodeTicketSpent: nobody can go on with the work by this ticket (ErrTicketSpent). It was used,
+	// its time is over, or the lock was never handed on to it.
 	CodeTicketSpent = "LOCK_TICKET_SPENT"
-	// CodeQueueFull: too many wait already (ErrQueueFull).
+	// CodeQueueFull: too many calls wait already (ErrQueueFull).
 	CodeQueueFull = "LOCK_QUEUE_FULL"
 	// CodeBackendUnavailable: Redis cannot be reached, or refuses (ErrUnavailable).
 	CodeBackendUnavailable = "LOCK_BACKEND_UNAVAILABLE"
@@ -34,51 +34,50 @@ const (
 	CodeLost = "LOCK_LOST"
 	// CodeKeyInvalid: the request does not name what is locked (ErrInvalidKey).
 	CodeKeyInvalid = "LOCK_KEY_INVALID"
-	// CodeMisuse: a mistake of the program, about which no client can do anything
-	// (ErrInvalidPolicy, ErrReentrant, ErrInvalidTicket, a lock that is asked for with the context of a
-	// lease that was released, and in a middleware a key that no request to its route
-	// can have, keyfunc.ErrMisuse).
+	// CodeMisuse: a mistake of the program, about which no client can do anything. The error Is
+	// ErrInvalidPolicy, ErrReentrant or ErrInvalidTicket; or the call asked for a lock with the
+	// context of a lease that was released; or, in a middleware, the key is one that no request to
+	// its route can have (keyfunc.ErrMisuse).
 	CodeMisuse = "LOCK_MISUSE"
 	// CodeClosed: the Locker is closed (ErrClosed).
 	CodeClosed = "LOCK_CLOSED"
 )
 
-// The codes of requests that are answered once for all who ask for the same, by Do or by a middleware called
-// Idempotent.
+// The codes of requests that Do, or a middleware called Idempotent, answers once for all who ask for
+// the same.
 const (
-	// CodeIdempotencyKeyMissing: the request has no idempotency key, and needs one.
+	// CodeIdempotencyKeyMissing: the request needs an idempotency key, and has none.
 	CodeIdempotencyKeyMissing = "IDEMPOTENCY_KEY_MISSING"
 	// CodeIdempotencyKeyReused: the key was used for another request (ErrOtherRequest).
 	CodeIdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED"
-	// CodeIdempotencyInProgress: the first request with the key is still at work (ErrNotAcquired, of Do).
+	// CodeIdempotencyInProgress: the first request with the key is still at work (ErrNotAcquired
+	// from Do).
 	CodeIdempotencyInProgress = "IDEMPOTENCY_IN_PROGRESS"
-	// CodeIdempotencyUncertain: the work for the key was begun, and nobody knows whether it was done (ErrUncertain). Asking
-	// again tells nothing new: somebody has to look.
+	// CodeIdempotencyUncertain: the work for the key was begun, and nobody knows whether it was
+	// done (ErrUncertain). Asking again tells nothing new: somebody has to look.
 	CodeIdempotencyUncertain = "IDEMPOTENCY_UNCERTAIN"
-	// CodeIdempotencyAnswerNotKept: the work for the key was done, and there is no answer that could be given again
-	// (ErrAnswerNotKept).
+	// CodeIdempotencyAnswerNotKept: the work for the key was done, or Resolve has discarded it, and
+	// there is no answer that could be given again (ErrAnswerNotKept).
 	CodeIdempotencyAnswerNotKept = "IDEMPOTENCY_ANSWER_NOT_KEPT"
 )
 
-// StatusClientGone is the Status of a request whose client has left while it
-// waited. No client sees it; access logs do. nginx has the same number for that. It is
-// not 200, because a context may also be cancelled by the server's own shut-down while
-// the client is still there, and that client must not take silence for success.
+// StatusClientGone is the Status of a request whose client left while the request waited. No client
+// sees it, but access logs do. nginx uses the same number for that. It is not 200 because a context
+// may also be cancelled by the server's own shut-down while the client is still there. That client
+// must not take silence for success.
 const StatusClientGone = 499
 
-// A Refusal is what a client is told of an error of this package. Nothing of the
-// error's own text is in it: no key, no token and nothing that Redis said. So it
-// can be sent as it is, in whatever envelope an API has. The middlewares' own answer
-// to CodeKeyInvalid names the value that is missing or cannot be used as well, see
-// keyfunc.ValueError.
+// A Refusal is what a client is told of an error of this package. Nothing of the error's own text
+// is in it: no key, no token and nothing that Redis said. So you can send it as it is, in whatever
+// envelope your API has. The middlewares' own answer to CodeKeyInvalid also names the value that is
+// missing or cannot be used, see keyfunc.ValueError.
 type Refusal struct {
 	Status   int    // of the HTTP response
 	GRPCCode uint32 // codes.Code(r.GRPCCode) is the code of google.golang.org/grpc
-	Code     string // one of the Code constants; empty where the client has left, so that there is nobody to tell
-	Detail   string // a sentence for people, from RefusalOf the same for each refusal of its kind; empty where Code is empty
+	Code     string // one of the Code constants; empty if the client has left, so that there is nobody to tell
+	Detail   string // a sentence for people; RefusalOf has one for each kind of refusal; empty if Code is empty
 
-	// RetryAfter is after how long asking again makes sense. Zero means that it does
-	// not.
+	// RetryAfter is after how long it makes sense to ask again. Zero means that it does not.
 	RetryAfter time.Duration
 }
 
@@ -175,17 +174,17 @@ var (
 	}
 )
 
-// RefusalOf returns what a client is to be told of err, and whether err is one of
-// this package's: an *AcquireError, or one that Is ErrLost, ErrInvalidKey, ErrOtherRequest, ErrUncertain,
-// ErrAnswerNotKept, ErrNotAcquired, ErrQueueFull, ErrUnavailable, ErrClosed, ErrInvalidPolicy or
-// ErrReentrant. For nil and for any other error it returns the zero Refusal and
-// false.
+// RefusalOf returns what a client is to be told of err, and whether err is one of this package's:
+// an *AcquireError, or an error that Is ErrLost, ErrInvalidKey, ErrOtherRequest, ErrUncertain,
+// ErrAnswerNotKept, ErrTicketSpent, ErrNotAcquired, ErrQueueFull, ErrUnavailable, ErrClosed,
+// ErrInvalidPolicy, ErrReentrant or ErrInvalidTicket. For nil and for any other error it returns
+// the zero Refusal and false.
 //
-// An error that Is several of these is judged by the first of them in that order. A lost
-// lock comes first, because the handler's own error may be joined to it, and may be that
-// of a nested lock; then comes a key that cannot be derived, which may wrap anything
-// that a key function returns. An *AcquireError that Is none of them is a mistake of the
-// program: CodeMisuse.
+// If an error Is several of these, the first of them in that order counts. A lost lock comes first,
+// because the handler's own error may be joined to it, and that may be the error of a nested lock.
+// A key that cannot be derived comes next, because it may wrap anything that a key function
+// returns. An *AcquireError that Is none of them is a mistake of the program (CodeMisuse), unless
+// the request has no idempotency key (CodeIdempotencyKeyMissing).
 func RefusalOf(err error) (Refusal, bool) {
 	refusal, ours := kindOf(err)
 	switch refusal.Code {

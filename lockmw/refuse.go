@@ -105,16 +105,19 @@ func coolingDown(err error, left time.Duration) error {
 	return fmt.Errorf("%w; %s", err, cools)
 }
 
-// Refuse returns the refusal of a call that could not even ask for its lock, because of
-// err: no key can be derived from a request, or a middleware is used wrongly. Observers
-// and the log are told of it as of the refusals of Acquire. It is for code that derives
-// keys and takes locks for others, as the middlewares do; it sends nothing to Redis.
+// Refuse returns the refusal of a call that could not even ask for its lock, because of err.
+// For example, no key can be derived from a request, or a middleware is used wrongly. Refuse
+// is for code that derives keys and takes locks for others, as the middlewares do. It sends
+// nothing to Redis. Observers and the log are told, as they are of the refusals of Acquire.
 //
-// The error is an *AcquireError that wraps err, never nil. Have err wrap ErrInvalidKey
-// if the caller sent a request without a usable key. An err that Is none of this
-// package's errors is a mistake of the program, see RefusalOf: of each such mistake, by
-// the text of err, one line is logged as long as the program runs. Of p only Name and
-// Prefix are used.
+// The error is an *AcquireError that wraps err, never nil. Have err wrap ErrInvalidKey if the
+// caller sent a request without a usable key. An err that Is none of this package's errors is
+// a mistake of the program, see RefusalOf. The log has one line for each such mistake, that
+// is for each Name and text of err, as long as the program runs.
+//
+// Of p, the error has Name and Prefix, and the event has Mode and Permits as well. Nothing
+// else of p counts, unless err Is ErrNotAcquired or ErrQueueFull: then RetryAfter is as p
+// says.
 func (l *Locker) Refuse(ctx context.Context, p Policy, err error) error {
 	c := l.newClaim(ctx, "", p, time.Now(), nil)
 	return c.refused(err)

@@ -10,19 +10,20 @@ import (
 const maxAcksWithin = 500 * time.Millisecond
 
 // WithReplicaAcks has every acquire confirmed by n of the master's replicas (n is at
-// least 1) within a time of 1 to 500 ms (WAIT, on the connection that took the lock). An
-// acquire that too few confirm is tried again for as long as the policy lets it wait;
-// then it is taken back and refused with ErrUnavailable. A hand-over takes one more
-// round trip.
+// least 1), within a time of 1 to 500 ms. The command is WAIT, on the connection that
+// took the lock. If too few replicas confirm, the acquire is tried again for as long as
+// the policy lets it wait. Then it is taken back, and refused with ErrUnavailable. A
+// hand-over takes one more round trip.
 //
-// Do and the middlewares called Idempotent have their lock confirmed in the same way, and with Uncertain also that the work begins: without that it does
-// not. An answer is kept also where too few confirm it; the replicas have that time before anybody is told of it.
+// Do and the middlewares called Idempotent have their lock confirmed in the same way.
+// With Uncertain it must also be confirmed that the work begins, or it does not begin. An
+// answer is kept even if too few replicas confirm it. The replicas have that time before
+// anybody is told of the answer.
 //
-// This makes it less likely that a fail-over forgets a held lock; it does not
-// rule it out. Sentinels may promote a replica that has not confirmed, and
-// replication that has lagged since may lose a renewal. It is for a single master
-// with replicas: New refuses it with a *redis.ClusterClient. NewQuorum asks it of each
-// of its nodes.
+// This makes it less likely that a fail-over forgets a held lock. It does not rule it
+// out: Sentinels may promote a replica that has not confirmed, and a renewal may be lost
+// if replication has lagged since. The option is for a single master with replicas: New
+// refuses it with a *redis.ClusterClient. NewQuorum asks it of each of its nodes.
 func WithReplicaAcks(n int, within time.Duration) Option {
 	return func(o *options) error {
 		switch {

@@ -14,8 +14,8 @@ import (
 
 // How somebody who has looked says what became of work that was begun, and of which nobody knew more.
 
-// ErrNotUncertain is the error of Resolve about work that is not uncertain: it has its answer, or somebody has resolved it, or the
-// time for which it was noted is over, or it is other work.
+// ErrNotUncertain is the error of Resolve about work that is not uncertain: it has its answer, somebody has resolved it, the time for which
+// it was noted is over, or the work under the key is another one.
 var ErrNotUncertain = errors.New("lockmw: no such work is uncertain")
 
 // A Resolution is what Resolve is told: Done, Again or Discard.
@@ -34,34 +34,41 @@ const (
 
 // The resolutions that need no answer.
 var (
-	// Again says that the work was not done: the next call does it.
+	// Again says that the work was not done. The next call does it.
 	Again = Resolution{what: wasUndone}
 
-	// Discard says that nobody is to do the work any more, whether or not it was done, and that there is no answer to it: calls get
-	// ErrAnswerNotKept, for the Retain of the call that began it.
+	// Discard says that nobody is to do the work any more, whether or not it was done, and that it has no answer. Calls get
+	// ErrAnswerNotKept, for the Retain of the call that began the work.
 	Discard = Resolution{what: isSettled}
 )
 
-// Done says that the work was done, and what its answer is: of the type that the function of Do returns, or a json.RawMessage of it. Calls get
-// it, for the Retain of the call that began the work.
+// Done says that the work was done, and what its answer is. The answer has the type that the function of Do returns, or is a
+// json.RawMessage of it. Calls get it, for the Retain of the call that began the work.
 func Done(answer any) Resolution { return Resolution{what: wasDone, answer: answer} }
 
-// Resolve says what became of the work called id under key, the prefix included: both are in the *UncertainError. It is for operators, and for programs
-// that can look up what was done. Done is for answers that are encoded as JSON; to a Flight with a Codec say Again or Discard.
+// Resolve says what became of the work called id under key, which includes the prefix. Both are in the *UncertainError. Resolve is for
+// operators, and for programs that can look up what was done. Done is for answers that are encoded as JSON. For a Flight with a Codec, say
+// Again or Discard.
 //
-// The work may yet be resolved by its own process, if that was only slow: whoever comes first counts. So Resolve changes nothing while
-// somebody has the lock, and the error Is ErrNotAcquired then. It Is ErrNotUncertain if that is not what the work is (any more), ErrInvalidPolicy
-// for an answer that cannot be encoded for it, and otherwise ErrInvalidKey, ErrClosed or ErrUnavailable: then it is not known
-// whether Redis has heard of it, and Resolve may be called again. It takes about a second at most, and ends with ctx.
+// If the work's own process was only slow, it may still resolve the work itself. Whoever comes first counts. So Resolve changes nothing
+// while somebody has the lock. Resolve takes about a second at most, and ends with ctx. ResolveAs also notes who has resolved the work, and
+// why.
 //
-// ResolveAs notes as well who has resolved the work, and why.
+// The error Is
+//
+//   - ErrNotAcquired, while somebody has the lock;
+//   - ErrNotUncertain, if the work is not uncertain, or no longer is;
+//   - ErrInvalidPolicy, if r is the zero Resolution, or if its answer cannot be encoded for this work; also on a quorum, which keeps no
+//     answers;
+//   - ErrInvalidKey or ErrClosed;
+//   - ErrUnavailable: it is then not known whether the work was resolved, and Resolve may be called again.
 func (l *Locker) Resolve(ctx context.Context, key, id string, r Resolution) error {
 	return l.ResolveAs(ctx, key, id, r, Intervention{})
 }
 
-// ResolveAs is Resolve by somebody, and for a reason. Both are told to observers (EventResolved) and the log of this Locker. They
-// are not kept in Redis. The error Is ErrInvalidPolicy, and nothing was resolved, where a text of by is too long or cannot be
-// printed; otherwise it is that of Resolve.
+// ResolveAs is Resolve on behalf of somebody, and for a reason. Observers (EventResolved) and the log of this Locker are told both. They
+// are not kept in Redis. If a text of by is too long or cannot be printed, the error Is ErrInvalidPolicy, and nothing was resolved.
+// Otherwise the error is that of Resolve.
 func (l *Locker) ResolveAs(ctx context.Context, key, id string, r Resolution, by Intervention) error {
 	if err := by.validate(); err != nil {
 		return fmt.Errorf("lockmw: resolve %q: %w", key, err)
@@ -102,7 +109,7 @@ func (l *Locker) ResolveAs(ctx context.Context, key, id string, r Resolution, by
 	return nil
 }
 
-// String returns "done", "again" or "discard".
+// String returns "done", "again" or "discard", and "nothing" for the zero Resolution.
 func (r Resolution) String() string {
 	switch r.what {
 	case wasDone:

@@ -15,15 +15,15 @@ import (
 // How work goes on by a ticket, which another lease has issued (ticket.go). Resume is a claim as that of Acquire, but for this: it asks for a lock that
 // is the ticket's, and so it stands in no queue. What it waits for is that the issuer hands the lock on.
 
-// Resume goes on with the work for which ticket was issued (Lease.Ticket), in whichever process: it returns a lease of the ticket's key, under a new
-// token, with a higher fence, and renewed as any lease. It comes before all who wait, since the lock was not free in between. A ticket
+// Resume goes on with the work for which ticket was issued (Lease.Ticket), in whichever process. It returns a lease of the ticket's key, which has a
+// new token and a higher fence, and is renewed like any lease. Resume comes before all who wait, because the lock was not free in between. A ticket
 // works once.
 //
-// If the lock was not handed on yet, it asks again and again as p's Wait and Retries say, and then, or with a policy without
-// both, returns ErrNotAcquired: the ticket stays good. After ErrUnavailable, and where ctx ended, it may be spent or not: what the call may
-// have taken is removed in the background. ctx is the parent of the lease's context, and bounds the wait, as for Acquire.
+// If the lock was not handed on yet, Resume asks again and again, as p's Wait and Retries say. If that is not enough, or p has neither, it returns
+// ErrNotAcquired, and the ticket stays good. After ErrUnavailable, or if ctx ended, the ticket may be spent or not: what the call may have taken is
+// removed in the background. ctx is the parent of the lease's context, and bounds the wait, as for Acquire.
 //
-// ErrTicketSpent says that there is nothing to go on with. A queue that gives a job to a worker more than once, as most do, wants then
+// ErrTicketSpent says that there is nothing to go on with. Most queues give a job to a worker more than once. With such a queue, do this:
 //
 //	func goOn(ctx context.Context, ticket, key string) (context.Context, *lockmw.Lease, error) {
 //		p := lockmw.Policy{Wait: 10 * time.Second}
@@ -34,12 +34,12 @@ import (
 //		return resumed, lease, err
 //	}
 //
-// with a policy that waits: another worker may have the lock by the same ticket, and be at work.
+// The policy has to wait, because another worker may have resumed by the same ticket, and may still be at work.
 //
-// p is one that Acquire takes, for a mutex. The key is the ticket's, which must begin with p.Prefix. ErrInvalidPolicy is returned for a policy with
-// MinHold, Permits, Mode: Shared, Reentrant, FailOpen or Shadow, and on a quorum; live settings put no Resume in shadow, nor off. The
-// other errors are ErrInvalidTicket, also for a ticket of another namespace, ErrReentrant, where ctx has the lock already, and ErrClosed. All are
-// *AcquireError.
+// p is a policy as Acquire takes it, for a mutex. The key is that of the ticket, and must begin with p.Prefix: if it does not, the error Is
+// ErrInvalidPolicy. The error Is the same for a policy with MinHold, Permits, Mode: Shared, Reentrant, FailOpen or Shadow, and on a quorum. Live
+// settings do not put Resume in shadow, and do not make it run without the lock. The other errors are ErrInvalidTicket (also for a ticket of another
+// namespace), ErrReentrant (if ctx has the lock already) and ErrClosed. All errors are *AcquireError.
 func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.Context, *Lease, error) {
 	l.adjust(&p, forResume)
 	c, err := l.newResume(ctx, ticket, p)
@@ -51,12 +51,14 @@ func (l *Locker) Resume(ctx context.Context, ticket string, p Policy) (context.C
 	return under(ctx, lease, err)
 }
 
-// Discard lets the lock go that was handed on to ticket, for a job that will not run: the next who waits has it. After nil the ticket gives nobody the
-// lock any more, also where it was spent before; whoever has resumed with it before keeps the lock.
+// Discard lets go of the lock that was handed on to ticket, for a job that will not run. The next who waits then has it. If Discard returns nil, the
+// ticket gives nobody the lock any more. It also returns nil for a ticket that was spent before. Whoever has resumed with the ticket keeps the lock.
 //
-// Where the issuer is at work still, Discard waits until it has handed the lock on, for as long as ctx goes on; the issuer's own Locker
-// needs no wait, and releases as without a ticket. The error Is ErrInvalidTicket, ErrUnavailable, ErrClosed or ErrNotAcquired, the last with ctx's error.
-// The ticket may be good still, and Discard may be called again.
+// If the issuer is still at work, Discard waits until it has handed the lock on, for as long as ctx goes on. The issuer's own Locker does not wait:
+// the issuer's release then gives the lock back, as without a ticket.
+//
+// The error Is ErrInvalidTicket, ErrUnavailable, ErrClosed, or ErrNotAcquired and ctx's error; on a quorum it Is ErrInvalidPolicy. After an error the
+// ticket may still be good, and Discard may be called again.
 func (l *Locker) Discard(ctx context.Context, ticket string) error {
 	// The lock is taken by the ticket, and released: so an issuer that is late is waited for, and a reply that is lost is
 	// no matter. The observers hear of neither.

@@ -55,8 +55,9 @@ func (s *shadow) release(_ context.Context, l *Lease) error {
 	return nil
 }
 
-// Shadow reports whether the lease is one of a policy with Shadow: it holds no lock, and others may be at work at the same
-// time. Its Fence is 0, its Release returns nil, and it is Valid until then, or until MaxHold has passed. It is false for a nil Lease.
+// Shadow reports whether the lease is one of a policy with Shadow. Such a lease holds no lock, and others may be at work at the
+// same time. Its Fence is 0, and its Release returns nil. It is Valid until its release, or until MaxHold has passed. Shadow is
+// false for a nil Lease.
 func (l *Lease) Shadow() bool { return l.inShadow() != nil }
 
 // inShadow returns what a lease in shadow has, and nil for any other.

@@ -27,27 +27,34 @@ import (
 //	handed on ── Resume ──► a lease of its own
 //	   └──────── Discard, or its time is over ──────────────────────────► spent
 
-// Ticket returns a ticket for the lock, with which Locker.Resume goes on with the work in this process or in another one: the ticket is for
-// a job that is queued under the lock. Nothing is sent. Release, then, does not give the lock back but hands it on to the ticket, whose it
-// is for at most lasts; those who wait go on waiting, in their order. Work that fails voids the ticket: MarkFailed, an error or a panic
-// under WithLock or Wrap, an answer with 400 or more in a middleware, or Close, where it takes the lock from the work. The lock is
-// given back then, as without a ticket. So queue the job in the work's own transaction, and a worker that is early waits.
+// Ticket returns a ticket for the lock. With it, Locker.Resume goes on with the work, in this process or in another one: the ticket is for a job that
+// is queued under the lock. Nothing is sent to Redis. Release, then, does not give the lock back but hands it on to the ticket. From the release on
+// the ticket has the lock, for at most lasts (100 ms to ten years). Those who wait go on waiting, in their order.
 //
-// Whoever has a ticket can take the lock, once: it is no text for a client or a log. It is as long as the key, the namespace and the note (WithNote)
-// want it: up to some 2 KiB, of letters, digits and the characters "-", "_" and ".".
+// Work that fails voids the ticket: the lock is then given back, as without a ticket. Work has failed after MarkFailed, after an error or a panic
+// under WithLock or Wrap, after a status of 400 or more in a middleware or any status but OK in an interceptor, and if Close takes the lock from the
+// work. So queue the job in the work's own transaction. A worker that is early waits.
 //
-// If Release returns ErrUnavailable, nobody knows whether the lock was handed on. It is taken from the ticket in the background then, unless
-// somebody has resumed before: a job that is not queued yet should go without the ticket, and for any other Resume returns ErrTicketSpent.
-// If it returns ErrLost, the ticket is spent.
+// Whoever has a ticket can take the lock, once: keep it out of logs, and do not send it to a client. A ticket is as long as the key, the namespace
+// and the note (WithNote) make it, up to some 2 KiB. It has only letters, digits and the characters "-", "_" and ".".
 //
-// A later call returns the same ticket, and its lasts counts; one that is void is not followed by another. Ticket is safe for concurrent use. At least 100 ms are wanted.
+// If Release returns ErrUnavailable, nobody knows whether the lock was handed on. It is then taken from the ticket in the background, unless somebody
+// has resumed before. If the job is not queued yet, queue it without the ticket. If it is, Resume returns ErrTicketSpent. If Release returns ErrLost,
+// the ticket is spent.
 //
-// Ticket always returns a text, so that it fits where the job is made. Where this lease cannot be handed on, Resume, Discard and CheckTicket
-// say why: their error Is ErrInvalidTicket then, and the log has it at once. That is so for a policy with MinHold, Permits, AsyncRelease or Mode: Shared,
-// on a quorum, for a lease of several keys or of Do, and for one that has joined another one (Reentrant), which has no lock of its own. A lease that holds no
-// lock, since its policy is in shadow or failed open, since a setting says off, or since it has ended, has none to hand on: the error Is ErrTicketSpent
-// as well, and the job asks for the lock by itself, as after any ticket that is spent. That is also what becomes of a ticket if a nested
-// call joins the lease by a policy with MinHold.
+// A later call returns the same ticket, and its lasts counts. Once the ticket is void, there is no other one. Ticket is safe for concurrent use.
+//
+// Ticket always returns a text, so that it can be called where the job is made. If this lease cannot be handed on, Resume, Discard and CheckTicket
+// say why: their error Is ErrInvalidTicket. The log says it at once. This is so
+//
+//   - for a policy with MinHold, Permits, AsyncRelease or Mode: Shared, and on a quorum;
+//   - for a lease of several keys, and for a lease of Do;
+//   - for a lease that has joined another one (Reentrant), because it has no lock of its own;
+//   - if lasts is too short or too long.
+//
+// A lease that has no lock has none to hand on: its policy is in shadow or failed open, a setting says off, or it has ended. Then the error Is
+// ErrTicketSpent as well, Discard returns nil, and the log says nothing. The job asks for the lock by itself, as after any ticket that is spent. A
+// ticket is also spent if a nested call has joined the lease by a policy whose MinHold is not over at the release.
 func (l *Lease) Ticket(lasts time.Duration) string {
 	if l == nil {
 		return noTicket("there is no lease", true)
@@ -141,9 +148,9 @@ func (t *tenure) voidTicket(token string) bool {
 	return true
 }
 
-// CheckTicket returns nil if ticket is one as Lease.Ticket issues it, of whichever namespace. It asks nobody, so whether the ticket is spent it does
-// not say. Otherwise the error Is ErrInvalidTicket: the text is no ticket or not all of one, or Lease.Ticket could not issue one, and
-// the error says why. If that was because the lease had no lock, it Is ErrTicketSpent as well.
+// CheckTicket returns nil if ticket is a whole ticket as Lease.Ticket issues it, of whichever namespace. It asks nobody, so it does not say whether
+// the ticket is spent. Otherwise the error Is ErrInvalidTicket, and says why: the text is no ticket, or not all of one, or Lease.Ticket could not
+// issue one. If that was because the lease had no lock, the error Is ErrTicketSpent as well.
 func CheckTicket(ticket string) error {
 	_, err := readTicket(ticket)
 	return err
